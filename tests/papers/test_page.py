@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from omkl import papers
-from omkl.papers import claims, figures, matching, page, tables
+from omkl.papers import claims, figures, matching, page, sections, tables
 from omkl.papers.bounds import bound_of_run, fitted_slope
 from omkl.papers.matching import Cell, Entry, FilledTable
-from omkl.runs.run_folder import Run, find
+from omkl.runs.run_folder import Run, find, held_in_memory
 from tests.compositions import compose
 
 ROOT = Path(__file__).parents[2]
@@ -203,6 +203,31 @@ def test_a_claim_holds_where_the_first_has_less_than_the_best_of_the_others():
     assert claims.distances(known, {"t": filled}) == {"as written": 0.0, "as released": 1.0}
 
 
+def test_baselines_stand_beside_the_least_published():
+    """On one of two streams the ridge is better: 20 x 10^-3 is published, it has 10 and 30."""
+
+    def cell(dataset, published, ridge):
+        entries = {"mean": {"mse": 0.034}, "last": {"mse": 0.0113}, "ridge": {"mse": ridge}}
+        result = {"status": "complete", "baselines": entries}
+        entry = Entry("close", run=held_in_memory(Path(dataset), result=result))
+        spec = tables.Spec("Raker", dataset, "mse_e3", {}, (), 20, {})
+        own = {tables.WRITTEN: entry}
+        return Cell(f"row {published}", dataset, spec, float(published), None, own, (dataset,))
+
+    cells = tuple(
+        (cell(dataset, 20, ridge), cell(dataset, 25, ridge))
+        for dataset, ridge in (("airfoil", 0.01), ("bias", 0.03))
+    )
+    table = tables.Table("t", "", "graph-aided-jmlr", "1", (), (), (), ())
+    _, text, grid = sections.baseline_parts([FilledTable(table, cells)])
+    assert "every published multi-kernel learner on 1 of 2 streams (airfoil)." in text.text
+    assert "all of them on 2 of 2 streams (airfoil, bias), the running" in text.text
+    assert "the running mean of the labels on 0 of 2 streams." in text.text
+    first = ["airfoil", "34.00", "11.30", "10.00", "20", "row 20 (JMLR, table 1)"]
+    assert list(map(str, grid.cells[0])) == first
+    assert sections.baseline_parts([]) == []
+
+
 def test_what_the_papers_claim_is_in_their_tables():
     """No misspelt row or column: every claim compares published numbers."""
     specs = {name: tables.load_table(name) for name in papers.names("table")}
@@ -240,10 +265,10 @@ def math_slope(x, y):
     return float(np.log(y[-1] / y[0]) / np.log(x[-1] / x[0]))
 
 
-def test_regret_bound_writes_both_formats(outputs):
+def test_regret_bound_is_drawn_where_there_is_a_theorem(outputs):
     (run,) = (r for r in find(outputs) if r.result["key"] == "10gf" and "naval" in str(r.folder))
-    names = [path.name for path in figures.regret_bound(run, suffixes=("png", "pdf"))]
-    assert names == ["regret_bound.png", "regret_bound.pdf"]
+    both = figures.regret_bound(run, suffixes=("png", "pdf"))
+    assert [p.name for p in both] == ["regret_bound.png", "regret_bound.pdf"]
     change = json.loads((run.folder / "result.json").read_text()) | {"algorithm": "mine"}
     (run.folder / "result.json").write_text(json.dumps(change))
     assert figures.regret_bound(Run(run.folder)) == []

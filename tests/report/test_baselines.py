@@ -11,9 +11,6 @@ import pytest
 from rich.console import Console
 
 from omkl import tracking
-from omkl.papers.matching import Cell, Entry, FilledTable
-from omkl.papers.sections import baseline_parts
-from omkl.papers.tables import WRITTEN, Spec, Table
 from omkl.report import console, figures, stats, style, sweep_figures, sweep_table
 from omkl.report.text import readable
 from omkl.runs.run_folder import Run
@@ -212,33 +209,3 @@ def test_tracked_metrics(with_baselines):
     assert "baseline_ridge_rmse" not in metrics
     note = tracking.tags_of(run.result)["mlflow.note.content"]
     assert "last label: RMSE 4.000" in note and "worse than the last label" in note
-
-
-def test_the_head_of_the_page(with_baselines):
-    """One of two streams: 20 x 10^-3 is published on both, ridge has 10 on one and 30 on other."""
-
-    def cell(dataset, published, ridge):
-        entries = ENTRIES | {"ridge": {"rmse": 1.0, "mae": 1.0, "mse": ridge}}
-        run = with_baselines("raker", dataset, key=f"{published:08d}", entries=entries)
-        spec = Spec("Raker", dataset, "mse_e3", {}, (), 20, {})
-        own = {WRITTEN: Entry("close", run=run)}
-        return Cell(f"row {published}", dataset, spec, float(published), None, own, (dataset,))
-
-    cells = tuple(
-        (cell(dataset, 20, ridge), cell(dataset, 25, ridge))
-        for dataset, ridge in (("airfoil", 0.01), ("bias", 0.03))
-    )
-    table = Table("t", "", "graph-aided-jmlr", "1", (), (), (), ())
-    _, text, grid = baseline_parts([FilledTable(table, cells)])
-    assert "every published multi-kernel learner on 1 of 2 streams (airfoil)." in text.text
-    assert "all of them on 2 of 2 streams (airfoil, bias), the running" in text.text
-    assert "the running mean of the labels on 0 of 2 streams." in text.text
-    assert tuple(map(str, grid.cells[0])) == (
-        "airfoil",
-        "34.00",
-        "11.30",
-        "10.00",
-        "20",
-        "row 20 (JMLR, table 1)",
-    )
-    assert baseline_parts([]) == []
