@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from omkl import conf, datasets
 from omkl.config.compose import compose
-from omkl.datasets.keys import default_order, default_scaling
+from omkl.datasets.schema import default_order, default_scaling
 from omkl.online import settings
 from omkl.online.learner import OnlineLearner
 from omkl.online.learner import load as load_learner

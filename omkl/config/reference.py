@@ -96,7 +96,7 @@ and `dataset.target`. Its keys, of which a YAML in `conf/dataset` has those that
 def markdown() -> str:
     """The page ``docs/settings.md``."""
     from omkl.config.schema import SETTINGS  # NumPy, which a prompt does not wait for
-    from omkl.datasets.keys import KEYS
+    from omkl.datasets.schema import DATASET
 
     groups = [
         f"| `{group}=` | {', '.join(f'`{name}`' for name in conf.names(group))} |"
@@ -106,7 +106,7 @@ def markdown() -> str:
         f"| `{key}` | `{_plain(value)}` | {HELP[key]} | {SETTINGS[key].words} |"
         for key, value in settings_of_main_file()
     ]
-    dataset = [f"| `dataset.{key}` | {rule.words} |" for key, rule in KEYS.items()]
+    dataset = [f"| `dataset.{key}` | {rule.words} |" for key, rule in DATASET.items()]
     tables = {"groups": groups, "settings": settings, "dataset": dataset}
     return PAGE.format(**{name: "\n".join(rows) for name, rows in tables.items()})
 

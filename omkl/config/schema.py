@@ -1,9 +1,9 @@
 """The schema of a configuration: what each setting may be.
 
 ``check`` looks at a composed configuration before anything is opened, and ``omkl.config.settings``
-makes typed settings of what passes. ``omkl.datasets.keys`` has the settings of a data set, and the
-annotations of ``Params`` have those of an algorithm (``omkl.core.hyperparameters``). What settings
-are for is in ``omkl.config.reference``, which a prompt can read without NumPy.
+makes typed settings of what passes. ``omkl.datasets.schema`` has the settings of a data set, and
+the annotations of ``Params`` have those of an algorithm (``omkl.core.hyperparameters``). What
+settings are for is in ``omkl.config.reference``, which a prompt can read without NumPy.
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ from omkl.core.constraints import (
     word_of,
 )
 from omkl.core.learner import PRECISIONS
-from omkl.datasets import keys
 from omkl.datasets.base import checked_name
-from omkl.datasets.keys import TASKS, check_keys
+from omkl.datasets.schema import STREAM, TASKS, check_dataset
 from omkl.federated.privacy import UNITS
 from omkl.federated.split import HOLDERS, SCHEMES
 
@@ -72,12 +71,12 @@ SETTINGS: dict[str, Constraint] = {
     "privacy.unit": one_of(*UNITS),
     "privacy.clip": SIZE,
     "privacy.clip_losses": SIZE,
-    "stream.limit": keys.STREAM["limit"],
-    "stream.scaling": or_null(keys.STREAM["scaling"]),
-    "stream.lags": keys.STREAM["lags"],
-    "stream.order": or_null(keys.STREAM["order"]),
+    "stream.limit": STREAM["limit"],
+    "stream.scaling": or_null(STREAM["scaling"]),
+    "stream.lags": STREAM["lags"],
+    "stream.order": or_null(STREAM["order"]),
     "stream.follow": SWITCH,
-    "stream.labels": keys.STREAM["labels"],
+    "stream.labels": STREAM["labels"],
     "regret.ridge_features": SWITCH,
     "regret.kernel_ridge": SWITCH,
     "regret.lam": number(0, MOST_LAM),
@@ -162,7 +161,7 @@ def check(config: Mapping[str, Any]) -> None:
         if section in config or section not in LATER_SECTIONS:
             later = [key.partition(".")[2] for key in LATER]
             check_section(section, config[section], constraints(section), later)
-    check_keys(config["dataset"])
+    check_dataset(config["dataset"])
     if config["dataset"].get("task") is None:
         raise ValueError(f"dataset.task is missing; it is {one_of(*TASKS).words}")
     if config["seed"] + config["seeds"] > 2**63:

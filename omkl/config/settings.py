@@ -19,10 +19,10 @@ from omkl import algorithms, conf, federated, outside, registry
 from omkl.config import schema
 from omkl.core import hyperparameters
 from omkl.core.constraints import Constraint
-from omkl.datasets import Stream, keys
+from omkl.datasets import Stream
 from omkl.datasets.base import name_of_file
 from omkl.datasets.files import FileContent
-from omkl.datasets.keys import default_order, default_scaling
+from omkl.datasets.schema import CALLBACK, DATASET, SOURCES, default_order, default_scaling
 from omkl.federated.privacy import NO_SAFEGUARDS, Privacy, Safeguards
 from omkl.threads import default_threads
 
@@ -242,7 +242,7 @@ def _in_one_form(config: Mapping[str, Any]) -> dict[str, Any]:
     tables = {name: schema.constraints(name) for name in schema.sections() if name in config}
     sections = {
         name: _with_floats(config[name], table)
-        for name, table in {"dataset": keys.KEYS, **tables}.items()
+        for name, table in {"dataset": DATASET, **tables}.items()
     }
     sections["algorithm"] = _parameters_in_one_form(config["algorithm"])
     sections["kernels"] = _with_whole_numbers(config["kernels"])
@@ -407,7 +407,7 @@ def task_of(name: str) -> str:
 
 def with_label_callback(config: Mapping[str, Any]) -> dict[str, Any]:
     """The configuration of a job whose labels a function gives; such a job is always computed."""
-    stream = {**config["stream"], "labels": keys.CALLBACK}
+    stream = {**config["stream"], "labels": CALLBACK}
     return {**config, "stream": stream, "force": True}
 
 
@@ -422,7 +422,7 @@ def content_addressed(settings: Settings, stream: Stream) -> Settings:
         dataset = dataset | {"path": file["name"], "sha256": file["sha256"]}
         if dataset["name"] == "file":  # as no other file and no entry of the catalogue
             dataset["name"] = f"{name_of_file(file['name'])}-{file['sha256'][:4]}"
-    if label_source not in keys.SOURCES:
+    if label_source not in SOURCES:
         path = Path(label_source)
         label_source = f"{path.name} sha256:{FileContent(path).sha256}"
     limit = settings.stream.limit

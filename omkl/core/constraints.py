@@ -1,7 +1,7 @@
 """Constraints of settings: a test of a value, and in words what it may be.
 
 A table of constraints by key is the schema of a part of the configuration: of a run in
-``omkl.config.schema``, of a data set and its stream in ``omkl.datasets.keys``. The
+``omkl.config.schema``, of a data set and its stream in ``omkl.datasets.schema``. The
 parameters of algorithms have theirs in the annotations of ``Params``
 (``omkl.core.hyperparameters``).
 """

@@ -21,8 +21,8 @@ from omkl.datasets import download, prepare, read, tables
 from omkl.datasets.base import DataError, Source
 from omkl.datasets.columns import Column, place_of
 from omkl.datasets.files import FileContent
-from omkl.datasets.keys import check_keys, check_stream
 from omkl.datasets.libsvm import LibsvmTable
+from omkl.datasets.schema import check_dataset, check_stream
 from omkl.datasets.stream import Stream
 from omkl.datasets.synthetic import SyntheticSource
 from omkl.datasets.tables import ArrayTable, Table, TableSource
@@ -91,7 +91,7 @@ def open_streams(
     dataset_cfg: Mapping[str, Any], stream_cfg: Mapping[str, Any], seeds: Sequence[int]
 ) -> list[Stream]:
     """One stream per seed. A shuffled data set is read and held once; others are one stream."""
-    check_keys(dataset_cfg)
+    check_dataset(dataset_cfg)
     options, name = _options(stream_cfg), str(dataset_cfg["name"])
     is_own, is_made = "path" in dataset_cfg, "n_centres" in dataset_cfg
     if options.follow and not is_own:
@@ -124,7 +124,7 @@ def open_with_column(
     The column can be of words; it is an input only if ``dataset.inputs`` names it. With
     key None there is nothing to say. Raises DataError as ``open_stream``.
     """
-    check_keys(dataset_cfg)
+    check_dataset(dataset_cfg)
     stream_cfg = {**stream_cfg, "order": stream_cfg["order"] or "file"}
     options = _options(stream_cfg)
     if options.order != "file" or options.causal or options.lags or not options.labelled:

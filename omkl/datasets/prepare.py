@@ -19,74 +19,64 @@ scale_columns  {low, high}: every input linearly from its smallest and largest v
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from omkl.core.constraints import SWITCH, Constraint, is_number, whole
 from omkl.datasets.base import DataError
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+_NAME = Constraint(lambda value: isinstance(value, str), "the name of a column")
+_NUMBER = Constraint(is_number, "a number")
+_CELL = Constraint(lambda value: isinstance(value, str) or is_number(value), "a cell")
+_NAMES = Constraint(
+    lambda value: isinstance(value, list | tuple) and all(isinstance(name, str) for name in value),
+    "a list of names of columns",
+)
+_BOUND = Constraint(
+    lambda value: isinstance(value, int | float) and not isinstance(value, bool), "a number"
+)
+_FACTOR = Constraint(lambda value: is_number(value) and value != 0, "a number other than 0")
 
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_switch(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
-def _is_name(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_cell(value: Any) -> bool:
-    return _is_number(value) or _is_name(value)
-
-
-STEPS: dict[str, Callable[[Any], bool] | dict[str, Callable[[Any], bool]]] = {
-    "first_rows": lambda value: _is_whole(value) and value > 0,
-    "drop": {"column": _is_name, "equals": _is_cell},
-    "keep": {"column": _is_name, "at_most": _is_number},
-    "complete": _is_switch,
-    "rows_each": {"column": _is_name, "rows": lambda value: _is_whole(value) and value > 0},
-    "codes": lambda value: isinstance(value, list | tuple) and all(map(_is_name, value)),
-    "time_of_day": _is_name,
-    "one_hot": {"all_but": _is_name},
-    "scale_inputs": {"shift": _is_number, "divide": lambda value: _is_number(value) and value != 0},
-    "scale_columns": {"low": _is_number, "high": _is_number},
+STEPS: dict[str, Constraint | dict[str, Constraint]] = {
+    "first_rows": whole(1),
+    "drop": {"column": _NAME, "equals": _CELL},
+    "keep": {"column": _NAME, "at_most": _BOUND},
+    "complete": SWITCH,
+    "rows_each": {"column": _NAME, "rows": whole(1)},
+    "codes": _NAMES,
+    "time_of_day": _NAME,
+    "one_hot": {"all_but": _NAME},
+    "scale_inputs": {"shift": _NUMBER, "divide": _FACTOR},
+    "scale_columns": {"low": _NUMBER, "high": _NUMBER},
 }
-FURTHER = {"rows_each": {"values"}}  # keys that may be left out
+OPTIONAL = {"rows_each": {"values"}}  # keys that may be left out
 
 
 def check_steps(steps: Mapping[str, Any], where: str) -> None:
     """DataError for a step that there is none of, or that is not given what it takes."""
-    for step, given in steps.items():
+    for step, value in steps.items():
         if step not in STEPS:
             raise DataError(f"{where}: dataset.prepare.{step} is none of {', '.join(STEPS)}.")
-        takes = STEPS[step]
-        if given is None:
+        rule = STEPS[step]
+        if value is None or (isinstance(rule, Constraint) and rule.holds(value)):
             continue
-        if not isinstance(takes, dict):
-            fits = takes(given)
-        else:
-            fits = (
-                isinstance(given, Mapping)
-                and set(takes) <= set(given) <= set(takes) | FURTHER.get(step, set())
-                and all(holds(given[key]) for key, holds in takes.items())
-            )
-        if not fits:
-            shape = f" It takes {{{', '.join(takes)}}}." if isinstance(takes, dict) else ""
-            raise DataError(
-                f"{where}: dataset.prepare.{step}={given!r} is not what the step takes, see "
-                f"omkl.datasets.prepare.{shape}"
-            )
+        if isinstance(rule, dict) and isinstance(value, Mapping):
+            allowed = set(rule) | OPTIONAL.get(step, set())
+            if set(rule) <= set(value) <= allowed and all(
+                rule[key].holds(value[key]) for key in rule
+            ):
+                continue
+        takes = rule.words if isinstance(rule, Constraint) else f"{{{', '.join(rule)}}}"
+        raise DataError(
+            f"{where}: dataset.prepare.{step}={value!r} is not what the step takes: {takes}. "
+            "See omkl.datasets.prepare."
+        )
 
 
 def prepare_rows(frame: pd.DataFrame, steps: Mapping[str, Any], where: str) -> pd.DataFrame:

@@ -25,12 +25,13 @@ import numpy as np
 from omkl.core import constraints
 from omkl.core.kernels import LEAST_BANDWIDTH, MOST_BANDWIDTH, Kernel, with_spectrum
 from omkl.datasets.base import Chunk, DataError
+from omkl.datasets.schema import require
 
 CHUNK_ROWS = 4_096
 CALIBRATION_ROWS = 16_384
 MOST_COORDINATES = 20_000  # of all centres: the calibration takes seconds
 
-KINDS = {
+SETTINGS = {
     "rows": constraints.whole(2, 10**9),
     "inputs": constraints.whole(1, 1_000),
     "n_centres": constraints.whole(1, MOST_COORDINATES),
@@ -60,9 +61,8 @@ class SyntheticSource:
         classify = cfg.get("task") == "classification"
         self.classes: tuple[Any, ...] = (-1, 1) if classify else ()
         self.has_truth = not classify
-        for key, kind in KINDS.items():
-            if told := kind.refusal(f"dataset.{key}", cfg.get(key), "must be"):
-                raise DataError(f"{told}.")
+        for key, constraint in SETTINGS.items():
+            require(f"dataset.{key}", cfg.get(key), constraint)
         self.n_rows: int | None = cfg["rows"]
         self._n_inputs: int = cfg["inputs"]
         self._seed: int = cfg["seed"]
@@ -120,9 +120,8 @@ class SyntheticSource:
 
     def _draw(self, number: int, kernel: Mapping[str, Any], key: str, n_centres: int) -> Expansion:
         parts = {"family": constraints.one_of(*with_spectrum()), "bandwidth": BANDWIDTH}
-        for name, kind in parts.items():
-            if told := kind.refusal(f"{key}.{name}", kernel.get(name), "must be"):
-                raise DataError(f"{told}.")
+        for name, constraint in parts.items():
+            require(f"{key}.{name}", kernel.get(name), constraint)
         family, bandwidth = str(kernel["family"]), float(kernel["bandwidth"])
         rng = self._generator(number)
         f = Expansion(

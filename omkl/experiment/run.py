@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, Protocol, cast
 from omkl.config import schema, settings
 from omkl.config.settings import Settings
 from omkl.core import cache
-from omkl.datasets import DataError, keys, label_sources
+from omkl.datasets import DataError, label_sources
+from omkl.datasets.schema import CALLBACK, SOURCES
 from omkl.experiment import classification, federation, one_pass, regression
 from omkl.experiment.job import Computed, Described, Job, Progress, learners_of, own_modules
 from omkl.experiment.regression import Regression
@@ -325,12 +326,12 @@ def _computed(
 
 def _label_source(given: str, label: label_sources.Label | None) -> label_sources.Label | None:
     """Who gives labels, as far as it is known before the data are open; None: data or prompt."""
-    if given == keys.CALLBACK and label is None:
+    if given == CALLBACK and label is None:
         raise ValueError(
             "stream.labels=callback is a function in Python: "
             "omkl.experiment.run.run(config, label=function)"
         )
-    if given in keys.SOURCES:
+    if given in SOURCES:
         return label
     return label_sources.File(Path(given))
 

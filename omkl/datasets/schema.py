@@ -1,4 +1,4 @@
-"""The door of a data set and its stream: the kind of every key, before a file is opened."""
+"""The schema of a data set and its stream: what each key may hold, before a file is opened."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CALLBACK = "callback"
 SOURCES = ("data", "prompt", CALLBACK)  # of labels, besides a file
 
 
-def check_keys(cfg: Mapping[str, Any]) -> None:
+def check_dataset(cfg: Mapping[str, Any]) -> None:
     """DataError naming the key, what it holds and what it may be."""
     if not isinstance(cfg, Mapping):
         raise DataError(f"dataset={shown(cfg)} must be {MAPPING.words}.")
@@ -43,9 +43,9 @@ def check_keys(cfg: Mapping[str, Any]) -> None:
             f"dataset.name={cfg['name']}: a data set needs one of the keys 'file' (an entry of the "
             "catalogue), 'path' (an own table) or 'n_centres' (synthetic)."
         )
-    for key, kind in KEYS.items():
+    for key, constraint in DATASET.items():
         if cfg.get(key) is not None:
-            _require(f"dataset.{key}", cfg[key], kind)
+            require(f"dataset.{key}", cfg[key], constraint)
     if cfg.get("delimiter") == cfg.get("decimal") != "auto" and cfg.get("decimal"):
         raise DataError(
             f"dataset.delimiter and dataset.decimal are both {cfg['decimal']!r}: one cannot be "
@@ -54,15 +54,16 @@ def check_keys(cfg: Mapping[str, Any]) -> None:
 
 
 def check_stream(cfg: Mapping[str, Any]) -> None:
-    """As ``check_keys``, for how the rows are streamed."""
-    for key, kind in STREAM.items():
+    """As ``check_dataset``, for how the rows are streamed."""
+    for key, constraint in STREAM.items():
         if key in cfg:
-            _require(f"stream.{key}", cfg[key], kind)
+            require(f"stream.{key}", cfg[key], constraint)
 
 
-def _require(key: str, value: Any, kind: Constraint) -> None:
-    if told := kind.refusal(key, value, "must be"):
-        raise DataError(f"{told}.")
+def require(key: str, value: Any, constraint: Constraint) -> None:
+    """DataError where the value of a key is not what it may be."""
+    if refusal := constraint.refusal(key, value, "must be"):
+        raise DataError(f"{refusal}.")
 
 
 def _is_cell(value: Any) -> bool:
@@ -106,7 +107,7 @@ def _is_published(value: Any) -> bool:
 
 _COLUMN = Constraint(_is_column, "a column, by its name or its position")
 
-KEYS: dict[str, Constraint] = {
+DATASET: dict[str, Constraint] = {
     "task": one_of(*TASKS),
     "path": Constraint(
         lambda value: isinstance(value, str) and bool(value.strip()), "the path of a file"
