@@ -1,0 +1,300 @@
+"""Figures of one run and of several, from invented run folders."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from omkl.report import figures, naming, style, sweep_figures
+from omkl.report.naming import expert_names
+from omkl.report.stats import windowed
+from omkl.runs.run_folder import Run
+from tests.report.conftest import change
+
+
+@pytest.fixture
+def kept(monkeypatch):
+    """The figures that would be saved."""
+    drawn: list[Figure] = []
+    monkeypatch.setattr(style, "save", lambda figure, *_: drawn.append(figure) or [])
+    return drawn
+
+
+def check_drawn(paths: list[Path], *names: str) -> None:
+    from PIL import Image
+
+    assert [path.name for path in paths] == [f"{name}.png" for name in names]
+    for path in paths:
+        with Image.open(path) as image:
+            assert image.info["dpi"][0] == pytest.approx(150, abs=0.1)
+            width, height = image.size
+            pixels = np.asarray(image.convert("L"), dtype=float)
+        assert 900 < width < 2000 and 400 < height < 1500 and pixels.std() > 10
+        # nothing touches the edge: no text is cut off
+        frame = (pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1])
+        assert all(side.min() > 250 for side in frame)
+
+
+# --- one run --------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_rounds", [1, 400, 9000])
+@pytest.mark.parametrize("n_seeds", [1, 3])
+def test_figures_of_a_run(run_folder_maker, tmp_path, n_rounds, n_seeds):
+    run = Run(run_folder_maker(tmp_path, n_rounds=n_rounds, n_seeds=n_seeds))
+    over_time = ["over_time"] if n_rounds > 1 else []  # of which there are two windows
+    check_drawn(figures.all_figures(run), "mse", *over_time, "regret", "weights", "usage")
+    assert not list(run.folder.glob(".*"))
+
+
+@pytest.mark.slow
+def test_figures_of_odd_runs(run_folder_maker, tmp_path):
+    """Concentrated weights, one kernel in a family, change points, zero error, long names."""
+    folder = run_folder_maker(tmp_path, "an_algorithm_of_$many$_words", "data_set_" * 6)
+    weights = np.full((3, 76), 1e-12)
+    weights[:, 5] = 1
+    families = np.array(["cauchy"] * 75 + ["gaussian"])
+    arrays = {"weights": weights, "kernel_family": families, "mse": np.zeros((3, 400))}
+    run = change(folder, arrays | {"change_rounds": np.array([100, 300])})
+    check_drawn(figures.all_figures(run), "mse", "over_time", "regret", "weights", "usage")
+
+
+def test_mse_draws_the_mean_the_band_and_the_changes(run_folder_maker, tmp_path, kept):
+    folder = run_folder_maker(tmp_path, n_rounds=9000)
+    run = change(folder, {"change_rounds": np.array([4000])})
+    figures.mse(run)
+    (axes,) = kept[0].axes
+    line, *dashed = axes.get_lines()
+    t, values = line.get_data()
+    assert len(t) <= style.N_DRAWN and t[-1] == 9000
+    assert values == pytest.approx(run.curves["mse"].mean(axis=0)[t - 1])
+    assert [d.get_xdata()[0] for d in dashed] == [4000]
+    assert axes.get_yscale() == "log" and axes.get_title().startswith("Raker on airfoil")
+    texts = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert texts == ["mean ± std over 3 seeds", "the stream changes"]
+
+
+@pytest.mark.parametrize(("end", "scale"), [(4.0, "log"), (-20.0, "linear")])
+def test_a_regret_below_0_is_drawn_beside_its_bound(run_folder_maker, tmp_path, kept, end, scale):
+    t = np.arange(1, 401)
+    regret = np.concatenate([np.linspace(0.1, 1.0, 50), np.linspace(1.0, end, 350)])
+    folder = run_folder_maker(tmp_path, "pof_mkl", n_rounds=400)
+    curves = {"regret_clients": np.tile(regret, (2, 1)), "client_regret": np.full((2, 5), end)}
+    entry = {"clients": {"largest_loss": 0.9}}
+    figures.clients(change(folder, curves | {"bound": 3.0 * np.sqrt(t)}, regret=entry))
+    left = kept[0].axes[0]
+    low, high = left.get_ylim()
+    assert left.get_yscale() == scale and low < end < high, "the whole line can be seen"
+
+
+def test_what_a_run_does_not_have_is_not_drawn(run_folder_maker, tmp_path):
+    folder = run_folder_maker(tmp_path)
+    skipped = {"kernel_ridge": {"label": "kernel ridge", "skipped": "too long"}}
+    run = change(folder, regret=skipped)
+    for draw in (figures.regret, figures.coverage, figures.experts, figures.server):
+        assert draw(run) == []
+    with pytest.raises(ValueError, match="is failed"):
+        figures.all_figures(Run(run_folder_maker(tmp_path, "gf", failed=True)))
+
+
+def test_a_pdf_is_saved_where_it_is_asked_for(run_folder_maker, tmp_path):
+    run = Run(run_folder_maker(tmp_path))
+    png, pdf = figures.mse(run, tmp_path, style.PNG_AND_PDF)
+    assert (png.name, pdf.name) == ("mse.png", "mse.pdf")
+    raw = pdf.read_bytes()
+    assert raw.startswith(b"%PDF") and b"CreationDate" not in raw
+
+
+def test_windowed_errors_are_those_of_their_rounds(run_folder_maker, tmp_path):
+    run = Run(run_folder_maker(tmp_path, n_rounds=400))
+    squared = np.diff(run.curves["mse"] * run.curves["t"], axis=1, prepend=0.0)
+    expected = squared.reshape(3, 4, 100).mean(axis=2)
+    windows = windowed(run, n_windows=4)
+    assert windows.edges.tolist() == [0, 100, 200, 300, 400]
+    np.testing.assert_allclose(windows.loss, expected, rtol=1e-9)
+    with_labels = np.tile(np.arange(1, 401) // 2, (3, 1))
+    outside = {"mse": run.curves["mse"] * run.curves["t"] / np.maximum(with_labels, 1)}
+    change(run.folder, outside | {"labels": with_labels}, mse_over="rounds with a label")
+    windows = windowed(Run(run.folder), n_windows=4)
+    np.testing.assert_allclose(windows.loss, 2 * expected, rtol=1e-9)
+
+
+def test_weights_over_time_are_a_map_of_kernels_with_the_change(run_folder_maker, tmp_path, kept):
+    weights = np.random.default_rng(0).dirichlet(np.ones(76), size=4)
+    folder = run_folder_maker(tmp_path)
+    arrays = {"weights_t": np.array([128, 256, 384, 400]), "weights_over_time": weights}
+    figures.over_time(change(folder, arrays | {"change_rounds": np.array([200])}))
+    above, below, _ = kept[0].axes
+    (mesh,) = below.collections
+    assert mesh.get_array().shape == (76, 4)
+    np.testing.assert_array_equal(mesh.get_array()[0], np.maximum(weights[:, 0], weights.min()))
+    for axes in (above, below):
+        (line,) = [x for x in axes.get_lines() if x.get_label() == style.CHANGES]
+        assert line.get_xdata()[0] == 200 and line.get_color() == style.CHANGE_COLOUR
+    families = {"kernel_family": np.repeat(["polynomial", "gaussian"], 38)}
+    figures.over_time(change(folder, families))
+    label = kept[1].axes[1].get_ylabel()
+    assert label == "degree or bandwidth: polynomial, then gaussian", "from below"
+
+
+@pytest.mark.parametrize(("kind", "label"), [("whole", "y, scaled to [0, 1]"), ("none", "y")])
+def test_an_axis_says_when_labels_are_scaled(run_folder_maker, tmp_path, kept, kind, label):
+    recent = {f"recent_{name}": np.arange(1.0, 9.0) for name in ("t", "y", "y_hat", "spread")}
+    stream = {"target": "y", "scaling": {"kind": kind}}
+    figures.predictions(change(run_folder_maker(tmp_path), recent, stream=stream))
+    assert kept[0].axes[0].get_ylabel() == label
+
+
+def test_predictions_coverage_and_experts_are_drawn(run_folder_maker, tmp_path):
+    folder = run_folder_maker(tmp_path, "raker")
+    t = np.arange(281, 401)
+    recent = {"recent_t": t, "recent_y": np.sin(t), "recent_y_hat": np.sin(t) + 0.1}
+    windows = {"until": [200, 400], "coverage_50": [None, 0.4], "coverage_90": [0.8, 0.9]}
+    experts = {"kernel_family": np.array(["mean", "linear"]), "kernel_bandwidth": np.ones(2)}
+    arrays = recent | {"recent_spread": np.full(len(t), 0.3)} | experts
+    arrays["weights"] = np.array([[0.1, 0.9], [0.2, 0.8]])
+    run = change(folder, arrays, spread={"windows": windows})
+    check_drawn(figures.predictions(run), "predictions")
+    check_drawn(figures.coverage(run), "coverage")
+    check_drawn(figures.experts(run), "experts")
+    twins = {"kernel_family": np.array(["pairs"] * 2), "kernel_bandwidth": np.array([1.0, 2.5])}
+    named = expert_names(change(folder, twins))
+    assert named == ["pairs, length 1", "pairs, length 2.5"]
+    assert expert_names(change(folder, experts)) == ["mean", "linear"]
+    adaptive = {"level": 0.8, "windows": {"until": [100, 400], "coverage": [0.7, 0.8]}}
+    half = {"recent_half": np.full(len(t), 0.5)}
+    check_drawn(figures.predictions(change(folder, half)), "predictions")  # none known
+    run = change(folder, {}, interval=adaptive)
+    check_drawn(figures.predictions(run), "predictions")
+    check_drawn(figures.coverage(run), "coverage")
+    assert figures.weights(run) == []
+
+
+def test_weights_are_drawn_of_a_family_of_a_module_outside(run_folder_maker, tmp_path):
+    """What reads a run does not know the family, and the run's configuration does."""
+    folder = run_folder_maker(tmp_path, "raker")
+    family = Run(folder).curves["kernel_family"]
+    change(folder, {"kernel_family": np.where(family == "laplacian", "ricker", family)})
+    assert figures.weights(Run(folder)) == []
+    with open(folder / "config.yaml", "a") as file:
+        file.write("kernels:\n  parts: [{family: gaussian}, {family: ricker}]\n")
+    check_drawn(figures.weights(Run(folder)), "weights")
+    assert figures.experts(Run(folder)) == []
+
+
+# --- several runs ---------------------------------------------------------------------------------
+
+
+def test_comparison_and_summary(sweep, tmp_path, kept):
+    sweep_figures.summary([change(sweep[0].folder, mse_over="all rounds but the first")], tmp_path)
+    assert kept[0].axes[0].get_xlabel().endswith(" of all rounds but the first")
+    assert sweep_figures.comparison(sweep[-1:], tmp_path) == [] and len(kept) == 1
+
+
+@pytest.mark.parametrize("draw", [sweep_figures.comparison, sweep_figures.summary])
+def test_figures_of_a_sweep(sweep, tmp_path, draw):
+    check_drawn(draw(sweep, tmp_path / "c"), draw.__name__)
+
+
+def test_labels_name_what_varies_and_tell_all_runs_apart(sweep, run_folder_maker, tmp_path):
+    def legend(*runs):
+        return list(map(str, naming.legend(runs)))
+
+    assert legend(*sweep[:3]) == ["Raker", "OMKL-GF, M=5", "OMKL-GF, M=10"]
+    assert legend(*sweep[:2], sweep[3]) == ["Raker", "OMKL-GF", "Raker"]
+    again = Run(run_folder_maker(tmp_path, "raker", "airfoil", "11111111", n_seeds=2))
+    assert legend(sweep[0], again) == ["Raker [00000000]", "Raker [11111111]"]
+    config = again.folder / "config.yaml"
+    config.write_text(config.read_text().replace("D: 50", "D: 100"))
+    assert legend(sweep[0], Run(again.folder)) == ["Raker, D=50", "Raker, D=100"]
+
+
+def test_a_colour_is_an_algorithm_and_a_dash_its_settings(sweep, run_folder_maker, tmp_path):
+    assert len({str(style.look(i)) for i in range(280)}) == 280
+    legend = naming.legend(sweep[:3])
+    raker, five, ten = (style.looks_of(legend)[entry] for entry in legend)
+    assert raker["color"] != five["color"] == ten["color"]
+    assert raker["linestyle"] == "solid" and five["linestyle"] != ten["linestyle"]
+    many = [Run(run_folder_maker(tmp_path, f"learner_{i}", "wine")) for i in range(8)]
+    looks = style.looks_of(naming.legend(many)).values()
+    assert len({str(one) for one in looks}) == 8 and len({one["color"] for one in looks}) == 7
+
+
+def test_a_figure_of_a_paper_tells_many_algorithms_apart(run_folder_maker, tmp_path, kept):
+    runs = [Run(run_folder_maker(tmp_path, f"learner_{i}", "wine")) for i in range(9)]
+    sweep_figures.comparison(runs, tmp_path, most=9)
+    (panel,) = kept[0].axes
+    lines = [line for line in panel.get_lines() if str(line.get_label()).startswith("learner")]
+    looks = {(x.get_color(), x.get_linestyle(), x.get_marker()) for x in lines}
+    assert len(lines) == len(looks) == 9
+
+
+def test_from_eight_curves_on_an_algorithm_has_a_panel(run_folder_maker, tmp_path, kept):
+    """The others are pale there; fewer share one panel."""
+    runs = [Run(run_folder_maker(tmp_path, "raker", level=0.05))]
+    runs += [
+        Run(run_folder_maker(tmp_path, "gf", key=f"{M:08d}", params={"M": M})) for M in range(2, 9)
+    ]
+    sweep_figures.comparison(runs, tmp_path)
+    sweep_figures.comparison(runs[:7], tmp_path)
+    small, one = kept
+    pale = [[line.get_label() for line in axes.get_lines()].count("the other runs")
+            for axes in small.axes]  # fmt: skip
+    assert [axes.get_title() for axes in small.axes] == ["Raker", "OMKL-GF", "OMKL-GF"]
+    assert pale == [7, 3, 6]
+    assert len({axes.get_ylim() for axes in small.axes}) == 1 and len(one.axes) == 1
+    texts = [text.get_text() for text in small.axes[2].get_legend().get_texts()]
+    assert texts == ["M=7", "M=8"]
+
+
+# --- axes -----------------------------------------------------------------------------------------
+
+
+def test_log_ticks_are_few_and_inside():
+    for low, high in [(0.02, 0.021), (0.03, 0.08), (0.01, 0.3), (1e-3, 1), (1e-17, 1e5)]:
+        ticks = style._log_ticks(low, high)
+        assert 2 <= len(ticks) <= 9
+        assert all(low <= tick <= high for tick in ticks)
+
+
+@pytest.mark.parametrize("width", [1.2, 2.0, 5.0])
+@pytest.mark.parametrize("limits", [(0.0055, 0.0085), (0.078, 0.104), (0.01, 0.3), (1e-9, 1e4)])
+def test_no_tick_label_lies_on_another(width, limits):
+    """However short the axis: (0.006, 0.007, 0.008) and (0.08, 0.09, 0.1) once were one word."""
+    with style.applied():
+        figure = Figure(figsize=(width, 1.5))
+        FigureCanvasAgg(figure)
+        axes = figure.add_subplot()
+        style.log_axis(axes.xaxis, *limits)
+        axes.set_yticks([0], ["a name"])
+        figure.draw_without_rendering()
+        boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
+        assert len(boxes) > (0 if width < 2 else 1)
+        ends = [(box.x0, box.x1) for box in boxes]
+        assert all(left[1] + 2 < right[0] for left, right in itertools.pairwise(ends))
+
+
+@pytest.mark.slow
+def test_no_window_system_and_tables_without_matplotlib(run_folder_maker, tmp_path):
+    code = """if True:
+        import sys
+        import omkl.report.sweep_table
+        import omkl.papers.matching
+        assert "matplotlib" not in sys.modules
+        import matplotlib
+        from omkl.report import figures
+        before = matplotlib.rcParams.copy()
+        figures.mse(figures.Run(sys.argv[1]))
+        assert matplotlib.rcParams.copy() == before
+        assert "matplotlib.pyplot" not in sys.modules
+    """
+    folder = run_folder_maker(tmp_path)
+    subprocess.run([sys.executable, "-c", code, str(folder)], check=True)

@@ -1,0 +1,318 @@
+"""The table of a sweep: its rows, its stars, its forms, and what ``omkl-report show`` shows."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+
+import pytest
+import yaml
+from rich.console import Console
+
+from omkl.commands import data, report
+from omkl.papers import figures as paper_figures
+from omkl.report import figures, naming, query, stats, style, sweep_figures, sweep_table
+from omkl.report.text import readable
+from omkl.runs.run_folder import Run
+from tests.report.conftest import change
+
+
+@pytest.fixture
+def outputs(run_folder_maker, tmp_path):
+    """Raker and GF with two M on two data sets, and a failure."""
+    for dataset in ("airfoil", "naval"):
+        run_folder_maker(tmp_path, "raker", dataset, level=0.05)
+        for M in (10, 5):
+            params = {"eta": "0.1/sqrt(t)", "M": M}
+            run_folder_maker(tmp_path, "gf", dataset, f"{M:08d}", level=M / 1e3, params=params)
+    run_folder_maker(tmp_path, "sfg", "naval", "deadbeef", failed=True)
+    return tmp_path
+
+
+def shown(outputs, capsys, *choices: str) -> str:
+    assert report.main(["show", "--outputs", str(outputs), *choices]) == 0
+    return capsys.readouterr().out
+
+
+def test_show_chooses_sorts_and_writes(outputs, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    text = shown(outputs, capsys, "dataset=naval", "algorithm=raker,gf")
+    assert re.findall(r"^(OMKL-GF +\d+|Raker) ", text, re.M) == ["OMKL-GF    5", "OMKL-GF    10",
+                                                                 "Raker"]  # fmt: skip
+    assert "data set: naval" in text and "sfg" not in text
+    text = shown(outputs, capsys, "dataset=naval", "sort=-mse", "format=csv")
+    lines = list(csv.DictReader(io.StringIO(text)))
+    assert [line["algorithm"] for line in lines] == ["Raker", "OMKL-GF", "OMKL-GF", "OMKL-SFG"]
+    errors = [float(line["mse"]) for line in lines[:3]]
+    assert errors == sorted(errors, reverse=True) and lines[3]["status"] == "failed"
+    assert shown(outputs, capsys, "M=5", "format=md").count("| OMKL-GF") == 2
+    text = shown(outputs, capsys, "algorithm=g*", "M=5.0", "format=latex")
+    assert text.count(r"\textbf{") == 2 and text.count(r" \\") == 3
+
+
+def test_other_units_or_rounds_have_a_star_of_their_own(run_folder_maker, tmp_path, capsys):
+    """With "none" the first round counts, and with "columns" it does not."""
+    kinds = (("0000000a", "columns", 2.2), ("0000000b", "whole", 0.1), ("0000000c", "none", 9.0))
+    for key, kind, level in kinds:
+        folder = run_folder_maker(tmp_path, "raker", "mine", key, level=level)
+        path = folder / "result.json"
+        result = json.loads(path.read_text())
+        result["stream"]["scaling"] = {"kind": kind}
+        path.write_text(json.dumps(result))
+    text = shown(tmp_path, capsys)
+    assert len(re.findall(r"^Raker .*\d \*", text, re.M)) == 3
+    said = " ".join(text.split())
+    assert "on mine stream.scaling differs" in said
+    assert "columns: Raker; whole: Raker; none: Raker" in said
+
+
+def test_a_table_says_whose_regret_is_blank():
+    ridge = {"dataset": "mine", "comparator": "ridge regression"}
+    rows = [{**ridge, "algorithm": "Raker"}, {"algorithm": "Auto", "comparator": None}]
+    assert sweep_table.comparators_text(rows) == "ridge regression; none was computed for Auto"
+    rows += [{**ridge, "algorithm": "Raker", "dataset": "long", "comparator": None}]
+    assert sweep_table.comparators_text(rows).endswith("for Auto, Raker on long")
+    assert sweep_table.comparators_text(rows[1:2]) == ""
+
+
+def test_a_run_that_does_not_tell_its_scaling_is_shown(run_folder_maker, tmp_path, capsys):
+    path = run_folder_maker(tmp_path, "raker") / "result.json"
+    result = json.loads(path.read_text())
+    del result["stream"]
+    path.write_text(json.dumps(result))
+    assert re.search(r"^Raker .*\d \*", shown(tmp_path, capsys), re.M)
+
+
+def test_a_pivot_has_a_run_a_cell(outputs, capsys):
+    text = shown(outputs, capsys, "rows=algorithm", "columns=dataset")
+    names = re.findall(r"^(\S.*?)  +\d", text, re.M)
+    assert names == ["OMKL-GF, M=5", "OMKL-GF, M=10", "Raker"], "M tells runs of one cell apart"
+    assert len(re.findall(r"\d \*", text)) == 2
+    beside = shown(outputs, capsys, "rows=dataset", "columns=algorithm", "format=csv")
+    header = next(csv.reader(io.StringIO(beside)))[1::2]
+    assert header == ["OMKL-GF, M=5", "OMKL-GF, M=10", "Raker"], "a setting is of its algorithm"
+    over_M = shown(outputs, capsys, "algorithm=gf", "rows=dataset", "columns=M", "format=csv")
+    lines = list(csv.reader(io.StringIO(over_M)))
+    assert lines[0] == ["dataset", "M=5", "M=5 std", "M=10", "M=10 std"]
+    run = Run(outputs / "runs" / "naval" / "gf-00000010")
+    assert float(lines[2][3]) == run.result["mse_mean"]
+    assert r"\begin{tabular}{lrr}" in shown(outputs, capsys, "rows=M", "columns=dataset",
+                                            "format=latex")  # fmt: skip
+
+
+def test_a_wide_pivot_is_cut_between_columns(outputs):
+    rows = sweep_table.sweep_table([Run(p.parent) for p in outputs.rglob("*-0*/result.json")])
+    found = sweep_table.pivot(rows, ["algorithm"], ["dataset", "M"])
+    stream = io.StringIO()
+    found.print(Console(file=stream, width=44))
+    text = stream.getvalue()
+    assert max(map(len, text.splitlines())) <= 44
+    assert all(text.count(name) == 1 for name in found.columns)
+    assert text.count("\nRaker") == len(re.findall(r"^algorithm", text, re.M)) > 1
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        (["naval"], "'naval' chooses nothing; write KEY=VALUE"),
+        (["colour=red"], "no run has colour=; there are:"),
+        (["dataset=navall"], "no run has dataset=navall. There are dataset: airfoil, naval"),
+        (["format=docx"], "format=docx is none of table, md, csv, latex"),
+        (["sort=beauty"], "sort=beauty: no row has 'beauty'"),
+        (["rows=algorithm"], "a pivot has both: rows=algorithm columns=dataset"),
+        (["rows=algorithm", "columns=eta"], "eta does not vary in these runs"),
+        (["M=5", "M=10"], "M is given twice; several values are M=ONE,OTHER"),
+    ],
+)
+def test_what_cannot_be_shown_is_said(outputs, capsys, choices, message):
+    assert report.main(["show", "--outputs", str(outputs), *choices]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_numbers_are_compared_as_numbers(outputs):
+    runs = [Run(outputs / "runs" / "naval" / name) for name in ("gf-00000005", "gf-00000010")]
+    assert query.matching(runs, {"M": ["5.0"], "regret.lam": ["1e-3"]}) == runs[:1]
+
+
+@pytest.mark.parametrize("width", [80, 70])
+def test_a_line_a_data_set(capsys, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert data.main(["list"]) == 0
+    table, _, notes = capsys.readouterr().out.partition("\n\n")
+    lines = table.splitlines()
+    assert max(map(len, lines)) <= width
+    assert len(lines) == len(set(lines)) > 20 and all(line[0] != " " for line in lines)
+    assert ("Hidden: licence" in notes) is (width == 70)
+    assert lines[0].split()[:5] == ["name", "rows", "inputs", "target", "where"]
+
+
+# --- rows and stars -------------------------------------------------------------------------------
+
+
+def test_sweep_table(sweep, tmp_path):
+    for raker, five, ten in zip(sweep[0:12:3], sweep[1:12:3], sweep[2:12:3], strict=True):
+        change(raker.folder, mse=[0.0200, 0.0220], mse_mean=0.0210)
+        change(five.folder, mse=[0.0300, 0.0330, 0.0310], mse_mean=0.0313)
+        change(ten.folder, mse=[0.0201, 0.0250, 0.0300], mse_mean=0.0250)
+    sweep = [Run(run.folder) for run in sweep]
+    rows, failures = sweep_table.sweep_table(sweep), sweep_table.failure_table(sweep)
+    assert [len(rows), len(failures)] == [12, 1]
+    assert rows[0]["settings"] == {}
+    assert [row["settings"]["M"] for row in rows[1:3]] == [5, 10]
+    for dataset in ("airfoil", "naval"):
+        members = [row for row in rows if row["dataset"] == dataset]
+        assert [row["best"] for row in members] == [True, False, True]  # two seeds say little
+    assert failures[0]["settings"] == {"M": 90}
+    assert failures[0]["error"] == "ValueError: algorithm.M=90 is larger than N=76"
+
+    for width, left_out in ((120, ""), (85, ""), (65, "No room for: seeds, kernels / round")):
+        stream = io.StringIO()
+        sweep_table.print_sweep(rows, failures, Console(file=stream, width=width))
+        text = stream.getvalue()
+        assert "\x1b" not in text
+        assert max(map(len, text.splitlines())) <= width
+        for row in rows:
+            assert f"{readable(row['mse'])} ± {readable(row['mse_std'], row['mse'])}" in text
+        assert text.count(" *  ") == 8
+        assert "paired t over seeds, Holm, 5%" in " ".join(text.split())
+        assert "regret against" in text
+        assert left_out in text and ("No room" in text) is bool(left_out)
+        assert "runs/naval/gf-deadbeef" in text
+
+    paths = sweep_table.write_sweep(rows, failures, tmp_path / "t")
+    lines = list(csv.DictReader(io.StringIO(paths[0].read_text(encoding="utf-8"))))
+    assert [float(line["mse"]) for line in lines[:12]] == [row["mse"] for row in rows]
+    assert [lines[12][k] for k in ("M", "mse", "status")] == ["90", "", "failed"]
+    assert [line["best"] for line in lines[:3]] == ["True", "False", "True"]
+    assert [float(line["p_star"] or "nan") for line in lines[1:3]] == [
+        row["p_star"] for row in rows[1:3]
+    ]
+    markdown = paths[1].read_text(encoding="utf-8")
+    assert markdown.count("**") == 16 and "Bold: lowest MSE of the data set, and" in markdown
+    assert str(tmp_path) not in markdown + paths[0].read_text(encoding="utf-8")
+
+
+def test_runs_of_different_code_are_not_starred_against_each_other(run_folder_maker, tmp_path):
+    """Raker of a shared source that has changed, and GF before and after its own was edited."""
+    days = iter(f"2026-01-0{day}T00:00:00+00:00" for day in range(1, 7))
+
+    def made(name, lam, shared, learner, level):
+        params = {"lam": lam}
+        folder = run_folder_maker(
+            tmp_path, name, key=f"{len(lam)}{learner * 7}", level=level, params=params
+        )
+        return change(folder, started=next(days), code={"shared": shared, "learner": learner})
+
+    runs = [
+        made("raker", "0.1", "old", "r", 0.01),
+        made("gf", "0.1", "new", "g", 0.02),
+        made("gf", "0.01", "new", "h", 0.03),
+        made("raker", "0.01", "new", "s", 0.05),
+    ]
+    rows = sweep_table.sweep_table(runs)
+    assert [row["best"] for row in rows] == [True, True, True, False]
+    text = stats.meaning(rows, "MSE")
+    assert "abc1234 of 2026-01-01: Raker on airfoil lam=0.1" in text
+    assert "abc1234 of 2026-01-02: OMKL-GF on airfoil lam=0.1" in text
+    assert "lam=0.01" not in text, "these are of the newest code"
+    one = [Run(run.folder) for run in runs]
+    for run in one:
+        change(run.folder, code={"shared": "new", "learner": run.result["algorithm"]})
+    rows = sweep_table.sweep_table([Run(run.folder) for run in one])
+    assert [row["best"] for row in rows] == [True, False, False, False]
+    assert "code" not in stats.meaning(rows, "MSE")
+
+
+def test_runs_that_do_not_say_their_sources_are_known_by_their_commit(run_folder_maker, tmp_path):
+    runs = [Run(run_folder_maker(tmp_path, name)) for name in ("raker", "gf")]
+    assert set(stats.codes_of(runs)) == {stats.NEWEST}
+    later = "2026-02-01T00:00:00+00:00"
+    runs = [change(runs[0].folder, started=later), change(runs[1].folder, commit=None)]
+    assert stats.codes_of(runs) == [stats.NEWEST, "version 0.1.0 of 2026-01-01"]
+
+
+@pytest.fixture
+def streams(run_folder_maker, tmp_path):
+    """Raker and GF on 500 rows and GF on 900, with the running mean beside each."""
+    runs = []
+    for key, (name, rows, mean) in enumerate(
+        [("raker", 500, 0.05), ("gf", 500, 0.05), ("gf", 900, 0.04)]
+    ):
+        folder = run_folder_maker(tmp_path, name, "synthetic", f"{key:08d}", level=0.02 + key / 100)
+        entries = {"mean": {"rmse": 1.0, "mae": 1.0, "mse": mean}}
+        change(folder, baselines=entries)
+        config = folder / "config.yaml"
+        read = yaml.safe_load(config.read_text(encoding="utf-8"))
+        read["dataset"] |= {"rows": rows, "notes": f"of {rows} rows", "path": f"{rows}.csv"}
+        config.write_text(yaml.safe_dump(read), encoding="utf-8")
+        runs.append(Run(folder))
+    return runs
+
+
+def test_runs_on_other_rows_are_told_apart_and_not_compared(streams, tmp_path, monkeypatch):
+    rows = sweep_table.sweep_table(streams)
+    assert [row["settings"] for row in rows] == [
+        {"dataset.rows": n} for n in (500, 500, 900, 500, 900)
+    ]
+    assert [row["best"] for row in rows] == [True, False, True, False, False]
+    assert [row["mse"] for row in rows[3:]] == [0.05, 0.04], "a baseline a stream"
+    assert stats.meaning(rows, "MSE").endswith(
+        "; on synthetic each value of dataset.rows has a best of its own: its rows are others"
+    )
+    assert [len(query.matching(streams, {"dataset.rows": [n]})) for n in ("500", "900")] == [2, 1]
+    drawn = []
+    monkeypatch.setattr(style, "save", lambda figure, *_: drawn.append(figure) or [])
+    sweep_figures.comparison(streams, tmp_path)
+    sweep_figures.summary(streams, tmp_path)
+    titles = ["synthetic, dataset.rows=500", "synthetic, dataset.rows=900"]
+    assert [[axes.get_title() for axes in figure.axes] for figure in drawn] == [titles, titles]
+    assert list(map(str, naming.legend(streams))) == ["Raker", "OMKL-GF", "OMKL-GF"]
+
+
+def test_figures_are_drawn_of_the_runs_that_are_chosen(streams, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(figures, "all_figures", lambda run, to, suffixes: (to / "mse.png").touch())
+    monkeypatch.setattr(paper_figures, "regret_bound", lambda *what: [])
+    assert report.main(["figures", "dataset.rows=500", "--outputs", str(tmp_path)]) == 0
+    assert [(run.folder / "mse.png").exists() for run in streams] == [True, True, False]
+    told = capsys.readouterr().out.splitlines()
+    assert sorted(told) == [f"[1/2] {streams[1].folder}", f"[2/2] {streams[0].folder}"]
+    assert report.main(["figures", "sort=mse", "--outputs", str(tmp_path)]) == 1
+    assert "figures are of runs: leave sort=" in capsys.readouterr().err
+
+
+def test_a_table_says_what_was_swept_of_all_that_have_it(sweep, run_folder_maker, tmp_path):
+    """Where all but one value failed, and of an algorithm that ran with one value alone."""
+    params = {"M": 5, "eta": "0.1/sqrt(t)"}
+    sfg = Run(run_folder_maker(tmp_path, "sfg", "naval", params=params))
+    rows = sweep_table.sweep_table([sweep[-3], sweep[-1], sfg, sweep[0]])
+    assert [row["settings"] for row in rows] == [{"M": 5}, {"M": 5}, {}]
+
+
+def test_sweep_table_with_many_settings_fits_80_columns(sweep):
+    rows = sweep_table.sweep_table(sweep)
+    for row in rows:
+        row["settings"] = {"eta": "0.1/sqrt(t)", "M": 5, "stream.scaling": "columns"}
+
+    def printed(width: int) -> str:
+        stream = io.StringIO()
+        sweep_table.print_sweep(rows, [], Console(file=stream, width=width))
+        assert max(map(len, stream.getvalue().splitlines())) <= width
+        return stream.getvalue()
+
+    beside, below = printed(80), printed(56)
+    assert beside.count("columns  ") == beside.count(" ± ") / 2 == 12
+    assert "No room for: seeds, kernels / round, seconds. They are shown" in beside
+    assert below.count("\n  stream.scaling=columns\n") == below.count(" ± ") == 12
+
+
+def test_one_seed_has_no_spread_and_markup_is_text(run_folder_maker, tmp_path):
+    run = change(run_folder_maker(tmp_path, n_seeds=1), algorithm="[red]|x")
+    rows = sweep_table.sweep_table([run])
+    stream = io.StringIO()
+    sweep_table.print_sweep(rows, [], Console(file=stream, width=80))
+    assert "[red]|x" in stream.getvalue()
+    assert "±" not in stream.getvalue()
+    markdown = sweep_table.write_sweep(rows, [], tmp_path)[1].read_text(encoding="utf-8")
+    assert r"\[red\]\|x" in markdown
