@@ -15,14 +15,13 @@ from omkl import algorithms
 from omkl.benchmark.scores import Diverged, Predictions
 from omkl.benchmark.suite import OURS, TRIVIAL, TRIVIALS, Entry
 from omkl.core import snapshot
-from omkl.core.learner import Learner, one_against_rest
 from omkl.datasets import Stream
 from omkl.experiment import baselines
-from omkl.experiment.regression import rows_before
+from omkl.experiment.job import rows_before
 from omkl.online import settings as online_settings
-from omkl.online.learner import probabilities_said
+from omkl.online.learner import probabilities_of
 from omkl.online.specification import Specification
-from omkl.online.target_units import TargetUnits
+from omkl.online.stream_learner import StreamLearner
 from omkl.threads import one_thread_each
 
 SIZE = 1000  # rows at a time; their number changes no bit
@@ -70,55 +69,43 @@ def pass_over(
     made: Specification, stream: Stream, seed: int, most: int | None = None
 ) -> Predictions:
     """One pass over the stream, or its first ``most`` rows. Raises Diverged."""
-    K = len(stream.classes)
     before = rows_before(made.algorithm, made.params, stream)
-    learners = [
-        made.learner(stream.n_inputs, seed, before=before) for _ in range(K if K > 2 else 1)
-    ]
-    if K:
-        return _of_classes(learners, stream, made.algorithm.probabilities, most)
-    unit = TargetUnits(learners[0], stream, made.algorithm)
-    y_hat, spread, seconds = [], [], 0.0
-    with one_thread_each(), np.errstate(over="ignore", invalid="ignore"):
-        for X, y in _blocks(stream, most):
-            clock = time.thread_time()
-            said = unit.partial_fit(X, y)
-            seconds += time.thread_time() - clock
-            y_hat.append(said.y_hat)
-            half = made.algorithm.has_interval  # of the benchmark's scores none is of that
-            spread.append(np.full(len(y), np.nan) if half else said.spread)
-    together = np.concatenate(y_hat)
-    _require_finite(together)
-    return Predictions(together, np.concatenate(spread), None, seconds, _bytes(learners))
+    learner = StreamLearner(
+        made,
+        stream.n_inputs,
+        seed,
+        scaling=stream.scaling,
+        classes=stream.classes,
+        lags=stream.n_lags,
+        before=before,
+    )
+    return _predicted(learner, stream, most)
 
 
 def trivial(entry: Entry, stream: Stream) -> Predictions:
     """The forecaster of an entry in a classification, one class against the rest."""
-    what, K = TRIVIALS["classification"][entry.name], len(stream.classes)
-    learners = [baselines.forecaster(what, stream.n_inputs) for _ in range(K if K > 2 else 1)]
-    return _of_classes(learners, stream, False, None)
+    what = TRIVIALS["classification"][entry.name]
+    learner = baselines.forecaster(what, stream.n_inputs, classes=stream.classes)
+    return _predicted(learner, stream, None)
 
 
-def _of_classes(
-    learners: Sequence[Learner], stream: Stream, probabilities: bool, most: int | None
-) -> Predictions:
-    K, blocks, seconds = len(stream.classes), [], 0.0
+def _predicted(learner: StreamLearner, stream: Stream, most: int | None) -> Predictions:
+    K, found, seconds = len(stream.classes), [], 0.0
     with one_thread_each(), np.errstate(over="ignore", invalid="ignore"):
         for X, y in _blocks(stream, most):
-            told = [one_against_rest(y, k, K) for k in range(len(learners))]
             clock = time.thread_time()
-            said = [x.partial_fit(X, t).y_hat for x, t in zip(learners, told, strict=True)]
+            found.append(learner.partial_fit(X, y))
             seconds += time.thread_time() - clock
-            blocks.append(np.stack(said, axis=1))
-    f = np.concatenate(blocks)
+    f = np.concatenate([block.y_hat for block in found])
     _require_finite(f)
-    codes = f.argmax(axis=1).astype(float) if K > 2 else (f[:, 0] > 0.0).astype(float)
+    if not K:
+        spread = np.concatenate([block.spread for block in found])
+        return Predictions(f, spread, None, seconds, _bytes(learner))
+    codes = f.argmax(axis=1).astype(float) if K > 2 else (f > 0.0).astype(float)
     if K == 2:
-        codes[f[:, 0] == 0.0] = np.nan  # says neither
-    nothing = np.full(len(f), np.nan)
-    return Predictions(
-        codes, nothing, probabilities_said(f) if probabilities else None, seconds, _bytes(learners)
-    )
+        codes[f == 0.0] = np.nan  # says neither
+    p = probabilities_of(f) if learner.algorithm.probabilities else None
+    return Predictions(codes, np.full(len(f), np.nan), p, seconds, _bytes(learner))
 
 
 def _require_finite(y_hat: np.ndarray) -> None:
@@ -143,8 +130,8 @@ def _blocks(stream: Stream, most: int | None) -> Any:
         yield X, y
 
 
-def _bytes(learners: Sequence[Learner]) -> int:
-    return sum(a.nbytes for x in learners for a in snapshot.snapshot(x).values())
+def _bytes(learner: StreamLearner) -> int:
+    return sum(a.nbytes for x in learner.learners for a in snapshot.snapshot(x).values())
 
 
 def warm_up(made: Specification, stream: Stream) -> None:

@@ -449,8 +449,9 @@ def drop_foreign_parameters(config: Mapping[str, Any]) -> dict[str, Any]:
 def key_of_pass(config: Mapping[str, Any]) -> str | None:
     """Names all settings but the parameters of the algorithm, where jobs can share a pass.
 
-    Jobs of one key differ in nothing that touches rows and random features: ``one_pass``. None
-    where that is not known to help, or the job itself will tell what is wrong with it.
+    Jobs of one key differ in nothing that touches rows and random features
+    (``omkl.experiment.evaluate``). None where that is not known to help, or the job itself will
+    tell what is wrong with it.
     """
     name, stream = config["algorithm"]["name"], config["stream"]
     alone = config["federation"]["name"] != "none" or config["resume"] is not None

@@ -8,15 +8,16 @@ labels give. Labels that come from outside are known to both where the learner a
 from __future__ import annotations
 
 import time
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from omkl import algorithms, registry
-from omkl.core.learner import Learner, one_against_rest
 from omkl.datasets import Stream
 from omkl.experiment.metrics import Accuracy, ClientErrors, Recorder, mistaken
-from omkl.online.target_units import TargetUnits
+from omkl.online.specification import Specification
+from omkl.online.stream_learner import StreamLearner
 
 RIDGE_LAM = 0.01  # as in conf/algorithm/ridge.yaml
 MOST_INPUTS = 1500  # of ridge, a round of which takes d^2 time and which keeps d^2 numbers
@@ -26,53 +27,64 @@ MODULES = tuple(sorted({registry.module_of(name) for name in PARAMS}))
 OF_CLASSES = {"constant": "mean", "last": "last", "ridge": "ridge"}
 
 
-def forecaster(name: str, d: int) -> Learner:
-    """That of a name, of d inputs, before the first row."""
+class Rounds(NamedTuple):
+    """Rows X (n, d) with labels y (n,), of which ``known`` (n,) there are and ``scored`` count."""
+
+    X: np.ndarray
+    y: np.ndarray
+    known: np.ndarray
+    scored: np.ndarray
+
+
+def forecaster(
+    name: str, d: int, scaling: str = "none", lags: int = 0, classes: Sequence[Any] = ()
+) -> StreamLearner:
+    """The baseline ``name``, of d inputs, before the first row."""
     algorithm = algorithms.load(name)
-    return Learner(algorithm, algorithm.Params(**PARAMS[name]), (), d, D=1, seed=0)
+    specification = Specification(algorithm, algorithm.Params(**PARAMS[name]), (), 1, "float64")
+    return StreamLearner(specification, d, 0, scaling=scaling, lags=lags, classes=classes)
 
 
-def skipped(d: int) -> dict[str, str]:
-    """Which of them are left out, and why."""
-    return {"ridge": f"{d:,} inputs are more than {MOST_INPUTS:,}"} if d > MOST_INPUTS else {}
+def _skipped(d: int) -> dict[str, dict[str, Any]]:
+    """Which of them are left out, and why, as in result.json."""
+    reason = f"{d:,} inputs are more than {MOST_INPUTS:,}"
+    return {"ridge": {"skipped": reason}} if d > MOST_INPUTS else {}
 
 
 class Baselines:
     """Those of a regression, over the rounds whose label is known; memory stays the same.
 
-    They are told labels and lags as a learner is that asks always (``TargetUnits``).
+    They are told labels and lags as a learner is that asks always.
 
     squared   their squared errors in the scale of the stream
     accuracy  in units of the target
     seconds   time spent in them, which is none of the learner's
     """
 
+    NAMES: Mapping[str, str] = dict(zip(PARAMS, PARAMS, strict=True))
+
     def __init__(self, stream: Stream) -> None:
         d = stream.n_inputs
-        self.skipped = skipped(d)
+        self.skipped = _skipped(d)
         self.learners = {
-            name: TargetUnits(forecaster(name, d), stream, algorithms.load(name))
-            for name in PARAMS
-            if name not in self.skipped
+            shown: forecaster(name, d, stream.scaling, stream.n_lags, stream.classes)
+            for shown, name in self.NAMES.items()
+            if shown not in self.skipped
         }
         self.squared = Recorder(len(self.learners))
         self.accuracy = Accuracy(len(self.learners), stream.target_unit)
         self.seconds = 0.0
 
-    def add(self, X: np.ndarray, y: np.ndarray, known: np.ndarray, scored: np.ndarray) -> None:
-        """Rows X (n, d) with labels y (n,); known (n,) bool says of which there is one.
-
-        Of these, ``scored`` (n,) bool are counted.
-        """
+    def add(self, rounds: Rounds) -> None:
+        """Learn what is known of a block of rounds, and count what is scored."""
         before = time.perf_counter()
-        self.squared.add(self._squared_errors(X, y, known, scored))
+        self.squared.add(self._losses(rounds))
         self.seconds += time.perf_counter() - before
 
-    def _squared_errors(
-        self, X: np.ndarray, y: np.ndarray, known: np.ndarray, scored: np.ndarray
-    ) -> np.ndarray:
-        """Learn rows as ``add`` takes them; squared errors (B, n), 0 where they do not count."""
-        X, labels = X[known], y[known]
+    def _losses(self, rounds: Rounds) -> np.ndarray:
+        """Squared errors (B, n) of a block that is learned, 0 where they do not count."""
+        _, y, known, scored = rounds
+        X, labels = rounds.X[known], y[known]
         errors = np.zeros((len(self.learners), len(y)))
         with np.errstate(over="ignore", invalid="ignore"):  # ``entries`` tells
             for k, learner in enumerate(self.learners.values()):
@@ -87,14 +99,13 @@ class Baselines:
 
     def entries(self) -> dict[str, dict[str, Any]]:
         """What result.json says of each: errors in units of the target, MSE in the stream's."""
-        mse = self.mse
-        columns = {"rmse": self.accuracy.rmse, "mae": self.accuracy.mae, "mse": mse}
+        columns = {"rmse": self.accuracy.rmse, "mae": self.accuracy.mae, "mse": self.mse}
         entries: dict[str, dict[str, Any]] = {}
         for k, name in enumerate(self.learners):
             entries[name] = {key: float(values[k]) for key, values in columns.items()}
             if not np.isfinite(list(entries[name].values())).all():
                 entries[name] = {"skipped": "its predictions are not finite"}
-        return entries | {name: {"skipped": reason} for name, reason in self.skipped.items()}
+        return entries | self.skipped
 
     def curves(self, n_scored: np.ndarray, first: int) -> dict[str, np.ndarray]:
         """Running MSE (P - first,) of each, without the first of P recorded rounds.
@@ -103,6 +114,16 @@ class Baselines:
         """
         sums = self.squared.curve()[1][:, first:]
         return {f"baseline_{name}": sums[k] / n_scored for k, name in enumerate(self.learners)}
+
+
+class ClassBaselines(Baselines):
+    """Those of a classification, one class against the rest; ``squared`` are their mistakes."""
+
+    NAMES = OF_CLASSES
+
+    def _losses(self, rounds: Rounds) -> np.ndarray:
+        found = [one.partial_fit(rounds.X, rounds.y) for one in self.learners.values()]
+        return np.stack([mistaken(one.y_hat, rounds.y) for one in found]).astype(np.float64)
 
 
 class ClientBaselines(Baselines):
@@ -120,7 +141,7 @@ class ClientBaselines(Baselines):
         """The next rounds of K clients: X (n, K, d), y (n, K), NaN where a client is done."""
         before = time.perf_counter()
         there = ~np.isnan(y).ravel()
-        squared = self._squared_errors(X.reshape(-1, X.shape[2]), y.ravel(), there, there)
+        squared = self._losses(Rounds(X.reshape(-1, X.shape[2]), y.ravel(), there, there))
         self.of_clients.add(squared.reshape(len(squared), *y.shape))
         self.seconds += time.perf_counter() - before
 
@@ -132,24 +153,3 @@ class ClientBaselines(Baselines):
         """Running MSE (P,) of each on the recorded rounds."""
         found = self.of_clients.curve()
         return {f"baseline_{name}": found[k] for k, name in enumerate(self.learners)}
-
-
-def mistakes(stream: Stream, size: int) -> tuple[Recorder, list[str]]:
-    """Mistakes of each baseline of a classification, and their names: one pass in blocks of size.
-
-    They learn one class against the rest, as learners do.
-    """
-    d, K = stream.n_inputs, len(stream.classes)
-    names = [name for name, own in OF_CLASSES.items() if own not in skipped(d)]
-    learners = {
-        name: [forecaster(OF_CLASSES[name], d) for _ in range(1 if K == 2 else K)] for name in names
-    }
-    recorder = Recorder(len(names))
-    for X, y in stream.blocks(size):
-        told = [one_against_rest(y, k, K) for k in range(len(learners["constant"]))]
-        wrong = []
-        for own in learners.values():
-            said = [x.partial_fit(X, labels).y_hat for x, labels in zip(own, told, strict=True)]
-            wrong.append(mistaken(np.stack(said, axis=1), y))
-        recorder.add(np.stack(wrong).astype(np.float64))
-    return recorder, names

@@ -1,4 +1,4 @@
-"""A classification job: every seed's rows through its learner, in an order of its own.
+"""A classification: what is counted of its predictions, and what its run says of them.
 
 Of two classes -1 and +1 a round is a mistake where y_t times the prediction is not
 positive, so that saying nothing (0) is one. More classes are one against the rest: a
@@ -8,23 +8,20 @@ prediction is the answer, and of equal ones the first.
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from omkl.config.settings import Settings
-from omkl.core.learner import SideBySide
-from omkl.core.simd import LANES
-from omkl.datasets import DataError
-from omkl.experiment import baselines, bounds, weight_history
-from omkl.experiment.classification_pass import OneSeed, RunningErrors, learners_of, one_seed
+from omkl.datasets import DataError, Stream
+from omkl.datasets.base import Chunk
+from omkl.experiment import bounds, kept_model, weight_history
+from omkl.experiment.baselines import Baselines, ClassBaselines
+from omkl.experiment.evaluate import Counted, Left, StreamJob
 from omkl.experiment.job import (
     Computed,
-    LearnerJob,
     Measured,
     Progress,
     Timing,
@@ -32,116 +29,49 @@ from omkl.experiment.job import (
     prepare_learner,
     reported,
 )
+from omkl.experiment.metrics import Recorder, largest_norm, mistaken
 from omkl.experiment.regret import load_or_compute
-from omkl.runs.predictions import joined
+from omkl.experiment.weight_history import WeightHistory, weights_of
+from omkl.online.stream_learner import Prediction
+from omkl.runs.predictions import PredictedClasses, joined
 from omkl.runs.run_folder import ERROR_RATE
 from omkl.runs.writing import MODEL, PREDICTIONS
-from omkl.threads import one_thread_each, thread_pool
+from omkl.threads import one_thread_each
 
 
-class Classification(LearnerJob):
-    """A job whose labels are classes."""
+class Classification(StreamJob):
+    """A job whose labels are classes. Every seed has a pass of its own, in an order of its own."""
 
-    @property
-    def threads_a_learner(self) -> int:
-        return (
-            max(1, self.settings.n_threads // len(self.seeds))
-            if self.algorithm.representation.lookahead
-            else 1
-        )
+    def passes(self) -> list[list[int]]:
+        return [[r] for r in range(len(self.seeds))]
 
-    def warm_up(self) -> None:
-        d = self.stream.n_inputs
-        (first, *_) = learners_of(self, 0, self.threads_a_learner)
-        first.partial_fit(np.zeros((2, d)), np.array([-1.0, 1.0]))
+    def blocks(self, stream: Stream) -> Iterator[Chunk]:
+        return stream.rounds(self.settings.block)
 
-    def compute(
+    def baselines(self, stream: Stream) -> Baselines:
+        return ClassBaselines(stream)
+
+    def metrics(self, seeds: Sequence[int], staging: Path | None) -> ClassificationMetrics:
+        return ClassificationMetrics(self, seeds[0], staging)
+
+    def keep(self, left: Left) -> OneSeed:
+        return _one_seed(self, left)
+
+    def result(
         self,
-        progress: Progress | None = None,
-        measured: Measured | None = None,
-        staging: Path | None = None,
+        passes: Sequence[OneSeed],
+        timing: Timing,
+        progress: Progress | None,
+        measured: Measured | None,
     ) -> Computed:
-        n_rounds = self.stream.n_rounds
-        running = RunningErrors(progress, n_rounds and n_rounds * len(self.seeds))
-        together = _Together([self], [staging])
-        elapsed = together.stream(running.add)
-        return together.computed(0, elapsed, progress, measured)
-
-
-class _Together:
-    """All seeds of jobs that ``can_share`` a pass (``one_pass``), or of one job."""
-
-    def __init__(self, jobs: Sequence[Classification], staging: Sequence[Path | None]) -> None:
-        self.jobs, self.staging = list(jobs), list(staging)
-        self.done: list[dict[int, OneSeed | FloatingPointError]] = []  # a seed: a job's number
-        self.diverged: dict[int, int] = {}  # a job's number: the first of its seeds that diverged
-        self.lock = threading.Lock()
-
-    def stream(self, report: Callable[[np.ndarray], None]) -> float:
-        """The seconds that it took."""
-        first, clock = self.jobs[0], time.perf_counter()
-        with thread_pool(min(first.settings.n_threads, len(first.seeds))) as pool:
-            self.done = list(pool.map(lambda r: self._one(r, report), range(len(first.seeds))))
-        return time.perf_counter() - clock
-
-    def _one(
-        self, r: int, report: Callable[[np.ndarray], None]
-    ) -> dict[int, OneSeed | FloatingPointError]:
-        """Seed r of the jobs none of whose earlier seeds has diverged, as far as is known."""
-        with self.lock:
-            going = [k for k in range(len(self.jobs)) if self.diverged.get(k, r) >= r]
-        if not going:
-            return {}
-        jobs, staging = [self.jobs[k] for k in going], [self.staging[k] for k in going]
-        seed = one_seed(jobs, r, jobs[0].threads_a_learner, report, staging)
-        found = dict(zip(going, seed, strict=True))
-        with self.lock:
-            for k, left in found.items():
-                if isinstance(left, FloatingPointError):
-                    self.diverged[k] = min(r, self.diverged.get(k, r))
-        return found
-
-    def computed(
-        self, number: int, elapsed: float, progress: Progress | None, measured: Measured | None
-    ) -> Computed:
-        """What job ``number`` has computed in its share of the seconds; or its error is raised."""
-        done: list[OneSeed] = []
-        for seed in self.done:
-            if isinstance(left := seed[number], FloatingPointError):
-                raise left
-            done.append(left)
-        job, n = self.jobs[number], len(self.jobs)
-        _require_enough(job, done[0])
-        n_threads = min(job.settings.n_threads, len(job.seeds)) * job.threads_a_learner
-        timing = Timing(elapsed / n, [seed.seconds for seed in done], n_threads)
-        made = _computed(job, done, timing, progress, measured)
-        parts = [seed.predictions for seed in done if seed.predictions]
-        if parts:
-            whole = joined(parts, parts[0].with_name(PREDICTIONS))
-            made = made._replace(kept={**made.kept, PREDICTIONS: whole})
-        return made._replace(result=made.result | ({"jobs_in_pass": n} if n > 1 else {}))
-
-
-def compute_together(
-    jobs: Sequence[Classification], staging: Sequence[Path]
-) -> Iterator[tuple[int, Computed | Exception]]:
-    """As ``one_pass.compute``, of classifications."""
-    together = _Together(jobs, staging)
-    with thread_pool(1) as pool:  # the compiler would swallow a Ctrl-C in the main thread
-        pool.submit(jobs[0].warm_up).result()
-        pool.submit(_warm_up_together, jobs).result()
-    elapsed = together.stream(lambda wrong: None)
-    for number in range(len(jobs)):
-        try:
-            yield number, together.computed(number, elapsed, None, None)
-        except Exception as error:
-            yield number, error
-
-
-def _warm_up_together(jobs: Sequence[Classification]) -> None:
-    d = jobs[0].stream.n_inputs
-    learners = [learners_of(job, 0)[0] for job in jobs]
-    SideBySide(learners).partial_fit(np.zeros((LANES, d)), np.resize([-1.0, 1.0], LANES))
+        metrics = passes[0].metrics
+        metrics.require_enough()
+        computed = _computed(self, passes, timing, progress, measured)
+        parts = [one.metrics.predictions.finished() for one in passes if one.metrics.predictions]
+        if not parts:
+            return computed
+        whole = joined(parts, parts[0].with_name(PREDICTIONS))
+        return computed._replace(kept={**computed.kept, PREDICTIONS: whole})
 
 
 def prepare(settings: Settings) -> Classification:
@@ -149,28 +79,96 @@ def prepare(settings: Settings) -> Classification:
     return Classification(*prepare_learner(settings))
 
 
-def _require_enough(job: Classification, first: OneSeed) -> None:
-    """DataError for a stream that nothing can be learned from."""
-    T = first.recorder.n_rounds
-    if T < 2:
-        raise DataError(f"{job.stream.where}: a stream needs at least 2 rows, {T} came")
-    if first.n_classes_met < 2:
-        raise DataError(
-            f"{job.stream.where}: all {T} labels are the same, so there is nothing to learn. "
-            "Look at dataset.labels, or take more rows."
-        )
+class ClassificationMetrics:
+    """What one seed of a classification predicted, summed up block by block."""
+
+    def __init__(self, job: Classification, r: int, staging: Path | None) -> None:
+        self.job, self.seed, self.mistakes = job, job.seeds[r], Recorder(1)
+        self.largest_norm, self.classes_met = 0.0, np.empty(0)
+        self.predictions: PredictedClasses | None = None
+        if job.settings.keeps_predictions and staging:
+            path = staging / f"{r}-{PREDICTIONS}"
+            seed = self.seed if len(job.seeds) > 1 else None
+            self.predictions = PredictedClasses(path, job.stream.classes, seed)
+
+    def add(
+        self, block: Chunk, y: np.ndarray, counted: Counted, found: Sequence[Prediction]
+    ) -> None:
+        """A block with labels y (n,); FloatingPointError where predictions are not finite."""
+        y_hat = found[0].y_hat
+        if not np.isfinite(y_hat).all():
+            raise FloatingPointError(
+                f"by round {self.mistakes.n_rounds + len(y)} the predictions are no longer finite "
+                f"(seed {self.seed}): the steps are too large"
+            )
+        if self.predictions:
+            self.predictions.add(block.rows, y, y_hat)
+        self.mistakes.add(mistaken(y_hat, y)[None, :].astype(np.float64))
+        self.largest_norm = max(self.largest_norm, largest_norm(block.x))
+        self.classes_met = np.union1d(self.classes_met, y)
+
+    @property
+    def running(self) -> tuple[float, int]:
+        """Mistakes so far, and rounds."""
+        return float(self.mistakes.total[0]), self.mistakes.n_rounds
+
+    def require_enough(self) -> None:
+        """DataError for a stream that nothing can be learned from."""
+        where, T = self.job.stream.where, self.mistakes.n_rounds
+        if T < 2:
+            raise DataError(f"{where}: a stream needs at least 2 rows, {T} came")
+        if len(self.classes_met) < 2:
+            raise DataError(
+                f"{where}: all {T} labels are the same, so there is nothing to learn. "
+                "Look at dataset.labels, or take more rows."
+            )
+
+
+class OneSeed(NamedTuple):
+    """What a seed leaves, over its learners (one, or one per class); N kernels.
+
+    weights (N,) are means; updates and support (N,) sums, and so is ``rows``, which are kept.
+    """
+
+    metrics: ClassificationMetrics
+    weights: np.ndarray
+    updates: np.ndarray
+    support: np.ndarray
+    used: np.ndarray
+    rows: int
+    seconds: np.ndarray
+    model: bytes | None
+    history: WeightHistory
+    baselines: Baselines | None
+
+
+def _one_seed(job: Classification, left: Left) -> OneSeed:
+    learner, kept = left.learners[0], job.algorithm.representation
+    learners = learner.learners
+    return OneSeed(
+        left.metrics,
+        weights=weights_of(learners),
+        updates=np.sum([x.state.updates for x in learners], axis=0),
+        support=np.sum([kept.support_size(x.state.model) for x in learners], axis=0),
+        used=learners[0].used,
+        rows=sum(kept.kept_rows(x.state.model) for x in learners),
+        seconds=left.seconds,
+        model=kept_model.content(job, learner, left.moments) if job.settings.model else None,
+        history=left.histories[0],
+        baselines=left.baselines,
+    )
 
 
 def _computed(
     job: Classification,
-    done: list[OneSeed],
+    done: Sequence[OneSeed],
     timing: Timing,
     progress: Progress | None,
     measured: Measured | None,
 ) -> Computed:
-    T, R, classes = done[0].recorder.n_rounds, len(done), job.stream.classes
-    rounds = done[0].recorder.curve()[0]
-    sums = np.concatenate([seed.recorder.curve()[1] for seed in done])
+    T, R, classes = done[0].metrics.mistakes.n_rounds, len(done), job.stream.classes
+    rounds = done[0].metrics.mistakes.curve()[0]
+    sums = np.concatenate([seed.metrics.mistakes.curve()[1] for seed in done])
     mistakes = sums[:, -1]
     updates = np.stack([seed.updates for seed in done])
     used = np.stack([seed.used for seed in done])
@@ -187,7 +185,7 @@ def _computed(
         n_rounds=T,
         n_kernels=len(kernels),
         deterministic=job.algorithm.deterministic,
-        max_norm=max(seed.largest_norm for seed in done),
+        max_norm=max(seed.metrics.largest_norm for seed in done),
         mistakes=mistakes.astype(int).tolist(),
         updates_per_kernel=float(updates.mean()),
         support_size=float(np.mean([seed.rows for seed in done])),
@@ -198,7 +196,8 @@ def _computed(
         al_efficiency=1.0,
         regret={},
     )
-    result["baselines"], baseline_curves = _baselines(job)
+    of_streams = [seed.baselines for seed in done if seed.baselines]
+    result["baselines"], baseline_curves = _baselines(of_streams)
     weights = np.stack([seed.weights for seed in done])
     curves = {
         "t": rounds,
@@ -220,19 +219,16 @@ def _computed(
     return Computed(result | stated, curves | bound_curves, kept)
 
 
-def _baselines(job: Classification) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Their error rates, as in result.json, and the means (P,) of their curves over the seeds."""
-    distinct = {id(stream): stream for stream in job.streams}
-    with thread_pool(min(job.settings.n_threads, len(distinct))) as pool:
-        found = pool.map(lambda x: baselines.mistakes(x, job.settings.block), distinct.values())
-        recorders, names = zip(*found, strict=True)
-    rounds = recorders[0].curve()[0]
-    sums = np.mean([recorder.curve()[1] for recorder in recorders], axis=0)
-    rates = dict(zip(names[0], sums / rounds, strict=True))
+def _baselines(
+    of_streams: Sequence[Baselines],
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Their error rates, as in result.json, and the means (P,) of their curves over the streams."""
+    first = of_streams[0]
+    rounds = first.squared.curve()[0]
+    sums = np.mean([one.squared.curve()[1] for one in of_streams], axis=0)
+    rates = dict(zip(first.learners, sums / rounds, strict=True))
     entries: dict[str, Any] = {name: {"error_rate": float(c[-1])} for name, c in rates.items()}
-    for name, reason in baselines.skipped(job.stream.n_inputs).items():
-        entries[name] = {"skipped": reason}
-    return entries, {f"baseline_{name}": rate for name, rate in rates.items()}
+    return entries | first.skipped, {f"baseline_{name}": rate for name, rate in rates.items()}
 
 
 def _bound(

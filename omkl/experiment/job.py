@@ -16,7 +16,6 @@ from omkl import algorithms, outside, registry
 from omkl.config.settings import Settings, content_addressed, with_defaults_cut
 from omkl.core import kernels
 from omkl.core.kernels import Kernel
-from omkl.core.learner import Learner
 from omkl.core.protocol import Algorithm
 from omkl.datasets import (
     DataError,
@@ -31,6 +30,7 @@ from omkl.experiment import baselines, kept_model, memory
 from omkl.experiment.kept_model import Resumed, require_keepable
 from omkl.experiment.metrics import mean_and_deviation
 from omkl.online.specification import FEATURES, Specification, specify
+from omkl.online.stream_learner import StreamLearner
 from omkl.runs import run_folder
 from omkl.runs.run_folder import Measure
 
@@ -236,9 +236,40 @@ class LearnerJob(NamedTuple):
         return self.specification.params
 
     def learner(
-        self, seed: int, n_threads: int, before: np.ndarray | None = None, model: Any = None
-    ) -> Learner:
-        return self.specification.learner(self.stream.n_inputs, seed, n_threads, before, model)
+        self,
+        seed: int,
+        threads: int = 1,
+        before: np.ndarray | None = None,
+        drawn: StreamLearner | None = None,
+    ) -> StreamLearner:
+        """Its learner of a seed, where ``resume=`` says so that of the model it goes on from.
+
+        ``before`` are rows that it looks at in advance, ``drawn`` has its random features.
+        """
+        learner = StreamLearner(
+            self.specification,
+            self.stream.n_inputs,
+            seed,
+            scaling=self.stream.scaling,
+            classes=self.stream.classes,
+            lags=self.stream.n_lags,
+            interval=self.settings.interval,
+            before=before,
+            threads=threads,
+            drawn=drawn,
+        )
+        if self.resumed:
+            self.resumed.restore(learner)
+        return learner
+
+
+def rows_before(algorithm: Algorithm, params: Any, stream: Stream) -> np.ndarray | None:
+    """The rows (n, d) that a learner sees before the first round, where it wants some."""
+    wanted = algorithm.rows_before(params) if algorithm.rows_before else 0
+    before = next(stream.blocks(wanted))[0] if wanted else None
+    if before is not None and stream.n_lags:
+        before[:, -stream.n_lags :] = 0.0  # they are labels
+    return before
 
 
 def prepare_learner(settings: Settings) -> LearnerJob:
@@ -291,9 +322,7 @@ def _require_memory(settings: Settings, stream: Stream, made: Specification, R: 
     algorithm, params, dictionary, D, _ = made
     used = algorithm.kernels(params, dictionary)
     each = memory.model_bytes(algorithm.representation, params, used, stream.n_inputs, D)
-    # A regression streams all seeds together, a classification as many as there are threads.
-    classify = algorithm.task == "classification"
-    n_models = min(R, settings.n_threads) * max(1, len(stream.classes)) if classify else R
+    n_models = memory.n_models(algorithm, stream, settings, R)
     memory.require_memory(settings, stream, len(used), D, each, n_models)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -11,7 +11,6 @@ import numpy as np
 
 from omkl.core import snapshot
 from omkl.core.constraints import shown
-from omkl.core.learner import Learner
 from omkl.datasets import DataError, Stream
 from omkl.datasets.base import name_of_file
 from omkl.datasets.files import FileContent
@@ -20,6 +19,7 @@ from omkl.online import model_file
 from omkl.online.model_file import Model
 from omkl.online.rows import listed
 from omkl.online.settings import SCALINGS, LearnerSettings
+from omkl.online.stream_learner import StreamLearner, below
 from omkl.runs import run_folder
 from omkl.runs.wording import pluralize
 from omkl.runs.writing import MODEL
@@ -69,30 +69,11 @@ class Keepable(Protocol):
     def resumed(self) -> Resumed | None: ...
 
 
-def content(
-    job: Keepable,
-    learners: Sequence[Learner],
-    labels: Sequence[Mapping[str, np.ndarray]],
-    moments: Mapping[str, np.ndarray],
-    before: np.ndarray | None = None,
-    intervals: Mapping[str, np.ndarray] | None = None,
-) -> bytes:
-    """``model.npz`` of a job of one seed that has ended.
-
-    ``labels`` are the arrays of what each learner knows of them, ``moments`` those of the stream's
-    columns, ``before`` the rows that the learner saw in advance, ``intervals`` those of its
-    intervals.
-    """
-    arrays: dict[str, np.ndarray] = {}
-    for k, (learner, known) in enumerate(zip(learners, labels, strict=True)):
-        learned = snapshot.snapshot(learner)
-        arrays |= {f"learner.{k}.{name}": array for name, array in learned.items()}
-        arrays |= {f"labels.{k}.{name}": array for name, array in known.items()}
+def content(job: Keepable, learner: StreamLearner, moments: Mapping[str, np.ndarray]) -> bytes:
+    """``model.npz`` of a job of one seed that has ended; ``moments`` of the stream's columns."""
+    arrays = learner.arrays()
     if job.stream.scaling == "columns":
         arrays |= {f"columns.{name}": array for name, array in moments.items()}
-    arrays |= {f"interval.{name}": array for name, array in (intervals or {}).items()}
-    if before is not None:
-        arrays["before"] = before
     return model_file.content(settings_of(job), arrays, _columns(job))
 
 
@@ -136,23 +117,17 @@ class Resumed(NamedTuple):
     model: Model
     sha256: str
 
-    def restore(self, learner: Learner, k: int) -> None:
-        """Bring the learner number k to where it was; what it counts begins anew.
+    def restore(self, learner: StreamLearner) -> None:
+        """Bring a learner to where it was; what it counts begins anew.
 
         DataError for a model that does not fit.
         """
         try:
-            snapshot.restore(learner, model_file.below(f"learner.{k}.", self.model.arrays))
+            learner.restore(self.model.arrays)
         except snapshot.Mismatch as error:
             raise DataError(f"the model of resume=: {self.model.misfit(error)}") from None
-        learner.used[:], learner.worst[:] = 0, 0.0
-
-    def labels(self, k: int) -> dict[str, np.ndarray]:
-        return model_file.below(f"labels.{k}.", self.model.arrays)
-
-    @property
-    def intervals(self) -> dict[str, np.ndarray]:
-        return model_file.below("interval.", self.model.arrays)
+        for one in learner.learners:
+            one.used[:], one.worst[:] = 0, 0.0
 
     @property
     def before(self) -> np.ndarray | None:
@@ -172,7 +147,8 @@ class Resumed(NamedTuple):
                 f"{stream.where} has the inputs {listed(inputs)}; the model that resume= goes on "
                 f"from has: {listed(known)}"
             )
-        stream.go_on(model_file.below("columns.", self.model.arrays), self.labels(0))
+        arrays = self.model.arrays
+        stream.go_on(below("columns.", arrays), below("labels.0.", arrays))
 
     def require_same(self, found: LearnerSettings) -> None:
         """ValueError where a job makes another learner than that of the model."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from omkl.config.settings import Settings
+from omkl.core.protocol import Algorithm
 from omkl.core.representations import Representation
 from omkl.datasets import Stream
 from omkl.experiment.metrics import LIMIT
@@ -39,6 +40,16 @@ def require_memory(
             f"at least {min(taken, 1e24) / 1e9:,.1f} GB, and this machine has {there / 1e9:,.1f}: "
             "choose fewer of these, or smaller sizes among the parameters of the algorithm"
         )
+
+
+def n_models(algorithm: Algorithm, stream: Stream, settings: Settings, R: int) -> int:
+    """How many models R seeds need at a time.
+
+    A regression streams all seeds together, a classification as many as there are threads.
+    """
+    if algorithm.task != "classification":
+        return R
+    return min(R, settings.n_threads) * max(1, len(stream.classes))
 
 
 def curve_bytes(R: int, T: int | None) -> int:

@@ -199,7 +199,7 @@ def label_cost(mse: np.ndarray, n_queried: np.ndarray, n_rounds: int) -> dict[st
 
 
 def mistaken(y_hat: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Which predictions are mistakes, (n,): y_hat (n, 1) and y -1, +1; or (n, K) and y 0..K-1."""
-    if y_hat.shape[1] == 1:
-        return y * y_hat[:, 0] <= 0.0
+    """Which predictions are mistakes, (n,): y_hat (n,) and y -1, +1; or (n, K) and y 0..K-1."""
+    if y_hat.ndim == 1:
+        return y * y_hat <= 0.0
     return y_hat.argmax(axis=1) != y

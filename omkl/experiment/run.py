@@ -14,7 +14,7 @@ from omkl.config.settings import Settings
 from omkl.core import cache
 from omkl.datasets import DataError, label_sources
 from omkl.datasets.schema import CALLBACK, SOURCES
-from omkl.experiment import classification, federation, one_pass, regression
+from omkl.experiment import classification, evaluate, federation, regression
 from omkl.experiment.job import Computed, Described, Job, Progress, learners_of, own_modules
 from omkl.experiment.regression import Regression
 from omkl.runs import provenance, run_folder
@@ -137,9 +137,9 @@ def run_together(configs: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, Ou
     together: list[int] = []
     for number, one in begun.items():
         same = not together or one.job.stream is begun[together[0]].job.stream
-        if one_pass.can_share(one.job) and same:
+        if evaluate.can_share(one.job) and same:
             together.append(number)
-    most = one_pass.n_in_one_pass(cast(Any, begun[together[0]].job)) if together else 1
+    most = evaluate.n_in_one_pass(cast(Any, begun[together[0]].job)) if together else 1
     if most == 1 or len(together) == 1:
         together = []
     for number in begun:
@@ -160,7 +160,7 @@ def _in_one_pass(begun: Mapping[int, Begun]) -> Iterator[tuple[int, Outcome]]:
         numbers = list(left)
         try:
             jobs = [cast(Any, left[n].job) for n in numbers]
-            for k, found in one_pass.compute(jobs, [staging[n] for n in numbers]):
+            for k, found in evaluate.compute_together(jobs, [staging[n] for n in numbers]):
                 one = left.pop(numbers[k])
                 try:
                     if isinstance(found, Exception):

@@ -6,17 +6,15 @@ that were asked for are scored as they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from omkl.config.settings import IntervalSettings, interval_around
-from omkl.core import conformal
-from omkl.core.conformal import Conformal
-from omkl.core.learner import Trace
 from omkl.core.protocol import Algorithm
 from omkl.experiment.metrics import Recorder
+from omkl.online.stream_learner import rates_of
 
 N_WINDOWS = 10
 # Half the width of a central interval of the normal distribution, in deviations.
@@ -120,20 +118,14 @@ class Spreads:
 
 
 class ScoredIntervals:
-    """Intervals of a level that R learners say with their predictions, scored."""
+    """Intervals around the predictions of R learners, scored.
 
-    def __init__(self, n_seeds: int, level: float) -> None:
-        self.level = level
+    ``rates`` are those at which they adapt; None: they are the algorithm's own.
+    """
+
+    def __init__(self, n_seeds: int, level: float, rates: Sequence[float] | None) -> None:
+        self.level, self._rates = level, {} if rates is None else {"rates": list(rates)}
         self._covered = Covered(n_seeds, ("coverage", "width", "interval_score"), 4 * N_WINDOWS)
-
-    @property
-    def first(self) -> Conformal | None:
-        """What puts them around the predictions of the first seed; None: the learner does."""
-        return None
-
-    def follow(self, said: Trace, y: np.ndarray) -> np.ndarray:
-        """Half widths (R, n) around what was said, (R, n) each, of labels y (n,), NaN for none."""
-        return said.spread
 
     def add(self, errors: np.ndarray, half: np.ndarray, scored: np.ndarray) -> None:
         """A block of errors and half widths (R, n) of rounds of which ``scored`` (n,) count."""
@@ -145,10 +137,10 @@ class ScoredIntervals:
         self._covered.add(known, found)
 
     def result(self) -> dict[str, Any]:
-        """{"interval": {"level": .., score: .., "windows": ..}}, or nothing."""
+        """{"interval": {"rates": .., "level": .., score: .., "windows": ..}}, or nothing."""
         if not self._covered.known:
             return {}
-        return {"interval": {"level": self.level} | self._covered.means()}
+        return {"interval": self._rates | {"level": self.level} | self._covered.means()}
 
     def curves(self) -> dict[str, np.ndarray]:
         """interval_coverage (R, P), or nothing."""
@@ -156,42 +148,14 @@ class ScoredIntervals:
         return {f"interval_{name}": share for name, share in found.items()}
 
 
-class ScoredAdaptiveIntervals(ScoredIntervals):
-    """The same, put around what R learners predict (``omkl.core.conformal``)."""
-
-    def __init__(self, n_seeds: int, settings: IntervalSettings, has_spread: bool) -> None:
-        super().__init__(n_seeds, settings.level)
-        self.rates = conformal.RATES if settings.rate is None else (settings.rate,)
-        self._has_spread = has_spread
-        self._followed = [Conformal(settings.level, self.rates, has_spread) for _ in range(n_seeds)]
-
-    @property
-    def first(self) -> Conformal:
-        return self._followed[0]
-
-    def follow(self, said: Trace, y: np.ndarray) -> np.ndarray:
-        """As above. A label that was not asked for teaches nothing."""
-        return np.stack(
-            [
-                one.follow(y_hat, np.where(asked, y, np.nan), spread if self._has_spread else None)
-                for one, y_hat, asked, spread in zip(self._followed, *said, strict=True)
-            ]
-        )
-
-    def result(self) -> dict[str, Any]:
-        """The same, with the rates."""
-        found = super().result()
-        return {key: {"rates": list(self.rates)} | of_all for key, of_all in found.items()}
-
-
 def intervals_of(
     n_seeds: int, asked: IntervalSettings | None, algorithm: Algorithm, params: Any
 ) -> ScoredIntervals | None:
-    """Those of R learners: their own, those asked for around what they say, or none.
+    """The algorithm's own, those asked for around its predictions, or none.
 
     ValueError where both are there and differ.
     """
     around = interval_around(asked, algorithm, params)
     if algorithm.has_interval:
-        return ScoredIntervals(n_seeds, params.level)
-    return ScoredAdaptiveIntervals(n_seeds, around, algorithm.has_spread) if around else None
+        return ScoredIntervals(n_seeds, params.level, None)
+    return ScoredIntervals(n_seeds, around.level, rates_of(around)) if around else None

@@ -10,46 +10,21 @@ import math
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from omkl.config.settings import interval_around
 from omkl.core import snapshot
-from omkl.core.learner import Before, one_against_rest
+from omkl.core.learner import Before
 from omkl.datasets.columns import class_codes
 from omkl.datasets.scaling import Moments, standardised
 from omkl.disk import write_atomically
 from omkl.online import model_file
-from omkl.online.intervals import AdaptiveIntervals, SaidIntervals
 from omkl.online.rows import Rows
 from omkl.online.settings import LearnerSettings
-from omkl.online.target_units import TargetUnits
+from omkl.online.stream_learner import Prediction, StreamLearner, below
 
 LARGEST = 1e150  # of an input that is scaled: squares stay below the largest number
-
-
-class _Labels(NamedTuple):
-    """How the labels reach a learner, see ``TargetUnits``."""
-
-    scaling: str
-    moving_units: bool
-    n_lags: int
-    labelled: bool = True
-
-
-class Said(NamedTuple):
-    """What was said of n rows, before each label; all (n,).
-
-    y_hat numbers or classes; asked, whether for the label; spread; low and high, the ends of the
-    interval. NaN where there is none.
-    """
-
-    y_hat: np.ndarray
-    asked: np.ndarray
-    spread: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
 
 
 class OnlineLearner:
@@ -87,32 +62,23 @@ class OnlineLearner:
         self.algorithm = self.specification.algorithm
         self.asks, self.spread = False, math.nan
         self._margin = math.nan  # of the last predict_one: its spread, or half its interval's width
-        self._intervals: AdaptiveIntervals | SaidIntervals | None = None
-        if self.algorithm.has_interval:
-            self._intervals = SaidIntervals()
-        if wanted := interval_around(settings.intervals, self.algorithm, self.specification.params):
-            moving = int(settings.scaling == "columns")
-            self._intervals = AdaptiveIntervals(wanted, self.algorithm.has_spread, late=moving)
         self.probabilities: tuple[float, ...] = ()
         self._y_hat = math.nan  # of the last predict_one
         self._half: float | None = math.nan  # half its interval's width; None: not asked for yet
         self._before_round: tuple[Any, list[Before]] | None = None  # of one that can be revoked
         self._columns = Moments(len(self.inputs)) if settings.scaling == "columns" else None
         self._table = Rows(self.inputs, settings.named)
-        self._parts: list[TargetUnits] = []
-        self._before = self._look_ahead(first_rows) if before is None else before
-        d = len(self.inputs) + settings.lags
-        labels = _Labels(
-            settings.scaling, settings.scaling == "columns" and not self.classes, settings.lags
+        interval = settings.intervals
+        self._learner = StreamLearner(
+            self.specification,
+            len(self.inputs) + settings.lags,
+            settings.seed,
+            scaling=settings.scaling,
+            classes=self.classes,
+            lags=settings.lags,
+            interval=interval,
+            before=self._look_ahead(first_rows) if before is None else before,
         )
-        self._parts = [
-            TargetUnits(
-                self.specification.learner(d, settings.seed, before=self._before),
-                labels,
-                self.algorithm,
-            )
-            for _ in range(settings.n_learners)
-        ]
 
     def __repr__(self) -> str:
         task = f"{len(self.classes)} classes" if self.classes else "regression"
@@ -123,20 +89,20 @@ class OnlineLearner:
 
     @property
     def interval(self) -> tuple[float, float]:
-        if self._intervals is None:
+        if self._learner.intervals is None:
             return math.nan, math.nan
         if self._half is None:
-            self._half = self._intervals.half_width(self._margin)
+            self._half = self._learner.intervals.half_width(self._margin)
         return self._y_hat - self._half, self._y_hat + self._half
 
     @property
     def has_intervals(self) -> bool:
         """Whether there are any: asked for with ``interval=``, or the algorithm's own."""
-        return self._intervals is not None
+        return self._learner.intervals is not None
 
     @property
     def n_rows(self) -> int:
-        return self._parts[0].learner.t if self._parts else 0
+        return self._learner.n_rows if hasattr(self, "_learner") else 0  # first rows come before it
 
     def predict_one(self, x: Any, revocable: bool = False) -> Any:
         """Open a round with the row x: the prediction, a number or a class.
@@ -144,36 +110,34 @@ class OnlineLearner:
         ``asks`` and ``spread`` are then those of this round; ``learn_one`` closes it, and
         ``revoke_one`` undoes it if it is ``revocable``. RuntimeError while a round is open.
         """
-        first = self._parts[0]
-        first.learner.require_no_open_round()
+        learner = self._learner
+        learner.learners[0].require_no_open_round()
         self._before_round = None
         if revocable:
             columns = self._columns.arrays() if self._columns else None
-            self._before_round = columns, [part.learner.before_round() for part in self._parts]
+            self._before_round = columns, [one.before_round() for one in learner.learners]
         row = self._standardised_row(self._table.one(x))
+        said, self.asks = learner.predict_one(row)
         if not self.classes:
-            y_hat, self.asks = first.predict_one(row)
-            self._margin = first.spread
+            self._margin = learner.spread
             self.spread = self._margin if self.algorithm.has_spread else math.nan
-            if not math.isfinite(y_hat):
-                self._require_finite(np.array([y_hat]))
-            self._y_hat, self._half = y_hat, None
-            return y_hat
-        said = [part.predict_one(row) for part in self._parts]
-        self.asks = any(asked for _, asked in said)
-        several = np.array([[f for f, _ in said]])
-        self._require_finite(several)
+            if not math.isfinite(said):
+                self._require_finite(np.array([said]))
+            self._y_hat, self._half = said, None
+            return said
+        scores = np.array([said])
+        self._require_finite(scores)
         if self.algorithm.probabilities:
-            self.probabilities = tuple(probabilities_said(several)[0].tolist())
-        return self.classes[self._codes_said(several)[0]]
+            self.probabilities = tuple(probabilities_of(scores)[0].tolist())
+        return self.classes[_codes_of(scores)[0]]
 
     def revoke_one(self) -> None:
         """Let the open round never have been, to the bit; RuntimeError unless it is revocable."""
         if self._before_round is None:
             raise RuntimeError("no round is open that predict_one(x, revocable=True) opened")
         columns, rounds = self._before_round
-        for part, before in zip(self._parts, rounds, strict=True):
-            part.learner.cancel(before)
+        for learner, before in zip(self._learner.learners, rounds, strict=True):
+            learner.cancel(before)
         if self._columns:
             self._columns.restore(columns)
         self._before_round, self.asks, self._half = None, False, math.nan
@@ -185,38 +149,26 @@ class OnlineLearner:
         RuntimeError where no round is open, ValueError for a label that is asked for and is none.
         """
         label = self._label(y)
-        for k, part in enumerate(self._parts):
-            told = label if len(self._parts) == 1 else float(self._told(np.array([label]), k)[0])
-            part.learn_one(told)
+        self._learner.learn_one(label)
         self._before_round = None
-        if self._intervals:
-            self._half = self._intervals.follow_one(self._y_hat, self.asks, self._margin, label)
+        if intervals := self._learner.intervals:
+            self._half = intervals.follow_one(self._y_hat, self.asks, self._margin, label)
         self.asks = False
 
-    def partial_fit(self, X: Any, y: Any) -> Said:
+    def partial_fit(self, X: Any, y: Any) -> Prediction:
         """Predict and learn, row by row: rows X and labels y (n,). Any split gives the same bits.
 
         A label may be NaN or None: its row is predicted, and nothing is learned from it.
         Returns what was said before each label. ValueError names a row that is none, and nothing
         is learned then.
         """
-        self._parts[0].learner.require_no_open_round()
+        self._learner.learners[0].require_no_open_round()
         X, labels = self._read(X), self._labels(y)
         if len(labels) != len(X):
             raise ValueError(f"{len(X)} rows X and {len(labels)} labels y")
-        X = self._standardised(X, learns=True)
-        said = [part.partial_fit(X, self._told(labels, k)) for k, part in enumerate(self._parts)]
-        y_hat = np.stack([trace.y_hat for trace in said], axis=1)
-        self._require_finite(y_hat)
-        if self.classes:
-            said[0] = said[0]._replace(y_hat=self._answers(y_hat))
-        half = np.full(len(labels), np.nan)
-        if self._intervals:
-            half = self._intervals.follow(said[0], labels)
-        ends = (half, half) if self.classes else (said[0].y_hat - half, said[0].y_hat + half)
-        if self.algorithm.has_interval:
-            said[0] = said[0]._replace(spread=np.full(len(labels), np.nan))
-        return Said(*said[0], *ends)
+        found = self._learner.partial_fit(self._standardised(X, learns=True), labels)
+        self._require_finite(found.y_hat)
+        return found._replace(y_hat=self._answers(found.y_hat)) if self.classes else found
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """What ``predict_one`` would say of each row of X as the next, (n,).
@@ -230,18 +182,18 @@ class OnlineLearner:
                 f"{self.settings.algorithm} says no spread of its predictions; auto does"
             )
         y_hat, spread = self._predicted(X)
-        answers = self._answers(y_hat) if self.classes else y_hat[:, 0]
-        return (answers, spread[:, 0]) if return_std else answers
+        answers = self._answers(y_hat) if self.classes else y_hat
+        return (answers, spread) if return_std else answers
 
     def predict_interval(self, X: Any) -> np.ndarray:
         """The ends (n, 2) of the interval of each row of X as the next; changes nothing.
 
         ValueError of a learner that was made without ``interval=`` and has none of its own.
         """
-        if self._intervals is None:
+        if self._learner.intervals is None:
             raise ValueError("there are no intervals: make the learner with interval=0.9, say")
-        y_hat, spread = self._predicted(X)[..., 0]
-        half = self._intervals.half_widths(spread)
+        y_hat, spread = self._predicted(X)
+        half = self._learner.intervals.half_widths(spread)
         return np.stack([y_hat - half, y_hat + half], axis=1)
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -254,7 +206,7 @@ class OnlineLearner:
             raise ValueError(
                 f"{self.settings.algorithm} says no probabilities; auto does, for classes"
             )
-        return probabilities_said(self._predicted(X)[0])
+        return probabilities_of(self._predicted(X)[0])
 
     def save(self, path: str | Path) -> None:
         """Write all that it is and has learned to a file; ``omkl.load_learner`` goes on with it.
@@ -269,17 +221,9 @@ class OnlineLearner:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Copies of all that it has learned, which ``restore`` takes."""
-        found: dict[str, np.ndarray] = {}
-        for k, part in enumerate(self._parts):
-            learned = snapshot.snapshot(part.learner)
-            found |= {f"learner.{k}.{name}": array for name, array in learned.items()}
-            found |= {f"labels.{k}.{name}": array for name, array in part.arrays().items()}
+        found = self._learner.arrays()
         if self._columns:
             found |= {f"columns.{n}": array for n, array in self._columns.arrays().items()}
-        if self._intervals:
-            found |= {f"interval.{n}": array for n, array in self._intervals.arrays().items()}
-        if self._before is not None:
-            found["before"] = self._before
         return found
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
@@ -296,19 +240,14 @@ class OnlineLearner:
                 snapshot.require_like(name, array, kept[name])
                 if array.dtype.kind == "i" and (kept[name] < 0).any():
                     raise snapshot.Mismatch(f"{name} holds {kept[name].min()}, and it counts")
-        for k, part in enumerate(self._parts):
-            snapshot.restore(part.learner, model_file.below(f"learner.{k}.", kept))
-            part.restore(model_file.below(f"labels.{k}.", kept))
+        self._learner.restore(kept)
         if self._columns:
-            self._columns.restore(model_file.below("columns.", kept))
-        if self._intervals:
-            self._intervals.restore(model_file.below("interval.", kept))
+            self._columns.restore(below("columns.", kept))
 
-    def _predicted(self, X: Any) -> np.ndarray:
-        """y_hat and spread (2, n, learners) of each row as the next."""
+    def _predicted(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """y_hat, (n,) or (n, K), and spread (n,) of each row as the next."""
         rows = self._standardised(self._read(X), learns=False)
-        said = [part.predict_with_spread(rows) for part in self._parts]
-        return np.stack([np.stack(two) for two in said], axis=-1)
+        return self._learner.predict_with_spread(rows)
 
     def _read(self, X: Any) -> np.ndarray:
         return self._checked(self._table.many(X))
@@ -391,19 +330,9 @@ class OnlineLearner:
             raise ValueError(f"labels are finite numbers y (n,); got {bad}")
         return labels
 
-    def _told(self, labels: np.ndarray, k: int) -> np.ndarray:
-        """The labels of the learner number k."""
-        if len(self._parts) == 1:
-            return labels
-        return np.where(np.isnan(labels), np.nan, one_against_rest(labels, k, len(self._parts)))
-
     def _answers(self, y_hat: np.ndarray) -> np.ndarray:
-        """The classes (n,) that are said by y_hat (n, learners)."""
-        return np.array(self.classes)[self._codes_said(y_hat)]
-
-    def _codes_said(self, y_hat: np.ndarray) -> np.ndarray:
-        """Places (n,) of the classes that are said; of a tie the first."""
-        return y_hat.argmax(axis=1) if y_hat.shape[1] > 1 else (y_hat[:, 0] > 0.0).astype(int)
+        """The classes (n,) that scores mean, (n,) or (n, K)."""
+        return np.array(self.classes)[_codes_of(y_hat)]
 
     def _require_finite(self, y_hat: np.ndarray) -> None:
         if not np.isfinite(y_hat).all():
@@ -413,11 +342,16 @@ class OnlineLearner:
             )
 
 
-def probabilities_said(y_hat: np.ndarray) -> np.ndarray:
-    """Probabilities (n, K) of what is said, y_hat (n, 1) of two classes or (n, K) of K."""
+def _codes_of(y_hat: np.ndarray) -> np.ndarray:
+    """Places (n,) of the classes that scores mean, (n,) of two or (n, K); of a tie the first."""
+    return y_hat.argmax(axis=1) if y_hat.ndim > 1 else (y_hat > 0.0).astype(int)
+
+
+def probabilities_of(y_hat: np.ndarray) -> np.ndarray:
+    """Probabilities (n, K) that scores mean, y_hat (n,) of two classes or (n, K) of K."""
     p = 0.5 * (1.0 + y_hat)
-    if p.shape[1] == 1:
-        return np.concatenate([1.0 - p, p], axis=1)
+    if p.ndim == 1:
+        return np.stack([1.0 - p, p], axis=1)
     total = p.sum(axis=1, keepdims=True)
     return np.divide(p, total, out=np.full(p.shape, 1.0 / p.shape[1]), where=total > 0.0)
 

@@ -139,8 +139,3 @@ def _require_size(settings: LearnerSettings, arrays: Mapping[str, np.ndarray]) -
     drawn = len(made.algorithm.kernels(made.params, made.dictionary)) * n_inputs * made.D
     if made.algorithm.representation.draws_features and drawn > numbers:
         raise ValueError("the settings are of a larger learner than the arrays")
-
-
-def below(head: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The arrays whose names begin with ``head``, by the rest of their names."""
-    return {n.removeprefix(head): array for n, array in arrays.items() if n.startswith(head)}

@@ -282,7 +282,7 @@ def _told_by_peer(
     with one_thread_each():
         y_hat = comparison_peers.PEERS[name][2](X, y, seed)
     found = {
-        "mistakes": int(mistaken(y_hat[:, None], y).sum()),
+        "mistakes": int(mistaken(y_hat, y).sum()),
         "rounds": len(y),
         "seconds": time.perf_counter() - before,
         "version": library.__version__,

@@ -65,14 +65,13 @@ class Predictions:
         y_hat: np.ndarray,
         asked: np.ndarray,
         spread: np.ndarray,
-        half: np.ndarray | None,
+        half: np.ndarray,
     ) -> None:
-        """A block: rows and y (n,), NaN where not known; the others (R, n), ``half`` or None."""
+        """A block: rows and y (n,), the others (R, n); NaN where not known."""
         for r, seed in enumerate(self._seeds):
             columns = {"seed": np.full(len(y), seed), "row": rows, "y": y, "y_hat": y_hat[r]}
             columns |= {"asked": asked[r], "spread": spread[r]}
-            if half is not None:
-                columns |= {"low": y_hat[r] - half[r], "high": y_hat[r] + half[r]}
+            columns |= {"low": y_hat[r] - half[r], "high": y_hat[r] + half[r]}
             self._table.add(columns)
 
     def finished(self) -> Path:
@@ -96,8 +95,8 @@ class PredictedClasses:
 
     def add(self, rows: np.ndarray, y: np.ndarray, y_hat: np.ndarray) -> None:
         """A block of rows (n,): y and y_hat as ``metrics.mistaken`` takes them."""
-        if y_hat.shape[1] == 1:
-            score = y_hat[:, 0]
+        if y_hat.ndim == 1:
+            score = y_hat
             meant, true = (score > 0.0).astype(int), (y > 0.0).astype(int)
             said = np.where(score == 0.0, None, self._classes[meant])
         else:

@@ -28,7 +28,6 @@ from omkl.core.simd import (
     total,
 )
 from omkl.core.weights import exp_of_pack
-from omkl.experiment import classification_pass, regression
 from omkl.experiment import run as runner
 from tests.compositions import compose
 
@@ -204,8 +203,7 @@ def test_a_job_in_single_precision_is_computed_so_or_refused(tmp_path, algorithm
 
     def learner(precision):
         job = runner.prepare(compose([*given, f"precision={precision}"]))
-        learners = classification_pass.learners_of(job, 0) if job.stream.classes else None
-        return (learners or regression._learners(job))[0]
+        return job.learner(0).learners[0]
 
     assert learner("float64").precision == "float64"
     if refused:

@@ -15,7 +15,6 @@ import pytest
 from omkl.checks import learners
 from omkl.checks.learners import Case, default_settings
 from omkl.datasets import label_sources
-from omkl.experiment import regression
 from omkl.experiment import run as runner
 from tests.compositions import compose
 
@@ -200,7 +199,7 @@ def test_a_run_says_what_its_labels_cost(tmp_path):
     np.testing.assert_array_equal(curves["labels"], np.tile((curves["t"] + 3) // 4, (3, 1)))
     job = runner.prepare(config)
     X, y = next(iter(job.stream.blocks(60)))
-    trace = regression._learners(job)[1].partial_fit(X, y)
+    trace = job.learner(1).partial_fit(X, y)
     assert result["mse"][1] == pytest.approx(np.mean((trace.y_hat - y) ** 2), rel=1e-12)
 
     passive = runner.run(compose([*BASE, "algorithm=raker", *more])).run.result

@@ -11,7 +11,7 @@ import pytest
 from omkl.config import settings
 from omkl.datasets import DataError, catalogue, download, open_stream, open_streams
 from omkl.datasets import libsvm as libsvm_text
-from omkl.experiment import classification_pass, metrics
+from omkl.experiment import metrics
 from omkl.experiment import run as runner
 from tests.compositions import compose
 
@@ -174,15 +174,15 @@ def test_three_classes_are_each_against_the_rest(tmp_path):
         compose(["task=classification", "algorithm=omkc_da_p1", *overrides])
         | {"outputs": str(tmp_path)}
     )
-    (seed,) = classification_pass.one_seed([job], 0, 1, lambda wrong: None, [None])
+    found = job.compute()
     X, y = rows(job.streams[0])
     wrong, updates = 0, np.zeros(len(job.dictionary), dtype=int)
-    for k, ours in enumerate(classification_pass.learners_of(job, 0)):
+    for k, ours in enumerate(job.learner(0).learners):
         y_hat = ours.partial_fit(X, np.where(y == k, 1.0, -1.0)).y_hat
         wrong += int(np.sum(y_hat * np.where(y == k, 1, -1) <= 0))
         updates += ours.state.updates
-    np.testing.assert_array_equal(updates, seed.updates)
-    assert seed.recorder.total[0] <= wrong  # each mistake is one of a binary learner
+    np.testing.assert_array_equal(updates, found.curves["updates"][0])
+    assert found.result["mistakes"][0] <= wrong  # each mistake is one of a binary learner
 
 
 @pytest.mark.parametrize("labels", ["[0x,1]", "[0x,1,2]"])
@@ -213,7 +213,7 @@ def test_predicted_classes_are_kept_beside_what_the_file_says(tmp_path, labels):
 
 
 def test_a_tie_and_silence_are_mistakes():
-    y_hat, y = np.array([[0.0], [0.3], [-0.1], [0.0]]), np.array([1.0, 1.0, 1.0, -1.0])
+    y_hat, y = np.array([0.0, 0.3, -0.1, 0.0]), np.array([1.0, 1.0, 1.0, -1.0])
     assert metrics.mistaken(y_hat, y).tolist() == [True, False, True, True]
     y_hat = np.array([[0.1, 0.4, 0.2], [0.3, 0.3, -1.0], [-0.5, -0.2, -0.1]])
     assert metrics.mistaken(y_hat, np.array([1, 1, 2])).tolist() == [False, True, False]

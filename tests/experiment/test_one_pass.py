@@ -16,7 +16,7 @@ from omkl.config.compose import compose
 from omkl.config.settings import key_of_pass
 from omkl.core.learner import Learner
 from omkl.core.representations.blocked import LOCAL_FEATURES
-from omkl.experiment import classification_pass, one_pass
+from omkl.experiment import classification, evaluate
 from omkl.experiment import run as runner
 
 TINY = ("kernels=gaussian17", "D=6", "seeds=2", "block=90")
@@ -128,16 +128,16 @@ def test_classifications_are_those_of_the_job_alone(tmp_path, three_classes):
 
 def test_a_classification_that_diverges_fails_alone(tmp_path, three_classes, monkeypatch):
     """In its second seed; what comes later of its seeds is not begun."""
-    take, streamed = classification_pass._Pass.take, []
+    add, streamed = classification.ClassificationMetrics.add, []
 
-    def diverges(self, block, y_hat):
+    def diverges(self, block, y, counted, found):
         streamed.append((self.seed, self.job.params.beta))
-        last_block = self.recorder.n_rounds >= 80
+        last_block = self.mistakes.n_rounds >= 80
         if last_block and self.job.params.beta == 0.8 and self.seed > 0:
-            y_hat = np.full_like(y_hat, np.nan)
-        return take(self, block, y_hat)
+            found = [found[0]._replace(y_hat=np.full_like(found[0].y_hat, np.nan))]
+        add(self, block, y, counted, found)
 
-    monkeypatch.setattr(classification_pass._Pass, "take", diverges)
+    monkeypatch.setattr(classification.ClassificationMetrics, "add", diverges)
     overrides = [*three_classes, "seeds=3", "threads=1"]
     found = together(tmp_path, *overrides, beta=[0.5, 0.8])
     assert [outcome.status for outcome in found] == ["complete", "failed"]
@@ -181,20 +181,20 @@ def test_mistakes_of_one_job_are_its_own(tmp_path):
 
 
 def test_an_interrupted_pass_leaves_nothing(tmp_path, monkeypatch):
-    def interrupt(self, block, pool):
+    def interrupt(self, mapped, report):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(one_pass.OnePass, "stream", interrupt)
+    monkeypatch.setattr(evaluate.Pass, "run", interrupt)
     with pytest.raises(KeyboardInterrupt):
         together(tmp_path, "algorithm=gf", M=[2, 3])
     assert not list(tmp_path.rglob("*.json"))
 
 
 def test_what_breaks_the_stream_breaks_every_job(tmp_path, monkeypatch):
-    def damaged(self, block, pool):
+    def damaged(self, mapped, report):
         raise OSError(5, "Input/output error", "my.csv")
 
-    monkeypatch.setattr(one_pass.OnePass, "stream", damaged)
+    monkeypatch.setattr(evaluate.Pass, "run", damaged)
     for outcome in together(tmp_path, "algorithm=gf", M=[2, 3]):
         assert outcome.status == "failed"
         assert outcome.run.result["error"]["message"] == "cannot use my.csv: Input/output error"

@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 
 from omkl import algorithms, conf
-from omkl.core import hyperparameters, kernels
-from omkl.core.learner import Learner
+from omkl.core import kernels
 from omkl.datasets import open_stream
 from omkl.experiment import run as runner
-from omkl.online.target_units import TargetUnits
+from omkl.online.specification import specify
+from omkl.online.stream_learner import StreamLearner
 from omkl.runs.run_folder import Run
 from tests.compositions import compose
 
@@ -43,12 +43,12 @@ def start(file, *overrides):
     return outcome
 
 
-def learner(name, n_inputs, seed=0):
+def learner(name, stream):
     given = {k: v for k, v in conf.entry("algorithm", name).items() if k != "name"}
-    algorithm = algorithms.load(name)
     dictionary = kernels.dictionary(conf.entry("kernels", "gaussian17"))
-    params = hyperparameters.build(algorithm.Params, given, 300, {"N": 17, "D": 4})
-    return algorithm, Learner(algorithm, params, dictionary, n_inputs, 4, seed)
+    made = specify(name, given, dictionary, 4, "float64", 300)
+    d, lags = stream.n_inputs, stream.n_lags
+    return StreamLearner(made, d, 0, scaling=stream.scaling, lags=lags), made.learner(d, 0)
 
 
 @pytest.mark.parametrize("lags", [0, 2])
@@ -57,9 +57,8 @@ def test_row_by_row_with_labels_before_is_what_a_block_is(file, lags):
     cfg = conf.entry("dataset", "file") | {"path": str(file), "target": "y"}
     stream = open_stream(cfg, STREAM | {"lags": lags})
     block = next(stream.rows(1000))
-    algorithm, first = learner("gf", stream.n_inputs)
-    trace = TargetUnits(first, stream, algorithm).partial_fit(block.x, block.y)
-    _, second = learner("gf", stream.n_inputs)
+    first, second = learner("gf", stream)
+    trace = first.partial_fit(block.x, block.y)
     known = []
     for t, (x, y) in enumerate(zip(block.x, block.y, strict=True)):
         centre, unit = (np.mean(known), np.std(known)) if known else (0.0, 0.0)
@@ -123,9 +122,8 @@ def test_equivariant_learners_are_told_labels_as_they_are(file, name):
     cfg = conf.entry("dataset", "file") | {"path": str(file), "target": "y"}
     stream = open_stream(cfg, STREAM)
     block = next(stream.rows(1000))
-    algorithm, wrapped = learner(name, stream.n_inputs)
-    trace = TargetUnits(wrapped, stream, algorithm).partial_fit(block.x, block.y)
-    _, alone = learner(name, stream.n_inputs)
+    scaled, alone = learner(name, stream)
+    trace = scaled.partial_fit(block.x, block.y)
     there = ~np.isnan(block.y)
     said = alone.partial_fit(block.x[there], block.y[there]).y_hat
     np.testing.assert_array_equal(trace.y_hat[there], said)
@@ -161,16 +159,15 @@ def test_a_learner_that_does_not_ask_has_units_and_lags_of_what_it_asked_for(fil
     cfg = conf.entry("dataset", "file") | {"path": str(file), "target": "y"}
     stream = open_stream(cfg, STREAM | {"lags": 2})
     block = next(stream.rows(1000))
-    algorithm, first = learner("amkl_random", stream.n_inputs)
-    assert algorithm.queries
-    trace = TargetUnits(first, stream, algorithm).partial_fit(block.x, block.y)
+    first, _ = learner("amkl_random", stream)
+    assert first.algorithm.queries
+    trace = first.partial_fit(block.x, block.y)
     unasked = ~trace.asked & ~np.isnan(block.y)
     assert 10 < unasked.sum() < 290
     other = np.where(unasked, 1e6, block.y)
     x = block.x.copy()
     x[:, 2:] = np.nan  # what a stream that knows all labels says of them
-    again = TargetUnits(learner("amkl_random", stream.n_inputs)[1], stream, algorithm)
-    found = again.partial_fit(x, other)
+    found = learner("amkl_random", stream)[0].partial_fit(x, other)
     np.testing.assert_array_equal(found.y_hat, trace.y_hat)
     np.testing.assert_array_equal(found.asked, trace.asked)
 

@@ -111,7 +111,7 @@ def test_peers_predict_before_they_learn(name):
     peer = comparison_peers.PEERS[name][2]
     y_hat = peer(X, y, 0)
     assert y_hat[0] == 0.0 and set(np.unique(y_hat)) <= {-1.0, 0.0, 1.0}
-    assert metrics.mistaken(y_hat[200:, None], y[200:]).mean() < 0.35
+    assert metrics.mistaken(y_hat[200:], y[200:]).mean() < 0.35
     other = y.copy()
     other[100:] *= -1.0
     np.testing.assert_array_equal(peer(X, other, 0)[:101], y_hat[:101])

@@ -1,0 +1,401 @@
+"""The loop of a run: rows of a stream through learners, block by block, and what is counted.
+
+    for block in stream:
+        prediction = learner.partial_fit(block.x, block.y)
+        metrics.add(prediction, block.y)
+
+What there is more of it are the seeds, which go through a block side by side in threads; jobs that
+differ in parameters of their algorithm alone, which go through the stream in one pass and share
+rows, random features and baselines; and labels that somebody is asked for. The numbers of every job
+are those that it has by itself, to the bit; its seconds are its share of the pass.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from omkl.core.simd import LANES
+from omkl.datasets import Stream
+from omkl.datasets.base import Chunk
+from omkl.experiment import memory
+from omkl.experiment.baselines import Baselines, Rounds
+from omkl.experiment.job import Computed, Job, LearnerJob, Measured, Progress, Timing
+from omkl.experiment.weight_history import WeightHistory
+from omkl.online.stream_learner import InStep, Prediction, StreamLearner
+from omkl.threads import thread_pool
+
+SHARE_OF_MEMORY = 0.1  # that the jobs of one pass may take: there are other processes
+
+
+class Metrics(Protocol):
+    """What is summed up of one job in a pass."""
+
+    def add(
+        self, block: Chunk, y: np.ndarray, counted: Counted, found: Sequence[Prediction]
+    ) -> None:
+        """A block with labels y (n,) and its predictions, one of each seed.
+
+        FloatingPointError where these are not finite.
+        """
+        ...
+
+    @property
+    def running(self) -> tuple[float, int]:
+        """The loss so far, mean over the seeds, and the number of rounds that it is of."""
+        ...
+
+
+class Counted(NamedTuple):
+    """Of a block: which rows (n,) are rounds, and these with what is known and scored of them."""
+
+    is_round: np.ndarray
+    rounds: Rounds
+
+
+class RoundCounter:
+    """Which rows of a pass are rounds, and which of them count.
+
+    A row without a target is no round, unless labels come from outside. The first known label of a
+    stream in moving units is not scored, of learners and baselines alike: before it nothing says
+    where the target lies.
+    """
+
+    def __init__(self, stream: Stream) -> None:
+        self._labelled, self.n_unscored = stream.labelled, int(stream.moving_units)
+        self.n_rounds = self.n_known = self.n_blank = 0
+
+    def add(self, X: np.ndarray, y: np.ndarray) -> Counted:
+        """The next rows X (n, d) with labels y (n,), NaN where there is none."""
+        is_round = ~np.isnan(y) if self._labelled else np.ones(len(y), dtype=bool)
+        if not is_round.all():
+            X, y = X[is_round], y[is_round]
+        known = ~np.isnan(y)
+        scored = known & (self.n_known + np.cumsum(known) > self.n_unscored)
+        self.n_rounds += len(y)
+        self.n_known += int(known.sum())
+        self.n_blank += int(np.sum(~is_round))
+        return Counted(is_round, Rounds(X, y, known, scored))
+
+
+class Left(NamedTuple):
+    """What a pass leaves of a job: its learners, one of each seed, and what was counted.
+
+    ``seconds`` are its share of those inside each learner, ``moments`` the arrays of what the
+    stream knows of its columns after the last row; baselines are None where another pass has them.
+    """
+
+    metrics: Any
+    learners: list[StreamLearner]
+    histories: list[WeightHistory]
+    counter: RoundCounter
+    baselines: Baselines | None
+    seconds: np.ndarray
+    moments: Mapping[str, np.ndarray]
+
+
+class StreamJob(LearnerJob):
+    """A job whose learners go over a stream; ``Regression`` and ``Classification`` are that."""
+
+    def passes(self) -> list[list[int]]:
+        """The seeds, by their numbers, of each pass over a stream."""
+        raise NotImplementedError
+
+    def blocks(self, stream: Stream) -> Iterator[Chunk]:
+        """The rows of a pass."""
+        raise NotImplementedError
+
+    def rows_before(self) -> np.ndarray | None:
+        """The rows (n, d) that its learners see in advance, if they want some."""
+        return None
+
+    def baselines(self, stream: Stream) -> Baselines:
+        raise NotImplementedError
+
+    def metrics(self, seeds: Sequence[int], staging: Path | None) -> Metrics:
+        raise NotImplementedError
+
+    def keep(self, left: Left) -> Any:
+        """What ``result`` needs of a pass that is over."""
+        return left
+
+    def result(
+        self,
+        passes: Sequence[Any],
+        timing: Timing,
+        progress: Progress | None,
+        measured: Measured | None,
+    ) -> Computed:
+        """What is reported when all passes are over, comparators in hindsight included."""
+        raise NotImplementedError
+
+    def warm_up(self) -> None:
+        warm_up([self])
+
+    def compute(
+        self,
+        progress: Progress | None = None,
+        measured: Measured | None = None,
+        staging: Path | None = None,
+    ) -> Computed:
+        ((_, computed),) = evaluate([self], [staging], progress, measured)
+        if isinstance(computed, Exception):
+            raise computed
+        return computed
+
+    @property
+    def n_threads_each(self) -> int:
+        """Threads of each learner, of those that can use several."""
+        lookahead = self.algorithm.representation.lookahead
+        return max(1, self.settings.n_threads // len(self.seeds)) if lookahead else 1
+
+
+def can_share(job: Job) -> bool:
+    """Whether a pass over the stream can be for this job and others."""
+    if not isinstance(job, StreamJob) or job.resumed or not job.stream.labelled:
+        return False
+    return not job.algorithm.queries and job.algorithm.representation.untaught is not None
+
+
+def n_in_one_pass(job: StreamJob) -> int:
+    """How many jobs like this one the memory has room for, at least 1."""
+    used = job.algorithm.kernels(job.params, job.dictionary)
+    representation, R = job.algorithm.representation, len(job.seeds)
+    model = memory.model_bytes(representation, job.params, used, job.stream.n_inputs, job.D)
+    n_models = memory.n_models(job.algorithm, job.stream, job.settings, R)
+    each = n_models * model + memory.curve_bytes(R, job.stream.n_rounds)
+    return max(1, int(SHARE_OF_MEMORY * memory.usable_bytes() / each))
+
+
+def compute_together(
+    jobs: Sequence[StreamJob], staging: Sequence[Path]
+) -> Iterator[tuple[int, Computed | Exception]]:
+    """``evaluate`` of jobs that ``can_share`` a pass, whose code is compiled before it."""
+    with thread_pool(1) as pool:  # the compiler would swallow a Ctrl-C in the main thread
+        pool.submit(warm_up, jobs).result()
+    yield from evaluate(jobs, staging)
+
+
+def warm_up(jobs: Sequence[StreamJob]) -> None:
+    """Compile what a pass calls, or load what was compiled, before any clock starts."""
+    first, n = jobs[0], LANES if len(jobs) > 1 else 2
+    X, y = np.zeros((n, first.stream.n_inputs)), np.zeros(n)
+    if first.stream.classes:
+        y = np.resize([-1.0, 1.0] if len(first.stream.classes) == 2 else [0.0, 1.0], n)
+    learners = _learners(jobs, [job.rows_before() for job in jobs], 0)
+    InStep(learners).partial_fit(X, y)
+    known = np.ones(n, dtype=bool)
+    first.baselines(first.stream).add(Rounds(X, y, known, known))
+
+
+def evaluate(
+    jobs: Sequence[StreamJob],
+    staging: Sequence[Path | None],
+    progress: Progress | None = None,
+    measured: Measured | None = None,
+) -> Iterator[tuple[int, Computed | Exception]]:
+    """The number of each job, and what it has computed or why it failed.
+
+    Several jobs ``can_share`` a pass: they have the same stream, and the same settings but for the
+    parameters of their algorithm. Files that are as long as the stream grow in the folders
+    ``staging``. What ends the stream, damaged data say, is raised.
+    """
+    first, n = jobs[0], len(jobs)
+    passes = first.passes()
+    failed: dict[int, tuple[int, Exception]] = {}  # a job's number: the first pass, and why
+    kept: list[dict[int, Any]] = [{} for _ in passes]
+    baselines: list[Baselines] = []
+    lock, report = threading.Lock(), _Report(progress, first.stream.n_rounds, len(passes))
+    before = [job.rows_before() for job in jobs]
+
+    def one(number: int, mapped: Any, n_threads: int) -> None:
+        """The jobs none of whose earlier passes has failed, as far as is known."""
+        with lock:
+            going = [k for k in range(n) if k not in failed or failed[k][0] > number]
+        if not going:
+            return
+        rows = [before[k] for k in going]
+        made = Pass([jobs[k] for k in going], passes[number], rows, n_threads)
+        earlier = [first.streams[r] for seeds in passes[:number] for r in seeds]
+        if not any(stream is made.stream for stream in earlier):
+            made.baselines = first.baselines(made.stream)
+            baselines.append(made.baselines)
+        made.metrics = {
+            k: job.metrics(passes[number], staging[going[k]]) for k, job in enumerate(made.jobs)
+        }
+        made.run(mapped, lambda *running: report.add(number, *running))
+        for k, job_number in enumerate(going):
+            if k in made.failed:
+                with lock:
+                    if job_number not in failed or failed[job_number][0] > number:
+                        failed[job_number] = number, made.failed[k]
+            else:
+                kept[number][job_number] = jobs[job_number].keep(made.left(k))
+
+    n_threads = min(first.settings.n_threads, len(first.seeds))
+    clock = time.perf_counter()
+    with thread_pool(n_threads) as pool:
+        if len(passes) == 1:
+            one(0, pool.map, n_threads)
+        else:
+            list(pool.map(lambda number: one(number, map, 1), range(len(passes))))
+    elapsed = time.perf_counter() - clock
+    elapsed -= sum(one.seconds for one in baselines) / min(n_threads, len(passes))
+    for number, job in enumerate(jobs):
+        if number in failed:
+            yield number, failed[number][1]
+            continue
+        left = [found[number] for found in kept]
+        try:
+            seconds = [float(s) for one in left for s in one.seconds]
+            timing = Timing(elapsed / n, seconds, n_threads * job.n_threads_each)
+            computed = job.result(left, timing, progress, measured)
+            shared = {"jobs_in_pass": n} if n > 1 else {}
+            yield number, computed._replace(result=computed.result | shared)
+        except Exception as error:
+            yield number, error
+
+
+class _Report:
+    """Progress over all passes, which may run side by side."""
+
+    def __init__(self, progress: Progress | None, n_rounds: int | None, n_passes: int) -> None:
+        self._progress, self._total = progress, n_rounds and n_rounds * n_passes
+        self._running = np.zeros((n_passes, 3))  # rounds done, loss, rounds that it is of
+        self._lock = threading.Lock()
+        if progress:
+            progress("rounds", 0, self._total, None)
+
+    def add(self, number: int, n_rounds: int, loss: float, n_scored: int) -> None:
+        if self._progress:
+            with self._lock:
+                self._running[number] = n_rounds, loss, n_scored
+                done, total, scored = self._running.sum(axis=0).tolist()
+                self._progress("rounds", int(done), self._total, total / max(scored, 1.0))
+
+
+def _learners(
+    jobs: Sequence[StreamJob], before: Sequence[np.ndarray | None], seed: int
+) -> list[StreamLearner]:
+    """The learner of each job; features are drawn once for those of the same kernels."""
+    made: list[tuple[Any, StreamLearner]] = []
+    for job, rows in zip(jobs, before, strict=True):
+        kernels = job.algorithm.kernels(job.params, job.dictionary)
+        drawn = next((learner for known, learner in made if known == kernels), None)
+        made.append((kernels, job.learner(seed, job.n_threads_each, rows, drawn)))
+    return [learner for _, learner in made]
+
+
+class Pass:
+    """Some seeds of jobs on one stream; seeds go side by side, the jobs of a seed in step."""
+
+    def __init__(
+        self,
+        jobs: Sequence[StreamJob],
+        seeds: Sequence[int],
+        before: Sequence[np.ndarray | None],
+        n_threads: int,
+    ) -> None:
+        self.jobs = list(jobs)
+        first = jobs[0]
+        self.stream, self._label = first.streams[seeds[0]], first.label
+        self._n_threads = n_threads
+        self.counter = RoundCounter(self.stream)
+        self.baselines: Baselines | None = None
+        self.metrics: dict[int, Metrics] = {}
+        self.failed: dict[int, FloatingPointError] = {}  # by the number of the job
+        self._going = list(range(len(jobs)))
+        self._seconds = np.zeros(len(seeds))
+        self._learners = [_learners(jobs, before, first.seeds[r]) for r in seeds]
+        self._histories = [[WeightHistory(self.stream.n_rounds) for _ in jobs] for _ in seeds]
+        self._groups = self._grouped()
+
+    def _grouped(self) -> list[InStep]:
+        """The learners of every seed; those that one thread streams write to the same arrays."""
+        groups: list[InStep] = []
+        for r, learners in enumerate(self._learners):
+            used_by = groups[r - self._n_threads] if r >= self._n_threads else None
+            groups.append(InStep([learners[k] for k in self._going], used_by))
+        return groups
+
+    def run(self, mapped: Any, report: Callable[[int, float, int], None]) -> None:
+        """Go through the stream; ``mapped`` maps a function over lanes of seeds."""
+        R = len(self._groups)
+        lanes = [range(k, R, self._n_threads) for k in range(min(R, self._n_threads))]
+        for block in self.jobs[0].blocks(self.stream):
+            if self._label:
+                found, y = self._ask(block.x)
+            else:
+                learned = mapped(lambda lane: [(r, self._learn(r, block)) for r in lane], lanes)  # noqa: B023
+                by_seed = dict(itertools.chain.from_iterable(learned))
+                found, y = [by_seed[r] for r in range(R)], block.y
+            self._add(block, y, found)
+            if not self._going:
+                return
+            report(self.counter.n_rounds, *self.metrics[self._going[0]].running)
+
+    def _learn(self, r: int, block: Chunk) -> list[Prediction]:
+        """What the learners of a seed predict and learn of a block, one of each job."""
+        before, n, parts = time.perf_counter(), self.counter.n_rounds, []
+        histories, group = [self._histories[r][k] for k in self._going], self._groups[r]
+        known = ~np.isnan(block.y)
+        for rows in histories[0].pieces(n, known):
+            parts.append(group.partial_fit(block.x[rows], block.y[rows]))
+            n += int(known[rows].sum())
+            for history, learner in zip(histories, group.learners, strict=True):
+                history.look(n, learner.learners)
+        self._seconds[r] += time.perf_counter() - before
+        return [_joined(of_job) for of_job in zip(*parts, strict=True)]
+
+    def _ask(self, X: np.ndarray) -> tuple[list[list[Prediction]], np.ndarray]:
+        """The same of one learner that asks for the labels of X (n, d); those that it got."""
+        assert self._label is not None
+        before, n, parts, labels = time.perf_counter(), self.counter.n_rounds, [], []
+        history, learner = self._histories[0][0], self._groups[0].learners[0]
+        for rows in history.pieces(n, np.ones(len(X), dtype=bool)):
+            found, y = learner.ask(X[rows], self._label, n)
+            parts.append(found)
+            labels.append(y)
+            n += len(y)
+            history.look(n, learner.learners)
+        self._seconds[0] += time.perf_counter() - before
+        return [[_joined(parts)]], np.concatenate(labels)
+
+    def _add(self, block: Chunk, y: np.ndarray, found: Sequence[Sequence[Prediction]]) -> None:
+        """Sum up a block; jobs that fail with it are streamed no further."""
+        counted = self.counter.add(block.x, y)
+        for s, k in enumerate(self._going):
+            try:
+                self.metrics[k].add(block, y, counted, [of_seed[s] for of_seed in found])
+            except FloatingPointError as error:
+                self.failed[k] = error
+        going = [k for k in self._going if k not in self.failed]
+        if self.baselines and going:
+            self.baselines.add(counted.rounds)
+        if going != self._going:
+            self._going = going
+            self._groups = self._grouped() if going else []
+
+    def left(self, k: int) -> Left:
+        """What remains of job k when the stream has ended."""
+        return Left(
+            self.metrics[k],
+            [learners[k] for learners in self._learners],
+            [histories[k] for histories in self._histories],
+            self.counter,
+            self.baselines,
+            self._seconds / len(self.jobs),
+            self.stream.moments.arrays(),
+        )
+
+
+def _joined(parts: Sequence[Prediction]) -> Prediction:
+    if len(parts) == 1:
+        return parts[0]
+    return Prediction(*map(np.concatenate, zip(*parts, strict=True)))

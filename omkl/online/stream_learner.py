@@ -1,0 +1,439 @@
+"""A learner on rows whose inputs are scaled: the part that users and runs have in common.
+
+``StreamLearner`` has all that lies between a stream and ``omkl.core``: labels in units of those
+that are known, past labels as inputs, one learner per class, intervals. ``OnlineLearner`` reads and
+scales what a user gives it. The learners of a run share rows that were scaled once for all of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from omkl.config.settings import IntervalSettings, interval_around
+from omkl.core import conformal, snapshot
+from omkl.core.conformal import Conformal
+from omkl.core.learner import Learner, SideBySide, Trace, empty_trace, one_against_rest
+from omkl.datasets import label_sources
+from omkl.datasets.scaling import Known, KnownLabels
+from omkl.online.specification import Specification
+
+
+class Prediction(NamedTuple):
+    """Predictions of n rows, each made before its label was learned; NaN where there is none.
+
+    y_hat    (n,) numbers, or classes; from ``StreamLearner`` the scores of classes: (n,) of two,
+             whose sign is the class, (n, K) of K > 2
+    asked    (n,) bool, whether the label was requested
+    spread   (n,) standard deviation of the label around y_hat that the learner expects
+    half     (n,) half the width of the interval around y_hat
+    """
+
+    y_hat: np.ndarray
+    asked: np.ndarray
+    spread: np.ndarray
+    half: np.ndarray
+
+    @property
+    def low(self) -> np.ndarray:
+        """The lower ends (n,) of the intervals."""
+        return self.half if self.y_hat.dtype.kind != "f" else self.y_hat - self.half
+
+    @property
+    def high(self) -> np.ndarray:
+        """The upper ends (n,) of the intervals."""
+        return self.half if self.y_hat.dtype.kind != "f" else self.y_hat + self.half
+
+
+class TargetScaler:
+    """Labels in units of those that are known, and the last ``n_lags`` of them as inputs.
+
+    Parameters
+    ----------
+    n_lags
+        How many of the inputs, the last ones, are past labels.
+    scaled
+        Whether lags are standardised.
+    moving
+        Whether the learner is told labels in units of those known when it predicted.
+    """
+
+    def __init__(self, n_lags: int, scaled: bool, moving: bool) -> None:
+        self.n_lags, self.moving = n_lags, moving
+        self.labels = KnownLabels(n_lags, scaled)
+        self._set(self.labels.take(np.empty(0)))
+
+    def _set(self, known: Known) -> None:
+        """``known`` has one row. ``now`` is the same without the lags."""
+        self._known, self.now = known, known.last
+
+    def take(self, y: np.ndarray) -> Known | None:
+        """What is known before each of the labels y (n,), NaN where there is none; it is learned.
+
+        None where a learner needs to know nothing of them.
+        """
+        if not (self.moving or self.n_lags):
+            return None
+        there = ~np.isnan(y)
+        taken = self.labels.take(y[there])
+        self._set(taken.at(slice(-1, None)))
+        return taken.at(np.cumsum(there) - there)
+
+    def take_one(self, y: float) -> None:
+        """``take`` of one label, to the bit, in less time."""
+        if self.n_lags:
+            self._set(self.labels.take(np.array([y])).at(slice(1, None)))
+        elif self.moving:
+            self.now = self.labels.take_one(y)
+
+    def with_lags(self, X: np.ndarray, known: Known | None = None) -> np.ndarray:
+        """Rows X (n, d) with the lags ``known`` before each, or before the next row, in them."""
+        if not self.n_lags:
+            return X
+        lags = np.broadcast_to((known or self._known).lags, (len(X), self.n_lags))
+        return np.concatenate([X[:, : -self.n_lags], lags], axis=1)
+
+    def restore(self, kept: Mapping[str, np.ndarray]) -> None:
+        """Go on where the arrays of ``labels`` were taken."""
+        self.labels.restore(kept)
+        self._set(self.labels.take(np.empty(0)))
+
+
+class Prepared(NamedTuple):
+    """A block as learners take it: rows with their lags, and labels (n,) for each learner."""
+
+    known: Known | None
+    X: np.ndarray
+    labels: list[np.ndarray]
+    y: np.ndarray
+
+
+class StreamLearner:
+    """A learner of rows x (d,) with scaled inputs, which answers in the units of the targets.
+
+    Of one that may leave a label unasked, units and lags are those of the labels that it asked
+    for, and it goes row by row. One that is equivariant is told labels as they are.
+
+    Parameters
+    ----------
+    specification
+        Its algorithm, parameters, kernels, D and precision.
+    n_inputs
+        d, the lags among them.
+    scaling
+        "columns": labels are standardised by those known; else they are told as they are.
+    classes
+        Of a classification; one learner for two, one per class against the rest for more.
+    interval
+        Intervals that are put around predictions. ValueError where the algorithm has its own.
+    before
+        Rows (n, d) that the learner sees in advance, where it looks at some.
+    drawn
+        A learner of the same seed and kernels, whose random features are taken.
+    """
+
+    def __init__(
+        self,
+        specification: Specification,
+        n_inputs: int,
+        seed: int,
+        *,
+        scaling: str = "none",
+        classes: Sequence[Any] = (),
+        lags: int = 0,
+        interval: IntervalSettings | None = None,
+        before: np.ndarray | None = None,
+        threads: int = 1,
+        drawn: StreamLearner | None = None,
+    ) -> None:
+        self.algorithm, self.params = specification.algorithm, specification.params
+        self.before = before
+        untaught = self.algorithm.representation.untaught
+        first = drawn.learners[0] if drawn else None
+        self.learners: list[Learner] = []
+        for _ in range(len(classes) if len(classes) > 2 else 1):
+            model = untaught(first.state.model) if first and untaught else None
+            self.learners.append(specification.learner(n_inputs, seed, threads, before, model))
+            first = first or self.learners[0]
+        columns = scaling == "columns"
+        moving = columns and not classes and not self.algorithm.equivariant
+        self.target = TargetScaler(lags, columns, moving)
+        self._one_by_one = self.algorithm.queries and (moving or lags > 0)
+        self._asked = [False] * len(self.learners)
+        self.spread = math.nan
+        self.intervals: AdaptiveIntervals | OwnIntervals | None = None
+        if around := interval_around(interval, self.algorithm, self.params):
+            self.intervals = AdaptiveIntervals(around, self.algorithm.has_spread, late=columns)
+        elif self.algorithm.has_interval:
+            self.intervals = OwnIntervals()
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that it has learned from."""
+        return self.learners[0].t
+
+    def partial_fit(self, X: np.ndarray, y: np.ndarray) -> Prediction:
+        """Predict, then learn, row by row: X (n, d), y (n,), NaN where there is no target.
+
+        Rows without a target are predicted and change nothing; they count as not asked. Any split
+        gives the same numbers.
+        """
+        if self._one_by_one:
+            return self._with_interval(self._row_by_row(X, y), y)
+        block = self.prepare(X, y)
+        traces = [
+            _fit(learner, block.X, labels)
+            for learner, labels in zip(self.learners, block.labels, strict=True)
+        ]
+        return self.prediction(block, traces)
+
+    def prepare(self, X: np.ndarray, y: np.ndarray) -> Prepared:
+        """A block as its learners take it; its labels are known from now on."""
+        known = self.target.take(y)
+        if known is None:
+            return Prepared(None, X, [self._told(y, k) for k in range(len(self.learners))], y)
+        labels = known.scaled(y) if self.target.moving else y
+        return Prepared(known, self.target.with_lags(X, known), [labels], y)
+
+    def prediction(self, block: Prepared, traces: Sequence[Trace]) -> Prediction:
+        """What the traces of its learners, (n,) each, are in the units of the targets."""
+        trace, known = traces[0], block.known
+        if len(traces) > 1:
+            trace = trace._replace(y_hat=np.stack([one.y_hat for one in traces], axis=1))
+        if known and self.target.moving:  # a spread is not known before labels have a deviation
+            unit = np.where(known.unit > 0.0, known.unit, np.nan)
+            trace = Trace(known.unscaled(trace.y_hat), trace.asked, unit * trace.spread)
+        return self._with_interval(trace, block.y)
+
+    def ask(
+        self, X: np.ndarray, label: label_sources.Label, n_before: int
+    ) -> tuple[Prediction, np.ndarray]:
+        """``partial_fit`` that asks ``label`` for what it wants to know; the labels (n,) it got.
+
+        ``n_before`` rows were streamed earlier.
+        """
+        trace, y = label_sources.learn(self, X, label, n_before)
+        return self._with_interval(trace, y), y
+
+    def predict_with_spread(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What ``predict_one`` would say of each row X (n, d) as the next, and its spread (n,).
+
+        Changes nothing; RuntimeError while a round is open.
+        """
+        X = self.target.with_lags(X)
+        if len(self.learners) > 1:
+            found = [learner.predict_with_spread(X) for learner in self.learners]
+            return np.stack([f for f, _ in found], axis=1), found[0][1]
+        f, spread = self.learners[0].predict_with_spread(X)
+        if not self.target.moving:
+            return f, spread
+        _, centre, unit = self.target.now
+        return centre + unit * f, (unit if unit > 0.0 else math.nan) * spread
+
+    def predict_one(self, x: np.ndarray) -> tuple[Any, bool]:
+        """Open a round with x (d,): y_hat, (K,) scores of K > 2 classes, and whether it asks.
+
+        ``spread`` is then that of this prediction. RuntimeError while a round is open.
+        """
+        if self.target.n_lags:
+            x = self.target.with_lags(x[None, :])[0]
+        if len(self.learners) > 1:
+            said = [learner.predict_one(x) for learner in self.learners]
+            self._asked = [asked for _, asked in said]
+            return np.array([f for f, _ in said]), any(self._asked)
+        f, asked = self.learners[0].predict_one(x)
+        self._asked[0], self.spread = asked, self.learners[0].spread
+        if self.target.moving:
+            now = self.target.now
+            f = now.centre + now.unit * f
+            self.spread *= now.unit if now.unit > 0.0 else math.nan
+        return f, asked
+
+    def learn_one(self, y: float) -> None:
+        """Close the open round with its label y; one that was not asked for stays unknown."""
+        now, several = self.target.now, len(self.learners) > 1
+        for k, learner in enumerate(self.learners):
+            if not self._asked[k]:
+                learner.learn_one()
+            elif several:
+                learner.learn_one(float(self._told(np.array([y]), k)[0]))
+            else:
+                learner.learn_one(now.scaled(y) if self.target.moving else y)
+                self.target.take_one(y)
+
+    def _row_by_row(self, X: np.ndarray, y: np.ndarray) -> Trace:
+        trace = empty_trace(len(y))
+        for s, (x, label) in enumerate(zip(X, y, strict=True)):
+            if math.isnan(label):
+                f, spread = self.predict_with_spread(x[None, :])
+                trace.y_hat[s], trace.asked[s], trace.spread[s] = f[0], False, spread[0]
+            else:
+                trace.y_hat[s], trace.asked[s] = self.predict_one(x)
+                trace.spread[s] = self.spread
+                self.learn_one(label)
+        return trace
+
+    def _told(self, y: np.ndarray, k: int) -> np.ndarray:
+        """The labels (n,) of the learner number k."""
+        K = len(self.learners)
+        return y if K == 1 else np.where(np.isnan(y), np.nan, one_against_rest(y, k, K))
+
+    def _with_interval(self, trace: Trace, y: np.ndarray) -> Prediction:
+        nothing = np.full(len(y), np.nan)
+        half = self.intervals.follow(trace, y) if self.intervals else nothing
+        own = self.algorithm.has_interval
+        return Prediction(trace.y_hat, trace.asked, nothing if own else trace.spread, half)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Copies of all that it has learned, which ``restore`` takes."""
+        found: dict[str, np.ndarray] = {}
+        for k, learner in enumerate(self.learners):
+            known = self.target.labels.arrays()
+            found |= {f"learner.{k}.{n}": a for n, a in snapshot.snapshot(learner).items()}
+            found |= {f"labels.{k}.{n}": a for n, a in known.items()}
+        if self.intervals:
+            found |= {f"interval.{n}": a for n, a in self.intervals.arrays().items()}
+        return found if self.before is None else found | {"before": self.before}
+
+    def restore(self, kept: Mapping[str, np.ndarray]) -> None:
+        """Let a fresh learner go on where ``arrays`` were taken of one that was made alike.
+
+        Raises ``snapshot.Mismatch`` where they do not fit, and it is of no use then.
+        """
+        for k, learner in enumerate(self.learners):
+            snapshot.restore(learner, below(f"learner.{k}.", kept))
+        self.target.restore(below("labels.0.", kept))
+        if self.intervals:
+            self.intervals.restore(below("interval.", kept))
+
+
+class InStep:
+    """Learners of the same seed, kernels and D that differ in parameters and learn the same rows.
+
+    The features that they share are evaluated once (``core.side_by_side``). They ask for every
+    label, so that what they know of the labels is kept once. ``used_by`` are others, as many, that
+    never learn at the same time: what rounds write to is then allocated once for both.
+    """
+
+    def __init__(self, learners: Sequence[StreamLearner], used_by: InStep | None = None) -> None:
+        self.learners = list(learners)
+        self._groups: list[SideBySide] = []
+        if len(self.learners) == 1:
+            return
+        for of_class in zip(*(one.learners for one in self.learners), strict=True):
+            before = self._groups or (used_by._groups if used_by else [])
+            self._groups.append(SideBySide(of_class, before[0] if before else None))
+        for other in self.learners[1:]:
+            other.target = self.learners[0].target
+
+    def partial_fit(self, X: np.ndarray, y: np.ndarray) -> list[Prediction]:
+        """The prediction of each, as ``StreamLearner.partial_fit``, to the bit."""
+        first = self.learners[0]
+        if len(self.learners) == 1:
+            return [first.partial_fit(X, y)]
+        block = first.prepare(X, y)
+        traces = [
+            _fit(group, block.X, labels)
+            for group, labels in zip(self._groups, block.labels, strict=True)
+        ]
+        return [
+            one.prediction(block, [Trace(*(array[s] for array in trace)) for trace in traces])
+            for s, one in enumerate(self.learners)
+        ]
+
+
+def _fit(learner: Learner | SideBySide, X: np.ndarray, y: np.ndarray) -> Trace:
+    """Predict and learn rows X (n, d) with labels y (n,); one that is NaN is not learned."""
+    blank = np.isnan(y)
+    if not blank.any():
+        return learner.partial_fit(X, y)
+    parts = []
+    for part in np.split(np.arange(len(y)), np.flatnonzero(np.diff(blank)) + 1):
+        if blank[part[0]]:
+            f, spread = learner.predict_with_spread(X[part])
+            parts.append(Trace(f, np.zeros(f.shape, dtype=np.bool_), spread))
+        else:
+            parts.append(learner.partial_fit(X[part], y[part]))
+    return Trace(*(np.concatenate(arrays, axis=-1) for arrays in zip(*parts, strict=True)))
+
+
+def below(head: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays whose names begin with ``head``, by the rest of their names."""
+    return {n.removeprefix(head): array for n, array in arrays.items() if n.startswith(head)}
+
+
+class OwnIntervals:
+    """The intervals of an algorithm that has some: half their width is its ``spread``."""
+
+    def follow(self, trace: Trace, y: np.ndarray) -> np.ndarray:
+        """Half widths (n,) of predictions before each label y (n,), NaN where there is none."""
+        return trace.spread
+
+    def follow_one(self, y_hat: float, asked: bool, spread: float, y: float) -> float:
+        return spread
+
+    def half_width(self, spread: float) -> float:
+        return spread
+
+    def half_widths(self, spread: np.ndarray) -> np.ndarray:
+        return spread
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What they have learned is the learner's."""
+        return {}
+
+    def restore(self, kept: Mapping[str, np.ndarray]) -> None:
+        """There is nothing to restore."""
+
+
+def rates_of(settings: IntervalSettings) -> tuple[float, ...]:
+    """The rates at which intervals adapt."""
+    return conformal.RATES if settings.rate is None else (settings.rate,)
+
+
+class AdaptiveIntervals:
+    """Intervals (``omkl.core.conformal``) around the predictions of one learner.
+
+    ``has_spread``: they are in units of its spread. ``late``: they begin to learn with the second
+    label, since in moving units nothing is known of the first.
+    """
+
+    def __init__(self, settings: IntervalSettings, has_spread: bool, late: bool) -> None:
+        self._conformal = Conformal(settings.level, rates_of(settings), has_spread)
+        self._has_spread, self._late, self._n_known = has_spread, int(late), 0
+
+    def follow(self, trace: Trace, y: np.ndarray) -> np.ndarray:
+        """As ``OwnIntervals.follow``. A label that was not asked for teaches nothing."""
+        known = ~np.isnan(y)
+        counts = self._n_known + np.cumsum(known) > self._late
+        self._n_known += int(known.sum())
+        told = np.where(counts & trace.asked, y, np.nan)
+        return self._conformal.follow(trace.y_hat, told, trace.spread if self._has_spread else None)
+
+    def follow_one(self, y_hat: float, asked: bool, spread: float, y: float) -> float:
+        """``follow`` of one round, to the bit, in less time."""
+        if y == y:
+            self._n_known += 1
+        told = y if asked and self._n_known > self._late else math.nan
+        return self._conformal.learn(y_hat, told, spread if self._has_spread else 1.0)
+
+    def half_width(self, spread: float) -> float:
+        """``half_widths`` of one prediction, to the bit, in less time."""
+        return self._conformal.half_width(spread if self._has_spread else 1.0)
+
+    def half_widths(self, spread: np.ndarray) -> np.ndarray:
+        """Of the next prediction, for each spread (n,) that it may have; changes nothing."""
+        return self._conformal.half_widths(spread if self._has_spread else np.ones(len(spread)))
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Copies of all that they have learned, which ``restore`` takes."""
+        state = {name: array.copy() for name, array in self._conformal.state._asdict().items()}
+        return state | {"n_known": np.array([self._n_known])}
+
+    def restore(self, kept: Mapping[str, np.ndarray]) -> None:
+        """Go on where ``arrays`` were taken, of the same rates."""
+        self._n_known = int(kept["n_known"].item())
+        self._conformal.restore(kept)
