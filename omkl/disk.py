@@ -55,8 +55,8 @@ def naming(path: Path) -> Iterator[None]:
     except OSError as error:
         name = TEMPORARY if error.filename is None else os.path.basename(str(error.filename))
         if name.endswith(TEMPORARY) or name.startswith(STAGING):
-            said = error.strerror or str(error)  # libraries raise some with a text alone
-            raise OSError(error.errno or errno.EIO, said, str(path)) from error
+            text = error.strerror or str(error)  # libraries raise some with a text alone
+            raise OSError(error.errno or errno.EIO, text, str(path)) from error
         raise
 
 
@@ -109,11 +109,11 @@ def temporary_folder(place: Path | None = None) -> tempfile.TemporaryDirectory[s
 
 def _is_gone(name: str) -> bool:
     """Whether the process that a name tells is one of this machine that has ended."""
-    found = re.search(rf"[-.]{re.escape(_place())}\.(\d+)(?:-|{re.escape(TEMPORARY)}$)", name)
-    if found is None or os.name == "nt":  # where asking about a process may end it
+    match = re.search(rf"[-.]{re.escape(_place())}\.(\d+)(?:-|{re.escape(TEMPORARY)}$)", name)
+    if match is None or os.name == "nt":  # where asking about a process may end it
         return False
     try:
-        os.kill(int(found[1]), 0)
+        os.kill(int(match[1]), 0)
     except ProcessLookupError:
         return True
     except (OSError, OverflowError):  # somebody else's, or no number of a process

@@ -32,9 +32,9 @@ def heat_map(errors: pd.DataFrame, reference: str, folder: Path, name: str) -> l
     a thousand. The learner with the least mean of the logarithms is the first row.
     """
     of_reference = errors[reference]
-    known = of_reference > 0.0
+    positive = of_reference > 0.0
     with np.errstate(divide="ignore"):
-        ratios = np.log(errors[known].div(of_reference[known], axis=0)).T
+        ratios = np.log(errors[positive].div(of_reference[positive], axis=0)).T
     shown = ratios.replace(np.inf, LARGEST).clip(-LARGEST, LARGEST)
     order = ratios.replace(np.inf, LARGEST).mean(axis=1).sort_values(kind="stable").index
     ratios, shown = ratios.loc[order], shown.loc[order]
@@ -118,9 +118,9 @@ def bar_levels(groups: Groups) -> list[int]:
 def chosen_learners(results: Results, task: str, errors: pd.DataFrame) -> list[str]:
     """Those that are drawn over time: the reference, and the best of ours and of peers."""
     reference = REFERENCE[task]
-    known = errors[errors[reference] > 0.0]
+    positive = errors[errors[reference] > 0.0]
     with np.errstate(divide="ignore"):
-        ratios = np.log(known.div(known[reference], axis=0))
+        ratios = np.log(positive.div(positive[reference], axis=0))
     mean = ratios.replace([np.inf, -np.inf], LARGEST).mean().sort_values(kind="stable")
     by_kind = {
         kind: [n for n in mean.index if results.kind(n) == kind] for kind in (OURS, PEER, TRIVIAL)

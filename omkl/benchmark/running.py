@@ -261,10 +261,10 @@ class Runner:
         for settings in self.run.entry.grid:
             made = self._specification(settings)
             try:
-                said = learners.pass_over(made, self.stream, 0, suite.prefix)
+                predictions = learners.pass_over(made, self.stream, 0, suite.prefix)
             except (Diverged, FloatingPointError):
                 continue
-            scores = scored(y, said, rules, classes=bool(self.stream.classes)).scores
+            scores = scored(y, predictions, rules, classes=bool(self.stream.classes)).scores
             losses.append((scores[main], settings))
         if not losses:
             raise Diverged("with no setting of its grid are its predictions finite")
@@ -281,11 +281,11 @@ class Runner:
             return learners.trivial(entry, stream)
         return learners.pass_over(self.made, stream, seed)
 
-    def scored(self, said: Predictions) -> Scored:
+    def scored(self, predictions: Predictions) -> Scored:
         suite, file = self.suite, self.run.stream
         rules = Rules(suite.n_unscored, suite.window, suite.fading)
         classes = bool(self.stream.classes)
-        return scored(self.y, said, rules, file.truth, file.change_rounds, classes)
+        return scored(self.y, predictions, rules, file.truth, file.change_rounds, classes)
 
     def command(self) -> str:
         """What ``omkl-run`` is typed in the folder of the results; "" of what it has not."""

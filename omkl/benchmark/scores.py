@@ -73,73 +73,79 @@ class Scored(NamedTuple):
 
 def scored(
     y: Array,
-    said: Predictions,
+    predictions: Predictions,
     rules: Rules,
     truth: Array | None = None,
     change_rounds: Sequence[int] = (),
     classes: bool = False,
 ) -> Scored:
-    """Score what was said of labels y (n,), codes of classes or numbers.
+    """Score predictions of labels y (n,), codes of classes or numbers.
 
     ``truth`` (n,) is what would have been best to say.
     """
-    y_hat = np.asarray(said.y_hat)
+    y_hat = np.asarray(predictions.y_hat)
     counts = np.arange(len(y)) >= rules.n_unscored
     counts[0] &= not np.isnan(y_hat[0])
     losses = _losses(y, y_hat, classes)
-    found = (
-        _of_classes(losses, y, said, counts) if classes else _of_numbers(losses, y, said, counts)
+    scores = (
+        _of_classes(losses, y, predictions, counts)
+        if classes
+        else _of_numbers(losses, y, predictions, counts)
     )
     if truth is not None:
         above = losses - _losses(y, truth, classes)
-        found["dynamic_regret"] = float(above[counts].mean())
+        scores["dynamic_regret"] = float(above[counts].mean())
         if change_rounds:
-            found["recovery"] = recovery(losses, change_rounds, rules.window)
-    found |= {"us_a_row": 1e6 * said.seconds / len(y), "bytes": float(said.bytes)}
+            scores["recovery"] = recovery(losses, change_rounds, rules.window)
+    scores |= {"us_a_row": 1e6 * predictions.seconds / len(y), "bytes": float(predictions.bytes)}
     curves = _curves(losses, np.flatnonzero(counts), rules)
-    found |= {name: float(curves[name][-1]) for name in ("sliding", "fading")}
-    return Scored(found, curves)
+    scores |= {name: float(curves[name][-1]) for name in ("sliding", "fading")}
+    return Scored(scores, curves)
 
 
 def _losses(y: Array, y_hat: Array, classes: bool) -> Array:
     return (y_hat != y).astype(float) if classes else np.square(y_hat - y)
 
 
-def _of_classes(losses: Array, y: Array, said: Predictions, counts: Array) -> dict[str, float]:
-    found = {"error_rate": float(losses[counts].mean()), "as_run": float(losses.mean())}
-    if said.probabilities is not None:
-        p = said.probabilities[np.arange(len(y)), y.astype(int)]
-        found["log_loss"] = float(-np.log(np.clip(p[counts], LEAST, 1.0)).mean())
-    return found
+def _of_classes(
+    losses: Array, y: Array, predictions: Predictions, counts: Array
+) -> dict[str, float]:
+    scores = {"error_rate": float(losses[counts].mean()), "as_run": float(losses.mean())}
+    if predictions.probabilities is not None:
+        p = predictions.probabilities[np.arange(len(y)), y.astype(int)]
+        scores["log_loss"] = float(-np.log(np.clip(p[counts], LEAST, 1.0)).mean())
+    return scores
 
 
-def _of_numbers(losses: Array, y: Array, said: Predictions, counts: Array) -> dict[str, float]:
+def _of_numbers(
+    losses: Array, y: Array, predictions: Predictions, counts: Array
+) -> dict[str, float]:
     mse = float(losses[counts].mean())
-    mae = float(np.abs(said.y_hat - y)[counts].mean())
-    found = {"mse": mse, "rmse": float(np.sqrt(mse)), "mae": mae}
+    mae = float(np.abs(predictions.y_hat - y)[counts].mean())
+    scores = {"mse": mse, "rmse": float(np.sqrt(mse)), "mae": mae}
     # One by one, as a run sums up.
-    found["as_run"] = float(np.sqrt(np.cumsum(losses[1:])[-1] / (len(losses) - 1)))
-    known = counts & (said.spread > 0.0)
-    if known.any():
-        of_spread = spread.scores(losses[known], said.spread[known])
+    scores["as_run"] = float(np.sqrt(np.cumsum(losses[1:])[-1] / (len(losses) - 1)))
+    has_spread = counts & (predictions.spread > 0.0)
+    if has_spread.any():
+        of_spread = spread.scores(losses[has_spread], predictions.spread[has_spread])
         names = ("log_loss", "interval_score_90", "coverage_90")
-        found |= {name: float(of_spread[name].mean()) for name in names}
-    return found
+        scores |= {name: float(of_spread[name].mean()) for name in names}
+    return scores
 
 
 def _curves(losses: Array, rounds: Array, rules: Rules) -> dict[str, Array]:
     """Means over rounds 1..t, the last ones, and with fading weights, at some rounds."""
-    found = losses[rounds]
-    n = np.arange(1, len(found) + 1)
-    sums = np.concatenate([[0.0], np.cumsum(found)])
+    counted = losses[rounds]
+    n = np.arange(1, len(counted) + 1)
+    sums = np.concatenate([[0.0], np.cumsum(counted)])
     first = np.maximum(n - rules.window, 0)
     fade = [1.0, -rules.fading]
-    at = np.unique(np.linspace(0, len(found) - 1, min(POINTS, len(found))).round().astype(int))
+    at = np.unique(np.linspace(0, len(counted) - 1, min(POINTS, len(counted))).round().astype(int))
     curves = {
         "t": rounds + 1.0,
         "running": sums[1:] / n,
         "sliding": (sums[n] - sums[first]) / (n - first),
-        "fading": lfilter([1.0], fade, found) / lfilter([1.0], fade, np.ones(len(found))),
+        "fading": lfilter([1.0], fade, counted) / lfilter([1.0], fade, np.ones(len(counted))),
     }
     return {name: values[at] for name, values in curves.items()}
 
@@ -152,7 +158,7 @@ def recovery(losses: Array, change_rounds: Sequence[int], window: int) -> float:
     next change, or the end, it took all rounds until then.
     """
     ends = [*(c - 1 for c in change_rounds[1:]), len(losses)]
-    found = []
+    rounds = []
     for change, end in zip(change_rounds, ends, strict=True):
         before = losses[max(change - 1 - BEFORE * window, 0) : change - 1].mean()
         after = losses[change - 1 : end]
@@ -160,5 +166,5 @@ def recovery(losses: Array, change_rounds: Sequence[int], window: int) -> float:
         sums = np.concatenate([[0.0], np.cumsum(after)])
         sliding = (sums[n:] - sums[:-n]) / n
         over = np.flatnonzero(sliding <= BACK * before)
-        found.append(n + int(over[0]) if len(over) else len(after))
-    return float(np.mean(found))
+        rounds.append(n + int(over[0]) if len(over) else len(after))
+    return float(np.mean(rounds))

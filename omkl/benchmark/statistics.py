@@ -228,9 +228,11 @@ def log_ratio(errors: pd.DataFrame, to: str = "ridge", level: float = LEVEL) -> 
     rows = {}
     for name in errors.columns.drop(to):
         ratios = np.log(usable[name]) - np.log(usable[to])
-        known = ratios.dropna()
-        n, mean = len(known), known.mean()
-        half = stats.t.ppf(1.0 - level / 2.0, n - 1) * known.std() / np.sqrt(n) if n > 1 else np.nan
+        present = ratios.dropna()
+        n, mean = len(present), present.mean()
+        half = np.nan
+        if n > 1:
+            half = stats.t.ppf(1.0 - level / 2.0, n - 1) * present.std() / np.sqrt(n)
         missing = ", ".join(map(str, ratios.index[ratios.isna()]))
         rows[name] = (n, mean, mean - half, mean + half, missing)
     names = ["n_streams", "mean", "low", "high", "left_out"]

@@ -101,8 +101,8 @@ class Suite:
     @property
     def tasks(self) -> list[str]:
         """Those that it has streams of."""
-        found = {self.task_of(stream) for stream in self.streams}
-        return [task for task in TASKS if task in found]
+        there = {self.task_of(stream) for stream in self.streams}
+        return [task for task in TASKS if task in there]
 
     @property
     def n_unscored(self) -> int:
@@ -119,33 +119,33 @@ class Suite:
 
     def entries(self, task: str) -> list[Entry]:
         """What learns streams of a task: trivial ones, ours, peers."""
-        found = [
+        entries = [
             Entry(name, TRIVIAL, (task,), what, kernels=self.kernels)
             for name, what in TRIVIALS[task].items()
         ]
-        found += [entry for entry in map(self._learner, self.learners) if task in entry.tasks]
+        entries += [entry for entry in map(self._learner, self.learners) if task in entry.tasks]
         for name, lags in itertools.product(self.peers, self.lags):
             peer = name.rpartition(":")[2]
             shown = f"{peer}, {lags} lags" if lags else peer
-            found.append(Entry(shown, PEER, TASKS, name, lags=lags))
-        return found
+            entries.append(Entry(shown, PEER, TASKS, name, lags=lags))
+        return entries
 
-    def _learner(self, given: Mapping[str, Any]) -> Entry:
-        what = str(given.get("algorithm", given["name"]))
+    def _learner(self, learner: Mapping[str, Any]) -> Entry:
+        what = str(learner.get("algorithm", learner["name"]))
         tasks = (algorithms.load(what).task,) if what != "auto" else TASKS
-        grid = given.get("grid") or {}
+        grid = learner.get("grid") or {}
         return Entry(
-            name=str(given["name"]),
+            name=str(learner["name"]),
             kind=OURS,
-            tasks=(given["task"],) if "task" in given else tasks,
+            tasks=(learner["task"],) if "task" in learner else tasks,
             what=what,
-            params=given.get("params") or {},
+            params=learner.get("params") or {},
             grid=[dict(zip(grid, v, strict=True)) for v in itertools.product(*grid.values())]
             if grid
             else (),
-            lags=int(given.get("lags", 0)),
-            kernels=str(given.get("kernels", self.kernels)),
-            D=int(given.get("D", self.D)),
+            lags=int(learner.get("lags", 0)),
+            kernels=str(learner.get("kernels", self.kernels)),
+            D=int(learner.get("D", self.D)),
         )
 
     def as_read(self) -> dict[str, Any]:
@@ -161,20 +161,20 @@ def names() -> list[str]:
     return conf.names(GROUP)
 
 
-def read(given: str, changed: Mapping[str, Any] | None = None) -> Suite:
+def read(name: str, changed: Mapping[str, Any] | None = None) -> Suite:
     """A suite of conf/benchmark by its name, or a file of one's own by its path.
 
     ``changed`` are values that are typed in place of the file's. Raises BadSuite.
     """
-    path = Path(given)
+    path = Path(name)
     if path.suffix in (".yaml", ".yml"):
         if not path.is_file():
             raise BadSuite(f"there is no file {path}")
         content = {"name": path.stem} | conf.read(path)
     else:
-        if given not in names():
-            raise BadSuite(f"there is no suite {given}; there are: {', '.join(names())}")
-        content = {"name": given} | conf.entry(GROUP, given)
+        if name not in names():
+            raise BadSuite(f"there is no suite {name}; there are: {', '.join(names())}")
+        content = {"name": name} | conf.entry(GROUP, name)
     return checked(content | dict(changed or {}))
 
 
@@ -192,13 +192,13 @@ def checked(content: Mapping[str, Any]) -> Suite:
         value = getattr(suite, key)
         if isinstance(value, bool) or not isinstance(value, int) or value < low:
             raise BadSuite(f"{suite.name}: {key}={value!r} is no whole number of at least {low}")
-    for key, known in (
+    for key, allowed in (
         ("task", TASKS),
         ("first_round", ("counted", "not counted")),
         ("peers_see", ("scaled", "raw")),
     ):
-        if getattr(suite, key) not in known:
-            raise BadSuite(f"{suite.name}: {key} is one of {', '.join(known)}")
+        if getattr(suite, key) not in allowed:
+            raise BadSuite(f"{suite.name}: {key} is one of {', '.join(allowed)}")
     if suite.peers_see == "raw" and any(suite.lags):
         raise BadSuite(f"{suite.name}: lags are standardised, so peers_see=raw has lags=[0] alone")
     if not 0.0 < suite.fading < 1.0:
@@ -213,8 +213,8 @@ def _check_lists(suite: Suite) -> None:
             raise BadSuite(f"{suite.name}: a stream has a name and from: {stream}")
     for learner in suite.learners:
         if "name" not in learner or set(learner) - OF_A_LEARNER:
-            known = ", ".join(sorted(OF_A_LEARNER))
-            raise BadSuite(f"{suite.name}: a learner has a name, and of {known}: {learner}")
+            keys = ", ".join(sorted(OF_A_LEARNER))
+            raise BadSuite(f"{suite.name}: a learner has a name, and of {keys}: {learner}")
         if learner.get("grid") and not suite.prefix:
             raise BadSuite(
                 f"{suite.name}: {learner['name']} has a grid and there is no prefix to choose on"
@@ -223,6 +223,6 @@ def _check_lists(suite: Suite) -> None:
         tables = {task: [entry.name for entry in suite.entries(task)] for task in suite.tasks}
     except (ImportError, LookupError, ValueError) as error:
         raise BadSuite(f"{suite.name}: {error}") from None
-    for found in ([s["name"] for s in suite.streams], *tables.values()):
-        if twice := sorted({name for name in found if found.count(name) > 1}):
+    for called in ([s["name"] for s in suite.streams], *tables.values()):
+        if twice := sorted({name for name in called if called.count(name) > 1}):
             raise BadSuite(f"{suite.name}: two are called {', '.join(twice)}")

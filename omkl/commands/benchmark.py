@@ -74,39 +74,41 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _list(given: argparse.Namespace) -> int:
+def _list(arguments: argparse.Namespace) -> int:
     from omkl.benchmark import peers, streams, suite
 
-    if given.suite is None:
+    if arguments.suite is None:
         for name in suite.names():
             one = suite.read(name)
             print(f"{name:18} {one.version}  {pluralize(len(one.streams), 'stream')}  {one.title}")
         return 0
-    one = suite.read(given.suite)
+    one = suite.read(arguments.suite)
     rows, seeds = pluralize(one.rows, "row"), pluralize(one.seeds, "seed")
     print(f"{one.title} ({one.version}): at most {rows}, {seeds}")
     for stream in one.streams:
         try:
-            found = streams.load(stream, one.task_of(stream), one.rows).stated
-            told = f"{found['rows']:>7,} x {found['columns']:<4} {found['sha256'][:12]}"
+            stated = streams.load(stream, one.task_of(stream), one.rows).stated
+            text = f"{stated['rows']:>7,} x {stated['columns']:<4} {stated['sha256'][:12]}"
         except streams.MISSING as error:
             first = str(error).partition("\n")[0].removesuffix(" Looked for")
-            told = f"not there: {first}"
-        print(f"  {stream['name']:24} {told}")
+            text = f"not there: {first}"
+        print(f"  {stream['name']:24} {text}")
     for name in one.peers:
         reason = peers.missing(name)
         print(f"  {name:24} {'not there: ' + reason if reason else peers.peer(name).title}")
     return 0
 
 
-def _run(given: argparse.Namespace) -> int:
+def _run(arguments: argparse.Namespace) -> int:
     from omkl.benchmark import running, suite
 
-    changed = {name: v for name in CHANGES if (v := getattr(given, name)) is not None}
-    one = suite.read(given.suite, changed)
-    folder = given.to or Path("outputs") / "benchmark" / one.name
-    wanted = _wanted(one, given.streams, given.learners)
-    index = running.run(one, folder, max(1, given.jobs), _tell, wanted, changed, given.retry)
+    changed = {name: v for name in CHANGES if (v := getattr(arguments, name)) is not None}
+    one = suite.read(arguments.suite, changed)
+    folder = arguments.to or Path("outputs") / "benchmark" / one.name
+    wanted = _wanted(one, arguments.streams, arguments.learners)
+    index = running.run(
+        one, folder, max(1, arguments.jobs), _tell, wanted, changed, arguments.retry
+    )
     if not index["cells"]:
         print("omkl-benchmark: no stream of it is there", file=sys.stderr)
         return EXIT_FAILED
@@ -125,15 +127,15 @@ def _wanted(one: Any, streams: str | None, learners: str | None) -> Any:
     known_learners = {entry.name for task in one.tasks for entry in one.entries(task)}
     of_streams = set(streams.split(",")) if streams else known_streams
     of_learners = set(learners.split(";")) if learners else known_learners
-    for asked, known in ((of_streams, known_streams), (of_learners, known_learners)):
-        if unknown := sorted(asked - known):
-            there = "; ".join(sorted(known))
+    for asked, names in ((of_streams, known_streams), (of_learners, known_learners)):
+        if unknown := sorted(asked - names):
+            there = "; ".join(sorted(names))
             raise BadSuite(f"{one.name} has no {', '.join(unknown)}; it has: {there}")
     return lambda stream, entry: stream in of_streams and entry.name in of_learners
 
 
-def _page(given: argparse.Namespace) -> int:
-    return _made(given.folder)
+def _page(arguments: argparse.Namespace) -> int:
+    return _made(arguments.folder)
 
 
 def _made(folder: Path) -> int:
@@ -144,16 +146,16 @@ def _made(folder: Path) -> int:
     return 0
 
 
-def _check(given: argparse.Namespace) -> int:
+def _check(arguments: argparse.Namespace) -> int:
     from omkl.benchmark import running
 
-    def tell(found: running.Checked) -> None:
-        text = f": {found.text}" if found.text else ""
-        _tell(f"{found.stream}: {found.learner}, seed {found.seed}: {found.verdict}{text}")
+    def tell(checked: running.Checked) -> None:
+        text = f": {checked.text}" if checked.text else ""
+        _tell(f"{checked.stream}: {checked.learner}, seed {checked.seed}: {checked.verdict}{text}")
 
-    found = running.check(given.folder, None if given.all else given.cells, tell)
+    checked = running.check(arguments.folder, None if arguments.all else arguments.cells, tell)
     verdicts = (running.SAME, running.NEAR, running.OTHER, running.CANNOT)
-    counts = {verdict: sum(one.verdict == verdict for one in found) for verdict in verdicts}
+    counts = {verdict: sum(one.verdict == verdict for one in checked) for verdict in verdicts}
     print(", ".join(f"{n} {verdict}" for verdict, n in counts.items()))
     agreed = counts[running.SAME] + counts[running.NEAR]
     return EXIT_FAILED if counts[running.OTHER] or not agreed else 0

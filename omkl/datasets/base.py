@@ -56,30 +56,30 @@ MOST_NAME_BYTES = 80  # of UTF-8: as many characters, in English
 STEM_BYTES = 60  # of a file, whose name gets an end
 
 
-def is_name(given: Any) -> bool:
+def is_name(value: Any) -> bool:
     """Whether it is text of letters, digits and ``-_.``, at most 80, that begins with no dot."""
     return (
-        isinstance(given, str)
-        and re.fullmatch(r"[\w-][\w.-]*", given) is not None
-        and len(given.encode()) <= MOST_NAME_BYTES
+        isinstance(value, str)
+        and re.fullmatch(r"[\w-][\w.-]*", value) is not None
+        and len(value.encode()) <= MOST_NAME_BYTES
     )
 
 
-def checked_name(key: str, given: Any) -> str:
+def checked_name(key: str, value: Any) -> str:
     """The name; ValueError naming its ``key`` where it is none (``is_name``)."""
-    if not is_name(given):
-        shown = repr(given)
+    if not is_name(value):
+        shown = repr(value)
         raise ValueError(
             f"{key}={shown if len(shown) < 200 else shown[:200] + '...'} is no name: letters, "
             f"digits, '-', '_' and '.', at most {MOST_NAME_BYTES}, not beginning with a dot. It "
             "becomes the name of a folder."
         )
-    return str(given)
+    return str(value)
 
 
-def is_relative_file(given: Any) -> bool:
+def is_relative_file(value: Any) -> bool:
     """Whether it is a path below a folder, every part of it a name, separated by /."""
-    parts = given.split("/") if isinstance(given, str) else []
+    parts = value.split("/") if isinstance(value, str) else []
     return bool(parts) and all(map(is_name, parts))
 
 

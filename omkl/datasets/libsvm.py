@@ -118,9 +118,9 @@ class LibsvmTable:
         outside = (pairs[:, 0] < 1) | (pairs[:, 0] > MOST_COLUMNS)
         if outside.any():
             n = int(np.argmax(outside))
-            given = words[n].partition(":")[0][:40]
+            written = words[n].partition(":")[0][:40]
             raise DataError(
-                f"{self._where}: row {first + at[n]} has the index {given}, outside "
+                f"{self._where}: row {first + at[n]} has the index {written}, outside "
                 f"1..{MOST_COLUMNS:,}."
             )
         index = pairs[:, 0].astype(np.int64)

@@ -115,13 +115,13 @@ def prepare_rows(frame: pd.DataFrame, steps: Mapping[str, Any], where: str) -> p
 
 def _some_values(column: pd.Series, n: Any, where: str) -> list[Any]:
     """The first n values of a column by name, or the last -n."""
-    known = sorted(column.dropna().unique())
-    if isinstance(n, bool) or not isinstance(n, int) or not 1 <= abs(n) <= len(known):
+    values = sorted(column.dropna().unique())
+    if isinstance(n, bool) or not isinstance(n, int) or not 1 <= abs(n) <= len(values):
         raise DataError(
             f"{where}: dataset.prepare.rows_each.values={n!r} is no whole number from 1 to "
-            f"{len(known)}, the values of {column.name!r}, or from -{len(known)} to -1."
+            f"{len(values)}, the values of {column.name!r}, or from -{len(values)} to -1."
         )
-    return known[:n] if n > 0 else known[n:]
+    return values[:n] if n > 0 else values[n:]
 
 
 def scale_values(values: np.ndarray, steps: Mapping[str, Any]) -> np.ndarray:

@@ -62,13 +62,13 @@ def open_content(cfg: Mapping[str, Any], follow: bool = False) -> FileContent:
     return FileContent(path, follow)
 
 
-def _locate(given: Any) -> Path:
-    if given is None:
+def _locate(value: Any) -> Path:
+    if value is None:
         raise DataError("dataset=file: say which file: dataset.path=PATH dataset.target=COLUMN")
-    path, suffixes = Path(str(given)).expanduser(), (*READERS, *LIBSVM)
+    path, suffixes = Path(str(value)).expanduser(), (*READERS, *LIBSVM)
     if not path.name.lower().endswith(suffixes):
         raise DataError(
-            f"dataset.path={given}: files of this kind are not read; "
+            f"dataset.path={value}: files of this kind are not read; "
             f"the name must end in one of {', '.join(suffixes)}."
         )
     try:

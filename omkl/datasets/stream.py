@@ -62,14 +62,14 @@ class Extent(NamedTuple):
 def norms(x: np.ndarray) -> np.ndarray:
     """Euclidean norms (n,) of the rows of ``x`` (n, d)."""
     with np.errstate(over="ignore", under="ignore"):
-        found = np.sqrt(np.einsum("ij,ij->i", x, x))
-    small = found < TINY  # the squares are rounded, or 0
+        norm = np.sqrt(np.einsum("ij,ij->i", x, x))
+    small = norm < TINY  # the squares are rounded, or 0
     if small.any():
         largest = np.max(np.abs(x[small]), axis=1, initial=0.0, where=~np.isnan(x[small]))
         unit = np.where(largest > 0.0, largest, 1.0)
         scaled = x[small] / unit[:, None]
-        found[small] = unit * np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
-    return found
+        norm[small] = unit * np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
+    return norm
 
 
 class Stream:
@@ -140,8 +140,8 @@ class Stream:
             self._require_rows(self.n_rounds)
         if survey or scaling == "whole":
             self.count_rounds()
-        known = self.n_rounds
-        self.change_rounds = tuple(t for t in change_rounds if known is None or t <= known)
+        n = self.n_rounds
+        self.change_rounds = tuple(t for t in change_rounds if n is None or t <= n)
 
     @cached_property
     def is_cut(self) -> bool:
