@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,19 +102,16 @@ def _ask_hydra(line: CommandLine, overrides: Sequence[str]) -> int:
     return max(codes)
 
 
-def run_alone(config: Mapping[str, Any], overrides: Sequence[str]) -> int:
+def run_alone(config: dict[str, Any], overrides: Sequence[str]) -> int:
     """Run one job and print its numbers; the exit status."""
-    from omkl.config import schema
+    if config["resume"] is not None:
+        from omkl.experiment import kept_model
 
-    try:
-        if config["resume"] is not None:
-            from omkl.experiment import kept_model
-
-            typed = [text.partition("=")[0] for text in overrides]
-            config = kept_model.continued(dict(config), typed)
-        schema.check_nameable(config)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
+        try:
+            config = kept_model.continued(config, [text.partition("=")[0] for text in overrides])
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+    config = sweep.nameable(config)
     from omkl import viewers
     from omkl.report import console
 

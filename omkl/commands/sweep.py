@@ -95,12 +95,8 @@ class Sweep:
 
     def task(self, config: dict[str, Any], number: int) -> Task | None:
         """The job of this configuration; None, and a line, if an earlier one has the same."""
-        from omkl.config import schema, settings
+        from omkl.config import settings
 
-        try:
-            schema.check_nameable(config)
-        except ValueError as error:
-            raise UsageError(str(error)) from None
         config = settings.drop_foreign_parameters(config)
         width = len(str(self.n_jobs))
         label = f"[{number + 1:{width}}/{self.n_jobs}] {config['algorithm']['name']} on "
@@ -177,7 +173,7 @@ def run(line: CommandLine, overrides: Sequence[str], composer: Composer, first: 
     jobs = jobs_of(overrides, line.groups())
     launcher = first.hydra.runtime.choices["hydra/launcher"]
     elsewhere = launcher in EXTRAS
-    configs = [] if elsewhere else [composer.compose(job) for job in jobs]  # mistakes are early
+    configs = [nameable(composer.compose(job)) for job in jobs]  # a mistake in one is found early
     workers = _workers_of(first) if launcher == BATCH else None
     sweep = Sweep.begin(Path(first.hydra.sweep.dir), len(jobs), swept_keys(overrides))
     try:
@@ -212,6 +208,17 @@ def work(task: Task, with_bar: bool = True) -> Answer:
 
     with bar_of(task.label, task.config, with_bar) as progress:
         return record(task, viewers.run_and_show(task.config, interrupts.ending(progress)))
+
+
+def nameable(config: dict[str, Any]) -> dict[str, Any]:
+    """The configuration; UsageError where not even a failed run of it has a name."""
+    from omkl.config import schema
+
+    try:
+        schema.check_nameable(config)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    return config
 
 
 def bar_of(label: str, config: Mapping[str, Any], shown: bool = True) -> Bar:

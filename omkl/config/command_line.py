@@ -7,7 +7,7 @@ import importlib.util
 import itertools
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,6 +46,9 @@ def installed(package: str) -> bool:
         return importlib.util.find_spec(f"hydra_plugins.{package}") is not None
     except ModuleNotFoundError:
         return False
+
+
+Groups = Mapping[str, Sequence[str]]  # names by group
 
 
 class Typed(NamedTuple):
@@ -91,6 +94,8 @@ class CommandLine:
         self.is_sweep = bool(self.flags & {"-m", "--multirun"})
         self.is_hydras = bool(self.flags.intersection(self._ANOTHER_MATTER + self._INFORMATION))
         self.module = ""  # as typed
+        self._chosen: dict[str, list[str]] = {}  # names by group
+        self._optional: dict[str, list[str]] = {}  # those of groups that may be left out
         self._texts: list[str] = []
         before = ""
         for argument in arguments:
@@ -123,27 +128,27 @@ class CommandLine:
         try:
             typed = self._read()
             groups = self.groups()
-            chosen, optional = self._choices(typed, groups)
+            self._choose(typed, groups)
             self._look_for_sweeps(typed)
             added = self._launched(typed)
-            self._look_up(chosen, optional, groups)
-            self._load_modules(chosen)
+            self._look_up(groups)
+            self._load_modules()
             # Where another group may choose the algorithm, Hydra and the runner judge its fields.
-            free = any(t.key in groups.keys() - chosen.keys() - optional.keys() for t in typed)
-            texts = []
-            for one in typed:
-                group, dot, field = one.key.partition(".")
-                known = one.key in groups or one.key.startswith(("hydra.", "hydra/"))
-                known = known or one.key == MODULE
-                if known or one.override.package or (group in chosen and dot and free):
-                    texts.append(one.text)
-                elif group in chosen and dot:
-                    texts.append(self._parameter(one, group, field, chosen[group]))
-                else:
-                    texts.append(self._setting(one, chosen, optional))
+            others = groups.keys() - self._chosen.keys() - self._optional.keys()
+            free = any(one.key in others for one in typed)
+            return [*(self._checked(one, groups, free) for one in typed), *added]
         except (conf.MissingEntry, conf.UnreadableFile, outside.ModuleProblem) as error:
             raise UsageError(str(error)) from None
-        return [*texts, *added]
+
+    def _checked(self, one: Typed, groups: Groups, free: bool) -> str:
+        """The text of an override whose key exists."""
+        group, dot, field = one.key.partition(".")
+        hydras = one.key.startswith(("hydra.", "hydra/")) or one.override.package
+        if hydras or one.key in groups or one.key == MODULE:
+            return one.text
+        if group in self._chosen and dot:
+            return one.text if free else self._parameter(one, group, field)
+        return self._setting(one)
 
     def _read(self) -> list[Typed]:
         """The overrides, parsed; notes the folders that they add to the search."""
@@ -176,54 +181,46 @@ class CommandLine:
             typed.insert(0, Typed(*parse_override(f"algorithm={name}")))
         return typed
 
-    def _load_modules(self, chosen: Mapping[str, Sequence[str]]) -> None:
-        """Import what is chosen and outside the package: what it lacks is told now."""
-        for name in chosen["kernels"]:
+    def _load_modules(self) -> None:
+        """Import what is chosen and outside the package: what it lacks is said now."""
+        for name in self._chosen["kernels"]:
             if module := self._fields("kernels", name).get("module"):
                 outside.load(module)
-        for name in chosen["algorithm"]:
+        for name in self._chosen["algorithm"]:
             fields = self._fields("algorithm", name)
-            known = registry.names_outside()
-            if module := self.module or fields.get("module") or known.get(fields["name"]):
+            modules = registry.names_outside()
+            if module := self.module or fields.get("module") or modules.get(fields["name"]):
                 registry.declare(fields["name"], module)
                 from omkl import algorithms  # the compiler
 
                 algorithms.load(fields["name"])
 
-    def _choices(
-        self, typed: Sequence[Typed], groups: Mapping[str, Sequence[str]]
-    ) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    def _choose(self, typed: Sequence[Typed], groups: Groups) -> None:
         """Names that are chosen in each group of config.yaml, and in those that may be left out."""
         shown = self.flags.intersection(self._INFORMATION)
         if shown and self.is_sweep:
             raise UsageError(f"{shown.pop()} is about one run: leave -m out")
         items = [item for item in self._main()["defaults"] if isinstance(item, dict)]
-        pairs = {group: name for item in items for group, name in item.items()}
-        names = {group: [name] if name else [] for group, name in pairs.items()}
-        chosen = {group: some for group, some in names.items() if not group.startswith("override ")}
+        defaults = {
+            group: name
+            for item in items
+            for group, name in item.items()
+            if not group.startswith("override ")
+        }
+        chosen = {group: [name] if name else [] for group, name in defaults.items()}
         for one in typed:
             if one.override.is_delete() and not one.key.startswith("hydra"):
                 raise UsageError(f"{one.text}: nothing can be taken out of a run")
             if one.key in chosen and not one.override.is_delete():
                 chosen[one.key] = values_of(one.override, groups[one.key])
-        self._choose_in_turn(chosen, {one.key for one in typed}, groups)
-        optional = {group: chosen.pop(group) for group in [*chosen] if not pairs[group]}
-        return chosen, optional
-
-    def _choose_in_turn(
-        self,
-        chosen: dict[str, list[str]],
-        typed: set[str],
-        groups: Mapping[str, Sequence[str]],
-    ) -> None:
-        """Put in what chosen files choose in other groups, an own file its algorithm say."""
-        for group in [*chosen]:
-            known = [name for name in chosen[group] if name in groups[group]]
-            found = [conf.choices_of(group, name, self.config_dirs) for name in known]
-            for other in {key for some in found for key in some} - typed:
-                default = chosen[other]
-                names = [[some[other]] if other in some else default for some in found]
-                chosen[other] = list(dict.fromkeys(itertools.chain(*names)))
+        for group in [*chosen]:  # what chosen files choose in other groups, auto for a file, say
+            names = [name for name in chosen[group] if name in groups[group]]
+            in_turn = [conf.choices_of(group, name, self.config_dirs) for name in names]
+            for other in {key for some in in_turn for key in some} - {one.key for one in typed}:
+                several = [[some[other]] if other in some else chosen[other] for some in in_turn]
+                chosen[other] = list(dict.fromkeys(itertools.chain(*several)))
+        self._optional = {group: chosen.pop(group) for group in [*chosen] if not defaults[group]}
+        self._chosen = chosen
 
     def _look_for_sweeps(self, typed: Sequence[Typed]) -> None:
         """Where there is one run, no override may name several values."""
@@ -239,24 +236,19 @@ class CommandLine:
             if one.key == "resume" and self.is_sweep:
                 raise UsageError("resume= goes on with one run: leave -m out")
 
-    def _look_up(
-        self,
-        chosen: Mapping[str, Sequence[str]],
-        optional: Mapping[str, Sequence[str]],
-        groups: Mapping[str, Sequence[str]],
-    ) -> None:
+    def _look_up(self, groups: Groups) -> None:
         """Whether there is what is chosen."""
-        for group, names in {**chosen, **optional}.items():
-            for name in names:
-                if name not in groups[group]:
-                    module = registry.names_outside().get(name)
-                    if group == "algorithm" and module is not None:
-                        raise UsageError(outside.without_yaml(name, module))
-                    if group == "algorithm" and (gone := registry.removal(name)):
-                        raise UsageError(gone)
-                    raise UsageError(unknown_name(f"{group}={name}", name, groups[group]))
-                if group in chosen and "name" not in self._fields(group, name):
-                    raise UsageError(f"{group}/{name}.yaml has no key 'name'")
+        chosen = {**self._chosen, **self._optional}.items()
+        for group, name in ((key, name) for key, names in chosen for name in names):
+            if name not in groups[group]:
+                module = registry.names_outside().get(name)
+                if group == "algorithm" and module is not None:
+                    raise UsageError(outside.without_yaml(name, module))
+                if group == "algorithm" and (gone := registry.removal(name)):
+                    raise UsageError(gone)
+                raise UsageError(unknown_name(f"{group}={name}", name, groups[group]))
+            if group in self._chosen and "name" not in self._fields(group, name):
+                raise UsageError(f"{group}/{name}.yaml has no key 'name'")
 
     def _launched(self, typed: Sequence[Typed]) -> list[str]:
         """Look up the launcher; what else it sets, unless that is set already."""
@@ -294,59 +286,56 @@ class CommandLine:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would tell its makers
         return []
 
-    def _parameter(self, typed: Typed, group: str, field: str, names: Sequence[str]) -> str:
+    def _parameter(self, typed: Typed, group: str, field: str) -> str:
         """An override of one key of an algorithm, a data set or a dictionary."""
         text, override = typed
-        if (group, field) == ("algorithm", "name"):
+        names, key = self._chosen[group], f"{group}.{field}"
+        if key == "algorithm.name":
             raise UsageError(f"{text}: an algorithm is chosen by algorithm=NAME")
         have = {name: _flat(self._fields(group, name)) for name in names}
+        fields = {f: value for some in have.values() for f, value in some.items()}
         # What lies below a list or a number of the YAML is not ours to judge.
-        below = [
-            f for fields in have.values() for f, v in fields.items() if not isinstance(v, dict)
-        ]
-        if any(field.startswith(f"{f}.") for f in below):
+        if any(field.startswith(f"{f}.") for f, v in fields.items() if not isinstance(v, dict)):
             return text
         without = [name for name in names if field not in have[name]]
         if not without:
             section = have[names[0]][field]
             if isinstance(section, dict) and not isinstance(override.value(), dict):
-                raise UsageError(_made_of(text, f"{group}.{field}", section))
+                raise UsageError(_made_of(text, key, section))
             return text
+        if len(without) < len(names):
+            if group != "algorithm":
+                raise UsageError(f"{', '.join(without)} has no {key}")
+            print(f"{', '.join(without)} has no {key} and runs without it.")
+            return text if text.startswith("+") else "++" + text
         elsewhere = [n for n in self.groups()[group] if field in _flat(self._fields(group, n))]
-        if len(without) == len(names):
-            if group == "dataset" and elsewhere and override.type.name != "CHANGE":
-                return text
-            known = list(dict.fromkeys(f"{group}.{f}" for fields in have.values() for f in fields))
-            if not elsewhere:
-                where = f" with {', '.join(names)}"
-                raise UsageError(unknown_name(f"{group}.{field}", f"{group}.{field}", known, where))
-            raise UsageError(
-                f"{', '.join(names)} has no {group}.{field} (but {', '.join(elsewhere)}). "
-                f"There are: {', '.join(known)}."
-            )
-        if group != "algorithm":
-            raise UsageError(f"{', '.join(without)} has no {group}.{field}")
-        print(f"{', '.join(without)} has no {group}.{field} and runs without it.")
-        return text if text.startswith("+") else "++" + text
-
-    def _setting(
-        self, typed: Typed, chosen: Mapping[str, Sequence[str]], optional: Iterable[str]
-    ) -> str:
-        """An override outside the groups."""
-        key, text = typed.key, typed.text
-        content = self._main()
-        known = _flat({k: v for k, v in content.items() if k not in ("hydra", "defaults")})
-        if key in known:
-            if isinstance(known[key], dict):
-                raise UsageError(_made_of(text, key, known[key]))
-            if key == "outputs" and not _names_a_folder(typed.override):
-                raise UsageError(f"{text}: outputs is the folder that results go to")
+        if group == "dataset" and elsewhere and override.type.name != "CHANGE":
             return text
-        flat = [name for name, value in known.items() if not isinstance(value, dict)]
+        there = [f"{group}.{f}" for f in fields]
+        if not elsewhere:
+            raise UsageError(unknown_name(key, key, there, f" with {', '.join(names)}"))
+        raise UsageError(
+            f"{', '.join(names)} has no {key} (but {', '.join(elsewhere)}). "
+            f"There are: {', '.join(there)}."
+        )
+
+    def _setting(self, typed: Typed) -> str:
+        """An override outside the groups."""
+        key, main = typed.key, self._main()
+        settings = _flat({k: v for k, v in main.items() if k not in ("hydra", "defaults")})
+        if key in settings:
+            if isinstance(settings[key], dict):
+                raise UsageError(_made_of(typed.text, key, settings[key]))
+            return typed.text
+        flat = [name for name, value in settings.items() if not isinstance(value, dict)]
         fields = [
-            f"{g}.{f}" for g, names in chosen.items() for n in names for f in self._fields(g, n)
+            f"{group}.{field}"
+            for group, names in self._chosen.items()
+            for name in names
+            for field in self._fields(group, name)
         ]
-        raise UsageError(unknown_name(key, key, [*chosen, *optional, *flat], hidden=fields))
+        known = [*self._chosen, *self._optional, *flat]
+        raise UsageError(unknown_name(key, key, known, hidden=fields))
 
     def groups(self) -> dict[str, list[str]]:
         """Names to choose from, by group."""
@@ -410,7 +399,7 @@ def values_of(override: Any, names: Sequence[str]) -> list[str]:
     return ["null" if value is None else str(value)]
 
 
-def jobs_of(overrides: Sequence[str], groups: Mapping[str, Sequence[str]]) -> list[list[str]]:
+def jobs_of(overrides: Sequence[str], groups: Groups) -> list[list[str]]:
     """The overrides of each job of a sweep: all combinations.
 
     Of several overrides of one key the last counts.
@@ -432,13 +421,6 @@ def swept_keys(overrides: Sequence[str]) -> list[str]:
     """The keys that have several values."""
     parsed = {one.key_or_group: one for _, one in map(parse_override, overrides)}
     return [key for key, one in parsed.items() if one.is_sweep_override()]
-
-
-def _names_a_folder(override: Any) -> bool:
-    if override.is_sweep_override():
-        return not {"", "null"}.intersection(values_of(override, []))
-    value = override.value()
-    return isinstance(getattr(value, "text", value), str) and str(value) != ""
 
 
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
