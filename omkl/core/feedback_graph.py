@@ -66,11 +66,26 @@ def dissimilarity_graph(divergence: Distances, M: int, logs: bool = True) -> np.
     with the largest mean divergence from those already there joins next (ties:
     the smallest index); gamma_i is then the mean divergence of the last to join.
 
-    divergence is what ``kernel_distance.overlaps`` gives, or a matrix (N, N): the log of Delta;
-    with ``logs=False`` Delta itself, which may then be negative. Of overlaps, candidates j are
-    compared by k own_j - 2 sum of overlap(m, j) over the k kernels m already there: the sum of
-    Delta(m, j) without what does not depend on j. The first column is the node itself. O(N^2 M)
-    time. Raises ValueError for M outside [1, N].
+    Of overlaps, candidates j are compared by k own_j - 2 sum of overlap(m, j) over the k kernels m
+    already there: the sum of Delta(m, j) without what does not depend on j. O(N^2 M) time.
+
+    Parameters
+    ----------
+    divergence
+        What ``kernel_distance.overlaps`` gives, or a matrix (N, N) of log Delta.
+    M
+        Out-neighbours of a node, itself among them.
+    logs
+        False: the matrix has Delta itself, which may then be negative.
+
+    Returns
+    -------
+    Nodes (N, M) int64; the first column is the node itself.
+
+    Raises
+    ------
+    ValueError
+        M lies outside [1, N].
     """
     N = _n_kernels(divergence, M)
     join = _join_by_overlap if isinstance(divergence, Overlaps | OverlapPieces) else _join_by_value
@@ -138,7 +153,7 @@ def _farthest(total, own, by_own, k, best, size, sign):
     share = math.log(2.0 / k)
     N = own.shape[0]
     for r in range(total.shape[0]):
-        found = -1
+        farthest = -1
         top = -np.inf
         for m in range(N):
             j = by_own[m]
@@ -147,10 +162,10 @@ def _farthest(total, own, by_own, k, best, size, sign):
             x = share + total[r, j] - own[j]
             if x < 0.0:
                 value = own[j] + log_one_minus_exp(x)
-                if value > top or (value == top and j < found):
-                    top, found = value, j
+                if value > top or (value == top and j < farthest):
+                    top, farthest = value, j
         sign[r] = 1.0
-        if found < 0:  # all are negative or 0: the smallest in size
+        if farthest < 0:  # all are negative or 0: the smallest in size
             sign[r] = -1.0
             top = np.inf
             for m in range(N - 1, -1, -1):
@@ -160,9 +175,9 @@ def _farthest(total, own, by_own, k, best, size, sign):
                 if x > LOG_2 and twice - LOG_2 > top:
                     continue  # more than half of twice the overlaps is left
                 value = twice + log_one_minus_exp(-x)
-                if value < top or (value == top and j < found):
-                    top, found = value, j
-        best[r] = found
+                if value < top or (value == top and j < farthest):
+                    top, farthest = value, j
+        best[r] = farthest
         size[r] = top
 
 
@@ -191,7 +206,7 @@ def one_pass_graphs(
     if isinstance(divergence, OverlapPieces):
         raise ValueError(f"one pass keeps a matrix: at most {LARGEST_MATRIX} kernels, not {N}")
     delta = _whole_numbers(divergence, logs)
-    found = {M: np.empty((N, M), dtype=np.int64) for M in wanted}
+    graphs = {M: np.empty((N, M), dtype=np.int64) for M in wanted}
     for i in range(N):
         exact: dict[int, list[int]] = {}
         more: dict[int, list[int]] = {}
@@ -208,8 +223,8 @@ def one_pass_graphs(
                 break
             begin = refused.pop()
         for M in wanted:
-            found[M][i] = exact.get(M) or more[M]
-    return found
+            graphs[M][i] = exact.get(M) or more[M]
+    return graphs
 
 
 class _Candidate(NamedTuple):
@@ -292,15 +307,30 @@ def similarity_graph(divergence: Distances, M: int) -> np.ndarray:
     among them (Delta(i, i) = 0). Every gamma from the M-th smallest divergence up
     to the next one gives this graph; equal divergences go to the smallest index.
 
-    divergence is what ``kernel_distance.overlaps`` gives, or a matrix (N, N): Delta or its log.
-    The first column is the node itself. O(N^2 log N) time.
+    O(N^2 log N) time.
+
+    Parameters
+    ----------
+    divergence
+        What ``kernel_distance.overlaps`` gives, or a matrix (N, N): Delta or its logarithm.
+    M
+        Out-neighbours of a node, itself among them.
+
+    Returns
+    -------
+    Nodes (N, M) int64; the first column is the node itself.
+
+    Raises
+    ------
+    ValueError
+        M lies outside [1, N].
     """
     N = _n_kernels(divergence, M)
-    given = matrix_of(ranks(divergence)) if isinstance(divergence, Overlaps) else divergence
-    given = matrix_of(given) if isinstance(given, np.ndarray) else given
+    distances = matrix_of(ranks(divergence)) if isinstance(divergence, Overlaps) else divergence
+    distances = matrix_of(distances) if isinstance(distances, np.ndarray) else distances
     out = np.empty((N, M), dtype=np.int64)
     for nodes in _blocks(N):
-        order = np.argsort(distance_rows(given, nodes, N), axis=1, kind="stable")
+        order = np.argsort(distance_rows(distances, nodes, N), axis=1, kind="stable")
         near = order[:, :M]
         left_out = near == nodes[:, None]
         left_out[~left_out.any(axis=1), -1] = True  # copies of a kernel may precede it
@@ -438,24 +468,24 @@ def nodes_that_changed(node, log_u, member, size, fresh, best, changed):
 def largest_below(values, bound):
     """The largest of values (N,) that is less than the bound, or -inf."""
     N = values.shape[0]
-    found = pack(-np.inf)
+    highest = pack(-np.inf)
     j = 0
     while j + LANES <= N:
-        found = at_least(below(load(values, j), bound), found)
+        highest = at_least(below(load(values, j), bound), highest)
         j += LANES
-    top = largest(found)
+    top = largest(highest)
     for i in range(j, N):
         top = values[i] if top < values[i] < bound else top
     return top
 
 
 @inlined
-def list_equal(values, number, left_out, found):
+def list_equal(values, number, left_out, listed):
     """Indices of values (N,) that are equal to the number, but for one: how many, listed."""
     n = 0
     for i in range(values.shape[0]):
         if values[i] == number and i != left_out:
-            found[n] = i
+            listed[n] = i
             n += 1
     return n
 
@@ -579,14 +609,14 @@ def connect(state, n, sign, only_undominated):
 
 
 @inlined
-def keep_best(others, n, found, sign, j, first, near, distance):
+def keep_best(others, n, divergences, sign, j, first, near, distance):
     """Node j becomes the best so far of those among ``others`` (N,) that it suits best.
 
-    found (N,) divergences of the first ``n``; near and distance (N, K).
+    divergences (N,) divergences of the first ``n``; near and distance (N, K).
     """
     for k in range(n):
         i = others[k]
-        v = sign * found[k]
+        v = sign * divergences[k]
         if first or v > distance[i, 0]:
             near[i, 0] = j
             distance[i, 0] = v

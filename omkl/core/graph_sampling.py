@@ -111,6 +111,8 @@ def refresh(edges, trees, in_mass, log_u, node):
         k = mass.shape[0] // 2 + node
         mass[k] = u
         top[k] = log_u[node]
+        # One path to the root, added up anew from the two numbers below each place: a difference
+        # added to the sums would leave its rounding error in them for ever.
         sum_below, top_below = u, log_u[node]
         while k > 1:
             sum_below += mass[k ^ 1]  # a sum of two is the same both ways round
@@ -209,6 +211,8 @@ def draw_node(trees, xi, v):
     k = 1
     while k < P:
         k *= 2
+        # Right only where something has a positive probability there: rounding may leave v at or
+        # above the whole sum.
         left = per_mass * trees[MASS, k] + per_count * trees[COUNT, k]
         if not v < left and (trees[MASS, k + 1] > 0.0 or trees[COUNT, k + 1] > 0.0):
             v -= left

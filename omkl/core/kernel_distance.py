@@ -83,15 +83,15 @@ def integrated(one: Family, p: np.ndarray, other: Family, q: np.ndarray) -> np.n
     def summed(points: slice) -> np.ndarray:  # not by BLAS: any number of threads, the same bits
         return np.einsum("is,js->ij", *(x[:, points] for x in factors))
 
-    found = summed(slice(None))
-    doubt = np.abs(2.0 * summed(slice(None, None, 2)) - found)
+    integrals = summed(slice(None))
+    doubt = np.abs(2.0 * summed(slice(None, None, 2)) - integrals)
     doubt += sum(np.multiply.outer(*(x[:, end] for x in factors)) for end in (0, -1))
-    if not np.all(doubt <= AGREEMENT * found):
+    if not np.all(doubt <= AGREEMENT * integrals):
         raise ValueError(
             f"the overlaps of {one.name} and {other.name} kernels are not found by integration to "
             f"{AGREEMENT:g}: state them in the class of one of them, in closed form"
         )
-    return np.log(found)[places[0], places[1]].reshape(p.shape)
+    return np.log(integrals)[places[0], places[1]].reshape(p.shape)
 
 
 def log_overlaps(kernels: Sequence[Kernel], d: int) -> np.ndarray:
@@ -102,9 +102,9 @@ def log_overlaps(kernels: Sequence[Kernel], d: int) -> np.ndarray:
     for first, second in itertools.combinations_with_replacement(np.unique(families).tolist(), 2):
         rows, columns = np.nonzero(families == first)[0], np.nonzero(families == second)[0]
         p, q = np.broadcast_arrays(bandwidths[rows][:, None], bandwidths[columns][None, :])
-        found = d * log_overlaps_in_one_input(first, p, second, q)
-        result[np.ix_(rows, columns)] = found
-        result[np.ix_(columns, rows)] = found.T
+        logs = d * log_overlaps_in_one_input(first, p, second, q)
+        result[np.ix_(rows, columns)] = logs
+        result[np.ix_(columns, rows)] = logs.T
     return result
 
 

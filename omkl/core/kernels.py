@@ -112,7 +112,7 @@ class Family:
         if unknown:
             raise ValueError(f"{where} has no key {shown(sorted(map(str, unknown))[0])}")
         factor = part.get("factor", 1.0)
-        found = []
+        bandwidths = []
         for b in _bandwidths(where, part):
             for value in (b, factor):
                 if not (is_number(value) and value > 0.0):
@@ -122,8 +122,8 @@ class Family:
                     f"{where}: bandwidth {factor * b:g} is not from {LEAST_BANDWIDTH:g} to "
                     f"{MOST_BANDWIDTH:g}, where its frequencies are numbers"
                 )
-            found.append(float(factor * b))
-        return found
+            bandwidths.append(float(factor * b))
+        return bandwidths
 
 
 FAMILIES: dict[str, Family] = {}
@@ -397,8 +397,8 @@ class Polynomial(Family):
     def numbers(self, where: str, part: Mapping[str, Any]) -> list[float]:
         if set(part) != {"family", "degree"}:
             raise ValueError(f"{where}: a polynomial has the keys family and degree, nothing else")
-        given = part["degree"]
-        degrees = list(given) if isinstance(given, list | tuple) else [given]
+        degree = part["degree"]
+        degrees = list(degree) if isinstance(degree, list | tuple) else [degree]
         for degree in degrees:
             if not (is_whole(degree) and 1 <= degree <= MOST_DEGREE):
                 raise ValueError(
@@ -469,11 +469,18 @@ class Kernel(NamedTuple):
 def dictionary(config: Mapping[str, Any]) -> tuple[Kernel, ...]:
     """The kernels that ``conf/kernels/*.yaml`` describes, in its order.
 
-    ``config["parts"]`` is a list; each part has a family and either
-    ``bandwidth`` (a number or a list) or ``log10_bandwidth`` with from, to and n
-    (evenly spaced exponents); ``factor`` multiplies them, for other conventions.
-    A polynomial part has ``degree`` instead, a whole number or a list. Raises ValueError
-    naming what is wrong.
+    Parameters
+    ----------
+    config
+        ``config["parts"]`` is a list. Each part has a family and either ``bandwidth`` (a number or
+        a list) or ``log10_bandwidth`` with from, to and n (evenly spaced exponents); ``factor``
+        multiplies them, for other conventions. A polynomial part has ``degree`` instead, a whole
+        number or a list.
+
+    Raises
+    ------
+    ValueError
+        Names the part and what is wrong with it.
     """
     kernels: list[Kernel] = []
     parts = config.get("parts") or []
@@ -498,16 +505,18 @@ def _bandwidths(where: str, part: Mapping[str, Any]) -> list[Any]:
     if ("bandwidth" in part) == ("log10_bandwidth" in part):
         raise ValueError(f"{where} needs either bandwidth or log10_bandwidth")
     if "bandwidth" in part:
-        given = part["bandwidth"]
+        bandwidth = part["bandwidth"]
         return (
-            list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+            list(bandwidth)
+            if isinstance(bandwidth, Sequence) and not isinstance(bandwidth, str)
+            else [bandwidth]
         )
     grid = part["log10_bandwidth"]
-    given = grid if isinstance(grid, Mapping) else {}
-    ends = [given[key] for key in ("from", "to") if is_number(given.get(key))]
-    if set(given) != {"from", "to", "n"} or len(ends) < 2:
+    exponents = grid if isinstance(grid, Mapping) else {}
+    ends = [exponents[key] for key in ("from", "to") if is_number(exponents.get(key))]
+    if set(exponents) != {"from", "to", "n"} or len(ends) < 2:
         raise ValueError(f"{where}.log10_bandwidth needs from, to and n; got {shown(grid)}")
-    if refusal := whole(1, MOST_KERNELS).refusal(f"{where}.log10_bandwidth.n", given["n"]):
+    if refusal := whole(1, MOST_KERNELS).refusal(f"{where}.log10_bandwidth.n", exponents["n"]):
         raise ValueError(refusal)
     with np.errstate(over="ignore", invalid="ignore"):  # the infinity is refused with its place
-        return [float(10.0**e) for e in np.linspace(float(ends[0]), float(ends[1]), given["n"])]
+        return [float(10.0**e) for e in np.linspace(float(ends[0]), float(ends[1]), exponents["n"])]

@@ -142,11 +142,22 @@ class Learner:
         self.selection = self._empty_selection()
 
     def partial_fit(self, X: np.ndarray, y: np.ndarray) -> Trace:
-        """Predict, then learn, row by row: X (n, d), y (n,). Any split gives the same numbers.
+        """Predict, then learn, row by row. Any split into blocks gives the same numbers.
 
-        ValueError names the row of an input that is no number, before anything is learned, or of a
-        label that is none and that the learner asks for, when it is its turn: that round stays
-        open.
+        Parameters
+        ----------
+        X, y
+            Inputs (n, d) and labels (n,).
+
+        Returns
+        -------
+        The predictions (n,), each made before its label.
+
+        Raises
+        ------
+        ValueError
+            Names the row of an input that is no number, before anything is learned, or of a label
+            that is none and that the learner asks for, when it is its turn: that round stays open.
         """
         X, y = self.checked_block(X, y)
         unknown = np.append(np.flatnonzero(~np.isfinite(y)), len(y))  # one by one, see learn_one
@@ -328,10 +339,10 @@ class Learner:
         return X
 
     def _require_numbers(self, X: np.ndarray) -> None:
-        known = np.isfinite(X)
-        if known.all():
+        finite = np.isfinite(X)
+        if finite.all():
             return
-        refused = np.isinf(X) if self.representation.accepts_blanks else ~known
+        refused = np.isinf(X) if self.representation.accepts_blanks else ~finite
         if refused.any():
             s, k = np.argwhere(refused)[0]
             raise ValueError(f"input {k + 1} of row {self.t + s + 1} is {X[s, k]}: no number")
@@ -435,8 +446,8 @@ class SideBySide:
 
     def predict_with_spread(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """As ``Learner.predict_with_spread``: (S, n) each."""
-        found = [learner.predict_with_spread(X) for learner in self.learners]
-        y_hat, spread = (np.stack(arrays) for arrays in zip(*found, strict=True))
+        predictions = [learner.predict_with_spread(X) for learner in self.learners]
+        y_hat, spread = (np.stack(arrays) for arrays in zip(*predictions, strict=True))
         return y_hat, spread
 
 

@@ -101,6 +101,8 @@ def _shrink(diagonal, i, F, f, alpha, decay, ceiling, gain, slope):
     """The diagonal after a row, and what its triangle needs."""
     more = 1.0 / decay
     for j in range(F):
+        # Both factors are positive and the second is at most 1: D stays positive, however large
+        # the row is.
         before = alpha[i, LANES - 1 + j]
         gain[j] = diagonal[i, j] * f[i, j]
         slope[j] = -f[i, j] / before
@@ -144,7 +146,11 @@ def _move(factor, w, slope, gain, k):
 
 @inlined
 def _move_four(factor, i, B, b, gain, slope, step, inverse):
-    """Rows of U in the blocks b .. b + 3, side by side from where each has its diagonal."""
+    """Rows of U in the blocks b .. b + 3, side by side from where each has its diagonal.
+
+    A row of a block waits for its own sum k in every column; four blocks wait at the same time. The
+    triangle begins later in each, hence four loops.
+    """
     W = factor.shape[2] * LANES
     w0 = (i * factor.shape[1] + b) * W + b * LANES * LANES
     w1 = w0 + W + LANES * LANES
@@ -193,7 +199,9 @@ def _move_four(factor, i, B, b, gain, slope, step, inverse):
 
 
 TILE_ROWS = 32  # of a tile: 27 KB for D = 50
-HEIGHT = 4  # rows of a sum that are held in registers at once
+# Rows of a sum that are held in registers at once: 4 x 3 packs are twelve sums, so that no addition
+# waits for the one before it, and each pack that is read from the tile serves four of them.
+HEIGHT = 4
 
 
 def empty_moments(N: int, D: int) -> np.ndarray:
@@ -372,12 +380,12 @@ def _add_pack(tile, rows, moments, i, k, j):
 
 
 @compiled
-def least_objectives(moments, kernels, D, ridge, work, found):
+def least_objectives(moments, kernels, D, ridge, work, objectives):
     """The least sums of squares with that penalty of ||theta||^2, of some kernels, by their sums.
 
-    found (m,) is written: the Schur complement of y'y in the sums with ``ridge`` on the diagonal of
-    Z'Z, 0 where rounding hides it, and -inf where they cannot be solved in float64. moments and
-    kernels as of ``add_rounds``, work (W, W).
+    objectives (m,) is written: the Schur complement of y'y in the sums with ``ridge`` on the
+    diagonal of Z'Z, 0 where rounding hides it, and -inf where they cannot be solved in float64.
+    moments and kernels as of ``add_rounds``, work (W, W).
     """
     K = 2 * D
     W = work.shape[0]
@@ -389,7 +397,7 @@ def least_objectives(moments, kernels, D, ridge, work, found):
             if k < K:
                 work[k, k] += ridge
         solved = _eliminate(work, K) and np.isfinite(work[K, K])
-        found[m] = max(0.0, work[K, K]) if solved else -np.inf
+        objectives[m] = max(0.0, work[K, K]) if solved else -np.inf
 
 
 @inlined
@@ -482,6 +490,6 @@ def take_row(first, sums, x, most, clip, out):
         above_mean = sums[1, k] / sums[0, k]
         variance = sums[2, k] / sums[0, k] - above_mean * above_mean
         if variance > 0.0:
-            found = (x[k] - (above_mean + first[k])) / math.sqrt(variance)
-            out[k] = min(max(found, -clip), clip)
+            scaled = (x[k] - (above_mean + first[k])) / math.sqrt(variance)
+            out[k] = min(max(scaled, -clip), clip)
     return True

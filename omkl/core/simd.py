@@ -41,11 +41,11 @@ def aligned(shape: tuple[int, ...], dtype: str = "float64") -> np.ndarray:
 
 def load(array, start, n=LANES):
     """The pack array.flat[start : start + n], n in 0..8, zeros behind it."""
-    given = array.flat[start : start + n]
+    numbers = array.flat[start : start + n]
     if n == LANES:
-        return given if given.dtype is _DOUBLE else given.astype(np.float64)
+        return numbers if numbers.dtype is _DOUBLE else numbers.astype(np.float64)
     pack = np.zeros(LANES)
-    pack[:n] = given
+    pack[:n] = numbers
     return pack
 
 

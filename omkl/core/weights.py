@@ -56,6 +56,7 @@ def exp_nonpositive(x):
     """exp(x) for x <= 0 to 3e-16 relative, branch-free; 0 below -708, NaN for NaN."""
     y = x if x > -709.0 else -709.0  # also for NaN, which has no whole k
     k = np.floor(y * LOG2E + 0.5)
+    # LN2_HIGH has so few bits that k LN2_HIGH is exact: r keeps all of its own.
     r = (y - k * LN2_HIGH) - k * LN2_LOW
     p = 1.0 + r * (1.0 + r * _exp_tail(r))
     return 0.0 if x < -708.0 else p * power_of_two(k) + (x - x)  # 0, or NaN for NaN
@@ -144,12 +145,12 @@ def softmax(log_w, w):
 def largest_of(values):
     """The largest of values (N,), as a loop with ``max`` finds it, eight at a time."""
     N = values.shape[0]
-    found = pack(values[0])
+    highest = pack(values[0])
     j = 0
     while j + LANES <= N:
-        found = at_least(load(values, j), found)
+        highest = at_least(load(values, j), highest)
         j += LANES
-    top = largest(found)
+    top = largest(highest)
     for i in range(j, N):
         top = max(top, values[i])
     return top
@@ -280,7 +281,10 @@ def mean_of_all_by_shares(w, f):
 
 @inlined
 def weighted_mean(log_w, f, kernels, n):
-    """Mean of f over the first ``n`` of ``kernels``, weighted by exp(log_w); all three (N,)."""
+    """Mean of f over the first ``n`` of ``kernels``, weighted by exp(log_w); all three (N,).
+
+    The largest weight counts as 1, so that not all of them underflow.
+    """
     top = log_w[kernels[0]]
     for m in range(1, n):
         top = max(top, log_w[kernels[m]])
@@ -297,10 +301,10 @@ def weighted_mean(log_w, f, kernels, n):
 @inlined
 def largest_among(log_w, kernels, n, least):
     """The largest log_w of the first ``n`` of ``kernels``, both (N,), or ``least`` if larger."""
-    found = pack(least)
+    highest = pack(least)
     for m in range(0, n, LANES):
-        found = at_least(gather(log_w, kernels, m, 0, min(LANES, n - m)), found)
-    return largest(found)
+        highest = at_least(gather(log_w, kernels, m, 0, min(LANES, n - m)), highest)
+    return largest(highest)
 
 
 @inlined

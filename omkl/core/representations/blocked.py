@@ -219,6 +219,8 @@ def _learn_eight(scratch, params, t, y, row, first, n_kernels, D, W, r0):
         dot = dot_coefficients(theta, 2 * W * g, waves, LANES * W * g, W)
         scratch.f[r0, first + g] = scale * total(dot)
     for r in range(LANES):
+        # Rounds outside, kernels inside: a step needs the output that the last one gave, and while
+        # its sum is on the way the other kernel's step is computed.
         for g in range(n_kernels):
             i = first + g
             f = scratch.f[r0 + r, i]

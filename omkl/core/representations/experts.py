@@ -198,22 +198,22 @@ def _find(scratch, n):
     They are kept in order: a place moves those farther off back by one.
     """
     distance, nearest = scratch.distance, scratch.nearest
-    found = 0
-    farthest = np.inf  # of those found, once there are enough
+    n_nearest = 0
+    farthest = np.inf  # of those listed, once there are enough
     for first in range(0, n, LANES):
-        if found == NEAREST and largest(load(distance, first) * -1.0) <= -farthest:
+        if n_nearest == NEAREST and largest(load(distance, first) * -1.0) <= -farthest:
             continue  # none of the eight is nearer
         for j in range(first, min(first + LANES, n)):
-            if found < NEAREST or distance[j] < farthest:
-                found = min(found + 1, NEAREST)
-                m = found - 1
+            if n_nearest < NEAREST or distance[j] < farthest:
+                n_nearest = min(n_nearest + 1, NEAREST)
+                m = n_nearest - 1
                 while m > 0 and distance[nearest[m - 1]] > distance[j]:
                     nearest[m] = nearest[m - 1]
                     m -= 1
                 nearest[m] = j
-                if found == NEAREST:
+                if n_nearest == NEAREST:
                     farthest = distance[nearest[NEAREST - 1]]
-    return found
+    return n_nearest
 
 
 @inlined

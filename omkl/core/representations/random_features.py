@@ -65,9 +65,9 @@ class RandomFeatures(NamedTuple):
         A copy that may not be written to.
         """
         halves = self.theta.reshape(self.n_kernels, 2, -1)[:, :, : self.n_waves[0]]
-        found = halves.reshape(self.n_kernels, -1).copy()
-        found.flags.writeable = False
-        return found
+        copy = halves.reshape(self.n_kernels, -1).copy()
+        copy.flags.writeable = False
+        return copy
 
     @property
     def n_kernels(self) -> int:

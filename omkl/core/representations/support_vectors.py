@@ -95,6 +95,7 @@ def _added(term: Callable[..., Any]) -> Callable[..., Any]:
     def distances(c, x, rows, start, n, row):
         """row[:n] = those of x (d,) to the columns start .. start + n of rows (d, capacity)."""
         whole = n - n % LANES
+        # Four inputs at a time: the sums in ``row`` are read and written once for all four.
         for k in range(0, rows.shape[0], 4):
             for s in range(0, whole, LANES):
                 add_four(x, rows, k, start, row, s, LANES)
