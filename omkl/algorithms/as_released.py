@@ -184,11 +184,11 @@ def _drawn(
 
 def replayed_features(family: Uniforms) -> Representation:
     """Random features with the generator of the release at the first number of a family's run."""
-    # ``untaught`` would hand the features of one run, and its generator, to another.
+    # ``with_zero_weights`` would hand the features of one run, and its generator, to another.
     return RANDOM_FEATURES._replace(
         fresh=functools.partial(_fresh_with_generator, family),
         written=("words", "place"),
-        untaught=None,
+        with_zero_weights=None,
     )
 
 
@@ -209,7 +209,7 @@ def _fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) ->
 
 
 # Of learners that evaluate every kernel and draw nothing else.
-REPLAYED_LOCAL_FEATURES = LOCAL_FEATURES._replace(fresh=_fresh, untaught=None)
+REPLAYED_LOCAL_FEATURES = LOCAL_FEATURES._replace(fresh=_fresh, with_zero_weights=None)
 
 
 @inlined
@@ -263,10 +263,10 @@ class Undefined(NamedTuple):
     Its function ``kernel_distance`` ends without a ``return``, so every divergence is NaN, and
     ``argmax`` of NaNs is the smallest index. Equal divergences lead there too.
 
-    zeros  (N,) zeros
+    own  (N,) zeros: graphs are built of what has this field
     """
 
-    zeros: np.ndarray
+    own: np.ndarray
 
 
 @functools.lru_cache(maxsize=4)

@@ -458,7 +458,7 @@ def key_of_pass(config: Mapping[str, Any]) -> str | None:
     if alone or stream["labels"] != "data" or name not in registry.names("omkl.algorithms"):
         return None
     algorithm = algorithms.load(name)
-    if algorithm.queries or algorithm.representation.untaught is None:
+    if algorithm.queries or algorithm.representation.with_zero_weights is None:
         return None
     return json.dumps({**config, "algorithm": name}, sort_keys=True, default=str)
 

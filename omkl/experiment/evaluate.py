@@ -160,7 +160,7 @@ def can_share(job: Job) -> bool:
     """Whether a pass over the stream can be for this job and others."""
     if not isinstance(job, StreamJob) or job.resumed or not job.stream.labelled:
         return False
-    return not job.algorithm.queries and job.algorithm.representation.untaught is not None
+    return not job.algorithm.queries and job.algorithm.representation.with_zero_weights is not None
 
 
 def n_in_one_pass(job: StreamJob) -> int:

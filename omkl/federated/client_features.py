@@ -20,21 +20,21 @@ looks at single messages or noise is added to them.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from omkl.core.compiler import dispatch, inlined
-from omkl.core.representations import random_features
-from omkl.core.representations.random_features import (
-    RandomFeatures,
+from omkl.core.representations import blocked
+from omkl.core.representations.blocked import (
+    advance_tile,
     arguments_of_all_inputs,
     arguments_of_rows,
-    outputs,
-    take_step,
     take_step_in_tile,
-    transform_ahead,
+    tile_outputs,
+    tile_scratch,
 )
+from omkl.core.representations.random_features import RandomFeatures, take_step
 from omkl.core.representations.sincos_features import arguments, waves_of_four
 from omkl.core.simd import LANES, aligned, fma, load, pack, store
 from omkl.core.trigonometry import Double, Single
@@ -55,8 +55,8 @@ def evaluate(model, X, row, scratch):
 
     Rows are visited in their order: the features of several clients are computed together.
     """
-    transform_ahead(model, X, row, scratch.model)
-    outputs(model, scratch.every, scratch.f.shape[0], scratch.model, scratch.f)
+    advance_tile(model, X, row, scratch.model)
+    tile_outputs(model, scratch.every, scratch.f.shape[0], scratch.model, scratch.f)
 
 
 class ClientTile(NamedTuple):
@@ -81,8 +81,8 @@ class ClientTile(NamedTuple):
 def client_tile(model: RandomFeatures) -> ClientTile:
     """Scratch for the features of several clients, of more where frequencies are many."""
     d = model.padded.shape[1]
-    rows = random_features.ROWS if model.padded.nbytes <= CACHED else MANY_ROWS
-    tile: Any = random_features.scratch(model, every_kernel=True, rows=rows)
+    rows = blocked.ROWS if model.padded.nbytes <= CACHED else MANY_ROWS
+    tile = tile_scratch(model, rows)
     looked_at = d >= FEWEST_INPUTS
     marked = rows if looked_at else 0
     return ClientTile(
@@ -219,7 +219,7 @@ class LaneScratch(NamedTuple):
 
 def lane_scratch(model: RandomFeatures) -> LaneScratch:
     """Scratch of a model; where kernels are few or have many features clients go one by one."""
-    tile: Any = random_features.scratch(model, every_kernel=True)
+    tile = tile_scratch(model)
     N, d, D = model.omega.shape
     G = -(-N // LANES) if 2 * N > LANES and D <= LANE_FEATURES else 0
     width = D * LANES if G else 0
@@ -252,7 +252,7 @@ dispatch(arguments_of_rows, LaneScratch, arguments_of_all_inputs)
 
 @inlined
 def _sum_of_lane(theta, waves, z, D, first):
-    """What ``outputs`` has in the place ``first`` of a pack before it sums the eight."""
+    """What ``tile_outputs`` has in the place ``first`` of a pack before it sums the eight."""
     a = pack(0.0)
     b = pack(0.0)
     for j in range(first, D, LANES):
@@ -263,7 +263,7 @@ def _sum_of_lane(theta, waves, z, D, first):
 
 @inlined
 def _say(theta, waves, z, D):
-    """sqrt(D) theta'z of eight kernels, the waves at z; added up as ``outputs`` does."""
+    """sqrt(D) theta'z of eight kernels, the waves at z; added up as ``tile_outputs`` does."""
     even = _sum_of_lane(theta, waves, z, D, 0) + _sum_of_lane(theta, waves, z, D, 4)
     even = even + (_sum_of_lane(theta, waves, z, D, 2) + _sum_of_lane(theta, waves, z, D, 6))
     odd = _sum_of_lane(theta, waves, z, D, 1) + _sum_of_lane(theta, waves, z, D, 5)

@@ -151,11 +151,11 @@ class StreamLearner:
     ) -> None:
         self.algorithm, self.params = specification.algorithm, specification.params
         self.before = before
-        untaught = self.algorithm.representation.untaught
+        with_zero_weights = self.algorithm.representation.with_zero_weights
         first = drawn.learners[0] if drawn else None
         self.learners: list[Learner] = []
         for _ in range(len(classes) if len(classes) > 2 else 1):
-            model = untaught(first.state.model) if first and untaught else None
+            model = with_zero_weights(first.state.model) if first and with_zero_weights else None
             self.learners.append(specification.learner(n_inputs, seed, threads, before, model))
             first = first or self.learners[0]
         columns = scaling == "columns"

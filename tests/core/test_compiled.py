@@ -19,7 +19,7 @@ from omkl.checks import federations as federated_checks
 from omkl.checks import learners
 from omkl.core import compiler, trigonometry
 from omkl.core import protocol as engine
-from omkl.core.representations import random_features, sincos_features
+from omkl.core.representations import blocked, random_features, sincos_features
 from omkl.federated import simulation
 
 pytestmark = pytest.mark.skipif(not compiler.ENABLED, reason="NUMBA_DISABLE_JIT is set")
@@ -206,10 +206,10 @@ def arguments_by_name() -> dict:
         "row": 0,
         "kernels": np.arange(len(kernels)),
         "n": 2,
-        "scratch": random_features.scratch(model, every_kernel=True),
+        "scratch": blocked.tile_scratch(model),
         "f": np.zeros(len(kernels)),
-        "waves": random_features.scratch(model).waves,
-        "angle": random_features.scratch(model).angle,
+        "waves": blocked.tile_scratch(model).waves,
+        "angle": blocked.tile_scratch(model).angle,
         "z": 0,
         "sin": np.zeros(d),
         "cos": np.zeros(d),
@@ -225,7 +225,7 @@ def arguments_by_name() -> dict:
 LEAST = {
     trigonometry.sincos: 15,
     sincos_features.output_at_row: 17,
-    random_features.outputs: 2,
+    blocked.tile_outputs: 2,
     random_features.gradient_step: 3,
 }
 

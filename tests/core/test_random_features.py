@@ -6,8 +6,8 @@ import pytest
 from omkl.checks import federations, learners
 from omkl.core import compiler
 from omkl.core.learner import Learner
-from omkl.core.representations import random_features
-from omkl.core.representations.random_features import compact, gradient_step, outputs, whole_packs
+from omkl.core.representations import blocked, random_features
+from omkl.core.representations.random_features import compact, gradient_step, whole_packs
 from omkl.federated.simulation import Federation
 
 SIZES = [1, 8, 21, 50]  # features: fewer than a pack, one pack, and a few and many lanes left over
@@ -49,7 +49,7 @@ def test_a_step_without_padding_is_the_same_step(D):
 def learn_rows(model, X):
     """What is said of the rows, with a step of every kernel after each; then what was learned."""
     model = model._replace(norm2=np.zeros(model.n_kernels))
-    scratch = random_features.scratch(model, every_kernel=True)
+    scratch = blocked.tile_scratch(model)
     said = np.zeros((len(X), model.n_kernels))
     for row in range(len(X)):
         learn_row(model, X, row, scratch, np.arange(model.n_kernels), said[row])
@@ -58,8 +58,8 @@ def learn_rows(model, X):
 
 @compiler.compiled
 def learn_row(model, X, row, scratch, kernels, f):
-    random_features.transform_ahead(model, X, row, scratch)
-    outputs(model, kernels, len(kernels), scratch, f)
+    blocked.advance_tile(model, X, row, scratch)
+    blocked.tile_outputs(model, kernels, len(kernels), scratch, f)
     for i in kernels:
         gradient_step(model, i, i, scratch, 0.5 * f[i], 0.9)
 

@@ -7,13 +7,12 @@ import pytest
 
 from omkl.checks import learners
 from omkl.checks.federations import Case
+from omkl.core.representations.blocked import advance_tile, tile_scratch
 from omkl.core.representations.random_features import (
     RandomFeatures,
     compact,
     draw_features,
     random_features,
-    scratch,
-    transform_ahead,
 )
 from omkl.federated import hindsight
 from omkl.federated.client_features import FEWEST_INPUTS, SHARE, client_tile
@@ -44,15 +43,15 @@ def test_arguments_are_the_sum_over_all_inputs():
     tile, X = client_tile(model), rows(np.random.default_rng(0))
     for row, n in ((0, 4), (4, 2)):  # a tile of four, and the two that are left
         part = X[row : row + n]
-        transform_ahead(model, part, 0, tile)
+        advance_tile(model, part, 0, tile)
         expected = np.sin(np.einsum("idj,rd->irj", model.omega, part))
         np.testing.assert_allclose(sines(tile.waves, model, n), expected, rtol=0, atol=1e-12)
         together = sines(tile.waves, model, n).copy()
         for r in range(n):  # a client by itself has the same bits
-            transform_ahead(model, part[r : r + 1], 0, tile)
+            advance_tile(model, part[r : r + 1], 0, tile)
             assert np.array_equal(sines(tile.waves, model, 1)[:, 0], together[:, r])
-        whole = scratch(model, every_kernel=True)
-        transform_ahead(model, part, 0, whole)
+        whole = tile_scratch(model)
+        advance_tile(model, part, 0, whole)
         if row == 0:  # 0 times a sum adds nothing
             assert np.array_equal(sines(whole.waves, model, n)[:, :2], together[:, :2])
     assert tile.n_others[0] == -1 and len(tile.others) == 4

@@ -69,8 +69,8 @@ class Representation(NamedTuple):
     accepts_blanks    an input may be NaN, where it is not known
     check_kernels     ValueError for kernels that no model can be made of
     local             for local learners: ``learn_block`` and ``learn_row`` know its scratch
-    untaught          model -> one before the first round whose features are the very arrays of the
-                      other's; None where there is nothing to share
+    with_zero_weights  model -> one before the first round whose features are the very arrays of
+                      the other's; None where there is nothing to share
     """
 
     name: str
@@ -86,7 +86,7 @@ class Representation(NamedTuple):
     accepts_blanks: bool = False
     check_kernels: Callable[[Sequence[Kernel]], None] = _accept_all
     local: bool = False
-    untaught: Callable[[Any], Any] | None = None
+    with_zero_weights: Callable[[Any], Any] | None = None
     uses_D: bool = True
     with_room: Callable[[Any, int], Any] | None = None
 

@@ -304,5 +304,5 @@ dispatch(evaluate_row, Scratch, _evaluate)
 dispatch(learn_row, Scratch, _learn_row)
 
 INTERVALS = RANDOM_FEATURES._replace(
-    name="random features on intervals", scratch=_scratch, local=True, untaught=None
+    name="random features on intervals", scratch=_scratch, local=True, with_zero_weights=None
 )

@@ -7,6 +7,9 @@ distribution, so with D frequencies
 
 has z(x)'z(x') close to kappa(x, x'), and f(x) = theta'z(x) replaces a growing
 kernel expansion (Rahimi and Recht, NIPS 2007).
+
+Here are the model and the evaluation of chosen kernels, row by row. ``blocked`` evaluates all
+kernels, kernel by kernel, for a block of rows.
 """
 
 from __future__ import annotations
@@ -21,9 +24,6 @@ import numpy as np
 from omkl.core.compiler import compiled, dispatch, inlined, qualify_name
 from omkl.core.representations import Representation, evaluate_row
 from omkl.core.representations.sincos_features import (
-    arguments,
-    arguments_of_four,
-    clear_behind,
     dot_features,
     gradient_step_and_output,
     gradient_step_at,
@@ -32,7 +32,7 @@ from omkl.core.representations.sincos_features import (
 )
 from omkl.core.rng import feature_generator
 from omkl.core.simd import LANES, aligned, load, store, total, totals
-from omkl.core.trigonometry import Double, Single, empty_waves, fill, sincos_of_pack
+from omkl.core.trigonometry import Double, Single, empty_waves, sincos_of_pack
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -83,7 +83,7 @@ def blank(N: int, d: int, D: int) -> RandomFeatures:
     return RandomFeatures(padded, aligned((N, 2 * padded.shape[2])), np.zeros(N), np.array([D]))
 
 
-def untaught(model: RandomFeatures) -> RandomFeatures:
+def with_zero_weights(model: RandomFeatures) -> RandomFeatures:
     """Learners with the very frequencies of others, whose coefficients are zero."""
     return model._replace(theta=aligned(model.theta.shape), norm2=np.zeros(len(model.theta)))
 
@@ -119,98 +119,6 @@ def draw_features(kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Rando
     return random_features(kernels, d, D, feature_generator(seed))
 
 
-class TileScratch(NamedTuple):
-    """What a tile of rounds writes to, where all kernels are evaluated: its features.
-
-    Their arguments are a small matrix product for a tile of rows, so that the
-    frequencies are read once for all of them.
-
-    angle   (ROWS S,), S as of ``RandomFeatures``
-    waves   sines and cosines, (N rows S,) each: kernel by kernel, row by row, zeros behind D
-    place   (2,) int64: the features of the evaluated kernel number m begin at
-            m place[0] + place[1]: rows S and the present row's part of that
-    """
-
-    angle: np.ndarray
-    waves: Double | Single
-    place: np.ndarray
-
-
-ROWS = 4  # of a tile, whose arguments are computed at once
-
-
-def scratch(
-    model: RandomFeatures,
-    every_kernel: bool = False,
-    precision: str = "float64",
-    rows: int = ROWS,
-) -> SparseScratch | TileScratch:
-    """What a model's rounds write to; ``rows`` of a tile are a choice of speed."""
-    if not every_kernel:
-        return sparse_scratch(model, precision)
-    N, S = len(model.padded), model.theta.shape[1] // 2
-    waves = empty_waves(N * S * rows, precision)
-    return TileScratch(aligned((ROWS * S,)), waves, np.array([S, 0]))
-
-
-@functools.singledispatch
-def arguments_of_rows(scratch, padded, D, i, X, row, r, n):
-    """Those of kernel i at rows r .. r + n - 1 of a tile, n <= ROWS, to scratch.angle (ROWS D,).
-
-    The tile begins at X[row], X (rows, d); padded (N, d, W). Kernel 0 comes first.
-    """
-    raise TypeError(f"no arguments are registered for {type(scratch)}")
-
-
-@inlined
-def arguments_of_all_inputs(scratch, padded, D, i, X, row, r, n):
-    """``arguments_of_rows`` where every input of every row is read."""
-    if n == ROWS:
-        arguments_of_four(padded, D, i, X, row + r, scratch.angle)
-    else:
-        for s in range(n):
-            arguments(padded, D, i, X, row + r + s, scratch.angle, s * D)
-
-
-dispatch(arguments_of_rows, TileScratch, arguments_of_all_inputs)
-
-
-@inlined
-def transform_ahead(model, X, row, scratch):
-    """Bring the tile to X[row], X (rows, d): one row further, or filled anew if used up.
-
-    The rows of X are visited in their order. Kernel by kernel: its frequencies stay near
-    while all rows of the tile need them.
-    """
-    D = model.n_waves[0]
-    S = model.theta.shape[1] // 2
-    if row > 0 and scratch.place[1] + S < scratch.place[0]:
-        scratch.place[1] += S
-        return
-    N = model.padded.shape[0]
-    rows = min(scratch.waves.sin.shape[0] // (N * S), X.shape[0] - row)
-    for i in range(N):
-        for r in range(0, rows, ROWS):
-            n = min(ROWS, rows - r)
-            arguments_of_rows(scratch, model.padded, S, i, X, row, r, n)
-            fill(scratch.waves, n * S, scratch.angle, (i * rows + r) * S)
-        for r in range(rows):
-            clear_behind(scratch.waves, (i * rows + r) * S, D, S)
-    scratch.place[0] = rows * S
-    scratch.place[1] = 0
-
-
-@inlined
-def outputs(model, kernels, n, scratch, f):
-    """f[i] = theta_i'z_i for the first ``n`` of ``kernels``; the rest of f (N,) is left alone."""
-    D = model.n_waves[0]
-    scale = 1.0 / math.sqrt(D)
-    for m in range(n):
-        i = kernels[m]
-        z = m * scratch.place[0] + scratch.place[1]
-        f[i] = scale * total(dot_features(model, i, scratch.waves, z))
-
-
 @inlined
 def gradient_step(model, i, m, scratch, step, shrink):
     """theta_i <- shrink theta_i - step z_i (2 D,); kernel i is number m of the evaluated ones."""
@@ -221,14 +129,6 @@ def gradient_step(model, i, m, scratch, step, shrink):
 def take_step(scratch, model, i, m, step, shrink):
     """``gradient_step`` by what the features were written to."""
     raise TypeError(f"no step is registered for {type(scratch)}")
-
-
-def take_step_in_tile(scratch, model, i, m, step, shrink):
-    """``take_step`` by features that lie as ``TileScratch`` has them."""
-    gradient_step_at(model, i, scratch.waves, m * scratch.place[0] + scratch.place[1], step, shrink)
-
-
-dispatch(take_step, TileScratch, take_step_in_tile)
 
 
 @compiled
@@ -253,14 +153,6 @@ def features_at(angle: np.ndarray) -> np.ndarray:
 def features_of(omega: np.ndarray, X: np.ndarray) -> np.ndarray:
     """z(x) of one kernel for a block: omega (d, D), X (n, d) -> (n, 2 D), divided by sqrt(D)."""
     return features_at(np.ascontiguousarray(X @ omega))
-
-
-def _evaluate_every(scratch, model, X, row, selection):
-    transform_ahead(model, X, row, scratch)
-    outputs(model, selection.evaluate, selection.n_evaluated[0], scratch, selection.f)
-
-
-dispatch(evaluate_row, TileScratch, _evaluate_every)
 
 
 # --- Chosen kernels, row by row, with a guess ahead of the choice ---------------------------------
@@ -429,5 +321,5 @@ RANDOM_FEATURES = Representation(
     scratch=_scratch,
     draws_features=True,
     supports_float32=True,
-    untaught=untaught,
+    with_zero_weights=with_zero_weights,
 )
