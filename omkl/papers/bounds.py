@@ -330,8 +330,8 @@ def theorem_about(algorithm: str) -> str | None:
     # Loads the compiler, which those that only read run folders do without.
     from omkl import algorithms
 
-    found = algorithms.load(algorithm)
-    return found.theorem if found.task == "regression" else None
+    loaded = algorithms.load(algorithm)
+    return loaded.theorem if loaded.task == "regression" else None
 
 
 def theorem_meant(algorithm: str) -> str | None:
@@ -371,27 +371,32 @@ def bound_of_run(run: Run) -> Bound | None:
     theorem, result, params = THEOREMS[name], run.result, run.result["params"]
     if theorem.evaluate is None:
         return None
-    given = _constants(run, theorem)
-    found = theorem.evaluate(run, given)
-    if found is None:
+    constants_of_run = _constants(run, theorem)
+    evaluated = theorem.evaluate(run, constants_of_run)
+    if evaluated is None:
         return None
     gap = theorem.unproved(params)
     notes = [] if gap is None else [f"{name} is unproved: {gap}"]
-    if np.ptp(given.eta) or np.ptp(given.explore):
+    if np.ptp(constants_of_run.eta) or np.ptp(constants_of_run.explore):
         notes.append(
             "the theorem has constant rates; for those that decay their mean over rounds 1..t "
             "is put in their place, for which nothing is proved"
         )
-    if given.epsilon == LARGEST_EPSILON:
+    if constants_of_run.epsilon == LARGEST_EPSILON:
         notes.append(
             f"with D={result['D']} no epsilon below 2 has probability {PROBABILITY:g}, and 2 "
             "holds always: the random features promise nothing"
         )
-    notes += [] if found.note is None else [found.note]
-    fixed = {"L": given.L, "theta_norm": given.theta_norm, "C": given.C, "lam": params["lam"]}
-    constants = {key: float(value) for key, value in fixed.items()} | dict(found.constants)
-    full, epsilon = float(found.full), given.epsilon
-    return Bound(name, given.t, found.value, full, epsilon, constants, tuple(notes))
+    notes += [] if evaluated.note is None else [evaluated.note]
+    fixed = {
+        "L": constants_of_run.L,
+        "theta_norm": constants_of_run.theta_norm,
+        "C": constants_of_run.C,
+        "lam": params["lam"],
+    }
+    constants = {key: float(value) for key, value in fixed.items()} | dict(evaluated.constants)
+    full, epsilon = float(evaluated.full), constants_of_run.epsilon
+    return Bound(name, constants_of_run.t, evaluated.value, full, epsilon, constants, tuple(notes))
 
 
 def _constants(run: Run, theorem: Theorem) -> Constants:
@@ -476,13 +481,13 @@ def _of_settings(run: Run) -> list[Assumption]:
     keys = [key for key in ("eta", theorem.explore) if key in params]
     decaying = [key for key in keys if "t" in str(params[key]).replace("sqrt", "")]
     text = ", ".join(f"{key}={params[key]}" for key in keys)
-    found = [Assumption("constant rates", not decaying, text)]
+    conditions = [Assumption("constant rates", not decaying, text)]
     key, after = theorem.last
     if (last := params.get(key)) is not None:
         text = f"after round {last} {after} (section 5)"
         same = last >= run.result["n_rounds"]
-        found.append(Assumption("the algorithm of the theorem", same, text))
-    return found
+        conditions.append(Assumption("the algorithm of the theorem", same, text))
+    return conditions
 
 
 def best_kernels(run: Run) -> list[tuple[str, float]]:

@@ -46,8 +46,8 @@ _FIELD = re.compile(r"^  (\w+) = \{(.*)\},$", re.MULTILINE)
 def papers() -> tuple[Reference, ...]:
     """All that ``papers.bib`` has, in its order."""
     text = (FOLDER / "papers.bib").read_text(encoding="utf-8")
-    found = _ENTRY.findall(text)
-    return tuple(Reference(kind, key, dict(_FIELD.findall(body))) for kind, key, body in found)
+    entries = _ENTRY.findall(text)
+    return tuple(Reference(kind, key, dict(_FIELD.findall(body))) for kind, key, body in entries)
 
 
 def papers_of(algorithm: str) -> list[Reference]:

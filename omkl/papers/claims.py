@@ -76,13 +76,13 @@ class Paper:
 
 def load() -> list[Paper]:
     """All papers, in their order. Raises TypeError for a key that there is not."""
-    found = []
+    every_paper = []
     for file in names("paper"):
         content = entry("paper", file)
         content["claims"] = tuple(Claim(**_tuples(claim)) for claim in content["claims"])
         content["known"] = tuple(Known(**_tuples(known)) for known in content["known"])
-        found.append(Paper(file=file, **_tuples(content)))
-    return sorted(found, key=lambda paper: paper.order)
+        every_paper.append(Paper(file=file, **_tuples(content)))
+    return sorted(every_paper, key=lambda paper: paper.order)
 
 
 def _tuples(entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def effects(claim: Claim, filled: Mapping[str, FilledTable]) -> dict[str, list[f
         Of the others, a row without the variant counts as written where the variant changes no
         data. Where a number is missing, or is not above 0, there is no effect.
     """
-    found: dict[str, list[float]] = {}
+    by_variant: dict[str, list[float]] = {}
     groups = [
         group for name in claim.tables if name in filled for group in _compared(claim, filled[name])
     ]
@@ -121,11 +121,11 @@ def effects(claim: Claim, filled: Mapping[str, FilledTable]) -> dict[str, list[f
                 continue
             numbers = [_number(cell, variant, cells) for cell in cells]
             if all(number is not None and number > 0 for number in numbers):
-                known = [number for number in numbers if number is not None]
-                percents.append(100 * (known[0] / min(known[1:]) - 1))
+                present = [number for number in numbers if number is not None]
+                percents.append(100 * (present[0] / min(present[1:]) - 1))
         if percents:
-            found[VARIANTS.get(variant, variant)] = percents
-    return found
+            by_variant[VARIANTS.get(variant, variant)] = percents
+    return by_variant
 
 
 def holds(claim: Claim, percent: float) -> bool:

@@ -159,7 +159,7 @@ def _our_runs(
         for i, described in enumerate(there)
         for k, item in enumerate(spec["algorithms"])
     }
-    places, found = list(jobs), {}
+    places, runs = list(jobs), {}
     for number, ended in queue.side_by_side(list(jobs.values())):
         i, k = places[number]
         named = f"{spec['algorithms'][k]['algorithm']} on {there[i]['dataset']}"
@@ -169,8 +169,8 @@ def _our_runs(
             continue
         how = "reused" if ended.status == "reused" else f"{result['seconds']:.1f} s"
         print(f"{named}: {console.loss_text(result)} ({how})", flush=True)
-        found[i, k] = ended.run.held()  # another call may compute it anew meanwhile
-    return found
+        runs[i, k] = ended.run.held()  # another call may compute it anew meanwhile
+    return runs
 
 
 def _our_job(
@@ -238,29 +238,29 @@ def _peer_lines(
         else:
             peers.append(name)
     common = [_common_settings(spec, described, configured) for described in there]
-    asked = {
-        (i, name, seed): functools.partial(_told_by_peer, common[i], name, outputs, seed)
+    jobs = {
+        (i, name, seed): functools.partial(_outcome_of_peer, common[i], name, outputs, seed)
         for i, name, seed in itertools.product(range(len(there)), peers, seeds)
     }
-    known = {key: told(only_kept=True) for key, told in asked.items()}
-    if missing := [key for key in asked if known[key] is None]:
+    results = {key: compute(only_kept=True) for key, compute in jobs.items()}
+    if missing := [key for key in jobs if results[key] is None]:
         with worker_processes() as pool:
-            begun = [pool.submit(asked[key]) for key in missing]
-            known.update(zip(missing, [future.result() for future in begun], strict=True))
+            futures = [pool.submit(jobs[key]) for key in missing]
+            results.update(zip(missing, [future.result() for future in futures], strict=True))
     lines: list[list[Line]] = [[] for _ in there]
     for (i, described), name in itertools.product(enumerate(there), peers):
-        found = [one for seed in seeds if (one := known[i, name, seed])]
-        seconds = float(np.mean([f["seconds"] for f in found]))
-        rates = [f["mistakes"] / f["rounds"] for f in found]
+        of_seeds = [one for seed in seeds if (one := results[i, name, seed])]
+        seconds = float(np.mean([f["seconds"] for f in of_seeds]))
+        rates = [f["mistakes"] / f["rounds"] for f in of_seeds]
         line = Line(comparison_peers.title(name), _shown(described), rates, seconds)
         lines[i].append(line)
-        told = f"{name} on {described['dataset']}: errors {100 * line.mean:.2f}"
+        text = f"{name} on {described['dataset']}: errors {100 * line.mean:.2f}"
         spread = "" if line.std is None else f" ± {100 * line.std:.2f}"
-        print(f"{told}{spread} % ({seconds:.1f} s each)")
+        print(f"{text}{spread} % ({seconds:.1f} s each)")
     return lines
 
 
-def _told_by_peer(
+def _outcome_of_peer(
     common: Settings, name: str, outputs: Path, seed: int, only_kept: bool = False
 ) -> dict[str, Any] | None:
     """What a peer said of a stream, computed where it is not kept; None where only that counts."""
@@ -281,7 +281,7 @@ def _told_by_peer(
     before = time.perf_counter()
     with one_thread_each():
         y_hat = comparison_peers.PEERS[name][2](X, y, seed)
-    found = {
+    outcome = {
         "mistakes": int(mistaken(y_hat, y).sum()),
         "rounds": len(y),
         "seconds": time.perf_counter() - before,
@@ -289,20 +289,20 @@ def _told_by_peer(
         "kept_for": kept_for,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, checksum.checksummed_text(found))
-    return found
+    write_atomically(path, checksum.checksummed_text(outcome))
+    return outcome
 
 
 def _kept(path: Path, kept_for: str) -> dict[str, Any] | None:
     """What a file says that is whole and kept for this very peer, seed and stream."""
     try:
-        found = checksum.read_checksummed(path.read_text(encoding="utf-8"))
+        content = checksum.read_checksummed(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except ValueError as error:
         print(f"{path} is damaged ({error}): made anew", flush=True)
         return None
-    return found if found.get("kept_for") == kept_for else None
+    return content if content.get("kept_for") == kept_for else None
 
 
 # --- the page -------------------------------------------------------------------------------------
@@ -323,7 +323,7 @@ def _bound_line(name: str, dataset: str, result: Mapping[str, Any]) -> list[str]
 
 def _further_lines(name: str, dataset: str, result: Mapping[str, Any]) -> list[list[str]]:
     """Corollaries, and bounds on the number of updates, of a run."""
-    found = []
+    lines = []
     for further in result.get("bound", {}).get("further", ()):
         if further["value"] is None:
             continue
@@ -334,8 +334,8 @@ def _further_lines(name: str, dataset: str, result: Mapping[str, Any]) -> list[l
         else:
             measured = f"{np.mean(result['mistakes']):.1f} mistakes"
         rounds, value = str(result["n_rounds"]), f"{further['value']:.1f}"
-        found.append([name, dataset, rounds, measured, further["name"], value])
-    return found
+        lines.append([name, dataset, rounds, measured, further["name"], value])
+    return lines
 
 
 def _document(

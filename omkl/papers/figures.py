@@ -396,8 +396,8 @@ def _of_variant(filled: dict[str, FilledTable], name: str, variant: str) -> list
     """Complete runs of a table's variant, each once; of rows that the paper has."""
     cells = filled[name].all_cells if name in filled else []
     cells = [cell for cell in cells if cell.published is not None]
-    found = [cell.entries[variant].run for cell in cells if variant in cell.entries]
-    return list({id(r): r for r in found if r is not None and r.complete}.values())
+    runs = [cell.entries[variant].run for cell in cells if variant in cell.entries]
+    return list({id(r): r for r in runs if r is not None and r.complete}.values())
 
 
 def _drawn(paths: Sequence[Path], caption: str) -> list[Picture]:

@@ -173,11 +173,11 @@ class Counts:
 
 def distinct(filled: Iterable[FilledTable]) -> list[Cell]:
     """The judged cells of these tables, of those that show one number the first."""
-    found: dict[tuple[str, ...], Cell] = {}
+    by_identity: dict[tuple[str, ...], Cell] = {}
     for table in filled:
         for cell in table.judged:
-            found.setdefault(cell.identity, cell)
-    return list(found.values())
+            by_identity.setdefault(cell.identity, cell)
+    return list(by_identity.values())
 
 
 def counts(filled: Iterable[FilledTable]) -> Counts:
@@ -196,8 +196,8 @@ def counts(filled: Iterable[FilledTable]) -> Counts:
         len(cells),
         sum(len(tables) > 1 for tables in stands.values()),
         {
-            what: {name: found[name] for name in (*VERDICTS, "absent")}
-            for what, found in verdicts.items()
+            what: {name: numbers[name] for name in (*VERDICTS, "absent")}
+            for what, numbers in verdicts.items()
         },
     )
 
@@ -241,18 +241,18 @@ def verdict(published: float, ours: float, std: float | None, n_seeds: int) -> s
 
 def jobs(table: Table) -> list[list[str]]:
     """Hydra overrides of every run that the table needs and omkl can do, each once."""
-    found: dict[tuple[str, ...], None] = {}
+    every_job: dict[tuple[str, ...], None] = {}
     for line in table.specs:
         for spec in line:
             for variant in spec.variants.values():
                 if _settings(variant) is not None:
                     common = (f"algorithm={variant.algorithm}", f"dataset={spec.dataset}")
-                    found[*common, *variant.overrides, f"seeds={spec.seeds}"] = None
+                    every_job[*common, *variant.overrides, f"seeds={spec.seeds}"] = None
     for sweep in table.sweeps:
         for variant in sweep.variants:
             common = (f"algorithm={variant.algorithm}", f"dataset={sweep.dataset}")
-            found[*common, *variant.overrides, f"seeds={sweep.seeds}"] = None
-    return [list(job) for job in found]
+            every_job[*common, *variant.overrides, f"seeds={sweep.seeds}"] = None
+    return [list(job) for job in every_job]
 
 
 def fill(table: Table, runs: Iterable[Run]) -> FilledTable:
@@ -276,13 +276,13 @@ def fill(table: Table, runs: Iterable[Run]) -> FilledTable:
 
 
 def _swept(sweep: Sweep, runs: Sequence[Run]) -> tuple[Run, ...]:
-    found = []
+    chosen = []
     for variant in sweep.variants:
         settings = _settings(variant)
         if settings is not None:
             fitting = _fitting(sweep, variant, settings, runs)
-            found += [run for run in fitting if run.complete][-1:]
-    return tuple(found)
+            chosen += [run for run in fitting if run.complete][-1:]
+    return tuple(chosen)
 
 
 def _cell(table: Table, row: str, column: str, spec: Spec, runs: Sequence[Run]) -> Cell:
@@ -310,8 +310,8 @@ def _entry(spec: Spec, variant: Variant, published: float | None, runs: Sequence
         n_seeds = len(run.result["seeds"])
         # With the draws behind the published number nothing is left to chance.
         replayed = "algorithm.replay=T" in variant.overrides
-        found = verdict(published, ours, None if replayed else std, n_seeds)
-        return Entry(found, ours, std, difference, run=run, margin=margin(std, n_seeds))
+        judgement = verdict(published, ours, None if replayed else std, n_seeds)
+        return Entry(judgement, ours, std, difference, run=run, margin=margin(std, n_seeds))
     failed = [run for run in fitting if run.result["status"] == "failed"]
     if failed:
         error = failed[-1].result["error"]
@@ -325,8 +325,8 @@ def _fitting(
     spec: Spec | Sweep, variant: Variant, settings: Mapping[str, Any], runs: Sequence[Run]
 ) -> list[Run]:
     """The runs of a variant, the one started last at the end."""
-    found = [run for run in runs if _fits(spec, variant, settings, run)]
-    return sorted(found, key=lambda run: run.result["started"])
+    fitting = [run for run in runs if _fits(spec, variant, settings, run)]
+    return sorted(fitting, key=lambda run: run.result["started"])
 
 
 @functools.cache
@@ -399,13 +399,13 @@ def _has(run: Run, name: str, value: Any) -> bool:
     return _same(node.get("name") if isinstance(node, Mapping) else node, value)
 
 
-def _same(found: Any, wanted: Any) -> bool:
+def _same(stored: Any, wanted: Any) -> bool:
     """Whether two settings are equal, however their numbers are written."""
-    if found == wanted or "".join(str(found).split()) == "".join(str(wanted).split()):
-        return isinstance(found, bool) == isinstance(wanted, bool)
-    if isinstance(found, bool) or isinstance(wanted, bool):
+    if stored == wanted or "".join(str(stored).split()) == "".join(str(wanted).split()):
+        return isinstance(stored, bool) == isinstance(wanted, bool)
+    if isinstance(stored, bool) or isinstance(wanted, bool):
         return False
     try:
-        return float(found) == float(wanted)
+        return float(stored) == float(wanted)
     except (TypeError, ValueError):
         return False

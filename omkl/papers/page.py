@@ -137,9 +137,9 @@ def _made_with(
 
 
 def _total_time(runs: Iterable[Run], times: Mapping[str, float]) -> list[tuple[str, str]]:
-    known = [times[run.result["key"]] for run in runs if run.result["key"] in times]
-    total = f"{duration(sum(known))} for {pluralize(len(known), 'run')}, added up"
-    return [("total time", total)] if known else []
+    seconds = [times[run.result["key"]] for run in runs if run.result["key"] in times]
+    total = f"{duration(sum(seconds))} for {pluralize(len(seconds), 'run')}, added up"
+    return [("total time", total)] if seconds else []
 
 
 def summary_parts(papers: Mapping[Paper, Sequence[FilledTable]]) -> list[Part]:
@@ -154,18 +154,18 @@ def summary_parts(papers: Mapping[Paper, Sequence[FilledTable]]) -> list[Part]:
         count = matching.counts(tables)
         numbers = [_of(count.verdicts[what]) for what in VARIANTS.values()]
         body.append((paper.name, answer(count), *numbers, paper.why_not))
-    said = [
+    sentences = [
         f"{total.numbers} distinct published numbers, run times apart, {total.in_several} of which "
-        f"stand in two tables. With the settings that the papers state: {_said(written)}.",
-        f"With the code that the authors released, where they did: {_said(released)}.",
+        f"stand in two tables. With the settings that the papers state: {_sum(written)}.",
+        f"With the code that the authors released, where they did: {_sum(released)}.",
         "With settings fitted to the published numbers, where that was tried; that they give them "
-        f"is what they were chosen for: {_said(fitted)}.",
+        f"is what they were chosen for: {_sum(fitted)}.",
     ]
     if sum(cited.values()):
-        said.append(f"Learners that a paper describes by a citation alone: {_said(cited)}.")
+        sentences.append(f"Learners that a paper describes by a citation alone: {_sum(cited)}.")
     return [
-        Text(said[0]),
-        Text(" ".join(said[1:])),
+        Text(sentences[0]),
+        Text(" ".join(sentences[1:])),
         printed.Table.of_rows(heads, tuple(body), left=1, broken=(1, 2, 3, 4, 5)),
         Text(
             "reproduced: at most 3 % off; consistent: more, but within two standard errors of the "
@@ -201,7 +201,7 @@ def _of(verdicts: Mapping[str, int]) -> str:
     return f"{', '.join(parts) or '0 reproduced'} of {n}"
 
 
-def _said(verdicts: Mapping[str, int]) -> str:
+def _sum(verdicts: Mapping[str, int]) -> str:
     left = sum(verdicts.values()) - compared(verdicts)
     rest = f"; {left} cannot be compared" if left else ""
     return f"{_of(verdicts)}{rest}"
@@ -246,15 +246,15 @@ def _paper_parts(
     ]
 
 
-def _claims(found: Sequence[tuple[Claim, Mapping[str, Sequence[float]]]]) -> printed.Table:
+def _claims(compared: Sequence[tuple[Claim, Mapping[str, Sequence[float]]]]) -> printed.Table:
     shown = [
         what
         for what in (claims.PUBLISHED, *VARIANTS.values())
-        if any(what in effects for _, effects in found)
+        if any(what in effects for _, effects in compared)
     ]
     body = tuple(
         (claim.text, *(_held(claim, effects.get(what, ())) for what in shown))
-        for claim, effects in found
+        for claim, effects in compared
     )
     return printed.Table.of_rows(("claim", *shown), body, broken=tuple(range(1 + len(shown))))
 
@@ -264,15 +264,15 @@ def _held(claim: Claim, percents: Sequence[float]) -> str:
         return ""
     n = sum(claims.holds(claim, percent) for percent in percents)
     ends = list(dict.fromkeys(f"{one:+.0f}" for one in (min(percents), max(percents))))
-    said = f"holds on {n} of {len(percents)}" if n else "not found"
-    return signed(f"{said} ({' to '.join(ends)} %)")
+    text = f"holds on {n} of {len(percents)}" if n else "not found"
+    return signed(f"{text} ({' to '.join(ends)} %)")
 
 
-def _needed(found: Sequence[tuple[Known, Mapping[str, float]]]) -> printed.Table:
-    shown = [w for w in VARIANTS.values() if any(w in effect for _, effect in found)]
+def _needed(measured: Sequence[tuple[Known, Mapping[str, float]]]) -> printed.Table:
+    shown = [w for w in VARIANTS.values() if any(w in effect for _, effect in measured)]
     body = tuple(
         (known.text, *(f"{effect[w]:.1f} %" if w in effect else "" for w in shown))
-        for known, effect in found
+        for known, effect in measured
     )
     return printed.Table.of_rows(("", *shown), body, broken=(0,))
 

@@ -205,11 +205,13 @@ def count_text(filled: FilledTable) -> str:
         return "Mean and standard deviation over the seeds"
     if not filled.entries():
         return f"{len(filled.all_cells)} run times, without a verdict"
-    found: dict[str, list[Entry]] = {what: [] for what in (*VARIANTS.values(), CITED)}
+    by_variant: dict[str, list[Entry]] = {what: [] for what in (*VARIANTS.values(), CITED)}
     for cell in filled.judged:
         for variant, entry in cell.entries.items():
-            found[cell.called(variant)].append(entry)
-    return "; ".join(f"{what}: {counted(entries)}" for what, entries in found.items() if entries)
+            by_variant[cell.called(variant)].append(entry)
+    return "; ".join(
+        f"{what}: {counted(entries)}" for what, entries in by_variant.items() if entries
+    )
 
 
 def counted(entries: Sequence[Entry]) -> str:
@@ -233,18 +235,18 @@ def rules_of(filled: FilledTable) -> list[str]:
     if not filled.table.paper:
         return []
     metrics = [METRICS[m] for m in filled.table.metrics]
-    found = [RULES] if any(m.judged for m in metrics) else []
-    return found + [RUN_TIME_RULE] * (not all(m.judged for m in metrics))
+    rules = [RULES] if any(m.judged for m in metrics) else []
+    return rules + [RUN_TIME_RULE] * (not all(m.judged for m in metrics))
 
 
 def _errors_of(filled: FilledTable) -> list[str]:
-    found: dict[int, str] = {}
+    texts: dict[int, str] = {}
     for cell in filled.all_cells:
         for entry in cell.entries.values():
             if entry.verdict == "failed" and entry.run is not None:
                 text = f"{cell.row}, {cell.column}: {entry.reason} ({place_of(entry.run)})"
-                found.setdefault(id(entry.run), text)
-    return list(found.values())
+                texts.setdefault(id(entry.run), text)
+    return list(texts.values())
 
 
 def place_of(run: Run) -> str:
@@ -288,14 +290,14 @@ def provenance(runs: Iterable[Run]) -> list[tuple[str, str]]:
     stamps = {str(result["numbers"]) for result in results}
     first = sorted(stamps)[:MOST_STAMPS]
     shown = "; ".join(first) if len(stamps) <= MOST_STAMPS else f"{'; '.join(first)}; ..."
-    told = f"{pluralize(len(stamps), 'stamp')} of code and data, numbers in result.json: {shown}"
-    facts.append(("sources", told))
+    text = f"{pluralize(len(stamps), 'stamp')} of code and data, numbers in result.json: {shown}"
+    facts.append(("sources", text))
     return facts
 
 
-def commits(found: Iterable[str | None]) -> dict[str, int]:
+def commits(stored: Iterable[str | None]) -> dict[str, int]:
     """Commits as runs store them, in words, and how often each comes."""
-    return dict(Counter(commit_text(commit) for commit in found))
+    return dict(Counter(commit_text(commit) for commit in stored))
 
 
 def commit_text(commit: str | None) -> str:

@@ -124,9 +124,9 @@ def measured(
     some = kernels_of("gaussian17")
     X, y = rows(dataset, plant)
     algorithm = algorithms.load(name)
-    own = {"eta": f"{step}/sqrt(T)", "eta_g": f"{weights}/sqrt(T)", "lam": lam}
-    given = learners.default_settings(name) | own
-    built = hyperparameters.build(algorithm.Params, given, len(y), {"N": len(some), "D": D})
+    changes = {"eta": f"{step}/sqrt(T)", "eta_g": f"{weights}/sqrt(T)", "lam": lam}
+    settings = learners.default_settings(name) | changes
+    built = hyperparameters.build(algorithm.Params, settings, len(y), {"N": len(some), "D": D})
     model = orthogonal(some, X.shape[1], seed) if frequencies == "orthogonal" else None
     with np.errstate(all="ignore"):
         trace = Learner(algorithm, built, some, X.shape[1], D, seed, model).partial_fit(X, y)
@@ -147,10 +147,10 @@ def jobs_of(point: Point, seeds: int) -> list[Job]:
     return jobs
 
 
-def line_of(point: Point, found: Sequence[tuple[float, float]]) -> dict[str, Any]:
+def line_of(point: Point, results: Sequence[tuple[float, float]]) -> dict[str, Any]:
     """The line of one point: its settings and its distances."""
     pairs = list(itertools.product(LEARNERS, DATASETS))
-    values = np.array(found).reshape(len(pairs), -1, 2).mean(axis=1)
+    values = np.array(results).reshape(len(pairs), -1, 2).mean(axis=1)
     ours = {}
     for (learner, dataset), (error, share) in zip(pairs, values, strict=True):
         ours[learner, dataset, "mse_e3"] = float(error)
@@ -190,15 +190,15 @@ BLOCK = 128  # rows whose kernels with all earlier ones are computed together
 
 def grams(some: Sequence[Kernel], A: np.ndarray, B: np.ndarray, room: np.ndarray) -> np.ndarray:
     """All kernels' matrices of A (m, d) and B (n, d), a part (K, m, n) of ``room``."""
-    found = room[:, : len(A), : len(B)]
+    matrices = room[:, : len(A), : len(B)]
     gaussian = FAMILIES["gaussian"]
     squares = gaussian.distances(A, B)  # once for all bandwidths
-    for matrix, kernel in zip(found, some, strict=True):
+    for matrix, kernel in zip(matrices, some, strict=True):
         if kernel.family == gaussian.name:
             gaussian.of_distance(squares, kernel.bandwidth, out=matrix)
         else:
             matrix[:] = kernel.gram(A, B)
-    return found
+    return matrices
 
 
 def exact_errors(
@@ -259,9 +259,9 @@ def errors_on(
     """``exact_errors`` on a data set and its target."""
     start = time.perf_counter()
     with np.errstate(all="ignore"):  # steps that diverge have an infinite distance
-        found = exact_errors(*rows(*stream), some, settings)
+        errors = exact_errors(*rows(*stream), some, settings)
     print(f"exact kernels on {stream[0]}: {time.perf_counter() - start:.0f} s", flush=True)
-    return found
+    return errors
 
 
 def exact_lines(few: bool) -> list[dict[str, Any]]:
@@ -300,17 +300,17 @@ def main() -> None:
     grids = ("features", "exact")
     parser.add_argument("grids", nargs="*", metavar="GRID", help=f"default: {', '.join(grids)}")
     parser.add_argument("--seeds", type=int, default=1, help="seeds of a cell (default: 1)")
-    given = parser.parse_args()
-    for name in given.grids:
+    arguments = parser.parse_args()
+    for name in arguments.grids:
         if name not in grids:
             parser.error(f"there is no grid {name}; there are: {', '.join(grids)}")
-    if "exact" in (given.grids or grids):
-        lines = exact_lines(given.quick)
-        searches.write("active_exact", lines, "search_active", parser, given)
-    if "features" in (given.grids or grids):
-        points = list(grid())[: 3 if given.quick else None]
-        lines = searches.rank(points, lambda p: jobs_of(p, given.seeds), measured, line_of)
-        searches.write("active", lines, "search_active", parser, given)
+    if "exact" in (arguments.grids or grids):
+        lines = exact_lines(arguments.quick)
+        searches.write("active_exact", lines, "search_active", parser, arguments)
+    if "features" in (arguments.grids or grids):
+        points = list(grid())[: 3 if arguments.quick else None]
+        lines = searches.rank(points, lambda p: jobs_of(p, arguments.seeds), measured, line_of)
+        searches.write("active", lines, "search_active", parser, arguments)
 
 
 if __name__ == "__main__":

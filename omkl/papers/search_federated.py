@@ -113,8 +113,8 @@ def main() -> None:
     parser = searches.parser("search_federated", str(__doc__))
     parser.add_argument("--seeds", type=int, default=1, help="seeds of a cell (default: 1)")
     parser.add_argument("--all-cells", action="store_true", help="uji's slow cells, too")
-    given = parser.parse_args()
-    cells = published(given.all_cells)
+    arguments = parser.parse_args()
+    cells = published(arguments.all_cells)
     grid = [dict(zip(GRID, values, strict=True)) for values in itertools.product(*GRID.values())]
 
     def jobs_of(point: Point) -> list[tuple[Any, ...]]:
@@ -123,7 +123,7 @@ def main() -> None:
         return [
             (cell, streams[cell.dataset], eta, eta_w if cell.algorithm in WEIGHTS else None, seed)
             for cell in cells
-            for seed in range(given.seeds)
+            for seed in range(arguments.seeds)
         ]
 
     def line_of(point: Point, values: Sequence[float]) -> dict[str, Any]:
@@ -138,8 +138,8 @@ def main() -> None:
             line[f"{cell.algorithm} {cell.dataset} M={cell.M}"] = float(value)
         return line
 
-    lines = searches.rank(grid[: 2 if given.quick else None], jobs_of, mse, line_of)
-    searches.write("federated", lines, "search_federated", parser, given)
+    lines = searches.rank(grid[: 2 if arguments.quick else None], jobs_of, mse, line_of)
+    searches.write("federated", lines, "search_federated", parser, arguments)
 
 
 if __name__ == "__main__":

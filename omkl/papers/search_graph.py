@@ -100,15 +100,15 @@ def line_of(point: Point, values: Sequence[float]) -> dict[str, Any]:
 def main() -> None:
     parser = searches.parser("search_graph", str(__doc__))
     parser.add_argument("--seeds", type=int, default=2, help="seeds of a cell (default: 2)")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     grid = [dict(zip(GRID, values, strict=True)) for values in itertools.product(*GRID.values())]
-    seeds = range(given.seeds)
+    seeds = range(arguments.seeds)
 
     def jobs_of(point: Point) -> list[tuple[Any, ...]]:
         return [(cell, *point.values(), seed) for cell in published() for seed in seeds]
 
-    lines = searches.rank(grid[: 2 if given.quick else None], jobs_of, mse, line_of)
-    searches.write("arxiv_v1", lines, "search_graph", parser, given)
+    lines = searches.rank(grid[: 2 if arguments.quick else None], jobs_of, mse, line_of)
+    searches.write("arxiv_v1", lines, "search_graph", parser, arguments)
 
 
 if __name__ == "__main__":

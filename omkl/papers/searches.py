@@ -121,12 +121,12 @@ def mean_distance(distances: Iterable[float]) -> float:
 
 
 def parser(module: str, description: str) -> argparse.ArgumentParser:
-    found = argparse.ArgumentParser(
+    made = argparse.ArgumentParser(
         prog=f"python -m omkl.papers.{module}", description=description.split("\n", 1)[0]
     )
-    found.add_argument("--outputs", type=Path, default=Path("outputs"))
-    found.add_argument("--quick", action="store_true", help="the first points of the grid")
-    return found
+    made.add_argument("--outputs", type=Path, default=Path("outputs"))
+    made.add_argument("--quick", action="store_true", help="the first points of the grid")
+    return made
 
 
 def write(
@@ -134,16 +134,16 @@ def write(
     lines: Sequence[Mapping[str, Any]],
     module: str,
     parser: argparse.ArgumentParser,
-    given: argparse.Namespace,
+    arguments: argparse.Namespace,
 ) -> None:
-    """Write the CSV file of a grid, and the note of what made it; ``parser`` read ``given``."""
-    path = given.outputs / "search" / f"{grid}.csv"
+    """Write the CSV file of a grid, and the note of what made it; ``parser`` read ``arguments``."""
+    path = arguments.outputs / "search" / f"{grid}.csv"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, fieldnames=list(lines[0]))
         writer.writeheader()
         writer.writerows(lines)
-    note(path, module, parser, given)
+    note(path, module, parser, arguments)
     print(path)
 
 
@@ -151,11 +151,11 @@ def write(
 
 
 def note(
-    path: Path, module: str, parser: argparse.ArgumentParser, given: argparse.Namespace
+    path: Path, module: str, parser: argparse.ArgumentParser, arguments: argparse.Namespace
 ) -> None:
     """Write down by what a CSV file was made, when a search has finished."""
     defaults = vars(parser.parse_args([]))
-    options = {k: v for k, v in vars(given).items() if k not in _ELSEWHERE and v != defaults[k]}
+    options = {k: v for k, v in vars(arguments).items() if k not in _ELSEWHERE and v != defaults[k]}
     content = {
         "script": module,
         "options": options,

@@ -131,12 +131,12 @@ def _by_dataset(filled: Sequence[FilledTable]) -> dict[str, list[tuple[FilledTab
 
     Their rows and order are those of their clients.
     """
-    found: dict[str, list[tuple[FilledTable, Cell]]] = {}
+    cells: dict[str, list[tuple[FilledTable, Cell]]] = {}
     for table in filled:
         for cell in table.judged:
             if cell.spec.metric == "mse_e3" and any(computed(r.result) for r in _runs(cell)):
-                found.setdefault(cell.spec.dataset, []).append((table, cell))
-    return found
+                cells.setdefault(cell.spec.dataset, []).append((table, cell))
+    return cells
 
 
 def _published(cell: Cell) -> float:
@@ -261,10 +261,10 @@ def _theory_line(run: Run, bound: Bound | None) -> tuple[str, ...]:
     )
 
 
-def _assumption_line(name: str, found: Sequence[Judged]) -> tuple[str, ...]:
-    answers = [assumption.holds for assumption, _, _ in found]
+def _assumption_line(name: str, judged: Sequence[Judged]) -> tuple[str, ...]:
+    answers = [assumption.holds for assumption, _, _ in judged]
     failing: dict[str, list[tuple[str, str]]] = {}
-    for assumption, learner, dataset in found:
+    for assumption, learner, dataset in judged:
         if assumption.holds is False:
             failing.setdefault(assumption.text, []).append((learner, dataset))
     texts = []
@@ -272,9 +272,9 @@ def _assumption_line(name: str, found: Sequence[Judged]) -> tuple[str, ...]:
         places = []
         for learner in dict.fromkeys(learner for learner, _ in where):
             on = [dataset for other, dataset in where if other == learner]
-            everywhere = len(on) == sum(other == learner for _, other, _ in found)
+            everywhere = len(on) == sum(other == learner for _, other, _ in judged)
             places.append(learner if everywhere else f"{learner} on {', '.join(on)}")
-        texts.append(text if len(where) == len(found) else f"{', '.join(places)}: {text}")
+        texts.append(text if len(where) == len(judged) else f"{', '.join(places)}: {text}")
     counts = (str(answers.count(answer)) for answer in (True, False, None))
     return (name, *counts, "; ".join(texts))
 

@@ -104,10 +104,10 @@ def _errors(result: Mapping[str, Any]) -> tuple[float, float | None]:
 
 def _first_regret(result: Mapping[str, Any]) -> tuple[float, float | None]:
     """Against the first comparator that was computed."""
-    found = [entry for entry in result["regret"].values() if "mean" in entry]
-    if not found:
+    computed = [entry for entry in result["regret"].values() if "mean" in entry]
+    if not computed:
         raise ValueError(f"no regret of {result['algorithm']} was computed")
-    return found[0]["mean"], found[0]["std"]
+    return computed[0]["mean"], computed[0]["std"]
 
 
 def _spread(result: Mapping[str, Any], comparator: str = "clients") -> tuple[float, float | None]:
@@ -285,16 +285,16 @@ def order_of(name: str) -> tuple[int, str]:
     return next((n for n, p in enumerate(later, 1) if name.startswith(p)), 0), name
 
 
-def _sweep(given: Mapping[str, Any]) -> Sweep:
-    _check_keys(given, {"dataset", "algorithms", "vary"}, {"overrides", "seeds"}, "a sweep")
-    common = given.get("overrides") or ()
-    settings = [[f"{name}={value}" for value in values] for name, values in given["vary"].items()]
+def _sweep(entry: Mapping[str, Any]) -> Sweep:
+    _check_keys(entry, {"dataset", "algorithms", "vary"}, {"overrides", "seeds"}, "a sweep")
+    common = entry.get("overrides") or ()
+    settings = [[f"{name}={value}" for value in values] for name, values in entry["vary"].items()]
     variants = [
         Variant(algorithm, _latest([*common, *chosen]))
-        for algorithm in given["algorithms"]
+        for algorithm in entry["algorithms"]
         for chosen in itertools.product(*settings)
     ]
-    return Sweep(given["dataset"], given.get("seeds", 1), tuple(variants))
+    return Sweep(entry["dataset"], entry.get("seeds", 1), tuple(variants))
 
 
 def _own(row: Mapping[str, Any], column: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -342,15 +342,15 @@ def _laid_over(earlier: Any, later: Any) -> Any:
     return {**before, **later, "overrides": both}
 
 
-def _variant(key: str, given: Any, overrides: Sequence[str]) -> Variant:
-    if not isinstance(given, Mapping):
-        return Variant(given, _latest(overrides))
-    _check_keys(given, {"algorithm"}, {"overrides", "metric"}, key)
-    metric = given.get("metric")
+def _variant(key: str, entry: Any, overrides: Sequence[str]) -> Variant:
+    if not isinstance(entry, Mapping):
+        return Variant(entry, _latest(overrides))
+    _check_keys(entry, {"algorithm"}, {"overrides", "metric"}, key)
+    metric = entry.get("metric")
     if metric is not None and metric not in METRICS:
         raise ValueError(f"metric {metric!r} is not one of {', '.join(METRICS)}")
-    both = _latest([*overrides, *(given.get("overrides") or ())])
-    return Variant(given["algorithm"], both, metric)
+    both = _latest([*overrides, *(entry.get("overrides") or ())])
+    return Variant(entry["algorithm"], both, metric)
 
 
 def _latest(overrides: Iterable[str]) -> tuple[str, ...]:
@@ -361,9 +361,9 @@ def _latest(overrides: Iterable[str]) -> tuple[str, ...]:
 def _check_keys(node: Mapping[str, Any], needed: set[str], optional: set[str], where: str) -> None:
     unknown, absent = set(node) - needed - optional, needed - set(node)
     if unknown or absent:
-        found = [f"unknown {', '.join(sorted(unknown))}"] if unknown else []
-        found += [f"without {', '.join(sorted(absent))}"] if absent else []
-        raise ValueError(f"{where} is {' and '.join(found)}")
+        problems = [f"unknown {', '.join(sorted(unknown))}"] if unknown else []
+        problems += [f"without {', '.join(sorted(absent))}"] if absent else []
+        raise ValueError(f"{where} is {' and '.join(problems)}")
 
 
 @functools.lru_cache(maxsize=1)
@@ -401,16 +401,16 @@ def _published_line(table: Table, spec: Spec) -> dict[str, str]:
         "dataset": spec.dataset,
         **spec.where,
     }
-    found = [
-        line
-        for line in published_numbers()
-        if all(line.get(name) == str(value) for name, value in wanted.items())
-        and table.table in line["table"].split("/")  # a number may stand in two tables
+    lines = [
+        entry
+        for entry in published_numbers()
+        if all(entry.get(name) == str(value) for name, value in wanted.items())
+        and table.table in entry["table"].split("/")  # a number may stand in two tables
     ]
-    if len(found) != 1:
+    if len(lines) != 1:
         wanted |= {"table": table.table}
-        raise ValueError(f"published.csv has {len(found)} lines with {wanted}, not one")
-    return found[0]
+        raise ValueError(f"published.csv has {len(lines)} lines with {wanted}, not one")
+    return lines[0]
 
 
 @functools.cache
