@@ -28,7 +28,7 @@ import numpy as np
 
 from omkl.benchmark import streams
 from omkl.benchmark.scores import Diverged, Predictions
-from omkl.datasets.scaling import KnownLabels
+from omkl.datasets.scaling import LabelHistory
 
 Make = Callable[[str, int, int], Any]
 SEED = object()  # stands for the seed among the settings of a model
@@ -118,7 +118,7 @@ class _Sklearn:
         self.scaler, self.model, self.n_classes = StandardScaler(), model, n_classes
         self.features = features
         self.sampler: Any = None
-        self.labels = KnownLabels(0, scaled=True)
+        self.labels = LabelHistory(0, scaled=True)
         self.now = self.labels.take(np.empty(0)).last
         self.has_learned = False
 
@@ -217,7 +217,7 @@ class _Vowpal:
         from vowpalwabbit import Workspace  # an extra
 
         self.workspace = Workspace(arguments)
-        self.labels = KnownLabels(0, scaled=True)
+        self.labels = LabelHistory(0, scaled=True)
         self.now = self.labels.take(np.empty(0)).last
 
     def predict_one(self, x: Mapping[str, float]) -> float:

@@ -19,7 +19,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -43,17 +43,13 @@ class Rounds(Protocol):
     def learn_one(self, y: float) -> None: ...
 
 
-class Answered(NamedTuple):
-    """A block: what the learner said, and the labels (n,) that it got, NaN where it did not ask."""
-
-    trace: Trace
-    y: np.ndarray
-
-
-def learn(learner: Rounds, X: np.ndarray, label: Label, before: int = 0) -> Answered:
+def learn(
+    learner: Rounds, X: np.ndarray, label: Label, before: int = 0
+) -> tuple[Trace, np.ndarray]:
     """Stream rows X (n, d) through a learner that asks ``label`` for what it wants to know.
 
-    ``before`` rows were streamed earlier.
+    ``before`` rows were streamed earlier. Returns what the learner predicted, and the labels (n,)
+    that it got, NaN where it did not ask.
     """
     trace = empty_trace(len(X))
     y = np.full(len(X), np.nan)
@@ -63,7 +59,7 @@ def learn(learner: Rounds, X: np.ndarray, label: Label, before: int = 0) -> Answ
         if trace.asked[s]:
             y[s] = _checked(label(before + s + 1, x, float(trace.y_hat[s])), before + s + 1)
         learner.learn_one(y[s])
-    return Answered(trace, y)
+    return trace, y
 
 
 def _checked(value: float, row: int) -> float:

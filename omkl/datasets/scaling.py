@@ -26,21 +26,21 @@ class Moments:
 
     def upto(self, values: np.ndarray) -> np.ndarray:
         """Number, mean and deviation (3, n + 1, C): before ``values`` (n, C) and after each row."""
-        known = ~np.isnan(values)
-        for k in np.flatnonzero(np.isnan(self._first) & known.any(axis=0)):
-            self._first[k] = values[known[:, k].argmax(), k]
+        there = ~np.isnan(values)
+        for k in np.flatnonzero(np.isnan(self._first) & there.any(axis=0)):
+            self._first[k] = values[there[:, k].argmax(), k]
         with np.errstate(over="ignore", invalid="ignore"):  # whoever reads a file tells
-            terms = _terms(values, known, self._first)
+            terms = _terms(values, there, self._first)
             sums = np.cumsum(np.concatenate([self._sums[:, None], terms], axis=1), axis=1)
             self._sums = sums[:, -1].copy()
             return _moments(sums, self._first)
 
     def with_each(self, values: np.ndarray) -> np.ndarray:
         """As ``upto`` after each row alone, as if it came next, (3, n, C); changes nothing."""
-        known = ~np.isnan(values)
-        first = np.where(np.isnan(self._first) & known, values, self._first)
+        there = ~np.isnan(values)
+        first = np.where(np.isnan(self._first) & there, values, self._first)
         with np.errstate(over="ignore", invalid="ignore"):
-            return _moments(self._sums[:, None] + _terms(values, known, first), first)
+            return _moments(self._sums[:, None] + _terms(values, there, first), first)
 
     def standardised_row(self, x: np.ndarray, most: float) -> np.ndarray | None:
         """``standardised`` of one more row x (C,), as ``upto`` takes it, to the bit.
@@ -73,9 +73,9 @@ class Moments:
         self._first, self._sums = kept["first"].copy(), kept["sums"].copy()
 
 
-def _terms(values: np.ndarray, known: np.ndarray, first: np.ndarray) -> np.ndarray:
-    above = np.where(known, values - first, 0.0)
-    return np.stack([known, above, above * above])
+def _terms(values: np.ndarray, there: np.ndarray, first: np.ndarray) -> np.ndarray:
+    above = np.where(there, values - first, 0.0)
+    return np.stack([there, above, above * above])
 
 
 def _moments(sums: np.ndarray, first: np.ndarray) -> np.ndarray:
@@ -89,26 +89,26 @@ def _moments(sums: np.ndarray, first: np.ndarray) -> np.ndarray:
 def standardised(values: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
     """(values - mean) / deviation, at most +-CLIP; 0 for blanks and where nothing has moved yet."""
     there = (deviation > 0.0) & ~np.isnan(values)
-    found = np.divide(values - mean, deviation, out=np.zeros(there.shape), where=there)
-    return np.clip(found, -CLIP, CLIP)
+    z = np.divide(values - mean, deviation, out=np.zeros(there.shape), where=there)
+    return np.clip(z, -CLIP, CLIP)
 
 
-class Now(NamedTuple):
-    """What is known of the labels before the next one, as ``Known`` has it of n rows."""
+class RunningLabelStats(NamedTuple):
+    """What is known of the labels before the next one, as ``LabelStats`` has it of n rows."""
 
     n_known: float
     centre: float
     unit: float
 
     def scaled(self, y: float) -> float:
-        """As ``Known.scaled``, to the bit."""
+        """As ``LabelStats.scaled``, to the bit."""
         off, most = y - self.centre, math.sqrt(self.n_known)
         if self.unit > 0.0:
             return min(max(off / self.unit, -most), most)
         return math.copysign(most, off) if off and not math.isnan(off) else off
 
 
-class Known(NamedTuple):
+class LabelStats(NamedTuple):
     """What is known of the labels before a row, of n rows.
 
     n_known, centre, unit (n,): how many labels, their mean and deviation; lags (n, k): the last
@@ -121,11 +121,13 @@ class Known(NamedTuple):
     lags: np.ndarray
 
     @property
-    def last(self) -> Now:
-        return Now(float(self.n_known[-1]), float(self.centre[-1]), float(self.unit[-1]))
+    def last(self) -> RunningLabelStats:
+        return RunningLabelStats(
+            float(self.n_known[-1]), float(self.centre[-1]), float(self.unit[-1])
+        )
 
-    def at(self, rows: np.ndarray | slice) -> Known:
-        return Known(*(array[rows] for array in self))
+    def at(self, rows: np.ndarray | slice) -> LabelStats:
+        return LabelStats(*(array[rows] for array in self))
 
     def scaled(self, y: np.ndarray) -> np.ndarray:
         """Labels y (n,) in units of those before them, at most sqrt(n_known) units from 0.
@@ -137,15 +139,15 @@ class Known(NamedTuple):
         off, most = y - self.centre, np.sqrt(self.n_known)
         far = np.sign(off) * most
         with np.errstate(over="ignore"):  # by a unit of almost nothing
-            found = np.divide(off, self.unit, out=far, where=self.unit > 0.0)
-        return np.clip(found, -most, most)
+            scaled = np.divide(off, self.unit, out=far, where=self.unit > 0.0)
+        return np.clip(scaled, -most, most)
 
     def unscaled(self, f: np.ndarray) -> np.ndarray:
         """What a learner says in these units (n,), in those of the target."""
         return self.centre + self.unit * f
 
 
-class KnownLabels:
+class LabelHistory:
     """The labels of a stream as they become known, and the last ``n_lags`` of them.
 
     Not ``scaled``: labels and lags stay as they are, with centre 0 and unit 1.
@@ -156,7 +158,7 @@ class KnownLabels:
         self._moments = Moments(1)
         self._last = np.full(n_lags, np.nan)  # the oldest first
 
-    def take(self, y: np.ndarray) -> Known:
+    def take(self, y: np.ndarray) -> LabelStats:
         """What is known before each of the labels y (n,) and after the last, n + 1 rows."""
         count, centre, unit = self._moments.upto(y[:, None])[..., 0]
         if not self.scaled:
@@ -169,12 +171,16 @@ class KnownLabels:
             self._last = history[n:].copy()
         if self.scaled:
             lags = standardised(lags, centre[:, None], unit[:, None])
-        return Known(count, centre, unit, np.nan_to_num(lags))
+        return LabelStats(count, centre, unit, np.nan_to_num(lags))
 
-    def take_one(self, y: float) -> Now:
+    def take_one(self, y: float) -> RunningLabelStats:
         """What is known after one more label y, where there are no lags."""
         count, centre, unit = self._moments.take_number(y)
-        return Now(count, centre, unit) if self.scaled else Now(count, 0.0, 1.0)
+        return (
+            RunningLabelStats(count, centre, unit)
+            if self.scaled
+            else RunningLabelStats(count, 0.0, 1.0)
+        )
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Copies of all that is known, which ``restore`` takes."""
@@ -186,7 +192,7 @@ class KnownLabels:
         self._last = kept["last"].copy()
 
 
-def known_before(labels: KnownLabels, y: np.ndarray) -> Known:
+def known_before(labels: LabelHistory, y: np.ndarray) -> LabelStats:
     """What is known before each row, where all labels y (n,) are told but the blanks."""
     there = ~np.isnan(y)
     return labels.take(y[there]).at(np.cumsum(there) - there)

@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.datasets.base import Chunk, DataError, Source
-from omkl.datasets.scaling import KnownLabels, Moments, known_before, standardised
+from omkl.datasets.scaling import LabelHistory, Moments, known_before, standardised
 
 if TYPE_CHECKING:
     from omkl.datasets.columns import Column
@@ -90,7 +90,7 @@ class Stream:
     provenance      JSON-able: files with sha256, licence, citation, scaling and its constants
     change_rounds   1-based rounds that are the first after a known change
     labelled        False: labels come from outside, and y is NaN in every block
-    moments, labels what the latest pass has seen of the columns and of the labels so far
+    moments         what the latest pass has seen of the columns so far
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class Stream:
         self._source = source
         self.scaling = scaling
         self._before: Mapping[str, Mapping[str, np.ndarray]] = {}
-        self.moments, self.labels = self._nothing_seen()
+        self.moments, _ = self._nothing_seen()
         self.moving_units = scaling == "columns" and not classes
         self._limit = limit
         self._provenance = provenance
@@ -166,10 +166,10 @@ class Stream:
         """
         self._before = {"moments": moments, "labels": labels}
 
-    def _nothing_seen(self) -> tuple[Moments, KnownLabels]:
+    def _nothing_seen(self) -> tuple[Moments, LabelHistory]:
         """What a pass starts with."""
         moments = Moments(len(self._source.inputs))
-        labels = KnownLabels(self.n_lags, self.scaling == "columns")
+        labels = LabelHistory(self.n_lags, self.scaling == "columns")
         if self._before.get("moments"):
             moments.restore(self._before["moments"])
         if self._before.get("labels"):
@@ -226,13 +226,11 @@ class Stream:
 
     def rounds(self, size: int) -> Iterator[Chunk]:
         """As ``blocks``, with the numbers of the rows."""
-        pieces = ((x, y, numbers) for x, y, numbers, _ in self._with_target())
-        return (Chunk(*arrays) for arrays in regroup(pieces, _checked_size(size)))
+        return _regrouped(self._with_target(), size)
 
     def rows(self, size: int) -> Iterator[Chunk]:
         """As ``blocks``, with the rows that have no target, and without the truth."""
-        pieces = ((x, y, numbers) for x, y, numbers, _ in self._streamed())
-        return (Chunk(*arrays) for arrays in regroup(pieces, _checked_size(size)))
+        return _regrouped(self._streamed(), size)
 
     def unscaled_rows(self) -> Iterator[np.ndarray]:
         """Each row's inputs before they are scaled, without lags: what a human is shown."""
@@ -316,7 +314,7 @@ class Stream:
     def _streamed(self) -> Iterator[Chunk]:
         """All rows, scaled and with their lags."""
         moments, labels = self._nothing_seen()  # passes may run side by side
-        self.moments, self.labels = moments, labels
+        self.moments = moments
         for chunk in self._scaled(moments):
             if self.n_lags:
                 lags = known_before(labels, chunk.y).lags
@@ -364,6 +362,11 @@ class Stream:
 def _of(chunk: Chunk, rows: slice | np.ndarray) -> Chunk:
     truth = None if chunk.truth is None else chunk.truth[rows]
     return Chunk(chunk.x[rows], chunk.y[rows], chunk.rows[rows], truth)
+
+
+def _regrouped(chunks: Iterable[Chunk], size: int) -> Iterator[Chunk]:
+    pieces = (chunk[:3] for chunk in chunks)
+    return (Chunk(*arrays) for arrays in regroup(pieces, _checked_size(size)))
 
 
 def regroup(

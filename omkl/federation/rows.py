@@ -23,7 +23,7 @@ from typing import NamedTuple, TextIO
 import numpy as np
 
 from omkl.datasets import DataError
-from omkl.datasets.scaling import KnownLabels, Moments
+from omkl.datasets.scaling import LabelHistory, Moments
 from omkl.federation.terms import Terms
 from omkl.online.rows import listed
 
@@ -185,7 +185,7 @@ class Units:
     def __init__(self, terms: Terms) -> None:
         self.scaling = terms.scaling
         self._columns = Moments(len(terms.inputs))
-        self._labels = KnownLabels(0, scaled=terms.scaling != "none")
+        self._labels = LabelHistory(0, scaled=terms.scaling != "none")
         self.n_outside = 0  # numbers beyond their bounds
         self._bounds = np.array([terms.bounds[name] for name in terms.inputs if terms.bounds])
         if terms.scaling == "bounds":

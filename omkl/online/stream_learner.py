@@ -18,7 +18,7 @@ from omkl.core import conformal, snapshot
 from omkl.core.conformal import Conformal
 from omkl.core.learner import Learner, SideBySide, Trace, empty_trace, one_against_rest
 from omkl.datasets import label_sources
-from omkl.datasets.scaling import Known, KnownLabels
+from omkl.datasets.scaling import LabelHistory, LabelStats
 from omkl.online.specification import Specification
 
 
@@ -63,14 +63,14 @@ class TargetScaler:
 
     def __init__(self, n_lags: int, scaled: bool, moving: bool) -> None:
         self.n_lags, self.moving = n_lags, moving
-        self.labels = KnownLabels(n_lags, scaled)
+        self.labels = LabelHistory(n_lags, scaled)
         self._set(self.labels.take(np.empty(0)))
 
-    def _set(self, known: Known) -> None:
+    def _set(self, known: LabelStats) -> None:
         """``known`` has one row. ``now`` is the same without the lags."""
         self._known, self.now = known, known.last
 
-    def take(self, y: np.ndarray) -> Known | None:
+    def take(self, y: np.ndarray) -> LabelStats | None:
         """What is known before each of the labels y (n,), NaN where there is none; it is learned.
 
         None where a learner needs to know nothing of them.
@@ -89,7 +89,7 @@ class TargetScaler:
         elif self.moving:
             self.now = self.labels.take_one(y)
 
-    def with_lags(self, X: np.ndarray, known: Known | None = None) -> np.ndarray:
+    def with_lags(self, X: np.ndarray, known: LabelStats | None = None) -> np.ndarray:
         """Rows X (n, d) with the lags ``known`` before each, or before the next row, in them."""
         if not self.n_lags:
             return X
@@ -105,7 +105,7 @@ class TargetScaler:
 class Prepared(NamedTuple):
     """A block as learners take it: rows with their lags, and labels (n,) for each learner."""
 
-    known: Known | None
+    known: LabelStats | None
     X: np.ndarray
     labels: list[np.ndarray]
     y: np.ndarray

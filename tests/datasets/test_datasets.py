@@ -314,7 +314,7 @@ def test_a_column_far_from_0_loses_no_digits():
 
 def test_labels_are_scaled_by_those_before_and_come_back():
     y = np.array([7.0, 7.0, 9.0, 8.0, 1e9, -3.0])
-    known = scaling.KnownLabels(0, True).take(y).at(slice(-1))
+    known = scaling.LabelHistory(0, True).take(y).at(slice(-1))
     given = known.scaled(y)
     # No unit yet: 0, then as far out as the third of three numbers can be.
     np.testing.assert_allclose(given[:3], [0.0, 0.0, math.sqrt(2)])

@@ -133,12 +133,12 @@ def test_the_learner_is_the_same_whoever_gives_labels(name):
         assert y_hat == trace.y_hat[row - 1]
         return y[row - 1]
 
-    first = label_sources.learn(outside, X[:120], label)
-    second = label_sources.learn(outside, X[120:], label, before=120)
-    for n, parts in enumerate(zip(first.trace, second.trace, strict=True)):
+    first, y_first = label_sources.learn(outside, X[:120], label)
+    second, y_second = label_sources.learn(outside, X[120:], label, before=120)
+    for n, parts in enumerate(zip(first, second, strict=True)):
         np.testing.assert_array_equal(np.concatenate(parts), trace[n])
     assert calls == (np.flatnonzero(trace.asked) + 1).tolist()
-    got = np.concatenate([first.y, second.y])
+    got = np.concatenate([y_first, y_second])
     np.testing.assert_array_equal(got, np.where(trace.asked, y, np.nan))
 
 
