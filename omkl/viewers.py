@@ -14,7 +14,7 @@ from omkl import tracking
 from omkl.config.settings import Settings
 from omkl.datasets.label_sources import Label
 from omkl.experiment import run as runner
-from omkl.experiment.job import Computed, Described, Progress
+from omkl.experiment.job import Computed, JobInfo, Progress
 from omkl.experiment.run import Outcome
 from omkl.runs.run_folder import Run
 from omkl.runs.writing import add_figures, staging_folder
@@ -35,7 +35,7 @@ def run_and_show(
     return viewers.shown(runner.run(config, progress, label, viewers))
 
 
-def record_and_show(job: Described, computed: Computed, started: str) -> Outcome:
+def record_and_show(job: JobInfo, computed: Computed, started: str) -> Outcome:
     """As ``omkl.experiment.run.record``, with the figures and the tracking that are asked for."""
     viewers = Viewers()
     viewers.begun(job.settings)
@@ -85,7 +85,7 @@ class Viewers:
                 self._draw(outcome, ("png", "pdf") if settings.figures == "pdf" else ("png",))
             return outcome._replace(tracked=self._track(outcome, settings))
         except Exception as error:
-            return runner.spoilt(outcome, error)
+            return runner.failed_in_postprocessing(outcome, error)
 
     def _draw(self, outcome: Outcome, suffixes: Sequence[str]) -> None:
         if self.progress:

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.signal import lfilter
 
-from omkl.experiment import spread
+from omkl.experiment import metrics
 
 LEAST = 1e-6  # a probability in the log loss
 POINTS = 300  # of a curve
@@ -127,7 +127,7 @@ def _of_numbers(
     scores["as_run"] = float(np.sqrt(np.cumsum(losses[1:])[-1] / (len(losses) - 1)))
     has_spread = counts & (predictions.spread > 0.0)
     if has_spread.any():
-        of_spread = spread.scores(losses[has_spread], predictions.spread[has_spread])
+        of_spread = metrics.spread_scores(losses[has_spread], predictions.spread[has_spread])
         names = ("log_loss", "interval_score_90", "coverage_90")
         scores |= {name: float(of_spread[name].mean()) for name in names}
     return scores

@@ -281,7 +281,7 @@ def _in_workers(
     for group, answers in workers.run(work_together, groups, _one_by_one):
         if answers is None:
             (task,) = group
-            answers = [(0, record(task, runner.lost(task.config, queue.DIED)))]
+            answers = [(0, record(task, runner.crashed(task.config, queue.DIED)))]
         yield from ((group[number], answer) for number, answer in answers)
 
 

@@ -17,8 +17,9 @@ import numpy as np
 from omkl.config.settings import Settings
 from omkl.datasets import DataError, Stream
 from omkl.datasets.base import Chunk
-from omkl.experiment import bounds, kept_model, weight_history
+from omkl.experiment import bounds, kept_model
 from omkl.experiment.baselines import Baselines, ClassBaselines
+from omkl.experiment.comparators import load_or_compute
 from omkl.experiment.evaluate import Counted, Left, StreamJob
 from omkl.experiment.job import (
     Computed,
@@ -29,9 +30,14 @@ from omkl.experiment.job import (
     prepare_learner,
     reported,
 )
-from omkl.experiment.metrics import Recorder, largest_norm, mistaken
-from omkl.experiment.regret import load_or_compute
-from omkl.experiment.weight_history import WeightHistory, weights_of
+from omkl.experiment.metrics import (
+    Recorder,
+    WeightHistory,
+    largest_norm,
+    mistaken,
+    weight_curves,
+    weights_of,
+)
 from omkl.online.stream_learner import Prediction
 from omkl.runs.predictions import PredictedClasses, joined
 from omkl.runs.run_folder import ERROR_RATE
@@ -203,7 +209,7 @@ def _computed(
         "t": rounds,
         "error_rate": sums / rounds,
         "weights": weights,
-        **weight_history.curves([seed.history for seed in done], T, weights),
+        **weight_curves([seed.history for seed in done], T, weights),
         "usage": used,
         "updates": updates,
         "support": np.stack([seed.support for seed in done]),

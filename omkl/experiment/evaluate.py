@@ -27,7 +27,7 @@ from omkl.datasets.base import Chunk
 from omkl.experiment import memory
 from omkl.experiment.baselines import Baselines, Rounds
 from omkl.experiment.job import Computed, Job, LearnerJob, Measured, Progress, Timing
-from omkl.experiment.weight_history import WeightHistory
+from omkl.experiment.metrics import WeightHistory
 from omkl.online.stream_learner import InStep, Prediction, StreamLearner
 from omkl.threads import thread_pool
 

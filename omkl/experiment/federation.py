@@ -60,9 +60,10 @@ from omkl.core.kernels import Kernel
 from omkl.core.representations.random_features import draw_features
 from omkl.core.weights import normalised
 from omkl.datasets import Stream
-from omkl.experiment import memory, weight_history
+from omkl.experiment import memory
 from omkl.experiment.baselines import ClientBaselines
 from omkl.experiment.bounds import client_regret_bound, server_regret_bound
+from omkl.experiment.comparators import MOST_MEBIBYTES, load_or_compute
 from omkl.experiment.job import (
     MOST_STREAM_BYTES,
     Computed,
@@ -77,12 +78,12 @@ from omkl.experiment.job import (
 from omkl.experiment.metrics import (
     ClientErrors,
     Recorder,
+    WeightHistory,
     label_cost,
     largest_norm,
     mean_and_deviation,
+    weight_curves,
 )
-from omkl.experiment.regret import MOST_MEBIBYTES, load_or_compute
-from omkl.experiment.weight_history import WeightHistory
 from omkl.federated import hindsight, privacy, protocol
 from omkl.federated.privacy import NO_SAFEGUARDS
 from omkl.federated.protocol import FederatedAlgorithm
@@ -346,7 +347,7 @@ def _computed(
         weights = np.stack([_weights(run) for run in federations])
         curves |= {
             "weights": weights,
-            **weight_history.curves(histories, T, weights),
+            **weight_curves(histories, T, weights),
             "sent_kernels": np.stack([run.totals.used for run in federations]),
             **kernel_curves(job.used),
         }

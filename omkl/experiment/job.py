@@ -64,7 +64,7 @@ class Rows(Protocol):
     def provenance(self) -> dict[str, Any]: ...
 
 
-class Described(Protocol):
+class JobInfo(Protocol):
     """What a run says of its job, wherever its numbers were computed; a ``Job`` is that."""
 
     @property
@@ -83,7 +83,7 @@ class Described(Protocol):
     def seeds(self) -> list[int]: ...
 
 
-class Job(Described, Protocol):
+class Job(JobInfo, Protocol):
     """Everything that has been checked and built before the first round.
 
     ``settings`` name own files by their content.
@@ -124,14 +124,14 @@ class Timing(NamedTuple):
     n_threads: int
 
 
-def own_modules(job: Described) -> dict[str, str]:
+def own_modules(job: JobInfo) -> dict[str, str]:
     """The digests of the modules outside the package that a job's numbers come from, by name."""
     module = job.settings.algorithm.module
     algorithm = {} if module is None else outside.digests([module])
     return modules_of_families(job.dictionary) | algorithm
 
 
-def learners_of(job: Described) -> tuple[str, ...] | None:
+def learners_of(job: JobInfo) -> tuple[str, ...] | None:
     """The modules of the package that a job's learners are: its own, and those that it has to beat.
 
     None, which stands for every algorithm, where its own is outside the package and may import any.
@@ -147,7 +147,7 @@ def modules_of_families(dictionary: Sequence[Kernel]) -> dict[str, str]:
 
 
 def reported(
-    job: Described,
+    job: JobInfo,
     measure: Measure,
     losses: np.ndarray,
     timing: Timing,

@@ -1,10 +1,17 @@
-"""What is counted of a run: sums of errors, errors in units of the target, mistakes, labels."""
+"""What is counted of a run: errors, mistakes, labels, how well spreads fit, weights over time."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
+from omkl.config.settings import IntervalSettings, interval_around
+from omkl.core.learner import Learner
+from omkl.core.protocol import Algorithm
+from omkl.core.weights import normalised
+from omkl.online.stream_learner import rates_of
 
 FIRST = 1024  # every round up to here is recorded
 LIMIT = 16384  # then at most about this many
@@ -203,3 +210,229 @@ def mistaken(y_hat: np.ndarray, y: np.ndarray) -> np.ndarray:
     if y_hat.ndim == 1:
         return y * y_hat <= 0.0
     return y_hat.argmax(axis=1) != y
+
+
+# --- spreads and intervals ------------------------------------------------------------------------
+
+# A prediction y_hat with a spread s is scored as the normal distribution N(y_hat, s^2). Intervals
+# that were asked for are scored as they are.
+
+N_WINDOWS = 10
+# Half the width of a central interval of the normal distribution, in deviations.
+HALF = {50: 0.6744897501960817, 90: 1.6448536269514722}
+
+
+def spread_scores(squared_errors: np.ndarray, spread: np.ndarray) -> dict[str, np.ndarray]:
+    """What a round scores; all arrays (R, n).
+
+    log_loss           -log of the density of the label
+    coverage_50, _90   whether the central interval of that many percent holds the label
+    width_90           of the interval of 90 %
+    interval_score_90  its width, and 2 / 0.1 times what the label lies outside it
+    """
+    error = np.sqrt(squared_errors)
+    wide = HALF[90] * spread
+    return {
+        "log_loss": 0.5 * np.square(error / spread) + np.log(np.sqrt(2.0 * np.pi) * spread),
+        "coverage_50": (error <= HALF[50] * spread).astype(float),
+        "coverage_90": (error <= wide).astype(float),
+        "width_90": 2.0 * wide,
+        "interval_score_90": 2.0 * wide + 20.0 * np.maximum(error - wide, 0.0),
+    }
+
+
+class Covered:
+    """Sums of scores over the rounds of R seeds in which there was an interval.
+
+    Scores whose names begin with "coverage" are told window by window, and as curves.
+    """
+
+    def __init__(self, n_seeds: int, names: Iterable[str], n_windows: int = N_WINDOWS) -> None:
+        self.n_known = Recorder(n_seeds)
+        self.sums = {name: Recorder(n_seeds) for name in names}
+        self._n_windows = n_windows
+
+    def add(self, known: np.ndarray, found: Mapping[str, np.ndarray]) -> None:
+        """A block of rounds, (R, n) each: whether there was an interval, and what it scored."""
+        self.n_known.add(known.astype(float))
+        for name, score in found.items():
+            self.sums[name].add(np.where(known, score, 0.0))
+
+    @property
+    def known(self) -> bool:
+        return bool((self.n_known.total > 0.0).all())
+
+    def means(self) -> dict[str, Any]:
+        """{score: its mean over rounds and seeds, "windows": ..}."""
+        n = self.n_known.total
+        means = {name: float((r.total / n).mean()) for name, r in self.sums.items()}
+        return means | {"windows": self._windows()}
+
+    def _coverages(self) -> dict[str, Recorder]:
+        return {name: sums for name, sums in self.sums.items() if name.startswith("coverage")}
+
+    def _windows(self) -> dict[str, list[Any]]:
+        """Coverage in some windows, means over the seeds, and the last round of each."""
+        rounds, n = self.n_known.curve()
+        wanted = np.linspace(0, rounds[-1], self._n_windows + 1)[1:]
+        ends = np.unique(np.searchsorted(rounds, wanted))
+        found: dict[str, list[Any]] = {"until": rounds[ends].tolist()}
+        in_window = np.diff(n[:, ends], prepend=0.0)
+        for name, sums in self._coverages().items():
+            hits = np.diff(sums.curve()[1][:, ends], prepend=0.0)
+            share = np.divide(hits, in_window, out=np.full(hits.shape, np.nan), where=in_window > 0)
+            found[name] = [None if np.isnan(x) else float(x) for x in share.mean(axis=0)]
+        return found
+
+    def curves(self) -> dict[str, np.ndarray]:
+        """Of each coverage (R, P): the share of rounds 1..t whose label was covered.
+
+        It is of the rounds that had an interval, and NaN before the first.
+        """
+        n = self.n_known.curve()[1]
+        none = np.full(n.shape, np.nan)
+        return {
+            name: np.divide(sums.curve()[1], n, out=none.copy(), where=n > 0.0)
+            for name, sums in self._coverages().items()
+        }
+
+
+class Spreads:
+    """What the spreads of R seeds score."""
+
+    def __init__(self, n_seeds: int) -> None:
+        self._covered = Covered(n_seeds, spread_scores(np.empty(0), np.empty(0)))
+
+    def add(self, squared_errors: np.ndarray, spread: np.ndarray) -> None:
+        """A block of rounds, (R, n) each; a spread is NaN where it is not known."""
+        known = ~np.isnan(spread)
+        found = spread_scores(np.where(known, squared_errors, 0.0), np.where(known, spread, 1.0))
+        self._covered.add(known, found)
+
+    def result(self) -> dict[str, Any]:
+        """{"spread": {score: .., "windows": ..}}, or nothing."""
+        return {"spread": self._covered.means()} if self._covered.known else {}
+
+    def curves(self) -> dict[str, np.ndarray]:
+        """coverage_50 and coverage_90 (R, P), or nothing."""
+        return self._covered.curves() if self._covered.known else {}
+
+
+class ScoredIntervals:
+    """Intervals around the predictions of R learners, scored.
+
+    ``rates`` are those at which they adapt; None: they are the algorithm's own.
+    """
+
+    def __init__(self, n_seeds: int, level: float, rates: Sequence[float] | None) -> None:
+        self.level, self._rates = level, {} if rates is None else {"rates": list(rates)}
+        self._covered = Covered(n_seeds, ("coverage", "width", "interval_score"), 4 * N_WINDOWS)
+
+    def add(self, errors: np.ndarray, half: np.ndarray, scored: np.ndarray) -> None:
+        """A block of errors and half widths (R, n) of rounds of which ``scored`` (n,) count."""
+        known = scored & ~np.isnan(half)
+        error, half = np.where(known, np.abs(errors), 0.0), np.where(known, half, 0.0)
+        outside = np.maximum(error - half, 0.0) * 2.0 / (1.0 - self.level)
+        covered = (error <= half).astype(float)
+        found = {"coverage": covered, "width": 2.0 * half, "interval_score": 2.0 * half + outside}
+        self._covered.add(known, found)
+
+    def result(self) -> dict[str, Any]:
+        """{"interval": {"rates": .., "level": .., score: .., "windows": ..}}, or nothing."""
+        if not self._covered.known:
+            return {}
+        return {"interval": self._rates | {"level": self.level} | self._covered.means()}
+
+    def curves(self) -> dict[str, np.ndarray]:
+        """interval_coverage (R, P), or nothing."""
+        found = self._covered.curves() if self._covered.known else {}
+        return {f"interval_{name}": share for name, share in found.items()}
+
+
+def intervals_of(
+    n_seeds: int, asked: IntervalSettings | None, algorithm: Algorithm, params: Any
+) -> ScoredIntervals | None:
+    """The algorithm's own, those asked for around its predictions, or none.
+
+    ValueError where both are there and differ.
+    """
+    around = interval_around(asked, algorithm, params)
+    if algorithm.has_interval:
+        return ScoredIntervals(n_seeds, params.level, None)
+    return ScoredIntervals(n_seeds, around.level, rates_of(around)) if around else None
+
+
+# --- weights of kernels over time -----------------------------------------------------------------
+
+# They are looked at in a bounded number of rounds, whatever the length of the stream.
+
+MOST_WEIGHTS = 32  # times that weights are kept, and the last round besides
+FIRST_STRIDE = 16  # the first of them
+
+
+def stride(t: int) -> int:
+    """Weights are looked at every so many rounds around round t >= 1: 16 up to 512, then 32, .."""
+    return FIRST_STRIDE << ((t - 1) // (FIRST_STRIDE * MOST_WEIGHTS)).bit_length()
+
+
+class WeightHistory:
+    """Weights (N,) of one learner after some rounds, at most ``MOST_WEIGHTS`` of them and the last.
+
+    Of a stream of ``expected`` rounds they are looked at no more often than they are kept, since a
+    block is cut for it; None: it is not known. Which rounds are kept depends on how many there
+    were, and not on how they were cut into blocks; all are rounds that ``Recorder`` keeps.
+    """
+
+    def __init__(self, expected: int | None) -> None:
+        self._expected = expected or 0
+        self._kept: dict[int, np.ndarray] = {}
+
+    def _due(self, t: int) -> bool:
+        return t % stride(max(t, self._expected)) == 0
+
+    def pieces(self, before: int, known: np.ndarray) -> list[slice]:
+        """A block of rows, cut after those after whose rounds weights are looked at.
+
+        Rows (n,) that are ``known`` are rounds, of which there were ``before`` in earlier blocks.
+        """
+        rows = np.flatnonzero(known)
+        first = (before // FIRST_STRIDE + 1) * FIRST_STRIDE
+        due = filter(self._due, range(first, before + len(rows) + 1, FIRST_STRIDE))
+        ends = [int(rows[t - before - 1]) + 1 for t in due]
+        if ends[-1:] != [len(known)]:
+            ends.append(len(known))
+        return [slice(a, b) for a, b in zip([0, *ends], ends, strict=False)]
+
+    def look(self, t: int, learners: Sequence[Learner]) -> None:
+        """Keep the weights of a seed's learners after round t, if it is one of those."""
+        if self.wants(t):
+            self.keep(t, weights_of(learners))
+
+    def wants(self, t: int) -> bool:
+        return t > 0 and self._due(t)
+
+    def keep(self, t: int, weights: np.ndarray) -> None:
+        self._kept[t] = weights
+        if len(self._kept) > MOST_WEIGHTS:
+            self._kept = {u: w for u, w in self._kept.items() if u % stride(t) == 0}
+
+    def curve(self, T: int, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The rounds (G,) and the weights after them (G, N), with those ``last`` after round T."""
+        kept = {u: w for u, w in self._kept.items() if u % stride(T) == 0} | {T: last}
+        return np.array(list(kept), dtype=np.int64), np.stack(list(kept.values()))
+
+
+def weight_curves(
+    histories: Sequence[WeightHistory], T: int, last: np.ndarray
+) -> dict[str, np.ndarray]:
+    """As curves.npz has them, means over the seeds; last (R, N) are those after round T."""
+    found = [history.curve(T, w) for history, w in zip(histories, last, strict=True)]
+    over_time = np.mean([weights for _, weights in found], axis=0)
+    return {"weights_t": found[0][0], "weights_over_time": over_time}
+
+
+def weights_of(learners: Sequence[Learner]) -> np.ndarray:
+    """The weights (N,) of the learners of one seed, one or one a class: their mean."""
+    with np.errstate(invalid="ignore"):  # of one that diverges: its predictions tell
+        found = [normalised(learner.state.log_w) for learner in learners]
+        return found[0] if len(found) == 1 else np.mean(found, axis=0)

@@ -201,7 +201,7 @@ def _compute(numbered: tuple[int, Job]) -> Ended:
 
 
 def _lost(job: Job) -> Ended:
-    outcome = runner.lost(_composer().compose(job), DIED)
+    outcome = runner.crashed(_composer().compose(job), DIED)
     return Ended(outcome.status, outcome.run, outcome.notes, 0.0)
 
 

@@ -15,8 +15,9 @@ from omkl.core.kernels import FAMILIES
 from omkl.core.weights import normalised
 from omkl.datasets import DataError, Stream, label_sources
 from omkl.datasets.base import Chunk
-from omkl.experiment import kept_model, weight_history
+from omkl.experiment import kept_model
 from omkl.experiment.baselines import Baselines
+from omkl.experiment.comparators import against_comparators
 from omkl.experiment.evaluate import Counted, Left, StreamJob
 from omkl.experiment.job import (
     Computed,
@@ -28,9 +29,16 @@ from omkl.experiment.job import (
     reported,
     rows_before,
 )
-from omkl.experiment.metrics import Accuracy, Recent, Recorder, label_cost, largest_norm
-from omkl.experiment.regret import against_comparators
-from omkl.experiment.spread import Spreads, intervals_of
+from omkl.experiment.metrics import (
+    Accuracy,
+    Recent,
+    Recorder,
+    Spreads,
+    intervals_of,
+    label_cost,
+    largest_norm,
+    weight_curves,
+)
 from omkl.online.stream_learner import Prediction
 from omkl.runs.predictions import Predictions
 from omkl.runs.run_folder import MSE
@@ -221,7 +229,7 @@ def _computed(
         "change_rounds": np.array(job.stream.change_rounds, dtype=np.int64),
         **left.baselines.curves(np.broadcast_to(n_scored, n_queried.shape)[0], n_unscored),
     }
-    curves |= metrics.recent.curves() | weight_history.curves(left.histories, T, weights)
+    curves |= metrics.recent.curves() | weight_curves(left.histories, T, weights)
     covered = metrics.spreads.curves()
     covered |= metrics.intervals.curves() if metrics.intervals else {}
     curves |= {name: share[:, n_unscored:] for name, share in covered.items()}

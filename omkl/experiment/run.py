@@ -15,7 +15,7 @@ from omkl.core import cache
 from omkl.datasets import DataError, label_sources
 from omkl.datasets.schema import CALLBACK, SOURCES
 from omkl.experiment import classification, evaluate, federation, regression
-from omkl.experiment.job import Computed, Described, Job, Progress, learners_of, own_modules
+from omkl.experiment.job import Computed, Job, JobInfo, Progress, learners_of, own_modules
 from omkl.experiment.regression import Regression
 from omkl.runs import provenance, run_folder
 from omkl.runs.checksum import RESULT, content_of
@@ -127,7 +127,7 @@ def run_together(configs: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, Ou
     Where their learners can share it, those that are to be computed go through the stream in one
     pass. One that breaks leaves the others as they are.
     """
-    begun: dict[int, Begun] = {}
+    begun: dict[int, StartedJob] = {}
     for number, config in enumerate(configs):
         found = _begin(config)
         if isinstance(found, Outcome):
@@ -149,7 +149,7 @@ def run_together(configs: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, Ou
         yield from _in_one_pass({n: begun[n] for n in together[first : first + most]})
 
 
-def _in_one_pass(begun: Mapping[int, Begun]) -> Iterator[tuple[int, Outcome]]:
+def _in_one_pass(begun: Mapping[int, StartedJob]) -> Iterator[tuple[int, Outcome]]:
     left, staging = dict(begun), {}
     with contextlib.ExitStack() as held:
         for number, one in begun.items():
@@ -174,7 +174,7 @@ def _in_one_pass(begun: Mapping[int, Begun]) -> Iterator[tuple[int, Outcome]]:
                 yield number, _broken(one, error)
 
 
-class Begun(NamedTuple):
+class StartedJob(NamedTuple):
     """A job that is to be computed: what its folder will say of it, and who gives labels."""
 
     job: Job
@@ -190,7 +190,7 @@ def _begin(
     config: Mapping[str, Any],
     progress: Progress | None = None,
     label: label_sources.Label | None = None,
-) -> Begun | Outcome:
+) -> StartedJob | Outcome:
     """Check a job and look for its finished run; an outcome where nothing is to be computed."""
     schema.check_nameable(config)
     started = now()
@@ -224,10 +224,10 @@ def _begin(
         stamp = _stamp(job, started, numbers, modules)
     except Exception as error:
         return _broken_of(config, started, error)
-    return Begun(job, config, folder, started, stamp, notes, source)
+    return StartedJob(job, config, folder, started, stamp, notes, source)
 
 
-def _finished(begun: Begun, staging: Path, computed: Computed) -> Outcome:
+def _finished(begun: StartedJob, staging: Path, computed: Computed) -> Outcome:
     whole = computed._replace(result=begun.stamp | computed.result)
     if edited := provenance.edited(begun.stamp.get("modules", {})):
         whole.result["numbers"] = None
@@ -236,7 +236,7 @@ def _finished(begun: Begun, staging: Path, computed: Computed) -> Outcome:
     return Outcome(written, "complete", begun.notes, begun.job.settings)
 
 
-def _broken(begun: Begun, error: Exception) -> Outcome:
+def _broken(begun: StartedJob, error: Exception) -> Outcome:
     return _broken_of(begun.config, begun.started, error)
 
 
@@ -249,7 +249,7 @@ def _broken_of(config: Mapping[str, Any], started: str, error: Exception) -> Out
     return Outcome(failed, "failed", [])
 
 
-def record(job: Described, computed: Computed, started: str) -> Outcome:
+def record(job: JobInfo, computed: Computed, started: str) -> Outcome:
     """Write the run of numbers that parties of their own have computed, begun at an ISO time."""
     config, modules = job.settings.config, own_modules(job)
     folder = folder_of(config)
@@ -262,7 +262,7 @@ def record(job: Described, computed: Computed, started: str) -> Outcome:
     return Outcome(written, "complete", job.settings.notes(), job.settings)
 
 
-def _numbers_of(job: Described, modules: Mapping[str, str]) -> str:
+def _numbers_of(job: JobInfo, modules: Mapping[str, str]) -> str:
     return numbers_stamp(job.stream.provenance, modules, learners_of(job))
 
 
@@ -348,9 +348,7 @@ def now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
-def _stamp(
-    job: Described, started: str, numbers: str, modules: Mapping[str, str]
-) -> dict[str, Any]:
+def _stamp(job: JobInfo, started: str, numbers: str, modules: Mapping[str, str]) -> dict[str, Any]:
     own = {"modules": modules} if modules else {}
     made_of = {"numbers": numbers, "code": code_of(learners_of(job)), **own}
     return {"status": "complete", **_identity(job.settings.config, started), **made_of}
@@ -383,12 +381,12 @@ def _failed(config: Mapping[str, Any], started: str, error: Exception, explained
     return held_in_memory(folder_of(config), result=result, config=without_places(config))
 
 
-def lost(config: Mapping[str, Any], message: str) -> Outcome:
+def crashed(config: Mapping[str, Any], message: str) -> Outcome:
     """The outcome of a job whose process did not live to tell it."""
     return Outcome(_failed(config, now(), RuntimeError(message), explained=True), "failed", [])
 
 
-def spoilt(outcome: Outcome, error: Exception) -> Outcome:
+def failed_in_postprocessing(outcome: Outcome, error: Exception) -> Outcome:
     """The outcome of a finished job that a viewer could not show; its folder stays as it is."""
     assert outcome.settings is not None
     explained = isinstance(error, DataError | OSError | MemoryError)

@@ -21,7 +21,6 @@ from omkl.config import settings
 from omkl.core import kernels, sources
 from omkl.core.representations.random_features import draw_features
 from omkl.experiment import comparators, regression
-from omkl.experiment import regret as regrets
 from omkl.experiment import run as runner
 from omkl.report import figures
 from omkl.runs import provenance, run_folder
@@ -208,7 +207,7 @@ def test_a_finished_run_is_found_and_computed_again_on_demand(start, tmp_path):
     assert again.status == "reused"
     assert again.run.folder == first.run.folder
     shutil.rmtree(tmp_path / "out" / "comparators")
-    regrets._memory.clear()
+    comparators._memory.clear()
     forced = start("force=true", "threads=1", "block=7")
     assert forced.status == "complete"
     after = forced.run.result
@@ -243,7 +242,7 @@ def test_result_of_other_code_is_computed_anew(start):
 def test_an_edit_of_an_algorithm_is_one_for_its_own_runs(start, monkeypatch, edited, status):
     """Comparators have no learner in them, so they are found after any."""
     start()
-    regrets._memory.clear()
+    comparators._memory.clear()
     add_to = sources.add_to
 
     def with_edit(digest, files):
@@ -351,7 +350,7 @@ def test_an_interruption_keeps_the_finished_run(start, tmp_path, monkeypatch, mo
 
     config = configuration(*TINY, f"outputs={tmp_path / 'out'}", "figures=true", "force=true")
     shutil.rmtree(tmp_path / "out" / "comparators")
-    regrets._memory.clear()
+    comparators._memory.clear()
     with pytest.raises(KeyboardInterrupt):
         runner.run(config, interrupt)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
@@ -508,7 +507,7 @@ def test_a_seed_is_compared_with_the_best_kernel_on_its_own_features(start):
 
 
 def test_comparators_that_fill_the_memory_are_skipped(start, monkeypatch):
-    monkeypatch.setattr(regrets, "MOST_MEBIBYTES", 0)
+    monkeypatch.setattr(comparators, "MOST_MEBIBYTES", 0)
     regret = start("seeds=1").run.result["regret"]
     assert regret["kernel_ridge"]["skipped"] == "a kernel matrix of 400 rounds takes 1 MiB"
     assert regret["ridge_features"]["mean"] > 0, "these take less than one"

@@ -11,7 +11,7 @@ from omkl.config.settings import read
 from omkl.core.conformal import RATES, Conformal
 from omkl.experiment import regression
 from omkl.experiment import run as runner
-from omkl.experiment.spread import HALF, Spreads, scores
+from omkl.experiment.metrics import HALF, Spreads, spread_scores
 from omkl.runs.provenance import identity_of
 from tests.compositions import compose
 
@@ -19,7 +19,7 @@ from tests.compositions import compose
 def test_scores_are_those_of_the_normal_distribution():
     rng = np.random.default_rng(0)
     error, s = rng.standard_normal((2, 500)), rng.uniform(0.3, 2.0, (2, 500))
-    found = scores(error**2, s)
+    found = spread_scores(error**2, s)
     np.testing.assert_allclose(found["log_loss"], -norm.logpdf(error, scale=s), rtol=1e-12)
     for percent, half in HALF.items():
         assert half == pytest.approx(norm.ppf(0.5 + percent / 200), rel=1e-15)

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from omkl.config.compose import compose
+from omkl.experiment import metrics
 from omkl.experiment import run as runner
-from omkl.experiment import weight_history
-from omkl.experiment.metrics import Recorder
-from omkl.experiment.weight_history import MOST, WeightHistory, curves
+from omkl.experiment.metrics import MOST_WEIGHTS, Recorder, WeightHistory, weight_curves
 
 
 def followed(T: int, expected: int | None, size: int, blank: int = 0) -> WeightHistory:
@@ -36,7 +35,7 @@ def test_the_rounds_depend_on_their_number_alone(T, known):
     again, _ = followed(T, None, 37, blank=5).curve(T, np.array([float(T)]))
     assert rounds.tolist() == again.tolist() == weights[:, 0].tolist()
     assert rounds[-1] == T and np.all(np.diff(rounds) > 0)
-    assert min(T // 16, MOST // 2) <= len(rounds) <= MOST + 1
+    assert min(T // 16, MOST_WEIGHTS // 2) <= len(rounds) <= MOST_WEIGHTS + 1
     recorder = Recorder(1)
     recorder.add(np.ones((1, T)))
     assert set(rounds) <= set(recorder.curve()[0])
@@ -44,7 +43,7 @@ def test_the_rounds_depend_on_their_number_alone(T, known):
 
 def test_a_stream_of_a_known_length_is_cut_no_more_often_than_weights_are_kept():
     pieces = WeightHistory(100_000).pieces(0, np.ones(100_000, dtype=bool))
-    assert MOST / 2 <= len(pieces) <= MOST + 1
+    assert MOST_WEIGHTS / 2 <= len(pieces) <= MOST_WEIGHTS + 1
     assert [piece.start for piece in pieces[1:]] == [piece.stop for piece in pieces[:-1]]
     assert [len(WeightHistory(None).pieces(0, np.ones(n, dtype=bool))) for n in (0, 1, 17)] == [
         1,
@@ -57,7 +56,7 @@ def test_curves_are_means_over_the_seeds():
     histories = [WeightHistory(20), WeightHistory(20)]
     for history, w in zip(histories, (0.2, 0.6), strict=True):
         history.keep(16, np.array([w, 1.0 - w]))
-    found = curves(histories, 20, np.array([[1.0, 0.0], [0.5, 0.5]]))
+    found = weight_curves(histories, 20, np.array([[1.0, 0.0], [0.5, 0.5]]))
     assert found["weights_t"].tolist() == [16, 20]
     np.testing.assert_allclose(found["weights_over_time"], [[0.4, 0.6], [0.75, 0.25]])
 
@@ -67,8 +66,8 @@ def test_memory_does_not_grow():
     for t in range(16, 10**6, 16):
         if history.wants(t):
             history.keep(t, np.zeros(1))
-    assert len(vars(history)["_kept"]) <= MOST
-    assert weight_history.stride(10**6) > 16
+    assert len(vars(history)["_kept"]) <= MOST_WEIGHTS
+    assert metrics.stride(10**6) > 16
 
 
 def test_a_run_keeps_the_weights_over_time_of_the_mean_seed(tmp_path):
@@ -89,5 +88,5 @@ def test_a_run_keeps_the_weights_over_time_of_the_mean_seed(tmp_path):
         learner.partial_fit(X[:96], y[:96])
     np.testing.assert_array_equal(
         curves["weights_over_time"][5],
-        np.mean([weight_history.weights_of([learner]) for learner in learners], axis=0),
+        np.mean([metrics.weights_of(learner.learners) for learner in learners], axis=0),
     )

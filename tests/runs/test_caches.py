@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from omkl import cached_arrays, disk
-from omkl.experiment import regret as regrets
+from omkl.experiment import comparators
 from omkl.runs import checksum, run_folder
 from omkl.runs.run_folder import Run
 from omkl.runs.writing import replace_files, staging_folder, write_together
@@ -155,7 +155,7 @@ def test_large_arrays_are_not_kept_and_of_many_files_the_newest(tmp_path):
 @pytest.mark.parametrize("fault", ["damaged", "full disk"])
 def test_a_run_goes_on_without_its_comparators(start, outputs, capsys, full_disk, fault):
     before = start().run.result["regret"]
-    regrets._memory.clear()
+    comparators._memory.clear()
     for path in (outputs / "comparators").iterdir():
         path.write_bytes(path.read_bytes()[:200]) if fault == "damaged" else path.unlink()
     if fault == "full disk":
