@@ -30,6 +30,7 @@ from omkl.core.representations.blocked import (
     advance_tile,
     arguments_of_all_inputs,
     arguments_of_rows,
+    copy,
     take_step_in_tile,
     tile_outputs,
     tile_scratch,
@@ -350,18 +351,11 @@ def learn_by_lanes(scratch, server, eta, lam, X, y, row):
 
 
 @inlined
-def _copy_of_row(source, r, target):
-    """target (N,) = the first N of source[r]."""
-    N = target.shape[0]
-    for j in range(0, N, LANES):
-        store(target, j, load(source, source.shape[1] * r + j), min(LANES, N - j))
-
-
-@inlined
 def evaluate_or_take(model, X, row, scratch):
     """``evaluate``, or what ``learn_by_lanes`` has found for this client."""
     if scratch.model.taken[1] > 0:
-        _copy_of_row(scratch.model.f, scratch.model.taken[0], scratch.f)
+        lanes, N = scratch.model, scratch.f.shape[0]
+        copy(lanes.f, lanes.f.shape[1] * lanes.taken[0], scratch.f, 0, N)
     else:
         evaluate(model, X, row, scratch)
 
@@ -374,7 +368,8 @@ def step_or_take(eta, lam, server, y, scratch, message):
     """
     taken = scratch.model.taken
     if taken[1] > 0:
-        _copy_of_row(scratch.model.loss, taken[0], scratch.loss)
+        losses = scratch.model.loss
+        copy(losses, losses.shape[1] * taken[0], scratch.loss, 0, scratch.loss.shape[0])
         taken[0] += 1
         taken[1] = taken[1] if taken[0] < taken[1] else 0
         return

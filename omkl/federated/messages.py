@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from omkl.core.compiler import inlined
+from omkl.core.representations.blocked import copy
 from omkl.core.simd import LANES, fma, load, pack, store, total
 
 OFF = math.inf
@@ -55,23 +56,12 @@ def empty_message(n_rows: int, n_parameters: int, n_losses: int) -> Message:
 
 
 @inlined
-def copy_entries(source, start, target, at, n):
-    """target.flat[at : at + n] = source.flat[start : start + n]."""
-    e = 0
-    while e + LANES <= n:
-        store(target, at + e, load(source, start + e))
-        e += LANES
-    if e < n:
-        store(target, at + e, load(source, start + e, n - e), n - e)
-
-
-@inlined
 def copy_row(source, i, target, j):
     """target[j] = source[i] of two matrices with rows of the same length W."""
     W = source.shape[1]
     D = W // 2
-    copy_entries(source, W * i, target, W * j, D)
-    copy_entries(source, W * i + D, target, W * j + D, W - D)
+    copy(source, W * i, target, W * j, D)
+    copy(source, W * i + D, target, W * j + D, W - D)
 
 
 @inlined
