@@ -361,10 +361,13 @@ def _smallest_missing(present: np.ndarray) -> int:
 def dominating_set(out: np.ndarray) -> np.ndarray:
     """Nodes (sorted) whose out-neighbourhoods cover all N nodes, by greedy set cover.
 
-    Chvatal (1979): take the node that covers most uncovered nodes (ties: the
-    smallest index) until none is left. out (N, M) with every node its own
-    out-neighbour. What a node covers anew only shrinks, so an entry of the queue that is
-    still true when it comes up is the best of all.
+    Chvatal (1979): take the node that covers most uncovered nodes (ties: the smallest index) until
+    none is left.
+
+    Parameters
+    ----------
+    out
+        The graph (N, M), with every node its own out-neighbour.
     """
     N, M = out.shape
     covered = np.zeros(N, dtype=bool)
@@ -372,6 +375,8 @@ def dominating_set(out: np.ndarray) -> np.ndarray:
     queue = [(-M, i) for i in range(N)]
     chosen: list[int] = []
     while n_left:
+        # What a node covers anew only shrinks: an entry of the queue that is still true when it
+        # comes up is the best of all.
         promised, i = heapq.heappop(queue)
         gain = M - int(np.count_nonzero(covered[out[i]]))
         if gain == -promised:

@@ -18,6 +18,10 @@ from omkl.core.weights import exp_nonpositive
 MOST_FALL = 64.0
 
 
+# NumPy counts a negative index from the end, so Numba compares every signed index with 0 and
+# chooses between two addresses. Where a path is walked, each step waits for that: indices there are
+# unsigned (``np.uintp``), which saves a twentieth of a round.
+
 # Each of the arrays below is several of equal length, a row each.
 OUT, FIRST, LEAF = 0, 1, 2  # rows of the edges
 MASS, TOP, COUNT = 0, 1, 2  # rows of the trees
@@ -109,27 +113,27 @@ def refresh(edges, trees, in_mass, log_u, node):
     if top[0] == 1.0:
         u = exp_nonpositive(log_u[node] - mass[0])
         k = mass.shape[0] // 2 + node
-        mass[k] = u
-        top[k] = log_u[node]
+        mass[np.uintp(k)] = u
+        top[np.uintp(k)] = log_u[node]
         # One path to the root, added up anew from the two numbers below each place: a difference
         # added to the sums would leave its rounding error in them for ever.
         sum_below, top_below = u, log_u[node]
         while k > 1:
-            sum_below += mass[k ^ 1]  # a sum of two is the same both ways round
-            top_below = max(top_below, top[k ^ 1])
+            sum_below += mass[np.uintp(k ^ 1)]  # a sum of two is the same both ways round
+            top_below = max(top_below, top[np.uintp(k ^ 1)])
             k >>= 1
-            mass[k] = sum_below
-            top[k] = top_below
+            mass[np.uintp(k)] = sum_below
+            top[np.uintp(k)] = top_below
         first, leaf = edges[FIRST, node], edges[LEAF, node]
         for m in range(edges.shape[2]):
             tree = first[m]
             k = leaf[m]
             sum_below = u
-            in_mass[tree + k] = u
+            in_mass[np.uintp(tree + k)] = u
             while k > 1:
-                sum_below += in_mass[tree + (k ^ 1)]
+                sum_below += in_mass[np.uintp(tree + (k ^ 1))]
                 k >>= 1
-                in_mass[tree + k] = sum_below
+                in_mass[np.uintp(tree + k)] = sum_below
     if top[0] != 1.0 or top[1] < mass[0] - MOST_FALL:
         begin(mass, top, log_u)
         begin_in_mass(edges, in_mass, mass)
@@ -194,8 +198,8 @@ def in_probabilities(edges, trees, in_mass, cover, kernels, n, xi, q):
     """
     total, size = trees[MASS, 1], trees[COUNT, 1]
     for m in range(n):
-        i = kernels[m]
-        mass = in_mass[edges[FIRST, i, 0] + 1]
+        i = np.uintp(kernels[m])
+        mass = in_mass[np.uintp(edges[FIRST, i, 0] + 1)]
         q[i] = (1.0 - xi) * (mass / total) + xi * (cover[COVERS, i] / size)
 
 
@@ -213,8 +217,9 @@ def draw_node(trees, xi, v):
         k *= 2
         # Right only where something has a positive probability there: rounding may leave v at or
         # above the whole sum.
-        left = per_mass * trees[MASS, k] + per_count * trees[COUNT, k]
-        if not v < left and (trees[MASS, k + 1] > 0.0 or trees[COUNT, k + 1] > 0.0):
+        here, beside = np.uintp(k), np.uintp(k + 1)
+        left = per_mass * trees[MASS, here] + per_count * trees[COUNT, here]
+        if not v < left and (trees[MASS, beside] > 0.0 or trees[COUNT, beside] > 0.0):
             v -= left
             k += 1
     return k - P

@@ -124,8 +124,23 @@ def build(
 ) -> Any:
     """``Params(**given)`` after checking every key, type and range.
 
-    sizes maps the letters that ranges may name (N, D) to their values. Raises
-    ValueError naming the key, what it may be, and the nearest key to a misspelt one.
+    Parameters
+    ----------
+    Params
+        The NamedTuple of an algorithm, whose annotations say what each field may be.
+    given
+        Values by key, as a YAML file has them.
+    horizon
+        Rounds of the stream, for schedules that name T; None where it is not known.
+    sizes
+        Values of the letters that ranges may name (N, D).
+    where
+        The section of the configuration, for errors.
+
+    Raises
+    ------
+    ValueError
+        Names the key, what it may be, and the nearest key to a misspelt one.
     """
     hints = get_type_hints(Params, include_extras=True)
     names = Params._fields  # type: ignore[attr-defined]

@@ -154,9 +154,17 @@ DEGREE = 11
 
 @functools.lru_cache(maxsize=4)
 def overlaps(kernels: tuple[Kernel, ...], d: int) -> Overlaps | OverlapPieces:
-    """The overlaps of a dictionary in a form that fits into memory: the matrix while it is small.
+    """The overlaps of a dictionary in a form that fits into memory.
 
-    Made once for all seeds.
+    Returns
+    -------
+    All of them as a matrix, for up to LARGEST_MATRIX kernels; else the pieces that they are
+    computed from when asked for. Made once for all seeds.
+
+    Raises
+    ------
+    ValueError
+        A kernel has no spectrum, or integration does not find an overlap.
     """
     if len(kernels) <= LARGEST_MATRIX:
         values = log_overlaps(kernels, d)

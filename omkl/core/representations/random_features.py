@@ -151,7 +151,17 @@ def features_at(angle: np.ndarray) -> np.ndarray:
 
 
 def features_of(omega: np.ndarray, X: np.ndarray) -> np.ndarray:
-    """z(x) of one kernel for a block: omega (d, D), X (n, d) -> (n, 2 D), divided by sqrt(D)."""
+    """z(x) of one kernel for a block of rows.
+
+    Parameters
+    ----------
+    omega, X
+        Frequencies (d, D) and rows (n, d).
+
+    Returns
+    -------
+    Features (n, 2 D), sines first, divided by sqrt(D): each row has norm 1.
+    """
     return features_at(np.ascontiguousarray(X @ omega))
 
 
