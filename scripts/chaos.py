@@ -39,7 +39,7 @@ from typing import NamedTuple
 from reliability import deployment, page
 from reliability.place import PATIENCE, Place, ended_within, lost_in
 
-from omkl.report.text import markdown_table
+from omkl.report.tables import markdown_table
 from omkl.runs.run_folder import Run
 
 SMALL = (

@@ -24,7 +24,7 @@ from reliability import page
 
 from omkl import algorithms
 from omkl.checks.learners import Case
-from omkl.report.text import markdown_table
+from omkl.report.tables import markdown_table
 
 BLOCK = 10_000
 GROWTH = 2.0  # MB

@@ -38,7 +38,8 @@ from omkl.experiment.comparators import ONLINE_LEARNER
 from omkl.experiment.metrics import mean_and_deviation, mistaken
 from omkl.papers import comparison_peers
 from omkl.report import console, naming, stats, sweep_figures
-from omkl.report.text import csv_text, markdown_table, theorem_text
+from omkl.report.tables import Cell, markdown_table
+from omkl.report.text import csv_text, theorem_text
 from omkl.runs import checksum, run_folder
 from omkl.runs.run_folder import Run
 from omkl.threads import one_thread_each, worker_processes
@@ -391,13 +392,12 @@ def _errors(
     """The table of errors, where bold is what a star is in other tables (``stars``)."""
     best = {(row, column) for column in columns for row in _starred(cells, rows, column)}
 
-    def text(row: str, column: str) -> str:
+    def text(row: str, column: str) -> str | Cell:
         line = cells.get((row, column))
         if line is None:
             return ""
         spread = "" if line.std is None else f" ± {100 * line.std:.2f}"
-        error = f"{100 * line.mean:.2f}{spread}"
-        return f"**{error}**" if (row, column) in best else error
+        return Cell(f"{100 * line.mean:.2f}{spread}", bold=(row, column) in best)
 
     body = [[row, *(text(row, column) for column in columns)] for row in rows]
     return markdown_table(["", *columns], body, left=1)

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from rich.cells import cell_len
 
-from omkl.report.text import latex_text, markdown_text, padded_markdown
+from omkl.report.text import latex_text, markdown_text
 
 if TYPE_CHECKING:
     import jinja2
@@ -176,7 +176,7 @@ class Table:
         """The table padded for reading, below it remarks and notes, if there are any."""
         every = (self.headings, *self.cells)
         lines = [[_markdown_cell(cell) for cell in _shown(line, blank=True)] for line in every]
-        parts = [padded_markdown(lines, self.left)]
+        parts = [_padded_markdown(lines, self.left)]
         parts += map(markdown_text, self.remarks)
         if self.notes:
             numbered = enumerate(map(markdown_text, self.notes), start=1)
@@ -365,6 +365,21 @@ def _shown(cells: Sequence[Cell], blank: bool = False) -> list[Cell]:
         elif blank:
             shown.append(Cell(""))
     return shown
+
+
+def _padded_markdown(lines: Sequence[Sequence[str]], left: int) -> str:
+    """A table of Markdown: headings, then the body, the first ``left`` columns flush left."""
+    widths = [max(3, *(len(line[i]) for line in lines)) for i in range(len(lines[0]))]
+
+    def joined(line: Sequence[str]) -> str:
+        padded = [
+            text.ljust(width) if i < left else text.rjust(width)
+            for i, (text, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        return f"| {' | '.join(padded)} |"
+
+    rule = ["-" * w if i < left else "-" * (w - 1) + ":" for i, w in enumerate(widths)]
+    return "\n".join([joined(lines[0]), joined(rule), *(joined(line) for line in lines[1:])])
 
 
 def _markdown_cell(cell: Cell) -> str:

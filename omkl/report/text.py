@@ -29,34 +29,6 @@ def markdown_text(text: str) -> str:
     return re.sub(r"([\\|*_<>`\[\]])", r"\\\1", " ".join(text.split()))
 
 
-def padded_markdown(lines: Sequence[Sequence[str]], left: int) -> str:
-    """A table of Markdown: headings, then the body, the first ``left`` columns flush left."""
-    widths = [max(3, *(len(line[i]) for line in lines)) for i in range(len(lines[0]))]
-
-    def joined(line: Sequence[str]) -> str:
-        padded = [
-            text.ljust(width) if i < left else text.rjust(width)
-            for i, (text, width) in enumerate(zip(line, widths, strict=True))
-        ]
-        return f"| {' | '.join(padded)} |"
-
-    rule = ["-" * w if i < left else "-" * (w - 1) + ":" for i, w in enumerate(widths)]
-    return "\n".join([joined(lines[0]), joined(rule), *(joined(line) for line in lines[1:])])
-
-
-def markdown_table(
-    headings: Sequence[str], body: Sequence[Sequence[str]], left: int, escaped: bool = False
-) -> str:
-    """A Markdown table, its first ``left`` columns flush left, padded for reading."""
-
-    def clean(text: str) -> str:
-        if escaped or re.fullmatch(r"\*\*[^*]+\*\*", text):
-            return text
-        return markdown_text(text)
-
-    return padded_markdown([[clean(text) for text in line] for line in (headings, *body)], left)
-
-
 _TEX = {
     "\\": r"\textbackslash{}",
     "{": r"\{",

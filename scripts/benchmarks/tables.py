@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks import limits, peers
 from omkl.report import naming
-from omkl.report.text import markdown_table
+from omkl.report.tables import markdown_table
 
 Bench = Mapping[str, Any]
 
