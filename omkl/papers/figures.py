@@ -20,6 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from omkl.disk import write_atomically
+from omkl.papers import federated_figures
 from omkl.papers.bounds import (
     bound_of_run,
     fitted_slope,
@@ -30,7 +31,7 @@ from omkl.papers.bounds import (
 )
 from omkl.papers.matching import Cell, FilledTable
 from omkl.papers.tables import METRICS, VARIANTS, WRITTEN
-from omkl.report import federated_figures, naming, style, sweep_figures
+from omkl.report import naming, style, sweep_figures
 from omkl.report.page import Picture
 from omkl.runs.run_folder import Run
 

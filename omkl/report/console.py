@@ -25,22 +25,14 @@ if TYPE_CHECKING:
 
 def loss_text(result: Mapping[str, Any]) -> str:
     """Mean squared error or error rate, with its name and its deviation over seeds."""
-    if measure(result) is ERROR_RATE:
-        return f"errors {error_text(result)}"
-    return f"MSE {mse_text(result)}"
+    return f"{measure(result).short} {error_text(result)}"
 
 
 def error_text(result: Mapping[str, Any]) -> str:
-    """Error rate and its deviation over seeds, in per cent."""
-    std = result["error_rate_std"]
-    spread = "" if std is None else f" ± {100 * std:.2f}"
-    return f"{100 * result['error_rate_mean']:.2f}{spread} %"
-
-
-def mse_text(result: Mapping[str, Any]) -> str:
-    """Mean squared error and its deviation over seeds; infinity where it has overflowed."""
-    mean, std = number_of(result["mse_mean"]), result.get("mse_std")
-    return readable(mean) + ("" if std is None else f" ± {readable(std, mean)}")
+    """The same without its name; infinity where it has overflowed."""
+    kind = measure(result)
+    text = stats.loss_text(kind, number_of(result[f"{kind.key}_mean"]), result[f"{kind.key}_std"])
+    return f"{text} %" if kind is ERROR_RATE else text
 
 
 def target_text(result: Mapping[str, Any]) -> str:
@@ -131,7 +123,7 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
     else:
         over_all = result.get("mse_over", "all rounds") == "all rounds"
         where = "" if over_all else f", {result['mse_over']}"
-        yield "MSE", f"{mse_text(result)}   ({over}{where})"
+        yield "MSE", f"{error_text(result)}   ({over}{where})"
     if "rmse" in result:  # of a federation there are none
         yield "errors", target_text(result)
     in_scale = "   (of y in [0, 1])" if scaling_of(result) == "whole" else ""
@@ -142,7 +134,7 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
     for name, entry in stats.computed(result).items():
         accuracy = stats.accuracy_text(entry)
         if stats.compared_by(result) == ("mse", "mse_mean"):
-            accuracy = f"MSE {mse_text({'mse_mean': entry['mse']})}"
+            accuracy = f"MSE {readable(number_of(entry['mse']))}"
         yield "  baseline", f"{accuracy}   {stats.NAMES[name]}"
     yield "stream", f"{result['n_rounds']:,} rounds, {pluralize(result['n_inputs'], 'input')}"
     if blank := result.get("rows_without_target"):

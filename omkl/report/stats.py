@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike
 
 from omkl.report import naming
 from omkl.report.text import readable
-from omkl.runs.run_folder import ERROR_RATE, Run, measure, number_of
+from omkl.runs.run_folder import ERROR_RATE, MSE, Measure, Run, measure, number_of
 
 Array = np.ndarray
 
@@ -243,7 +243,15 @@ def _name(run: Run) -> str:
     return f"{where} of {_started(run)[:10]}"
 
 
-# --- baselines
+# --- errors and baselines
+
+
+def loss_text(kind: Measure, mean: float, std: float | None) -> str:
+    """An error with its deviation over seeds: a mean squared error as it is, a rate in per cent."""
+    if kind is MSE:
+        return readable(mean) + ("" if std is None else f" ± {readable(std, mean)}")
+    spread = "" if std is None else f" ± {kind.scale * std:.2f}"
+    return f"{kind.scale * mean:.2f}{spread}"
 
 
 NAMES = {

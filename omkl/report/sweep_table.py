@@ -350,10 +350,7 @@ def described(row: Row) -> str:
 
 def loss_text(row: Row) -> str:
     kind = row["measure"]
-    loss, std = kind.scale * row[kind.key], row[f"{kind.key}_std"]
-    if kind is MSE:
-        return readable(loss) + ("" if std is None else f" ± {readable(std, loss)}")
-    return f"{loss:.2f}" if std is None else f"{loss:.2f} ± {kind.scale * std:.2f}"
+    return stats.loss_text(kind, row[kind.key], row[f"{kind.key}_std"])
 
 
 def error_heading(rows: Sequence[Row]) -> str:

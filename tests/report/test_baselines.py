@@ -136,10 +136,10 @@ def test_what_is_better_is_listed(with_baselines):
 
 def test_errors_of_a_list_have_one_scale(with_baselines):
     run = with_baselines(mse_mean=5829.54146, mse_std=12.3)
-    assert console.mse_text(run.result) == "5,830 ± 12"
-    assert console.mse_text({"mse_mean": 9.59504, "mse_std": None}) == "9.595"
-    assert console.mse_text({"mse_mean": 0.0288, "mse_std": None}) == "0.02880"
-    assert console.mse_text({"mse_mean": None, "mse_std": None}) == "inf"
+    assert console.error_text(run.result) == "5,830 ± 12"
+    assert console.error_text({"mse_mean": 9.59504, "mse_std": None}) == "9.595"
+    assert console.error_text({"mse_mean": 0.0288, "mse_std": None}) == "0.02880"
+    assert console.error_text({"mse_mean": None, "mse_std": None}) == "inf"
 
 
 def test_a_row_a_baseline_and_data_set(with_baselines, tmp_path):
