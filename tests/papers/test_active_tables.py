@@ -7,12 +7,11 @@ import json
 import numpy as np
 import pytest
 
-from omkl import algorithms, conf, papers
+from omkl import algorithms
 from omkl.checks import learners
-from omkl.core import hyperparameters, kernels
+from omkl.core import hyperparameters
 from omkl.core.learner import Learner
-from omkl.datasets import catalogue, download, open_stream
-from omkl.papers import figures as paper_figures
+from omkl.datasets import download
 from omkl.papers import matching, rendering, search_active, tables
 from omkl.report import figures, style, sweep_figures
 from omkl.runs.run_folder import Run
@@ -60,13 +59,6 @@ def test_random_labels_stand_beside_the_published_rows_and_are_not_judged():
     assert (
         "| as written" in rendering._markdown(filled).split("Random labels (as AMKL-AKS)")[1][:60]
     )
-
-
-def test_a_row_may_name_only_columns_that_there_are():
-    content = papers.entry("table", "active_table2")
-    content["rows"][-1]["by_column"]["Tims"] = {"seeds": 3}
-    with pytest.raises(ValueError, match="by_column of AL_eff of random labels names Tims"):
-        tables.load_table(content)
 
 
 def test_without_its_file_a_column_says_no_data(monkeypatch, tmp_path):
@@ -167,14 +159,6 @@ def test_tradeoff_draws_random_labels_beside_those_that_were_chosen(queried, tmp
     assert len(drawn[1].axes) == 1
 
 
-def test_figures_of_the_page_without_runs_are_none(tmp_path):
-    filled = {
-        name: matching.fill(tables.load_table(name), [])
-        for name in ("active_table2", "active_table3")
-    }
-    assert paper_figures.active(filled, tmp_path) == []
-
-
 def test_the_search_of_exact_rows_learns_as_the_algorithms_do():
     """Its eight rows at several steps at once; coefficients fade as those of OMKL-B."""
     X, y = learners.stream(200)
@@ -197,30 +181,3 @@ def test_the_search_of_exact_rows_learns_as_the_algorithms_do():
         for row in ("kl_rbf(0.1)", "linear"):  # one kernel, and a budget that is never full
             one = (search_active.SINGLE[row],)
             assert found[row][s] == mse("omkl_b", one, eta=eta, lam=lam, beta=0.5, budget=len(y))
-
-
-@pytest.mark.real_data
-@pytest.mark.parametrize("dataset", ["air_quality", "toms", "twitter"])
-def test_raker_at_recovered_settings_is_within_15_percent_of_table_2(dataset):
-    cfg = catalogue.entry(dataset)
-    if download.locate(cfg["file"]) is None:
-        pytest.skip(f"{cfg['file']} is in no data folder; runs where the data are found")
-    table = tables.load_table("active_table2")
-    (cell,) = [
-        (spec, tables.published_number(table, spec)[0])
-        for spec in table.specs[table.rows.index("Raker")]
-        if spec.dataset == dataset
-    ]
-    spec, published = cell
-    settings = dict(matching._settings(spec.variants["recovered"]))
-    some = kernels.dictionary(conf.entry("kernels", "gaussian17"))
-    stream = open_stream(cfg, {"limit": None, "scaling": "whole", "order": "file"})
-    X, y = next(iter(stream.blocks(stream.n_rounds)))
-    algorithm = algorithms.load(settings.pop("name"))
-    built = hyperparameters.build(algorithm.Params, settings, len(y), {"N": len(some), "D": 50})
-    mse = []
-    for seed in range(3):
-        trace = Learner(algorithm, built, some, X.shape[1], 50, seed).partial_fit(X, y)
-        assert trace.asked.all()
-        mse.append(np.mean(np.square(trace.y_hat - y)))
-    assert 1e3 * np.mean(mse) == pytest.approx(published, rel=0.15)
