@@ -149,7 +149,7 @@ def put_in_order(items: list[pytest.Item]) -> None:
 NOT_QUICK = {
     f"tests/{name}.py"
     for name in (
-        "algorithms/test_active", "algorithms/test_auto", "algorithms/test_oracle",
+        "algorithms/test_active", "algorithms/test_auto",
         "algorithms/test_paper_steps", "benchmark/test_bench", "papers/test_comparison",
         "benchmark/test_suites", "commands/test_cli", "commands/test_sweep",
         "core/test_compiled", "core/test_linalg", "core/test_no_jit",
