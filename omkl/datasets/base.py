@@ -139,7 +139,7 @@ def _in_words(error: Exception) -> str:
 
     if isinstance(error, pd.errors.EmptyDataError):
         return "the file is empty."
-    message = _first_line(error).rstrip(".")
+    message = _first_line(error).rstrip(".").removeprefix("Error tokenizing data. C error: ")
     if isinstance(error, gzip.BadGzipFile):
         return f"the name ends in .gz, and no gzip file is in it ({message}). Rename the file."
     if isinstance(error, pd.errors.ParserError | pd.errors.ParserWarning):

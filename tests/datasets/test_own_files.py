@@ -121,14 +121,6 @@ def test_dates_as_people_write_them(tmp_path, cells, parts, second):
     np.testing.assert_allclose(collect(stream)[0][1], second)
 
 
-def test_what_is_no_date_later_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(read, "CHUNK_ROWS", 2)
-    cells = ["2024-02-13", "2024-02-14", "soon", "2024-02-16"]
-    pd.DataFrame({"t": cells, "y": [1, 2, 3, 4]}).to_csv(tmp_path / "t.csv", index=False)
-    with pytest.raises(DataError, match="row 3, column 't' holds 'soon' where a date should be"):
-        collect(open_stream(own(tmp_path / "t.csv"), RAW))
-
-
 def test_every_format_gives_the_same_stream(tmp_path, frame):
     frame = frame.drop(columns="key")
     frame.to_csv(tmp_path / "t.csv", index=False)
@@ -164,12 +156,6 @@ def test_blanks_separate_and_excel_opens(tmp_path):
     assert x.tolist() == [[1, 1, 0], [1.5, 0, 1]] and y.tolist() == [3, 6.5]
 
 
-def test_a_separator_that_is_given_counts(tmp_path):
-    (tmp_path / "t.csv").write_text("a;y\n1;2\n3;4\n")
-    with pytest.raises(DataError, match=r"only one column: look at dataset.delimiter"):
-        open_stream(own(tmp_path / "t.csv", delimiter=","), RAW)
-
-
 @pytest.mark.parametrize("given", [-200, [-200], ["-200", "unknown"]])
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
 def test_na_values_are_blank(tmp_path, given, name):
@@ -179,14 +165,6 @@ def test_na_values_are_blank(tmp_path, given, name):
     (rows,) = open_stream(own(tmp_path / name, na_values=given, inputs=["a", "b"]), COLUMNS).rows(9)
     assert rows.x[1, 0] == 0 and rows.x[2, 1:].tolist() == [0, 0]
     assert np.isnan(rows.y).tolist() == [False, False, True]
-
-
-def test_a_target_whose_squares_overflow_is_told(tmp_path):
-    """Not that the steps of a learner are too large."""
-    path = tmp_path / "t.csv"
-    pd.DataFrame({"a": range(5), "y": [1.0, 2.0, -1e160, 3.0, 4.0]}).to_csv(path, index=False)
-    with pytest.raises(DataError, match=r"t.csv: the values of the target 'y' are too large"):
-        collect(open_stream(own(path), RAW | {"scaling": "columns"}))
 
 
 def test_classes_are_found_in_the_file(tmp_path):

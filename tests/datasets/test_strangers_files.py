@@ -22,28 +22,6 @@ from tests.datasets.helpers import COLUMNS, RAW, WHOLE, own, streamed, write_exc
 TABLE = "a,y\n1,2\n3,4\n"
 
 
-@pytest.mark.parametrize(
-    ("name", "data", "told"),
-    [
-        (
-            "t.csv",
-            "# of a device\na,y\n1,2\n",
-            "first row has more cells than the header",
-        ),
-        ("t.csv", "a,y\n1,2\n1,2,3\n", "line 3 has 3 cells, where 2 are expected. Correct"),
-        ("t.csv.gz", TABLE, "ends in .gz, and no gzip file is in it"),
-        ("t.parquet", TABLE, "of another kind than the end of its name says"),
-        ("t.csv", "\ufeff" + TABLE, "Set dataset.encoding, for example utf-16"),
-        ("t.csv", "a,y\n?,2\n3,4\n", "What stands for a blank goes into dataset.na_values"),
-    ],
-)
-def test_what_a_newcomer_has_is_told_without_jargon(tmp_path, name, data, told):
-    (tmp_path / name).write_bytes(data.encode("utf-16-le" if data[0] == "\ufeff" else "utf-8"))
-    with pytest.raises(DataError, match=told) as error:
-        open_stream(own(tmp_path / name), RAW)
-    assert "index_col" not in str(error.value) and "C error" not in str(error.value)
-
-
 def test_an_index_with_a_name_is_a_column(tmp_path):
     frame = pd.DataFrame({"a": [1.0, 3.0], "b": [5.0, 7.0], "y": [2.0, 4.0]}, index=[9, 4])
     for suffix in ("parquet", "feather"):
@@ -174,32 +152,6 @@ def test_small_numbers_are_scaled_or_it_is_said(tmp_path):
 # --- LIBSVM -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "keys", "told"),
-    [
-        ("1 1:2\n-1 2 3:4 5\n", {}, r"row 2 holds '2' where index:value should be"),
-        ("1 1:2:3 4\n", {}, r"row 1 holds '1:2:3' where index:value"),
-        ("1 1:2\n2 1:3 2:4 1:5\n", {}, r"row 2 has the index 1 twice"),
-        ("1 nan:2\n", {}, r"row 1 holds 'nan:2'"),
-        ("1 1e300:1\n", {}, r"row 1 holds '1e300:1'"),
-        ("1 1000000000:1\n", {}, r"row 1 has the index 1000000000, outside 1..100,000"),
-        ("1 0:1\n", {}, r"row 1 has the index 0, outside"),
-        ("1 1:2\n2 3:3\n", {"inputs": "1-2"}, r"row 2 has the index 3, outside 1..2"),
-        ("spam 1:2\nham 1:3\n", {}, r"row 1 has the label 'spam' where a number should be"),
-        ("1 1:inf\n2 1:3\n", {}, r"row 1, column 'x1' is infinite"),
-        ("1 1:2\n2 1:3\n", {"target": 1}, r"dataset.target=1 is not for LIBSVM text"),
-        ("1 1:2\n2 1:3\n", {"inputs": [5]}, r"dataset.inputs=\[5\] is not for LIBSVM"),
-        ("1 1:2\n2 1:3\n", {"inputs": "1-99999999999"}, r"a range '1-N', N at most 100,000"),
-        ("1 1:2\n2 1:3\n", {"columns": ["a"]}, r"dataset.columns is not for LIBSVM text"),
-        ("1\n2\n", {}, r"no row has an input"),
-    ],
-)
-def test_libsvm_text_that_is_none(tmp_path, text, keys, told):
-    (tmp_path / "t.svm").write_text(text)
-    with pytest.raises(DataError, match=rf"^t.svm: .*{told}"):
-        streamed(tmp_path / "t.svm", **{"target": None, **keys})
-
-
 def test_libsvm_text_as_it_is(tmp_path):
     text = b"\xef\xbb\xbf+1 1:2 3:-4e-1 # a comment\n\n-1 2:.5\n"
     (tmp_path / "t.svm").write_bytes(text)
@@ -302,32 +254,6 @@ def test_types_are_told_at_the_door(tmp_path, keys):
 
 
 JUNK = bytes(range(256)) * 8
-
-
-@pytest.mark.parametrize(
-    ("name", "data", "told"),
-    [
-        ("t.csv", JUNK, "not utf-8 text"),
-        ("t.csv", b'a,y\n1,2\n"3,4\n', "a quote is opened and never closed"),
-        ("t.csv.gz", b"\x1f\x8b\x08" + JUNK, "cannot be read, it may be damaged"),
-        ("t.parquet", b"PAR1" + JUNK + b"PAR1", "cannot be read, it may be damaged"),
-        ("t.feather", b"ARROW1" + JUNK + b"ARROW1", "cannot be read, it may be damaged"),
-        ("t.xlsx", b"PK\x03\x04" + JUNK, "cannot be read, it may be damaged"),
-        ("t.xls", bytes.fromhex("d0cf11e0a1b11ae1") + JUNK, "cannot be read, it may be damaged"),
-        ("t.jsonl", b"[1, 2]\n", "row 1 is no JSON object"),
-        ("t.jsonl", b'{"a": 1, "y": 2}\n{"a"', "row 2 cannot be read as JSON"),
-        (
-            "t.jsonl",
-            b'{"a": 1, "y": 2}\n{"a": "\\ud800", "y": 2}\n',
-            "row 2 holds half a character",
-        ),
-        ("t.jsonl", b'{"a": ' + b"[" * 100_000 + b"\n", "row 1 cannot be read as JSON"),
-    ],
-)
-def test_damaged_files_are_told_by_name(tmp_path, name, data, told):
-    (tmp_path / name).write_bytes(data)
-    with pytest.raises(DataError, match=rf"^{name}: .*{told}"):
-        streamed(tmp_path / name)
 
 
 def test_damaged_files_of_the_catalogue_are_told_by_name(tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from omkl.config import settings
-from omkl.datasets import DataError, catalogue, download, open_stream, open_streams
+from omkl.datasets import catalogue, download, open_stream, open_streams
 from omkl.datasets import libsvm as libsvm_text
 from omkl.experiment import metrics
 from omkl.experiment import run as runner
@@ -92,22 +92,6 @@ def test_libsvm_text_is_read_in_blocks(tmp_path, monkeypatch):
         assert X.tolist() == expected and y.tolist() == [1, -1, 1, -1]
     X, _ = rows(open_stream(libsvm(tmp_path, inputs="1-5"), RAW))
     assert X.shape == (4, 5)
-
-
-@pytest.mark.parametrize(
-    ("text", "keys", "message"),
-    [
-        ("1 1:2\n-1 2;3\n", {}, r"my.libsvm: row 2 holds '2;3' where index:value should be"),
-        ("1 1:2\n-1 0:3\n", {}, r"row 2 has the index 0, outside 1\.\.100,000"),
-        ("1 1:2\n-1 9:3\n", {"inputs": "1-5"}, r"row 2 has the index 9, outside 1\.\.5"),
-        ("1 1:2\n3 1:3\n", {}, r"row 2 has the label '3', which is none of dataset.labels=\[-1, 1"),
-        ("1\n-1\n", {}, "no row has an input"),
-        (TEXT, {"labels": None}, r"say what stands in the target's column: dataset.labels=\[ham"),
-    ],
-)
-def test_bad_libsvm_text_is_told_with_its_row(tmp_path, text, keys, message):
-    with pytest.raises(DataError, match=message):
-        rows(open_stream(libsvm(tmp_path, text, **keys), RAW))
 
 
 @pytest.mark.real_data
