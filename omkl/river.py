@@ -8,6 +8,7 @@ MAE: 17.860609
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import pickle
 from collections import deque
@@ -22,8 +23,8 @@ except ImportError as error:
         f"omkl.river needs River 0.26 or later: pip install 'omkl[river]' ({error})"
     ) from None
 
-from omkl import algorithms, api
-from omkl.online.specification import FEATURES
+from omkl import algorithms
+from omkl.online.estimator import LearnerParameters, RegressorParameters
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,40 +36,20 @@ REPLAYED = 1000  # rows that are kept
 Row = tuple[Any, ...]
 
 
-class _Online(base.Estimator):
+class _Online(LearnerParameters, base.Estimator):
     """What all have: settings, inputs by name, and an ``OnlineLearner`` that is made anew.
 
     The round of the row that was predicted last stays open, so that to learn this row next needs
     no second prediction; before anything else it is revoked, as though it had never been.
     """
 
-    _learner: OnlineLearner | None
+    seed: int
 
-    def __init__(
-        self,
-        algorithm: str,
-        kernels: str | Mapping[str, Any],
-        D: int,
-        params: Mapping[str, Any] | None,
-        scaling: str,
-        lags: int,
-        horizon: int | None,
-        precision: str,
-        seed: int,
-    ) -> None:
-        self.algorithm = algorithm
-        self.kernels = kernels
-        self.D = D
-        self.params = params
-        self.scaling = scaling
-        self.lags = lags
-        self.horizon = horizon
-        self.precision = precision
-        self.seed = seed
+    def __post_init__(self) -> None:
         self._names: tuple[Hashable, ...] = ()  # of the inputs, in their order
         self._known: frozenset[Hashable] = frozenset()  # the same
         self._all: itemgetter[Any] | None = None  # of two names or more: a row that has them all
-        self._learner = None
+        self._learner: OnlineLearner | None = None
         self._rows: deque[tuple[Row, Any]] = deque(maxlen=REPLAYED)
         self._open: Row | None = None  # the row of the open round
         self._said: Any = None  # of it
@@ -87,18 +68,10 @@ class _Online(base.Estimator):
         if not self._names:
             return
         words = all(isinstance(name, str) for name in self._names)
-        self._learner = api.learner(
-            self.algorithm,
+        self._learner = self.new_learner(
             inputs=[str(name) if words else repr(name) for name in self._names],
-            kernels=self.kernels,
-            D=self.D,
             seed=self.seed,
-            scaling=self.scaling,
-            lags=self.lags,
-            horizon=self.horizon,
-            precision=self.precision,
             **self._further(),
-            **(self.params or {}),
         )
         if self._rows:
             rows, labels = zip(*self._rows, strict=True)
@@ -192,28 +165,8 @@ class _MiniBatch:
         return pd.Series([self.predict_one(x) for x in X.to_dict("records")], index=X.index)
 
 
-class _Regressor(_Online):
+class _Regressor(RegressorParameters, _Online):
     """A regressor, with intervals."""
-
-    def __init__(
-        self,
-        algorithm: str = "auto",
-        kernels: str | Mapping[str, Any] = "rbf51_lap25",
-        D: int = FEATURES,
-        params: Mapping[str, Any] | None = None,
-        scaling: str = "columns",
-        lags: int = 0,
-        horizon: int | None = None,
-        precision: str = "float64",
-        interval: float | None = 0.9,
-        interval_rate: float | None = None,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(
-            algorithm, kernels, D, params, scaling, lags, horizon, precision, seed
-        )  # fmt: skip
-        self.interval = interval
-        self.interval_rate = interval_rate
 
     def _further(self) -> dict[str, Any]:
         widths = {"interval": self.interval, "interval_rate": self.interval_rate}
@@ -234,6 +187,7 @@ class _Regressor(_Online):
         return conf.interval.Interval(low, high)
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class OnlineMKLRegressor(_MiniBatch, _Regressor, base.MiniBatchRegressor):
     """Regression with many kernels, nothing to scale or choose, and intervals that adapt.
 
@@ -246,32 +200,16 @@ class OnlineMKLRegressor(_MiniBatch, _Regressor, base.MiniBatchRegressor):
 
     Parameters
     ----------
-    algorithm
-        Its name, as ``omkl-run algorithm=`` has it; "auto" has nothing to choose. One of active
-        learning learns the labels that it asks for, here without asking.
-    kernels
-        A dictionary of ``conf/kernels``, or a mapping as such a file holds.
-    D
-        Random features a kernel.
-    params
-        Those of the algorithm by name, ``{"eta": 0.1}``; the others have their defaults.
-    scaling
-        "columns": inputs and labels are standardised by what was seen. "none": they are not, and
-        no input may be missing.
-    lags
-        How many past labels are inputs besides.
-    horizon
-        T, where a parameter names it.
-    precision
-        "float64" or "float32".
-    interval
-        The share of labels that intervals are to hold, in (0, 1); None: no intervals but those that
-        the algorithm has itself (``samocp``), whose ``level`` this may not contradict.
-    interval_rate
-        How fast they adapt, in (0, 1]; None: several rates, mixed.
+    algorithm, kernels, D, params, scaling, lags, horizon, precision
+        As ``omkl.online.estimator.LearnerParameters`` says. An algorithm of active learning
+        learns the labels that it asks for, here without asking.
+    interval, interval_rate
+        As ``omkl.online.estimator.RegressorParameters`` says.
     seed
         Random features and choices are drawn from it.
     """
+
+    seed: int = 0
 
     def predict_one(self, x: dict, with_interval: bool = False) -> Any:
         """The prediction for x, or its interval, a ``river.conf.Interval``; nothing is learned.
@@ -285,6 +223,7 @@ class OnlineMKLRegressor(_MiniBatch, _Regressor, base.MiniBatchRegressor):
         self._learn(x, y)
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class ActiveMKLRegressor(_Regressor, base.Regressor):
     """Regression that asks for some of the labels: the algorithms amkl, amkl_aks, amkl_random.
 
@@ -300,24 +239,9 @@ class ActiveMKLRegressor(_Regressor, base.Regressor):
         As of ``OnlineMKLRegressor``.
     """
 
-    def __init__(
-        self,
-        algorithm: str = "amkl",
-        kernels: str | Mapping[str, Any] = "rbf51_lap25",
-        D: int = FEATURES,
-        params: Mapping[str, Any] | None = None,
-        scaling: str = "columns",
-        lags: int = 0,
-        horizon: int | None = 1000,
-        precision: str = "float64",
-        interval: float | None = 0.9,
-        interval_rate: float | None = None,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(
-            algorithm, kernels, D, params, scaling, lags, horizon, precision, interval,
-            interval_rate, seed,
-        )  # fmt: skip
+    algorithm: str = "amkl"
+    horizon: int | None = 1000
+    seed: int = 0
 
     def predict_one(self, x: dict, with_interval: bool = False) -> Any:
         """The prediction for x, or its interval, and whether its label is asked for.
@@ -341,6 +265,7 @@ class ActiveMKLRegressor(_Regressor, base.Regressor):
         super()._settle(learner)
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class OnlineMKLClassifier(_MiniBatch, _Online, base.MiniBatchClassifier):
     """Classification with many kernels, and nothing to scale or choose.
 
@@ -355,42 +280,16 @@ class OnlineMKLClassifier(_MiniBatch, _Online, base.MiniBatchClassifier):
 
     Parameters
     ----------
-    algorithm
-        Its name, as ``omkl-run algorithm=`` has it; "auto" has nothing to choose.
-    kernels
-        A dictionary of ``conf/kernels``, or a mapping as such a file holds.
-    D
-        Random features a kernel.
-    params
-        Those of the algorithm by name, ``{"R": 1.0}``; the others have their defaults.
-    scaling
-        "columns": inputs are standardised by what was seen. "none": they are not, and no input
-        may be missing.
-    lags
-        How many past labels are inputs besides, of two classes.
-    horizon
-        T, where a parameter names it.
-    precision
-        "float64" or "float32".
+    algorithm, kernels, D, params, scaling, lags, horizon, precision
+        As ``omkl.online.estimator.LearnerParameters`` says.
     seed
         Random features and choices are drawn from it.
     """
 
-    def __init__(
-        self,
-        algorithm: str = "auto",
-        kernels: str | Mapping[str, Any] = "rbf51_lap25",
-        D: int = FEATURES,
-        params: Mapping[str, Any] | None = None,
-        scaling: str = "columns",
-        lags: int = 0,
-        horizon: int | None = None,
-        precision: str = "float64",
-        seed: int = 0,
-    ) -> None:
-        super().__init__(
-            algorithm, kernels, D, params, scaling, lags, horizon, precision, seed
-        )  # fmt: skip
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._codes: dict[Any, int] = {}  # of the classes, in the order in which they came
         self._classes: list[Any] = []  # the same
 

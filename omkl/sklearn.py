@@ -11,7 +11,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+import dataclasses
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -27,8 +28,8 @@ except ImportError as error:
         f"omkl.sklearn needs scikit-learn 1.8 or later: pip install 'omkl[sklearn]' ({error})"
     ) from None
 
-from omkl import algorithms, api
-from omkl.online.specification import FEATURES
+from omkl import algorithms
+from omkl.online.estimator import LearnerParameters, RegressorParameters
 
 if TYPE_CHECKING:
     from omkl.online.learner import OnlineLearner
@@ -36,35 +37,13 @@ if TYPE_CHECKING:
 ROWS = 1000  # that are learned or predicted at once; their number changes no bit
 
 
-class _Online(BaseEstimator):
-    """What both have: settings, rows, weights, and an ``OnlineLearner`` that learns them."""
+class _Online(LearnerParameters, BaseEstimator):
+    """What both have: rows, weights, and an ``OnlineLearner`` that learns them."""
 
     learner_: OnlineLearner
     n_features_in_: int
     weight_: float
-
-    def __init__(
-        self,
-        algorithm: str = "auto",
-        *,
-        kernels: str | Mapping[str, Any] = "rbf51_lap25",
-        D: int = FEATURES,
-        params: Mapping[str, Any] | None = None,
-        scaling: str = "columns",
-        lags: int = 0,
-        horizon: int | None = None,
-        precision: str = "float64",
-        random_state: int | np.random.RandomState | None = 0,
-    ) -> None:
-        self.algorithm = algorithm
-        self.kernels = kernels
-        self.D = D
-        self.params = params
-        self.scaling = scaling
-        self.lags = lags
-        self.horizon = horizon
-        self.precision = precision
-        self.random_state = random_state
+    random_state: int | np.random.RandomState | None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -96,20 +75,12 @@ class _Online(BaseEstimator):
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(2**31)
         looks_ahead = algorithms.load(self.algorithm).rows_before
-        return api.learner(
-            self.algorithm,
+        return self.new_learner(
             inputs=X.shape[1],
-            kernels=self.kernels,
-            D=self.D,
             seed=int(seed),
             task=task,
-            scaling=self.scaling,
-            lags=self.lags,
-            horizon=self.horizon,
-            precision=self.precision,
             first_rows=X if looks_ahead else None,
             **further,
-            **(self.params or {}),
         )
 
     def _go_through(self, X: np.ndarray, y: np.ndarray, rounds: np.ndarray) -> None:
@@ -150,7 +121,8 @@ class _Online(BaseEstimator):
         return np.repeat(np.arange(len(X)), copies)
 
 
-class OnlineMKLRegressor(RegressorMixin, _Online):
+@dataclasses.dataclass(eq=False, repr=False)
+class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
     """Regression that learns row by row, with many kernels, a spread and intervals that adapt.
 
     ``fit`` forgets what was learned and goes once over the rows in their order, ``partial_fit``
@@ -160,27 +132,10 @@ class OnlineMKLRegressor(RegressorMixin, _Online):
 
     Parameters
     ----------
-    algorithm
-        Its name, as ``omkl-run algorithm=`` has it; "auto" has nothing to choose.
-    kernels
-        A dictionary of ``conf/kernels``, or a mapping as such a file holds.
-    D
-        Random features a kernel.
-    params
-        Those of the algorithm by name, ``{"eta": 0.1}``; the others have their defaults.
-    scaling
-        "columns": inputs and labels are standardised by what was seen. "none": they are not.
-    lags
-        How many past labels are inputs besides.
-    horizon
-        T, where a parameter names it.
-    precision
-        "float64" or "float32".
-    interval
-        The share of labels that ``predict_interval`` is to hold, in (0, 1); None: no intervals but
-        those that the algorithm has itself (``samocp``), whose ``level`` this may not contradict.
-    interval_rate
-        How fast intervals adapt, in (0, 1]; None: several rates, mixed.
+    algorithm, kernels, D, params, scaling, lags, horizon, precision
+        As ``omkl.online.estimator.LearnerParameters`` says.
+    interval, interval_rate
+        As ``omkl.online.estimator.RegressorParameters`` says.
     random_state
         The seed, that of ``omkl-run seed=`` if it is a number.
 
@@ -194,34 +149,7 @@ class OnlineMKLRegressor(RegressorMixin, _Online):
         As in all of scikit-learn.
     """
 
-    def __init__(
-        self,
-        algorithm: str = "auto",
-        *,
-        kernels: str | Mapping[str, Any] = "rbf51_lap25",
-        D: int = FEATURES,
-        params: Mapping[str, Any] | None = None,
-        scaling: str = "columns",
-        lags: int = 0,
-        horizon: int | None = None,
-        precision: str = "float64",
-        interval: float | None = 0.9,
-        interval_rate: float | None = None,
-        random_state: int | np.random.RandomState | None = 0,
-    ) -> None:
-        super().__init__(
-            algorithm,
-            kernels=kernels,
-            D=D,
-            params=params,
-            scaling=scaling,
-            lags=lags,
-            horizon=horizon,
-            precision=precision,
-            random_state=random_state,
-        )
-        self.interval = interval
-        self.interval_rate = interval_rate
+    random_state: int | np.random.RandomState | None = 0
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn rows X (n, d) and labels y (n,) in their order, and nothing of those before.
@@ -275,6 +203,7 @@ def _says_probabilities(model: _Online) -> bool:
     return True
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class OnlineMKLClassifier(ClassifierMixin, _Online):
     """Classification that learns row by row, with many kernels.
 
@@ -284,22 +213,8 @@ class OnlineMKLClassifier(ClassifierMixin, _Online):
 
     Parameters
     ----------
-    algorithm
-        Its name, as ``omkl-run algorithm=`` has it; "auto" has nothing to choose.
-    kernels
-        A dictionary of ``conf/kernels``, or a mapping as such a file holds.
-    D
-        Random features a kernel.
-    params
-        Those of the algorithm by name, ``{"R": 1.0}``; the others have their defaults.
-    scaling
-        "columns": inputs are standardised by what was seen. "none": they are not.
-    lags
-        How many past labels are inputs besides, of two classes.
-    horizon
-        T, where a parameter names it.
-    precision
-        "float64" or "float32".
+    algorithm, kernels, D, params, scaling, lags, horizon, precision
+        As ``omkl.online.estimator.LearnerParameters`` says.
     random_state
         The seed, that of ``omkl-run seed=`` if it is a number.
 
@@ -315,7 +230,7 @@ class OnlineMKLClassifier(ClassifierMixin, _Online):
         As in all of scikit-learn.
     """
 
-    classes_: np.ndarray
+    random_state: int | np.random.RandomState | None = 0
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn rows X (n, d) and classes y (n,) in their order, and nothing of those before.

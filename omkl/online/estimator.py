@@ -1,0 +1,93 @@
+"""What the estimators of scikit-learn and River have in common: their parameters."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from omkl.online import settings
+from omkl.online.learner import OnlineLearner
+from omkl.online.specification import FEATURES
+
+
+@dataclasses.dataclass(eq=False, repr=False)
+class LearnerParameters:
+    """Parameters of an estimator, of which an ``OnlineLearner`` is made.
+
+    Parameters
+    ----------
+    algorithm
+        Its name, as ``omkl-run algorithm=`` has it; "auto" has nothing to choose.
+    kernels
+        A dictionary of ``conf/kernels``, or a mapping as such a file holds.
+    D
+        Random features per kernel.
+    params
+        Those of the algorithm by name, ``{"eta": 0.1}``; the others have their defaults.
+    scaling
+        "columns": inputs, and the labels of a regression, are standardised by what was seen.
+        "none": they are not, and no input may be missing.
+    lags
+        How many past labels are further inputs; of classes only where there are two.
+    horizon
+        T, where a parameter names it.
+    precision
+        "float64" or "float32", of the random features.
+    """
+
+    algorithm: str = "auto"
+    kernels: str | Mapping[str, Any] = "rbf51_lap25"
+    D: int = FEATURES
+    params: Mapping[str, Any] | None = None
+    scaling: str = "columns"
+    lags: int = 0
+    horizon: int | None = None
+    precision: str = "float64"
+
+    def new_learner(
+        self,
+        *,
+        inputs: Any,
+        seed: int,
+        task: str,
+        classes: Any = None,
+        interval: float | None = None,
+        interval_rate: float | None = None,
+        first_rows: Any = None,
+    ) -> OnlineLearner:
+        """A learner that has seen nothing; ValueError names the parameter that is wrong."""
+        read = settings.read(
+            self.algorithm,
+            inputs=inputs,
+            kernels=self.kernels,
+            task=task,
+            classes=classes,
+            params=self.params or {},
+            D=self.D,
+            precision=self.precision,
+            seed=seed,
+            scaling=self.scaling,
+            lags=self.lags,
+            horizon=self.horizon,
+            interval=interval,
+            interval_rate=interval_rate,
+        )
+        return OnlineLearner(read, first_rows)
+
+
+@dataclasses.dataclass(eq=False, repr=False)
+class RegressorParameters(LearnerParameters):
+    """``LearnerParameters``, and those of intervals.
+
+    Parameters
+    ----------
+    interval
+        The share of labels that intervals are to cover, in (0, 1); None: no intervals but those
+        that the algorithm has itself (``samocp``), whose ``level`` this may not contradict.
+    interval_rate
+        How fast intervals adapt, in (0, 1]; None: several rates, mixed.
+    """
+
+    interval: float | None = 0.9
+    interval_rate: float | None = None
