@@ -1,9 +1,9 @@
 """The YAML files of ``conf``: where they are and what each says.
 
 A file stands in a group, ``conf/algorithm/rf/omkc_da_o.yaml`` in ``algorithm``, and is called
-by the rest of its path, ``rf/omkc_da_o``. Every function looks into ``folder()`` and then into
-the folders that it is given besides (those of ``--config-dir``), with those of algorithms outside
-the package (``omkl.outside``) in between; of two files of one name the first counts, as with Hydra.
+by the rest of its path, ``rf/omkc_da_o``. Every function looks into ``folder()``, then into the
+folders of algorithms outside the package (``omkl.outside``), then into ``config_dirs``, those of
+``--config-dir``; of two files of one name the first counts, as with Hydra.
 """
 
 from __future__ import annotations
@@ -39,62 +39,62 @@ def main_file() -> Path:
 
 def files(without: Sequence[str] = ()) -> list[Path]:
     """All YAML files, but for those of some groups."""
-    found = sorted(folder().rglob("*.yaml"))
-    return [path for path in found if path.relative_to(folder()).parts[0] not in without]
+    paths = sorted(folder().rglob("*.yaml"))
+    return [path for path in paths if path.relative_to(folder()).parts[0] not in without]
 
 
-def _places(besides: Iterable[Path]) -> list[Path]:
-    return [folder(), *outside.conf_folders(), *besides]
+def _places(config_dirs: Iterable[Path]) -> list[Path]:
+    return [folder(), *outside.conf_folders(), *config_dirs]
 
 
-def groups(besides: Sequence[Path] = ()) -> dict[str, list[str]]:
+def groups(config_dirs: Sequence[Path] = ()) -> dict[str, list[str]]:
     """The names of all files, by group."""
-    places = _places(besides)
+    places = _places(config_dirs)
     folders = {path.name for place in places for path in place.iterdir() if path.is_dir()}
-    return {group: some for group in sorted(folders) if (some := names(group, besides))}
+    return {group: some for group in sorted(folders) if (some := names(group, config_dirs))}
 
 
-def names(group: str, besides: Sequence[Path] = ()) -> list[str]:
+def names(group: str, config_dirs: Sequence[Path] = ()) -> list[str]:
     """What can be typed after ``group=``; what is in a sub-folder has a slash and comes last."""
-    found = {
+    there = {
         path.relative_to(place / group).with_suffix("").as_posix()
-        for place in _places(besides)
+        for place in _places(config_dirs)
         for path in (place / group).rglob("*.yaml")
     }
-    return sorted(found, key=lambda name: ("/" in name, name))
+    return sorted(there, key=lambda name: ("/" in name, name))
 
 
-def _path_of(group: str, name: str, besides: Sequence[Path]) -> Path:
-    places = [place / group / f"{name}.yaml" for place in _places(besides)]
+def _path_of(group: str, name: str, config_dirs: Sequence[Path]) -> Path:
+    places = [place / group / f"{name}.yaml" for place in _places(config_dirs)]
     path = next((place for place in places if place.is_file()), None)
     if path is None:
-        searched = ", ".join(map(str, _places(besides)))
+        searched = ", ".join(map(str, _places(config_dirs)))
         raise MissingEntry(f"there is no {group}/{name}.yaml in {searched}")
     return path
 
 
-def entry(group: str, name: str, besides: Sequence[Path] = ()) -> dict[str, Any]:
+def entry(group: str, name: str, config_dirs: Sequence[Path] = ()) -> dict[str, Any]:
     """What ``group=name`` says: the files of its ``defaults`` list merged with its own content.
 
     The later counts, key by key in nested mappings too, as with Hydra. What the list takes from
     other groups is not of this one. Raises MissingEntry or UnreadableFile.
     """
-    own = read(_path_of(group, name, besides))
-    bases = [base for base in own.pop("defaults", []) if _of_this_group(base)]
+    mapping = read(_path_of(group, name, config_dirs))
+    bases = [base for base in mapping.pop("defaults", []) if _of_this_group(base)]
     merged: dict[str, Any] = {}
     for base in bases if "_self_" in bases else [*bases, "_self_"]:
-        content = own if base == "_self_" else entry(group, base, besides)
+        content = mapping if base == "_self_" else entry(group, base, config_dirs)
         for part in reversed(base.split("/")[:-1]):  # Hydra puts sub/name below the key sub
             content = {part: content}
         merged = _merged(merged, content)
     return merged
 
 
-def when(group: str, name: str, besides: Sequence[Path] = ()) -> str:
+def when(group: str, name: str, config_dirs: Sequence[Path] = ()) -> str:
     """When to take it: the comment "# when: .." that the file begins with; "" where it has none."""
-    with open(_path_of(group, name, besides), encoding="utf-8") as file:
-        found = re.match(r"# when: (.*)", file.readline())
-    return found[1].strip() if found else ""
+    with open(_path_of(group, name, config_dirs), encoding="utf-8") as file:
+        match = re.match(r"# when: (.*)", file.readline())
+    return match[1].strip() if match else ""
 
 
 def chosen(group: str, name: str) -> dict[str, Any]:
@@ -105,17 +105,17 @@ def chosen(group: str, name: str) -> dict[str, Any]:
     return entry(group, name)
 
 
-def choices_of(group: str, name: str, besides: Sequence[Path] = ()) -> dict[str, str]:
+def choices_of(group: str, name: str, config_dirs: Sequence[Path] = ()) -> dict[str, str]:
     """What ``group=name`` chooses in other groups, where nothing else is typed: name by group."""
-    path = _path_of(group, name, besides)
-    found: dict[str, str] = {}
+    path = _path_of(group, name, config_dirs)
+    choices: dict[str, str] = {}
     for base in read(path).get("defaults", []):
         if isinstance(base, dict):
             pairs = ((re.match(r"override /(\w+)", str(key)), base[key]) for key in base)
-            found |= {match[1]: str(chosen) for match, chosen in pairs if match}
+            choices |= {match[1]: str(chosen) for match, chosen in pairs if match}
         elif _of_this_group(base) and base != "_self_":
-            found |= choices_of(group, base, besides)
-    return found
+            choices |= choices_of(group, base, config_dirs)
+    return choices
 
 
 def _of_this_group(base: Any) -> bool:
@@ -123,11 +123,11 @@ def _of_this_group(base: Any) -> bool:
 
 
 def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    found = dict(below)
+    merged = dict(below)
     for key, value in above.items():
-        nested = isinstance(value, dict) and isinstance(found.get(key), dict)
-        found[key] = _merged(found[key], value) if nested else value
-    return found
+        nested = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = _merged(merged[key], value) if nested else value
+    return merged
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import tomllib
 from pathlib import Path
 
@@ -107,7 +106,6 @@ def test_commands_print_the_version(command, capsys):
 )
 def test_omkl_run_prints_version_and_bibtex(monkeypatch, capsys, typed, told):
     monkeypatch.setattr("sys.argv", ["omkl-run", *typed])
-    monkeypatch.setattr("sys.unraisablehook", sys.unraisablehook)  # what a run changes besides
     monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
     with pytest.raises(SystemExit) as ended:
         run.run()

@@ -11,14 +11,21 @@ from typing import Any
 
 from omkl import algorithms, conf, federated
 from omkl.config.schema import SETTINGS
-from omkl.config.settings import IntervalSettings, interval_of
+from omkl.config.settings import INTERVAL, IntervalSettings, interval_of
 from omkl.core import hyperparameters
+from omkl.core.constraints import one_of, or_null, whole
 from omkl.core.kernels import dictionary
 from omkl.online.specification import Specification, specify
 
 SCALINGS = ("columns", "none")
 MOST_CLASSES = 10_000
-MOST_LAGS = 10_000
+CONSTRAINTS = {
+    "D": whole(1),
+    "seed": SETTINGS["seed"],
+    "lags": whole(0, 10_000),
+    "horizon": or_null(whole(1)),
+    "scaling": one_of(*SCALINGS),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +61,7 @@ class LearnerSettings:
     @property
     def intervals(self) -> IntervalSettings | None:
         """ValueError says what an interval may be."""
-        asked = {"interval": self.interval, "interval_rate": self.interval_rate}
+        asked = {key: getattr(self, key) for key in INTERVAL}
         for key, value in asked.items():
             if refusal := SETTINGS[key].refusal(key, value):
                 raise ValueError(refusal)
@@ -67,18 +74,11 @@ class LearnerSettings:
 
     def specification(self) -> Specification:
         """Check everything: ValueError names what is wrong and what it may be."""
-        for key, value, low in (("D", self.D, 1), ("seed", self.seed, 0), ("lags", self.lags, 0)):
-            _require_whole(key, value, low)
-        if self.seed >= 2**63:
-            raise ValueError(f"seed={self.seed} is too large: seeds are below 2^63")
-        if self.horizon is not None:
-            _require_whole("horizon", self.horizon, 1)
-        if self.scaling not in SCALINGS:
-            looks_ahead = ": it looks ahead, and no row is known yet" * (self.scaling == "whole")
-            there = ", ".join(SCALINGS)
-            raise ValueError(f"scaling={self.scaling!r} is none of {there}{looks_ahead}")
-        if self.lags > MOST_LAGS:
-            raise ValueError(f"lags={self.lags} are more than {MOST_LAGS:,}")
+        for key, constraint in CONSTRAINTS.items():
+            if refusal := constraint.refusal(key, getattr(self, key)):
+                whole = key == "scaling" and self.scaling == "whole"
+                looks_ahead = ": it looks ahead, and no row is known yet" * whole
+                raise ValueError(refusal + looks_ahead)
         if self.lags and len(self.classes) > 2:
             raise ValueError(
                 f"lags={self.lags} takes labels for numbers, and there are {len(self.classes)} "
@@ -113,7 +113,8 @@ def read(
     defaults = {k: v for k, v in conf.entry("algorithm", name).items() if k != "name"}
     given = defaults | dict(params)
     sizes = {"N": len(dictionary(chosen)), "D": further["D"]}
-    _require_whole("D", further["D"], 1)
+    if refusal := CONSTRAINTS["D"].refusal("D", further["D"]):
+        raise ValueError(refusal)
     Params = algorithms.load(name).Params
     given = hyperparameters.with_defaults_cut(Params, given, defaults, sizes)
     return LearnerSettings(
@@ -182,8 +183,3 @@ def input_names(inputs: int | Sequence[str]) -> tuple[str, ...]:
     if not names or len(set(names)) < len(names):
         raise ValueError(f"inputs={list(names)[:40]!r}: at least one name, and no name twice")
     return names
-
-
-def _require_whole(key: str, value: Any, low: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < low:
-        raise ValueError(f"{key}={value!r} is not a whole number of at least {low}")
