@@ -97,10 +97,10 @@ def _print_table(title: str, rows: Iterable[tuple[str, str]], console: Console) 
     from rich.table import Table
     from rich.text import Text
 
-    text = Text(title, style="table.title")
-    table = Table(title=text, title_justify="left", show_header=False)
-    for name, said in rows:
-        table.add_row(name, Text(said))  # names of columns are no markup
+    heading = Text(title, style="table.title")
+    table = Table(title=heading, title_justify="left", show_header=False)
+    for name, text in rows:
+        table.add_row(name, Text(text))  # names of columns are no markup
     console.print(table)
 
 
@@ -178,8 +178,8 @@ def _bound_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if bound := result.get("bound"):
         skipped = bound.get("skipped")
         yield "at most", f"not computed: {skipped}" if skipped else _bound_text(bound)
-        for further in bound.get("further", ()):
-            yield "", _further_text(further)
+        for statement in bound.get("further", ()):
+            yield "", _statement_text(statement)
 
 
 def _all_regret_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -255,14 +255,14 @@ def _bound_text(bound: Mapping[str, Any]) -> str:
     return f"{bound['value']:,.1f} by {bound['theorem']}{gap}"
 
 
-def _further_text(further: Mapping[str, Any]) -> str:
-    if further["value"] is None:
-        return f"nothing is promised by {further['name']} for these parameters"
+def _statement_text(statement: Mapping[str, Any]) -> str:
+    if statement["value"] is None:
+        return f"nothing is promised by {statement['name']} for these parameters"
     with_beta = (
-        f" with beta = {further['beta']:.3g}, known in hindsight" if "beta" in further else ""
+        f" with beta = {statement['beta']:.3g}, known in hindsight" if "beta" in statement else ""
     )
-    what = "" if further["of"] == "mistakes" else f" {further['of']} of all kernels"
-    return f"{further['value']:,.1f}{what} by {further['name']}{with_beta}"
+    what = "" if statement["of"] == "mistakes" else f" {statement['of']} of all kernels"
+    return f"{statement['value']:,.1f}{what} by {statement['name']}{with_beta}"
 
 
 def _best_kernel_text(result: Mapping[str, Any]) -> str:

@@ -63,8 +63,8 @@ def matching(runs: Sequence[Run], wanted: Mapping[str, Sequence[str]]) -> list[R
     facts = [_facts(run) for run in runs]
     for key in wanted:
         if not any(key in of_run for of_run in facts):
-            known = dict.fromkeys(name for of_run in facts for name in of_run)
-            raise ValueError(f"no run has {key}=; there are: {', '.join([*known, *SHOWN_AS])}")
+            names = dict.fromkeys(name for of_run in facts for name in of_run)
+            raise ValueError(f"no run has {key}=; there are: {', '.join([*names, *SHOWN_AS])}")
     left = [
         run
         for run, of_run in zip(runs, facts, strict=True)
@@ -74,15 +74,15 @@ def matching(runs: Sequence[Run], wanted: Mapping[str, Sequence[str]]) -> list[R
         )
     ]
     if not left:
-        said = " ".join(f"{key}={','.join(texts)}" for key, texts in wanted.items())
+        pairs = " ".join(f"{key}={','.join(texts)}" for key, texts in wanted.items())
         values = "; ".join(f"{key}: {_values(facts, key)}" for key in wanted)
-        raise ValueError(f"no run has {said}. There are {values}")
+        raise ValueError(f"no run has {pairs}. There are {values}")
     return left
 
 
 def _values(facts: Sequence[Mapping[str, Any]], key: str) -> str:
-    found = dict.fromkeys(naming.value_text(of_run.get(key, naming.OFF)) for of_run in facts)
-    return ", ".join(found)
+    values = (naming.value_text(of_run.get(key, naming.OFF)) for of_run in facts)
+    return ", ".join(dict.fromkeys(values))
 
 
 def _facts(run: Run) -> dict[str, Any]:
@@ -112,19 +112,21 @@ def ordered(rows: Sequence[Row], sort: str) -> list[Row]:
     With "" they are in the order of algorithms and settings, baselines last.
     """
     names = setting_names(rows)
-    known = [*NUMBERS, "algorithm", *names]
+    columns = [*NUMBERS, "algorithm", *names]
     key, largest_first = sort.removeprefix("-"), sort.startswith("-")
-    if sort and (key not in known or not any(key in row | row["settings"] for row in rows)):
-        raise ValueError(f"sort={sort}: no row has {key!r}; there are: {', '.join(known)}")
+    if sort and (key not in columns or not any(key in row | row["settings"] for row in rows)):
+        raise ValueError(f"sort={sort}: no row has {key!r}; there are: {', '.join(columns)}")
     datasets = list(dict.fromkeys(row["dataset"] for row in rows))
 
     def by_names(row: Row) -> tuple[Any, ...]:
         values = (place(row["settings"].get(name)) for name in names)
         return datasets.index(row["dataset"]), is_baseline(row), row["algorithm"], *values
 
-    found = sorted(rows, key=by_names)
+    def value(row: Row) -> Any:
+        return (row | row["settings"]).get(key)
+
+    rows = sorted(rows, key=by_names)
     if sort:
-        found.sort(key=lambda row: place((row | row["settings"]).get(key)), reverse=largest_first)
-        found.sort(key=lambda row: (row | row["settings"]).get(key) is None)
-        found.sort(key=lambda row: datasets.index(row["dataset"]))
-    return found
+        rows.sort(key=lambda row: place(value(row)), reverse=largest_first)
+        rows.sort(key=lambda row: (datasets.index(row["dataset"]), value(row) is None))
+    return rows

@@ -23,7 +23,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,13 +72,13 @@ def same_as_best(scores: ArrayLike, level: float = LEVEL) -> Comparison:
     scores = np.asarray(scores, dtype=np.float64)
     if scores.ndim != 2 or scores.shape[1] == 0:
         raise ValueError(f"scores have the shape {scores.shape}, and should have (seeds, learners)")
-    known = ~np.isnan(scores)
-    if not known.any(axis=0).all() or np.isinf(scores).any():
+    scored = ~np.isnan(scores)
+    if not scored.any(axis=0).all() or np.isinf(scores).any():
         raise ValueError("every learner needs a score, and finite ones: leave failures out")
     means = np.array([column[~np.isnan(column)].mean() for column in scores.T])
     lowest = means - means.min() <= ROUNDING * np.abs(means)
     bests = np.flatnonzero(lowest)
-    positive = bool((scores[known] > 0.0).all())
+    positive = bool((scores[scored] > 0.0).all())
     values = np.log(scores) if positive else scores
     resolution = ROUNDING * (np.ones_like(scores) if positive else np.abs(scores))
     p, excess = np.full(len(means), np.nan), np.zeros(len(means))
@@ -131,8 +132,7 @@ def compare(rows: Sequence[dict[str, Any]]) -> None:
             scores[:, column] = next(iter(of_seed.values()))
         else:
             scores[:-1, column] = [of_seed.get(seed, np.nan) for seed in seeds]
-    found = same_as_best(scores)
-    for row, starred, p, untested in zip(rows, *found, strict=True):
+    for row, starred, p, untested in zip(rows, *same_as_best(scores), strict=True):
         row |= {"best": bool(starred), "p_star": None if np.isnan(p) else float(p)}
         row["untested"] = bool(untested)
 
@@ -168,8 +168,8 @@ def meaning(rows: Sequence[dict[str, Any]], measure: str) -> str:
     earlier: dict[str, list[str]] = {}
     for row in rows:
         if row.get("code", NEWEST) != NEWEST:
-            chosen = [f"{k}={naming.value_text(v)}" for k, v in row["settings"].items()]
-            what = " ".join([f"{row['algorithm']} on {row['dataset']}", *chosen])
+            pairs = [f"{k}={naming.value_text(v)}" for k, v in row["settings"].items()]
+            what = " ".join([f"{row['algorithm']} on {row['dataset']}", *pairs])
             earlier.setdefault(row["code"], []).append(what)
     if earlier:
         each = "; ".join(f"{name}: {naming.some(runs, 3)}" for name, runs in earlier.items())
@@ -193,52 +193,48 @@ def codes_of(runs: Sequence[Run]) -> list[str]:
     and the sources of their algorithm that the newest run of it has. A run that does not say its
     sources, of an earlier version, is known by its commit.
     """
-    datasets = [run.result["dataset"] for run in runs]
-    codes = list(zip(datasets, _ages(runs, _shared), _ages(runs, _own), strict=True))
+    results = [run.result for run in runs]
+    datasets = [result["dataset"] for result in results]
+    sources = [result.get("code", {}) for result in results]
+    shared = [
+        code.get("shared", result.get("commit"))
+        for code, result in zip(sources, results, strict=True)
+    ]
+    learners = [
+        (code.get("learner"), json.dumps(result.get("modules", {}), sort_keys=True))
+        for code, result in zip(sources, results, strict=True)
+    ]
+    algorithms = [result["algorithm"] for result in results]
+    groups = list(zip(datasets, shared, algorithms, strict=True))
+    ages = _ages(runs, datasets, shared), _ages(runs, groups, learners)
+    codes = list(zip(datasets, *ages, strict=True))
     newest: dict[tuple[str, int, int], Run] = {}
     for run, code in zip(runs, codes, strict=True):
         newest[code] = max(newest.get(code, run), run, key=_started)
     names: dict[tuple[str, int, int], str] = {}
+    alike = Counter[tuple[str, str]]()
     for code in sorted(newest):
-        name = _name(newest[code]) if any(code[1:]) else NEWEST
-        alike = sum(
-            names[other].partition(",")[0] == name for other in names if other[0] == code[0]
-        )
-        names[code] = f"{name}, {alike + 1}" if alike else name  # of one day and commit
+        name = _code_name(newest[code]) if any(code[1:]) else NEWEST
+        alike[code[0], name] += 1  # of one day and commit
+        n = alike[code[0], name]
+        names[code] = name if n == 1 else f"{name}, {n}"
     return [names[code] for code in codes]
+
+
+def _ages(runs: Sequence[Run], groups: Sequence[Hashable], codes: Sequence[Hashable]) -> list[int]:
+    """For each run how many codes of its group are newer than its own."""
+    newest: dict[Hashable, dict[Hashable, str]] = defaultdict(dict)
+    for run, group, code in zip(runs, groups, codes, strict=True):
+        newest[group][code] = max(newest[group].get(code, ""), _started(run))
+    order = {g: sorted(dates, key=dates.__getitem__, reverse=True) for g, dates in newest.items()}
+    return [order[group].index(code) for group, code in zip(groups, codes, strict=True)]
 
 
 def _started(run: Run) -> str:
     return str(run.result["started"])
 
 
-def _shared(run: Run) -> tuple[Hashable, Hashable]:
-    of_all = run.result.get("code", {}).get("shared", run.result.get("commit"))
-    return run.result["dataset"], of_all
-
-
-def _own(run: Run) -> tuple[Hashable, Hashable]:
-    modules = json.dumps(run.result.get("modules", {}), sort_keys=True)
-    made_of = run.result.get("code", {}).get("learner"), modules
-    return (_shared(run), run.result["algorithm"]), made_of
-
-
-def _ages(runs: Sequence[Run], kind: Callable[[Run], tuple[Hashable, Hashable]]) -> list[int]:
-    """For each run how many codes of its group are newer; ``kind`` gives its group and its code."""
-    newest: dict[Hashable, dict[Hashable, str]] = {}
-    for run in runs:
-        group, code = kind(run)
-        known = newest.setdefault(group, {})
-        known[code] = max(known.get(code, ""), _started(run))
-    found = []
-    for run in runs:
-        group, code = kind(run)
-        known = newest[group]
-        found.append(sorted(known, key=known.__getitem__, reverse=True).index(code))
-    return found
-
-
-def _name(run: Run) -> str:
+def _code_name(run: Run) -> str:
     where = run.result.get("commit") or f"version {run.result['versions'].get('omkl')}"
     return f"{where} of {_started(run)[:10]}"
 
@@ -283,19 +279,18 @@ def baseline_lines(runs: Sequence[Run]) -> Iterator[Line]:
     One that is not the same beside all runs, as they see other inputs or in other units, has a line
     for each, and the settings that tell them apart in its text.
     """
-    found: dict[str, list[tuple[str, Run]]] = {name: [] for name in NAMES}
+    lines: dict[str, list[Line]] = {name: [] for name in NAMES}
     for run, settings in zip(runs, naming.varying(runs), strict=True):
-        own = ", ".join(f"{k}={naming.value_text(settings[k])}" for k in OTHERS if k in settings)
+        pairs = [f"{k}={naming.value_text(settings[k])}" for k in OTHERS if k in settings]
         for name in computed(run.result):
-            if f"baseline_{name}" in run.curves and not any(
-                np.array_equal(other.curves[f"baseline_{name}"], run.curves[f"baseline_{name}"])
-                for _, other in found[name]
-            ):
-                found[name].append((own, run))
-    for name, several in found.items():
-        for own, run in several:
-            text = f"{NAMES[name]}, {own}" if several[1:] and own else NAMES[name]
-            yield Line(name, text, run.curves["t"], run.curves[f"baseline_{name}"])
+            if (values := run.curves.get(f"baseline_{name}")) is None:
+                continue
+            if not any(np.array_equal(line.values, values) for line in lines[name]):
+                text = ", ".join([NAMES[name], *pairs])
+                lines[name].append(Line(name, text, run.curves["t"], values))
+    for name, several in lines.items():
+        for line in several:
+            yield line if several[1:] else line._replace(text=NAMES[name])
 
 
 OTHERS = (*naming.OF_INPUTS, "stream.scaling")  # of runs on one stream
