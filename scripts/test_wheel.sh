@@ -16,4 +16,5 @@ omkl-report show
 omkl-data list
 omkl-check ridge --only predict_and_learn_apart
 omkl-benchmark list
+omkl-federate --help > help.txt
 echo "The wheel runs, reports, lists data sets and suites, and checks learners."

@@ -88,10 +88,10 @@ def main(arguments: Sequence[str]) -> int:
     try:
         return COMMANDS[name](words)
     except ModuleNotFoundError as error:
-        extra = EXTRAS.get(str(error.name).partition(".")[0])
-        if extra is None:
+        library = str(error.name).partition(".")[0]
+        if library not in EXTRAS:
             raise
-        _say(f"{name} needs {error.name}: pip install 'omkl[{extra}]'")
+        _say(f"{name} needs {library}: pip install 'omkl[{EXTRAS[library]}]'")
         return 1
     except ValueError as error:  # DataError is one
         _say(str(error))

@@ -487,3 +487,12 @@ def test_a_federation_whose_server_and_client_are_killed(tmp_path, monkeypatch):
     (run,) = (tmp_path / "outputs").glob("runs/*/*/result.json")
     assert '"n_clients": 3' in run.read_text()
     assert not [p for p in (tmp_path / "keys").rglob("*.key") if p.stat().st_mode & 0o077]
+
+
+def test_a_library_that_is_not_there(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "websockets", None)
+    for name in ("client", "transport"):
+        monkeypatch.delitem(sys.modules, f"omkl.federation.{name}")
+    assert command.main(["client", *JOIN, "--insecure"]) == 1
+    told = "client needs websockets: pip install 'omkl[federation]'"
+    assert told in capsys.readouterr().err
