@@ -97,13 +97,17 @@ BY_BLOCKS = [  # what comes after the first rows, or with what was seen of a col
 ]
 
 
+CASES = [
+    *(("t.csv", HOUSES, keys, message) for keys, message in SETTINGS),
+    *FILES,
+    *(("t.svm", text, {"target": None, **keys}, message) for text, keys, message in LIBSVM),
+]
+
+
 @pytest.mark.parametrize(
     ("name", "data", "keys", "message"),
-    [
-        *(("t.csv", HOUSES, keys, message) for keys, message in SETTINGS),
-        *FILES,
-        *(("t.svm", text, {"target": None, **keys}, message) for text, keys, message in LIBSVM),
-    ],
+    CASES,
+    ids=[f"{name}: {message}" for name, _, _, message in CASES],
 )
 def test_the_error_names_the_thing_and_the_cure(tmp_path, name, data, keys, message):
     (tmp_path / name).write_bytes(data.encode() if isinstance(data, str) else data)
