@@ -273,16 +273,6 @@ def test_one_label_in_m_and_one_is_always_bought(name, M, data):
     assert asked[0] and without.max() <= M
 
 
-def test_a_label_that_was_not_asked_for_changes_nothing(data):
-    ours = case("amkl_aks", eta_c=1e9, M=100)
-    ours.partial_fit(data[0][:1], data[1][:1])
-    before = [np.copy(a) for a in (*ours.state.model, ours.state.log_w)]
-    ours.partial_fit(data[0][1:50], data[1][1:50])
-    after = (*ours.state.model, ours.state.log_w)
-    for a, b in zip(before, after, strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
 def test_regret_15_is_counted_over_all_rounds_against_the_best_kernel_of_45(tmp_path):
     """Cumulative squared error above that of the best theta*, labelled or not."""
     lam, T, D = 0.01, 300, 5

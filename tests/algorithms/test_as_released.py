@@ -417,8 +417,6 @@ def test_shifted_draw():
 def test_names_with_a_slash(tmp_path):
     from omkl.runs import writing
 
-    assert "as_released/sfg" in algorithms.names() and "as_released" not in algorithms.names()
-    assert algorithms.load("as_released/sfg").name == "as_released/sfg"
     with pytest.raises(ValueError, match="Did you mean as_released/rfomkr"):
         algorithms.load("as_released/rfomk")
     config = {

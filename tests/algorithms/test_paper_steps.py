@@ -226,18 +226,6 @@ def test_gf_draws_kernels_with_pi_and_the_papers_q_is_biased():
     assert np.abs(z).max() < 4.0
 
 
-def test_gf_chooses_the_node_with_p():
-    ours = sharpened(gf(eta_e=Schedule(0.3, 0.0)), np.log([0.7, 0.2, 0.1]))
-    ours.state.kernels[:] = [[0, 1], [2, 99]]
-    ours.state.n_kernels[:] = [2, 1]
-    chosen = np.zeros(2)
-    for _ in range(20_000):
-        protocol.select(ours.params, ours.state, 4, ours.rng, ours.selection)  # 4 > freeze
-        chosen[0 if ours.selection.n_evaluated[0] == 2 else 1] += 1
-    p = np.array([0.7 * 0.9 + 0.15, 0.7 * 0.1 + 0.15])  # (19): u = 0.9 and 0.1
-    assert chisquare(chosen, 20_000 * p).pvalue > 1e-3
-
-
 # --- SFG, of either version -----------------------------------------------------------------------
 
 

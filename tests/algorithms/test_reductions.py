@@ -87,18 +87,3 @@ def test_gf_with_one_selective_node_weighs_without_bias(data):
         weight[k, S] = 1 / ours.state.q[S]
     assert ours.state.p.tolist() == [1.0]
     assert np.all(np.abs(weight.mean(axis=0) - 1) < 4 * weight.std(axis=0) / np.sqrt(n))
-
-
-def test_without_regularisation_raker_is_least_mean_squares(data):
-    """lam = 0 and a single kernel twice: f stays that of one learner, and the weights equal."""
-    X, y = data
-    twins = Case("raker").learner(dictionary=DICTIONARY[:1] * 2, lam=0.0)
-    twins.state.model.omega[1] = twins.state.model.omega[0]
-    z = np.sin(X @ twins.state.model.omega[0]), np.cos(X @ twins.state.model.omega[0])
-    z = np.hstack(z) / np.sqrt(z[0].shape[1])
-    theta, expected = np.zeros(z.shape[1]), np.empty(len(y))
-    for s in range(len(y)):
-        expected[s] = theta @ z[s]
-        theta += 2 * 0.1 / np.sqrt(s + 1) * (y[s] - expected[s]) * z[s]
-    np.testing.assert_allclose(twins.partial_fit(X, y).y_hat, expected, rtol=0, atol=1e-12)
-    assert twins.state.log_w[0] == twins.state.log_w[1] < 0

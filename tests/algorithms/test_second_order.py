@@ -265,17 +265,6 @@ def test_without_moves_the_dynamic_ensemble_is_the_static_one():
     np.testing.assert_allclose(dynamic.partial_fit(X, Y).y_hat, expected, rtol=0, atol=1e-9)
 
 
-def test_forecasters_shrink_what_ridge_regression_says():
-    """VAW's identity: z'A_t^-1 b_{t-1} is the ridge prediction divided by 1 + z'A_{t-1}^-1 z."""
-    ours = learner("ridge_rff", lam=0.3)
-    Z = all_features(ours)[0]
-    y_hat = ours.partial_fit(X, Y).y_hat
-    for t in (1, 7, T - 1):
-        A = 0.3 * np.eye(Z.shape[1]) + Z[:t].T @ Z[:t]
-        shrunk = Z[t] @ ridge(Z, Y, 0.3, t) / (1.0 + Z[t] @ np.linalg.solve(A, Z[t]))
-        assert y_hat[t] == pytest.approx(shrunk, abs=1e-9)
-
-
 # --- Other libraries ------------------------------------------------------------------------------
 
 
