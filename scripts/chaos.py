@@ -36,8 +36,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from reliability import deployment, page
-from reliability.place import PATIENCE, Place, ended_within, lost_in
+import reliability
+from reliability import PATIENCE, Place, ended_within, lost_in
 
 from omkl.report.tables import markdown_table
 from omkl.runs.run_folder import Run
@@ -189,7 +189,7 @@ class Chaos:
         return times, lost
 
     def deployed(self) -> Losses:
-        return deployment.kill_parties(self.where / "flower", self.random, self.kills)
+        return reliability.kill_parties(self.where / "flower", self.random, self.kills)
 
     def disturb(self, kind: str) -> Losses:
         """Do one of KINDS."""
@@ -224,7 +224,7 @@ def table(tallies: Sequence[Tally], left_out: Sequence[str], chaos: Chaos) -> st
 
 
 def main() -> int:
-    parser = page.parser(__doc__, KINDS, KINDS)
+    parser = reliability.parser(__doc__, KINDS, KINDS)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
@@ -245,7 +245,7 @@ def main() -> int:
             tallies.append(Tally(name, done, lost, time.monotonic() - began))
             print(f"{name}: {done} times, {len(lost)} losses")
             print("".join(f"  {text}\n" for text in lost), end="", flush=True)
-        page.publish(table(tallies, left_out, chaos), "chaos", given.docs)
+        reliability.publish(table(tallies, left_out, chaos), "chaos", given.docs)
     return 1 if any(t.lost for t in tallies) else 0
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from reliability import page
+import reliability
 
 from omkl import algorithms
 from omkl.checks.learners import Case
@@ -107,16 +107,8 @@ def last(name: str, most: int, seconds: float) -> Lasted:
 
 
 def table(lasted: list[Lasted]) -> str:
-    heads = [
-        "representation",
-        "learner",
-        "rounds",
-        "first tenth",
-        "last tenth",
-        "MB more",
-        "us a round",
-        "",
-    ]
+    heads = ["representation", "learner", "rounds", "first tenth", "last tenth"]
+    heads += ["MB more", "us a round", ""]
     body = [
         [
             one.representation,
@@ -134,7 +126,7 @@ def table(lasted: list[Lasted]) -> str:
 
 
 def main() -> int:
-    parser = page.parser(__doc__, algorithms.names(), [*one_a_representation().values()])
+    parser = reliability.parser(__doc__, algorithms.names(), [*one_a_representation().values()])
     parser.add_argument("--rounds", type=int, default=10_000_000)
     parser.add_argument("--minutes", type=float, default=3.0)
     given = parser.parse_args()
@@ -142,7 +134,7 @@ def main() -> int:
     for name in given.only:
         lasted.append(last(name, given.rounds, 60.0 * given.minutes))
         print(lasted[-1], flush=True)
-    page.publish(table(lasted), "endurance", given.docs)
+    reliability.publish(table(lasted), "endurance", given.docs)
     return 1 if any(one.wrong for one in lasted) else 0
 
 

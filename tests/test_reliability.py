@@ -6,24 +6,24 @@ from pathlib import Path
 
 import chaos
 import pytest
-from reliability import page
-from reliability.place import Place, lost_in
+import reliability
+from reliability import Place, lost_in
 
 ROOT = Path(__file__).parents[1]
 
 
 def test_a_table_takes_its_own_place_alone(tmp_path, capsys):
-    text = (ROOT / "docs" / page.PAGE).read_text()
-    (tmp_path / page.PAGE).write_text(text)
+    text = (ROOT / "docs" / reliability.PAGE).read_text()
+    (tmp_path / reliability.PAGE).write_text(text)
     for name in ("chaos", "endurance"):
-        page.publish("sunny, then rain\n", name, tmp_path)
-    found = (tmp_path / page.PAGE).read_text()
+        reliability.publish("sunny, then rain\n", name, tmp_path)
+    found = (tmp_path / reliability.PAGE).read_text()
     assert found.count("sunny, then rain") == 2
     kept = [line for line in text.splitlines() if line.startswith(("#", "<!--"))]
     assert [line for line in found.splitlines() if line.startswith(("#", "<!--"))] == kept
     with pytest.raises(ValueError, match="no place for a table: <!-- weather: begin -->"):
-        page.publish("sunny\n", "weather", tmp_path)
-    assert (tmp_path / page.PAGE).read_text() == found
+        reliability.publish("sunny\n", "weather", tmp_path)
+    assert (tmp_path / reliability.PAGE).read_text() == found
 
 
 def test_a_disturbance_that_there_is_not_is_told(capsys, monkeypatch):
