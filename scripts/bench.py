@@ -8,7 +8,7 @@ sections:
 limits    throughput of what a round is made of: the least time that it could take
 learners  every algorithm beside that least time
 federated a client's round of every federated learner, beside it and beside NumPy
-peers     NumPy, JAX, scikit-learn, river (`make bench` installs them)
+peers     NumPy, scikit-learn, river (`make bench` installs them)
 startup   from the shell prompt to the last line
 sizes     a round against N, D, d and M
 streams   100 million generated rows, 10 million from Parquet: time and memory

@@ -37,9 +37,9 @@ HOW_TO_READ = """\
   least time of float64. Where rounding tips the choice of kernels, it is as large as that choice.
 - **Times omkl.** Peers and omkl take turns, and a ratio is of times in the same turn. Peers
   get the same rows and the same random frequencies, and their predictions are the same to
-  1e-8 (`tests/benchmark/test_bench.py`), but for river's own sampler. JAX is compiled before the
-  clock starts and may use all cores. A peer that is not installed says so. The line of omkl on all
-  cores is the time a seed and round: 0.5 times is the best that two cores can do.
+  1e-8 (`tests/benchmark/test_bench.py`), but for river's own sampler. A peer that is not
+  installed says so. The line of omkl on all cores is the time a seed and round: 0.5 times is the
+  best that two cores can do.
 - **Exponent.** The slope of time against size in logarithms over the last decade of sizes: the
   power with which a round grows where fixed costs no longer weigh. A step above the stated power
   is where a model leaves a cache.
@@ -67,8 +67,6 @@ def page(bench: Bench, plots: str) -> str:
     for section, written in PARTS.items():
         if section in bench:
             parts += [part.replace("PLOTS/", f"{plots}/") for part in written(bench)]
-    if {"learners", "peers"} <= set(bench):
-        parts += ["## What a GPU would bring", _gpu(bench)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -139,35 +137,6 @@ def _streams(bench: Bench) -> list[str]:
         tables.stream_table(bench),
         _plot("memory", "memory over time"),
     ]
-
-
-def _gpu(bench: Bench) -> str:
-    """What a GPU would bring, with the times of this run where they are there."""
-    us = {
-        row["algorithm"]: row["round_us"][0]
-        for row in bench["learners"]
-        if "round_us" in row and row.get("precision", "float64") == "float64"
-    }
-
-    def round_of(name: str) -> str:
-        return f" ({tables.number(us[name])} µs)" if name in us else ""
-
-    return (
-        "Not measured here. Rounds wait for each other, so a GPU can share out what is inside of a "
-        "round, and seeds. A round of a learner of first order is about as long as the launch of a "
-        f"single GPU kernel takes, microseconds: Raker{round_of('raker')} on one stream gains "
-        "nothing, and gains from many seeds at a time, which the row of JAX above says where it "
-        "finds a GPU (`vmap` over seeds). The work is in learners of second order, whose round "
-        f"reads and writes matrices: {tables.title('ie_gp')}{round_of('ie_gp')} one for each "
-        f"kernel, {tables.title('vaw_joint')}{round_of('vaw_joint')} one of all features. Their "
-        "least time is bytes over the speed of memory, and that of a GPU is many times the copy of "
-        "the first table.\n\n"
-        "What would decide: a round of these two as `lax.scan` in JAX on the GPU, from the same "
-        "frequencies, in float64 with predictions equal to 1e-8 and in float32 with the change of "
-        "the error beside it, in turns with the rows above and for 1, 10 and 100 seeds. At least 5 "
-        "times as fast on one stream would be worth a second implementation of learners of second "
-        "order; only with many seeds, a launcher for sweeps; neither, nothing."
-    )
 
 
 # In the order of the page.

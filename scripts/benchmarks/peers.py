@@ -1,4 +1,4 @@
-"""The same work elsewhere: NumPy, JAX, scikit-learn and river, measured in turns with omkl.
+"""The same work elsewhere: NumPy, scikit-learn and river, measured in turns with omkl.
 
 Same rows, same frequencies, same settings; a run starts before the first round. omkl runs
 one seed on one thread, and separately many seeds on all cores, a thread each. What is not
@@ -24,10 +24,8 @@ from omkl.threads import default_threads, one_thread_each
 VECTORISED, LOOP = "NumPy, vectorised over kernels", "NumPy, a loop over kernels"
 SCIKIT_LEARN = "scikit-learn, RBFSampler + SGDRegressor"
 RIVER, RIVER_SAMPLER = "river, LinearRegression", "river, RBFSampler | LinearRegression"
-JAX = "JAX, lax.scan"
 GOALS = {VECTORISED: 40.0, LOOP: 250.0, SCIKIT_LEARN: 1000.0, RIVER: 1000.0, RIVER_SAMPLER: 1000.0}
 SEEDS_A_CORE = 8  # of omkl, where all cores are used
-SEEDS_ON_GPU = 1000  # of JAX, in one vectorised map
 Row = dict[str, Any]
 
 
@@ -37,7 +35,7 @@ def installed(package: str) -> bool:
 
 def versions() -> dict[str, str]:
     """Of the peers; "not installed" where they are not."""
-    names = {"numpy": "numpy", "scikit-learn": "sklearn", "river": "river", "jax": "jax"}
+    names = {"numpy": "numpy", "scikit-learn": "sklearn", "river": "river"}
     return {
         name: version(name) if installed(module) else "not installed"
         for name, module in names.items()
@@ -63,8 +61,6 @@ def of_learners(rows: Rows, turns: int, seconds: float) -> list[Row]:
         with one_thread_each():
             took = interleaved(contestants, turns, seconds)
         found += _rows(name, took, len(rows.y), seeds)
-        if not installed("jax") and name in ("raker", "gf"):
-            found.append({"algorithm": name, "peer": JAX, "missing": "not installed"})
     return found
 
 
@@ -92,17 +88,6 @@ def _contestants(name: str, case: Case, rows: Rows) -> tuple[dict[str, Contestan
 
     everyone[VECTORISED] = numpy_form(peers_numpy.vectorised)
     everyone[LOOP] = numpy_form(peers_numpy.looped)
-    if installed("jax") and name in ("raker", "gf"):
-        from benchmarks import peers_jax
-
-        for kind, device in peers_jax.devices().items():
-            for n in (1,) if kind == "CPU" else (1, SEEDS_ON_GPU):
-                run = peers_jax.prepared(
-                    name, omega, case.params, selection_generator(), rows.X, rows.y, device, n
-                )
-                peer = f"{JAX}, {kind}" + (f", vmap over {n} seeds" if n > 1 else "")
-                everyone[peer] = lambda run=run: run  # type: ignore[misc]
-                seeds[peer] = n
     return everyone, seeds
 
 
