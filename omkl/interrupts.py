@@ -15,11 +15,13 @@ _at_work = True
 def listen(signum: signal.Signals = signal.SIGINT, at_work: bool = True) -> None:
     """Raise KeyboardInterrupt at the first such signal; another ends the process where it is.
 
-    A process that is not ``at_work`` ends at the first.
+    A process that is not ``at_work`` ends at the first. A signal that whoever started the process
+    has it ignore, as in the background, stays ignored.
     """
     global _at_work
     _at_work = at_work
-    signal.signal(signum, _take)
+    if signal.getsignal(signum) is not signal.SIG_IGN:
+        signal.signal(signum, _take)
 
 
 @contextlib.contextmanager
