@@ -45,7 +45,7 @@ def _place() -> str:
 
 
 @contextlib.contextmanager
-def naming(path: Path) -> Iterator[None]:
+def with_path_in_error(path: Path) -> Iterator[None]:
     """An OSError that names no file, or the temporary one, shall name this file or folder.
 
     An open file that fills its disk names none.
@@ -73,7 +73,7 @@ def write_atomically(path: Path, data: bytes | str | Iterable[str], sync: bool =
     pieces = [data] if isinstance(data, bytes | str) else data
     temporary = path.with_name(temporary_name(path.name))
     try:
-        with naming(path):
+        with with_path_in_error(path):
             with open(temporary, "wb") as file:
                 for piece in pieces:
                     file.write(piece.encode() if isinstance(piece, str) else piece)
@@ -125,8 +125,8 @@ def _is_gone(name: str) -> bool:
 
 
 @contextlib.contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Of processes that replace the files of one folder, one does at a time, and nobody reads.
+def exclusive_lock(folder: Path) -> Iterator[None]:
+    """Of processes that replace the files of one folder, let one at a time, while nobody reads.
 
     Where the file system has no locks this holds up nobody. A thread may ask again for what it has.
     """
@@ -135,8 +135,8 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def reading(folder: Path) -> Iterator[None]:
-    """Nobody who says ``alone`` replaces files of the folder meanwhile; others may read as well."""
+def shared_lock(folder: Path) -> Iterator[None]:
+    """Nobody with an ``exclusive_lock`` replaces files meanwhile; others may read as well."""
     with _locked(folder, exclusive=False):
         yield
 
@@ -160,7 +160,7 @@ def _locked(folder: Path, exclusive: bool) -> Iterator[None]:
         yield
 
 
-class Syncing:
+class BackgroundFsync:
     """How new files get from the system's memory to the disk.
 
     Only a power failure tells the difference, so the jobs of a batch go on meanwhile.

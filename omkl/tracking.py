@@ -275,7 +275,7 @@ def _write(client: MlflowClient, folder: Path, outputs: Path) -> str:
     """Log one run, unless the same result of the same folder is there; returns the run's id."""
     from mlflow.entities import Metric, Param
 
-    with disk.reading(folder):  # nobody replaces it meanwhile
+    with disk.shared_lock(folder):  # nobody replaces it meanwhile
         try:
             run = Run(folder).held()
         except Exception as error:

@@ -16,7 +16,7 @@ import numpy as np
 from omkl.benchmark import cells, learners, peers, streams, table
 from omkl.benchmark.scores import MAIN, MEASURED, Diverged, Predictions, Rules, Scored, scored
 from omkl.benchmark.suite import OURS, PEER, TRIVIAL, Entry, Suite
-from omkl.disk import alone
+from omkl.disk import exclusive_lock
 from omkl.online.specification import Specification
 from omkl.runs.provenance import commit, machine, versions
 
@@ -81,7 +81,7 @@ def run(
     folder the second waits.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with alone(folder):
+    with exclusive_lock(folder):
         stated, cells_of_stream = _earlier(folder, suite)
         index: dict[str, Any] = {
             "suite": suite.as_read(),

@@ -305,17 +305,17 @@ def _load_table() -> None:
 def work_together(group: list[Task]) -> list[tuple[int, Answer]]:
     """Run jobs in a worker; they may share a pass. Their numbers in the group, as they ended."""
     from omkl import viewers
-    from omkl.disk import Syncing
+    from omkl.disk import BackgroundFsync
 
     if len(group) == 1:
         return [(0, work(group[0], with_bar=False))]
     answers = []
-    Syncing.in_background()
+    BackgroundFsync.in_background()
     for number, outcome in viewers.run_together_and_show([task.config for task in group]):
         answers.append((number, record(group[number], outcome)))
         if answers[-1][1].failed and group[number].config["fail_fast"]:
             break
-    Syncing.finish()
+    BackgroundFsync.finish()
     return answers
 
 

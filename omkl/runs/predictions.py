@@ -31,12 +31,12 @@ class _Table:
             self._pa.array(columns[field.name], field.type, from_pandas=True)
             for field in self._schema
         ]
-        with disk.naming(self._path):
+        with disk.with_path_in_error(self._path):
             self._writer.write_table(self._pa.table(arrays, schema=self._schema))
 
     def finished(self) -> Path:
         """The file, whole."""
-        with disk.naming(self._path):
+        with disk.with_path_in_error(self._path):
             self._writer.close()
         return self._path
 
@@ -114,7 +114,7 @@ def joined(parts: Sequence[Path], path: Path) -> Path:
     """The rows of the files ``parts``, one after another, in ``path``; the parts are removed."""
     import pyarrow.parquet as pq
 
-    with disk.naming(path):
+    with disk.with_path_in_error(path):
         with pq.ParquetWriter(str(path), pq.read_schema(parts[0])) as writer:
             for part in parts:
                 with pq.ParquetFile(part) as file:

@@ -207,7 +207,7 @@ class Run:
     @cached_property
     def raw(self) -> bytes:
         """The bytes of ``result.json``."""
-        with disk.reading(self.folder):
+        with disk.shared_lock(self.folder):
             return (self.folder / checksum.RESULT).read_bytes()
 
     @cached_property
@@ -238,7 +238,7 @@ class Run:
     def _bytes_of(self, name: str) -> bytes:
         """A file of this very result. Raises Replaced, or CorruptFileError if it is damaged."""
         sealed = self.content.get("seal", {}).get(name)
-        with disk.reading(self.folder):
+        with disk.shared_lock(self.folder):
             data = (self.folder / name).read_bytes()
             if sealed == checksum.sha256_of(data):
                 return data
@@ -263,7 +263,7 @@ class Run:
 
         Raises FileNotFoundError where there is no ``result.json``.
         """
-        with disk.reading(self.folder):
+        with disk.shared_lock(self.folder):
             while True:
                 raw, problem = _result_in(self.folder), None
                 try:

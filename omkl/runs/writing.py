@@ -57,7 +57,7 @@ def staging_folder(folder: Path) -> Iterator[Path]:
     The run folder around it is removed if nothing came into it.
     """
     prefix = f"{disk.STAGING}{disk.owner()}-"
-    with disk.naming(folder):
+    with disk.with_path_in_error(folder):
         staging = Path(_made(folder, lambda: tempfile.mkdtemp(prefix=prefix, dir=folder)))
     try:
         yield staging
@@ -84,7 +84,7 @@ def write_together(folder: Path, files: Mapping[str, bytes | str | Path]) -> Non
 
     A path is that of a file that has grown there under its name.
 
-    They are on the disk when this returns, or soon after ``disk.Syncing.in_background``.
+    They are on the disk when this returns, or soon after ``disk.BackgroundFsync.in_background``.
     """
     opened = []
     for name, data in files.items():
@@ -93,7 +93,7 @@ def write_together(folder: Path, files: Mapping[str, bytes | str | Path]) -> Non
         if not isinstance(data, Path):
             file.write(data.encode() if isinstance(data, str) else data)
             file.flush()
-    disk.Syncing.do(opened)
+    disk.BackgroundFsync.do(opened)
 
 
 def replace_files(folder: Path, staging: Path) -> None:
@@ -101,7 +101,7 @@ def replace_files(folder: Path, staging: Path) -> None:
 
     What other code has computed stays as ``result.STAMP.json``.
     """
-    with disk.alone(folder):
+    with disk.exclusive_lock(folder):
         _keep_result_of_other_code(folder, staging)
         (folder / RESULT).unlink(missing_ok=True)
         besides = (folder / PREDICTIONS, folder / MODEL, folder / CHANGES)
@@ -123,7 +123,7 @@ def _keep_result_of_other_code(folder: Path, staging: Path) -> None:
 
 def add_figures(run: Run, staging: Path) -> bool:
     """Put new figures beside those that there are; False where the run is another by now."""
-    with disk.alone(run.folder):
+    with disk.exclusive_lock(run.folder):
         if not _is_there(run):
             return False
         for new in staging.iterdir():
@@ -133,7 +133,7 @@ def add_figures(run: Run, staging: Path) -> bool:
 
 def change_result(run: Run, changes: dict[str, Any]) -> Run | None:
     """The run with other entries in ``result.json``; None where the run is another by now."""
-    with disk.alone(run.folder):
+    with disk.exclusive_lock(run.folder):
         if not _is_there(run):
             return None
         run_folder.write_result(run.folder, run.content | changes)
@@ -142,7 +142,7 @@ def change_result(run: Run, changes: dict[str, Any]) -> Run | None:
 
 def write_failure(run: Run) -> None:
     """Write result and configuration of a failed run, unless a finished one is there."""
-    with staging_folder(run.folder), disk.alone(run.folder):
+    with staging_folder(run.folder), disk.exclusive_lock(run.folder):
         if is_complete(Run(run.folder)):
             return
         text = config_file.config_text(run.config)
@@ -295,7 +295,7 @@ def _upgrade(folder: Path, config: Mapping[str, Any]) -> list[str]:
         return []
     old = found[0]
     # Another process may be at the same: who comes second finds the old name gone.
-    with contextlib.suppress(FileNotFoundError), disk.alone(old):
+    with contextlib.suppress(FileNotFoundError), disk.exclusive_lock(old):
         run = Run(old)
         if run.problem is not None:
             return [f"{old.name}, the name of an earlier version, is damaged ({run.problem}): left"]

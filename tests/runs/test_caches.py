@@ -137,7 +137,7 @@ def test_a_folder_that_takes_no_files_is_named_and_not_its_temporary_one(tmp_pat
 
 def test_an_error_of_a_library_keeps_its_words(tmp_path):
     told = pytest.raises(OSError, match=r"the codec is missing: '[^']*/page.html'$")
-    with told, disk.naming(tmp_path / "page.html"):
+    with told, disk.with_path_in_error(tmp_path / "page.html"):
         raise OSError("the codec is missing")
 
 

@@ -118,7 +118,7 @@ def test_readers_wait_for_who_replaces(numbered):
     path = numbered / "result.json"
     found: list[set[float]] = []
     reader = threading.Thread(target=lambda: found.append(numbers_in(Run(numbered).held())))
-    with disk.alone(numbered):
+    with disk.exclusive_lock(numbered):
         raw = path.read_bytes()
         path.unlink()
         reader.start()
@@ -176,7 +176,7 @@ def test_a_failure_takes_no_place_of_what_another_process_has_finished(numbered)
 def test_of_two_that_rename_an_old_folder_one_does(outputs, folder, monkeypatch):
     config = Run(folder).config | {"outputs": str(outputs)}
     old = folder.rename(folder.with_name(folder.name[:-8]))
-    locked = disk.alone
+    locked = disk.exclusive_lock
 
     def late(place: Path):
         if old.exists():  # another process has just done it
