@@ -350,33 +350,43 @@ def waves_of_rows(model, i, X, row, angle, waves, start):
 
 
 @inlined
+def step_pack(theta, w, waves, z, scaled, shrink):
+    """Eight coefficients at w, shrunk and moved along the waves at z: stored, and returned."""
+    moved = fma(load(waves, z), scaled, load(theta, w) * shrink)
+    store(theta, w, moved)
+    return moved
+
+
+@inlined
+def step_first(theta, w, waves, z, scaled, shrink, k):
+    """The same of the first k of a pack."""
+    moved = fma(load(waves, z, k), scaled, load(theta, w, k) * shrink)
+    store(theta, w, moved, k)
+    return moved
+
+
+@inlined
 def gradient_step_at(model, i, waves, z, step, shrink):
     """theta_i <- shrink theta_i - step times the features at z, and its squared norm.
 
     The norm is added up in the same pass: the coefficients are in registers anyway.
     """
-    D = model.n_waves[0]
     theta = model.theta
     S = theta.shape[1] // 2
-    scaled = pack(-step / math.sqrt(D))
+    scaled = pack(-step / math.sqrt(model.n_waves[0]))
     w = 2 * S * i
     a = pack(0.0)
     b = pack(0.0)
     j = 0
     while j + LANES <= S:
-        s = fma(load(waves.sin, z + j), scaled, load(theta, w + j) * shrink)
-        c = fma(load(waves.cos, z + j), scaled, load(theta, w + S + j) * shrink)
-        store(theta, w + j, s)
-        store(theta, w + S + j, c)
+        s = step_pack(theta, w + j, waves.sin, z + j, scaled, shrink)
+        c = step_pack(theta, w + S + j, waves.cos, z + j, scaled, shrink)
         a = fma(s, s, a)
         b = fma(c, c, b)
         j += LANES
     if j < S:
-        k = S - j
-        s = fma(load(waves.sin, z + j, k), scaled, load(theta, w + j, k) * shrink)
-        c = fma(load(waves.cos, z + j, k), scaled, load(theta, w + S + j, k) * shrink)
-        store(theta, w + j, s, k)
-        store(theta, w + S + j, c, k)
+        s = step_first(theta, w + j, waves.sin, z + j, scaled, shrink, S - j)
+        c = step_first(theta, w + S + j, waves.cos, z + j, scaled, shrink, S - j)
         a = fma(s, s, a)
         b = fma(c, c, b)
     model.norm2[i] = total(a + b)
@@ -385,10 +395,10 @@ def gradient_step_at(model, i, waves, z, step, shrink):
 @inlined
 def gradient_step_and_output(model, i, waves, z, after, step, shrink):
     """``gradient_step_at``, and the kernel's output then, for the features at ``after``."""
-    D = model.n_waves[0]
     theta = model.theta
     S = theta.shape[1] // 2
-    scaled = pack(-step / math.sqrt(D))
+    root = math.sqrt(model.n_waves[0])
+    scaled = pack(-step / root)
     w = 2 * S * i
     a = pack(0.0)
     b = pack(0.0)
@@ -396,24 +406,19 @@ def gradient_step_and_output(model, i, waves, z, after, step, shrink):
     g = pack(0.0)
     j = 0
     while j + LANES <= S:
-        s = fma(load(waves.sin, z + j), scaled, load(theta, w + j) * shrink)
-        c = fma(load(waves.cos, z + j), scaled, load(theta, w + S + j) * shrink)
-        store(theta, w + j, s)
-        store(theta, w + S + j, c)
+        s = step_pack(theta, w + j, waves.sin, z + j, scaled, shrink)
+        c = step_pack(theta, w + S + j, waves.cos, z + j, scaled, shrink)
         a = fma(s, s, a)
         b = fma(c, c, b)
         f = fma(s, load(waves.sin, after + j), f)
         g = fma(c, load(waves.cos, after + j), g)
         j += LANES
     if j < S:
-        k = S - j
-        s = fma(load(waves.sin, z + j, k), scaled, load(theta, w + j, k) * shrink)
-        c = fma(load(waves.cos, z + j, k), scaled, load(theta, w + S + j, k) * shrink)
-        store(theta, w + j, s, k)
-        store(theta, w + S + j, c, k)
+        s = step_first(theta, w + j, waves.sin, z + j, scaled, shrink, S - j)
+        c = step_first(theta, w + S + j, waves.cos, z + j, scaled, shrink, S - j)
         a = fma(s, s, a)
         b = fma(c, c, b)
         f = fma(s, load(waves.sin, after + j), f)
         g = fma(c, load(waves.cos, after + j), g)
     model.norm2[i] = total(a + b)
-    return total(f + g) * (1.0 / math.sqrt(D))
+    return total(f + g) * (1.0 / root)
