@@ -104,8 +104,8 @@ class Table:
         On a terminal, by position: columns worth least are left out where there is no room
         (without a number they stay), and texts are cut to so many characters (without, they
         are not).
-    caption, notes, remarks
-        Printed above the table; below it, numbered as ``Cell.marks`` says; below it, unnumbered.
+    notes, remarks
+        Printed below the table, numbered as ``Cell.marks`` says, and without a number.
     name
         What anchors of the notes begin with in HTML.
     """
@@ -118,7 +118,6 @@ class Table:
     kinds: Mapping[int, str] = field(default_factory=dict)
     worth: Mapping[int, int] = field(default_factory=dict)
     shortest: Mapping[int, int] = field(default_factory=dict)
-    caption: str = ""
     notes: Sequence[str] = ()
     remarks: Sequence[str] = ()
     name: str = "table"
@@ -181,8 +180,6 @@ class Table:
         if self.notes:
             numbered = enumerate(map(markdown_text, self.notes), start=1)
             parts.append("\n".join(f"{number}. {note}" for number, note in numbered))
-        if self.caption:
-            parts.insert(0, f"**{markdown_text(self.caption)}**")
         return "\n\n".join(parts)
 
     def latex(self) -> str:

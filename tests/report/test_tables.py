@@ -23,7 +23,6 @@ TABLE = Table.of_rows(
     groups={0},
     notes=["one & two", "three"],
     remarks=["below"],
-    caption="Two learners",
     kinds={2: "baseline"},
 )
 
@@ -60,9 +59,8 @@ def test_a_terminal_shows_lines_groups_and_stars():
 
 def test_markdown_escapes_texts_and_numbers_notes():
     lines = TABLE.markdown().splitlines()
-    assert lines[0] == "**Two learners**"
-    assert lines[2].split(" | ")[1:] == ["            kernels / round", "x\\<y <sup>1</sup> |"]
-    assert "| a\\_b | **1.5 ± 0.2**<br>2 %, close |" in lines[4]
+    assert lines[0].split(" | ")[1:] == ["            kernels / round", "x\\<y <sup>1</sup> |"]
+    assert "| a\\_b | **1.5 ± 0.2**<br>2 %, close |" in lines[2]
     assert lines[-4:] == ["below", "", "1. one & two", "2. three"]
 
 
