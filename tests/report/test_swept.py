@@ -91,7 +91,7 @@ def texts_of(figure):
 @pytest.mark.slow(3)
 def test_each_run_has_its_own_baselines(runs):
     """With lags the ridge sees other inputs, and the running mean does not."""
-    found = [line.text for line in stats.lines(runs["lags"])]
+    found = [line.text for line in stats.baseline_lines(runs["lags"])]
     assert found == [
         "running mean", "last label", "linear ridge, stream.lags=off", "linear ridge, stream.lags=2"
     ]  # fmt: skip
