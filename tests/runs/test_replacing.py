@@ -183,7 +183,7 @@ def test_of_two_that_rename_an_old_folder_one_does(outputs, folder, monkeypatch)
             old.rename(folder)
         return locked(place)
 
-    monkeypatch.setattr(disk, "alone", late)
+    monkeypatch.setattr(disk, "exclusive_lock", late)
     found = writing.find_finished(config)
     assert found.notes == [] and found.run is not None and found.run.complete
 
