@@ -10,7 +10,7 @@ import pytest
 
 import omkl
 from omkl import algorithms, conf, federated, registry
-from omkl.commands import benchmark, check, cite, data, predict, report, run
+from omkl.commands import benchmark, check, data, predict, report, run
 from omkl.config.command_line import UsageError
 from omkl.papers import citation
 
@@ -69,19 +69,19 @@ def test_a_box_is_read_by_its_headings():
 
 
 def test_bibtex_from_the_command_line():
-    told = cite.cite(["--cite", "-m", "algorithm=raker,as_released/sfg", "algorithm.eta=0.1"])
+    told = run.cite(["--cite", "-m", "algorithm=raker,as_released/sfg", "algorithm.eta=0.1"])
     assert re.findall(r"^@\w+\{(\w+),$", told, re.MULTILINE) == [
         "shen2019random",
         "ghari2023graph",
         "omkl",
     ]
     assert "title = {{omkl: online multi-kernel learning}}" in told and "omkl = {" not in told
-    told = cite.cite(["--cite", "algorithm=last"])
+    told = run.cite(["--cite", "algorithm=last"])
     assert told.startswith("% Last label, paper: none; the persistence or no-change forecast of ")
     with pytest.raises(UsageError, match="add algorithm=NAME"):
-        cite.cite(["--cite"])
+        run.cite(["--cite"])
     with pytest.raises(UsageError, match="Did you mean raker"):
-        cite.cite(["--cite", "algorithm=rakr"])
+        run.cite(["--cite", "algorithm=rakr"])
 
 
 def test_the_version_is_written_once():

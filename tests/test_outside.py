@@ -14,7 +14,7 @@ import pytest
 
 from omkl import algorithms, conf, outside, registry
 from omkl.checks import learners
-from omkl.commands import check, cite, report
+from omkl.commands import check, report, run
 from omkl.commands.sweep import Sweep
 from omkl.config import settings
 from omkl.config.command_line import CommandLine, UsageError
@@ -120,7 +120,7 @@ def test_a_yaml_beside_names_its_module(package):
 
 
 def test_the_paper_of_a_module_outside_is_cited(package):
-    told = cite.cite(["--cite", "algorithm.module=mypkg.fixed_share"])
+    told = run.cite(["--cite", "algorithm.module=mypkg.fixed_share"])
     assert told.startswith("@article{herbster1998tracking,") and "@misc{omkl," in told
 
 

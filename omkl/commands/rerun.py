@@ -61,26 +61,26 @@ def _overrides(config: Mapping[str, Any], typed: set[str]) -> list[str]:
     from omkl.runs.run_folder import NEUTRAL
 
     config = {k: v for k, v in config.items() if k not in NEUTRAL or k in KEPT}
-    own = "path" in config["dataset"]
+    of_user = "path" in config["dataset"]  # a file of the user's
     if config["federation"]["name"] == "column":  # which says how many clients there are
         config.pop("clients", None)
-    found = []
+    overrides = []
     for group in GROUPS:
         section = config.get(group)
         if not isinstance(section, Mapping) or group in typed:
             config.pop(group, None)
             continue
-        name = "file" if group == "dataset" and own else section.get("name")
+        name = "file" if group == "dataset" and of_user else section.get("name")
         if name and name != "own":
-            found.append(f"{group}={name}")
-        known = conf.entry(group, name) if name in conf.names(group) else {}
-        if group == "kernels" and known.get("parts") == section.get("parts"):
+            overrides.append(f"{group}={name}")
+        entry = conf.entry(group, name) if name in conf.names(group) else {}
+        if group == "kernels" and entry.get("parts") == section.get("parts"):
             config.pop("kernels")  # else it would be a dictionary of one's own
     for key, value in flattened(config):
         group, _, field = key.partition(".")
         described = group == "dataset" and field in PROSE
-        # The group is chosen by its name; an own file is named by what it holds.
-        looked_up = (field == "name" and group in GROUPS) or (own and key == "dataset.sha256")
+        # The group is chosen by its name; a file of the user's by what it holds.
+        looked_up = (field == "name" and group in GROUPS) or (of_user and key == "dataset.sha256")
         if key not in typed and not described and not looked_up:
-            found.append(f"++{key}={override_text(value)}")
-    return found
+            overrides.append(f"++{key}={override_text(value)}")
+    return overrides

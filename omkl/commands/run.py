@@ -8,16 +8,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omkl import interrupts
-from omkl.commands import cite, rerun, sweep, terminal
+from omkl import conf, interrupts, registry
+from omkl.commands import rerun, sweep, terminal
 from omkl.commands.terminal import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE
-from omkl.config.command_line import CommandLine, UsageError, jobs_of
+from omkl.config.command_line import CommandLine, UsageError, jobs_of, parse_override, values_of
 from omkl.config.compose import Composer, resolve, without_hydra
+from omkl.papers import citation
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from omkl.runs.run_folder import Run
+
+CITE = "--cite"  # algorithm=gf: BibTeX of what a text that used it cites
 
 
 def run() -> None:
@@ -46,8 +49,8 @@ def _run(arguments: Sequence[str]) -> int:
     from omegaconf.errors import OmegaConfBaseException
 
     try:
-        if cite.FLAG in arguments:
-            print(cite.cite(arguments))
+        if CITE in arguments:
+            print(cite(arguments))
             return 0
         try:
             arguments = rerun.expanded(arguments)
@@ -127,3 +130,25 @@ def run_alone(config: dict[str, Any], overrides: Sequence[str]) -> int:
         outcome = viewers.run_and_show(config, interrupts.ending(progress), show=show)
     console.print_outcome(outcome, Path(config["outputs"]), bool(shown))
     return EXIT_FAILED if outcome.status == "failed" else 0
+
+
+def cite(arguments: Sequence[str]) -> str:
+    """The entries of the algorithms that the command line chooses, and of omkl.
+
+    Raises UsageError as a run does, and where no algorithm is chosen.
+    """
+    line = CommandLine([text for text in arguments if text != CITE])
+    overrides = [parse_override(text)[1] for text in line.checked() if not text.startswith("-")]
+    chosen = [one for one in overrides if one.key_or_group == "algorithm"]
+    if not chosen:
+        raise UsageError(f"{CITE} shows what to cite for an algorithm: add algorithm=NAME")
+    typed = [name for one in chosen for name in values_of(one, line.groups()["algorithm"])]
+    names = [conf.entry("algorithm", name, line.config_dirs)["name"] for name in typed]
+    remarks = [_remark(name) for name in dict.fromkeys(names) if not citation.papers_of(name)]
+    return "\n\n".join([*remarks, citation.bibtex(names)])
+
+
+def _remark(name: str) -> str:
+    """What the docstring of an algorithm says in place of a paper that is known here."""
+    paper = registry.box(name).get("Paper", "its docstring names none")
+    return f"% {registry.title(name)}, paper: {' '.join(paper.split())}"

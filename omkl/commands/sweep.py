@@ -349,15 +349,15 @@ def grouped(tasks: Iterator[Task], size: int) -> Iterator[list[Task]]:
 
 def _run_elsewhere(sweep: Sweep, line: CommandLine, overrides: Sequence[str]) -> None:
     """Let a launcher of Hydra's run the jobs, and print their lines from the files they leave."""
-    told: set[Path] = set()
+    printed: set[Path] = set()
     over = threading.Event()
 
     def tell() -> None:
         from omkl.runs import sweeps  # NumPy, which a prompt does not wait for
 
-        for fact, path in sweeps.facts_of_jobs(sweep.folder, told):
+        for fact, path in sweeps.facts_of_jobs(sweep.folder, printed):
             if "text" in fact and fact.get("start") == sweep.start:
-                told.add(path)
+                printed.add(path)
                 print(fact["text"], flush=True)
 
     def watch() -> None:

@@ -254,23 +254,23 @@ class CommandLine:
         """Look up the launcher; what else it sets, unless that is set already."""
         chosen = [t.override.value() for t in typed if t.key == "hydra/launcher"]
         launcher = str(chosen[-1]) if chosen else "basic"
-        known = ["basic", "batch", *EXTRAS]
-        if launcher not in known and difflib.get_close_matches(launcher, known):
-            raise UsageError(unknown_name(f"launcher={launcher}", launcher, known))
+        launchers = ["basic", "batch", *EXTRAS]
+        if launcher not in launchers and difflib.get_close_matches(launcher, launchers):
+            raise UsageError(unknown_name(f"launcher={launcher}", launcher, launchers))
         for one in typed if launcher in ("basic", "batch") else ():
             name = one.key.removeprefix("hydra.")
             if name.startswith("launcher.") and name not in OF_BATCH:
                 raise UsageError(unknown_name(name, name, OF_BATCH, " with launcher=batch"))
             if name in OF_BATCH and launcher == "basic":
                 raise UsageError(f"{name} is of launcher=batch, which is not typed")
-        if launcher not in known[1:]:
+        if launcher not in launchers[1:]:
             return []  # Hydra knows it, or says what there is
         if not self.is_sweep:
             raise UsageError(f"launcher={launcher} runs the jobs of a sweep: add -m")
         if launcher == "batch":
-            given = {one.key for one in typed}
+            keys = {one.key for one in typed}
             quick = {"figures": "false", "tracking": "none"}
-            added = [f"{key}={value}" for key, value in quick.items() if key not in given]
+            added = [f"{key}={value}" for key, value in quick.items() if key not in keys]
             if added:
                 print(
                     f"launcher=batch sets {' '.join(added)}. Later: omkl-report figures, "
