@@ -98,10 +98,10 @@ class ClassificationMetrics:
             self.predictions = PredictedClasses(path, job.stream.classes, seed)
 
     def add(
-        self, block: Chunk, y: np.ndarray, counted: Counted, found: Sequence[Prediction]
+        self, block: Chunk, y: np.ndarray, counted: Counted, predictions: Sequence[Prediction]
     ) -> None:
         """A block with labels y (n,); FloatingPointError where predictions are not finite."""
-        y_hat = found[0].y_hat
+        y_hat = predictions[0].y_hat
         if not np.isfinite(y_hat).all():
             raise FloatingPointError(
                 f"by round {self.mistakes.n_rounds + len(y)} the predictions are no longer finite "

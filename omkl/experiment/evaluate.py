@@ -38,7 +38,7 @@ class Metrics(Protocol):
     """What is summed up of one job in a pass."""
 
     def add(
-        self, block: Chunk, y: np.ndarray, counted: Counted, found: Sequence[Prediction]
+        self, block: Chunk, y: np.ndarray, counted: Counted, predictions: Sequence[Prediction]
     ) -> None:
         """A block with labels y (n,) and its predictions, one of each seed.
 
@@ -251,7 +251,7 @@ def evaluate(
         if number in failed:
             yield number, failed[number][1]
             continue
-        left = [found[number] for found in kept]
+        left = [of_pass[number] for of_pass in kept]
         try:
             seconds = [float(s) for one in left for s in one.seconds]
             timing = Timing(elapsed / n, seconds, n_threads * job.n_threads_each)
@@ -287,7 +287,7 @@ def _learners(
     made: list[tuple[Any, StreamLearner]] = []
     for job, rows in zip(jobs, before, strict=True):
         kernels = job.algorithm.kernels(job.params, job.dictionary)
-        drawn = next((learner for known, learner in made if known == kernels), None)
+        drawn = next((learner for used, learner in made if used == kernels), None)
         made.append((kernels, job.learner(seed, job.n_threads_each, rows, drawn)))
     return [learner for _, learner in made]
 
@@ -330,12 +330,12 @@ class Pass:
         lanes = [range(k, R, self._n_threads) for k in range(min(R, self._n_threads))]
         for block in self.jobs[0].blocks(self.stream):
             if self._label:
-                found, y = self._ask(block.x)
+                predictions, y = self._ask(block.x)
             else:
                 learned = mapped(lambda lane: [(r, self._learn(r, block)) for r in lane], lanes)  # noqa: B023
                 by_seed = dict(itertools.chain.from_iterable(learned))
-                found, y = [by_seed[r] for r in range(R)], block.y
-            self._add(block, y, found)
+                predictions, y = [by_seed[r] for r in range(R)], block.y
+            self._add(block, y, predictions)
             if not self._going:
                 return
             report(self.counter.n_rounds, *self.metrics[self._going[0]].running)
@@ -359,20 +359,22 @@ class Pass:
         before, n, parts, labels = time.perf_counter(), self.counter.n_rounds, [], []
         history, learner = self._histories[0][0], self._groups[0].learners[0]
         for rows in history.pieces(n, np.ones(len(X), dtype=bool)):
-            found, y = learner.ask(X[rows], self._label, n)
-            parts.append(found)
+            prediction, y = learner.ask(X[rows], self._label, n)
+            parts.append(prediction)
             labels.append(y)
             n += len(y)
             history.look(n, learner.learners)
         self._seconds[0] += time.perf_counter() - before
         return [[_joined(parts)]], np.concatenate(labels)
 
-    def _add(self, block: Chunk, y: np.ndarray, found: Sequence[Sequence[Prediction]]) -> None:
+    def _add(
+        self, block: Chunk, y: np.ndarray, predictions: Sequence[Sequence[Prediction]]
+    ) -> None:
         """Sum up a block; jobs that fail with it are streamed no further."""
         counted = self.counter.add(block.x, y)
         for s, k in enumerate(self._going):
             try:
-                self.metrics[k].add(block, y, counted, [of_seed[s] for of_seed in found])
+                self.metrics[k].add(block, y, counted, [of_seed[s] for of_seed in predictions])
             except FloatingPointError as error:
                 self.failed[k] = error
         going = [k for k in self._going if k not in self.failed]

@@ -131,28 +131,28 @@ class RegressionMetrics:
             self.predictions = Predictions(staging / PREDICTIONS, job.seeds, *has)
 
     def add(
-        self, block: Chunk, y: np.ndarray, counted: Counted, found: Sequence[Prediction]
+        self, block: Chunk, y: np.ndarray, counted: Counted, predictions: Sequence[Prediction]
     ) -> None:
         """A block with labels y (n,); rows without one are predicted and counted, no more."""
-        said = Prediction(*map(np.stack, zip(*found, strict=True)))
+        stacked = Prediction(*map(np.stack, zip(*predictions, strict=True)))
         if self.predictions:
-            self.predictions.add(block.rows, y, *said)
+            self.predictions.add(block.rows, y, *stacked)
         if not counted.is_round.all():
-            said = Prediction(*(array[:, counted.is_round] for array in said))
+            stacked = Prediction(*(array[:, counted.is_round] for array in stacked))
         X, y, known, scored = counted.rounds
-        half = {"half": said.half[0]} if self.intervals else {}
-        one = {"y": y, "y_hat": said.y_hat[0], "spread": said.spread[0], **half}
+        half = {"half": stacked.half[0]} if self.intervals else {}
+        one = {"y": y, "y_hat": stacked.y_hat[0], "spread": stacked.spread[0], **half}
         self.recent.add(self.squared.n_rounds + 1, **one)
         with np.errstate(over="ignore", invalid="ignore"):  # _require_finite tells
-            errors = said.y_hat - y
+            errors = stacked.y_hat - y
             squared = np.where(scored, np.square(errors), 0.0)
             self.squared.add(squared)
             self.accuracy.add(errors[:, scored], y[scored])
             if self.job.algorithm.has_spread:
-                self.spreads.add(squared, np.where(scored, said.spread, np.nan))
+                self.spreads.add(squared, np.where(scored, stacked.spread, np.nan))
             if self.intervals:
-                self.intervals.add(errors, said.half, scored)
-        self.asked.add(said.asked)
+                self.intervals.add(errors, stacked.half, scored)
+        self.asked.add(stacked.asked)
         _require_finite(self.job, self.squared)
         self.low = min(self.low, float(y[known].min(initial=np.inf)))
         self.high = max(self.high, float(y[known].max(initial=-np.inf)))

@@ -130,12 +130,13 @@ def test_a_classification_that_diverges_fails_alone(tmp_path, three_classes, mon
     """In its second seed; what comes later of its seeds is not begun."""
     add, streamed = classification.ClassificationMetrics.add, []
 
-    def diverges(self, block, y, counted, found):
+    def diverges(self, block, y, counted, predictions):
         streamed.append((self.seed, self.job.params.beta))
         last_block = self.mistakes.n_rounds >= 80
         if last_block and self.job.params.beta == 0.8 and self.seed > 0:
-            found = [found[0]._replace(y_hat=np.full_like(found[0].y_hat, np.nan))]
-        add(self, block, y, counted, found)
+            (one,) = predictions
+            predictions = [one._replace(y_hat=np.full_like(one.y_hat, np.nan))]
+        add(self, block, y, counted, predictions)
 
     monkeypatch.setattr(classification.ClassificationMetrics, "add", diverges)
     overrides = [*three_classes, "seeds=3", "threads=1"]
