@@ -1,6 +1,6 @@
-"""What conf/paper says of each paper, and what our numbers say of its claims.
+"""What ``conf/paper`` of this wing says of each paper, and what our numbers say of its claims.
 
-Keys of a file of conf/paper:
+Keys of its files:
 
     paper     the paper in published.csv
     order     its place among the papers
@@ -60,7 +60,7 @@ class Known:
 
 @dataclass(frozen=True)
 class Paper:
-    """A file of conf/paper; ``file`` is its name, and that of the paper's page."""
+    """A paper; ``file`` is its name, and that of the paper's page."""
 
     file: str
     paper: str

@@ -1,6 +1,6 @@
 """A table of our classifiers and of others on the same permutations, error rates and bounds.
 
-A file of conf/comparison
+A file of ``conf/comparison`` of this wing
 
     name, title
     seeds            permutations of our learners; peer_seeds: the first of them, for peers
@@ -74,7 +74,7 @@ class Line(NamedTuple):
 def command(spec: Mapping[str, Any], outputs: Path, page: Path | None = None) -> int:
     """Run what a comparison needs and write its tables; 0 if every run succeeded.
 
-    ``spec`` is what a file of conf/comparison says. The tables go to OUTPUTS/tables, or with
+    ``spec`` is what the file of a comparison says. The tables go to OUTPUTS/tables, or with
     their figures into the folder ``page``.
     """
     started = time.perf_counter()

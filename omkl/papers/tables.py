@@ -1,9 +1,10 @@
-"""Tables: files of ``conf/table``, and the numbers of published.csv that most of them are about.
+"""Tables of papers and of one's own, and the numbers of published.csv that most are about.
 
-``load_table`` reads such a file. ``matching`` says which runs it needs and puts finished runs into
-its cells, ``filled`` judges and writes them.
+They are YAML files of ``omkl/papers/conf/table``, and one's own of ``conf/table``. ``load_table``
+reads such a file, ``matching`` puts finished runs into its cells and judges them, ``rendering``
+writes it.
 
-A file of conf/table
+A file of a table
 
     name, title       of the file; in print
     paper, table      select the published numbers in published.csv; a table of one's own has
@@ -55,7 +56,7 @@ import numpy as np
 from omkl.experiment.metrics import mean_and_deviation
 from omkl.papers import FOLDER, entry
 
-# Our variants of a published number, in the order of every table: key in conf/table, in print.
+# Our variants of a published number, in the order of every table: key of a file, in print.
 WRITTEN = "algorithm"
 VARIANTS = {WRITTEN: "as written", "released": "as released", "recovered": "fitted"}
 CITED = "as cited"  # what "as written" is called where the paper only cites another for it
@@ -223,7 +224,7 @@ _CELL_KEYS = {
 
 
 def load_table(source: str | Mapping[str, Any]) -> Table:
-    """Read the file of conf/table of that name (or the mapping it holds).
+    """Read the table of that name (or the mapping that its file holds).
 
     Raises ValueError for a key, metric, row or column that does not exist, and for a
     cell that published.csv does not hold exactly once.

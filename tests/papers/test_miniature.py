@@ -1,4 +1,4 @@
-"""``omkl-report run NAME`` for every file of conf/table and conf/comparison, cut to seconds.
+"""``omkl-report run NAME`` for every table and comparison, cut to seconds.
 
 Of a table there is one cell: of those with the most variants the first whose data are found, and
 where none are, synthetic rows stand in, with no published number. Of its sweeps there is one run
