@@ -180,4 +180,4 @@ def test_omkl_data_interrupted(publisher, monkeypatch, capsys):
 
     monkeypatch.setattr(download, "_unpacked", interrupt)
     assert data.main(["fetch", "airfoil"]) == 130
-    assert "interrupted" in capsys.readouterr().err
+    assert "Interrupted" in capsys.readouterr().err
