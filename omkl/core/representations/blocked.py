@@ -395,6 +395,9 @@ class MultiLearner(NamedTuple):
     eight    (2, 8, S, BLOCK) outputs of eight kernels, and squared norms after each round
     dots     (V, 8) packs whose totals are the outputs times sqrt(D)
     outputs, norms, steps, shrinks    (V,) of the present kernel in the present round
+
+    The last five are fields of this tuple, and as such of ``intervals``: in one of their own a
+    round takes 6 % longer.
     """
 
     theta: np.ndarray
