@@ -39,7 +39,7 @@ def test_a_file_is_a_stream_of_blocks(file):
 
 
 def test_what_there_is_no_stream_of_is_named(file):
-    with pytest.raises(ValueError, match=r"no dataset=airfol\. Did you mean airfoil\?"):
+    with pytest.raises(ValueError, match=r"no dataset=airfol\. Did you mean dataset=airfoil\?"):
         omkl.open_stream("airfol")
     with pytest.raises(DataError, match="say which column to predict"):
         omkl.open_stream(file)
