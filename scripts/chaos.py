@@ -189,7 +189,7 @@ class Chaos:
         return times, lost
 
     def deployed(self) -> Losses:
-        return reliability.kill_parties(self.where / "flower", self.random, self.kills)
+        return reliability.kill_parties(self.where / "federation", self.random, self.kills)
 
     def disturb(self, kind: str) -> Losses:
         """Do one of KINDS."""
