@@ -70,7 +70,7 @@ class Case(shared.Case):
     @functools.cached_property
     def played(self) -> FederatedTrace:
         federation = self.learner()
-        federation._run = getattr(simulation.run_rounds, "py_func", simulation.run_rounds)
+        federation.loop = getattr(simulation.run_rounds, "py_func", simulation.run_rounds)
         return federation.partial_fit(*self.stream(self.rounds_to_play))
 
 
@@ -111,11 +111,11 @@ def check_predict_is_pure(case: Case) -> None:
     federation.partial_fit(X[:50], y[:50])
     states = (federation.params, federation.server, federation.clients)
     protocol.broadcast_selection(*states[:2], 51, np.array([0.3, 0.6]))
-    protocol.select(*states, 0, 51, np.array([0.3]), federation._scratch, federation._message)
-    before = pickle.dumps((states, federation._message))
-    first, second = (protocol.predict(*states, 0, 51, X[50], 0, federation._scratch) for _ in "ab")
+    protocol.select(*states, 0, 51, np.array([0.3]), federation.scratch, federation.message)
+    before = pickle.dumps((states, federation.message))
+    first, second = (protocol.predict(*states, 0, 51, X[50], 0, federation.scratch) for _ in "ab")
     assert first == second
-    assert pickle.dumps((states, federation._message)) == before
+    assert pickle.dumps((states, federation.message)) == before
 
 
 def check_clients_that_are_done(case: Case) -> None:
@@ -169,7 +169,7 @@ def sent_by_one(
     federation = case.learner(K=1, M=len(DICTIONARY))
     federation.partial_fit(X[:start], y[:start])
     params, server, clients = federation.params, federation.server, federation.clients
-    message, scratch = federation._message, federation._scratch
+    message, scratch = federation.message, federation.scratch
     run = protocol.compiled_for(type(params), parties.run_client_round)
     announce = protocol.compiled_for(type(params), parties.run_broadcast_selection)
     rng = np.random.default_rng(5)

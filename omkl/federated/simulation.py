@@ -249,10 +249,10 @@ class Federation:
         self._prepare()
 
     def _prepare(self) -> None:
-        self._run = compiled_for(type(self.params), run_rounds)
-        self._scratch = protocol.new_scratch(self.algorithm, self.server.model)
-        self._message = protocol.new_message(self.algorithm, self.params, self.server.model)
-        self._inbox = privacy.inbox_for(self.guards, self.n_clients, self._message)
+        self.loop = compiled_for(type(self.params), run_rounds)
+        self.scratch = protocol.new_scratch(self.algorithm, self.server.model)
+        self.message = protocol.new_message(self.algorithm, self.params, self.server.model)
+        self._inbox = privacy.inbox_for(self.guards, self.n_clients, self.message)
 
     def partial_fit(self, X: np.ndarray, y: np.ndarray) -> FederatedTrace:
         """n rounds: X (n, K, d), y (n, K). Any split into blocks gives the same numbers.
@@ -311,7 +311,7 @@ class Federation:
         """Rounds of the C clients ``present``: X (n, C, d), y (n, C), u (n, C, a), v (n, b)."""
         n, K, most = len(y), self.n_clients, self.guards.clients_per_round
         asked = privacy.draw_asked(self._asking_rng, n, K, present, most)
-        size = self._message.theta.size + len(self._message.losses)
+        size = self.message.theta.size + len(self.message.losses)
         step = max(1, MOST_NOISE // (K * size)) if self._noise_rngs else n
         for start in range(0, n, step):
             rows = slice(start, min(n, start + step))
@@ -321,12 +321,12 @@ class Federation:
                 normals[:, c] = self._noise_rngs[k].standard_normal((n_here, size))
             draws = Draws(u[rows], v[rows], asked[rows], normals)
             states_of_all = (self.params, self.server, self.clients)
-            written = (self._scratch, self._message, self.totals, trace.rows(rows))
+            written = (self.scratch, self.message, self.totals, trace.rows(rows))
             streams = (self.t + start, present, X[rows], y[rows], draws)
-            self._run(*states_of_all, *streams, self._protection, self._inbox, *written)
+            self.loop(*states_of_all, *streams, self._protection, self._inbox, *written)
 
     def __getstate__(self) -> dict[str, Any]:
-        left_out = ("_run", "_scratch", "_message", "_inbox")
+        left_out = ("loop", "scratch", "message", "_inbox")
         return {name: value for name, value in self.__dict__.items() if name not in left_out}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
