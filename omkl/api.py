@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omkl import conf, datasets
+from omkl import datasets
 from omkl.config.compose import compose
 from omkl.datasets.schema import default_order, default_scaling
 from omkl.online import settings
 from omkl.online.learner import OnlineLearner
 from omkl.online.learner import load as load_learner
 from omkl.online.specification import FEATURES
+from omkl.registry import conf
 from omkl.runs.config_file import override_text
 from omkl.runs.frames import Results
 

@@ -37,7 +37,6 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 from filelock import FileLock, Timeout
 
-from omkl import disk
 from omkl.report import naming
 from omkl.report.stats import NAMES, accuracy_text, computed, windowed, worse_than
 from omkl.runs import checksum, sweeps
@@ -53,7 +52,8 @@ from omkl.runs.run_folder import (
     number_of,
     scaling_of,
 )
-from omkl.runs.wording import pluralize
+from omkl.utils import disk
+from omkl.utils.wording import pluralize
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

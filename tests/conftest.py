@@ -110,7 +110,7 @@ def no_data(request, monkeypatch, tmp_path_factory):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    from omkl.threads import usable_cores
+    from omkl.utils.threads import usable_cores
 
     return min(usable_cores(), MOST_WORKERS)  # one more takes longer: each compiles pieces again
 

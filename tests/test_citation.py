@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 import omkl
-from omkl import algorithms, conf, federated, registry
+from omkl import algorithms, federated, registry
 from omkl.commands import benchmark, check, data, predict, report, run
 from omkl.config.command_line import UsageError
 from omkl.papers import citation
+from omkl.registry import conf
 
 ROOT = Path(__file__).parents[1]
 NAMES = [*algorithms.names(), *federated.names()]

@@ -10,8 +10,8 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import InterpolationResolutionError
 
-from omkl import conf
 from omkl.config.compose import Composer, compose, resolve, without_hydra
+from omkl.registry import conf
 from omkl.runs import config_file
 
 FILES = {

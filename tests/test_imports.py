@@ -14,8 +14,8 @@ CIRCLES: dict[tuple[str, ...], str] = {}
 # Private parts of libraries that are used all the same, by module, and why there is no public way.
 PRIVATE = {
     "omkl.core.cache": (
-        "Numba's own cache has one index a function for all processes: two that compile at once can "
-        "each write their code under the other's types, and a full disk or a damaged file ends a run"
+        "Numba's own cache has one index per function for all processes: two that compile at once "
+        "can write their code under each other's types; a full disk or a damaged file ends a run"
     ),
     "omkl.core.compiler": (
         "the cache is set where Numba's own would be, and pieces that are inlined everywhere are "

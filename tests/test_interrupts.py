@@ -10,7 +10,7 @@ import pytest
 
 SWALLOWED = """
 import os, signal, weakref
-from omkl import interrupts
+from omkl.utils import interrupts
 interrupts.listen()
 class Thing: pass
 thing = Thing()
@@ -27,7 +27,7 @@ print("never")
 """
 WORKER = """
 import os, signal, sys
-from omkl import interrupts
+from omkl.utils import interrupts
 interrupts.listen(signal.SIGTERM, at_work=False)
 def tell():
     os.kill(os.getpid(), signal.SIGTERM)

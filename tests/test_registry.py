@@ -7,8 +7,9 @@ import sys
 
 import pytest
 
-from omkl import algorithms, conf, federated, registry
+from omkl import algorithms, federated, registry
 from omkl.config.command_line import CommandLine, UsageError
+from omkl.registry import conf
 
 TITLES = {
     "raker": "Raker",

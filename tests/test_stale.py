@@ -29,7 +29,7 @@ def edit(path, change, same_time=False):
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 def start(*more, progress=None, algorithm="raker"):
-    from omkl import conf
+    from omkl.registry import conf
     from omkl.experiment import run
     typed = [f"algorithm={algorithm}", "dataset.rows=60", "D=2", "seeds=1", *more]
     quick = ["regret.ridge_features=false", "regret.kernel_ridge=false", "outputs=outputs"]

@@ -8,8 +8,9 @@ from __future__ import annotations
 import difflib
 import importlib
 
-from omkl import outside, registry
+from omkl import registry
 from omkl.core.protocol import REGISTERED, Algorithm
+from omkl.registry import outside
 
 
 def names() -> list[str]:

@@ -33,13 +33,13 @@ from typing import Any
 
 import numpy as np
 
-from omkl import conf
 from omkl.benchmark import learners, peers, streams
 from omkl.benchmark.suite import PEER, Entry, Suite
 from omkl.core import sources
-from omkl.disk import write_atomically
+from omkl.registry import conf
 from omkl.runs import checksum
 from omkl.runs.provenance import sources_digest
+from omkl.utils.disk import write_atomically
 
 COMPLETE, DIVERGED, TOO_LONG, FAILED, MISSING = (
     "complete", "diverged", "too long", "failed", "missing",

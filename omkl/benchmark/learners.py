@@ -22,7 +22,7 @@ from omkl.online import settings as online_settings
 from omkl.online.learner import probabilities_of
 from omkl.online.specification import Specification
 from omkl.online.stream_learner import StreamLearner
-from omkl.threads import one_thread_each
+from omkl.utils.threads import one_thread_each
 
 SIZE = 1000  # rows at a time; their number changes no bit
 

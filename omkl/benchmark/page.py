@@ -12,7 +12,6 @@ from omkl.benchmark import cells, figures, statistics, table
 from omkl.benchmark.scores import MAIN
 from omkl.benchmark.suite import PUBLISHED, REFERENCE, Suite
 from omkl.benchmark.table import Results
-from omkl.disk import write_atomically
 from omkl.report import stats
 from omkl.report.page import (
     Code,
@@ -26,7 +25,8 @@ from omkl.report.page import (
 )
 from omkl.report.tables import Cell, Table
 from omkl.report.text import readable
-from omkl.runs.wording import pluralize
+from omkl.utils.disk import write_atomically
+from omkl.utils.wording import pluralize
 
 NAMES = {
     "mse": "MSE", "mae": "MAE", "error_rate": "errors, %", "log_loss": "log loss",

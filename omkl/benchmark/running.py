@@ -16,9 +16,9 @@ import numpy as np
 from omkl.benchmark import cells, learners, peers, streams, table
 from omkl.benchmark.scores import MAIN, MEASURED, Diverged, Predictions, Rules, Scored, scored
 from omkl.benchmark.suite import OURS, PEER, TRIVIAL, Entry, Suite
-from omkl.disk import exclusive_lock
 from omkl.online.specification import Specification
 from omkl.runs.provenance import commit, machine, versions
+from omkl.utils.disk import exclusive_lock
 
 Tell = Callable[[str], None]
 Wanted = Callable[[str, Entry], bool]

@@ -24,7 +24,7 @@ import pandas as pd
 from scipy import stats
 
 from omkl.report.stats import LEVEL, holm
-from omkl.runs.wording import pluralize
+from omkl.utils.wording import pluralize
 
 # A learner without a value on more of the streams than this is left out, rather than the streams.
 MOST_MISSING = 0.2

@@ -33,11 +33,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl import api, conf
+from omkl import api
 from omkl.benchmark import generators
 from omkl.benchmark.suite import BadSuite
 from omkl.datasets import DataError, Stream, open_stream
-from omkl.disk import write_atomically
+from omkl.registry import conf
+from omkl.utils.disk import write_atomically
 
 if TYPE_CHECKING:
     import pandas as pd

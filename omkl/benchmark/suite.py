@@ -33,7 +33,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from omkl import algorithms, conf
+from omkl import algorithms
+from omkl.registry import conf
 
 TASKS = ("regression", "classification")
 GROUP = "benchmark"

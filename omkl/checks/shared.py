@@ -18,10 +18,11 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from omkl import conf, registry
+from omkl import registry
 from omkl.core import compiler
 from omkl.core.hyperparameters import build
 from omkl.core.kernels import Kernel
+from omkl.registry import conf
 
 SECTIONS = ("Paper", "Task", "Round", "Symbols", "Cost", "Bound", "Differs")
 DICTIONARY = tuple(

@@ -11,7 +11,7 @@ from typing import Any
 
 from omkl.commands import terminal
 from omkl.commands.terminal import EXIT_FAILED
-from omkl.runs.wording import pluralize
+from omkl.utils.wording import pluralize
 
 # Each command imports what it needs: the compiler and matplotlib take a second each.
 

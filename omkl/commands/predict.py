@@ -13,11 +13,11 @@ import numpy as np
 
 from omkl.commands import terminal
 from omkl.datasets import tables
-from omkl.disk import write_atomically
 from omkl.experiment import kept_model
 from omkl.online import learner as online
 from omkl.online import model_file
 from omkl.online.learner import OnlineLearner
+from omkl.utils.disk import write_atomically
 
 EPILOG = """\
 Every row is predicted as if it came next. Columns are found by their names, and words and dates

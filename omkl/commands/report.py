@@ -12,7 +12,7 @@ from omkl import papers
 from omkl.commands import terminal
 from omkl.commands.terminal import EXIT_FAILED
 from omkl.config.command_line import unknown_name
-from omkl.runs.wording import pluralize
+from omkl.utils.wording import pluralize
 
 # Each command imports what it needs: the compiler, MLflow and matplotlib take a second each.
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from omkl import conf
+from omkl.registry import conf
 from omkl.runs.config_file import PROSE, flattened, override_text
 
 OPTION = "--from"

@@ -13,13 +13,15 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from omkl import conf, interrupts, outside, registry
+from omkl import registry
 from omkl.config.command_line import EXTRAS, CommandLine, UsageError, jobs_of, swept_keys
 from omkl.config.compose import BATCH, Composer, declare_batch, resolve, search_path
 from omkl.core.constraints import or_null, whole
-from omkl.disk import remove_leftovers, write_atomically
+from omkl.registry import conf, outside
 from omkl.runs.config_file import override_text
-from omkl.threads import default_threads, default_to_one_thread, one_thread_each
+from omkl.utils import interrupts
+from omkl.utils.disk import remove_leftovers, write_atomically
+from omkl.utils.threads import default_threads, default_to_one_thread, one_thread_each
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -305,7 +307,7 @@ def _load_table() -> None:
 def work_together(group: list[Task]) -> list[tuple[int, Answer]]:
     """Run jobs in a worker; they may share a pass. Their numbers in the group, as they ended."""
     from omkl import viewers
-    from omkl.disk import BackgroundFsync
+    from omkl.utils.disk import BackgroundFsync
 
     if len(group) == 1:
         return [(0, work(group[0], with_bar=False))]

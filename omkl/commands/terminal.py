@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omkl.runs.wording import UNEXPLAINED, plain
+from omkl.utils.wording import UNEXPLAINED, plain
 from omkl.version import __version__
 
 if TYPE_CHECKING:

@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from omkl import conf, outside, registry
+from omkl import registry
 from omkl.config import reference
 from omkl.config.compose import SEARCH
+from omkl.registry import conf, outside
 
 MODULE = "algorithm.module"
 

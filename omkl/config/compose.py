@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from omkl import conf, outside
+from omkl.registry import conf, outside
 from omkl.runs.config_file import override_text
 
 # Hydra and OmegaConf take 0.2 s to import and are imported where something is composed.

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from omkl import conf, registry
+from omkl import registry
+from omkl.registry import conf
 from omkl.runs.config_file import flattened
 
 WIDTH = 79

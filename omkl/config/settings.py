@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from omkl import algorithms, conf, federated, outside, registry
+from omkl import algorithms, federated, registry
 from omkl.config import schema
 from omkl.core import hyperparameters
 from omkl.core.constraints import Constraint
@@ -24,7 +24,8 @@ from omkl.datasets.base import name_of_file
 from omkl.datasets.files import FileContent
 from omkl.datasets.schema import CALLBACK, DATASET, SOURCES, default_order, default_scaling
 from omkl.federated.privacy import NO_SAFEGUARDS, Privacy, Safeguards
-from omkl.threads import default_threads
+from omkl.registry import conf, outside
+from omkl.utils.threads import default_threads
 
 if TYPE_CHECKING:
     from omkl.core.protocol import Algorithm

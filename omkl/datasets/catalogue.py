@@ -33,7 +33,7 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
-from omkl import conf
+from omkl.registry import conf
 
 
 def entries() -> dict[str, dict[str, Any]]:

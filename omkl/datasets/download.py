@@ -18,9 +18,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from omkl import disk
 from omkl.datasets.base import DataError, MissingFile, is_relative_file
 from omkl.datasets.files import FileContent
+from omkl.utils import disk
 
 UCI = "https://archive.ics.uci.edu"
 TIMEOUT_SECONDS = 60

@@ -42,7 +42,7 @@ from omkl.online.stream_learner import Prediction
 from omkl.runs.predictions import PredictedClasses, joined
 from omkl.runs.run_folder import ERROR_RATE
 from omkl.runs.writing import MODEL, PREDICTIONS
-from omkl.threads import one_thread_each
+from omkl.utils.threads import one_thread_each
 
 
 class Classification(StreamJob):

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from omkl import cached_arrays
 from omkl.core.kernels import FAMILIES, Kernel
 from omkl.core.linalg import (
     add_rounds,
@@ -30,7 +29,8 @@ from omkl.experiment.job import Job, Progress, modules_of_families
 from omkl.experiment.metrics import Recorder, mean_and_deviation
 from omkl.runs import run_folder
 from omkl.runs.provenance import sources_digest, without_prose
-from omkl.threads import one_thread_each, thread_pool
+from omkl.utils import cached_arrays
+from omkl.utils.threads import one_thread_each, thread_pool
 
 Blocks = Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]]
 

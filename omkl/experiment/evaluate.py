@@ -29,7 +29,7 @@ from omkl.experiment.baselines import Baselines, Rounds
 from omkl.experiment.job import Computed, Job, LearnerJob, Measured, Progress, Timing
 from omkl.experiment.metrics import WeightHistory
 from omkl.online.stream_learner import InStep, Prediction, StreamLearner
-from omkl.threads import thread_pool
+from omkl.utils.threads import thread_pool
 
 SHARE_OF_MEMORY = 0.1  # that the jobs of one pass may take: there are other processes
 

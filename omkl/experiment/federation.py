@@ -91,7 +91,7 @@ from omkl.federated.simulation import FederatedTrace, Federation
 from omkl.federated.split import Split, split
 from omkl.runs import run_folder
 from omkl.runs.run_folder import MSE
-from omkl.threads import one_thread_each, thread_pool
+from omkl.utils.threads import one_thread_each, thread_pool
 
 COMPARATOR = "each client's best online kernel (11), mean over the clients"
 CLIENTS_RIDGE = f"{hindsight.CLIENTS}, mean over the clients"

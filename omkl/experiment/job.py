@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from omkl import algorithms, outside, registry
+from omkl import algorithms, registry
 from omkl.config.settings import Settings, content_addressed, with_defaults_cut
 from omkl.core import kernels
 from omkl.core.kernels import Kernel
@@ -31,6 +31,7 @@ from omkl.experiment.kept_model import Resumed, require_keepable
 from omkl.experiment.metrics import mean_and_deviation
 from omkl.online.specification import FEATURES, Specification, specify
 from omkl.online.stream_learner import StreamLearner
+from omkl.registry import outside
 from omkl.runs import run_folder
 from omkl.runs.run_folder import Measure
 

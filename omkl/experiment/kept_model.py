@@ -21,8 +21,8 @@ from omkl.online.rows import listed
 from omkl.online.settings import SCALINGS, LearnerSettings
 from omkl.online.stream_learner import StreamLearner, below
 from omkl.runs import run_folder
-from omkl.runs.wording import pluralize
 from omkl.runs.writing import MODEL
+from omkl.utils.wording import pluralize
 
 if TYPE_CHECKING:
     from omkl.config.settings import Settings

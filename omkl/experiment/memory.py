@@ -14,7 +14,7 @@ from omkl.core.protocol import Algorithm
 from omkl.core.representations import Representation
 from omkl.datasets import Stream
 from omkl.experiment.metrics import LIMIT
-from omkl.runs.wording import pluralize
+from omkl.utils.wording import pluralize
 
 CURVES = 6  # that are kept of every seed, as many numbers a row of a block
 STEP = 8  # a measured D is a multiple of it, as arrays are padded to

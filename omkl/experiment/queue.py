@@ -12,10 +12,10 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from omkl import interrupts
 from omkl.experiment import run as runner
 from omkl.runs.run_folder import Run
-from omkl.threads import default_threads, worker_processes
+from omkl.utils import interrupts
+from omkl.utils.threads import default_threads, worker_processes
 
 if TYPE_CHECKING:
     from omkl.config.compose import Composer

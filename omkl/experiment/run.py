@@ -42,7 +42,7 @@ from omkl.runs.writing import (
     write_failure,
     write_together,
 )
-from omkl.threads import thread_pool
+from omkl.utils.threads import thread_pool
 
 
 class Outcome(NamedTuple):

@@ -35,7 +35,7 @@ from omkl.federated.protocol import (
     learn,
     select,
 )
-from omkl.runs.wording import plain
+from omkl.utils.wording import plain
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel

@@ -19,7 +19,7 @@ from omkl.federation import keys
 from omkl.federation.data_owner import DataOwner
 from omkl.federation.rows import open_rows
 from omkl.federation.transport import Message, converse, pack_message, pack_reply, read_round
-from omkl.runs.wording import plain
+from omkl.utils.wording import plain
 
 TOKEN = "token"  # in the client's folder: what stands for its key where there is no TLS
 

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.runs.wording import plain, pluralize
+from omkl.utils.wording import plain, pluralize
 
 if TYPE_CHECKING:  # each command imports what it needs
     from omkl.federation.coordinator import Coordinator

@@ -22,15 +22,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.disk import write_atomically
 from omkl.federated.parties import Broadcast, Event, Refused, Server
 from omkl.federation import terms as agreement
 from omkl.federation.data_owner import MODEL, STATE, TERMS, Reply
 from omkl.federation.models import server_model
 from omkl.federation.terms import Terms
 from omkl.online.rows import listed
-from omkl.runs.wording import plain
 from omkl.runs.writing import npz_bytes
+from omkl.utils.disk import write_atomically
+from omkl.utils.wording import plain
 
 CLIENTS, ROUNDS, EVENTS = "clients.json", "rounds.jsonl", "events.jsonl"
 SHOWN = 12  # hex digits of a key's fingerprint in print

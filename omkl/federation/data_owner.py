@@ -19,14 +19,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from omkl.disk import write_atomically
 from omkl.federated.parties import Broadcast, Client, Refused, Update
 from omkl.federation import terms as agreement
 from omkl.federation.models import client_model
 from omkl.federation.rows import ClientRows, Row, Units, fields_below
 from omkl.federation.terms import Terms
-from omkl.runs.wording import pluralize
 from omkl.runs.writing import npz_bytes
+from omkl.utils.disk import write_atomically
+from omkl.utils.wording import pluralize
 
 TERMS, STATE, MODEL, PREDICTIONS = "terms.json", "state.npz", "model.npz", "predictions.csv"
 COLUMNS = ("round", "row", "y_hat", "y")  # of the predictions

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from omkl import disk
 from omkl.experiment.federation import FederatedJob
 from omkl.federated.parties import (
     Broadcast,
@@ -38,6 +37,7 @@ from omkl.federated.parties import (
 from omkl.federation.coordinator import Members
 from omkl.federation.trial import TIMEOUT, FederationResult, job_of
 from omkl.runs.writing import npz_bytes
+from omkl.utils import disk
 
 # Neither Flower nor Ray reports home; both look when they are imported.
 os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")

@@ -21,7 +21,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from omkl import disk
 from omkl.config.compose import compose
 from omkl.experiment.federation import FederatedJob
 from omkl.experiment.run import prepare
@@ -29,6 +28,7 @@ from omkl.federated.parties import Event
 from omkl.federation import keys
 from omkl.federation.coordinator import MODEL, reopen
 from omkl.federation.data_owner import PREDICTIONS
+from omkl.utils import disk
 
 HOST = "127.0.0.1"
 TIMEOUT = 60.0  # seconds that the server waits for the replies of a round

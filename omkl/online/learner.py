@@ -18,11 +18,11 @@ from omkl.core import snapshot
 from omkl.core.learner import Before
 from omkl.datasets.columns import class_codes
 from omkl.datasets.scaling import Moments, standardised
-from omkl.disk import write_atomically
 from omkl.online import model_file
 from omkl.online.rows import Rows
 from omkl.online.settings import LearnerSettings
 from omkl.online.stream_learner import Prediction, StreamLearner, below
+from omkl.utils.disk import write_atomically
 
 LARGEST = 1e150  # of an input that is scaled: squares stay below the largest number
 

@@ -89,7 +89,7 @@ def _author(author: dict[str, str]) -> str:
 
 
 def _cff() -> dict[str, Any]:
-    from omkl import conf  # YAML, for whoever cites
+    from omkl.registry import conf  # YAML, for whoever cites
 
     installed = FOLDER / "CITATION.cff"
     return conf.read(installed if installed.is_file() else FOLDER.parents[1] / "CITATION.cff")

@@ -32,7 +32,6 @@ import numpy as np
 from omkl.config import settings
 from omkl.config.settings import Settings
 from omkl.datasets import DataError, open_stream, open_streams
-from omkl.disk import write_atomically
 from omkl.experiment import queue
 from omkl.experiment.comparators import ONLINE_LEARNER
 from omkl.experiment.metrics import mean_and_deviation, mistaken
@@ -42,7 +41,8 @@ from omkl.report.tables import Cell, markdown_table
 from omkl.report.text import csv_text, theorem_text
 from omkl.runs import checksum, run_folder
 from omkl.runs.run_folder import Run
-from omkl.threads import one_thread_each, worker_processes
+from omkl.utils.disk import write_atomically
+from omkl.utils.threads import one_thread_each, worker_processes
 
 BEST = f"{ONLINE_LEARNER}, chosen in hindsight"
 CONSTANT = "most frequent class in hindsight"

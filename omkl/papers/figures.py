@@ -19,7 +19,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from omkl.disk import write_atomically
 from omkl.papers import federated_figures
 from omkl.papers.bounds import (
     bound_of_run,
@@ -34,6 +33,7 @@ from omkl.papers.tables import METRICS, VARIANTS, WRITTEN
 from omkl.report import naming, style, sweep_figures
 from omkl.report.page import Picture
 from omkl.runs.run_folder import Run
+from omkl.utils.disk import write_atomically
 
 PNG = ("png",)
 COMPARATOR = "ridge_features"

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from omkl import conf
 from omkl.papers.tables import (
     CITED,
     METRICS,
@@ -28,6 +27,7 @@ from omkl.papers.tables import (
     parse_override,
     published_number,
 )
+from omkl.registry import conf
 from omkl.runs.run_folder import Run
 
 T = TypeVar("T")

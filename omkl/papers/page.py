@@ -11,7 +11,6 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from omkl.disk import write_atomically
 from omkl.papers import claims, figures, matching, rendering
 from omkl.papers.claims import Claim, Known, Paper
 from omkl.papers.matching import RULES, RUN_TIME_RULE, Counts, FilledTable
@@ -29,7 +28,8 @@ from omkl.report import tables as printed
 from omkl.report.page import Facts, Heading, Links, Part, Picture, Text, html_page, markdown_page
 from omkl.runs import provenance
 from omkl.runs.run_folder import Run, find
-from omkl.runs.wording import pluralize
+from omkl.utils.disk import write_atomically
+from omkl.utils.wording import pluralize
 
 TITLE = "Published and reproduced: online multi-kernel learning"
 TIMES = "tables/times.json"  # seconds of each run, by its key

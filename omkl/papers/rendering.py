@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from omkl.disk import write_atomically
 from omkl.papers import claims
 from omkl.papers.matching import (
     ABSENT,
@@ -31,7 +30,8 @@ from omkl.report import page
 from omkl.report import tables as printed
 from omkl.report.text import csv_text, latex_text
 from omkl.runs.run_folder import Run
-from omkl.runs.wording import pluralize
+from omkl.utils.disk import write_atomically
+from omkl.utils.wording import pluralize
 
 WIDE = 6  # columns that fit beside each other
 MOST_STAMPS = 4  # shown: each algorithm on each data set has one

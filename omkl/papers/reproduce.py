@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from omkl.datasets.base import MissingFile
-from omkl.disk import write_atomically
 from omkl.experiment import queue
 from omkl.papers import (
     comparison,
@@ -33,7 +32,8 @@ from omkl.papers import (
 )
 from omkl.report import console
 from omkl.runs import run_folder
-from omkl.runs.wording import pluralize
+from omkl.utils.disk import write_atomically
+from omkl.utils.wording import pluralize
 
 
 class Cells:

@@ -46,7 +46,7 @@ from omkl.core.representations.random_features import RandomFeatures, draw_featu
 from omkl.papers import searches
 from omkl.papers.searches import Point, kernels_of, mean_distance
 from omkl.papers.tables import published_numbers
-from omkl.threads import worker_processes
+from omkl.utils.threads import worker_processes
 
 D = 50
 DATASETS = ("twitter", "toms", "air_quality", "energy", "naval_decay")

@@ -33,13 +33,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from omkl import conf
 from omkl.core.kernels import Kernel, dictionary
 from omkl.datasets import catalogue, open_stream
-from omkl.disk import write_atomically
 from omkl.papers import FOLDER
+from omkl.registry import conf
 from omkl.runs import provenance
-from omkl.threads import default_threads, thread_pool
+from omkl.utils.disk import write_atomically
+from omkl.utils.threads import default_threads, thread_pool
 
 MODULES = ("search_graph", "search_active", "search_federated")
 _ELSEWHERE = ("outputs",)  # options that say where and not what

@@ -13,7 +13,7 @@ from omkl.report import stats
 from omkl.report.naming import has_kernels, name_of
 from omkl.report.text import readable
 from omkl.runs.run_folder import ERROR_RATE, measure, number_of, scaling_of
-from omkl.runs.wording import UNEXPLAINED, over_seeds, pluralize
+from omkl.utils.wording import UNEXPLAINED, over_seeds, pluralize
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -24,7 +24,7 @@ from omkl.report.naming import expert_names, has_kernels
 from omkl.report.stats import Windowed, windowed
 from omkl.report.text import theorem_text
 from omkl.runs.run_folder import ERROR_RATE, Run, measure, number_of, scaling_of
-from omkl.runs.wording import over_seeds, pluralize
+from omkl.utils.wording import over_seeds, pluralize
 
 Array = np.ndarray
 

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.disk import write_atomically
 from omkl.report import stats
 from omkl.report.naming import Entry
 from omkl.runs.run_folder import MSE, Measure, Run
+from omkl.utils.disk import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

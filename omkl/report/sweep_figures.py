@@ -20,7 +20,7 @@ from omkl.report import naming, stats, style
 from omkl.report.naming import Entry
 from omkl.report.text import theorem_text
 from omkl.runs.run_folder import Run, measure, number_of
-from omkl.runs.wording import over_seeds, pluralize
+from omkl.utils.wording import over_seeds, pluralize
 
 MOST_IN_A_PANEL = 7  # curves; of more each algorithm has panels of its own
 MOST_OF_AN_ALGORITHM = 5  # curves in one of those

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.disk import write_atomically
 from omkl.report import naming, stats, style, sweep_table
 from omkl.report.page import Code, Curves, Facts, Fold, Heading, Part, Text, html_page
 from omkl.report.sweep_table import Row
 from omkl.runs.run_folder import MSE, Run, measure
+from omkl.utils.disk import write_atomically
 
 N_POINTS = 240  # of a curve
 DIGITS = 4

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
-from omkl.disk import write_atomically
 from omkl.report import naming, stats
 from omkl.report.naming import value_text
 from omkl.report.tables import READABLE, Cell, Table, left_out_text, markdown_table
 from omkl.report.text import markdown_text, readable
 from omkl.runs.run_folder import ERROR_RATE, MSE, Run, measure, number_of, scaling_of
-from omkl.runs.wording import plain, pluralize
+from omkl.utils.disk import write_atomically
+from omkl.utils.wording import plain, pluralize
 
 if TYPE_CHECKING:
     from rich.console import Console

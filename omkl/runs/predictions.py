@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from omkl import disk
+from omkl.utils import disk
 
 KINDS = {float: "float64", int: "int64", bool: "bool_", str: "string"}
 

@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
-from omkl import outside
 from omkl.core import compiler, sources
+from omkl.registry import outside
 from omkl.runs import checksum, run_folder
 from omkl.runs.config_file import PROSE
-from omkl.threads import usable_cores
+from omkl.utils.threads import usable_cores
 from omkl.version import __version__
 
 # What computes numbers or reads them from files.

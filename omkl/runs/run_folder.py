@@ -139,12 +139,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl import disk
-from omkl.disk import write_atomically
 from omkl.runs import checksum, schema
 from omkl.runs.checksum import CorruptFileError
 from omkl.runs.config_file import read_config
-from omkl.runs.wording import plain
+from omkl.utils import disk
+from omkl.utils.disk import write_atomically
+from omkl.utils.wording import plain
 
 # Settings that say how to run and where to put things, never what comes out.
 NEUTRAL = (

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from omkl.runs.checksum import CorruptFileError
-from omkl.runs.wording import plain
+from omkl.utils.wording import plain
 
 Check = Callable[[Any, str], None]
 LARGEST = 2**63

@@ -16,7 +16,7 @@ from typing import Any
 
 from omkl.runs import schema
 from omkl.runs.run_folder import Run, held_in_memory
-from omkl.runs.wording import plain
+from omkl.utils.wording import plain
 
 
 def folders(outputs: Path) -> list[Path]:

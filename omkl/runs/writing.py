@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from omkl import disk
 from omkl.runs import config_file, run_folder
 from omkl.runs.checksum import LABELS, RESULT, sha256_of
 from omkl.runs.provenance import CHANGES, identity_of, settings_sha256, sha256_by_name
 from omkl.runs.run_folder import Run
+from omkl.utils import disk
 
 if TYPE_CHECKING:
     import pyarrow as pa

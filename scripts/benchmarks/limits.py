@@ -54,7 +54,7 @@ from omkl.core.compiler import compiled, reassociating
 from omkl.core.simd import LANES, aligned, fma, load, store
 from omkl.core.trigonometry import sincos
 from omkl.core.weights import exp_of_pack
-from omkl.threads import one_thread_each
+from omkl.utils.threads import one_thread_each
 
 ALL, CHOSEN, EXACT = "all kernels", "chosen kernels", "exact kernels"
 LOCAL = "local kernels"

@@ -19,7 +19,7 @@ import numpy as np
 from benchmarks import peers_numpy, setting
 from benchmarks.setting import Case, Rows
 from benchmarks.timing import Contestant, interleaved, ratios, spread
-from omkl.threads import default_threads, one_thread_each
+from omkl.utils.threads import default_threads, one_thread_each
 
 VECTORISED, LOOP = "NumPy, vectorised over kernels", "NumPy, a loop over kernels"
 SCIKIT_LEARN = "scikit-learn, RBFSampler + SGDRegressor"

@@ -24,7 +24,7 @@ from benchmarks.setting import D
 from benchmarks.timing import times
 from omkl import registry
 from omkl.datasets import catalogue, open_stream
-from omkl.threads import default_threads
+from omkl.utils.threads import default_threads
 
 ALGORITHMS = ("raker", "gf", "sfg", "sfg_r")
 WARM_UP = 320  # rounds: past those in which graphs are drawn

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl import algorithms, conf
+from omkl import algorithms
 from omkl.checks import learners
 from omkl.core import hyperparameters
 from omkl.core.kernels import Kernel, dictionary
@@ -15,6 +15,7 @@ from omkl.core.protocol import Algorithm
 from omkl.core.representations.random_features import RandomFeatures, draw_features
 from omkl.datasets import catalogue, download, open_stream
 from omkl.datasets.columns import count_inputs
+from omkl.registry import conf
 
 D = 50  # random features a kernel
 SEED = 0

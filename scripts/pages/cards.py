@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl import algorithms, conf, federated, registry
+from omkl import algorithms, federated, registry
 from omkl.papers import citation
+from omkl.registry import conf
 
 GOLDEN = Path(__file__).parents[2] / "tests" / "golden"
 FOLDER = "algorithms"

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from omkl import conf
 from omkl.core.kernels import dictionary
 from omkl.core.representations.random_features import blank
 from omkl.datasets import catalogue, download, open_stream
+from omkl.registry import conf
 
 
 def transcript(name):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from omkl import algorithms, conf
+from omkl import algorithms
 from omkl.checks import learners
 from omkl.core import hyperparameters
 from omkl.core.kernels import Kernel, dictionary
 from omkl.core.learner import Learner
 from omkl.core.representations.support_vectors import CODES, TILE
+from omkl.registry import conf
 
 
 def learner(name, kernels, d, threads=1, **changes):

@@ -18,10 +18,11 @@ from typing import Any
 
 import pytest
 
-from omkl import conf, threads
 from omkl.commands.sweep import Sweep, finish, work
 from omkl.config.command_line import EXTRAS, CommandLine, UsageError, installed
+from omkl.registry import conf
 from omkl.runs.sweeps import facts_of_jobs
+from omkl.utils import threads
 from tests.commands.test_cli import (
     TINY,
     environment,

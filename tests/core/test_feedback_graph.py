@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omkl import algorithms, conf
+from omkl import algorithms
 from omkl.checks import learners
 from omkl.core import feedback_graph, hyperparameters
 from omkl.core.feedback_graph import (
@@ -21,6 +21,7 @@ from omkl.core.graph_sampling import in_neighbours
 from omkl.core.kernel_distance import Overlaps, divergence_rows, log_overlaps, overlaps
 from omkl.core.kernels import Kernel, dictionary
 from omkl.core.learner import Learner
+from omkl.registry import conf
 
 DELTA = np.array([[0, 1, 4, 9], [1, 0, 2, 7], [4, 2, 0, 3], [9, 7, 3, 0]], dtype=float)
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from omkl import conf
 from omkl.core.feedback_graph import dissimilarity_graph, one_pass_graphs, similarity_graph
 from omkl.core.kernel_distance import (
     distance_rows,
@@ -25,6 +24,7 @@ from omkl.core.kernel_distance import (
     sampled,
 )
 from omkl.core.kernels import Kernel, dictionary, with_spectrum
+from omkl.registry import conf
 
 ONE_OF_EACH = [Kernel("gaussian", 0.7), Kernel("laplacian", 1.3), Kernel("cauchy", 0.6)]
 PUBLISHED = dictionary(conf.entry("kernels", "rbf51_lap25"))

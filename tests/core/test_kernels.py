@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy import special
 
-from omkl import conf
 from omkl.core import kernels
 from omkl.core.kernels import Kernel, dictionary
 from omkl.core.representations.random_features import features_of
+from omkl.registry import conf
 
 ONE_OF_EACH = [Kernel("gaussian", 0.7), Kernel("laplacian", 1.3), Kernel("cauchy", 0.6)]
 ONE_OF_EACH += [Kernel("matern32", 0.9), Kernel("matern52", 1.1)]

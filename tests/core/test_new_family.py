@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from omkl import algorithms, conf
+from omkl import algorithms
 from omkl.checks import learners
 from omkl.config.compose import compose
 from omkl.core import hyperparameters, kernels
@@ -26,6 +26,7 @@ from omkl.core.learner import Learner
 from omkl.core.representations.random_features import features_of
 from omkl.core.representations.support_vectors import empty_expansion
 from omkl.experiment.run import prepare
+from omkl.registry import conf
 
 
 class Matern(Family):

@@ -16,7 +16,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pooch import file_hash
 
-from omkl import conf
 from omkl.commands import data
 from omkl.core.rng import (
     asking_generator,
@@ -36,6 +35,7 @@ from omkl.datasets import (
 )
 from omkl.datasets.synthetic import SyntheticSource
 from omkl.experiment.job import column_notes
+from omkl.registry import conf
 from tests.datasets.helpers import COLUMNS, RAW, WHOLE, collect, own, write
 
 

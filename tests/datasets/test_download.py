@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from omkl import disk
 from omkl.commands import data
 from omkl.datasets import DataError, catalogue, download, open_stream
+from omkl.utils import disk
 
 STREAM = {"limit": None, "scaling": "whole", "order": "file"}
 

@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from omkl import conf
 from omkl.experiment import baselines
 from omkl.experiment import run as runner
 from omkl.experiment.baselines import Baselines, Rounds
 from omkl.experiment.metrics import Accuracy
+from omkl.registry import conf
 from omkl.runs.run_folder import Run
 from tests.compositions import compose
 

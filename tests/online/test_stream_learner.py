@@ -8,12 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from omkl import algorithms, conf
+from omkl import algorithms
 from omkl.core import kernels
 from omkl.datasets import open_stream
 from omkl.experiment import run as runner
 from omkl.online.specification import specify
 from omkl.online.stream_learner import StreamLearner
+from omkl.registry import conf
 from omkl.runs.run_folder import Run
 from tests.compositions import compose
 

@@ -7,12 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from omkl import algorithms, conf
+from omkl import algorithms
 from omkl.checks import learners
 from omkl.core import hyperparameters, kernels
 from omkl.core.learner import Learner
 from omkl.datasets import catalogue, download, open_stream
 from omkl.papers import matching, tables
+from omkl.registry import conf
 
 RAKER = {"airfoil": 28.64, "bias": 12.70, "concrete": 35.22, "naval": 11.35}
 GF = {"airfoil": 25.73, "bias": 8.15, "concrete": 34.45, "naval": 5.11}

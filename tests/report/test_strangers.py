@@ -20,7 +20,7 @@ from omkl.runs import run_folder, schema, sweeps
 from omkl.runs.checksum import CorruptFileError
 from omkl.runs.frames import Results
 from omkl.runs.run_folder import Run
-from omkl.runs.wording import plain
+from omkl.utils.wording import plain
 from tests.compositions import compose
 from tests.conftest import make_run_folder
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from omkl import cached_arrays, disk
 from omkl.experiment import comparators
 from omkl.runs import checksum, run_folder
 from omkl.runs.run_folder import Run
 from omkl.runs.writing import replace_files, staging_folder, write_together
+from omkl.utils import cached_arrays, disk
 
 ARRAYS = {"values": np.arange(600.0).reshape(100, 6), "rows": np.arange(100)}
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from omkl.runs.wording import pluralize
+from omkl.utils.wording import pluralize
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 A file stands in a group, ``conf/algorithm/rf/omkc_da_o.yaml`` in ``algorithm``, and is called
 by the rest of its path, ``rf/omkc_da_o``. Every function looks into ``folder()``, then into the
-folders of algorithms outside the package (``omkl.outside``), then into ``config_dirs``, those of
+folders of algorithms outside the package (``outside``), then into ``config_dirs``, those of
 ``--config-dir``; of two files of one name the first counts, as with Hydra.
 """
 
@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from omkl import outside
 from omkl.core.constraints import no_such_key
+from omkl.registry import outside
 
 
 class MissingEntry(LookupError):
@@ -28,7 +28,7 @@ class UnreadableFile(ValueError):
 
 def folder() -> Path:
     """Where the YAML files are: in the package when installed, beside it in a checkout."""
-    package = Path(__file__).parent
+    package = Path(__file__).parents[1]
     return package / "conf" if (package / "conf").is_dir() else package.parent / "conf"
 
 

@@ -152,7 +152,7 @@ def load(module: str) -> ModuleType:
 
 def _told(error: Exception) -> str:
     """The error, and the line of the file that it comes from."""
-    not_theirs = ("<frozen", str(Path(__file__).parent), str(Path(importlib.__file__).parent))
+    not_theirs = ("<frozen", str(Path(__file__).parents[1]), str(Path(importlib.__file__).parent))
     lines = traceback.extract_tb(error.__traceback__)
     theirs = [line for line in lines if not line.filename.startswith(not_theirs)]
     place = f" ({theirs[-1].filename}, line {theirs[-1].lineno})" if theirs else ""

@@ -4,7 +4,7 @@ A module with ``algorithm = ...`` is one algorithm, of the module's name. A modu
 under ``@register_as("name", ...)`` is a family of them; the names are the strings at the beginning
 of the decorator. A name is what is typed after ``algorithm=``; it may have a folder, ``rf/``.
 All this is read from the sources: no algorithm, and no compiler, is imported for it. Algorithms
-outside the package (``omkl.outside``) are known too, where the package has none of that name.
+outside the package (``outside``) are known too, where the package has none of that name.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from omkl import outside
+from omkl.registry import outside
 
 PACKAGES = ("omkl.algorithms", "omkl.federated.algorithms")
 
@@ -105,7 +105,7 @@ def names_outside() -> dict[str, str]:
 def declare(name: str, module: str) -> None:
     """Make an algorithm of one's own known: ``name``, as typed, is that of ``module``.
 
-    Raises omkl.outside.ModuleProblem, a ValueError, that says which of the two cannot be.
+    Raises omkl.registry.outside.ModuleProblem, a ValueError, that says which of the two cannot be.
     """
     if not re.fullmatch(r"[\w-][\w.-]{0,79}", str(name)):
         raise outside.ModuleProblem(
@@ -202,4 +202,4 @@ def _docstrings(path: Path, modified: int) -> dict[str, str]:
 
 
 def _folder(package: str) -> Path:
-    return Path(__file__).parent.joinpath(*package.split(".")[1:])
+    return Path(__file__).parents[1].joinpath(*package.split(".")[1:])
