@@ -18,7 +18,7 @@ A file of conf/benchmark
     streams          list of mappings, see ``omkl.benchmark.streams``
     learners         list of {name, algorithm, params, grid, lags, kernels, D, task}; of ``grid``,
                      values by name of a parameter, the best on the prefix is taken
-    peers            names of ``omkl.benchmark.peer_models.PEERS``, or "module:function"
+    peers            names of ``omkl.benchmark.peers.PEERS``, or "module:function"
     published        list of {stream, learner, source, score: value, ...}: printed beside ours
 
 The trivial forecasters are in every suite: mean, last and ridge of a regression; majority, last

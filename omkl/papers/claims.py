@@ -1,4 +1,4 @@
-"""What ``conf/paper`` of this wing says of each paper, and what our numbers say of its claims.
+"""What ``omkl/papers/conf/paper`` says of each paper, and what our numbers say of its claims.
 
 Keys of its files:
 

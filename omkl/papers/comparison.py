@@ -1,6 +1,6 @@
 """A table of our classifiers and of others on the same permutations, error rates and bounds.
 
-A file of ``conf/comparison`` of this wing
+A file of ``omkl/papers/conf/comparison``
 
     name, title
     seeds            permutations of our learners; peer_seeds: the first of them, for peers

@@ -61,7 +61,7 @@ it holds an absolute path. Tables, figures and the MLflow view are all made from
     spread            of a learner whose predictions have one, scored as normal distributions:
                       {"log_loss", "coverage_50", "coverage_90", "width_90",
                       "interval_score_90"}, means over seeds and the rounds whose spread is
-                      known, in the unit of mse; else absent (``omkl.experiment.spread``);
+                      known, in the unit of mse; else absent (``omkl.experiment.metrics``);
                       and "windows": {"until": last rounds, "coverage_50", "coverage_90"}, of
                       up to ten windows, null where no spread is known
     interval          of intervals that were asked for (``omkl.core.conformal``): {"level",

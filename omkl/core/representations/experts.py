@@ -1,8 +1,8 @@
 """Experts for a stream that nobody prepared: inputs and past labels are standardised as they come.
 
 An expert predicts the mean of the labels so far, or the last one, or is a recursive learner
-(``recursive``) of labels less the mean, or less the last one. A learner reads some columns of the
-row: inputs, past labels, how both changed since the row before, products of two inputs. It has
+(``second_order``) of labels less the mean, or less the last one. A learner reads some columns of
+the row: inputs, past labels, how both changed since the row before, products of two inputs. It has
 waves of one length in them, or none, and the first ones as they are.
 Inputs and past labels are standardised by the mean and deviation of what was seen before their row
 and, inputs, in it, and clipped at +-CLIP; an input that is missing (NaN) counts as its mean. Labels
