@@ -405,6 +405,7 @@ def opener(learner: Learner, state: Any) -> Callable[[int], None]:
     run_block = specialise_on_first_call(protocol.run_block_of(type(learner.params)))
 
     def opened(t: int) -> None:
+        learner.prepare_tile(X)  # what is summed ahead is of so many rows, and each is opened once
         run_block(
             learner.params, state, t - 1, X, y, learner.rng, learner.selection, *trace,
             learner.used, learner.worst, protocol.OPEN,

@@ -88,6 +88,8 @@ class CommandLine:
         "--config-name", "-cn", "--config-path", "-cp",
     )  # fmt: skip
 
+    _OTHERS = ("--multirun", "-m", "--run", "-r", "--resolve")
+
     def __init__(self, arguments: Sequence[str]) -> None:
         self.flags = {argument.partition("=")[0] for argument in arguments}
         self.options: list[str] = []
@@ -126,6 +128,10 @@ class CommandLine:
         """
         if self.flags.intersection(self._ANOTHER_MATTER):
             return self._texts
+        known = {*self._WITH_VALUE, *self._INFORMATION, *self._OTHERS}
+        for option in self.options:
+            if option.startswith("-") and option.partition("=")[0] not in known:
+                raise UsageError(f"there is no option {option}; settings are written key=value")
         try:
             typed = self._read()
             groups = self.groups()

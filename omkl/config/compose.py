@@ -9,7 +9,7 @@ import re
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from omkl.registry import conf, outside
 from omkl.runs.config_file import override_text
@@ -77,7 +77,8 @@ class Composer:
         others = []
         for text in overrides:
             if text.startswith(f"{SEARCH}="):
-                folders += cast(Any, _parsed(text).value())
+                value: Any = _parsed(text).value()
+                folders += value if isinstance(value, list) else [value]
             else:
                 others.append(text)
         places = search_path(folders)

@@ -16,7 +16,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from omkl.datasets.base import DataError, MissingFile, is_relative_file
 from omkl.datasets.files import FileContent
@@ -146,6 +146,25 @@ def _nowhere(entry: Mapping[str, Any], cure: str) -> str:
     return text
 
 
+MOST_BYTES = 2**31  # of a download, and of what is in it
+
+
+class _Bounded:
+    """A file that takes MOST_BYTES; ``what`` is written is named where it is more."""
+
+    def __init__(self, file: IO[bytes], what: str) -> None:
+        self._file, self._what, self._left = file, what, MOST_BYTES
+
+    def write(self, data: bytes) -> int:
+        self._left -= len(data)
+        if self._left < 0:
+            raise DataError(f"{self._what} is larger than {MOST_BYTES:,} bytes; it was not kept.")
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+
 def _unpacked(entry: Mapping[str, Any], url: str, folder: str) -> dict[str, Path]:
     """The files in the zip at ``url``, downloaded into a folder, by their names in the zip."""
     import pooch
@@ -156,10 +175,21 @@ def _unpacked(entry: Mapping[str, Any], url: str, folder: str) -> dict[str, Path
         "into one of these places by hand."
     )
     pooch.get_logger().setLevel(logging.WARNING)
-    downloader = pooch.HTTPDownloader(timeout=TIMEOUT_SECONDS)
+    http = pooch.HTTPDownloader(timeout=TIMEOUT_SECONDS)
     unzip = pooch.Unzip(extract_dir="unpacked")
+
+    def download(url: str, path: str, caller: Any) -> None:
+        with open(path, "wb") as file:
+            http(url, _Bounded(file, f"{entry['name']}: what {url} sends"), caller)
+
+    def unpack(path: str, action: str, caller: Any) -> list[str]:
+        with zipfile.ZipFile(path) as archive:  # which reads no more than what is stated
+            if sum(part.file_size for part in archive.infolist()) > MOST_BYTES:
+                raise DataError(f"{entry['name']}: {url} unpacks to more than {MOST_BYTES:,} bytes")
+        return list(unzip(path, action, caller))
+
     try:
-        paths = pooch.retrieve(url, None, "zip", folder, processor=unzip, downloader=downloader)
+        paths = pooch.retrieve(url, None, "zip", folder, processor=unpack, downloader=download)
     except exceptions.HTTPError as error:
         if error.response is not None:
             error.response.close()

@@ -473,12 +473,13 @@ def _require_small_sheets(file: IO[bytes], where: str) -> None:
         return
     with zipfile.ZipFile(file) as archive:
         for name in archive.namelist():
-            if name.endswith(".xml"):
+            if not name.endswith("/"):  # any member may be named as a sheet
                 with archive.open(name) as member:
                     _require_small_sheet(member, where)
 
 
 _PLACE = re.compile(rb"""\br\s*=\s*["']([A-Za-z]{1,4})(\d{1,9})["']""")
+_ROW = re.compile(rb"""<(?:\w+:)?row\b[^>]{0,200}?\br\s*=\s*["'](\d{1,9})["']""")
 
 
 def _require_small_sheet(member: IO[bytes], where: str) -> None:
@@ -488,7 +489,8 @@ def _require_small_sheet(member: IO[bytes], where: str) -> None:
         places = _PLACE.findall(tail + piece)
         width = max([width, *map(_column_number, {letters for letters, _ in places})])
         height = max([height, *(int(row) for _, row in places)])
-        tail = piece[-32:]
+        height = max([height, *map(int, _ROW.findall(tail + piece))])
+        tail = (tail + piece)[-256:]
         if unpacked > MOST_UNPACKED or height * width > MOST_CELLS:
             raise DataError(
                 f"{where}: a sheet of {height:,} rows and {width:,} columns ({unpacked:,} bytes "

@@ -147,8 +147,12 @@ class Resumed(NamedTuple):
                 f"{stream.where} has the inputs {listed(inputs)}; the model that resume= goes on "
                 f"from has: {listed(known)}"
             )
-        arrays = self.model.arrays
-        stream.go_on(below("columns.", arrays), below("labels.0.", arrays))
+        stream.go_on(below("columns.", self.model.arrays), self.labels)
+
+    @property
+    def labels(self) -> dict[str, np.ndarray]:
+        """What was known of the labels, as arrays of a ``LabelHistory``."""
+        return below("labels.0.", self.model.arrays)
 
     def require_same(self, found: LearnerSettings) -> None:
         """ValueError where a job makes another learner than that of the model."""

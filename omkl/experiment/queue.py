@@ -6,6 +6,7 @@ import contextlib
 import functools
 import multiprocessing
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -105,15 +106,30 @@ class Workers:
             return future
 
     def _by_itself(self, work: Callable[[Item], Result], item: Item) -> Result | None:
-        with self._started(1) as pool:
-            try:
-                pool.submit(int).result()
-            except BrokenProcessPool:
-                raise RuntimeError("no worker process can be started") from None
-            try:
-                return pool.submit(_do, work, item).result()
-            except BrokenProcessPool:
-                return None
+        pool = self._started(1)
+        try:
+            done = self._try(pool, work, item)
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False)  # ``end`` ends what it is at work on
+            raise
+        except BaseException:
+            pool.shutdown()
+            raise
+        pool.shutdown()
+        return done
+
+    @staticmethod
+    def _try(
+        pool: ProcessPoolExecutor, work: Callable[[Item], Result], item: Item
+    ) -> Result | None:
+        try:
+            pool.submit(int).result()
+        except BrokenProcessPool:
+            raise RuntimeError("no worker process can be started") from None
+        try:
+            return pool.submit(_do, work, item).result()
+        except BrokenProcessPool:
+            return None
 
     def end(self) -> None:
         """End all processes; what one is at work on is given up and leaves nothing behind."""
@@ -138,8 +154,17 @@ def _begin(prepare: Callable[[], object]) -> None:
     # A Ctrl-C reaches all processes of a terminal; the first ends the others, by SIGTERM.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     interrupts.listen(signal.SIGTERM, at_work=False)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     with contextlib.suppress(Exception):  # the work will tell
         prepare()
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent was killed would wait for work for ever."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
 
 
 def _do(work: Callable[[Item], Result], item: Item) -> Result:

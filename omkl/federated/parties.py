@@ -37,6 +37,8 @@ from omkl.federated.protocol import (
 )
 from omkl.utils.wording import plain
 
+LONGEST_REASON = 500  # characters of what went wrong with a client
+
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
 
@@ -240,7 +242,9 @@ class Server:
             if update.client in self._asked:
                 self._check_content(update)
                 self._take(update)
-            elif not all(isinstance(a, np.ndarray) and a.size == 0 for a in update[2:]):
+            elif not all(isinstance(a, np.ndarray) and a.size == 0 for a in update[2:]) or (
+                update.rows.dtype != np.int64 or update.rows.ndim != 1
+            ):
                 raise Refused("it sends an update and was not asked for one")
         except Refused as error:
             self.note(update.client, str(error))
@@ -263,7 +267,8 @@ class Server:
 
     def note(self, client: int, reason: str) -> None:
         """Note what went wrong with a client in this round; the round goes on."""
-        reason = plain(reason)  # words of the client may be among them
+        # Words of the client may be among them: one line of them, and no more than one reads.
+        reason = " ".join(plain(reason[:LONGEST_REASON]).split())
         self.events.append(Event(self.t, client, reason))
         log.warning("round %d, client %d: %s", self.t, client, reason)
 
@@ -419,6 +424,8 @@ class Client:
     def _draw(self, t: int) -> tuple[np.ndarray, np.ndarray]:
         """The random numbers of round t, and the noise; those of missed rounds are passed over."""
         n_draws = self.job.algorithm.draws[0]
+        if t > self.job.lengths.max():
+            raise ValueError(f"the broadcast is of round {t}: there are fewer")
         missed = max(0, t - 1 - self._drawn)
         self._rng.random((missed, n_draws))
         self._drawn = t
@@ -440,9 +447,17 @@ class Client:
     def take(self, broadcast: Broadcast) -> None:
         """Take over what the server broadcasts."""
         server, sends_rows = self.server, self.job.algorithm.announces[0]
-        server.announced[:] = broadcast.announced
-        rows = broadcast.announced[:sends_rows] if sends_rows else range(len(server.model.theta))
-        for i, values in zip(rows, broadcast.theta, strict=True):
+        announced, theta = broadcast.announced, broadcast.theta
+        N, width = server.model.theta.shape
+        n = min(sends_rows, len(announced)) if sends_rows else N
+        fits = announced.shape == server.announced.shape and theta.shape == (n, width)
+        typed = announced.dtype.kind == "i" and theta.dtype == np.float64
+        # Compiled code checks no bounds, and a server may send anything.
+        if not fits or not typed or np.any((announced < 0) | (announced >= N)):
+            raise ValueError("the broadcast is not of this federation: shapes or kernels are wrong")
+        server.announced[:] = announced
+        rows = announced[:sends_rows] if sends_rows else range(N)
+        for i, values in zip(rows, theta, strict=True):
             self._set_row(server.model, i, values)
         if not sends_rows:
             server.log_w[:] = broadcast.log_w

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -31,6 +32,8 @@ from omkl.online.rows import listed
 from omkl.runs.writing import npz_bytes
 from omkl.utils.disk import write_atomically
 from omkl.utils.wording import plain
+
+LONGEST_NAME = 80  # characters of a client's name
 
 CLIENTS, ROUNDS, EVENTS = "clients.json", "rounds.jsonl", "events.jsonl"
 SHOWN = 12  # hex digits of a key's fingerprint in print
@@ -84,7 +87,7 @@ class Members:
             raise Refused(f"node {key[:SHOWN]} is refused: {problem}")
         if client in taken:
             self.require(key, client)
-        member = Member(client, plain(name) or str(client + 1))
+        member = Member(client, " ".join(plain(name).split())[:LONGEST_NAME] or str(client + 1))
         self._by_key[key] = member
         if self._path is not None:
             kept = {key: bound._asdict() for key, bound in self._by_key.items()}
@@ -271,6 +274,11 @@ class Coordinator:
         self.used[:], self.sent[:] = kept["used"], kept["sent"]
         self.server.restore(kept)
         self._lines = _cut(self.folder / ROUNDS, self.server.t)
+        if len(self._lines) != self.server.t:
+            raise ValueError(
+                f"{self.folder / ROUNDS} has {len(self._lines)} rounds, and {STATE} is of round "
+                f"{self.server.t}: lines are lost. Begin again in another folder"
+            )
         events = _cut(self.folder / EVENTS, self._n_events)
         self.server.events[:] = [Event(**event) for event in events]
 
@@ -306,6 +314,8 @@ def _terms_of(folder: Path, terms: Terms) -> Terms:
 def _append(path: Path, lines: list[dict[str, Any]]) -> None:
     with open(path, "a") as file:
         file.writelines(json.dumps(line) + "\n" for line in lines)
+        file.flush()
+        os.fsync(file.fileno())  # the state that is written next counts these lines
 
 
 def _cut(path: Path, n: int) -> list[dict[str, Any]]:

@@ -108,11 +108,12 @@ class ServerLoop:
         self._quorum = min(quorum or self._n_clients, self._n_clients)
         self._time_limit, self._progress = time_limit, progress
         self._trusted, self._keys, self._looked = trusted, set[str](), -WAKE
+        self._peers: dict[str, Peer] = {}
+        self._problem = ""  # with the keys in the folder, told once
         self._context = None if trusted is None else keys.server_context(trusted)
-        self._read_keys()
+        self._read_keys(first=True)
         self._socket = _listening(host, port)
         self.port = int(self._socket.getsockname()[1])
-        self._peers: dict[str, Peer] = {}
         self._gone: dict[int, float] = {}  # clients that have left, and when
         self._informed: set[int] = set()  # clients that have the last parameters
         self._changed = asyncio.Event()
@@ -220,8 +221,12 @@ class ServerLoop:
 
     # --- connections ----------------------------------------------------------------------------
 
-    def _read_keys(self) -> None:
-        """Take over the keys that are in the folder by now; no others may connect."""
+    def _read_keys(self, first: bool = False) -> None:
+        """Take over the keys that are in the folder by now; no others may connect, or stay.
+
+        A file that cannot be read, since it is still being copied say, is told of once, and leaves
+        the others as they are; at the start it is an error.
+        """
         now = time.monotonic()
         if self._trusted is None or self._context is None or now - self._looked < WAKE:
             return
@@ -229,14 +234,19 @@ class ServerLoop:
         try:
             certificates = keys.trusted_certificates(self._trusted)
         except (OSError, ValueError) as error:
-            if not self._keys:
+            if first:
                 raise
-            log.warning("%s", error)  # the others stay
+            if str(error) != self._problem:
+                self._problem = str(error)
+                log.warning("%s", error)
             return
+        self._problem = ""
         for key, certificate in certificates.items():
             if key not in self._keys:
                 keys.trust(self._context, certificate)
         self._keys = set(certificates)
+        for peer in [peer for peer in self._peers.values() if peer.key not in self._keys]:
+            self._turn_away(peer, "its key was taken away")
 
     def _key_of(self, connection: ServerConnection) -> str | None:
         """The fingerprint of the client's key; without TLS that of its token."""
@@ -311,6 +321,8 @@ class ServerLoop:
             message = unpack_message(data)
             if message.kind == "declined":
                 self._take_refusal(peer, str(message.fields["reason"]))
+            elif message.kind == "failed" and pending.kind != "round":
+                self._turn_away(peer, f"failed: {last_line(message.fields['reason'])}")
             elif pending.kind == "terms":
                 self._take_member(peer, message)
             elif pending.kind == "finished":

@@ -79,8 +79,9 @@ def unpack_message(data: str | bytes) -> Message:
             if any(n < 0 for n in shape):
                 raise ValueError("a negative length")
             size = math.prod(shape)
-            flat = np.frombuffer(data[start : start + 8 * size], f"<{code}", size)
-            arrays[str(name)] = flat.reshape(shape).astype(TYPES[code])
+            kind = np.dtype(TYPES[code])
+            flat = np.frombuffer(data[start : start + 8 * size], kind.newbyteorder("<"), size)
+            arrays[str(name)] = flat.reshape(shape).astype(kind)
             start += 8 * size
         if start != len(data):
             raise ValueError(f"{len(data) - start} bytes too many")
@@ -180,6 +181,6 @@ def converse(
                     "the .pub file to whoever runs the server"
                 )
         if reason != last_reason:
-            tell(f"{reason}; trying again")
+            tell(f"{reason}; trying again (Ctrl-C ends)")
             last_reason = reason
         time.sleep(RETRY_SECONDS)

@@ -10,7 +10,7 @@ import math
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,10 +21,25 @@ from omkl.datasets.scaling import Moments, standardised
 from omkl.online import model_file
 from omkl.online.rows import Rows
 from omkl.online.settings import LearnerSettings
-from omkl.online.stream_learner import Prediction, StreamLearner, below
+from omkl.online.stream_learner import StreamLearner, below
 from omkl.utils.disk import write_atomically
 
 LARGEST = 1e150  # of an input that is scaled: squares stay below the largest number
+
+
+class Predictions(NamedTuple):
+    """What was predicted of n rows, each before its label was learned; (n,) each.
+
+    y_hat, numbers or classes; asked, whether the label was asked for; spread, the standard
+    deviation that the learner expects; low and high, the ends of the interval. NaN where there is
+    none.
+    """
+
+    y_hat: np.ndarray
+    asked: np.ndarray
+    spread: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
 
 
 class OnlineLearner:
@@ -155,7 +170,7 @@ class OnlineLearner:
             self._half = intervals.follow_one(self._y_hat, self.asks, self._margin, label)
         self.asks = False
 
-    def partial_fit(self, X: Any, y: Any) -> Prediction:
+    def partial_fit(self, X: Any, y: Any) -> Predictions:
         """Predict and learn, row by row: rows X and labels y (n,). Any split gives the same bits.
 
         A label may be NaN or None: its row is predicted, and nothing is learned from it.
@@ -168,7 +183,9 @@ class OnlineLearner:
             raise ValueError(f"{len(X)} rows X and {len(labels)} labels y")
         found = self._learner.partial_fit(self._standardised(X, learns=True), labels)
         self._require_finite(found.y_hat)
-        return found._replace(y_hat=self._answers(found.y_hat)) if self.classes else found
+        if self.classes:
+            found = found._replace(y_hat=self._answers(found.y_hat))
+        return Predictions(found.y_hat, found.asked, found.spread, found.low, found.high)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """What ``predict_one`` would say of each row of X as the next, (n,).

@@ -186,6 +186,7 @@ class BackgroundFsync:
     @classmethod
     def finish(cls) -> None:
         """Wait for all files; then raises the first OSError that there was."""
+        cls._pool = None  # what is not in the background is on the disk when it returns
         wait(cls._under_way)
         while cls._under_way:
             cls._under_way.popleft().result()

@@ -104,6 +104,7 @@ def results_of(outputs: Path) -> dict[str, bytes]:
         ("naval", "'naval' is no setting; write key=value"),
         ("algorithm.eta=sqrt(t)", "goes in quotes of its own"),
         ("--config-dir=nowhere algorithm=gf", "there is no folder nowhere"),
+        ("--seeds=3 algorithm=gf", "there is no option --seeds=3; settings are written key=value"),
     ],
 )
 def test_unknown_names_are_told(typed, told):

@@ -252,7 +252,7 @@ def test_no_round_calls_the_mathematical_library_number_by_number(name, packed):
     learner, X, y = fresh(name)
     together = name in federated.names()
     block = compiler.compiled_uncached(simulation.run_rounds if together else engine.run_block)
-    setattr(learner, "_run" if together else "_run_block", block)
+    setattr(learner, "loop" if together else "_run_block", block)
     before = set(block.signatures)
     learner.partial_fit(X[:4], y[:4])
     (signature,) = set(block.signatures) - before

@@ -7,7 +7,7 @@ import pytest
 
 from omkl import federated
 from omkl.experiment import run as runner
-from omkl.federated.parties import Client, Server, play
+from omkl.federated.parties import Client, Server, Update, play
 from tests.compositions import compose
 
 ROUNDS, CLIENTS = 40, 4
@@ -151,3 +151,28 @@ def test_a_round_of_nobody_changes_nothing():
     server.broadcast()
     server.finish()
     np.testing.assert_array_equal(server.state.model.theta, before)
+
+
+@pytest.mark.parametrize("how", ["too wide", "too few kernels", "no such kernel", "another type"])
+def test_a_broadcast_that_does_not_fit_is_refused_before_anything_is_written(how):
+    job = job_of("em_kofl" if how == "no such kernel" else "vm_kofl")
+    client, broadcast = Client(job, 0, 0), Server(job, 0).broadcast()
+    bad = {
+        "too wide": {"theta": np.ones((len(broadcast.theta), 10_000))},
+        "too few kernels": {"theta": broadcast.theta[:-1]},
+        "no such kernel": {"announced": broadcast.announced + 10**6},
+        "another type": {"theta": broadcast.theta.astype(np.int64)},
+    }[how]
+    before = client.server.model.theta.copy()
+    with pytest.raises(ValueError, match="is not of this federation"):
+        client.take(broadcast._replace(**bad))
+    np.testing.assert_array_equal(client.server.model.theta, before)
+
+
+def test_a_client_that_was_not_asked_cannot_name_rows_by_other_numbers():
+    job = job_of("pof_mkl", "clients_per_round=1")
+    server = Server(job, 0)
+    (asked,) = server.broadcast().asked
+    nothing = np.zeros(0)
+    assert not server.receive(Update((asked + 1) % CLIENTS, 1, nothing, nothing, nothing))
+    assert "was not asked" in server.events[-1].reason

@@ -497,3 +497,10 @@ def test_a_library_that_is_not_there(capsys, monkeypatch):
     assert command.main(["client", *JOIN, "--insecure"]) == 1
     needed = "client needs websockets: pip install 'omkl[federation]'"
     assert needed in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("code", ["(,)f8", "O", "U8", "f4"])
+def test_types_of_strangers_are_none_of_numpy(code):
+    header = json.dumps({"kind": "reply", "arrays": [["theta", code, [1]]]}).encode()
+    with pytest.raises(ValueError, match="these bytes are no message"):
+        transport.unpack_message(len(header).to_bytes(4, "little") + header + bytes(8))

@@ -264,3 +264,11 @@ print(*sorted({name.partition(".")[0] for name in sys.modules} - sys.stdlib_modu
         "omegaconf mlflow hydra pandas matplotlib pyarrow sklearn rich pooch sqlalchemy requests"
     )
     assert not set(found) & set(heavy.split())
+
+
+def test_partial_fit_returns_what_its_docs_list():
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    learner = omkl.learner("raker", inputs=3, D=8, interval=0.9)
+    y_hat, asked, spread, low, high = learner.partial_fit(X, X[:, 0])
+    assert y_hat.shape == asked.shape == spread.shape == (50,)
+    assert np.all((low <= y_hat) & (y_hat <= high), where=np.isfinite(low))
