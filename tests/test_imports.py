@@ -21,6 +21,9 @@ PRIVATE = {
         "the cache is set where Numba's own would be, and pieces that are inlined everywhere are "
         "optimised once, with their entry point: compiling takes six tenths of the time"
     ),
+    "omkl.commands.run": (
+        "Python waits at its end for a thread in the middle of a long sum, and a Ctrl-C must not"
+    ),
 }
 # Libraries that one folder alone imports.
 GUESTS = {
