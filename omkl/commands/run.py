@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,20 +39,8 @@ def run() -> None:
             raise
         print(terminal.INTERRUPTED, file=sys.stderr)
         code = EXIT_INTERRUPTED
-        _leave_threads_behind(code)
+        interrupts.leave_threads(code)
     sys.exit(terminal.ended("omkl-run", code))
-
-
-def _leave_threads_behind(code: int) -> None:
-    """End now where a thread is in the middle of a long computation: nothing waits for it."""
-    end = time.monotonic() + 1.0
-    for thread in threading.enumerate():
-        if thread is not threading.main_thread() and not thread.daemon:
-            thread.join(max(0.0, end - time.monotonic()))
-            if thread.is_alive():
-                sys.stdout.flush()
-                sys.stderr.flush()
-                os._exit(code)
 
 
 def _run(arguments: Sequence[str]) -> int:

@@ -87,11 +87,10 @@ class Workers:
                 wait(running, return_when=FIRST_COMPLETED)
                 if any(map(_has_died, running)):
                     again = [f for f in running if not f.done() or _has_died(f)]
-                    self._pool.shutdown()
-                    self._pool = self._started(self.n)
                     for item in [running.pop(future) for future in again]:
                         for part in parts(item):
                             yield part, self._by_itself(work, part)
+                    self._restart(self.n)
                 for future in [future for future in running if future.done()]:
                     yield running.pop(future), future.result()
         finally:
@@ -106,30 +105,19 @@ class Workers:
             return future
 
     def _by_itself(self, work: Callable[[Item], Result], item: Item) -> Result | None:
-        pool = self._started(1)
+        self._restart(1)
         try:
-            done = self._try(pool, work, item)
-        except KeyboardInterrupt:
-            pool.shutdown(wait=False)  # ``end`` ends what it is at work on
-            raise
-        except BaseException:
-            pool.shutdown()
-            raise
-        pool.shutdown()
-        return done
-
-    @staticmethod
-    def _try(
-        pool: ProcessPoolExecutor, work: Callable[[Item], Result], item: Item
-    ) -> Result | None:
-        try:
-            pool.submit(int).result()
+            self._pool.submit(int).result()
         except BrokenProcessPool:
             raise RuntimeError("no worker process can be started") from None
         try:
-            return pool.submit(_do, work, item).result()
+            return self._pool.submit(_do, work, item).result()
         except BrokenProcessPool:
             return None
+
+    def _restart(self, n: int) -> None:
+        self._pool.shutdown()
+        self._pool = self._started(n)
 
     def end(self) -> None:
         """End all processes; what one is at work on is given up and leaves nothing behind."""
