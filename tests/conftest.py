@@ -27,11 +27,18 @@ import hypothesis
 import numpy as np
 import pytest
 
+from omkl.registry import outside
+
 MOST_WORKERS = 4
 
 
 def pytest_configure(config: pytest.Config) -> None:
     own_surroundings()
+    if others := {point.package for point in outside.entry_points().values()}:
+        raise pytest.UsageError(
+            f"the tests are of omkl alone, and algorithms of {', '.join(sorted(others))} are "
+            "installed beside it: pip uninstall these, or test in another environment"
+        )
     if not os.access(config.rootpath, os.W_OK):  # somebody else's checkout
         hypothesis.settings.register_profile("no database", database=None)
         hypothesis.settings.load_profile("no database")

@@ -6,7 +6,7 @@ import csv
 import io
 import math
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 
@@ -50,34 +50,6 @@ def latex_text(text: str) -> str:
     """Text for LaTeX: one line, and nothing in it is a command."""
     text = " ".join(text.split()).replace("× 10⁻³", "\0")  # one formula, not four
     return "".join(_TEX.get(c, c) for c in text).replace("\0", r"$\times 10^{-3}$")
-
-
-def latex_table(
-    headings: Sequence[str],
-    body: Sequence[Sequence[str]],
-    left: int,
-    bold: Container[tuple[int, int]] = (),
-) -> str:
-    """A ``tabular``, which needs the package booktabs; cells ``bold`` are (row, column)."""
-
-    def cell(i: int, j: int, text: str) -> str:
-        return rf"\textbf{{{latex_text(text)}}}" if (i, j) in bold else latex_text(text)
-
-    rows = [[cell(i, j, text) for j, text in enumerate(line)] for i, line in enumerate(body)]
-    lines = [" & ".join(line) + r" \\" for line in (map(latex_text, headings), *rows)]
-    lines[1:1] = [r"\midrule"]
-    aligned = "l" * left + "r" * (len(headings) - left)
-    return "\n".join(
-        [
-            r"% needs \usepackage{booktabs}",
-            rf"\begin{{tabular}}{{{aligned}}}",
-            r"\toprule",
-            *lines,
-            r"\bottomrule",
-            r"\end{tabular}",
-            "",
-        ]
-    )
 
 
 def theorem_text(bound: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl import algorithms, federated, registry
+from omkl import federated, registry
 from omkl.papers import citation
 from omkl.registry import conf
 
@@ -23,8 +23,8 @@ SEED = 7  # that of the golden numbers
 
 
 def names() -> list[str]:
-    """All registered algorithms, the federated ones last."""
-    return [*algorithms.names(), *federated.names()]
+    """All algorithms of the package, the federated ones last; none that is installed beside it."""
+    return [name for package in registry.PACKAGES for name in registry.names(package)]
 
 
 def place(name: str) -> str:
