@@ -245,8 +245,8 @@ class ServerLoop:
             if key not in self._keys:
                 keys.trust(self._context, certificate)
         self._keys = set(certificates)
-        for peer in [peer for peer in self._peers.values() if peer.key not in self._keys]:
-            self._turn_away(peer, "its key was taken away")
+        for key in [key for key in self._peers if key not in self._keys]:
+            self._turn_away(self._peers.pop(key), "its key was taken away")
 
     def _key_of(self, connection: ServerConnection) -> str | None:
         """The fingerprint of the client's key; without TLS that of its token."""

@@ -218,7 +218,12 @@ def test_keys_of_the_server_and_no_others(hub_of, tmp_path):
     time.sleep(3 * serving.WAKE)
     with hub.connected(ann) as connection:
         assert transport.unpack_message(connection.recv(5.0)).kind == "terms"
-    (tmp_path / "keys" / "clients" / "ann.pub").rename(tmp_path / "ann.pub")
+        (tmp_path / "keys" / "clients" / "ann.pub").rename(tmp_path / "ann.pub")
+        refusal = transport.unpack_message(connection.recv(5.0))
+        assert refusal.fields["reason"] == "its key was taken away"
+    (tmp_path / "keys" / "clients" / "half.pub").write_text("-----BEGIN CERTI")  # being copied
+    time.sleep(3 * serving.WAKE)
+    (tmp_path / "keys" / "clients" / "half.pub").unlink()
     hub.identity("bob")
     time.sleep(3 * serving.WAKE)
     with pytest.raises(InvalidStatus, match="403"), hub.connected(ann):
