@@ -157,6 +157,14 @@ def test_levels_and_rates_that_are_none(level, rates, message):
         Conformal(level, rates)
 
 
+def test_arrays_do_not_grow():
+    intervals = Conformal(0.9)
+    sizes = [array.shape for array in intervals.state]
+    intervals.follow(np.zeros(5000), np.arange(5000.0))
+    assert [array.shape for array in intervals.state] == sizes
+    assert conformal.WINDOW == sizes[3][0]
+
+
 def test_examples():
     page = Path(__file__).parents[2] / "docs" / "intervals.md"
     for failed, tried in (

@@ -354,6 +354,14 @@ def test_rounds_are_known_where_nothing_needs_to_be_read(tmp_path):
     assert open_stream(parquet | {"missing": "drop"}, COLUMNS).n_rounds is None
 
 
+def test_text_numbers_keep_every_digit(tmp_path):
+    values = np.random.default_rng(0).standard_normal((500, 2)) * 1e-7
+    path = tmp_path / "digits.csv"
+    path.write_text("a,y\n" + "".join(f"{a!r},{y!r}\n" for a, y in values.tolist()))
+    x, y = collect(open_stream(own(path, target="y"), RAW))
+    np.testing.assert_array_equal(np.column_stack([x, y]), values)
+
+
 def test_blanks_are_refused_dropped_or_filled(tmp_path, monkeypatch):
     monkeypatch.setattr(read, "CHUNK_ROWS", 2)
     path = write(tmp_path / "gaps.csv", "a,y\n1,10\n3,20\n,30\n8,40\n,50\n")

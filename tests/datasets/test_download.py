@@ -181,3 +181,15 @@ def test_omkl_data_interrupted(publisher, monkeypatch, capsys):
     monkeypatch.setattr(download, "_unpacked", interrupt)
     assert data.main(["fetch", "airfoil"]) == 130
     assert "Interrupted" in capsys.readouterr().err
+
+
+def test_a_download_has_its_bounds(publisher, airfoil, monkeypatch, tmp_path):
+    entry, content = airfoil
+    publisher["body"] = zipped(content)
+    monkeypatch.setattr(download, "MOST_BYTES", len(publisher["body"]) - 1)
+    with pytest.raises(DataError, match=r"sends is larger than .* bytes; it was not kept"):
+        download.fetch(entry)
+    monkeypatch.setattr(download, "MOST_BYTES", len(content) - 1)
+    with pytest.raises(DataError, match=r"airfoil: .* unpacks to more than .* bytes"):
+        download.fetch(entry)
+    assert files_below(tmp_path / "mine") == []

@@ -473,3 +473,14 @@ def test_noise_hides_what_clients_would_measure(files):
     texts = [(p.folder / "client-0" / "predictions.csv").read_text() for p in (silent, open_)]
     said = [[float(line["y_hat"]) for line in csv.DictReader(io.StringIO(t))] for t in texts]
     assert np.isfinite(said[0]).all() and not np.allclose(*said)
+
+
+def test_rounds_that_a_power_failure_took_from_the_file_are_missed(files):
+    agreed = made()
+    parties = Parties(files, files / "own", agreed)
+    for _ in range(3):
+        parties.round()
+    rounds = files / "own" / "server" / "rounds.jsonl"
+    rounds.write_text("".join(rounds.read_text().splitlines(keepends=True)[:1]))
+    with pytest.raises(ValueError, match=r"rounds.jsonl has 1 rounds, .* is of round 3: lines are"):
+        Coordinator(files / "own" / "server", agreed)
