@@ -10,10 +10,19 @@ Round    1. s_t = |y_t - y_hat_t|, over the spread of y_hat_t where the learner 
          3. With the label: b is 1 - r / (n + 1), r scores are less than s_t; every a_k moves by
             rate_k (alpha - [a_k > b]), w_k by exp(-eta loss(b, a_k)), where loss(b, a) is
             alpha (b - a) - min(0, b - a); then each takes a share 1 / (2 * 500) of all weights.
-Differs  q is at most the largest score kept, where the paper's interval is the whole line; it is 0
-         for a >= 1. A round whose label is not known teaches nothing. A spread counts as at least a
-         tenth of the mean absolute error so far, since that of some learners is a rounding error
-         after equal targets; half an interval is at most twice the largest error so far.
+Differs  The paper's interval is the whole line for a < 1 / (n + 1). Here q(a) is then the largest
+         score kept times exp(3 (1 / (n + 1) - a)), and b of a score above the largest is where q
+         reaches it: steady misses widen the interval as far as they need, and levels come back as
+         fast as below. Levels are at least -1. Half an interval is at most twice the range of the
+         labels so far, once there are 20; ``infinite=True`` gives the paper's. q is 0 for a >= 1.
+         A score is then kept as at most 4 times the largest of those kept: a wrong label is not
+         remembered at its size. A round whose label is not known teaches nothing. A
+         spread counts as at least a tenth of the mean absolute error so far.
+Bound    With one rate: of T rounds with labels a share within (2 + rate) / (rate T) of ``level``
+         lies in its interval, on any stream whose scores are at most exp(3) times the largest of
+         those kept and whose errors are at most twice the range of the labels before: levels stay
+         in [-1, 1 + rate], and they add up misses (proposition 4.1 of the first paper). Of several
+         rates, which are mixed, no bound of the coverage is claimed.
 
 >>> import numpy as np
 >>> from omkl.core.conformal import Conformal
@@ -120,7 +129,11 @@ def missed(off):
 RATES = tuple(0.001 * 2.0**k for k in range(8))
 HORIZON = 500  # rounds over which the mixture is as good as the best rate
 FLOOR = 0.1  # of a spread, in mean absolute errors so far
-MOST = 2.0  # half an interval, in largest absolute errors so far
+MOST = 2.0  # half an interval, in ranges of the labels so far
+GROWTH = 3.0  # how fast log(q) grows as a level falls below that of the largest score kept
+LEAST_LEVEL = -1.0
+FARTHEST = 4.0  # a score that is kept, in largest ones kept
+N_FARTHEST = 20  # scores from which on widths and scores have these limits
 
 
 class State(NamedTuple):
@@ -129,7 +142,8 @@ class State(NamedTuple):
     rates, levels, weights   (K,) rate_k, a_k and w_k
     scores    (W,) the last ones; the next place is ``n`` modulo W; ordered (W,) the same sorted
     n         (1,) scores so far
-    errors    (3,) absolute errors so far: their number, their sum, the largest
+    errors    (2,) absolute errors so far: their number and their sum
+    labels    (2,) the least and the largest so far
     """
 
     rates: np.ndarray
@@ -139,6 +153,7 @@ class State(NamedTuple):
     ordered: np.ndarray
     n: np.ndarray
     errors: np.ndarray
+    labels: np.ndarray
 
 
 class Conformal:
@@ -153,10 +168,16 @@ class Conformal:
         scatters. One is the method of 2021, several are mixed. In (0, 1].
     has_spread
         Whether predictions have spreads, in units of which errors are scored; they have a floor.
+    infinite
+        Whether an interval is the whole line where the level asks for more than the largest score.
     """
 
     def __init__(
-        self, level: float, rates: Sequence[float] = RATES, has_spread: bool = False
+        self,
+        level: float,
+        rates: Sequence[float] = RATES,
+        has_spread: bool = False,
+        infinite: bool = False,
     ) -> None:
         if not 0.0 < level < 1.0:
             raise ValueError(f"an interval's level is between 0 and 1; got {level!r}")
@@ -171,11 +192,12 @@ class Conformal:
             scores=np.zeros(WINDOW),
             ordered=np.full(WINDOW, np.inf),
             n=np.zeros(1, dtype=np.int64),
-            errors=np.zeros(3),
+            errors=np.zeros(2),
+            labels=np.array([np.inf, -np.inf]),
         )
-        self._floor = FLOOR if has_spread else 0.0
         varies = level**2 * alpha**3 + alpha**2 * level**3
-        self._eta = math.sqrt(3.0 / HORIZON * (math.log(K * HORIZON) + 2.0) / varies)
+        eta = math.sqrt(3.0 / HORIZON * (math.log(K * HORIZON) + 2.0) / varies)
+        self._constants = (alpha, eta, FLOOR if has_spread else 0.0, infinite)
         # Of ``learn``: one prediction.
         self._row = tuple(np.zeros((4, 1)))
 
@@ -191,9 +213,7 @@ class Conformal:
         """``follow`` of one prediction: half the width of its interval, before its label y."""
         prediction, label, unit, half = self._row
         prediction[0], label[0], unit[0] = y_hat, y, spread
-        _learn_one(
-            self.state, prediction, label, unit, half, 1.0 - self.level, self._eta, self._floor
-        )
+        _learn_one(self.state, prediction, label, unit, half, *self._constants)
         return float(half[0])
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
@@ -212,8 +232,28 @@ class Conformal:
         half = np.empty(len(y_hat))
         spread = np.ones(len(y_hat)) if spread is None else spread
         y_hat, y, spread = (np.ascontiguousarray(a, dtype=float) for a in (y_hat, y, spread))
-        _follow(self.state, y_hat, y, spread, half, 1.0 - self.level, self._eta, self._floor)
+        _follow(self.state, y_hat, y, spread, half, *self._constants)
         return half
+
+
+@inlined
+def _reach(ordered, n, level):
+    """``quantile``, and more than the largest score for a level that none reaches."""
+    above = 1.0 / (n + 1.0) - level
+    if above <= TIE:
+        return quantile(ordered, n, level)
+    return ordered[n - 1] * math.exp(GROWTH * above)
+
+
+@inlined
+def _level_of_score(ordered, n, place, score):
+    """The largest level whose ``_reach`` is not below a score that ``place`` of n are less than."""
+    largest = ordered[n - 1]
+    if place < n or not score > largest:
+        return level_of(place, n)
+    if not largest > 0.0:
+        return LEAST_LEVEL
+    return max(LEAST_LEVEL, level_of(n, n) - math.log(score / largest) / GROWTH)
 
 
 @inlined
@@ -225,40 +265,61 @@ def _learn(state, b, alpha, eta):
         state.weights[k] *= math.exp(-eta * pinball(alpha, off))
         total += state.weights[k]
         state.levels[k] += state.rates[k] * (alpha - missed(off))
+        state.levels[k] = max(LEAST_LEVEL, state.levels[k])
     share = 1.0 / (2.0 * HORIZON)
     for k in range(K):
         state.weights[k] = (1.0 - share) * state.weights[k] / total + share / K
 
 
+@inlined
+def _half_width(state, unit, infinite):
+    """Half the width of the interval of the next prediction, of this unit."""
+    n = min(state.n[0], state.scores.shape[0])
+    if n == 0:
+        return math.nan
+    level = 0.0
+    for k in range(state.rates.shape[0]):
+        level += state.weights[k] * state.levels[k]
+    if infinite and level < 1.0 / (n + 1.0) - TIE:
+        return math.inf
+    half = unit * _reach(state.ordered, n, level)
+    span = state.labels[1] - state.labels[0]
+    return min(half, MOST * span) if n >= N_FARTHEST and span > 0.0 and not infinite else half
+
+
 @compiled
-def _follow(state, y_hat, y, spread, half, alpha, eta, floor):
+def _follow(state, y_hat, y, spread, half, alpha, eta, floor, infinite):
     """Write half (n,), and learn each label after its interval was written."""
     for s in range(y_hat.shape[0]):
-        half[s] = math.nan
         unit = spread[s]
         least = floor * state.errors[1] / max(state.errors[0], 1.0)
         if unit < least:
             unit = least
-        if state.n[0] > 0:
-            level = 0.0
-            for k in range(state.rates.shape[0]):
-                level += state.weights[k] * state.levels[k]
-            q = quantile(state.ordered, min(state.n[0], state.scores.shape[0]), level)
-            half[s] = unit * q
-            if half[s] > MOST * state.errors[2]:
-                half[s] = MOST * state.errors[2]
+        half[s] = _half_width(state, unit, infinite)
+        if math.isfinite(y[s]):
+            state.labels[0] = min(state.labels[0], y[s])
+            state.labels[1] = max(state.labels[1], y[s])
         error = abs(y[s] - y_hat[s])
         score = error / unit
         if math.isfinite(error) and unit == unit:
             state.errors[0] += 1.0
             state.errors[1] += error
-            state.errors[2] = max(state.errors[2], error)
         if math.isfinite(score):
-            n = min(state.n[0], state.scores.shape[0])
-            place = keep(state.scores, state.ordered, state.n[0], score)
-            state.n[0] += 1
-            if n > 0:
-                _learn(state, level_of(place, n), alpha, eta)
+            _keep_score(state, score, alpha, eta)
+
+
+@inlined
+def _keep_score(state, score, alpha, eta):
+    """Keep a score, and move the levels by where it lies among those kept."""
+    n = min(state.n[0], state.scores.shape[0])
+    if n > 0:
+        place = n_less(state.ordered, n, score)
+        _learn(state, _level_of_score(state.ordered, n, place, score), alpha, eta)
+    largest = state.ordered[n - 1] if n > 0 else 0.0
+    if n >= N_FARTHEST and largest > 0.0:
+        score = min(score, FARTHEST * largest)
+    keep(state.scores, state.ordered, state.n[0], score)
+    state.n[0] += 1
 
 
 _learn_one = specialise_on_first_call(_follow)

@@ -127,10 +127,10 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
     if "rmse" in result:  # of a federation there are none
         yield "errors", target_text(result)
     in_scale = "   (of y in [0, 1])" if scaling_of(result) == "whole" else ""
-    if spread := result.get("spread"):
+    if interval := result.get("interval"):  # the learner's own spread is then left to result.json
+        yield "intervals", _interval_text(interval) + in_scale
+    elif spread := result.get("spread"):
         yield "intervals", _spread_text(spread) + in_scale
-    if interval := result.get("interval"):
-        yield "adaptive", _interval_text(interval) + in_scale
     for name, entry in stats.computed(result).items():
         accuracy = stats.accuracy_text(entry)
         if stats.compared_by(result) == ("mse", "mse_mean"):

@@ -33,20 +33,29 @@ def by_the_letter(error, level, rates, window=WINDOW, horizon=500):
     a, w, halves = [alpha] * K, np.full(K, 1 / K), []
     of_losses = float((1 - alpha) ** 2 * alpha**3 + alpha**2 * (1 - alpha) ** 3)
     eta = math.sqrt(3 / horizon) * math.sqrt((math.log(K * horizon) + 2) / of_losses)
+    scores: list[float] = []
     for t, s in enumerate(error):
-        kept = np.sort(error[max(0, t - window) : t])
+        kept = np.sort(scores[-window:])
         n = len(kept)
         if n == 0:
             halves.append(NONE)
+            scores.append(s)
             continue
         mixed = a[0] if K == 1 else sum(p * level for p, level in zip(w, a, strict=True))
         place = math.ceil((1 - min(1, mixed)) * (n + 1))
-        halves.append(0.0 if place <= 0 else kept[min(place, n) - 1])
+        half = 0.0 if place <= 0 else kept[min(place, n) - 1]
+        if place > n:
+            half *= math.exp(3.0 * (1 / (n + 1) - float(mixed)))
+        span = np.ptp(error[:t])
+        halves.append(min(half, 2.0 * span) if n >= 20 and span > 0.0 else half)
         b = 1 - number(int(np.sum(kept < s))) / (n + 1)
+        if 0.0 < kept[-1] < s:
+            b = max(-1, b - number(math.log(s / kept[-1]) / 3.0))
         loss = np.array([float(alpha * (b - one) - min(0, b - one)) for one in a])
         w = w * np.exp(-eta * loss)
         w = (1 - 1 / (2 * horizon)) * w / w.sum() + 1 / (2 * horizon * K)
-        a = [one + rate * (alpha - (one > b)) for one, rate in zip(a, rates, strict=True)]
+        a = [max(-1, one + r * (alpha - (one > b))) for one, r in zip(a, rates, strict=True)]
+        scores.append(min(s, 4.0 * kept[-1]) if n >= 20 and kept[-1] > 0.0 else s)
     return np.array(halves)
 
 
@@ -180,7 +189,48 @@ def test_a_spread_that_is_a_rounding_error_makes_no_interval_wide():
     error, spread = rng.standard_normal(2000), np.ones(2000)
     spread[1::10] = 1e-13
     half = Conformal(0.9, has_spread=True).follow(np.zeros(2000), error, spread)
-    largest = np.maximum.accumulate(np.abs(error))
-    assert np.all(half[1:] <= 2.0 * largest[:-1])
+    span = np.maximum.accumulate(error) - np.minimum.accumulate(error)
+    assert np.all(half[20:] <= 2.0 * span[19:-1])
     assert np.mean(half[200:]) < 4.0
     assert np.mean(np.abs(error[200:]) <= half[200:]) == pytest.approx(0.9, abs=0.02)
+
+
+@pytest.mark.parametrize("grows", [lambda t: t, lambda t: t**2, lambda t: 1.01**t])
+def test_steady_misses_widen_intervals_beyond_every_score_so_far(grows):
+    """Errors that only grow: the largest score kept, as the widest interval, covers none."""
+    error = grows(np.arange(1.0, 4001.0))
+    covered = error <= widths(error)
+    assert covered[1:].mean() > 0.9
+    assert np.median((widths(error) / error)[2000:]) < 1.05
+
+
+def test_one_wrong_label_makes_no_later_interval_wide():
+    error = np.random.default_rng(8).standard_normal(3000)
+    calm = widths(error).max(initial=0.0, where=np.arange(3000) > 50)
+    error[1500] = -9999.0
+    half = widths(error)
+    assert half[50:].max() < 1.5 * calm
+    assert np.mean(np.abs(error) <= half) == pytest.approx(0.9, abs=0.01)
+
+
+def test_the_whole_line_where_it_is_asked_for():
+    """One rate of 0.1: after a miss the level is 0.01, less than 1 / (n + 1) of 9 scores."""
+    error = np.append(np.ones(9), [2.0, 1.0])
+    half = Conformal(0.9, (0.1,), infinite=True).follow(np.zeros(11), error)
+    assert half[9] == 1.0 and half[10] == math.inf
+
+
+def test_the_coverage_of_one_rate_is_as_promised():
+    """On any stream that meets the condition: here errors that miss narrowly while they can."""
+    rate, T = 0.05, 3000
+    one, rng, inside = Conformal(0.9, (rate,)), np.random.default_rng(9), 0
+    one.learn(0.0, 1.0)
+    one.learn(0.0, -1.0)
+    for _ in range(T):
+        half = one.half_width()
+        error = half * (1.01 if rng.random() < 0.5 else 0.9)
+        error = min(error, 1000.0)
+        inside += error <= half
+        one.learn(0.0, error if rng.random() < 0.5 else -error)
+        assert abs(one.state.levels[0]) < 1.0 + rate
+    assert abs(inside / T - 0.9) <= (2 + rate) / (rate * T)

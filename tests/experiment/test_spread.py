@@ -117,8 +117,7 @@ def test_intervals_of_a_run_follow_from_its_predictions(name, tmp_path):
     y, y_hat = kept["y"].to_numpy(copy=True), kept["y_hat"].to_numpy()
     told = np.where(kept["asked"], y, np.nan)
     told[0] = np.nan
-    spread = kept["spread"].to_numpy() if "spread" in kept else None
-    half = Conformal(LEVEL, has_spread=spread is not None).follow(y_hat, told, spread)
+    half = Conformal(LEVEL).follow(y_hat, told)
     np.testing.assert_array_equal(kept["high"], y_hat + half)
     np.testing.assert_array_equal(kept["low"], y_hat - half)
     found = run.result["interval"]
