@@ -9,8 +9,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-import omkl.core.sources  # noqa: F401  reads all sources as they are now
-from omkl.version import __version__ as __version__
+import omkl.utils.sources  # noqa: F401  reads all sources as they are now
+from omkl.utils.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from omkl.api import (

@@ -14,9 +14,9 @@ from omkl.online import settings
 from omkl.online.learner import OnlineLearner
 from omkl.online.learner import load as load_learner
 from omkl.online.specification import FEATURES
-from omkl.registry import conf
 from omkl.runs.config_file import override_text
 from omkl.runs.frames import Results
+from omkl.utils import conf
 
 if TYPE_CHECKING:
     from omkl.datasets import Stream

@@ -27,7 +27,7 @@ import hypothesis
 import numpy as np
 import pytest
 
-from omkl.registry import outside
+from omkl.utils import outside
 
 MOST_WORKERS = 4
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 import omkl
-from omkl import algorithms, federated, registry
+from omkl import algorithms, federated
 from omkl.commands import benchmark, check, data, predict, report, run
 from omkl.config.command_line import UsageError
 from omkl.papers import citation
-from omkl.registry import conf
+from omkl.utils import conf, registry
 
 ROOT = Path(__file__).parents[1]
 NAMES = [*algorithms.names(), *federated.names()]
@@ -88,7 +88,7 @@ def test_bibtex_from_the_command_line():
 def test_the_version_is_written_once():
     given = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert given["project"]["dynamic"] == ["version"]
-    assert given["tool"]["hatch"]["version"]["path"] == "omkl/version.py"
+    assert given["tool"]["hatch"]["version"]["path"] == "omkl/utils/version.py"
     assert conf.read(ROOT / "CITATION.cff")["version"] == omkl.__version__
     assert citation.software().fields["version"] == omkl.__version__
 

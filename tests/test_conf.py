@@ -11,8 +11,8 @@ from omegaconf import OmegaConf
 from omegaconf.errors import InterpolationResolutionError
 
 from omkl.config.compose import Composer, compose, resolve, without_hydra
-from omkl.registry import conf
 from omkl.runs import config_file
+from omkl.utils import conf
 
 FILES = {
     "newest": "defaults: [gf, _self_]\neta: 1.0\n",

@@ -10,7 +10,8 @@ import pytest
 import yaml
 from pages import cards, gallery, links
 
-from omkl import algorithms, federated, registry
+from omkl import algorithms, federated
+from omkl.utils import registry
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

@@ -25,12 +25,12 @@ PRIVATE = {
         "Python waits at its end for a thread in the middle of a long sum, and a Ctrl-C must not"
     ),
 }
-# Libraries that one folder alone imports.
+# Libraries that one folder alone imports, or that and one module.
 GUESTS = {
     "mlflow": "omkl.tracking",
     "flwr": "omkl.federation.flower",
     "websockets": "omkl.federation",
-    "numba": "omkl.core",
+    "numba": ("omkl.core", "omkl.utils.sources"),  # which asks it what the processor is
 }
 
 
@@ -89,10 +89,14 @@ def test_wings_are_known_to_the_commands_alone():
                 assert room(name) == "commands", (name, other)
 
 
-def test_the_core_imports_nothing_above_it():
-    for name, found in drawing(lazy=True).items():
-        if name.startswith("omkl.core"):
-            assert all(other.startswith("omkl.core") for other in found), (name, found)
+@pytest.mark.parametrize(
+    "lowest, below", [("omkl.utils", ()), ("omkl.core", ("omkl.utils",))], ids=["utils", "core"]
+)
+def test_the_lowest_rooms_import_nothing_above_them(lowest, below):
+    members = {name: found for name, found in drawing(True, typing=True).items() if lowest in name}
+    assert len(members) > 9
+    for name, found in members.items():
+        assert all(other.startswith((lowest, *below)) for other in found), (name, found)
 
 
 @pytest.mark.parametrize("room", ["omkl.runs", "omkl.report"])

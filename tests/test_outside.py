@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from omkl import algorithms, registry
+from omkl import algorithms
 from omkl.checks import learners
 from omkl.commands import check, report, run
 from omkl.commands.sweep import Sweep
@@ -23,9 +23,9 @@ from omkl.core.kernels import FAMILIES
 from omkl.experiment.job import own_modules
 from omkl.experiment.run import prepare
 from omkl.papers import bounds
-from omkl.registry import conf, outside
 from omkl.runs.provenance import identity_of, numbers_stamp
 from omkl.runs.run_folder import Run
+from omkl.utils import conf, outside, registry
 
 ROOT = Path(__file__).parents[1]
 TEMPLATE = ROOT / "docs" / "template"

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from omkl import algorithms, federated, registry
+from omkl import algorithms, federated
 from omkl.config.command_line import CommandLine, UsageError
-from omkl.registry import conf
+from omkl.utils import conf, registry
 
 TITLES = {
     "raker": "Raker",
@@ -58,7 +58,7 @@ def test_a_module_is_an_algorithm_or_a_family_of_them(tmp_path, monkeypatch):
 
 def test_names_and_titles_do_without_the_compiler():
     code = (
-        "import sys; from omkl import registry; from omkl.report import naming;"
+        "import sys; from omkl.utils import registry; from omkl.report import naming;"
         "assert 'raker' in registry.names('omkl.algorithms');"
         "assert naming.display_name('raker') == 'Raker';"
         "assert 'omkl.algorithms' not in sys.modules"

@@ -15,9 +15,10 @@ import pytest
 
 import omkl
 from omkl import algorithms, federated
-from omkl.core import compiler, sources
+from omkl.core import compiler
 from omkl.experiment import baselines
 from omkl.runs import provenance
+from omkl.utils import sources
 
 MODULES = {
     ".".join(("omkl", *path.relative_to(sources.PACKAGE).with_suffix("").parts)).removesuffix(
@@ -98,14 +99,17 @@ def test_names_that_are_left_out_exist():
 
 def test_nothing_compiled_is_left_out():
     used = {p.relative_to(sources.PACKAGE).as_posix(): decorated(p) for p in MODULES.values()}
+    assert used.pop("utils/sources.py") == {"numba"}  # it asks for names of the machine's parts
     compiled = {p.relative_to(sources.PACKAGE).as_posix() for p in sources.compiled_files()}
     assert not {place: names for place, names in used.items() if names and place not in compiled}
     assert used["core/protocol.py"] and used["algorithms/raker.py"]  # it does find some
     # Compiled code may hold constants of any module that its own module imports.
     compiling = {sources.PACKAGE / place for place, names in used.items() if names}
     kept = modules_of(sources.compiled_files())
-    names_alone = {"omkl", "omkl.federated", "omkl.registry.outside", "omkl.registry"}
-    names_alone |= {"omkl.utils", "omkl.utils.wording"}  # words of messages
+    names_alone = {"omkl", "omkl.federated", "omkl.utils"}
+    # Names, words of messages, the version, and tests of settings before a run.
+    ground = ("conf", "constraints", "outside", "registry", "sources", "version", "wording")
+    names_alone |= {f"omkl.utils.{name}" for name in ground}
     assert reached(modules_of(compiling), lazy=False) - kept <= names_alone
 
 
@@ -180,8 +184,8 @@ def test_a_job_imports_no_algorithm_but_those_that_its_numbers_are_stamped_with(
     """So a finished run of raker is found again after another algorithm was edited."""
     script = """
 import sys
-from omkl.registry import conf
-from omkl.core import sources
+from omkl.utils import conf
+from omkl.utils import sources
 from omkl.experiment import job, run
 from omkl.config.compose import compose
 prepared = run.prepare(compose(["algorithm=amkl_aks", "dataset.rows=30", "D=2"]))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from omkl.core import sources
+from omkl.utils import sources
 
 EDIT = ("2.0 * eta * (f - y)", "3.0 * eta * (f - y)")  # of raker.py, of one length
 
@@ -29,7 +29,7 @@ def edit(path, change, same_time=False):
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 def start(*more, progress=None, algorithm="raker"):
-    from omkl.registry import conf
+    from omkl.utils import conf
     from omkl.experiment import run
     typed = [f"algorithm={algorithm}", "dataset.rows=60", "D=2", "seeds=1", *more]
     quick = ["regret.ridge_features=false", "regret.kernel_ridge=false", "outputs=outputs"]

@@ -16,7 +16,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import omkl
-from omkl import registry
+from omkl.utils import registry
 
 ROWS = 6_000
 

@@ -1,6 +1,6 @@
 """The algorithms: one file for each, or for each close family of them.
 
-``omkl.core.protocol`` says what one is made of, ``omkl.registry`` how its name is found.
+``omkl.core.protocol`` says what one is made of, ``omkl.utils.registry`` how its name is found.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 import difflib
 import importlib
 
-from omkl import registry
 from omkl.core.protocol import REGISTERED, Algorithm
-from omkl.registry import outside
+from omkl.utils import outside, registry
+from omkl.utils.registry import declare as declare  # of one's own
 
 
 def names() -> list[str]:

@@ -35,10 +35,9 @@ import numpy as np
 
 from omkl.benchmark import learners, peers, streams
 from omkl.benchmark.suite import PEER, Entry, Suite
-from omkl.core import sources
-from omkl.registry import conf
 from omkl.runs import checksum
 from omkl.runs.provenance import sources_digest
+from omkl.utils import conf, sources
 from omkl.utils.disk import write_atomically
 
 COMPLETE, DIVERGED, TOO_LONG, FAILED, MISSING = (

@@ -37,7 +37,7 @@ from omkl import api
 from omkl.benchmark import generators
 from omkl.benchmark.suite import BadSuite
 from omkl.datasets import DataError, Stream, open_stream
-from omkl.registry import conf
+from omkl.utils import conf
 from omkl.utils.disk import write_atomically
 
 if TYPE_CHECKING:

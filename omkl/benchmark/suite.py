@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from omkl import algorithms
-from omkl.registry import conf
+from omkl.utils import conf
 
 TASKS = ("regression", "classification")
 GROUP = "benchmark"

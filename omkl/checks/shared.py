@@ -18,11 +18,10 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from omkl import registry
 from omkl.core import compiler
 from omkl.core.hyperparameters import build
 from omkl.core.kernels import Kernel
-from omkl.registry import conf
+from omkl.utils import conf, registry
 
 SECTIONS = ("Paper", "Task", "Round", "Symbols", "Cost", "Bound", "Differs")
 DICTIONARY = tuple(

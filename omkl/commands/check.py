@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from omkl import federated, registry
+from omkl import federated
 from omkl.commands import terminal
 from omkl.commands.terminal import EXIT_FAILED
 from omkl.config.command_line import unknown_name
-from omkl.registry import conf, outside
+from omkl.utils import conf, outside, registry
 
 # The suites import the compiler, which --help and mistakes do without.
 if TYPE_CHECKING:

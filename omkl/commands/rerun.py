@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from omkl.registry import conf
 from omkl.runs.config_file import PROSE, flattened, override_text
+from omkl.utils import conf
 
 OPTION = "--from"
 GROUPS = ("algorithm", "dataset", "kernels", "federation")

@@ -8,14 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omkl import registry
 from omkl.commands import rerun, sweep, terminal
 from omkl.commands.terminal import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE
 from omkl.config.command_line import CommandLine, UsageError, jobs_of, parse_override, values_of
 from omkl.config.compose import Composer, resolve, without_hydra
 from omkl.papers import citation
-from omkl.registry import conf
-from omkl.utils import interrupts
+from omkl.utils import conf, interrupts, registry
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

@@ -13,13 +13,11 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from omkl import registry
 from omkl.config.command_line import EXTRAS, CommandLine, UsageError, jobs_of, swept_keys
 from omkl.config.compose import BATCH, Composer, declare_batch, resolve, search_path
-from omkl.core.constraints import or_null, whole
-from omkl.registry import conf, outside
 from omkl.runs.config_file import override_text
-from omkl.utils import interrupts
+from omkl.utils import conf, interrupts, outside, registry
+from omkl.utils.constraints import or_null, whole
 from omkl.utils.disk import remove_leftovers, write_atomically
 from omkl.utils.threads import default_threads, default_to_one_thread, one_thread_each
 

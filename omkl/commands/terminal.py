@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from omkl.utils.version import __version__
 from omkl.utils.wording import UNEXPLAINED, plain
-from omkl.version import __version__
 
 if TYPE_CHECKING:
     import argparse

@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from omkl import registry
 from omkl.config import reference
 from omkl.config.compose import SEARCH
-from omkl.registry import conf, outside
+from omkl.utils import conf, outside, registry
 
 MODULE = "algorithm.module"
 

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from omkl import registry
-from omkl.registry import conf
 from omkl.runs.config_file import flattened
+from omkl.utils import conf, registry
 
 WIDTH = 79
 GROUPS = ("algorithm", "dataset", "kernels", "federation", "debug")

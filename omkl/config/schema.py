@@ -11,7 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from omkl.core.constraints import (
+from omkl.core.learner import PRECISIONS
+from omkl.datasets.base import checked_name
+from omkl.datasets.schema import STREAM, TASKS, check_dataset
+from omkl.federated.privacy import UNITS
+from omkl.federated.split import HOLDERS, SCHEMES
+from omkl.utils.constraints import (
     MAPPING,
     SWITCH,
     Constraint,
@@ -25,11 +30,6 @@ from omkl.core.constraints import (
     whole,
     word_of,
 )
-from omkl.core.learner import PRECISIONS
-from omkl.datasets.base import checked_name
-from omkl.datasets.schema import STREAM, TASKS, check_dataset
-from omkl.federated.privacy import UNITS
-from omkl.federated.split import HOLDERS, SCHEMES
 
 MOST_LAM = 1e100  # times the rounds it stays far from where numbers end
 MOST_EPSILON = 1e6  # far above what hides anything; the accountant's arithmetic holds to there

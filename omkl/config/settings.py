@@ -15,16 +15,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from omkl import algorithms, federated, registry
+from omkl import algorithms, federated
 from omkl.config import schema
 from omkl.core import hyperparameters
-from omkl.core.constraints import Constraint
 from omkl.datasets import Stream
 from omkl.datasets.base import name_of_file
 from omkl.datasets.files import FileContent
 from omkl.datasets.schema import CALLBACK, DATASET, SOURCES, default_order, default_scaling
 from omkl.federated.privacy import NO_SAFEGUARDS, Privacy, Safeguards
-from omkl.registry import conf, outside
+from omkl.utils import conf, outside, registry
+from omkl.utils.constraints import Constraint
 from omkl.utils.threads import default_threads
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from numba.core.caching import _Cache as NumbaCache
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 
-from omkl.core import sources
+from omkl.utils import sources
 
 
 @functools.cache

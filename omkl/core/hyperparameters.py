@@ -18,7 +18,7 @@ from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 import numpy as np
 
 from omkl.core.compiler import inlined
-from omkl.core.constraints import did_you_mean, is_number, is_whole, no_such_key, shown
+from omkl.utils.constraints import did_you_mean, is_number, is_whole, no_such_key, shown
 
 # --- Schedules ------------------------------------------------------------------------------------
 

@@ -32,7 +32,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from omkl.core.constraints import is_number, is_whole, shown, whole
+from omkl.utils.constraints import is_number, is_whole, shown, whole
 
 LogOverlap = Callable[[np.ndarray, np.ndarray], np.ndarray]
 

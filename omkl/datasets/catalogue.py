@@ -33,7 +33,7 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
-from omkl.registry import conf
+from omkl.utils import conf
 
 
 def entries() -> dict[str, dict[str, Any]]:

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.core import sources
 from omkl.datasets import download, prepare, read, tables
 from omkl.datasets.base import DataError, Source
 from omkl.datasets.columns import Column, place_of
@@ -25,7 +24,7 @@ from omkl.datasets.schema import check_dataset, check_stream
 from omkl.datasets.stream import Stream
 from omkl.datasets.synthetic import SyntheticSource
 from omkl.datasets.tables import ArrayTable, Table, TableSource
-from omkl.utils import cached_arrays
+from omkl.utils import cached_arrays, sources
 
 # What pandas takes for a blank.
 BLANKS = (

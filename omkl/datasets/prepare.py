@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from omkl.core.constraints import SWITCH, Constraint, is_number, whole
 from omkl.datasets.base import DataError
+from omkl.utils.constraints import SWITCH, Constraint, is_number, whole
 
 if TYPE_CHECKING:
     import pandas as pd

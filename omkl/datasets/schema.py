@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from omkl.core.constraints import (
+from omkl.datasets.base import ORDERS, SCALINGS, DataError, checked_name, is_relative_file
+from omkl.datasets.columns import MOST_COLUMNS
+from omkl.utils.constraints import (
     MAPPING,
     SWITCH,
     Constraint,
@@ -19,8 +21,6 @@ from omkl.core.constraints import (
     whole,
     word_of,
 )
-from omkl.datasets.base import ORDERS, SCALINGS, DataError, checked_name, is_relative_file
-from omkl.datasets.columns import MOST_COLUMNS
 
 MOST_WORDS = 10_000  # of a list that is no list of columns
 MOST_LAGS = 1_000  # each is a column of all rows that are read at a time

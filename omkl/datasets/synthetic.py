@@ -22,10 +22,10 @@ from zlib import crc32
 
 import numpy as np
 
-from omkl.core import constraints
 from omkl.core.kernels import LEAST_BANDWIDTH, MOST_BANDWIDTH, Kernel, with_spectrum
 from omkl.datasets.base import Chunk, DataError
 from omkl.datasets.schema import require
+from omkl.utils import constraints
 
 CHUNK_ROWS = 4_096
 CALIBRATION_ROWS = 16_384

@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl import algorithms, registry
+from omkl import algorithms
 from omkl.datasets import Stream
 from omkl.experiment.metrics import Accuracy, ClientErrors, Recorder, mistaken
 from omkl.online.specification import Specification
 from omkl.online.stream_learner import StreamLearner
+from omkl.utils import registry
 
 RIDGE_LAM = 0.01  # as in conf/algorithm/ridge.yaml
 MOST_INPUTS = 1500  # of ridge, a round of which takes d^2 time and which keeps d^2 numbers

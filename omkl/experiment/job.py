@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from omkl import algorithms, registry
+from omkl import algorithms
 from omkl.config.settings import Settings, content_addressed, with_defaults_cut
 from omkl.core import kernels
 from omkl.core.kernels import Kernel
@@ -31,9 +31,9 @@ from omkl.experiment.kept_model import Resumed, require_keepable
 from omkl.experiment.metrics import mean_and_deviation
 from omkl.online.specification import FEATURES, Specification, specify
 from omkl.online.stream_learner import StreamLearner
-from omkl.registry import outside
 from omkl.runs import run_folder
 from omkl.runs.run_folder import Measure
+from omkl.utils import outside, registry
 
 Progress = Callable[[str, int, int | None, float | None], None]
 """progress(stage, done, total, running MSE): called between blocks."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from omkl.core import snapshot
-from omkl.core.constraints import shown
 from omkl.datasets import DataError, Stream
 from omkl.datasets.base import name_of_file
 from omkl.datasets.files import FileContent
@@ -22,6 +21,7 @@ from omkl.online.settings import SCALINGS, LearnerSettings
 from omkl.online.stream_learner import StreamLearner, below
 from omkl.runs import run_folder
 from omkl.runs.writing import MODEL
+from omkl.utils.constraints import shown
 from omkl.utils.wording import pluralize
 
 if TYPE_CHECKING:

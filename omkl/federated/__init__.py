@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import importlib
 
-from omkl import registry
 from omkl.federated.protocol import FederatedAlgorithm
+from omkl.utils import registry
 
 
 def names() -> list[str]:

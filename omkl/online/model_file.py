@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from omkl import algorithms
-from omkl.core import sources
 from omkl.online.settings import LearnerSettings, input_names
-from omkl.version import __version__
+from omkl.utils import sources
+from omkl.utils.version import __version__
 
 FORMAT = 1
 SETTINGS = "settings"

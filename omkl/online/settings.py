@@ -13,10 +13,10 @@ from omkl import algorithms, federated
 from omkl.config.schema import SETTINGS
 from omkl.config.settings import INTERVAL, IntervalSettings, interval_of
 from omkl.core import hyperparameters
-from omkl.core.constraints import one_of, or_null, whole
 from omkl.core.kernels import dictionary
 from omkl.online.specification import Specification, specify
-from omkl.registry import conf
+from omkl.utils import conf
+from omkl.utils.constraints import one_of, or_null, whole
 
 SCALINGS = ("columns", "none")
 MOST_CLASSES = 10_000

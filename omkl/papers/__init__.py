@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from omkl.registry import conf
+from omkl.utils import conf
 
 FOLDER = Path(__file__).parent
 

@@ -39,10 +39,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl import registry
 from omkl.core.kernels import FAMILIES
 from omkl.experiment.bounds import gradient_bound
 from omkl.runs.run_folder import Run, number_of
+from omkl.utils import registry
 
 PROBABILITY = 0.95  # at which the statements are evaluated
 DIAMETER = 2.0  # of the ball ||x|| <= 1

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from omkl import registry
 from omkl.papers import FOLDER
-from omkl.version import __version__
+from omkl.utils import registry
+from omkl.utils.version import __version__
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +89,7 @@ def _author(author: dict[str, str]) -> str:
 
 
 def _cff() -> dict[str, Any]:
-    from omkl.registry import conf  # YAML, for whoever cites
+    from omkl.utils import conf  # YAML, for whoever cites
 
     installed = FOLDER / "CITATION.cff"
     return conf.read(installed if installed.is_file() else FOLDER.parents[1] / "CITATION.cff")

@@ -27,8 +27,8 @@ from omkl.papers.tables import (
     parse_override,
     published_number,
 )
-from omkl.registry import conf
 from omkl.runs.run_folder import Run
+from omkl.utils import conf
 
 T = TypeVar("T")
 ABSENT = "not in omkl yet"

@@ -36,8 +36,8 @@ import numpy as np
 from omkl.core.kernels import Kernel, dictionary
 from omkl.datasets import catalogue, open_stream
 from omkl.papers import FOLDER
-from omkl.registry import conf
 from omkl.runs import provenance
+from omkl.utils import conf
 from omkl.utils.disk import write_atomically
 from omkl.utils.threads import default_threads, thread_pool
 

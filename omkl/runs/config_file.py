@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from omkl.registry.conf import yaml_loader
+from omkl.utils.conf import yaml_loader
 
 # Keys of a data set that describe it and cannot change a number.
 PROSE = ("title", "notes", "licence", "citation", "uci", "url", "member", "by_hand")

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from omkl.core import sources
+from omkl.utils import sources
 from omkl.utils.disk import remove_leftovers, write_atomically
 
 Arrays = dict[str, np.ndarray]

@@ -22,8 +22,8 @@ import numpy as np
 from benchmarks import setting
 from benchmarks.setting import D
 from benchmarks.timing import times
-from omkl import registry
 from omkl.datasets import catalogue, open_stream
+from omkl.utils import registry
 from omkl.utils.threads import default_threads
 
 ALGORITHMS = ("raker", "gf", "sfg", "sfg_r")

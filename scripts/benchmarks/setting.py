@@ -15,7 +15,7 @@ from omkl.core.protocol import Algorithm
 from omkl.core.representations.random_features import RandomFeatures, draw_features
 from omkl.datasets import catalogue, download, open_stream
 from omkl.datasets.columns import count_inputs
-from omkl.registry import conf
+from omkl.utils import conf
 
 D = 50  # random features a kernel
 SEED = 0

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl import federated, registry
+from omkl import federated
 from omkl.papers import citation
-from omkl.registry import conf
+from omkl.utils import conf, registry
 
 GOLDEN = Path(__file__).parents[2] / "tests" / "golden"
 FOLDER = "algorithms"

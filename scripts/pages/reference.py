@@ -12,7 +12,7 @@ ESTIMATORS = {
         "omkl.river.ActiveMKLRegressor",
     ],
 }
-CORE = ["omkl.core.conformal.Conformal", "omkl.registry.declare"]
+CORE = ["omkl.core.conformal.Conformal", "omkl.algorithms.declare"]
 
 
 def pages() -> dict[str, str]:

@@ -14,7 +14,7 @@ import pytest
 from omkl.core.kernels import dictionary
 from omkl.core.representations.random_features import blank
 from omkl.datasets import catalogue, download, open_stream
-from omkl.registry import conf
+from omkl.utils import conf
 
 
 def transcript(name):

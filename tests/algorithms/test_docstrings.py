@@ -6,7 +6,8 @@ import doctest
 
 import pytest
 
-from omkl import algorithms, registry
+from omkl import algorithms
+from omkl.utils import registry
 
 WITH_EXAMPLE = [name for name in algorithms.names() if ">>>" in registry.docstring(name)]
 

@@ -11,7 +11,7 @@ from omkl.core import hyperparameters
 from omkl.core.kernels import Kernel, dictionary
 from omkl.core.learner import Learner
 from omkl.core.representations.support_vectors import CODES, TILE
-from omkl.registry import conf
+from omkl.utils import conf
 
 
 def learner(name, kernels, d, threads=1, **changes):

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from omkl import federated, registry
+from omkl import federated
 from omkl.config import reference, schema, settings
 from omkl.config.command_line import CommandLine
 from omkl.core import kernels
 from omkl.datasets import prepare
 from omkl.experiment import run as runner
-from omkl.registry import conf
 from omkl.runs import run_folder
+from omkl.utils import conf, registry
 from tests.compositions import compose
 
 GROUPS = ("algorithm", "dataset", "kernels", "federation")

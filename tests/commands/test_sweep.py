@@ -20,9 +20,8 @@ import pytest
 
 from omkl.commands.sweep import Sweep, finish, work
 from omkl.config.command_line import EXTRAS, CommandLine, UsageError, installed
-from omkl.registry import conf
 from omkl.runs.sweeps import facts_of_jobs
-from omkl.utils import threads
+from omkl.utils import conf, threads
 from tests.commands.test_cli import (
     TINY,
     environment,

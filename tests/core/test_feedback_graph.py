@@ -21,7 +21,7 @@ from omkl.core.graph_sampling import in_neighbours
 from omkl.core.kernel_distance import Overlaps, divergence_rows, log_overlaps, overlaps
 from omkl.core.kernels import Kernel, dictionary
 from omkl.core.learner import Learner
-from omkl.registry import conf
+from omkl.utils import conf
 
 DELTA = np.array([[0, 1, 4, 9], [1, 0, 2, 7], [4, 2, 0, 3], [9, 7, 3, 0]], dtype=float)
 

@@ -24,7 +24,7 @@ from omkl.core.kernel_distance import (
     sampled,
 )
 from omkl.core.kernels import Kernel, dictionary, with_spectrum
-from omkl.registry import conf
+from omkl.utils import conf
 
 ONE_OF_EACH = [Kernel("gaussian", 0.7), Kernel("laplacian", 1.3), Kernel("cauchy", 0.6)]
 PUBLISHED = dictionary(conf.entry("kernels", "rbf51_lap25"))

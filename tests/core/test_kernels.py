@@ -12,7 +12,7 @@ from scipy import special
 from omkl.core import kernels
 from omkl.core.kernels import Kernel, dictionary
 from omkl.core.representations.random_features import features_of
-from omkl.registry import conf
+from omkl.utils import conf
 
 ONE_OF_EACH = [Kernel("gaussian", 0.7), Kernel("laplacian", 1.3), Kernel("cauchy", 0.6)]
 ONE_OF_EACH += [Kernel("matern32", 0.9), Kernel("matern52", 1.1)]

@@ -26,7 +26,7 @@ from omkl.core.learner import Learner
 from omkl.core.representations.random_features import features_of
 from omkl.core.representations.support_vectors import empty_expansion
 from omkl.experiment.run import prepare
-from omkl.registry import conf
+from omkl.utils import conf
 
 
 class Matern(Family):

@@ -35,7 +35,7 @@ from omkl.datasets import (
 )
 from omkl.datasets.synthetic import SyntheticSource
 from omkl.experiment.job import column_notes
-from omkl.registry import conf
+from omkl.utils import conf
 from tests.datasets.helpers import COLUMNS, RAW, WHOLE, collect, own, write
 
 

@@ -14,8 +14,8 @@ from omkl.experiment import baselines
 from omkl.experiment import run as runner
 from omkl.experiment.baselines import Baselines, Rounds
 from omkl.experiment.metrics import Accuracy
-from omkl.registry import conf
 from omkl.runs.run_folder import Run
+from omkl.utils import conf
 from tests.compositions import compose
 
 SMALL = ("kernels=gaussian17", "D=4", "seeds=2", "tracking=none", "figures=false")

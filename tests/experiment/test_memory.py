@@ -9,7 +9,7 @@ from omkl.checks import learners
 from omkl.core import hyperparameters, kernels
 from omkl.experiment import memory
 from omkl.experiment import run as runner
-from omkl.registry import conf
+from omkl.utils import conf
 from tests.compositions import compose
 
 SMALL = ("dataset.rows=60", "kernels=gaussian17", "tracking=none", "figures=false")

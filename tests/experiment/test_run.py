@@ -18,13 +18,14 @@ import pytest
 
 from omkl import viewers
 from omkl.config import settings
-from omkl.core import kernels, sources
+from omkl.core import kernels
 from omkl.core.representations.random_features import draw_features
 from omkl.experiment import comparators, regression
 from omkl.experiment import run as runner
 from omkl.report import figures
 from omkl.runs import provenance, run_folder
 from omkl.runs.run_folder import Run
+from omkl.utils import sources
 from tests.compositions import compose
 
 ROWS = 80

@@ -14,8 +14,8 @@ from omkl.datasets import open_stream
 from omkl.experiment import run as runner
 from omkl.online.specification import specify
 from omkl.online.stream_learner import StreamLearner
-from omkl.registry import conf
 from omkl.runs.run_folder import Run
+from omkl.utils import conf
 from tests.compositions import compose
 
 TINY = (

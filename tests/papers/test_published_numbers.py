@@ -13,7 +13,7 @@ from omkl.core import hyperparameters, kernels
 from omkl.core.learner import Learner
 from omkl.datasets import catalogue, download, open_stream
 from omkl.papers import matching, tables
-from omkl.registry import conf
+from omkl.utils import conf
 
 RAKER = {"airfoil": 28.64, "bias": 12.70, "concrete": 35.22, "naval": 11.35}
 GF = {"airfoil": 25.73, "bias": 8.15, "concrete": 34.45, "naval": 5.11}

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from omkl.core.constraints import no_such_key
-from omkl.registry import outside
+from omkl.utils import outside
+from omkl.utils.constraints import no_such_key
 
 
 class MissingEntry(LookupError):

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from omkl.registry import outside
+from omkl.utils import outside
 
 PACKAGES = ("omkl.algorithms", "omkl.federated.algorithms")
 
@@ -105,7 +105,7 @@ def names_outside() -> dict[str, str]:
 def declare(name: str, module: str) -> None:
     """Make an algorithm of one's own known: ``name``, as typed, is that of ``module``.
 
-    Raises omkl.registry.outside.ModuleProblem, a ValueError, that says which of the two cannot be.
+    Raises omkl.utils.outside.ModuleProblem, a ValueError, that says which of the two cannot be.
     """
     if not re.fullmatch(r"[\w-][\w.-]{0,79}", str(name)):
         raise outside.ModuleProblem(

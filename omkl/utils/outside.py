@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-from omkl.core import sources
+from omkl.utils import sources
 
 GROUP = "omkl.algorithms"
 
