@@ -19,11 +19,23 @@ if TYPE_CHECKING:
         learner,
         load,
         load_learner,
+        load_runs,
         open_stream,
         run,
+        sweep,
     )
 
-__all__ = ["OnlineLearner", "Results", "learner", "load", "load_learner", "open_stream", "run"]
+__all__ = [
+    "OnlineLearner",
+    "Results",
+    "learner",
+    "load",
+    "load_learner",
+    "load_runs",
+    "open_stream",
+    "run",
+    "sweep",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -10,18 +10,29 @@ from typing import TYPE_CHECKING, Any
 from omkl import datasets
 from omkl.config.compose import compose
 from omkl.datasets.schema import default_order, default_scaling
+from omkl.notebook import requests
+from omkl.notebook.results import Results
 from omkl.online import settings
 from omkl.online.learner import OnlineLearner
 from omkl.online.learner import load as load_learner
 from omkl.online.specification import FEATURES
-from omkl.runs.config_file import override_text
-from omkl.runs.frames import Results
 from omkl.utils import conf
 
 if TYPE_CHECKING:
     from omkl.datasets import Stream
+    from omkl.notebook.runs import Runs
 
-__all__ = ["OnlineLearner", "Results", "learner", "load", "load_learner", "open_stream", "run"]
+__all__ = [
+    "OnlineLearner",
+    "Results",
+    "learner",
+    "load",
+    "load_learner",
+    "load_runs",
+    "open_stream",
+    "run",
+    "sweep",
+]
 
 
 def learner(
@@ -126,36 +137,55 @@ def _is_a_path(dataset: str | Path) -> bool:
     return isinstance(dataset, Path) or not re.fullmatch(r"\w+", dataset)
 
 
-def run(*overrides: str, **settings: Any) -> Results:
-    """Run one job as ``omkl-run`` does, or find it finished: ``omkl.run("algorithm=gf", seeds=3)``.
+def run(*what: Any, **settings: Any) -> Results:
+    """Run one job as ``omkl-run`` does, or find it finished.
 
-    Settings are texts as on the command line, or keywords where their names have no dot. Neither
-    figures nor tracking, unless they are asked for. Raises ValueError for settings that there are
-    none of, and RuntimeError, with what ``omkl-run`` would print, where the job fails.
+    Parameters
+    ----------
+    what
+        The name of an algorithm, then a data set: a name of the catalogue, the path of a file, or a
+        data frame (pandas, Polars, PyArrow). Either may be left out: ``auto`` is the default for
+        one's own data. A frame is kept as a Parquet file in the folder ``frames`` of the outputs.
+        Settings may stand here too, as texts of the command line: ``"algorithm.eta=0.1"``.
+    settings
+        All others as keywords: ``target="price"``, ``seeds=3``, nested ones as mappings,
+        ``stream={"lags": 2}``, or by their dotted names, ``**{"stream.lags": 2}``. Neither figures
+        nor tracking, unless they are asked for.
+
+    Returns
+    -------
+    Results
+        The numbers by name, data frames and plots.
+
+    Raises
+    ------
+    ValueError
+        A setting that there is none of, or a data set that is none.
+    RuntimeError
+        The job failed; with what ``omkl-run`` would print.
+
+    Examples
+    --------
+    >>> omkl.run("auto", frame, target="price")  # doctest: +SKIP
+    >>> omkl.run("raker", "naval", seeds=3, stream={"lags": 2})  # doctest: +SKIP
     """
     # Hydra, and with it what draws and tracks, where somebody runs something.
     from omkl import viewers
     from omkl.config.command_line import CommandLine
     from omkl.experiment import kept_model
 
-    given = [*overrides, *(f"{key}={_as_typed(value)}" for key, value in settings.items())]
-    typed = {text.partition("=")[0] for text in given}
-    quiet = {"figures": "false", "tracking": "none"}
-    given += [f"{key}={value}" for key, value in quiet.items() if key not in typed]
-    config = compose(CommandLine(given).checked())
+    request = requests.read(what, settings)
+    texts = [text for name in request.algorithms for text in requests.of_algorithm(name)]
+    for data in request.datasets:
+        texts += requests.of_dataset(data, request.outputs)
+    texts += request.overrides
+    config = compose(CommandLine(texts).checked())
     if config["resume"] is not None:
-        config = kept_model.continued(config, [text.partition("=")[0] for text in given])
+        config = kept_model.continued(config, [text.partition("=")[0] for text in texts])
     outcome = viewers.run_and_show(config)
     if outcome.status == "failed":
         raise RuntimeError(outcome.run.result["error"]["message"])
     return Results(outcome.run.folder)
-
-
-def _as_typed(value: Any) -> str:
-    """A value as it stands on the command line: text that looks like a number is one."""
-    text = str(value) if isinstance(value, Path) else value
-    plain = isinstance(text, str) and re.fullmatch(r"[\w./+-]+", text)
-    return text if plain else override_text(text)
 
 
 def load(folder: str | Path) -> Results:
@@ -163,3 +193,65 @@ def load(folder: str | Path) -> Results:
     ``predictions`` as data frames. ValueError for a folder that is none, or damaged.
     """
     return Results(folder)
+
+
+def load_runs(outputs: str | Path = "outputs", *, long: bool = False, **where: Any) -> Runs:
+    """The runs below a folder of outputs, as a data frame with one row per run.
+
+    Parameters
+    ----------
+    outputs
+        The folder; runs lie in its folder ``runs``.
+    long
+        One row per run and seed, in place of one per run.
+    where
+        Which runs: ``dataset="naval"``, ``algorithm=["raker", "gf"]``, any setting or parameter,
+        nested ones as mappings or by dotted names.
+
+    Returns
+    -------
+    Runs
+        A ``pandas.DataFrame`` with ``table()`` and ``plot()``; failed runs have an ``error``.
+
+    Raises
+    ------
+    ValueError
+        There are no runs, none that is asked for, or no such setting.
+    """
+    from omkl.notebook import runs  # pandas
+
+    return runs.load_runs(outputs, long, where)
+
+
+def sweep(
+    algorithms: Any, datasets: Any, *texts: str, n_jobs: int | None = 1, **settings: Any
+) -> Runs:
+    """Run every algorithm on every data set with every value, or find the runs finished.
+
+    Parameters
+    ----------
+    algorithms, datasets
+        One, or a list of them, as ``omkl.run`` takes them.
+    texts
+        Further settings as on the command line, ``"algorithm.M=5,10"``.
+    n_jobs
+        Processes; None: one per core. In a script, more than one needs
+        ``if __name__ == "__main__":``, as all that starts processes.
+    settings
+        As of ``omkl.run``; a list has several values, each a run: ``D=[50, 100]``. A setting that
+        is itself a list goes in another: ``dataset={"inputs": [["a", "b"]]}``.
+
+    Returns
+    -------
+    Runs
+        A ``pandas.DataFrame`` with one row per run, ``plot()`` and ``table()``. A run that failed
+        has its message in the column ``error``, and a warning says so.
+
+    Raises
+    ------
+    ValueError
+        A name or setting that there is none of.
+    """
+    from omkl.notebook import runs  # pandas
+
+    return runs.sweep(algorithms, datasets, texts, n_jobs, settings)

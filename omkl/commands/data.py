@@ -17,7 +17,7 @@ from omkl.datasets.columns import count_inputs
 Entries = Mapping[str, Mapping[str, Any]]
 EPILOG = """\
 Files are looked for in OMKL_DATA_DIR (when set), in data/ of the project and in shared/data
-beside it; downloads go to the first of these.
+beside it, then among those that come with omkl; downloads go to the first of these.
   OMKL_UCI_URL=URL   a mirror in place of https://archive.ics.uci.edu
   OMKL_OFFLINE=1     forbid downloads
 

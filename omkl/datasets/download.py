@@ -1,9 +1,9 @@
 """Where data files lie, and how they get there.
 
-A file is looked for in ``OMKL_DATA_DIR`` (when set), in ``data/`` of the project and in
-``shared/data`` beside the project. If it is in none of them it is taken out of the
-publisher's zip and put into the first one. ``OMKL_UCI_URL`` replaces the address of the
-UCI repository by that of a mirror, ``OMKL_OFFLINE=1`` forbids downloads.
+A file is looked for in ``OMKL_DATA_DIR`` (when set), in ``data/`` of the project, in
+``shared/data`` beside the project, and among those that come with omkl (``bundled``). If it is in
+none of them it is taken out of the publisher's zip and put into the first one. ``OMKL_UCI_URL``
+replaces the address of UCI by that of a mirror, ``OMKL_OFFLINE=1`` forbids downloads.
 
 Every file is compared with its sha256 before it is used, wherever it was found.
 """
@@ -24,6 +24,7 @@ from omkl.utils import disk
 
 UCI = "https://archive.ics.uci.edu"
 TIMEOUT_SECONDS = 60
+BUNDLED = Path(__file__).parent / "bundled"  # data that come with the package, with their licence
 
 log = logging.getLogger(__name__)
 
@@ -44,13 +45,14 @@ def data_folders() -> tuple[Path, ...]:
 
 
 def locate(file: str) -> Path | None:
-    """The first of ``data_folders()`` that holds ``file``, or None.
+    """The first of ``data_folders()`` that holds ``file``, then that of the package, or None.
 
     DataError where ``file`` is no path of names below a folder.
     """
     if not is_relative_file(file):
         raise DataError(f"dataset.file={file!r} is no path of names below a data folder.")
-    return next((folder / file for folder in data_folders() if (folder / file).is_file()), None)
+    folders = (*data_folders(), BUNDLED)
+    return next((folder / file for folder in folders if (folder / file).is_file()), None)
 
 
 def address(entry: Mapping[str, Any]) -> str | None:

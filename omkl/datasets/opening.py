@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.datasets import download, prepare, read, tables
+from omkl.datasets import catalogue, download, prepare, read, tables
 from omkl.datasets.base import DataError, Source
 from omkl.datasets.columns import Column, place_of
 from omkl.datasets.files import FileContent
@@ -113,6 +113,55 @@ def open_streams(
     else:
         streams = _open_entry(dataset_cfg, options, seeds if options.order == "shuffled" else None)
     return streams if options.order == "shuffled" else streams * len(seeds)
+
+
+def load(name: str, *, as_frame: bool = True) -> tuple[Any, Any]:
+    """The rows of a data set of the catalogue in memory, as they are: (X, y).
+
+    Parameters
+    ----------
+    name
+        As ``omkl-data list`` has it, ``"airfoil"``.
+    as_frame
+        X a ``pandas.DataFrame`` with the names of the inputs, y a ``pandas.Series`` with that of
+        the target; False: arrays X (T, d) and y (T,).
+
+    Returns
+    -------
+    X, y
+        Numbers, NaN where blank, in the order of the file and not scaled. In a classification y
+        holds the labels as they stand in the data.
+
+    Raises
+    ------
+    DataError
+        The file is missing and cannot be downloaded, or is damaged.
+    ValueError
+        There is no data set of that name.
+    """
+    try:
+        cfg = catalogue.entry(name)
+    except KeyError as error:
+        raise ValueError(f"{error.args[0]}. Of a file: pandas.read_csv and others") from None
+    if "path" in cfg:
+        raise ValueError(f"{name} is for a file of one's own: pandas.read_csv and others read it")
+    if "file" in cfg:
+        prepare.check_steps(cfg.get("prepare") or {}, name)
+        classes = _classes(cfg)
+        table = _in_memory(cfg, download.obtain(cfg), classes)
+        X, y, (*inputs, target) = table.values[:, :-1], table.values[:, -1], table.names
+    else:
+        stream = open_stream(cfg, {"limit": None, "scaling": "none", "order": "file"})
+        X, y = (np.concatenate(arrays) for arrays in zip(*stream.blocks(1000), strict=True))
+        classes, inputs, target = stream.classes, list(stream.inputs), stream.target
+    if classes:
+        code = (y + 1) // 2 if len(classes) == 2 else y
+        y = np.array([*classes, None], dtype=object)[np.nan_to_num(code, nan=-1).astype(int)]
+    if not as_frame:
+        return X, y
+    import pandas as pd
+
+    return pd.DataFrame(X, columns=inputs), pd.Series(y, name=target)
 
 
 def open_with_column(

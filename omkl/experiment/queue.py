@@ -13,6 +13,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from omkl.config.settings import drop_foreign_parameters
 from omkl.experiment import run as runner
 from omkl.runs.run_folder import Run
 from omkl.utils import interrupts
@@ -172,28 +173,32 @@ class Ended(NamedTuple):
     seconds: float
 
 
-def compute(job: Job) -> Ended:
-    """Run one job, or find it finished."""
+def compute(job: Job, timed: bool = True) -> Ended:
+    """Run one job, or find it finished; ``timed``: not one whose seconds are a share of a pass."""
     start = time.perf_counter()
-    config = _composer().compose(job)
+    config = drop_foreign_parameters(_composer().compose(job))
     outcome = runner.run(config)
-    if "jobs_in_pass" in outcome.run.result:  # a sweep's, whose seconds are a share
+    if timed and "jobs_in_pass" in outcome.run.result:  # a sweep's
         outcome = runner.run({**config, "force": True})
     return Ended(outcome.status, outcome.run, outcome.notes, time.perf_counter() - start)
 
 
-def side_by_side(jobs: Sequence[Job]) -> Iterator[tuple[int, Ended]]:
-    """The numbers of jobs, and how they ended, as they do: on all cores, long ones first.
+def side_by_side(
+    jobs: Sequence[Job], n: int | None = None, timed: bool = True
+) -> Iterator[tuple[int, Ended]]:
+    """The numbers of jobs, and how they ended, as they do: in n processes, long ones first.
+
+    n None: one for each core; of one job, or n = 1, this process. ``timed`` as of ``compute``.
 
     Machine code is compiled once for an algorithm, and what is best in hindsight is found once for
     a data set: two jobs that share do not run at once where there is a choice, so that the second
     finds what the first has left. A job that breaks fails alone, and so does one whose process
     dies.
     """
-    n = min(default_threads(), len(jobs))
+    n = min(default_threads() if n is None else n, len(jobs))
     waiting = sorted(range(len(jobs)), key=lambda number: turn_of(jobs[number]))
     if n <= 1:
-        yield from ((number, compute(jobs[number])) for number in waiting)
+        yield from ((number, compute(jobs[number], timed)) for number in waiting)
         return
     busy: set[int] = set()
 
@@ -204,13 +209,15 @@ def side_by_side(jobs: Sequence[Job]) -> Iterator[tuple[int, Ended]]:
             busy.add(number)
             yield number, jobs[number]
 
-    for (number, job), ended in Workers(n).run(_compute, in_turn(), ahead=0):
+    for (number, job), ended in Workers(n).run(
+        functools.partial(_compute, timed), in_turn(), ahead=0
+    ):
         busy.remove(number)
         yield number, ended or _lost(job)
 
 
-def _compute(numbered: tuple[int, Job]) -> Ended:
-    return compute(numbered[1])
+def _compute(timed: bool, numbered: tuple[int, Job]) -> Ended:
+    return compute(numbered[1], timed)
 
 
 def _lost(job: Job) -> Ended:

@@ -36,10 +36,41 @@ def all_figures(
     run: Run, folder: Path | None = None, suffixes: Sequence[str] = style.PNG
 ) -> list[Path]:
     """The figures of one run, in its folder by default; the paths written."""
-    return [path for draw in _figures(run) for path in draw(run, folder, suffixes)]
+    return [path for plot in _plots(run) for path in plot(run, folder, suffixes)]
 
 
-def _figures(run: Run) -> Sequence[Callable[..., list[Path]]]:
+def figures_of(run: Run) -> dict[str, Figure]:
+    """The figures of one run by their names, for a notebook; those that have nothing are left out.
+
+    Raises ValueError for a run that is not complete.
+    """
+    drawings = {plot.stem(run): plot.draw(run) for plot in _plots(run)}
+    return {name: figure for name, figure in drawings.items() if figure is not None}
+
+
+def draw_into(run: Run, name: str | None = None, axes: Axes | None = None) -> Axes:
+    """Draw the figure ``name`` (None: the running error) into ``axes`` (None: new ones of pyplot).
+
+    Raises ValueError for a figure that there is none of, or that has several panels.
+    """
+    plots = {plot.stem(run): plot for plot in _plots(run)}
+    name = measure(run.result).key if name is None else name
+    if name not in plots:
+        raise ValueError(f"there is no plot {name!r} of this run; there are: {', '.join(plots)}")
+    plot = plots[name]
+    if not plot.one_panel:
+        raise ValueError(f"{name} has several panels: run.plots()[{name!r}] is its figure")
+    if axes is None:
+        import matplotlib.pyplot as plt  # which shows it in a notebook
+
+        with style.applied():
+            axes = plt.subplots(figsize=(style.WIDTH, 4.2))[1]
+    if plot.draw(run, axes) is None:
+        raise ValueError(f"this run has nothing to draw as {name}")
+    return axes
+
+
+def _plots(run: Run) -> Sequence[Plot]:
     if run.complete and measure(run.result) is ERROR_RATE:
         return mse, over_time, mistakes, experts, weights, updates
     of_predictions = (predictions, coverage, experts)
@@ -47,39 +78,57 @@ def _figures(run: Run) -> Sequence[Callable[..., list[Path]]]:
             server)  # fmt: skip
 
 
-def _saved(name: str = "") -> Callable[[Callable[[Run], Figure | None]], Callable[..., list[Path]]]:
-    """Make a function that draws a run's figure one that styles and saves it as ``name``.
+class Plot:
+    """A figure of a run: calling it saves the figure.
 
-    Without a name it is called after what the run is judged by. The function then takes the run,
-    a folder (by default the run's) and the suffixes of the files; it returns their paths, none
-    where the run has nothing to draw, and raises ValueError for a run that is not complete.
+    ``function`` draws the run into a new figure, or, with ``one_panel``, into axes that it is
+    given; it returns None where the run has nothing to draw. Without a ``name`` the figure is
+    called after what the run is judged by.
     """
 
-    def decorate(draw: Callable[[Run], Figure | None]) -> Callable[..., list[Path]]:
-        @functools.wraps(draw)
-        def save(
-            run: Run, folder: Path | None = None, suffixes: Sequence[str] = style.PNG
-        ) -> list[Path]:
-            if not run.complete:
-                status = run.result["status"]
-                raise ValueError(f"{run.folder} is {status}: only complete runs have curves")
-            with style.applied():
-                figure = draw(run)
-                if figure is None:
-                    return []
-                stem = name or measure(run.result).key
-                return style.save(figure, folder or run.folder, stem, suffixes)
+    def __init__(self, function: Callable[..., Figure | None], name: str, one_panel: bool) -> None:
+        functools.update_wrapper(self, function)
+        self.one_panel = one_panel
+        self._function, self._name = function, name
 
-        return save
+    def stem(self, run: Run) -> str:
+        """The name of its file, without the suffix."""
+        return self._name or measure(run.result).key
 
-    return decorate
+    def draw(self, run: Run, axes: Axes | None = None) -> Figure | None:
+        """The figure, styled; ValueError for a run that is not complete."""
+        if not run.complete:
+            status = run.result["status"]
+            raise ValueError(f"{run.folder} is {status}: only complete runs have curves")
+        with style.applied():
+            return self._function(run, axes) if self.one_panel else self._function(run)
+
+    def __call__(
+        self, run: Run, folder: Path | None = None, suffixes: Sequence[str] = style.PNG
+    ) -> list[Path]:
+        """Save the figure, in the run's folder by default; the paths, none of no figure."""
+        figure = self.draw(run)
+        if figure is None:
+            return []
+        with style.applied():
+            return style.save(figure, folder or run.folder, self.stem(run), suffixes)
+
+
+def _panels(name: str) -> Callable[[Callable[[Run], Figure | None]], Plot]:
+    """A figure of several panels."""
+    return lambda function: Plot(function, name, one_panel=False)
+
+
+def _panel(name: str = "") -> Callable[[Callable[[Run, Axes | None], Figure | None]], Plot]:
+    """A figure of one panel, which can be drawn into axes of others."""
+    return lambda function: Plot(function, name, one_panel=True)
 
 
 # --- curves over the rounds -----------------------------------------------------------------------
 
 
-@_saved()
-def mse(run: Run) -> Figure:
+@_panel()
+def mse(run: Run, into: Axes | None = None) -> Figure:
     """Mean squared error, or error rate, of rounds 1..t over t, beside the baselines.
 
     The first half per cent of the rounds is not drawn: a mean of a handful of
@@ -90,7 +139,7 @@ def mse(run: Run) -> Figure:
     drawn = choose(curves["t"])
     t = curves["t"][drawn]
     mean, std = style.mean_std(curves[kind.key][:, drawn])
-    figure, axes = _single()
+    figure, axes = _single(into=into)
     limits = [style.positive_limits(mean, std), *style.baseline_lines(axes, [run], choose)]
     low = min(low for low, _ in limits)
     style.band_line(axes, t, mean, std, 0, _seeds(run), floor=low)
@@ -101,15 +150,15 @@ def mse(run: Run) -> Figure:
     return figure
 
 
-@_saved("labels")
-def mse_over_labels(run: Run) -> Figure | None:
+@_panel("labels")
+def mse_over_labels(run: Run, into: Axes | None = None) -> Figure | None:
     """The same mean over the labels bought so far; nothing where all were, which is ``mse``."""
     if run.result["al_efficiency"] == 1.0:
         return None
     drawn = style.drawn_rounds(run.curves["t"], skip=0.005)
     bought = run.curves["labels"].mean(axis=0)[drawn]
     mean, std = style.mean_std(run.curves["mse"][:, drawn])
-    figure, axes = _single()
+    figure, axes = _single(into=into)
     low, high = style.positive_limits(mean, std)
     style.band_line(axes, bought, mean, std, 0, _seeds(run), floor=low)
     style.log_axis(axes.yaxis, low, high)
@@ -121,8 +170,8 @@ def mse_over_labels(run: Run) -> Figure | None:
     return figure
 
 
-@_saved("regret")
-def regret(run: Run) -> Figure | None:
+@_panel("regret")
+def regret(run: Run, into: Axes | None = None) -> Figure | None:
     """Cumulative squared error above each comparator's; nothing if none was computed."""
     curves, stated = run.curves, run.result["regret"]
     names = [name for name in stated if f"regret_{name}" in curves]
@@ -137,7 +186,7 @@ def regret(run: Run) -> Figure | None:
     ]
     footnote = "\n".join(notes)
     lines_below = len(names) + footnote.count("\n") + (1 if notes else 0)
-    figure, axes = _single(4.1 + 0.17 * lines_below)
+    figure, axes = _single(4.1 + 0.17 * lines_below, into=into)
     for index, name in enumerate(names):
         mean, std = style.mean_std(curves[f"regret_{name}"][:, drawn])
         style.band_line(axes, t, mean, std, index, style.wrapped(stated[name]["label"], 90))
@@ -145,19 +194,19 @@ def regret(run: Run) -> Figure | None:
     _name_rounds(axes, run, t, "cumulative squared error\nabove the comparator")
     axes.set_title(_title(run, f"regret, {_seeds(run)}"))
     axes.legend(loc="upper left", bbox_to_anchor=(0, -0.13), borderaxespad=0)
-    if footnote:
+    if footnote and into is None:
         figure.supxlabel(footnote, x=0.01, ha="left", fontsize=7.5, color="#444444")
     return figure
 
 
-@_saved("mistakes")
-def mistakes(run: Run) -> Figure:
+@_panel("mistakes")
+def mistakes(run: Run, into: Axes | None = None) -> Figure:
     """Mistakes up to round t, beside what the learner's theorem allows where it was computed."""
     curves = run.curves
     drawn = style.drawn_rounds(curves["t"], skip=0.005)
     t = curves["t"][drawn]
     mean, std = style.mean_std(curves["error_rate"][:, drawn] * t)
-    figure, axes = _single()
+    figure, axes = _single(into=into)
     low, high = style.positive_limits(mean, std)
     style.band_line(axes, t, mean, std, 0, f"mistakes, {_seeds(run)}", floor=low)
     if "bound" in curves and np.isfinite(curves["bound"]).all():
@@ -177,7 +226,7 @@ def mistakes(run: Run) -> Figure:
 # --- windows of the stream, and weights over time -------------------------------------------------
 
 
-@_saved("over_time")
+@_panels("over_time")
 def over_time(run: Run) -> Figure | None:
     """The error of windows of the stream, and below it a heat map: kernels over time."""
     curves, kind = run.curves, measure(run.result)
@@ -271,8 +320,8 @@ def _name_families(axes: Axes, family: Array, bandwidth: Array) -> None:
 # --- predictions ----------------------------------------------------------------------------------
 
 
-@_saved("predictions")
-def predictions(run: Run) -> Figure | None:
+@_panel("predictions")
+def predictions(run: Run, into: Axes | None = None) -> Figure | None:
     """Predictions of the last rounds beside the labels, with their intervals.
 
     Those that were asked for, or of 90 % by the learner's spread.
@@ -281,7 +330,7 @@ def predictions(run: Run) -> Figure | None:
     if "recent_t" not in curves:
         return None
     t, y, y_hat, spread = (curves[f"recent_{name}"] for name in ("t", "y", "y_hat", "spread"))
-    figure, axes = _single(3.8)
+    figure, axes = _single(3.8, into=into)
     colour = style.look(0)["color"]
     percent, half = 90.0, NormalDist().inv_cdf(0.95) * spread
     if interval := run.result.get("interval"):  # of so few rows none may be known
@@ -298,12 +347,12 @@ def predictions(run: Run) -> Figure | None:
     axes.set_ylabel(f"{run.result['stream']['target']}{scaled}", parse_math=False)
     seed = run.result["seeds"][0]
     axes.set_title(_title(run, f"the last {len(t)} rounds, seed {seed}"))
-    style.figure_legend(figure, [axes])
+    style.legend_of(figure, axes, into is not None)
     return figure
 
 
-@_saved("coverage")
-def coverage(run: Run) -> Figure | None:
+@_panel("coverage")
+def coverage(run: Run, into: Axes | None = None) -> Figure | None:
     """How many labels lay in their intervals, window by window; means over the seeds."""
     lines = []
     if windows := run.result.get("spread", {}).get("windows"):
@@ -313,7 +362,7 @@ def coverage(run: Run) -> Figure | None:
         lines.append((100.0 * interval["level"], "adaptive ", windows, windows["coverage"]))
     if not lines:
         return None
-    figure, axes = _single(3.4)
+    figure, axes = _single(3.4, into=into)
     for index, (percent, kind, windows, shares) in enumerate(lines):
         axes.axhline(percent, color=style.GREY, linewidth=0.8)
         label = f"in the {kind}interval of {percent:g} %"
@@ -325,21 +374,21 @@ def coverage(run: Run) -> Figure | None:
     style.mark_changes(axes, run.curves["change_rounds"], np.array(until))
     axes.set(xlabel="last round of the window", ylabel="labels, % of a window")
     axes.set_title(_title(run, "how often intervals held"))
-    style.figure_legend(figure, [axes])
+    style.legend_of(figure, axes, into is not None)
     return figure
 
 
 # --- experts and kernels --------------------------------------------------------------------------
 
 
-@_saved("experts")
-def experts(run: Run) -> Figure | None:
+@_panel("experts")
+def experts(run: Run, into: Axes | None = None) -> Figure | None:
     """Weights of experts that are no kernels, by name; nothing for a learner of kernels."""
     names = expert_names(run)
     if has_kernels(run) or len(names) < 2:
         return None
     mean, std = style.mean_std(run.curves["weights"])
-    figure, axes = _single(max(2.8, 0.9 + 0.2 * len(names)))
+    figure, axes = _single(max(2.8, 0.9 + 0.2 * len(names)), into=into)
     places = np.arange(len(names))
     axes.barh(places, mean, xerr=std, color=style.COLOURS[0], height=0.6, error_kw=WHISKERS)
     axes.set_yticks(places, names)
@@ -350,7 +399,7 @@ def experts(run: Run) -> Figure | None:
     return figure
 
 
-@_saved("weights")
+@_panels("weights")
 def weights(run: Run) -> Figure | None:
     """Expert weights (R, N) after the last round, over the dictionary; nothing without any."""
     if "weights" not in run.curves or not has_kernels(run):
@@ -381,7 +430,7 @@ def weights(run: Run) -> Figure | None:
     return _over_dictionary(run, "expert weights", label, draw)
 
 
-@_saved("usage")
+@_panels("usage")
 def usage(run: Run) -> Figure | None:
     """Share of the rounds in which each kernel was evaluated, over the dictionary.
 
@@ -401,7 +450,7 @@ def usage(run: Run) -> Figure | None:
     return _over_dictionary(run, what, "share of rounds evaluated", draw)
 
 
-@_saved("updates")
+@_panels("updates")
 def updates(run: Run) -> Figure | None:
     """Rounds in which each kernel's classifier learned, over the dictionary, if it is one."""
     if not has_kernels(run):
@@ -467,7 +516,7 @@ def _top(mean: Array, std: Array | None) -> float:
 # --- federations ----------------------------------------------------------------------------------
 
 
-@_saved("clients")
+@_panels("clients")
 def clients(run: Run) -> Figure | None:
     """Mean regret over time beside theorem 1, and every client's regret in the end, all by (11).
 
@@ -494,14 +543,14 @@ def clients(run: Run) -> Figure | None:
     return figure
 
 
-@_saved("server")
-def server(run: Run) -> Figure | None:
+@_panel("server")
+def server(run: Run, into: Axes | None = None) -> Figure | None:
     """Regret of the server over time, (12), beside theorem 2; nothing where it is not known."""
     if "server_regret" not in run.curves:
         return None
     t = run.curves["t"]
     drawn = style.drawn_rounds(t)
-    figure, axes = _single()
+    figure, axes = _single(into=into)
     mean, std = style.mean_std(run.curves["server_regret"][:, drawn])
     style.band_line(axes, t[drawn], mean, std, 0, "sum over the clients")
     if "server_bound" in run.curves:
@@ -546,8 +595,12 @@ def sorted_clients(axes: Axes, run: Run, index: int) -> None:
 # --- what they share ------------------------------------------------------------------------------
 
 
-def _single(height: float = 4.2) -> tuple[Figure, Axes]:
-    """A figure with one panel."""
+def _single(height: float = 4.2, into: Axes | None = None) -> tuple[Figure, Axes]:
+    """A figure with one panel; ``into``: these axes, and the figure that they are of."""
+    if into is not None:
+        figure = into.get_figure(root=True)
+        assert figure is not None
+        return figure, into
     figure = Figure(figsize=(style.WIDTH, height))
     return figure, figure.add_subplot()
 

@@ -361,5 +361,13 @@ def figure_legend(figure: Figure, panels: Sequence[Axes]) -> None:
     figure.legend(list(entries.values()), list(entries), loc="outside lower center", ncols=fitting)
 
 
+def legend_of(figure: Figure, axes: Axes, inside: bool) -> None:
+    """The legend of one panel, below it, or inside where the figure is somebody else's."""
+    if inside:
+        axes.legend(loc="best")
+    else:
+        figure_legend(figure, [axes])
+
+
 def axis_name(kind: Measure) -> str:
     return kind.short if kind is MSE else kind.long

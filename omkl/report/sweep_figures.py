@@ -59,9 +59,22 @@ def comparison(
     all other curves of the stream are pale. ``against`` is "t", the rounds, or "labels", those
     bought so far on the mean of the seeds.
     """
-    runs, legend, streams = _complete(runs)
-    if not runs:
+    by_stream = curves_of(runs, against, most)
+    if not by_stream:
         return []
+    runs = _complete(runs)[0]
+    many = any(len(curves) > most for curves in by_stream.values())
+    with style.applied():
+        figure = (_small_panels if many else _stream_panels)(by_stream, against)
+        figure.suptitle(f"Running {_long_names(runs)}, {_spread_of(runs)}", fontsize=10)
+        return style.save(figure, folder, name, suffixes)
+
+
+def curves_of(
+    runs: Sequence[Run], against: str = "t", most: int = MOST_IN_A_PANEL
+) -> dict[str, list[Curve]]:
+    """The curves of all complete runs by the names of their streams."""
+    runs, legend, streams = _complete(runs)
     looks = style.looks_of(legend)
     if most > MOST_IN_A_PANEL:  # colours may come twice, with another line and marker
         looks = {entry: style.look(i) for i, entry in enumerate(looks)}
@@ -69,11 +82,18 @@ def comparison(
     for run, entry, stream in zip(runs, legend, streams, strict=True):
         curve = Curve.of(run, entry, looks[entry], against)
         by_stream.setdefault(stream, []).append(curve)
-    many = any(len(curves) > most for curves in by_stream.values())
+    return by_stream
+
+
+def draw_stream(axes: Axes, stream: str, curves: Sequence[Curve]) -> None:
+    """The curves of one stream beside its baselines, with a legend, in axes of a figure."""
     with style.applied():
-        figure = (_small_panels if many else _stream_panels)(by_stream, against)
-        figure.suptitle(f"Running {_long_names(runs)}, {_spread_of(runs)}", fontsize=10)
-        return style.save(figure, folder, name, suffixes)
+        for number, curve in enumerate(curves):
+            curve.draw(axes, number, style.wrapped(str(curve.entry), 60))
+        _surroundings(axes, curves, "t")
+        _name_axes(axes, curves, "t", True, True)
+        axes.set_title(style.wrapped(stream, 80))
+        axes.legend(loc="best")
 
 
 class Curve(NamedTuple):

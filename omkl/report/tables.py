@@ -199,6 +199,10 @@ class Table:
         """The table as a part of a page; ``omkl.report.page`` has its style."""
         return templates().get_template("table.html").render(table=self)
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return self.html()
+
     def print(self, console: Console) -> list[str]:
         """Print what fits the terminal; returns the headings of the columns that do not."""
         from rich.text import Text

@@ -548,6 +548,9 @@ def test_list_describe_and_verify(tmp_path, monkeypatch, capsys):
     assert data.main(["describe", "nval"]) == 2
     assert "Did you mean 'naval'?" in capsys.readouterr().err
     assert data.main(["verify"]) == 0
+    assert "bundled/airfoil/airfoil_self_noise.dat" in capsys.readouterr().out
+    monkeypatch.setattr(download, "BUNDLED", tmp_path / "bundled")
+    assert data.main(["verify"]) == 0
     assert "no data file was found" in capsys.readouterr().out
     (tmp_path / "checkout/data/naval").mkdir(parents=True)
     write(tmp_path / "checkout/data/naval/data.txt", "not it\n")

@@ -46,6 +46,7 @@ class Publisher(http.server.BaseHTTPRequestHandler):
 def publisher(tmp_path, monkeypatch) -> Iterator[dict[str, Any]]:
     """What the server will answer; the data folders are empty ones below tmp_path."""
     monkeypatch.setattr(download, "project_root", lambda: tmp_path / "checkout")
+    monkeypatch.setattr(download, "BUNDLED", tmp_path / "bundled")
     monkeypatch.delenv("OMKL_OFFLINE", raising=False)
     monkeypatch.setenv("no_proxy", "*")
     monkeypatch.setenv("OMKL_DATA_DIR", str(tmp_path / "mine"))

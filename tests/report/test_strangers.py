@@ -15,10 +15,10 @@ from rich.console import Console
 
 from omkl.commands import report, terminal
 from omkl.experiment import run as runner
+from omkl.notebook.results import Results
 from omkl.report import console, figures
 from omkl.runs import run_folder, schema, sweeps
 from omkl.runs.checksum import CorruptFileError
-from omkl.runs.frames import Results
 from omkl.runs.run_folder import Run
 from omkl.utils.wording import plain
 from tests.compositions import compose

@@ -1,0 +1,205 @@
+"""A finished run: numbers, data frames and plots; pandas and Matplotlib are imported when used."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from omkl.runs.run_folder import ERROR_RATE, Run, measure, number_of
+from omkl.runs.writing import MODEL, PREDICTIONS
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SEEDS = "results.parquet"
+# Curves of shape (R, P), see ``omkl.runs.run_folder``.
+OF_EACH_SEED = ("mse", "error_rate", "labels", "regret_", "coverage_")
+
+
+class Results(Mapping[str, Any]):
+    """The numbers of ``result.json`` by name, and what lies beside it as data frames.
+
+    folder        of the run
+    config        its configuration
+    seeds         one row a seed
+    curves        one row a seed and recorded round: seed, t, mse or error_rate, labels, ...
+    predictions   one row a row of the stream, and a seed where there are several
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder).expanduser()
+        self._run = Run(self.folder)
+        try:
+            problem = self._run.problem
+        except FileNotFoundError:
+            raise ValueError(f"{self.folder} is no run folder: there is no result.json") from None
+        if problem:
+            raise ValueError(f"{self.folder}: {problem}")
+        if not self._run.complete:
+            raise ValueError(f"{self.folder}: the run failed: {self['error']['message']}")
+
+    def __getitem__(self, name: str) -> Any:
+        return self._run.content[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._run.content)
+
+    def __len__(self) -> int:
+        return len(self._run.content)
+
+    def __repr__(self) -> str:
+        return (
+            f"<run of {self['algorithm']} on {self['dataset']}: {self._error()}, "
+            f"{self['n_rounds']:,} rounds, in {self.folder.as_posix()}>"
+        )
+
+    def _repr_html_(self) -> str:
+        """The learner and its baselines, best first, as a notebook shows them."""
+        from omkl.report import naming, stats
+
+        result = self._run.result
+        key, own = stats.compared_by(result)
+        errors = {naming.name_of(self._run): number_of(result.get(own))}
+        errors |= {
+            f"{stats.NAMES[name]} (baseline)": number_of(entry.get(key))
+            for name, entry in stats.computed(result).items()
+        }
+        best_first = sorted(errors.items(), key=lambda item: item[1])
+        lines = "".join(
+            f"<tr><td>{html.escape(name)}</td><td>{_number(key, error)}</td></tr>"
+            for name, error in best_first
+        )
+        folder = html.escape(self.folder.as_posix())
+        heading = html.escape(f"{result['dataset']}, {result['n_rounds']:,} rounds")
+        return (
+            f"<table><thead><tr><th>{heading}</th><th>{html.escape(_HEADINGS[key])}</th></tr>"
+            f"</thead><tbody>{lines}</tbody></table><small>{folder}</small>"
+        )
+
+    def _error(self) -> str:
+        """What the run is judged by, with its number."""
+        result = self._run.result
+        if measure(result) is ERROR_RATE:
+            return f"error rate {_number('error_rate', number_of(result['error_rate_mean']))}"
+        if "rmse" in result:
+            return f"RMSE {_number('rmse', number_of(result['rmse']))}"
+        return f"MSE {_number('mse', number_of(result['mse_mean']))}"
+
+    def plot(self, name: str | None = None, ax: Axes | None = None) -> Axes:
+        """Draw one of its plots with one panel, and return the Axes.
+
+        Parameters
+        ----------
+        name
+            "mse" or "error_rate" (the running error, the default), "predictions", "coverage",
+            "regret", "experts", ...
+        ax
+            Axes to draw into; None: new ones of ``matplotlib.pyplot``.
+
+        Raises
+        ------
+        ValueError
+            There is no such plot, the run has nothing to draw in it, or it has several panels.
+        """
+        from omkl.report import figures
+
+        return figures.draw_into(self._run, name, ax)
+
+    def plots(self) -> Plots:
+        """All plots of the run by their names, as Matplotlib figures; a notebook shows them."""
+        from omkl.report import figures
+
+        return Plots(figures.figures_of(self._run))
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return self._run.config
+
+    @property
+    def model(self) -> Path:
+        """The file of the learner as the run left it; FileNotFoundError where it kept none."""
+        return self._file(MODEL, "model=true")
+
+    @cached_property
+    def seeds(self) -> pd.DataFrame:
+        return self._frame(SEEDS, "")
+
+    @cached_property
+    def curves(self) -> pd.DataFrame:
+        import pandas as pd
+
+        arrays = self._run.curves
+        t, seeds = arrays["t"], self["seeds"]
+        columns = {"seed": np.repeat(seeds, len(t)), "t": np.tile(t, len(seeds))}
+        for name, array in arrays.items():
+            if name.startswith(OF_EACH_SEED):
+                columns[name] = array.ravel()
+            elif name.startswith("baseline_"):
+                columns[name] = np.tile(array, len(seeds))
+        return pd.DataFrame(columns)
+
+    @cached_property
+    def predictions(self) -> pd.DataFrame:
+        return self._frame(PREDICTIONS, "predictions=true")
+
+    def _frame(self, name: str, setting: str) -> pd.DataFrame:
+        import pandas as pd
+
+        return pd.read_parquet(self._file(name, setting))
+
+    def _file(self, name: str, setting: str) -> Path:
+        path = self.folder / name
+        if not path.is_file():
+            kept = f"; a run keeps it with {setting}" if setting else ""
+            raise FileNotFoundError(f"{self.folder} has no {name}{kept}")
+        return path
+
+
+class Plots(Mapping[str, "Figure"]):
+    """Figures by their names, which a notebook shows below each other."""
+
+    def __init__(self, figures: Mapping[str, Figure]) -> None:
+        self._figures = dict(figures)
+
+    def __getitem__(self, name: str) -> Figure:
+        return self._figures[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._figures)
+
+    def __len__(self) -> int:
+        return len(self._figures)
+
+    def __repr__(self) -> str:
+        return f"<plots: {', '.join(self)}>"
+
+    def _repr_html_(self) -> str:
+        return "".join(
+            f'<img alt="{html.escape(name)}" src="data:image/png;base64,{_png(figure)}">'
+            for name, figure in self.items()
+        )
+
+
+def _png(figure: Figure) -> str:
+    from omkl.report import style
+
+    buffer = io.BytesIO()
+    with style.applied():
+        figure.savefig(buffer, format="png", dpi=style.DPI)
+    return base64.b64encode(buffer.getvalue()).decode()
+
+
+_HEADINGS = {"rmse": "RMSE", "mse": "MSE", "error_rate": "error rate"}
+
+
+def _number(key: str, value: float) -> str:
+    return f"{100 * value:.2f} %" if key == "error_rate" else f"{value:.4g}"

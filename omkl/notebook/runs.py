@@ -1,0 +1,193 @@
+"""Several runs as a data frame: found below a folder of outputs, or computed as a sweep."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from omkl.config.command_line import CommandLine, jobs_of
+from omkl.config.compose import Composer
+from omkl.config.settings import drop_foreign_parameters
+from omkl.notebook import requests
+from omkl.notebook.results import SEEDS, Results
+from omkl.report import naming, query, sweep_table
+from omkl.runs import run_folder
+from omkl.runs.config_file import flattened
+from omkl.runs.run_folder import ERROR_RATE, Run, measure, number_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from omkl.report.tables import Table
+
+
+class Runs(pd.DataFrame):
+    """A data frame with one row per run: algorithm, data set, settings that vary, and numbers.
+
+    ``runs`` are the runs themselves, in the order of the rows. What is selected of the frame is a
+    plain ``pandas.DataFrame``.
+    """
+
+    _metadata = ["runs"]  # noqa: RUF012  pandas reads it: an attribute, and no column
+    runs: list[Results]
+
+    @classmethod
+    def of(cls, runs: Sequence[Run], long: bool = False, shown: Sequence[str] = ()) -> Runs:
+        """The frame of these runs, those that failed included.
+
+        ``long``: one row per seed. D and the settings ``shown`` are columns in any case.
+        """
+        every = [naming.settings_of(run) | run.result["params"] for run in runs]
+        settings = [
+            {name: facts[name] for name in ("D", *shown) if name in facts} | varying
+            for facts, varying in zip(every, naming.swept(runs), strict=True)
+        ]
+        rows = [_row(run, s) for run, s in zip(runs, settings, strict=True)]
+        if long:
+            rows = [
+                {**row, **of_seed}
+                for run, row in zip(runs, [_names(r) for r in rows], strict=True)
+                if run.complete
+                for of_seed in pd.read_parquet(run.folder / SEEDS).to_dict("records")
+            ]
+        frame = cls(rows)
+        frame.runs = [Results(run.folder) for run in runs if run.complete]
+        return frame
+
+    @property
+    def _constructor(self) -> type[pd.DataFrame]:
+        """What pandas makes of a selection."""
+        return pd.DataFrame
+
+    def table(self) -> Table:
+        """The table that ``omkl-report show`` prints, with baselines and stars.
+
+        It has ``frame``, ``markdown()``, ``latex()`` and ``html()``; a notebook shows it.
+        """
+        rows = sweep_table.sweep_table([Run(one.folder) for one in self.runs])
+        return sweep_table.table(query.ordered(rows, ""))
+
+    def plot(self, ax: Axes | None = None) -> Any:
+        """Draw the running errors of all runs, a panel per stream, and return the Axes.
+
+        Parameters
+        ----------
+        ax
+            Axes to draw into, where the runs are of one stream; None: new ones of
+            ``matplotlib.pyplot``.
+
+        Returns
+        -------
+        Axes, or an array of Axes where there are several streams.
+        """
+        from omkl.report import sweep_figures
+
+        streams = sweep_figures.curves_of([Run(one.folder) for one in self.runs])
+        if not streams:
+            raise ValueError("there is no finished run to draw")
+        panels = [ax] if ax is not None else _panels(len(streams))
+        if len(panels) != len(streams):
+            raise ValueError(f"the runs are of {len(streams)} streams: leave ax out")
+        for axes, (stream, curves) in zip(panels, streams.items(), strict=True):
+            sweep_figures.draw_stream(axes, stream, curves)
+        if len(panels) == 1:
+            return panels[0]
+        import numpy as np
+
+        return np.array(panels)
+
+
+def _panels(n: int) -> list[Axes]:
+    import matplotlib.pyplot as plt  # which shows them in a notebook
+
+    from omkl.report import style
+
+    rows, columns = style.panel_grid(n)
+    with style.applied():
+        size = (max(style.WIDTH, 4.6 * columns), 4.0 * rows)
+        grid = plt.subplots(rows, columns, figsize=size, squeeze=False)[1].ravel().tolist()
+    for spare in grid[n:]:
+        spare.set_axis_off()
+    return grid[:n]
+
+
+NUMBERS = ("rmse", "mae", "r2", "labels", "kernels_per_round", "n_rounds", "seconds")
+
+
+def _row(run: Run, settings: Mapping[str, Any]) -> dict[str, Any]:
+    result = run.result
+    row = {"algorithm": result["algorithm"], "dataset": result["dataset"], **settings}
+    if run.complete:
+        key = measure(result).key
+        row |= {"n_seeds": len(result["seeds"])}
+        row |= {key: number_of(result[f"{key}_mean"]), f"{key}_std": result[f"{key}_std"]}
+        if measure(result) is ERROR_RATE:
+            row |= {name: result[name] for name in NUMBERS[3:] if name in result}
+        else:
+            row |= {name: number_of(result.get(name)) for name in NUMBERS if name in result}
+    else:
+        row |= {"error": result["error"]["message"]}
+    return row | {"status": result["status"], "key": result["key"], "folder": str(run.folder)}
+
+
+def _names(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a row that names its run."""
+    numbers = {"n_seeds", "mse", "mse_std", "error_rate", "error_rate_std", *NUMBERS, "status"}
+    return {name: value for name, value in row.items() if name not in numbers}
+
+
+def load_runs(outputs: str | Path, long: bool, where: Mapping[str, Any]) -> Runs:
+    """As ``omkl.load_runs``."""
+    outputs = Path(outputs).expanduser()
+    runs = list(run_folder.find(outputs))
+    if not runs:
+        raise ValueError(f"there are no runs in {outputs / 'runs'}; omkl.run makes some")
+    wanted = {
+        key: [naming.value_text(one) for one in (value if isinstance(value, list) else [value])]
+        for key, value in flattened(where)
+    }
+    return Runs.of(query.matching(runs, wanted), long, tuple(wanted))
+
+
+def sweep(
+    algorithms: Any,
+    datasets: Any,
+    texts: Sequence[str],
+    n_jobs: int | None,
+    settings: Mapping[str, Any],
+) -> Runs:
+    """As ``omkl.sweep``."""
+    request = requests.read(texts, settings, sweeps=True)
+    if request.algorithms or request.datasets:
+        raise ValueError("several algorithms or data sets go in one list: omkl.sweep([...], [...])")
+    jobs: dict[str, list[str]] = {}
+    names = algorithms if isinstance(algorithms, list | tuple) else [algorithms]
+    chosen = ",".join(requests.of_algorithm(name)[0].partition("=")[2] for name in names)
+    for given in datasets if isinstance(datasets, list | tuple) else [datasets]:
+        data = requests.of_dataset(given, request.outputs)
+        line = CommandLine(["-m", f"algorithm={chosen}", *data, *request.overrides])
+        for job in jobs_of(line.checked(), line.groups()):
+            config = drop_foreign_parameters(Composer(line.config_dirs).compose(job))
+            jobs.setdefault(run_folder.settings_sha256(config), job)
+    return Runs.of(_computed(list(jobs.values()), n_jobs))
+
+
+def _computed(jobs: Sequence[list[str]], n_jobs: int | None) -> list[Run]:
+    """The runs of jobs, in their order."""
+    from omkl import viewers
+    from omkl.experiment import queue
+
+    quiet = {f"{key}={value}" for key, value in requests.QUIET.items()}
+    ended = dict(queue.side_by_side(jobs, n_jobs, timed=False))
+    for number, job in enumerate(jobs):
+        result = ended[number].run.result
+        if ended[number].status == "failed":
+            name, why = f"{result['algorithm']} on {result['dataset']}", result["error"]["message"]
+            warnings.warn(f"{name} failed: {why}", stacklevel=4)
+        elif not quiet <= set(job):  # figures or tracking were asked for
+            viewers.run_and_show(drop_foreign_parameters(Composer().compose(job)))
+    return [ended[number].run for number in range(len(jobs))]
