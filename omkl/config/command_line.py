@@ -13,9 +13,11 @@ from typing import Any, NamedTuple
 
 from omkl.config import reference
 from omkl.config.compose import SEARCH
+from omkl.runs.config_file import override_text
 from omkl.utils import conf, outside, registry
 
 MODULE = "algorithm.module"
+NAMED_FILE = "file"  # the data set that is a file of the user's
 
 
 class UsageError(ValueError):
@@ -115,9 +117,7 @@ class CommandLine:
                 self.options.append(argument)
             elif value:
                 self.config_dirs.append(Path(value))
-        keys = {text.partition("=")[0] for text in self._texts}
-        if "resume" in keys and "dataset" not in keys:
-            self._texts.append("dataset=file")
+        self._texts = _with_file(self._texts)
 
     def checked(self) -> list[str]:
         """The overrides. Raises UsageError that lists what exists, and the nearest.
@@ -361,13 +361,51 @@ class CommandLine:
         return reference.help_text(self.groups(), self.config_dirs)
 
 
+def _with_file(texts: Sequence[str]) -> list[str]:
+    """A file that is named alone, ``my.csv target=price``, as ``dataset=file dataset.path=...``.
+
+    Keys of ``conf/dataset/file.yaml`` need no ``dataset.`` beside a file that is named this way. A
+    file of the user's gets one seed where no number is typed; a resumed run keeps its own.
+    """
+    paths = [text for text in texts if _is_table(text)]
+    others = [text for text in texts if text not in paths]
+    if len(paths) > 1:
+        raise UsageError(
+            f"{' and '.join(paths)}: one file is read in a run. For a run of each: "
+            f"-m dataset=file dataset.path={','.join(paths)}"
+        )
+    keys = {text.partition("=")[0] for text in others}
+    if paths and (twice := keys & {"dataset", "dataset.path"}):
+        raise UsageError(f"{paths[0]} is the data set already: leave {min(twice)}= out")
+    if paths:
+        of_file = conf.entry("dataset", NAMED_FILE).keys() - conf.read(conf.main_file()).keys()
+        others = [f"dataset.{t}" if t.partition("=")[0] in of_file else t for t in others]
+        others = [f"dataset={NAMED_FILE}", f"dataset.path={override_text(paths[0])}", *others]
+    elif "resume" in keys and "dataset" not in keys:
+        others.append(f"dataset={NAMED_FILE}")
+    if f"dataset={NAMED_FILE}" in others and not keys & {"seeds", "resume", "debug"}:
+        others.append("seeds=1")
+    return others
+
+
+def _is_table(text: str) -> bool:
+    """Whether an argument names a file of data and sets nothing."""
+    if "=" in text or text.startswith("~"):
+        return False
+    from omkl.datasets.read import is_table  # pandas' side of the package, where a file is typed
+
+    return is_table(text)
+
+
 def parse_override(text: str) -> tuple[str, Any]:
     """An override as Hydra reads it; schedules such as 0.1/sqrt(t) need no quotes of their own."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
     if "=" not in text and not text.startswith("~"):
-        raise UsageError(f"{text!r} is no setting; write key=value, as in algorithm=gf")
+        groups = [group for group, names in conf.groups().items() if text in names]
+        hint = f" Did you mean {groups[0]}={text}?" if groups else ""
+        raise UsageError(f"{text!r} is no setting; write key=value, as in algorithm=gf.{hint}")
     parser = OverridesParser.create()
     try:
         return text, parser.parse_override(text)

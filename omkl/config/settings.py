@@ -212,7 +212,7 @@ def read(config: Mapping[str, Any]) -> Settings:
             {k: value for k, value in config["algorithm"].items() if k not in NO_PARAMETERS},
             registry.names_outside().get(name),
         ),
-        dataset={**dataset, "task": task},
+        dataset={**_without_new_keys(dataset), "task": task},
         kernels=config["kernels"],
         scheme=scheme,
         n_clients=config["clients"],
@@ -233,6 +233,11 @@ def read(config: Mapping[str, Any]) -> Settings:
         composed=config,
         **{key: config[key] for key in _PLAIN},
     )
+
+
+def _without_new_keys(dataset: Mapping[str, Any]) -> dict[str, Any]:
+    """A data set without ``exclude`` where that is null: so runs made before it are found."""
+    return {key: v for key, v in dataset.items() if key != "exclude" or v is not None}
 
 
 def _in_one_form(config: Mapping[str, Any]) -> dict[str, Any]:

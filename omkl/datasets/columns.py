@@ -90,6 +90,12 @@ def choose_columns(
     return Columns((*chosen, last), (*input_names, names[last]))
 
 
+def excluded_places(exclude: Any, names: Sequence[str], where: str) -> list[int]:
+    """The 0-based positions of the columns that ``dataset.exclude`` names; none of None."""
+    items = [] if exclude is None else _as_list(exclude)
+    return [k for item in items for k in _positions(item, names, where, "dataset.exclude")]
+
+
 def place_of(column: Any, names: Sequence[str], where: str, key: str = "dataset.target") -> int:
     """The 0-based position of a column that is given by its name or its 1-based position."""
     if column is None:
@@ -142,13 +148,15 @@ def _span(item: Any) -> range | None:
     return range(int(match[1]), int(match[2]) + 1) if match else None
 
 
-def _positions(item: Any, names: Sequence[str], where: str) -> list[int]:
+def _positions(
+    item: Any, names: Sequence[str], where: str, key: str = "dataset.inputs"
+) -> list[int]:
     span = _span(item)
     if span is None or item in names:
-        return [_position(item, names, "dataset.inputs", where)]
+        return [_position(item, names, key, where)]
     if span and span[-1] > len(names):  # before a list is made of it
-        return [_position(span[-1], names, "dataset.inputs", where)]
-    return [_position(k, names, "dataset.inputs", where) for k in span]
+        return [_position(span[-1], names, key, where)]
+    return [_position(k, names, key, where) for k in span]
 
 
 def _position(item: Any, names: Sequence[str], key: str, where: str) -> int:

@@ -66,7 +66,7 @@ def _locate(value: Any) -> Path:
     if value is None:
         raise DataError("dataset=file: say which file: dataset.path=PATH dataset.target=COLUMN")
     path, suffixes = Path(str(value)).expanduser(), (*READERS, *LIBSVM)
-    if not path.name.lower().endswith(suffixes):
+    if not is_table(path.name):
         raise DataError(
             f"dataset.path={value}: files of this kind are not read; "
             f"the name must end in one of {', '.join(suffixes)}."
@@ -89,6 +89,11 @@ def _locate(value: Any) -> Path:
     raise DataError(
         f"dataset.path={path}: no such file in {folder}.{hint} Data files there: {listed}"
     )
+
+
+def is_table(name: str) -> bool:
+    """Whether a file of this name is read, by how it ends."""
+    return name.lower().endswith((*READERS, *LIBSVM))
 
 
 def is_libsvm(path: Path) -> bool:

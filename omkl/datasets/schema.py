@@ -135,6 +135,10 @@ DATASET: dict[str, Constraint] = {
         _or_list_of(_is_column, MOST_COLUMNS),
         f"columns by name or position, or a range '3-23', or a list of at most {MOST_COLUMNS:,}",
     ),
+    "exclude": Constraint(
+        _or_list_of(_is_column, MOST_COLUMNS),
+        f"a column by name or position, or a range '3-5', or a list of at most {MOST_COLUMNS:,}",
+    ),
     "labels": Constraint(
         lambda value: (
             (isinstance(value, list | tuple) and len(value) <= MOST_WORDS) or value == "all"

@@ -21,6 +21,7 @@ from omkl.datasets.columns import (
     class_codes,
     column_of,
     column_values,
+    excluded_places,
     mostly_numbers,
     numbers_of,
     place_of,
@@ -103,6 +104,14 @@ class OwnTable:
             encoded = columns_as_before(cfg["encoded"], names, where)
             columns = [encoded.get(column.name, column) for column in columns]
             wanted = list(encoded)
+        elif cfg.get("exclude") is not None:
+            if wanted is not None:
+                raise DataError(
+                    f"{where}: dataset.inputs names all inputs, so dataset.exclude has nothing to "
+                    "leave out. Set one of the two."
+                )
+            for k in excluded_places(cfg["exclude"], names, where):
+                columns[k] = columns[k].left_out("dataset.exclude names it")
         usable = [column.kind != "left out" and k != place for k, column in enumerate(columns)]
         labelled = cfg.get("labelled", True)
         chosen = choose_columns(names, usable, wanted, cfg.get("target"), where, labelled)

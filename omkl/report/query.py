@@ -58,7 +58,8 @@ def matching(runs: Sequence[Run], wanted: Mapping[str, Sequence[str]]) -> list[R
     """The runs that have what is wanted; ValueError for a key that no run has, or if none is left.
 
     Values are compared as numbers where they are numbers, and may have ``*``: ``rf/*``. A run that
-    does not have a key that others have is found by ``KEY=off``, and by ``KEY=null``.
+    does not have a key that others have is found by ``KEY=off``, and by ``KEY=null``. Runs of a
+    user's file, ``my-5c82``, are found by ``dataset=my`` too.
     """
     facts = [_facts(run) for run in runs]
     for key in wanted:
@@ -69,7 +70,7 @@ def matching(runs: Sequence[Run], wanted: Mapping[str, Sequence[str]]) -> list[R
         run
         for run, of_run in zip(runs, facts, strict=True)
         if all(
-            any(_is(of_run.get(key, naming.OFF), text) for text in texts)
+            any(_is(of_run.get(key, naming.OFF), text, key == "dataset") for text in texts)
             for key, texts in wanted.items()
         )
     ]
@@ -96,8 +97,10 @@ def _facts(run: Run) -> dict[str, Any]:
 _OFF = {naming.OFF, "null", "none", "false"}
 
 
-def _is(value: Any, text: str) -> bool:
+def _is(value: Any, text: str, may_end_in_digits: bool = False) -> bool:
     shown = naming.value_text(value)
+    if may_end_in_digits and fnmatch.fnmatchcase(shown, f"{text}-{4 * '[0-9a-f]'}"):
+        return True
     if shown.lower() == text.lower() or {shown, text} <= _OFF or fnmatch.fnmatchcase(shown, text):
         return True
     try:

@@ -82,6 +82,18 @@ def test_what_is_named_is_an_input(tmp_path, frame):
     assert all(c["inputs"] == [] for c in left)
 
 
+def test_what_is_excluded_is_no_input(tmp_path, frame):
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    stream = open_stream(own(tmp_path / "t.csv", exclude=["when", 3]), COLUMNS)
+    assert stream.inputs == ("same", "size")
+    became = {c["column"]: c["why"] for c in stream.provenance["columns"]}
+    assert became["when"] == became["town"] == "dataset.exclude names it"
+    with pytest.raises(DataError, match=r"dataset\.exclude: no column 'towm'"):
+        open_stream(own(tmp_path / "t.csv", exclude="towm"), COLUMNS)
+    with pytest.raises(DataError, match="names all inputs"):
+        open_stream(own(tmp_path / "t.csv", exclude="town", inputs=["size"]), COLUMNS)
+
+
 def test_codes_depend_on_no_later_row_and_on_no_target(tmp_path, frame, monkeypatch):
     """Chunks of ten rows: what is new later is coded 0, and nothing before it changes."""
     monkeypatch.setattr(read, "CHUNK_ROWS", 10)

@@ -136,6 +136,13 @@ def test_numbers_are_compared_as_numbers(outputs):
     assert query.matching(runs, {"M": ["5.0"], "regret.lam": ["1e-3"]}) == runs[:1]
 
 
+def test_a_file_of_the_users_is_found_by_its_name(run_folder_maker, tmp_path):
+    run = Run(run_folder_maker(tmp_path, "auto", "my-5c82", "00000000"))
+    assert query.matching([run], {"dataset": ["my"]}) == [run]
+    with pytest.raises(ValueError, match="no run has dataset=m"):
+        query.matching([run], {"dataset": ["m"]})
+
+
 @pytest.mark.parametrize("width", [80, 70])
 def test_a_line_a_data_set(capsys, monkeypatch, width):
     monkeypatch.setenv("COLUMNS", str(width))
