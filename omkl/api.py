@@ -170,9 +170,8 @@ def run(*what: Any, **settings: Any) -> Results:
     >>> omkl.run("raker", "naval", seeds=3, stream={"lags": 2})  # doctest: +SKIP
     """
     # Hydra, and with it what draws and tracks, where somebody runs something.
-    from omkl import viewers
     from omkl.config.command_line import CommandLine
-    from omkl.experiment import kept_model
+    from omkl.experiment import kept_model, viewers
 
     request = requests.read(what, settings)
     texts = [text for name in request.algorithms for text in requests.of_algorithm(name)]

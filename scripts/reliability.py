@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from omkl import tracking
+from omkl.report import tracking
 from omkl.runs.run_folder import Run, find
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -22,9 +22,10 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-from omkl import tracking, viewers
+from omkl.experiment import viewers
+from omkl.report import tracking
+from omkl.report.tracking import TrackingError
 from omkl.runs.run_folder import Run
-from omkl.tracking import TrackingError
 
 
 @pytest.fixture(scope="session")
@@ -363,7 +364,9 @@ def test_four_processes_on_a_fresh_folder(tmp_path, run_folder_maker):
         for n in range(4)
     ]
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["omkl.tracking", "mlflow.store.tracking.sqlalchemy_store"])
+    context.set_forkserver_preload(
+        ["omkl.report.tracking", "mlflow.store.tracking.sqlalchemy_store"]
+    )
     barrier = context.Barrier(4)
     workers = [
         # Each process also logs a run that another one logs.
@@ -492,7 +495,7 @@ def test_a_view_of_nothing(tmp_path, command, message):
 
 def test_import_is_light():
     code = (
-        "import sys, omkl.tracking;"
+        "import sys, omkl.report.tracking;"
         "print([name for name in ('mlflow', 'pandas', 'matplotlib') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -531,7 +534,8 @@ def test_ui_serves_and_ends_with_all_children(outputs, run_folder_maker, tmp_pat
     port = free_port()
     # The group is written down where `ui` starts it.
     code = (
-        "import signal, subprocess, sys; from pathlib import Path; from omkl import tracking\n"
+        "import signal, subprocess, sys; from pathlib import Path\n"
+        "from omkl.report import tracking\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "class Popen(subprocess.Popen):\n"
         "    def __init__(self, *a, **k):\n"

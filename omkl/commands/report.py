@@ -254,7 +254,7 @@ def _draw(run: Run, suffixes: Sequence[str]) -> str | None:
 
 
 def _rebuild(arguments: argparse.Namespace) -> int:
-    from omkl import tracking
+    from omkl.report import tracking
 
     n = tracking.rebuild(arguments.outputs)
     print(f"{tracking.database_file(arguments.outputs)} has {pluralize(n, 'run')} again.")
@@ -262,6 +262,6 @@ def _rebuild(arguments: argparse.Namespace) -> int:
 
 
 def _ui(arguments: argparse.Namespace) -> int:
-    from omkl import tracking
+    from omkl.report import tracking
 
     return tracking.ui(arguments.outputs, port=arguments.port)

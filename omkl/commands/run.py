@@ -14,10 +14,12 @@ from omkl.config.command_line import CommandLine, UsageError, jobs_of, parse_ove
 from omkl.config.compose import Composer, resolve, without_hydra
 from omkl.papers import citation
 from omkl.utils import conf, interrupts, registry
+from omkl.utils.wording import UNEXPLAINED
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
+    from omkl.experiment.run import Outcome
     from omkl.runs.run_folder import Run
 
 CITE = "--cite"  # algorithm=gf: BibTeX of what a text that used it cites
@@ -116,8 +118,7 @@ def run_alone(config: dict[str, Any], overrides: Sequence[str]) -> int:
         except ValueError as error:
             raise UsageError(str(error)) from None
     config = sweep.nameable(config)
-    from omkl import viewers
-    from omkl.report import console
+    from omkl.experiment import viewers
 
     label = f"{config['algorithm']['name']} on {config['dataset']['name']}"
     shown: list[Run] = []
@@ -129,8 +130,43 @@ def run_alone(config: dict[str, Any], overrides: Sequence[str]) -> int:
     bar = sweep.bar_of(label, config)
     with bar as progress:
         outcome = viewers.run_and_show(config, interrupts.ending(progress), show=show)
-    console.print_outcome(outcome, Path(config["outputs"]), bool(shown))
+    _print_outcome(outcome, Path(config["outputs"]), bool(shown))
     return EXIT_FAILED if outcome.status == "failed" else 0
+
+
+def _print_outcome(outcome: Outcome, outputs: Path, shown: bool = False) -> None:
+    """A single run: its table and where things are, or on stderr why it failed.
+
+    ``shown`` says that ``console.print_run`` has shown it when its rounds were over.
+    """
+    from rich.console import Console
+
+    from omkl.report import console
+
+    result, folder = outcome.run.result, outcome.run.folder
+    if outcome.status == "failed":
+        print(f"omkl-run: {result['error']['message']}", file=sys.stderr)
+        if result["error"]["traceback"]:
+            print(f"\n{result['error']['traceback']}\n{UNEXPLAINED}", file=sys.stderr)
+        return
+    (console.print_hindsight if shown else console.print_run)(outcome.run, Console())
+    for note in outcome.notes:
+        print(f"Note: {note}")
+    if outcome.status == "reused":
+        print("Found finished: nothing was computed (force=true computes it again).")
+    # Paths stay whole: they are there to be copied.
+    print(f"results  {folder}/")
+    kept = [
+        f", {name}"
+        for name in ("predictions.parquet", "labels.csv", "model.npz")
+        if (folder / name).exists()
+    ]
+    print(f"         result.json, results.parquet, curves.npz, config.yaml{''.join(kept)}")
+    plots = sorted(p.name for p in folder.glob("*.png"))
+    if plots:
+        print(console.plots_text(plots))
+    if outcome.tracked:
+        print(console.tracked_text(outputs))
 
 
 def cite(arguments: Sequence[str]) -> str:

@@ -204,7 +204,7 @@ def _here(tasks: Iterator[Task]) -> Generator[tuple[Task, Answer]]:
 
 def work(task: Task, with_bar: bool = True) -> Answer:
     """Run a job, with a bar on a terminal."""
-    from omkl import viewers
+    from omkl.experiment import viewers
 
     with bar_of(task.label, task.config, with_bar) as progress:
         return record(task, viewers.run_and_show(task.config, interrupts.ending(progress)))
@@ -233,11 +233,24 @@ def bar_of(label: str, config: Mapping[str, Any], shown: bool = True) -> Bar:
     return console.Bar(label, config["seeds"], shown, classify)
 
 
+def _line_of(head: str, outcome: Outcome) -> str:
+    """One line a job while a sweep goes on, and its notes."""
+    from omkl.report import console, stats
+
+    result = outcome.run.result
+    if outcome.status == "failed":
+        line = f"{head}: failed: {result['error']['message']}"
+    else:
+        how = " (found finished)" if outcome.status == "reused" else ""
+        better = stats.worse_than(result)
+        worse = f", worse than {better}" if better else ""
+        line = f"{head}: {console.loss_text(result)}{worse}{how}"
+    return "\n    ".join([line, *outcome.notes])
+
+
 def record(task: Task, outcome: Outcome) -> Answer:
     """Write how a job ended into its file of the sweep."""
-    from omkl.report import console
-
-    text, run = console.line_text(task.label, outcome), outcome.run
+    text, run = _line_of(task.label, outcome), outcome.run
     facts = json.loads(task.place.read_text(encoding="utf-8"))
     facts |= {"status": outcome.status, "tracked": outcome.tracked, "text": text}
     facts["folder"] = os.path.relpath(run.folder, task.place.parent)
@@ -291,8 +304,6 @@ def _one_by_one(group: list[Task]) -> list[list[Task]]:
 
 def _load() -> None:
     """Import what every job needs."""
-    import omkl.report.console
-    import omkl.viewers  # noqa: F401  and with it the compiler
 
 
 def _load_table() -> None:
@@ -304,7 +315,7 @@ def _load_table() -> None:
 
 def work_together(group: list[Task]) -> list[tuple[int, Answer]]:
     """Run jobs in a worker; they may share a pass. Their numbers in the group, as they ended."""
-    from omkl import viewers
+    from omkl.experiment import viewers
     from omkl.utils.disk import BackgroundFsync
 
     if len(group) == 1:
@@ -455,7 +466,7 @@ def finish(sweep: Sweep, outputs: Path, figures: bool | str, interrupted: bool =
 
 def _track(sweep: Path, outputs: Path) -> None:
     """Put the sweep above its runs in the MLflow view; what goes wrong is said."""
-    from omkl import tracking
+    from omkl.report import tracking
 
     try:
         tracking.log_sweep(sweep, outputs)

@@ -3,7 +3,7 @@
     omkl-run algorithm=amkl_aks seeds=1 stream.labels=prompt dataset=file dataset.path=new.csv
     omkl-run ... stream.labels=answers.csv
     omkl.experiment.run.run(config, label=function)
-    omkl.viewers.run_and_show(config, label=function)  # with figures and tracking
+    omkl.experiment.viewers.run_and_show(config, label=function)  # with figures and tracking
 
 A function gets the row's number (from 1), its inputs (d,) and the prediction, and returns the
 label. The labels of a run are kept in ``labels.csv`` of its folder as they come, so that a

@@ -103,7 +103,7 @@ def run(
     A job that cannot begin leaves nothing behind. One that breaks writes its failure
     into its folder, unless a finished result is there: that is only replaced by
     another finished one. KeyboardInterrupt passes through and changes nothing. Figures and
-    tracking are their viewers' business: ``omkl.viewers``.
+    tracking are their viewers' business: ``omkl.experiment.viewers``.
     """
     begun = _begin(config, progress, label)
     if isinstance(begun, Outcome):

@@ -192,8 +192,8 @@ def _server(words: Sequence[str]) -> int:
 
 def _serve(coordinator: Coordinator, loop: ServerLoop, options: ServerSettings) -> None:
     from omkl.experiment.run import now
+    from omkl.experiment.viewers import record_and_show
     from omkl.federation import keys, results
-    from omkl.viewers import record_and_show
 
     started = now()
     address = f"{options.host}:{loop.port}"

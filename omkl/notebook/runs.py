@@ -178,8 +178,7 @@ def sweep(
 
 def _computed(jobs: Sequence[list[str]], n_jobs: int | None) -> list[Run]:
     """The runs of jobs, in their order."""
-    from omkl import viewers
-    from omkl.experiment import queue
+    from omkl.experiment import queue, viewers
 
     quiet = {f"{key}={value}" for key, value in requests.QUIET.items()}
     ended = dict(queue.side_by_side(jobs, n_jobs, timed=False))

@@ -13,13 +13,12 @@ from omkl.report import stats
 from omkl.report.naming import has_kernels, name_of
 from omkl.report.text import readable
 from omkl.runs.run_folder import ERROR_RATE, measure, number_of, scaling_of
-from omkl.utils.wording import UNEXPLAINED, over_seeds, pluralize
+from omkl.utils.wording import over_seeds, pluralize
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
-    from omkl.experiment.run import Outcome
     from omkl.runs.run_folder import Run
 
 
@@ -277,39 +276,6 @@ def _of_seeds(mean: float, n_seeds: int) -> str:
     return f"{mean:,.{1 if n_seeds > 1 else 0}f}"
 
 
-def print_outcome(outcome: Outcome, outputs: Path, shown: bool = False) -> None:
-    """A single run: its table and where things are, or on stderr why it failed.
-
-    ``shown`` says that ``print_run`` has shown it when its rounds were over.
-    """
-    from rich.console import Console
-
-    result, folder = outcome.run.result, outcome.run.folder
-    if outcome.status == "failed":
-        print(f"omkl-run: {result['error']['message']}", file=sys.stderr)
-        if result["error"]["traceback"]:
-            print(f"\n{result['error']['traceback']}\n{UNEXPLAINED}", file=sys.stderr)
-        return
-    (print_hindsight if shown else print_run)(outcome.run, Console())
-    for note in outcome.notes:
-        print(f"Note: {note}")
-    if outcome.status == "reused":
-        print("Found finished: nothing was computed (force=true computes it again).")
-    # Paths stay whole: they are there to be copied.
-    print(f"results  {folder}/")
-    kept = [
-        f", {name}"
-        for name in ("predictions.parquet", "labels.csv", "model.npz")
-        if (folder / name).exists()
-    ]
-    print(f"         result.json, results.parquet, curves.npz, config.yaml{''.join(kept)}")
-    plots = sorted(p.name for p in folder.glob("*.png"))
-    if plots:
-        print(plots_text(plots))
-    if outcome.tracked:
-        print(tracked_text(outputs))
-
-
 def plots_text(names: Sequence[str]) -> str:
     """Which plots there are, in lines that no terminal has to break."""
     text = f"plots    {', '.join(names)}"
@@ -319,19 +285,6 @@ def plots_text(names: Sequence[str]) -> str:
 def tracked_text(outputs: Path) -> str:
     where = "" if outputs == Path("outputs") else f" --outputs {outputs}"
     return f"tracked  {outputs / 'mlflow.db'}  (look: omkl-report ui{where})"
-
-
-def line_text(head: str, outcome: Outcome) -> str:
-    """One line a job while a sweep goes on, and its notes."""
-    result = outcome.run.result
-    if outcome.status == "failed":
-        line = f"{head}: failed: {result['error']['message']}"
-    else:
-        how = " (found finished)" if outcome.status == "reused" else ""
-        better = stats.worse_than(result)
-        worse = f", worse than {better}" if better else ""
-        line = f"{head}: {loss_text(result)}{worse}{how}"
-    return "\n    ".join([line, *outcome.notes])
 
 
 class Bar:

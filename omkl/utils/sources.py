@@ -222,7 +222,7 @@ COMPILED = ("core/", "algorithms/", "federated/")
 # Folders and files that start runs or show them; everything else can change a number of a run.
 VIEWS = (
     *("benchmark/", "checks/", "commands/", "federation/", "papers/", "report/"),
-    *("tracking.py", "config/command_line.py", "config/reference.py", "viewers.py"),
+    *("config/command_line.py", "config/reference.py", "experiment/viewers.py"),
     *("river.py", "sklearn.py"),
 )
 

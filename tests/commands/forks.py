@@ -21,7 +21,7 @@ from pathlib import Path
 
 MODULES = (
     *("hydra", "pyarrow.parquet", "rich.progress", "rich.table", "scipy.linalg"),
-    *("omkl.commands.run", "omkl.commands.sweep", "omkl.viewers"),
+    *("omkl.commands.run", "omkl.commands.sweep", "omkl.experiment.viewers"),
     *("omkl.experiment.regression", "omkl.report.console", "omkl.report.sweep_table"),
 )
 Ended = subprocess.CompletedProcess[str]

@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from omkl import viewers
 from omkl.commands import sweep
 from omkl.commands.sweep import Task, grouped, size_of_groups
 from omkl.config.compose import compose
 from omkl.config.settings import key_of_pass
 from omkl.core.learner import Learner
 from omkl.core.representations.blocked import LOCAL_FEATURES
-from omkl.experiment import classification, evaluate
+from omkl.experiment import classification, evaluate, viewers
 from omkl.experiment import run as runner
 
 TINY = ("kernels=gaussian17", "D=6", "seeds=2", "block=90")

@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from omkl import viewers
 from omkl.config import settings
 from omkl.core import kernels
 from omkl.core.representations.random_features import draw_features
-from omkl.experiment import comparators, regression
+from omkl.experiment import comparators, regression, viewers
 from omkl.experiment import run as runner
 from omkl.report import figures
 from omkl.runs import provenance, run_folder

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from omkl import tracking
-from omkl.report import console, figures, stats, style, sweep_figures, sweep_table
+from omkl.report import console, figures, stats, style, sweep_figures, sweep_table, tracking
 from omkl.report.text import readable
 from omkl.runs.run_folder import Run
 

@@ -13,15 +13,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from omkl import tracking
 from omkl.commands import report
 from omkl.config.compose import compose
 from omkl.core import compiler
 from omkl.experiment import run as runner
+from omkl.report import tracking
+from omkl.report.tracking import TrackingError
 from omkl.runs import checksum, config_file, provenance, run_folder
 from omkl.runs.run_folder import Run, find
 from omkl.runs.writing import arrow_column, files_of_run
-from omkl.tracking import TrackingError
 from tests.runs.conftest import TINY
 
 FILES = ("config.yaml", "curves.npz", "results.parquet", "predictions.parquet", "result.json")

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from omkl import tracking
 from omkl.commands import report, sweep
+from omkl.report import tracking
 from omkl.runs import checksum, config_file, run_folder, writing
 from omkl.runs.run_folder import Replaced, Run, find
 from omkl.utils import disk

@@ -16,7 +16,6 @@ The charts of MLflow are sorted by the names of metrics, those with a prefix fir
 from __future__ import annotations
 
 import contextlib
-import importlib
 import json
 import logging
 import math
@@ -253,11 +252,11 @@ def _client(database: Path) -> MlflowClient:
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     os.environ.setdefault("MLFLOW_SQLALCHEMYSTORE_POOLCLASS", "NullPool")
     ignore_warnings()
-    mlflow = importlib.import_module("mlflow")
+    import mlflow
+
     if "MLFLOW_LOGGING_LEVEL" not in os.environ:
         logging.getLogger("mlflow").setLevel(logging.WARNING)
-    client: MlflowClient = mlflow.MlflowClient(tracking_uri=database_uri(database))
-    return client
+    return mlflow.MlflowClient(tracking_uri=database_uri(database))
 
 
 def _reason(error: Exception) -> str:

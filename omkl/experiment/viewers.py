@@ -10,12 +10,12 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from omkl import tracking
 from omkl.config.settings import Settings
 from omkl.datasets.label_sources import Label
 from omkl.experiment import run as runner
 from omkl.experiment.job import Computed, JobInfo, Progress
 from omkl.experiment.run import Outcome
+from omkl.report import tracking
 from omkl.runs.run_folder import Run
 from omkl.runs.writing import add_figures, staging_folder
 
