@@ -41,14 +41,15 @@ ROWS = {
 
 
 def measure(arguments: Sequence[str] = DEFAULT, repeat: int = 3) -> dict[str, Any]:
-    """Start ``omkl-run`` with these arguments ``repeat`` times after once to warm up.
+    """Start ``omkl-run`` with these arguments ``repeat`` times, if it is several after a first.
 
     Returns ``arguments`` and, for each of ``ROWS``, the least seconds.
     """
     with tempfile.TemporaryDirectory() as folder:
         least = Path(folder) / "least.py"  # Numba caches beside a file
         least.write_text(LEAST, encoding="utf-8")
-        measured = [_once(arguments, least, Path(folder) / str(n)) for n in range(repeat + 1)][1:]
+        starts = range(repeat + (repeat > 1))
+        measured = [_once(arguments, least, Path(folder) / str(n)) for n in starts][-repeat:]
     return {"arguments": list(arguments)} | {k: min(m[k] for m in measured) for k in ROWS}
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from omkl.core import cache
 from omkl.utils import sources
 
 EDIT = ("2.0 * eta * (f - y)", "3.0 * eta * (f - y)")  # of raker.py, of one length
@@ -42,7 +43,7 @@ def start(*more, progress=None, algorithm="raker"):
 
 
 class Copy:
-    """A copy of the package with a cache of its own, in which scripts are run."""
+    """A copy of the package, in which scripts are run, and of the machine code that there is."""
 
     def __init__(self, folder: Path, jit: bool = False):
         self.folder = folder
@@ -51,6 +52,8 @@ class Copy:
         without = shutil.ignore_patterns("__pycache__")
         for name in ("omkl", "conf"):
             shutil.copytree(root / name, folder / name, ignore=without)
+        if jit and (kept := cache.folder()):
+            shutil.copytree(kept, folder / "cache" / kept.name)
         self.env = os.environ | {
             "PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": str(folder / "cache"),
             "NUMBA_DISABLE_JIT": str(int(not jit)), "PYTHONDONTWRITEBYTECODE": "1",
