@@ -24,6 +24,7 @@ TITLES = {
     "recovered/raker": "Raker (recovered)",
     "own/thing": "thing (own)",
     "thing": "thing",
+    "krls": "EW-RLS",
 }
 
 
@@ -71,6 +72,16 @@ def test_what_is_not_there_is_told():
         algorithms.load("rakr")
     with pytest.raises(ValueError, match=r"raker does not learn in a federation. Those that do:"):
         federated.load("raker")
+
+
+@pytest.mark.parametrize(("name", "now"), registry.FORMER.items())
+def test_a_former_name_goes_on_and_its_runs_keep_their_keys(name, now):
+    """Its YAML has that name in it: what a run is called by is what it was."""
+    assert algorithms.load(name) is algorithms.load(now)
+    assert registry.docstring(name) == registry.docstring(now)
+    former, present = conf.entry("algorithm", name), conf.entry("algorithm", now)
+    assert (former.pop("name"), present.pop("name")) == (name, now) and former == present
+    assert name not in algorithms.names()
 
 
 @pytest.mark.parametrize("name", list(registry.REMOVED))

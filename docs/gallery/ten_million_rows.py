@@ -33,7 +33,7 @@ def blocks():
 # The learner is recursive least squares on 160 random features of one kernel, of which about the
 # last 10,000 rows count. Memory is that of the process at its largest so far.
 
-learner = omkl.learner("krls", inputs=4, D=80, bandwidth=6.0, lam=1e-3, decay=0.9999)
+learner = omkl.learner("ewrls", inputs=4, D=80, bandwidth=6.0, lam=1e-3, decay=0.9999)
 rows, errors, seconds, megabytes = [], [], [], []
 start = time.process_time()
 for X, y in blocks():

@@ -26,6 +26,7 @@ def load(name: str) -> Algorithm:
     module = outside.modules().get(name)
     if module is not None and module == registry.names_outside().get(name):
         return _load_outside(name, module)
+    name = registry.FORMER.get(name, name)
     if name not in registry.names(__name__):
         if gone := registry.removal(name):
             raise ValueError(gone)

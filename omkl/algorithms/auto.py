@@ -238,7 +238,8 @@ class Auto:
                 ``GROUPS``: linear in some columns; or with sines and cosines of random frequencies
                 beside these, normal ones, as of a Gaussian kernel, or Cauchy ones, as of a
                 Laplacian, in all of the columns, in one of them or in two. lam = 0.01 or 1. In some
-                the past fades. A last label from which others count is clipped at 6 deviations of
+                the past fades, and the variance that this gives back has a ceiling, the prior's, as
+                of ``ewrls``. A last label from which others count is clipped at 6 deviations of
                 the labels from their mean. Two more: of the 10 nearest of the last 1,000 rows the
                 mean label, weighted by 1 / (q / d + 0.001)^2, where q is the squared distance of
                 standardised inputs; and the linear one and its mean error there. They go beyond the
@@ -246,18 +247,21 @@ class Auto:
              3. p = sum w_i f_i, w_i proportional to max(R_i, 0) / V_i: R_i sums up
                 r_i = 2 (p - y') (p - f_i), V_i sums up r_i^2, where rounds fade by 0.999; y' is y,
                 or what is nearest to it within 3 s of p, where s^2 is the noise: the mean of p's
-                squared errors in the rounds before, which fade by 0.99.
+                squared errors in the rounds before, which fade by 0.99. In full, max(R_i, 0) is
+                divided by V_i + 10^-6 max V; weights are equal where no R_i is positive; r_i is 0
+                where f_i and p differ by less than 10^-12 of p; mixtures learn from round 2 on.
              4. q = p + theta'(f - p, e), no less than the least f_i and no more than the largest; e
                 is p's error in the round before, cut off as y' is; theta the mean of a normal
                 posterior with prior N(0, 0.1 I) and with the noise, this round's error with it.
-                There are two: the second forgets by 0.995.
+                There are two: the second forgets by 0.995. Neither learns while p never erred.
              5. Predict the mixture, as in 3, of both q, p, the mean, the last label and the linear
                 one; its spread is s.
     Symbols  none
     Cost     O(N D^2 + N D d + d^2) time a round for N = 26 experts and D = 50; memory
              O(N (D + d)^2).
-    Bound    none for the whole; a mixture's regret against the best fixed one is O(sqrt(N T)) where
-             no error is cut off.
+    Bound    none. Without fading, and where no error is cut off, a mixture's regret against the
+             best fixed one would be O(sqrt(N T ln T)), as of ``ml_poly``; rounds fade here, and
+             with a memory of 1,000 rounds it may grow with T.
     Differs  no paper.
 
     The labels 0, 1, .., 9 again and again, and no input that says anything; the next one is 9:

@@ -362,6 +362,10 @@ class Gmocp:
                 a_i <- a_i - step h / sqrt(sum of h^2 so far), h = ([b_i < a_i] - (1 - level)) /
                 q_i, theta_i <- theta_i - eta grad L_i / q_i,
                 L_i(theta) = (theta'z_i - y)^2 + lam ||theta||^2.
+             A seed's uniform numbers are drawn in this order: node after node, M times one that
+             says which part of pi (less than eta_e: the even one) and one for the kernel; one for
+             the node; one for m, whose shares are in the order in which the kernels of S_t were
+             drawn.
     Symbols  eta     step size of theta, > 0, a schedule
              eta_e   exploration, in (0, 1), a schedule
              lam     regularisation, >= 0

@@ -1,4 +1,4 @@
-"""Recursive least squares: forecasters of Vovk, Azoury and Warmuth, alone and mixed, and KRLS."""
+"""Recursive least squares: forecasters of Vovk, Azoury and Warmuth, alone and mixed, and EW-RLS."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from omkl.core.representations.second_order import (
     JOINT_RLS,
     RAW_FORECASTERS,
     RECURSIVE,
+    STACKED_RECURSIVE,
     STACKED_RLS,
     Recursive,
     StackedRls,
@@ -114,13 +115,12 @@ class RidgeRff:
     update = update_least_squares
 
 
-@register_as("krls", representation=RECURSIVE, every_kernel=True, kernels=gaussian_kernel)
-class Krls:
-    """KRLS: recursive least squares on random features of one Gaussian kernel, with forgetting.
+@register_as("ewrls", representation=RECURSIVE, every_kernel=True, kernels=gaussian_kernel)
+class Ewrls:
+    """EW-RLS: exponentially weighted recursive least squares on features of one Gaussian kernel.
 
-    Paper    the classical adaptive filter (S. Haykin, "Adaptive Filter Theory", recursive least
-             squares with a factor of forgetting) on the features of A. Rahimi, B. Recht (NIPS
-             2007).
+    Paper    the classical adaptive filter (S. Haykin, "Adaptive Filter Theory", exponentially
+             weighted recursive least squares) on the features of A. Rahimi, B. Recht (NIPS 2007).
     Task     regression; full information; streams that drift; no step size.
     Round    1. Predict f(x_t) = theta'z with 2 D random features z = z(x_t).
              2. theta <- theta + P z (y_t - f) / (1 + z'P z), and
@@ -133,14 +133,16 @@ class Krls:
                         count, and 1 forgets nothing
     Cost     O(D^2 + D d) time a round; O(D^2 + D d) memory.
     Bound    none that is stated here.
-    Reading  Where rows move some direction no more, its variance would grow by 1 / decay a round
+    Reading  ``krls`` was its name and goes on. It is not the KRLS of Y. Engel, S. Mannor, R. Meir
+             (2004), which keeps a dictionary of rows and forgets nothing.
+             Where rows move some direction no more, its variance would grow by 1 / decay a round
              without end. P = U diag(D) U' is kept as a factor, and no entry of D grows above 1 /
              lam: so the regularisation fades only where there are rows in its place.
     Differs  from the textbook in that ceiling. The dictionary (kernels=...) is not used.
 
     >>> from omkl.checks import learners
     >>> X, y = learners.stream(1000)
-    >>> y_hat = learners.Case("krls").learner().partial_fit(X, y).y_hat
+    >>> y_hat = learners.Case("ewrls").learner().partial_fit(X, y).y_hat
     >>> f"{((y_hat - y) ** 2).mean():.6f}"
     '0.004186'
     """
@@ -182,7 +184,8 @@ class Vaw2:
              at either level O(ln T) against the best fixed coefficients. With weights: at most
              8 Y^2 ln N above the best kernel, for |f_i| <= Y.
     Reading  Its text is not at hand: what is here follows a summary, which names both second levels
-             and a third form, all features in one forecaster: ``vaw_joint``. For the weights,
+             and a third form, all features in one forecaster: ``vaw_joint``. The authors have a
+             public notebook, which departs from it: ``as_released/vaw2``. For the weights,
              1 / (8 Y^2) is the rate at which the squared loss is exp-concave on [-Y, Y]; for labels
              in [0, 1] and predictions kept there the rate 1/2 would do.
     Differs  from the paper: not known.
@@ -235,6 +238,56 @@ class Vaw2:
                 state.losses[i] += error * error
                 if state.largest[0] > 0.0:
                     state.log_w[i] = -state.losses[i] / (8.0 * state.largest[0])
+        learn_both(state.model, selection.scratch, selection.f, y)
+
+
+@register_as("as_released/vaw2", representation=STACKED_RECURSIVE, every_kernel=True)
+class ReleasedVaw2:
+    """VAW^2 as in its authors' notebook: both levels predict before they take the row in.
+
+    Paper    D. B. Rokhlin, O. V. Gurtovaya, "Random feature-based double Vovk-Azoury-Warmuth
+             algorithm for online multi-kernel learning", arXiv 2503.20087 (2025), and their public
+             notebook.
+    Task     regression; full information; no step size.
+    Round    1. Each of the N kernels predicts f_i = z_i'A_i^-1 b_i with A_i = lam I + sum_{s<t}
+                z_i z_i' and b_i = sum_{s<t} y_s z_i: recursive least squares.
+             2. The second level does the same with f = (f_1, .., f_N) in place of z_i and lam2.
+    Symbols  lam   regularisation of the first level, > 0 (notebook: 1)
+             lam2  of the second, > 0 (notebook: 1)
+    Cost     as ``vaw2``.
+    Bound    none: those of the paper are for forecasts with the row in A_i and B.
+    Reading  The notebook was not at hand: what is here follows a report of it, which names lam and
+             when rows are taken in. Its kernels and D are not known, and take the settings of any
+             run.
+    Differs  from the paper (``vaw2``): the row x_t is not in A_i, nor f in B, when they predict.
+
+    >>> from omkl.checks import learners
+    >>> X, y = learners.stream(1000)
+    >>> y_hat = learners.Case("as_released/vaw2").learner().partial_fit(X, y).y_hat
+    >>> f"{((y_hat - y) ** 2).mean():.6f}"
+    '0.005986'
+    """
+
+    class Params(NamedTuple):
+        lam: POSITIVE
+        lam2: POSITIVE
+
+    class State(NamedTuple):
+        model: StackedRls
+        log_w: np.ndarray  # (N,) zeros: the second level has coefficients and no weights
+
+    init, select = init, select_all
+
+    @staticmethod
+    def predict(params, state, t, selection):
+        return selection.scratch.f[0], True
+
+    @staticmethod
+    def learn_ahead(params, state, t, X, y, row, selection):
+        learn_rounds(state.model.first, selection.scratch.first, X, y, row)
+
+    @staticmethod
+    def update(params, state, t, y, selection):
         learn_both(state.model, selection.scratch, selection.f, y)
 
 
@@ -292,7 +345,11 @@ class MlPoly:
                 R_i <- R_i + r_i, V_i <- V_i + r_i^2, B <- max(B, max r_i^2), eta_i = 1 / (B + V_i).
     Symbols  lam  regularisation of the kernels, > 0
     Cost     O(N D^2 + N D d) time a round; O(N D^2) memory.
-    Bound    against the best mean of kernels: O(sqrt(sum of r_i^2 times ln N)), up to ln ln T.
+    Bound    with losses in [0, 1] and B = 1, at every T and for every kernel i:
+             R_i <= sqrt(N (1 + ln(1 + max V)) (1 + V_i)), so O(sqrt(N T ln T)) against the best
+             mean of kernels. The sum of eta_i max(R_i, 0)^2 grows in a round by no more than the
+             sum of eta_i r_i^2, since weights make the terms in between sum to 0. (ML-Prod of the
+             same paper has ln N in place of N, and ln ln T of ln T.)
     Reading  From the paper's algorithm as commonly stated, its text is not at hand. There losses
              lie in [0, 1] and eta_i = 1 / (1 + V_i); B stands for that 1 in the unit of the labels,
              as in the R package opera. r_i is the slope of the loss: with losses themselves in its

@@ -9,7 +9,8 @@ Round    1. s_t = |y_t - y_hat_t|, over the spread of y_hat_t where the learner 
          2. The interval is y_hat +- q(sum p_k a_k) (times the spread), p_k proportional to w_k.
          3. With the label: b is 1 - r / (n + 1), r scores are less than s_t; every a_k moves by
             rate_k (alpha - [a_k > b]), w_k by exp(-eta loss(b, a_k)), where loss(b, a) is
-            alpha (b - a) - min(0, b - a); then each takes a share 1 / (2 * 500) of all weights.
+            alpha (b - a) - min(0, b - a); scaled to sum 1, the K weights are then mixed with equal
+            ones: w_k <- (1 - c) w_k + c / K with c = 1 / (2 * 500).
 Differs  The paper's interval is the whole line for a < 1 / (n + 1). Here q(a) is then the largest
          score kept times exp(3 (1 / (n + 1) - a)), and b of a score above the largest is where q
          reaches it: steady misses widen the interval as far as they need, and levels come back as

@@ -41,6 +41,9 @@ REMOVED = {
     "recovered/gf_v1": "is the rule of the ICML 2020 release; take as_released/gf_icml",
 }
 
+# Former names, which go on: a run keeps the name that it was computed under, and its key.
+FORMER = {"krls": "ewrls"}
+
 
 class Entry(NamedTuple):
     """Where an algorithm is defined: ``definition`` is the name of a class, "" of the module."""
@@ -89,6 +92,7 @@ def _entries(package: str) -> dict[str, Entry]:
 
 
 def _entry(name: str) -> Entry | None:
+    name = FORMER.get(name, name)
     return next((e for package in PACKAGES if (e := _entries(package).get(name))), None)
 
 

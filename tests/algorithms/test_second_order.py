@@ -119,9 +119,9 @@ def udu(P):
     return U, D
 
 
-def test_krls():
+def test_ewrls():
     lam, decay = 0.3, 0.9
-    ours = learner("krls", lam=lam, bandwidth=0.8, decay=decay)
+    ours = learner("ewrls", lam=lam, bandwidth=0.8, decay=decay)
     Z = all_features(ours)[0]
     theta, P = np.zeros(Z.shape[1]), np.eye(Z.shape[1]) / lam
     said, capped = np.empty(T), 0
@@ -152,6 +152,14 @@ def test_vaw2(second):
             w = np.exp(-np.square(F[:t] - Y[:t, None]).sum(axis=0) / (8.0 * largest))
         said[t] = F[t] @ w / w.sum()
     require_equal(ours, said)
+
+
+def test_vaw2_as_released_predicts_before_it_takes_the_row_in():
+    lam, lam2 = 0.3, 0.7
+    ours = learner("as_released/vaw2", lam=lam, lam2=lam2)
+    Fs = [[Z[t] @ ridge(Z, Y, lam, t) for t in range(T)] for Z in all_features(ours)]
+    F = np.column_stack(Fs)
+    require_equal(ours, [F[t] @ ridge(F, Y, lam2, t) for t in range(T)])
 
 
 def test_vaw_joint():
@@ -252,11 +260,11 @@ def test_one_kernel_and_no_second_level_is_ridge_rff(name, settings):
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 
-def test_without_forgetting_krls_is_a_gaussian_process():
+def test_without_forgetting_ewrls_is_a_gaussian_process():
     """ie_gp of one kernel with noise / prior = lam."""
-    krls = said_with_one_kernel("krls", lam=0.3, decay=1.0, bandwidth=2.0 * ONE[0].bandwidth)
+    ewrls = said_with_one_kernel("ewrls", lam=0.3, decay=1.0, bandwidth=2.0 * ONE[0].bandwidth)
     ie_gp = said_with_one_kernel("ie_gp", noise=0.06, prior=0.2)
-    np.testing.assert_allclose(krls, ie_gp, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(ewrls, ie_gp, rtol=0, atol=1e-12)
 
 
 def test_without_moves_the_dynamic_ensemble_is_the_static_one():

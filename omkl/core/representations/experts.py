@@ -78,9 +78,8 @@ CONSTANT = Representation(
 #
 # w_i is proportional to max(R_i, 0) / V_i, where R_i adds up r_i = 2 (p - y) (p - f_i), by how much
 # expert i would have been better than the mixture p to first order, and V_i adds up r_i^2
-# (P. Gaillard, G. Stoltz, T. van Erven, COLT 2014). Regret against the best fixed convex mixture is
-# of order sqrt(N T) whatever the scale of the labels. Old rounds fade, so that the best mixture may
-# change.
+# (P. Gaillard, G. Stoltz, T. van Erven, COLT 2014). Old rounds fade, so that the best mixture may
+# change: the regret bound of ML-Poly, of order sqrt(N T ln T), is one without fading.
 
 
 REGRET_FADING = 0.999  # a memory of about 1,000 rounds; from 0.99 to 1 errors differ by 3 %

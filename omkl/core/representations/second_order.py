@@ -9,7 +9,8 @@ inputs and 1.
 RECURSIVE      recursive least squares; FORECASTERS predict as Vovk, Azoury and Warmuth do
 RANDOM_WALK    coefficients walk, and the whole covariance is kept
 JOINT_RLS      one learner on the features of all kernels
-STACKED_RLS    a forecaster over the forecasters of the kernels
+STACKED_RLS    a forecaster over the forecasters of the kernels; STACKED_RECURSIVE likewise without
+               taking the row in before it is predicted
 """
 
 from __future__ import annotations
@@ -662,6 +663,13 @@ def _stacked_scratch(
     return StackedScratch(first, second, np.zeros(1))
 
 
+def _recursive_stacked_scratch(
+    model: StackedRls, threads: int, every_kernel: bool, precision: str
+) -> StackedScratch:
+    first, second = (rls_scratch(level, threads, every_kernel, precision) for level in model)
+    return StackedScratch(first, second, np.zeros(1))
+
+
 def _evaluate_stacked(scratch, model, X, row, selection):
     evaluate_rls(scratch.first, model.first, X, row, selection)
     for i in range(selection.f.shape[0]):
@@ -682,3 +690,5 @@ def learn_both(model, scratch, f, y):
 STACKED_RLS = FORECASTERS._replace(
     name="recursive on two levels", fresh=_fresh_stacked, scratch=_stacked_scratch
 )
+# Both levels predict before they take the row in.
+STACKED_RECURSIVE = STACKED_RLS._replace(scratch=_recursive_stacked_scratch)
