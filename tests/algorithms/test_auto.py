@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal, localcontext
+
 import numpy as np
 import pytest
 from scipy.optimize import brentq
@@ -11,6 +13,7 @@ from scipy.special import expit
 from omkl import algorithms
 from omkl.algorithms import auto
 from omkl.core.learner import Learner
+from omkl.core.representations import mixture_of_experts
 
 
 def learner(d: int, seed: int = 0, D: int = 1) -> Learner:
@@ -322,6 +325,26 @@ def learn_logistic(expert: Forecaster, z: np.ndarray, margin: float, y: float) -
     b = brentq(lambda b: b - y * margin - v * expit(-b), y * margin, y * margin + v, xtol=1e-14)
     r = 2.0 + 2.0 * np.cosh(min(30.0, abs(b)))
     expert.learn(z, y * expit(-b) * (v + r), r)
+
+
+def margin_in_many_digits(margin: float, variance: float) -> float:
+    """The b of step 6 by halving an interval, in 40 digits."""
+    with localcontext() as context:
+        context.prec = 40
+        m, v = Decimal(margin), Decimal(variance)
+        low, high = m, m + v
+        while high - low > Decimal("1e-20") * (1 + abs(low)):
+            b = (low + high) / 2
+            low, high = (low, b) if b - m > v / (1 + b.exp()) else (b, high)
+        return float(low)
+
+
+@pytest.mark.parametrize("margin", [-60.0, -12.0129803940289, -8.0, -3.0, -0.1, 0.0, 2.0, 30.0])
+def test_the_margin_after_a_label_is_where_the_posterior_is_largest(margin):
+    """Newton's steps alone cycle where the margin is far off and the variance near its size."""
+    for variance in [1e-6, 0.01, 1.0, 7.0, 12.0, 15.613763309647812, 40.0, 1e3, 1e5]:
+        b = mixture_of_experts._margin_after(margin, variance)
+        assert b == pytest.approx(margin_in_many_digits(margin, variance), rel=1e-11, abs=1e-11)
 
 
 def averaged(margin: float, variance: float, farthest: float) -> float:

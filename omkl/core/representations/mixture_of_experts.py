@@ -250,7 +250,7 @@ UNSEEN = 0.5  # counts of a class that has not come: Krichevsky and Trofimov
 STEEPEST = 30.0  # a margin beyond it counts as this one in the curvature, which is 1e-13 there
 LOGISTIC_PLAIN = (MEAN, LAST, N_PLAIN)  # in the last mixture as they are; the third is linear in x
 CORRECTED, MIXTURE = 0, 1  # the first ones of the last mixture; PLAIN are behind them
-MOST_STEPS, PRECISE = 100, 1e-12  # of the search for a margin: Newton's, three to five
+MOST_STEPS, PRECISE = 100, 1e-12  # of the search for a margin: three to five, at most 60 or so
 
 
 class LogisticMixture(NamedTuple):
@@ -340,22 +340,28 @@ def _averaged(margin, variance, farthest):
 def _margin_after(margin, variance):
     """b = margin + variance / (1 + exp(b)): y theta'z where the posterior is largest.
 
-    The right-hand side falls in b, so that b lies between the margin and its value there.
+    The right-hand side falls in b, so that b lies between the margin and its value there. Newton's
+    steps alone may go to and fro between the two flat ends of the sigmoid: where one does not halve
+    the step before it, or leaves the interval that is left, this is halved instead.
     """
     low = margin
     high = margin + variance * _sigmoid(-margin)
     b = high
+    before = high - low
     for _ in range(MOST_STEPS):
         p = _sigmoid(-b)
         excess = b - margin - variance * p
-        step = excess / (1.0 + variance * p * (1.0 - p))
-        if abs(step) <= PRECISE * (1.0 + abs(b)):
-            break
         if excess > 0.0:
             high = b
         else:
             low = b
-        b = b - step if low < b - step < high else 0.5 * (low + high)
+        step = excess / (1.0 + variance * p * (1.0 - p))
+        if not (low < b - step < high and abs(step) <= 0.5 * before):
+            step = b - 0.5 * (low + high)
+        b -= step
+        before = abs(step)
+        if before <= PRECISE * (1.0 + abs(b)):
+            break
     return b
 
 
