@@ -16,8 +16,6 @@ seeds     1,000 repetitions in one run
 jobs      1,000 small jobs in one sweep
 """
 
-from __future__ import annotations
-
 import argparse
 import datetime
 import json

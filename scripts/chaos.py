@@ -20,8 +20,6 @@ follows from --seed. Exit status 1 where anything was lost; --docs writes the ta
 docs/reliability.md.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import os

@@ -11,8 +11,6 @@ row there is nothing to pass, and it is left out. Exit status 1 where one fails;
 table into docs/reliability.md.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ what it lacks then. ``kill_parties`` kills server and clients of a federation. `
 command line of both scripts, ``publish`` puts their tables into docs/reliability.md.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

@@ -6,8 +6,6 @@ Every number is of a process of its own, the least of the repetitions. Compiled 
 data are kept from an earlier start; comparators are not.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -6,8 +6,6 @@ with those of all learners whose functions are made of the same: a process has t
 their code shares. All others stay together by file, files with slow tests before the rest.
 """
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import functools

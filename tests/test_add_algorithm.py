@@ -1,7 +1,5 @@
 """CONTRIBUTING.md, "Add an algorithm in six steps", followed to the letter in a copy."""
 
-from __future__ import annotations
-
 import csv
 import os
 import re

@@ -1,7 +1,5 @@
 """BibTeX of papers and of omkl, and the version that every command prints."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """YAML files are found and merged as Hydra finds and merges them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import hydra

@@ -1,7 +1,5 @@
 """Every algorithm passes every check of ``omkl.checks``; failures are declared, strictly."""
 
-from __future__ import annotations
-
 import functools
 
 import pytest

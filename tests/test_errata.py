@@ -4,8 +4,6 @@ Equation numbers are those of the papers. Most tests show a step of a proof that
 not that the theorem is false.
 """
 
-from __future__ import annotations
-
 import csv
 import itertools
 import math

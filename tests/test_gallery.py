@@ -1,7 +1,5 @@
 """The pages of the gallery are run in miniature, and the site has a place for every page."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

@@ -8,8 +8,6 @@ and say so in CHANGELOG.md under "Numbers change", with the reason. An algorithm
 file in tests/golden fails.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The drawing of the imports: rooms above import rooms below, and no circle."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

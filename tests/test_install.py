@@ -1,7 +1,5 @@
 """``make setup`` installs the lock from where pip would, and falls back to pip aloud."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 

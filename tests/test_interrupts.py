@@ -1,7 +1,5 @@
 """A Ctrl-C, or the SIGTERM of a worker: the first ends what runs, a second ends the process."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

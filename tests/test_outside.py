@@ -1,7 +1,5 @@
 """Algorithms and kernel families of modules outside the package: ``docs/template``, and changed."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Names and titles of the algorithms, without importing one."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

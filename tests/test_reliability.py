@@ -1,7 +1,5 @@
 """The scripts behind ``docs/reliability.md``: their command line, and where their tables go."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import chaos

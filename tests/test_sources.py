@@ -1,7 +1,5 @@
 """What can change a number: which files stand in the fingerprint of compiled code and of a run."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import importlib

@@ -1,7 +1,5 @@
 """No stale number: sources are edited before, during and after a run, in one process and two."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The MLflow view: what it holds, that it can be lost, and that it never harms a run."""
 
-from __future__ import annotations
-
 import errno
 import json
 import multiprocessing
@@ -481,8 +479,7 @@ def test_rebuild_leaves_out_what_it_cannot_read(outputs, run_folder_maker, quick
 
 
 @pytest.mark.parametrize(
-    ("command", "message"),
-    [(tracking.rebuild, "no run folders"), (tracking.ui, "nothing to show")],
+    ("command", "message"), [(tracking.rebuild, "no run folders"), (tracking.ui, "nothing to show")]
 )
 def test_a_view_of_nothing(tmp_path, command, message):
     with pytest.raises(TrackingError, match=message):

@@ -5,8 +5,6 @@ few products of arrays, which is the best that it can do; it makes the same pred
 (``tests/benchmark/test_bench.py``). Its time and ours are for one client's round.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple

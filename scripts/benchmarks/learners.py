@@ -4,8 +4,6 @@ An algorithm is found by being there. One whose task is not regression needs a l
 ``TASKS``: how to measure it; until then its row says so.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import time

@@ -41,8 +41,6 @@ written in every round: not less than 32 |S| D bytes at the speed of a copy. The
 the two is the least.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The whole bench as one page, with its explanation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

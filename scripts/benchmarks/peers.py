@@ -5,8 +5,6 @@ one seed on one thread, and separately many seeds on all cores, a thread each. W
 installed is reported as that.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 from collections.abc import Callable

@@ -4,8 +4,6 @@ Both get the frequencies of omkl, and a step size and a penalty that make their 
 same; so do their predictions then, up to rounding.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

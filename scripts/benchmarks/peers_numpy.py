@@ -6,8 +6,6 @@ which is how such experiments are usually written. Both take the frequencies of
 predictions are the same up to rounding.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

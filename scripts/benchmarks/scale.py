@@ -4,8 +4,6 @@ Sizes are measured in this process; streams, seeds and sweeps by starting ``omkl
 user would, with the memory of that process looked at a few times a second.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import shlex

@@ -1,7 +1,5 @@
 """What is measured on: the data, the dictionary, and learners with the settings of their YAML."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The sections of a bench as Markdown."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ short work that is always the same shows that, whatever is measured: it is timed
 each call, and a call counts where both times are near the best that there was before.
 """
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence

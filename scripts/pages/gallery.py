@@ -4,8 +4,6 @@ A script is cut at lines ``# %%``. The comments that a piece begins with are Mar
 code. Its constant ``ROWS`` says how much it computes, and can be replaced by a smaller number.
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import io

@@ -1,7 +1,5 @@
 """Whether the links of a site that was built lead somewhere, and whether it loads from afar."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path

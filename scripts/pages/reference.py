@@ -1,7 +1,5 @@
 """The reference of what is called from Python, from its docstrings."""
 
-from __future__ import annotations
-
 import omkl
 
 ESTIMATORS = {

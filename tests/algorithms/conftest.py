@@ -3,8 +3,6 @@
 It is looked for in ``OMKL_ORACLE_DIR``, then in ``shared/oracle`` beside the checkout.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Equation numbers are those of Hong and Chae, "Active Learning with Multiple Kern
 here uses the package's helpers; only what is random is read from the state.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -4,8 +4,6 @@ A transcript of it with a correction of ours has its full information learners a
 Mean squared errors of the release as it was published are compared besides, with what is printed.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """``auto``, ``auto_classifier`` against their formulas in plain NumPy, and what must not matter."""
 
-from __future__ import annotations
-
 from decimal import Decimal, localcontext
 
 import numpy as np

@@ -1,7 +1,5 @@
 """SAMOCP and GMOCP: by hand, rebuilt in NumPy, against released numbers, and where they reduce."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Examples in the docstrings of algorithms: what they print is what comes."""
 
-from __future__ import annotations
-
 import doctest
 
 import pytest

@@ -1,7 +1,5 @@
 """Exact-kernel learners: against the sums written out, the authors' transcript and the paper."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -4,8 +4,6 @@ The boxes are written out in plain NumPy with full Gram matrices; only what is d
 from the learner's state.
 """
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -6,8 +6,6 @@ are multiplied as the paper does, features and gradients are plain NumPy. Only w
 read from the state.
 """
 
-from __future__ import annotations
-
 import itertools
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Hyper-parameters: schedules, and every refusal with its reason."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 One kernel and the complete graph are in ``omkl.checks.learners``.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -4,8 +4,6 @@ Nothing in the plain versions is recursive where a batch says the same: matrices
 solved anew in every round.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The bench: its peers do the same work, its formulas and fits are right, no row is missing."""
 
-from __future__ import annotations
-
 import functools
 import json
 import time

@@ -1,7 +1,5 @@
 """Figures of a suite: average ranks, and the bars beside them."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Peers of the benchmark that omkl has code of its own for."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Scores of predictions, against sums written out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

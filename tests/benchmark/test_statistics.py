@@ -1,7 +1,5 @@
 """Statistics over data sets, beside published numbers, other libraries, and counting by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """omkl-benchmark: a suite in miniature, what its files say, and the page of its results."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -9,15 +7,7 @@ import pandas as pd
 import pytest
 
 import omkl
-from omkl.benchmark import (
-    cells,
-    generators,
-    page,
-    running,
-    streams,
-    suite,
-    table,
-)
+from omkl.benchmark import cells, generators, page, running, streams, suite, table
 from omkl.commands import benchmark
 from omkl.config.command_line import CommandLine
 

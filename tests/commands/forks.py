@@ -4,8 +4,6 @@ A fork has its own working directory, environment, streams and end, as a process
 What a start itself does is tested where ``omkl_run`` of ``test_cli`` is told ``start=True``.
 """
 
-from __future__ import annotations
-
 import atexit
 import functools
 import gc

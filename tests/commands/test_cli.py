@@ -1,7 +1,5 @@
 """``omkl-run`` as it is typed: started, or where the start does not matter in a fork."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -67,10 +65,7 @@ def results_of(outputs: Path) -> dict[str, bytes]:
             "there is no algorithm=rakr. Did you mean raker? There are: adaraker, amkl, amkl_aks",
         ),
         ("dataset=navel", "there is no dataset=navel. Did you mean naval?"),
-        (
-            "kernels=rbf42",
-            "Did you mean rbf41? There are: gauss13, gauss13_matern26, g",
-        ),
+        ("kernels=rbf42", "Did you mean rbf41? There are: gauss13, gauss13_matern26, g"),
         ("algorithm=gf algorithm.etta=1", "no algorithm.etta with gf. Did you mean algorithm.eta?"),
         (
             "algorithm=raker algorithm.M=5",

@@ -1,7 +1,5 @@
 """``omkl.run`` where others run: in several threads, and in an application that uses Hydra."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 import hydra

@@ -1,7 +1,5 @@
 """``omkl-predict``: predictions of a kept learner as CSV."""
 
-from __future__ import annotations
-
 import io
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Runs come out again from their folders alone, in another place."""
 
-from __future__ import annotations
-
 import shlex
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sweeps: their files, and other means than one job after another, with the same table."""
 
-from __future__ import annotations
-
 import csv
 import importlib.util
 import json

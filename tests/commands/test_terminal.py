@@ -1,7 +1,5 @@
 """Terminals that go away, disks that are full, environments in which no command can work."""
 
-from __future__ import annotations
-
 import io
 import os
 import subprocess

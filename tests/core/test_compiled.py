@@ -3,8 +3,6 @@
 A guard that is not a timed test: each of these would cost a factor, and none shows in a number.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import pickle

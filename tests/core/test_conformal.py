@@ -1,7 +1,5 @@
 """Intervals that adapt: by hand, against the letter of the papers, and on streams that change."""
 
-from __future__ import annotations
-
 import doctest
 import math
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Feedback graphs against hand-made examples and naive readings of the paper's boxes."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -12,11 +10,7 @@ from hypothesis import strategies as st
 from omkl import algorithms
 from omkl.checks import learners
 from omkl.core import feedback_graph, hyperparameters
-from omkl.core.feedback_graph import (
-    dissimilarity_graph,
-    dominating_set,
-    similarity_graph,
-)
+from omkl.core.feedback_graph import dissimilarity_graph, dominating_set, similarity_graph
 from omkl.core.graph_sampling import in_neighbours
 from omkl.core.kernel_distance import Overlaps, divergence_rows, log_overlaps, overlaps
 from omkl.core.kernels import Kernel, dictionary

@@ -1,7 +1,5 @@
 """Nodes drawn in O(log N): the same numbers as sums over everything, after any number of rounds."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Machine code on disk: what is damaged is thrown away and compiled anew, and a run goes on."""
 
-from __future__ import annotations
-
 import errno
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Overlaps and divergences of kernels: integration, hundred digits, and the order that decides."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from decimal import Decimal, localcontext

@@ -1,7 +1,5 @@
 """Kernel families against their definitions, their spectra and numerical integration."""
 
-from __future__ import annotations
-
 import math
 import re
 

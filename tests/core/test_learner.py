@@ -1,7 +1,5 @@
 """The rounds of a learner: what may follow what, and what is said when it does not."""
 
-from __future__ import annotations
-
 import importlib
 import pickle
 import sys

@@ -1,7 +1,5 @@
 """The factor of a positive definite matrix, definite always; sums of the normal equations."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.linalg import solve

@@ -1,7 +1,5 @@
 """The nearest rows are those that a stable sort of all distances puts first."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import example, given

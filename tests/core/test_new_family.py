@@ -1,7 +1,5 @@
 """A kernel family that the package does not have: one class, and everything else follows."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

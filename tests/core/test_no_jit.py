@@ -1,7 +1,5 @@
 """``NUMBA_DISABLE_JIT=1``: plain Python gives the same numbers, and a debugger works."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Packs of eight: compiled code does what their plain Python says."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

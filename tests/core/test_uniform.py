@@ -1,7 +1,5 @@
 """Numbers drawn in compiled code are NumPy's, and drawing them keeps nothing."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Compiled arithmetic against extended precision, and exponential weights in the log domain."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

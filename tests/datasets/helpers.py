@@ -1,7 +1,5 @@
 """Streams of files, and the least that is an Excel file."""
 
-from __future__ import annotations
-
 import zipfile
 from pathlib import Path
 from typing import Any

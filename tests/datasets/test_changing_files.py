@@ -1,7 +1,5 @@
 """Files that change while they are read: numbers are of the rows that the sha256 names, or none."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Data sets as streams: real ones where their files are found, own files, synthetic data."""
 
-from __future__ import annotations
-
 import json
 import math
 import statistics
@@ -17,12 +15,7 @@ from hypothesis import strategies as st
 from pooch import file_hash
 
 from omkl.commands import data
-from omkl.core.rng import (
-    asking_generator,
-    feature_generator,
-    noise_generators,
-    party_generators,
-)
+from omkl.core.rng import asking_generator, feature_generator, noise_generators, party_generators
 from omkl.datasets import (
     DataError,
     catalogue,
@@ -247,9 +240,7 @@ cells = st.one_of(st.integers(-50, 50), st.just(math.nan))
 
 
 @settings(
-    deadline=None,
-    max_examples=40,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
     rows=st.lists(st.tuples(cells, cells, st.integers(-50, 50)), min_size=2, max_size=40),

@@ -1,7 +1,5 @@
 """Downloads from a server on this machine that behaves well or badly."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import http.server

@@ -1,7 +1,5 @@
 """What is wrong with a file or with its settings is told in words: where it is, and the cure."""
 
-from __future__ import annotations
-
 import gzip
 import io
 

@@ -3,8 +3,6 @@
 Never another exception, a hang or much memory. ``make fuzz`` tries thousands, others each time.
 """
 
-from __future__ import annotations
-
 import csv
 import datetime
 import decimal

@@ -1,7 +1,5 @@
 """Labels from outside: who is asked, when, and what is kept."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Own files as people have them: words, dates, ids, separators, formats, preparation."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import math

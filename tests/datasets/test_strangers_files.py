@@ -1,7 +1,5 @@
 """Files and settings of strangers: numbers or words, and neither much time nor memory."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import zipfile

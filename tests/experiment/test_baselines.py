@@ -1,7 +1,5 @@
 """What stands beside every result: mean, last label and ridge; accuracy in units of the target."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The bounds of Jin, Hoi and Yang (ALT 2010) on real data, and what they take to be broken."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

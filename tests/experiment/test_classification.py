@@ -1,7 +1,5 @@
 """Classification from the command line's configuration to the run folder; data and labels."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

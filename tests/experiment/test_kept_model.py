@@ -1,7 +1,5 @@
 """A run keeps its learner, and another run goes on from it, to the bit."""
 
-from __future__ import annotations
-
 import shutil
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What does not fit into the machine is told before the first round."""
 
-from __future__ import annotations
-
 import pytest
 
 from omkl import algorithms

@@ -1,7 +1,5 @@
 """The recorder of curves, and comparators in hindsight against other solvers."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

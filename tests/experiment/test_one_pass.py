@@ -1,7 +1,5 @@
 """Jobs that differ in parameters alone go through the stream once: the same runs as one by one."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Settings that mean the same are one run: one key, found finished."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Jobs side by side: they have the numbers of jobs one by one, and each fails alone."""
 
-from __future__ import annotations
-
 import contextlib
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """One job in this process: mistakes, resuming, failures, and what a run folder holds."""
 
-from __future__ import annotations
-
 import errno
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Scores of predictions with a spread, and where they are found in a run."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Which rounds weights are looked at in, and that looking changes nothing."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Rows most of whose inputs are the same number: their features, alone and beside others."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Clients with files of their own and their server, in one process and without a network."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """On Flower: the numbers of the simulation, and rounds that go on when clients fail."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Server and clients with nothing but messages between them; what goes wrong with messages."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Federated runs as a user types them: who gets which rows, results, what is refused."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -309,10 +307,7 @@ def test_more_rounds_than_sites_give(tmp_path):
     own += ["+dataset.sites=site", "federation=by_site", "federation.home=3", "federation.away=1"]
     own += ["kernels=gaussian17", "algorithm=pof_mkl", "dataset.inputs=[a]"]  # it counts the rows
     assert runner.prepare(compose(own)).split.y.shape == (4, 4)
-    assert runner.prepare(compose([*own, "federation.rounds=3"])).split.y.shape == (
-        3,
-        4,
-    )
+    assert runner.prepare(compose([*own, "federation.rounds=3"])).split.y.shape == (3, 4)
     with pytest.raises(ValueError, match=r"federation.rounds=5: .* give each client 4 rows"):
         runner.prepare(compose([*own, "federation.rounds=5"]))
 

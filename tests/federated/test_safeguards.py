@@ -1,7 +1,5 @@
 """Noise at the clients, refusals and robust means at the server, and clients that are asked."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 
@@ -152,16 +150,8 @@ def test_every_client_is_asked_as_often_as_any_other():
 @pytest.mark.parametrize(
     ("words", "lie", "reason"),
     [
-        (
-            "robust.max_change=3",
-            lambda u: u._replace(theta=u.theta + 1000.0),
-            "max_change=3 allow",
-        ),
-        (
-            "robust.max_loss=9",
-            lambda u: u._replace(losses=u.losses - 10.0),
-            "max_loss=9 allow",
-        ),
+        ("robust.max_change=3", lambda u: u._replace(theta=u.theta + 1000.0), "max_change=3 allow"),
+        ("robust.max_loss=9", lambda u: u._replace(losses=u.losses - 10.0), "max_loss=9 allow"),
     ],
 )
 def test_a_message_that_changes_too_much_is_refused(words, lie, reason):

@@ -5,8 +5,6 @@ Multiple Kernels", NeurIPS 2022. Weights are multiplied as the paper does, featu
 gradients are plain NumPy. Only what is random is read from the generators.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import pickle

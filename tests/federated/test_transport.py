@@ -1,7 +1,5 @@
 """The network of a federation: messages, TLS and keys, faults, the command, a kill of everybody."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import io

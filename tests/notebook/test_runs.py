@@ -1,7 +1,5 @@
 """``omkl.run``, ``omkl.sweep`` and ``omkl.load_runs`` as one types them in a notebook."""
 
-from __future__ import annotations
-
 import matplotlib
 import matplotlib.figure
 import numpy as np

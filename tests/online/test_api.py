@@ -1,7 +1,5 @@
 """``omkl.open_stream``, ``omkl.run`` and ``omkl.load``: a run from Python and its numbers."""
 
-from __future__ import annotations
-
 import inspect
 
 import numpy as np

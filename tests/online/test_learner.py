@@ -1,7 +1,5 @@
 """A learner called from Python: in the user's units, and bit for bit what a run says."""
 
-from __future__ import annotations
-
 import math
 import subprocess
 import sys

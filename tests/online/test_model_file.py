@@ -1,7 +1,5 @@
 """A saved learner goes on with the same bits, and a file that is none is an error that names it."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import json

@@ -1,7 +1,5 @@
 """The pages about Python do what they say, and the first names all there is."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 import inspect

@@ -1,7 +1,5 @@
 """Estimators of River: its own checks, and the numbers of ``omkl-run``."""
 
-from __future__ import annotations
-
 import math
 import pickle
 import random

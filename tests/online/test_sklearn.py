@@ -1,7 +1,5 @@
 """Estimators of scikit-learn: its own checks, and the numbers of ``omkl-run``."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

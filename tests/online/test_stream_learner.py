@@ -1,7 +1,5 @@
 """Labels in units of those that are known: predictions come back, and nothing looks ahead."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tables II and III of Hong and Chae, what they are made of, and their figures."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -116,9 +114,7 @@ def test_a_run_is_drawn_against_its_labels_where_some_were_saved(
 def test_the_axis_of_a_comparison_ends_with_the_labels_bought(queried, tmp_path, monkeypatch):
     ends = []
     monkeypatch.setattr(
-        style,
-        "band_line",
-        lambda axes, t, *a, **k: ends.append(t[-1]) or axes.plot(t, t)[0],
+        style, "band_line", lambda axes, t, *a, **k: ends.append(t[-1]) or axes.plot(t, t)[0]
     )
     runs = [queried("01", 5e-4, 1, 2), queried("02", 0.0, 1, 1)]
     sweep_figures.comparison(runs, tmp_path, "labels", ("png",), against="labels")

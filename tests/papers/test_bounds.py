@@ -1,7 +1,5 @@
 """The theorems' right-hand sides, by hand and by their properties, and their values for a run."""
 
-from __future__ import annotations
-
 import json
 import math
 

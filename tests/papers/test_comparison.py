@@ -1,7 +1,5 @@
 """The table of classifiers and peers: its cells are the runs, and peers see the same rows."""
 
-from __future__ import annotations
-
 import csv
 import re
 

@@ -5,8 +5,6 @@ where none are, synthetic rows stand in, with no published number. Of its sweeps
 each.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import io

@@ -1,7 +1,5 @@
 """The page of all tables and figures, from invented run folders."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import json

@@ -1,7 +1,5 @@
 """Published numbers, where the data are found: of the papers' settings, and of those fitted."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Ranking a grid, notes beside its table, and what ``make reproduce-tables`` runs anew."""
 
-from __future__ import annotations
-
 import functools
 import json
 import subprocess

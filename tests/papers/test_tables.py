@@ -1,7 +1,5 @@
 """Tables of papers and of one's own: what fills a cell, what is said of it, and their files."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

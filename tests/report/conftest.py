@@ -1,7 +1,5 @@
 """Runs that tests of several reports share."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

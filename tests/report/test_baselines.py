@@ -1,7 +1,5 @@
 """Mean, last label and ridge beside a result: on the terminal, in tables, figures and tracking."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

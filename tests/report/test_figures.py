@@ -1,7 +1,5 @@
 """Figures of one run and of several, from invented run folders."""
 
-from __future__ import annotations
-
 import itertools
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What shares the star of a table: hand numbers, SciPy as oracle, permutations."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.stats

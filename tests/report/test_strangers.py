@@ -1,7 +1,5 @@
 """Run folders that strangers made: whatever they hold, the others are shown."""
 
-from __future__ import annotations
-
 import copy
 import io
 import json

@@ -1,7 +1,5 @@
 """The page of a sweep: one file, what its curves say, and the commands that make its runs."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

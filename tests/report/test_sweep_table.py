@@ -1,7 +1,5 @@
 """The table of a sweep: its rows, its stars, its forms, and what ``omkl-report show`` shows."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

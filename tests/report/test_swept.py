@@ -1,7 +1,5 @@
 """A setting that is swept is a column wherever runs are shown, off or not."""
 
-from __future__ import annotations
-
 import io
 import json
 

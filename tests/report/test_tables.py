@@ -1,7 +1,5 @@
 """One table: printed on a terminal, and as Markdown, LaTeX, HTML and CSV."""
 
-from __future__ import annotations
-
 import io
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """One finished run, computed once, of which every test damages a copy."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is kept to save time is right, or made anew in one line; and nothing is lost without it."""
 
-from __future__ import annotations
-
 import errno
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Seals: what is damaged is named, left out of everything, and computed anew."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -3,8 +3,6 @@
 What is replaced here says its number three times: in result.json, in config.yaml and in curves.npz.
 """
 
-from __future__ import annotations
-
 import io
 import itertools
 import shutil
