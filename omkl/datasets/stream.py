@@ -134,6 +134,7 @@ class Stream:
         self._limit = limit
         self._provenance = provenance
         self._extent: Extent | None = None
+        self._blank: np.ndarray | None = None  # (d,) cells of the last whole pass
         self.n_rounds: int | None = None
         if source.n_rows is not None:
             self.n_rounds = source.n_rows if limit is None else min(limit, source.n_rows)
@@ -180,6 +181,23 @@ class Stream:
     def columns(self) -> Sequence[Column]:
         """What became of the columns of an own file; () of other data."""
         return getattr(self._source, "columns", ())
+
+    @property
+    def missing(self) -> dict[str, int]:
+        """How many cells of each column had no value, once all rows were read; none has no entry.
+
+        Those that the mean of a whole file fills are counted in the whole file.
+        """
+        filled = getattr(self._source, "filled", None)
+        counts = self._blank if filled is None else filled
+        if counts is None:
+            return {}
+        column_of = {name: c.name for c in self.columns for name in c.inputs}
+        missing: dict[str, int] = {}
+        for name, n in zip(self._source.inputs, counts, strict=True):
+            column = column_of.get(name, name)
+            missing[column] = max(int(n), missing.get(column, 0))
+        return {name: n for name, n in missing.items() if n}
 
     def __repr__(self) -> str:
         rounds = "?" if self.n_rounds is None else self.n_rounds
@@ -255,15 +273,18 @@ class Stream:
 
     def _limited(self) -> Iterator[Chunk]:
         left = self._limit
+        blank = np.zeros(len(self._source.inputs), dtype=np.int64)
         for chunk in self._source.chunks():
             if not self.labelled:  # so that nothing of the file's target is used
                 chunk = chunk._replace(y=np.zeros(len(chunk.x)))
-            if left is not None and len(chunk.y) >= left:
-                yield _of(chunk, slice(left))
-                return
             if left is not None:
+                chunk = _of(chunk, slice(left))
                 left -= len(chunk.y)
+            blank += np.isnan(chunk.x).sum(axis=0)
             yield chunk
+            if left == 0:
+                break
+        self._blank = blank
 
     def _survey(self) -> Extent:
         n, max_norm, low, high = 0, 0.0, np.inf, -np.inf

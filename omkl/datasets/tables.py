@@ -324,6 +324,7 @@ class TableSource:
         self._where = where
         self._missing = missing
         self._means: np.ndarray | None = None
+        self.filled: np.ndarray | None = None  # (d,) cells that a mean of the whole file fills
         if missing == "mean" and not causal:
             self._means = self._whole_means(fills_target)
 
@@ -344,13 +345,15 @@ class TableSource:
     def _whole_means(self, with_target: bool) -> np.ndarray:
         """Means of the columns (d + 1,); the target's is NaN where it is not to be filled."""
         width = len(self._table.names)
-        total, count = np.zeros(width), np.zeros(width)
+        total, count, n = np.zeros(width), np.zeros(width), 0
         for values, rows in self._table.raw():
             blank = np.isnan(values)
             self._require_finite(values, rows)
             with np.errstate(over="ignore", invalid="ignore"):  # told below
                 total += np.where(blank, 0.0, values).sum(axis=0)
             count += (~blank).sum(axis=0)
+            n += len(values)
+        self.filled = (n - count)[:-1]
         if not with_target:
             total[-1], count[-1] = 0.0, 1.0
         if not count.all():

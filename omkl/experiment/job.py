@@ -64,6 +64,9 @@ class Rows(Protocol):
     @property
     def provenance(self) -> dict[str, Any]: ...
 
+    @property
+    def missing(self) -> Mapping[str, int]: ...
+
 
 class JobInfo(Protocol):
     """What a run says of its job, wherever its numbers were computed; a ``Job`` is that."""
@@ -171,6 +174,7 @@ def reported(
         "seconds_per_seed": list(timing.per_seed),
         "threads": timing.n_threads,
         "stream": job.stream.provenance,
+        **({"missing_cells": dict(missing)} if (missing := job.stream.missing) else {}),
     }
 
 

@@ -35,6 +35,7 @@ class HeldRows(NamedTuple):
 
     n_inputs: int
     provenance: dict[str, Any]
+    missing: Mapping[str, int] = MappingProxyType({})
 
 
 class HeldJob(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import textwrap
 import time
@@ -36,14 +37,45 @@ def error_text(result: Mapping[str, Any]) -> str:
 
 def target_text(result: Mapping[str, Any]) -> str:
     """Errors in units of the target, and R2."""
-    R2 = "" if result["r2"] is None else f", R2 {result['r2']:.3f}"
-    return f"{stats.accuracy_text(result)}{R2}   (in units of {result['stream']['target']})"
+    R2 = "" if result["r2"] is None else f"   R2 {result['r2']:.3f}"
+    errors = stats.accuracy_text(result).replace(", ", "   ")
+    return f"{errors}{R2}   (in units of {result['stream']['target']})"
+
+
+def _in_units(result: Mapping[str, Any]) -> bool:
+    """Whether errors are shown in units of the target, and not of a target scaled to [0, 1]."""
+    return "rmse" in result and scaling_of(result) != "whole"
+
+
+def _baselines_text(result: Mapping[str, Any]) -> str:
+    """Their errors in the scale of the run's first line, the best first; "" without any."""
+    key, own = stats.compared_by(result)
+    if key == "rmse" and not _in_units(result):
+        key, own = "mse", "mse_mean"
+    errors = {
+        stats.NAMES[name]: number_of(entry[key]) for name, entry in stats.computed(result).items()
+    }
+    if not errors:
+        return ""
+    factor = 100.0 if key == "error_rate" else 1.0
+    unit = " %" if key == "error_rate" else ""
+    in_order = sorted(errors, key=lambda name: errors[name])
+    shown = "   ".join(f"{name} {readable(factor * errors[name])}{unit}" for name in in_order)
+    best, value = errors[in_order[0]], number_of(result[own])
+    if not (math.isfinite(value) and best > 0.0):
+        return shown
+    change = 100.0 * (value / best - 1.0)
+    where = "below" if change < 0.0 else "above"
+    return f"{shown}   ({abs(change):.3g} % {where} the best baseline)"
 
 
 def _spread_text(spread: Mapping[str, Any]) -> str:
-    """How often intervals held, and how wide they were."""
-    held = ", ".join(f"of {p} % held {_share(spread[f'coverage_{p}'])}" for p in (90, 50))
-    return f"{held}; mean width of the first {readable(number_of(spread['width_90']))}"
+    """Coverage of the learner's own intervals, and how wide those of 90 % are."""
+    width = readable(number_of(spread["width_90"]))
+    return (
+        f"90 % intervals of the learner cover {_share(spread['coverage_90'])}, mean width {width}; "
+        f"50 % intervals cover {_share(spread['coverage_50'])}"
+    )
 
 
 def _share(value: float | None) -> str:
@@ -52,15 +84,17 @@ def _share(value: float | None) -> str:
 
 
 def _interval_text(interval: Mapping[str, Any]) -> str:
-    """How often those that adapt held, how wide they were, and what they score."""
-    held = f"of {100 * interval['level']:g} % held {_share(interval['coverage'])}"
+    """Coverage of adaptive intervals, how wide they are, and what they score."""
     width, score = (readable(number_of(interval[key])) for key in ("width", "interval_score"))
-    return f"{held}; mean width {width}, interval score {score}"
+    return (
+        f"{100 * interval['level']:g} % intervals cover {_share(interval['coverage'])}, "
+        f"mean width {width} (interval score {score})"
+    )
 
 
 def cost_text(result: Mapping[str, Any]) -> str:
     """How many labels were asked for, and what one of them bought."""
-    text = f"{result['labels']:,.0f} asked for, AL_eff {result['al_efficiency']:.4g}"
+    text = f"{result['labels']:,.0f} requested, AL_eff {result['al_efficiency']:.4g}"
     if result.get("al_efficiency_std"):
         text += f" ± {result['al_efficiency_std']:.2g}"
     per_label = result.get("mse_per_label")
@@ -96,10 +130,10 @@ def _print_table(title: str, rows: Iterable[tuple[str, str]], console: Console) 
     from rich.table import Table
     from rich.text import Text
 
-    heading = Text(title, style="table.title")
-    table = Table(title=heading, title_justify="left", show_header=False)
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     for name, text in rows:
-        table.add_row(name, Text(text))  # names of columns are no markup
+        table.add_row(Text(f"  {name}"), Text(text))  # names of columns are no markup
+    console.print(Text(title, style="bold"))
     console.print(table)
 
 
@@ -112,45 +146,46 @@ def _print_skipped(result: Mapping[str, Any], console: Console) -> None:
 
 
 def _rows(run: Run) -> Iterator[tuple[str, str]]:
+    """Errors, what they are compared with, and then what the run was made of."""
     result = run.result
     n_seeds = len(result["seeds"])
     over = over_seeds(n_seeds)
     classify = measure(result) is ERROR_RATE
     federated = result.get("federated")
+    where = result.get("mse_over", "all rounds")
+    only = "" if where == "all rounds" else f", {where}".replace("rounds", "rows")
+    scaled = "; target scaled to [0, 1]" if scaling_of(result) == "whole" else ""
+    mse = f"{error_text(result)}   ({over}{only}{scaled})"
+    in_units = _in_units(result)
     if classify:
         yield "errors", f"{error_text(result)}   ({over})"
+    elif in_units:
+        yield "error", target_text(result)
     else:
-        over_all = result.get("mse_over", "all rounds") == "all rounds"
-        where = "" if over_all else f", {result['mse_over']}"
-        yield "MSE", f"{error_text(result)}   ({over}{where})"
-    if "rmse" in result:  # of a federation there are none
-        yield "errors", target_text(result)
-    in_scale = "   (of y in [0, 1])" if scaling_of(result) == "whole" else ""
-    if interval := result.get("interval"):  # the learner's own spread is then left to result.json
+        yield "MSE", mse
+    if text := _baselines_text(result):
+        yield "baselines", text
+    in_scale = "   (target scaled to [0, 1])" if scaled else ""
+    if interval := result.get("interval"):
         yield "intervals", _interval_text(interval) + in_scale
     elif spread := result.get("spread"):
         yield "intervals", _spread_text(spread) + in_scale
-    for name, entry in stats.computed(result).items():
-        accuracy = stats.accuracy_text(entry)
-        if stats.compared_by(result) == ("mse", "mse_mean"):
-            accuracy = f"MSE {readable(number_of(entry['mse']))}"
-        yield "  baseline", f"{accuracy}   {stats.NAMES[name]}"
-    yield "stream", f"{result['n_rounds']:,} rounds, {pluralize(result['n_inputs'], 'input')}"
-    if blank := result.get("rows_without_target"):
-        yield "", f"{pluralize(blank, 'row without a target')}: predicted and not scored"
+    yield "rows", _rows_text(result)
     if federated:
         yield from _federated_rows(federated)
     if classify:
         mistakes = sum(result["mistakes"]) / n_seeds
         yield "mistakes", f"{_of_seeds(mistakes, n_seeds)}{_best_kernel_text(result)}"
     yield from _expert_rows(run)
+    if "rmse" in result:  # of a federation there are none
+        yield ("MSE", mse) if in_units else ("in units", target_text(result))
     yield from _bound_rows(result)
     if classify:
         kept = result["support_size"]
         rows = f", {_of_seeds(kept, n_seeds)} rows kept" if kept else ""
-        yield "updates", f"{result['updates_per_kernel']:,.1f} a kernel{rows}"
+        yield "updates", f"{result['updates_per_kernel']:,.1f} per kernel{rows}"
     elif result["al_efficiency"] < 1.0:  # others ask always: their labels cost nothing
-        yield "labels", cost_text(result)
+        yield "targets", cost_text(result)
     yield from _all_regret_rows(result)
     n_clients = federated["n_clients"] if federated else 1
     rate = result["n_rounds"] * n_clients * n_seeds / max(result["seconds"], 1e-9)
@@ -158,14 +193,31 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
     yield (
         "time",
         f"{result['seconds']:.2f} s on {pluralize(threads, 'thread')}, "
-        f"{rate:,.0f} {'client-' if federated else ''}rounds/s over all seeds",
+        f"{rate:,.0f} {'client-' if federated else ''}rows/s"
+        + (" over all seeds" if n_seeds > 1 else ""),
     )
+
+
+MOST_MISSING = 5  # columns with missing cells that are named
+
+
+def _rows_text(result: Mapping[str, Any]) -> str:
+    """How many rows and inputs there were, and which cells had no value."""
+    text = f"{result['n_rounds']:,}, {pluralize(result['n_inputs'], 'input')}"
+    if blank := result.get("rows_without_target"):
+        text += f"; {pluralize(blank, 'row')} without a target predicted and not scored"
+    if missing := result.get("missing_cells"):
+        columns = sorted(missing, key=lambda name: -missing[name])
+        named = ", ".join(f"{name} {missing[name]:,}" for name in columns[:MOST_MISSING])
+        more = len(columns) - MOST_MISSING
+        text += f"; missing cells: {named}" + (f", and in {more} more columns" if more > 0 else "")
+    return text
 
 
 def _expert_rows(run: Run) -> Iterator[tuple[str, str]]:
     """How many kernels, or other experts, there are; nothing of a learner that is one."""
     result = run.result
-    n, evaluated = result["n_kernels"], f"{result['kernels_per_round']:.4g} a round"
+    n, evaluated = result["n_kernels"], f"{result['kernels_per_round']:.4g} per row"
     if n and has_kernels(run):  # a network has none
         D = f", D = {result['D']}" if "federated" in result else ""  # follows from max_upload
         yield "kernels", f"{n} in the dictionary, {evaluated}{D}"

@@ -273,6 +273,7 @@ OPTIONAL: dict[str, Check] = {
     "labels_per_seed": numbers,
     "labels_of_classes": _list(lambda value, where: None),
     "modules": _each(text),
+    "missing_cells": _each(whole),
     "code": _mapping({"shared": text, "learner": text}),
     "stream": _mapping(
         {},
