@@ -19,6 +19,7 @@ from omkl.utils.wording import UNEXPLAINED
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
+    from omkl.experiment.job import JobInfo
     from omkl.experiment.run import Outcome
     from omkl.runs.run_folder import Run
 
@@ -118,18 +119,26 @@ def run_alone(config: dict[str, Any], overrides: Sequence[str]) -> int:
         except ValueError as error:
             raise UsageError(str(error)) from None
     config = sweep.nameable(config)
+    from rich.console import Console
+
     from omkl.experiment import viewers
+    from omkl.report import console
 
     label = f"{config['algorithm']['name']} on {config['dataset']['name']}"
     shown: list[Run] = []
 
+    def begin(job: JobInfo) -> None:
+        bar.print(lambda where: console.print_columns(job.stream.provenance, where))
+
     def show(run: Run) -> None:
-        bar.print_run(run)
+        bar.print(lambda where: console.print_run(run, where))
         shown.append(run)
 
     bar = sweep.bar_of(label, config)
     with bar as progress:
-        outcome = viewers.run_and_show(config, interrupts.ending(progress), show=show)
+        outcome = viewers.run_and_show(config, interrupts.ending(progress), None, show, begin)
+    if outcome.status == "reused":
+        console.print_columns(outcome.run.result["stream"], Console())
     _print_outcome(outcome, Path(config["outputs"]), bool(shown))
     return EXIT_FAILED if outcome.status == "failed" else 0
 
@@ -155,7 +164,7 @@ def _print_outcome(outcome: Outcome, outputs: Path, shown: bool = False) -> None
     if outcome.status == "reused":
         print("Found finished: nothing was computed (force=true computes it again).")
     # Paths stay whole: they are there to be copied.
-    print(f"results  {folder}/")
+    print(console.saved_text("results", folder, outputs))
     kept = [
         f", {name}"
         for name in ("predictions.parquet", "labels.csv", "model.npz")
@@ -167,6 +176,8 @@ def _print_outcome(outcome: Outcome, outputs: Path, shown: bool = False) -> None
         print(console.plots_text(plots))
     if outcome.tracked:
         print(console.tracked_text(outputs))
+    if result["stream"].get("columns") and not result.get("federated"):  # a file of the user's
+        print("next     keep the model: model=true; compare: -m algorithm=auto,raker,vaw2")
 
 
 def cite(arguments: Sequence[str]) -> str:

@@ -448,7 +448,7 @@ def finish(sweep: Sweep, outputs: Path, figures: bool | str, interrupted: bool =
     print()
     sweep_table.print_sweep(rows, failures, Console())
     sweep_table.write_sweep(rows, failures, folder)
-    print(f"\ntable    {folder}/")
+    print(f"\n{console.saved_text('table', folder, outputs)}")
     print("         table.md, table.csv")
     if figures and len(finished) > 1:
         from omkl.report import sweep_figures, sweep_page

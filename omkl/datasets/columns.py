@@ -390,13 +390,13 @@ def _categories(name: str, different: list[str], n: int) -> Column:
     """A column of n words, some of them ``different``."""
     if len(different) <= MOST_CATEGORIES:
         inputs = tuple(f"{name}={word}" for word in different)
-        why = f"{len(different)} words, a column each"
+        why = f"{len(different)} categories, one input each"
         if len(different) == 1:
             why = f"constant in the first {n} rows"
         column = Column(name, "categories", inputs, why, {"how": "words", "known": different})
     else:
         inputs = tuple(f"{name}#{k + 1}" for k in range(HASHED))
-        why = f"{len(different)} words in the first {n} rows, hashed into {HASHED} columns"
+        why = f"{len(different)} categories in the first {n} rows, hashed into {HASHED} inputs"
         column = Column(name, "hashed", inputs, why, {"how": "hashed"})
     if n >= FEWEST_ROWS and len(different) > MOSTLY * n:
         why = f"an id: {len(different)} words in {n} rows"

@@ -70,7 +70,6 @@ from omkl.experiment.job import (
     Measured,
     Progress,
     Timing,
-    column_notes,
     is_of_now,
     kernel_curves,
     reported,
@@ -151,7 +150,7 @@ class FederatedJob(NamedTuple):
         )
 
     def notes(self) -> list[str]:
-        return self.settings.notes() + column_notes(self.stream)
+        return self.settings.notes()
 
     def warm_up(self) -> None:
         X, y = self.split.X[:2], self.split.y[:2]

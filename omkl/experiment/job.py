@@ -186,21 +186,6 @@ def kernel_curves(used: Sequence[Kernel]) -> dict[str, np.ndarray]:
     }
 
 
-def column_notes(stream: Stream) -> list[str]:
-    """What became of the columns of an own file that are not numbers as they are."""
-    found = stream.provenance
-    notes = [
-        f"column {column['column']!r}: {column['as']} ({column['why']})"
-        for column in found.get("columns", ())
-        if column["why"]
-    ]
-    if found.get("delimiter", ",") != ",":
-        between = "blanks" if found["delimiter"] is None else repr(found["delimiter"])
-        notes.append(f"columns are taken to be separated by {between}, decimals by "
-                     f"{found['decimal']!r}")  # fmt: skip
-    return notes
-
-
 class LearnerJob(NamedTuple):
     """A job without a federation: one learner a seed.
 
@@ -217,7 +202,7 @@ class LearnerJob(NamedTuple):
 
     def notes(self) -> list[str]:
         more = [self.resumed.note()] if self.resumed else []
-        return self.settings.notes() + column_notes(self.stream) + more
+        return self.settings.notes() + more
 
     @property
     def stream(self) -> Stream:

@@ -66,7 +66,7 @@ class Outcome(NamedTuple):
 class Viewer(Protocol):
     """Who is told how far a job is that is to be computed."""
 
-    def begun(self, settings: Settings) -> None:
+    def begun(self, job: JobInfo) -> None:
         """It can be computed, and will be now."""
         ...
 
@@ -112,7 +112,7 @@ def run(
     try:
         with staging_folder(begun.folder) as staging:
             if viewer:
-                viewer.begun(job.settings)
+                viewer.begun(job)
             if not job.stream.labelled and isinstance(job, Regression):
                 job = job.asking(begun.source, begun.folder)
             computed = _computed(job, progress, viewer, begun.stamp, staging)

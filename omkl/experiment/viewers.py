@@ -25,20 +25,22 @@ def run_and_show(
     progress: Progress | None = None,
     label: Label | None = None,
     show: Callable[[Run], None] | None = None,
+    begin: Callable[[JobInfo], None] | None = None,
 ) -> Outcome:
     """As ``omkl.experiment.run.run``, with the figures and the tracking that the settings ask for.
 
-    ``show`` is given the run when its rounds are over, without what is known in hindsight. A figure
+    ``begin`` is given a job that is to be computed, before its first row, and ``show`` the run when
+    its rounds are over, without what is known in hindsight. A figure
     that cannot be drawn makes the outcome a failure; the finished run stays.
     """
-    viewers = Viewers(progress, show)
+    viewers = Viewers(progress, show, begin)
     return viewers.shown(runner.run(config, progress, label, viewers))
 
 
 def record_and_show(job: JobInfo, computed: Computed, started: str) -> Outcome:
     """As ``omkl.experiment.run.record``, with the figures and the tracking that are asked for."""
     viewers = Viewers()
-    viewers.begun(job.settings)
+    viewers.begun(job)
     return viewers.shown(runner.record(job, computed, started))
 
 
@@ -54,14 +56,21 @@ class Viewers:
     """Those of one job."""
 
     def __init__(
-        self, progress: Progress | None = None, show_rounds: Callable[[Run], None] | None = None
+        self,
+        progress: Progress | None = None,
+        show_rounds: Callable[[Run], None] | None = None,
+        show_job: Callable[[JobInfo], None] | None = None,
     ) -> None:
         self.progress = progress
         self.show_rounds = show_rounds
+        self.show_job = show_job
         self.preparing: threading.Thread | None = None
 
-    def begun(self, settings: Settings) -> None:
+    def begun(self, job: JobInfo) -> None:
         """Import MLflow and create its database while the rounds run: they hold no lock."""
+        if self.show_job:
+            self.show_job(job)
+        settings = job.settings
         if settings.tracking != "mlflow":
             return
         tracking.ignore_warnings()

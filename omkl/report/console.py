@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import textwrap
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from omkl.report import stats
 from omkl.report.naming import has_kernels, name_of
 from omkl.report.text import readable
 from omkl.runs.run_folder import ERROR_RATE, measure, number_of, scaling_of
+from omkl.utils.disk import point_to
 from omkl.utils.wording import over_seeds, pluralize
 
 if TYPE_CHECKING:
@@ -62,19 +62,17 @@ def _baselines_text(result: Mapping[str, Any]) -> str:
     in_order = sorted(errors, key=lambda name: errors[name])
     shown = "   ".join(f"{name} {readable(factor * errors[name])}{unit}" for name in in_order)
     best, value = errors[in_order[0]], number_of(result[own])
-    if not (math.isfinite(value) and best > 0.0):
+    if not 0.0 <= value < best:  # a warning follows
         return shown
-    change = 100.0 * (value / best - 1.0)
-    where = "below" if change < 0.0 else "above"
-    return f"{shown}   ({abs(change):.3g} % {where} the best baseline)"
+    return f"{shown}   -> {100.0 * (1.0 - value / best):.3g} % below the best"
 
 
 def _spread_text(spread: Mapping[str, Any]) -> str:
     """Coverage of the learner's own intervals, and how wide those of 90 % are."""
     width = readable(number_of(spread["width_90"]))
     return (
-        f"90 % intervals of the learner cover {_share(spread['coverage_90'])}, mean width {width}; "
-        f"50 % intervals cover {_share(spread['coverage_50'])}"
+        f"of the learner: 90 % cover {_share(spread['coverage_90'])}, mean width {width}; "
+        f"50 % cover {_share(spread['coverage_50'])}"
     )
 
 
@@ -88,7 +86,7 @@ def _interval_text(interval: Mapping[str, Any]) -> str:
     width, score = (readable(number_of(interval[key])) for key in ("width", "interval_score"))
     return (
         f"{100 * interval['level']:g} % intervals cover {_share(interval['coverage'])}, "
-        f"mean width {width} (interval score {score})"
+        f"mean width {width}, interval score {score}"
     )
 
 
@@ -118,6 +116,39 @@ def print_run(run: Run, console: Console) -> None:
     _print_skipped(result, console)
 
 
+LATEST = "latest"
+MOST_LINES = 12  # columns of a file that are described
+
+
+def print_columns(stream: Mapping[str, Any], console: Console) -> None:
+    """What became of the columns of a user's file; nothing of other data.
+
+    ``stream`` is as in ``result.json``. Columns of numbers that are inputs as they are, are
+    counted; others have a line each.
+    """
+    from rich.text import Text
+
+    columns = stream.get("columns", ())
+    if not columns:
+        return
+    plain = [column for column in columns if not column["why"]]
+    others = [column for column in columns if column["why"]]
+    named = ", ".join(str(column["column"]) for column in plain)
+    files = [str(file["name"]) for file in stream.get("files", ())]
+    heading = f"{' '.join(files) or stream['name']} -> {stream['target']}"
+    if stream.get("delimiter", ",") != ",":
+        between = "blanks" if stream["delimiter"] is None else repr(stream["delimiter"])
+        heading += f"   (separated by {between}, decimals by {stream['decimal']!r})"
+    rows = [(str(c["column"]), f"{c['as']}: {c['why']}") for c in others[:MOST_LINES]]
+    if len(others) > MOST_LINES:
+        rows.append(("...", f"{len(others) - MOST_LINES} more columns: stream in result.json"))
+    if plain:
+        text = named if len(named) <= 60 else pluralize(len(plain), "column")
+        rows.append(("as numbers", text))
+    _print_table(heading, rows, console)
+    console.print(Text(""))
+
+
 def print_hindsight(run: Run, console: Console) -> None:
     """What ``print_run`` could not say of the same run before comparators were computed."""
     rows = [*_bound_rows(run.result), *_all_regret_rows(run.result)]
@@ -134,7 +165,10 @@ def _print_table(title: str, rows: Iterable[tuple[str, str]], console: Console) 
     for name, text in rows:
         table.add_row(Text(f"  {name}"), Text(text))  # names of columns are no markup
     console.print(Text(title, style="bold"))
-    console.print(table)
+    with console.capture() as captured:
+        console.print(table)
+    for line in captured.get().splitlines():  # padded to the width, which a copy would keep
+        console.file.write(f"{line.rstrip()}\n")
 
 
 def _print_skipped(result: Mapping[str, Any], console: Console) -> None:
@@ -154,7 +188,7 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
     federated = result.get("federated")
     where = result.get("mse_over", "all rounds")
     only = "" if where == "all rounds" else f", {where}".replace("rounds", "rows")
-    scaled = "; target scaled to [0, 1]" if scaling_of(result) == "whole" else ""
+    scaled = "; y in [0, 1]" if scaling_of(result) == "whole" else ""
     mse = f"{error_text(result)}   ({over}{only}{scaled})"
     in_units = _in_units(result)
     if classify:
@@ -165,7 +199,7 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
         yield "MSE", mse
     if text := _baselines_text(result):
         yield "baselines", text
-    in_scale = "   (target scaled to [0, 1])" if scaled else ""
+    in_scale = "   (y in [0, 1])" if scaled else ""
     if interval := result.get("interval"):
         yield "intervals", _interval_text(interval) + in_scale
     elif spread := result.get("spread"):
@@ -177,8 +211,10 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
         mistakes = sum(result["mistakes"]) / n_seeds
         yield "mistakes", f"{_of_seeds(mistakes, n_seeds)}{_best_kernel_text(result)}"
     yield from _expert_rows(run)
-    if "rmse" in result:  # of a federation there are none
-        yield ("MSE", mse) if in_units else ("in units", target_text(result))
+    if in_units and n_seeds > 1:
+        yield "MSE", mse
+    elif not in_units and "rmse" in result:  # of a federation there are none
+        yield "error", target_text(result)
     yield from _bound_rows(result)
     if classify:
         kept = result["support_size"]
@@ -328,6 +364,12 @@ def _of_seeds(mean: float, n_seeds: int) -> str:
     return f"{mean:,.{1 if n_seeds > 1 else 0}f}"
 
 
+def saved_text(name: str, folder: Path, outputs: Path) -> str:
+    """Where results are; ``latest`` in the outputs leads there from now on, where links work."""
+    linked = point_to(outputs / LATEST, folder)
+    return f"{name:<9}{f'{outputs / LATEST} -> ' if linked else ''}{folder}/"
+
+
 def plots_text(names: Sequence[str]) -> str:
     """Which plots there are, in lines that no terminal has to break."""
     text = f"plots    {', '.join(names)}"
@@ -391,13 +433,13 @@ class Bar:
             self.task, description=description, completed=done, total=total, status=status
         )
 
-    def print_run(self, run: Run) -> None:
-        """``print_run`` on standard output, with no bar in the way."""
+    def print(self, what: Callable[[Console], None]) -> None:
+        """Let ``what`` print on standard output, with no bar in the way."""
         from rich.console import Console
 
         if self.bar is not None:
             self.bar.stop()
-        print_run(run, Console())
+        what(Console())
         sys.stdout.flush()
         if self.bar is not None:
             self.bar.start()

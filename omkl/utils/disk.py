@@ -85,6 +85,23 @@ def write_atomically(path: Path, data: bytes | str | Iterable[str], sync: bool =
         temporary.unlink(missing_ok=True)
 
 
+def point_to(link: Path, folder: Path) -> bool:
+    """Let a symbolic link lead to a folder; whether it does now.
+
+    What is no link is left as it is, and a file system may have none.
+    """
+    temporary = link.with_name(temporary_name(link.name))
+    try:
+        if link.exists() and not link.is_symlink():
+            return False
+        os.symlink(os.path.relpath(folder, link.parent), temporary, target_is_directory=True)
+        os.replace(temporary, link)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        return False
+    return True
+
+
 def remove_leftovers(folder: Path) -> None:
     """Remove what processes that are gone have left in a folder; nothing where there is none."""
     with contextlib.suppress(OSError):
