@@ -222,7 +222,8 @@ def test_what_libraries_warn_of_is_ignored_before_a_thread_imports_them(tmp_path
     monkeypatch.setattr(tracking, "prepare", lambda outputs: None)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        viewers.Viewers().begun(SimpleNamespace(tracking="mlflow", outputs=tmp_path))
+        settings = SimpleNamespace(tracking="mlflow", outputs=tmp_path)
+        viewers.Viewers().begun(SimpleNamespace(settings=settings))
         warnings.warn("SOCKS support in urllib3 requires the installation of ...", stacklevel=1)
 
 

@@ -187,7 +187,8 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
     classify = measure(result) is ERROR_RATE
     federated = result.get("federated")
     where = result.get("mse_over", "all rounds")
-    only = "" if where == "all rounds" else f", {where}".replace("rounds", "rows")
+    only = "" if where == "all rounds" else f", {where}"
+    only = only.replace("rounds", "rows").replace("a label", "a target")
     scaled = "; y in [0, 1]" if scaling_of(result) == "whole" else ""
     mse = f"{error_text(result)}   ({over}{only}{scaled})"
     in_units = _in_units(result)
@@ -211,7 +212,7 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
         mistakes = sum(result["mistakes"]) / n_seeds
         yield "mistakes", f"{_of_seeds(mistakes, n_seeds)}{_best_kernel_text(result)}"
     yield from _expert_rows(run)
-    if in_units and n_seeds > 1:
+    if in_units and (n_seeds > 1 or "target" in only):
         yield "MSE", mse
     elif not in_units and "rmse" in result:  # of a federation there are none
         yield "error", target_text(result)
@@ -366,8 +367,10 @@ def _of_seeds(mean: float, n_seeds: int) -> str:
 
 def saved_text(name: str, folder: Path, outputs: Path) -> str:
     """Where results are; ``latest`` in the outputs leads there from now on, where links work."""
-    linked = point_to(outputs / LATEST, folder)
-    return f"{name:<9}{f'{outputs / LATEST} -> ' if linked else ''}{folder}/"
+    text = f"{name:<9}{folder}/"
+    if point_to(outputs / LATEST, folder):
+        text += f"\n         also as {outputs / LATEST}/"
+    return text
 
 
 def plots_text(names: Sequence[str]) -> str:

@@ -237,10 +237,12 @@ def test_own_table_from_the_prompt_to_the_results(tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert "OMKL-SFG-R on my-" in done.stdout
-    assert "120 rounds, 2 inputs" in done.stdout
+    assert "rows       120, 2 inputs" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
     (folder,) = (tmp_path / "outputs" / "runs").glob("my-*/*")
     assert f"results  {folder.relative_to(tmp_path)}/\n" in done.stdout
+    assert done.stdout.startswith("my.csv -> price\n"), "what was read, before the rows"
+    assert (tmp_path / "outputs" / "latest").resolve() == folder.resolve()
     for absent in ("plots", "tracked", "\x1b", "/120 "):  # a bar is for a terminal
         assert absent not in done.stdout
 

@@ -27,7 +27,6 @@ from omkl.datasets import (
     scaling,
 )
 from omkl.datasets.synthetic import SyntheticSource
-from omkl.experiment.job import column_notes
 from omkl.utils import conf
 from tests.datasets.helpers import COLUMNS, RAW, WHOLE, collect, own, write
 
@@ -195,7 +194,7 @@ def test_columns_that_nobody_named_are_left_out_by_name(small):
             ("colour", "left out"),
             ("day", "left out"),
         ]
-        assert stream.inputs == ("a",) and "own files" in column_notes(stream)[0]
+        assert stream.inputs == ("a",) and "own files" in told[0]["why"]
     named = open_stream(small | {"inputs": ["a"]}, RAW)
     assert "columns" not in named.provenance, "what is named leaves out by name"
 

@@ -68,8 +68,8 @@ def test_a_prompt_asks_only_when_the_learner_wants_to_know(unlabelled, tmp_path)
     assert second.returncode == 0, second.stderr
     assert second.stderr.count("label: ") == len(asked) - 3
     assert "row 1:" not in second.stderr and "row 13: a " in second.stderr
-    assert "10 asked for, AL_eff 0.25" in second.stdout
-    assert "rounds with a label" in second.stdout
+    assert "10 requested, AL_eff 0.25" in second.stdout
+    assert "rows with a target" in second.stdout
     assert kept(folder_of(tmp_path / "out")) == {row: truth[row] for row in asked}
 
     third = start(arguments, [])

@@ -74,7 +74,7 @@ def test_what_is_named_is_an_input(tmp_path, frame):
     places = [zlib.crc32(word.encode()) % columns.HASHED for word in frame["key"]]
     np.testing.assert_array_equal(x[:, 1:], np.eye(columns.HASHED)[places])
     why = {c["column"]: c["why"] for c in stream.provenance["columns"]}
-    assert "dataset.inputs names it" in why["id"] and why["town"].endswith("column each")
+    assert "dataset.inputs names it" in why["id"] and why["town"].endswith("one input each")
     left = [c for c in stream.provenance["columns"] if c["as"] == "left out"]
     assert {c["column"] for c in left} == {"town", "when", "same", "size"}
     assert all(c["inputs"] == [] for c in left)

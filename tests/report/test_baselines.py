@@ -62,9 +62,9 @@ def test_a_deviation_has_the_decimals_of_its_mean():
 
 def test_a_run_on_the_terminal(with_baselines):
     text = printed(with_baselines())
-    assert "RMSE 6.380, MAE 5.180, R2 0.144   (in units of sound)" in text
-    assert "RMSE 6.930, MAE 5.780   running mean" in text
-    assert "RMSE 4.000, MAE 2.540   last label" in text
+    assert "MSE        0.04390 ± 0.00225   (mean ± std over 3 seeds; y in [0, 1])" in text
+    assert "baselines  last label 0.01130   running mean 0.03400\n" in text
+    assert "RMSE 6.380   MAE 5.180   R2 0.144   (in units of sound)" in text
     assert "Warning: Raker is worse here than the last label." in text
     assert "algorithm=auto is the learner that has nothing to set." in text
     assert "Not computed: linear ridge (2,000 inputs are more than 1,500)." in text
@@ -72,27 +72,27 @@ def test_a_run_on_the_terminal(with_baselines):
 
 @pytest.mark.parametrize(
     ("families", "said"),
-    [(["gaussian"] * 3, "kernels 3 in the dictionary, 3 a round"),
-     (["linear", "products", "neighbours"], "experts 3, 3 a round"), (["mean"], None)],
+    [(["gaussian"] * 3, "kernels 3 in the dictionary, 3 per row"),
+     (["linear", "products", "neighbours"], "experts 3, 3 per row"), (["mean"], None)],
 )  # fmt: skip
 def test_experts_that_are_no_kernels_are_not_called_so(with_baselines, families, said):
     n = len(families)
     run = with_baselines(n_kernels=n, kernels_per_round=float(n))
     families = {"kernel_family": np.array(families), "kernel_bandwidth": np.ones(n)}
     np.savez(run.folder / "curves.npz", **(run.curves | families))
-    lines = [" ".join(line.split()[1:-1]) for line in printed(Run(run.folder)).splitlines()]
-    found = [line.replace(" │", "") for line in lines if line.startswith(("kernels", "experts"))]
+    lines = [" ".join(line.split()) for line in printed(Run(run.folder)).splitlines()]
+    found = [line for line in lines if line.startswith(("kernels", "experts"))]
     assert found == ([said] if said else [])
 
 
-@pytest.mark.parametrize(("kind", "said"), [("whole", "   (of y in [0, 1])"), ("columns", "")])
+@pytest.mark.parametrize(("kind", "said"), [("whole", "   (y in [0, 1])"), ("columns", "")])
 def test_widths_of_intervals_say_when_they_are_scaled(with_baselines, kind, said):
     """A target that happens to span 1 is scaled as well: its unit does not tell."""
     spread = {"coverage_50": 0.5, "coverage_90": 0.9, "width_90": 0.25}
     stream = {"target": "sound", "scaling": {"kind": kind}}
     text = printed(with_baselines(spread=spread, stream=stream, target_unit=1.0), 120)
-    (line,) = [line for line in text.splitlines() if "mean width of the first" in line]
-    assert line.removesuffix("│").rstrip().endswith(f"0.2500{said}")
+    (line,) = [line for line in text.splitlines() if "mean width" in line]
+    assert line.endswith(f"90 % cover 90.0 %, mean width 0.2500; 50 % cover 50.0 %{said}")
 
 
 def test_names_of_columns_are_no_markup(with_baselines):
@@ -118,7 +118,7 @@ def test_counts_of_one_seed_are_whole(with_baselines, seeds, mistakes, kept):
         entries={}, task="classification", seeds=seeds, bound=None, **counts, **rates
     )
     text = printed(run)
-    assert f" {mistakes} " in text and f" 765.5 a kernel, {kept} rows kept" in text
+    assert f" {mistakes}\n" in text and f" 765.5 per kernel, {kept} rows kept" in text
 
 
 def test_what_is_better_is_listed(with_baselines):
@@ -206,3 +206,28 @@ def test_tracked_metrics(with_baselines):
     assert "baseline_ridge_rmse" not in metrics
     note = tracking.tags_of(run.result)["mlflow.note.content"]
     assert "last label: RMSE 4.000" in note and "worse than the last label" in note
+
+
+def test_one_scale_for_a_learner_and_its_baselines(with_baselines):
+    """In units of the target where inputs are standardised, and how far below the best."""
+    in_units = {"target": "sound", "scaling": {"kind": "columns"}}
+    text = printed(with_baselines(rmse=3.0, stream=in_units, missing_cells={"a": 7, "b": 1234}))
+    assert "error      RMSE 3.000   MAE 5.180   R2 0.144   (in units of sound)\n" in text
+    assert "baselines  last label 4.000   running mean 6.930   -> 25 % below the best\n" in text
+    assert "; missing cells: b 1,234, a 7\n" in text
+
+
+def test_columns_of_a_file_before_its_rows():
+    columns = [
+        {"column": "id", "as": "left out", "inputs": [], "why": "an id: it counts the rows"},
+        {"column": "size", "as": "numbers", "inputs": ["size"], "why": ""},
+    ]
+    stream = io.StringIO()
+    known = {"name": "my-1234", "target": "y", "files": [{"name": "my.csv"}], "columns": columns}
+    console.print_columns(known | {"delimiter": ";", "decimal": ","}, Console(file=stream))
+    assert stream.getvalue().splitlines() == [
+        "my.csv -> y   (separated by ';', decimals by ',')",
+        "  id          left out: an id: it counts the rows",
+        "  as numbers  size",
+        "",
+    ]
