@@ -15,7 +15,7 @@ from omkl.notebook.results import Results
 from omkl.online import settings
 from omkl.online.learner import OnlineLearner
 from omkl.online.learner import load as load_learner
-from omkl.online.specification import FEATURES
+from omkl.online.settings import FEATURES
 from omkl.utils import conf
 
 if TYPE_CHECKING:

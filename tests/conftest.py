@@ -103,12 +103,12 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 @pytest.fixture(autouse=True)
 def no_data(request, monkeypatch, tmp_path_factory):
     """No data folder but an empty one, unless a test is marked as one of real data."""
-    from omkl.datasets import download
+    from omkl.datasets import catalogue
 
     if request.node.get_closest_marker("real_data") is None:
         empty = tmp_path_factory.getbasetemp() / "no-data"
         empty.mkdir(exist_ok=True)
-        monkeypatch.setattr(download, "project_root", lambda: empty / "project")
+        monkeypatch.setattr(catalogue, "project_root", lambda: empty / "project")
     elif folder := os.environ["OMKL_TEST_DATA"]:
         monkeypatch.setenv("OMKL_DATA_DIR", folder)
 

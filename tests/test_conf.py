@@ -9,7 +9,6 @@ from omegaconf import OmegaConf
 from omegaconf.errors import InterpolationResolutionError
 
 from omkl.config.compose import Composer, compose, resolve, without_hydra
-from omkl.runs import config_file
 from omkl.utils import conf
 
 FILES = {
@@ -193,7 +192,7 @@ def test_what_is_no_secret_is_resolved(monkeypatch):
 )  # fmt: skip
 def test_config_files_are_as_omegaconf_reads_and_writes_them(value):
     config = {"value": value, "list": [value, value]}
-    text = config_file.config_text(config)
+    text = conf.config_text(config)
     assert OmegaConf.to_container(OmegaConf.create(text)) == config
-    assert config_file.read_config(text) == config
-    assert config_file.read_config(OmegaConf.to_yaml(OmegaConf.create(config))) == config
+    assert conf.read_config(text) == config
+    assert conf.read_config(OmegaConf.to_yaml(OmegaConf.create(config))) == config

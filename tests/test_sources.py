@@ -14,7 +14,7 @@ import pytest
 import omkl
 from omkl import algorithms, federated
 from omkl.core import compiler
-from omkl.experiment import baselines
+from omkl.experiment import metrics
 from omkl.runs import provenance
 from omkl.utils import sources
 
@@ -239,7 +239,7 @@ def test_any_edit_changes_the_stamps_that_it_should(other_sources):
 
 
 def test_an_edit_of_an_algorithm_is_one_for_its_own_learners(other_sources):
-    raker = ("omkl.algorithms.raker", *baselines.MODULES)
+    raker = ("omkl.algorithms.raker", *metrics.BASELINE_MODULES)
     other_sources()
     stamp = provenance.sources_digest(raker)
     for place, same in (("algorithms/gf.py", True), ("algorithms/least_squares.py", False)):

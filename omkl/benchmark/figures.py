@@ -12,10 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from omkl.benchmark import cells
-from omkl.benchmark.scores import MAIN
-from omkl.benchmark.statistics import Groups
+from omkl.benchmark.cells import Results, means
+from omkl.benchmark.scores import MAIN, Groups
 from omkl.benchmark.suite import OURS, PEER, REFERENCE, TRIVIAL
-from omkl.benchmark.table import Results, means
 from omkl.report import style
 
 PNG = ("png",)

@@ -16,11 +16,11 @@ from omkl.benchmark.scores import Diverged, Predictions
 from omkl.benchmark.suite import OURS, TRIVIAL, TRIVIALS, Entry
 from omkl.core import snapshot
 from omkl.datasets import Stream
-from omkl.experiment import baselines
+from omkl.experiment import metrics
 from omkl.experiment.job import rows_before
 from omkl.online import settings as online_settings
 from omkl.online.learner import probabilities_of
-from omkl.online.specification import Specification
+from omkl.online.settings import Specification
 from omkl.online.stream_learner import StreamLearner
 from omkl.utils.threads import one_thread_each
 
@@ -85,7 +85,7 @@ def pass_over(
 def trivial(entry: Entry, stream: Stream) -> Predictions:
     """The forecaster of an entry in a classification, one class against the rest."""
     what = TRIVIALS["classification"][entry.name]
-    learner = baselines.forecaster(what, stream.n_inputs, classes=stream.classes)
+    learner = metrics.forecaster(what, stream.n_inputs, classes=stream.classes)
     return _predicted(learner, stream, None)
 
 

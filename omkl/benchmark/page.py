@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from omkl.benchmark import cells, figures, statistics, table
+from omkl.benchmark import cells, figures, scores
+from omkl.benchmark.cells import Results
 from omkl.benchmark.scores import MAIN
 from omkl.benchmark.suite import PUBLISHED, REFERENCE, Suite
-from omkl.benchmark.table import Results
 from omkl.report import stats
 from omkl.report.page import (
     Code,
@@ -43,7 +43,7 @@ def make(folder: Path) -> list[Path]:
 
     Raises ``cells.Damaged`` for a folder that holds no results.
     """
-    read = table.read(folder)
+    read = cells.results_of(folder)
     place = folder / "page"
     place.mkdir(parents=True, exist_ok=True)
     title, parts = read.suite.title, list(_parts(read, place))
@@ -65,7 +65,7 @@ def _parts(read: Results, place: Path) -> list[Part]:
     for task in read.tasks():
         parts += _of_task(read, task, place)
     parts += [Heading("Streams"), _streams(read)]
-    if lines := table.what_is_missing(read):
+    if lines := cells.what_is_missing(read):
         headings = ["stream", "learner", "", "why"]
         parts += [Heading("What is not there"), Table.of_rows(headings, lines, 3, broken=(3,))]
     if commands := [cell["command"] for cell in read.cells.values() if cell["command"]]:
@@ -106,7 +106,7 @@ def _scaling(suite: Suite) -> str:
 
 def _of_task(read: Results, task: str, place: Path) -> list[Part]:
     main, reference, title = MAIN[task], REFERENCE[task], task.capitalize()
-    errors = table.means(read, task, main)
+    errors = cells.means(read, task, main)
     if errors.empty:
         return [Heading(title), Text("No stream of it is there.")]
     legend = (
@@ -126,7 +126,7 @@ def _of_task(read: Results, task: str, place: Path) -> list[Part]:
             parts.append(Picture(drawn[0], f"Error {about}"))
     parts += _over_streams(errors, reference, place, task)
     for score in (main, *FURTHER):
-        values = table.means(read, task, score)
+        values = cells.means(read, task, score)
         if np.isfinite(values).any(axis=None):
             heading = Heading(f"{title}: {NAMES[score]}", 3)
             parts += [heading, _scores(read, task, score, values)]
@@ -138,7 +138,7 @@ def _summary(read: Results, task: str, errors: pd.DataFrame) -> Table:
     reference = REFERENCE[task]
     complete = errors.dropna()
     ranks = complete.rank(axis=1).mean() if len(complete) else pd.Series(dtype=float)
-    us, size, mae = (table.means(read, task, name) for name in ("us_a_row", "bytes", "mae"))
+    us, size, mae = (cells.means(read, task, name) for name in ("us_a_row", "bytes", "mae"))
     rows = []
     for learner in errors.columns:
         ratios = _ratios(errors, reference, learner)
@@ -196,8 +196,8 @@ def _over_streams(errors: pd.DataFrame, reference: str, place: Path, task: str) 
     """
     parts: list[Part] = [Heading(f"{task.capitalize()}: over the streams", 3)]
     try:
-        groups = statistics.critical_difference(errors)
-        whole = statistics.friedman(errors) if len(groups.blocks.errors) > 1 else None
+        groups = scores.critical_difference(errors)
+        whole = scores.friedman(errors) if len(groups.blocks.errors) > 1 else None
     except ValueError as error:
         return [*parts, Text(f"Nothing can be said: {error}.")]
     if whole is not None:
@@ -216,7 +216,7 @@ def _over_streams(errors: pd.DataFrame, reference: str, place: Path, task: str) 
     drawn = figures.rank_plot(groups, place, f"{task}_ranks")
     parts += [Picture(drawn[0], "Average ranks"), Text(f"{what} {groups.blocks.left_out}".strip())]
     if reference in errors:
-        ratios = statistics.log_ratio(errors, to=reference)
+        ratios = scores.log_ratio(errors, to=reference)
         body = [
             [str(name), f"{row.ratio:.3f}", _interval(row), str(row.n_streams)]
             for name, row in ratios.iterrows()
@@ -234,9 +234,9 @@ def _interval(row: pd.Series) -> str:
 
 def _scores(read: Results, task: str, score: str, values: pd.DataFrame) -> Table:
     """Learners x streams, means and deviations over the seeds; bold is a star (``stars``)."""
-    spread = table.deviations(read, values, score)
+    spread = cells.deviations(read, values, score)
     factor = 100.0 if score in PER_CENT else 1.0
-    starred = table.starred(read, values, score) if score in LOWEST_IS_BEST else set()
+    starred = cells.starred(read, values, score) if score in LOWEST_IS_BEST else set()
     body = []
     for learner in values.columns:
         line = [Cell(str(learner))]
@@ -270,7 +270,7 @@ def _published(read: Results, task: str) -> list[Part]:
     lines = [
         (row["stream"], _published_score(row, score), row["learner"], PUBLISHED) for row in rows
     ]
-    for (stream, learner), value in table.means(read, task, score).stack().items():
+    for (stream, learner), value in cells.means(read, task, score).stack().items():
         if np.isfinite(value):
             lines.append((str(stream), float(value), str(learner), read.kind(str(learner))))
     factor = 100.0 if score in PER_CENT else 1.0

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.benchmark import cells, learners, peers, streams, table
+from omkl.benchmark import cells, learners, peers, streams
 from omkl.benchmark.scores import MAIN, MEASURED, Diverged, Predictions, Rules, Scored, scored
 from omkl.benchmark.suite import OURS, PEER, TRIVIAL, Entry, Suite
-from omkl.online.specification import Specification
+from omkl.online.settings import Specification
 from omkl.runs.provenance import commit, machine, versions
 from omkl.utils.disk import exclusive_lock
 
@@ -319,7 +319,7 @@ def check(
     Scores are compared, but for time and memory: "the same" to the last bit, "close" up to 1e-6
     of their value. The rows are read from their source again. Raises ``cells.Damaged``.
     """
-    kept = table.read(folder)
+    kept = cells.results_of(folder)
     finished = [key for key, cell in kept.cells.items() if cell["seeds"]]
     if most is not None and most < len(finished):
         places = np.linspace(0, len(finished) - 1, max(most, 2))[:most].round().astype(int)
@@ -332,7 +332,7 @@ def check(
     return verdicts
 
 
-def _checked(kept: table.Results, folder: Path, stream: str, learner: str) -> tuple[str, str]:
+def _checked(kept: cells.Results, folder: Path, stream: str, learner: str) -> tuple[str, str]:
     suite, cell = kept.suite, kept.cells[stream, learner]
     described = next(s for s in suite.streams if s["name"] == stream)
     task = suite.task_of(described)

@@ -1,4 +1,4 @@
-"""What predictions score, row by row and in all, the same for our learners and others.
+"""What predictions score, the same for our learners and others, and statistics over data sets.
 
 A round before ``n_unscored`` counts for nobody, and so does a first round of which a peer says
 nothing. Errors of a regression are in units of the target.
@@ -14,17 +14,36 @@ nothing. Errors of a regression are in units of the target.
     bytes                of what was learned, as it is kept in a file
     dynamic_regret       loss above that of what would have been best to say, a round
     recovery             rounds after a change until the sliding loss is back, see ``recovery``
+
+Statistics of learners over data sets (Demsar, JMLR 7, 2006; Benavoli et al., JMLR 17, 2016) take
+``errors``, a DataFrame: streams are the rows (blocks), learners the columns, values are scores
+averaged over seeds, lower is better. Two values say that there is no score:
+
+    NaN   no value: it was not run, the file is not there. Average ranks, Friedman and Nemenyi need
+          complete blocks: ``complete_blocks`` leaves learners and streams out, and every result
+          names them. Pairs (Wilcoxon, log-ratios) use the streams that both learners have.
+    inf   the learner has failed: it has diverged or died. It ranks behind all others; learners that
+          failed on one stream are tied there. A log-ratio of it does not exist.
+
+Streams are blocks of equal weight and independent of each other: two halves of one data set are
+not two streams. Seeds are no streams either (what shares a star, ``omkl.report.stats``, is decided
+by seeds within one).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
+from scipy import stats
 from scipy.signal import lfilter
 
 from omkl.experiment import metrics
+from omkl.report.stats import LEVEL, holm
+from omkl.utils.wording import pluralize
 
 LEAST = 1e-6  # a probability in the log loss
 POINTS = 300  # of a curve
@@ -168,3 +187,219 @@ def recovery(losses: Array, change_rounds: Sequence[int], window: int) -> float:
         over = np.flatnonzero(sliding <= BACK * before)
         rounds.append(n + int(over[0]) if len(over) else len(after))
     return float(np.mean(rounds))
+
+
+# A learner without a value on more of the streams than this is left out, rather than the streams.
+MOST_MISSING = 0.2
+# Below so many streams not even two learners differ at 5 % by Wilcoxon's test: 2/2^5 is more.
+FEWEST_STREAMS = 6
+
+
+class Blocks(NamedTuple):
+    """Errors without a NaN, and what was left out for it."""
+
+    errors: pd.DataFrame
+    learners: tuple[str, ...]
+    streams: tuple[str, ...]
+
+    @property
+    def left_out(self) -> str:
+        """A sentence for readers; "" where nothing was left out."""
+        parts = [
+            f"{kind} {', '.join(names)}"
+            for kind, names in (("learners", self.learners), ("streams", self.streams))
+            if names
+        ]
+        return f"Left out for missing values: {'; '.join(parts)}." if parts else ""
+
+
+class Friedman(NamedTuple):
+    """Do the learners differ at all? Friedman's test, and the F of Iman and Davenport."""
+
+    statistic: float  # chi-squared with n_learners - 1 degrees of freedom, corrected for ties
+    p: float
+    f: float  # (n - 1) chi2 / (n (k - 1) - chi2): less conservative; inf if all streams agree
+    f_p: float
+    n_streams: int
+    n_learners: int
+    blocks: Blocks
+
+
+class Groups(NamedTuple):
+    """Average ranks, and which learners Nemenyi's test does not tell apart.
+
+    A clique is a run of neighbours in rank of which no two differ, as long as it can be. A learner
+    that differs from its neighbours is in none.
+    """
+
+    ranks: pd.Series  # as of ``average_ranks``
+    cliques: tuple[tuple[str, ...], ...]
+    difference: float  # of ranks that is significant
+    level: float
+    silence: str  # why the streams are too few to tell any learners apart; "" if they are not
+    blocks: Blocks
+
+
+def checked(errors: pd.DataFrame) -> pd.DataFrame:
+    """The errors as floats. Raises ValueError where they are not what this module is about."""
+    for kind, labels in (("learner", errors.columns), ("stream", errors.index)):
+        if not labels.is_unique:
+            twice = ", ".join(map(str, labels[labels.duplicated()].unique()))
+            raise ValueError(f"each {kind} should be there once; more than once: {twice}")
+    if errors.shape[1] < 2 or errors.shape[0] < 1:
+        learners, streams = pluralize(errors.shape[1], "learner"), pluralize(len(errors), "stream")
+        raise ValueError(
+            f"{learners} on {streams}: give two learners and one stream at least to compare"
+        )
+    try:
+        errors = errors.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"errors should be numbers: {error}") from error
+    if np.isneginf(errors.to_numpy()).any():
+        raise ValueError("an error of -inf is better than any: NaN is no value, inf a failure")
+    return errors
+
+
+def complete_blocks(errors: pd.DataFrame, most_missing: float = MOST_MISSING) -> Blocks:
+    """The errors of learners and streams that have them all, and who was left out.
+
+    First go streams where no learner has a value; then learners without one on more than
+    ``most_missing`` (0 to 1) of the streams; then every stream where one of the others has none.
+    Raises ValueError where fewer than two learners or no stream remain.
+    """
+    errors = checked(errors)
+    missing = errors.isna()
+    missing = missing[~missing.all(axis=1)]
+    kept = errors.columns[missing.mean() <= most_missing] if len(missing) else errors.columns[:0]
+    complete = errors[kept].dropna()
+    if len(kept) < 2 or complete.empty:
+        raise ValueError(
+            f"of {errors.shape[1]} learners on {errors.shape[0]} streams {len(kept)} have a value "
+            f"on {1 - most_missing:.0%} of the streams, and together on {len(complete)} streams: "
+            "run what is missing, or leave learners out"
+        )
+    learners = tuple(str(name) for name in errors.columns if name not in kept)
+    streams = tuple(str(name) for name in errors.index if name not in complete.index)
+    return Blocks(complete, learners, streams)
+
+
+def average_ranks(errors: pd.DataFrame) -> tuple[pd.Series, Blocks]:
+    """The mean rank of each learner, the best first, equal ones by name; 1 is best.
+
+    Equal errors share the mean of their ranks.
+    """
+    blocks = complete_blocks(errors)
+    ranks = blocks.errors.rank(axis=1).mean()
+    return ranks.sort_index(key=lambda i: i.map(str)).sort_values(kind="stable"), blocks
+
+
+def friedman(errors: pd.DataFrame) -> Friedman:
+    """Friedman's test on the ranks. Raises ValueError on a single stream."""
+    blocks = complete_blocks(errors)
+    n, k = blocks.errors.shape
+    if n < 2:
+        raise ValueError("Friedman's test needs two streams at least, and there is one")
+    excess = blocks.errors.rank(axis=1).to_numpy() - (k + 1) / 2
+    spread = float((excess**2).sum())  # of all ranks; 0 where every stream is one tie
+    chi2 = (k - 1) * float((excess.sum(axis=0) ** 2).sum()) / spread if spread else 0.0
+    rest = n * (k - 1) - chi2
+    # Half ranks and their sums are exact, so all streams agree exactly where nothing is left.
+    agree = spread > 0 and float((excess.sum(axis=0) ** 2).sum()) == n * spread
+    f = np.inf if agree else (n - 1) * chi2 / rest
+    return Friedman(
+        chi2, float(stats.chi2.sf(chi2, k - 1)),
+        f, float(stats.f.sf(f, k - 1, (k - 1) * (n - 1))),
+        n, k, blocks,
+    )  # fmt: skip
+
+
+def pairwise(errors: pd.DataFrame) -> pd.DataFrame:
+    """A row a pair of learners: Wilcoxon's signed-rank test over the streams that both have.
+
+    Columns: first, second; n_streams that both have, n_wins_first, n_wins_second (the rest are
+    ties, which the test leaves out); statistic, p (NaN without a common stream) and p_holm,
+    adjusted for the number of pairs that were tested. Failed learners (inf) lose with the largest
+    ranks.
+    """
+    errors = checked(errors)
+    rows = []
+    values = errors.to_numpy()
+    for (i, first), (j, second) in combinations(enumerate(errors.columns), 2):
+        both = ~np.isnan(values[:, i] + values[:, j])
+        x, y = values[both, i], values[both, j]
+        with np.errstate(invalid="ignore"):
+            d = np.where(x == y, 0.0, x - y)  # two failures are tied
+        statistic, p = stats.wilcoxon(d) if d.any() else (0.0, 1.0) if len(d) else (np.nan, np.nan)
+        wins = int((d < 0).sum()), int((d > 0).sum())
+        rows.append((first, second, len(d), *wins, statistic, p))
+    names = ["first", "second", "n_streams", "n_wins_first", "n_wins_second", "statistic", "p"]
+    table = pd.DataFrame(rows, columns=names)
+    return table.assign(p_holm=holm(table["p"]))
+
+
+def critical_difference(errors: pd.DataFrame, level: float = LEVEL) -> Groups:
+    """Nemenyi's test: average ranks differ where they are ``difference`` apart or more.
+
+    The difference is q sqrt(k (k + 1) / (6 n)) for k learners on n streams; q is the quantile of
+    the studentised range of k normal values, divided by sqrt(2).
+    """
+    ranks, blocks = average_ranks(errors)
+    n, k = blocks.errors.shape
+    q = float(stats.studentized_range.ppf(1.0 - level, k, np.inf)) / np.sqrt(2.0)
+    difference = q * np.sqrt(k * (k + 1) / (6.0 * n))
+    needed = max(int(np.ceil(q**2 * k * (k + 1) / (6.0 * (k - 1) ** 2))), FEWEST_STREAMS)
+    why = ""
+    if difference > k - 1:
+        why = f"their ranks would have to differ by {difference:.2f}, and can by {k - 1} at most"
+    elif n < FEWEST_STREAMS:
+        chance = min(1.0, 2.0 ** (1 - n))
+        why = f"of two that are equal one is better on all with a probability of {chance:.2g}"
+    silence = ""
+    if why:
+        streams = f"{pluralize(n, 'stream')} {'is' if n == 1 else 'are'} too few"
+        silence = f"{streams} to tell {k} learners apart: {why} ({needed} streams are needed)"
+    cliques = _cliques(ranks, difference)
+    return Groups(ranks, cliques, float(difference), level, silence, blocks)
+
+
+def _cliques(ranks: pd.Series, difference: float) -> tuple[tuple[str, ...], ...]:
+    """The longest runs of neighbours in rank of which no two are ``difference`` apart."""
+    names, values, cliques, reached = list(ranks.index), ranks.to_numpy(), [], 0
+    for start in range(len(names)):
+        stop = int(np.searchsorted(values - values[start], difference))
+        if stop > max(reached, start + 1):
+            cliques.append(tuple(names[start:stop]))
+            reached = stop
+    return tuple(cliques)
+
+
+def log_ratio(errors: pd.DataFrame, to: str = "ridge", level: float = LEVEL) -> pd.DataFrame:
+    """How many times the error of the learner ``to`` the others make: what ranks hide.
+
+    A row a learner, the best first: n_streams; mean, low, high of log(error / error of ``to``) over
+    the streams, with a t interval of 1 - ``level`` (NaN for one stream); ratio, ratio_low,
+    ratio_high, their exponentials: 0.8 is a fifth less error in the geometric mean; and left_out,
+    the streams without a logarithm: no value, a failure, or an error of 0 of one of the two.
+    """
+    errors = checked(errors)
+    if to not in errors.columns:
+        there = ", ".join(map(str, errors.columns))
+        raise ValueError(f"there is no learner {to} to compare with; there are: {there}")
+    usable = errors.where((errors > 0.0) & np.isfinite(errors))
+    if (errors < 0.0).to_numpy().any():
+        raise ValueError("errors below 0 have no ratio: give scores that are 0 or more")
+    rows = {}
+    for name in errors.columns.drop(to):
+        ratios = np.log(usable[name]) - np.log(usable[to])
+        present = ratios.dropna()
+        n, mean = len(present), present.mean()
+        half = np.nan
+        if n > 1:
+            half = stats.t.ppf(1.0 - level / 2.0, n - 1) * present.std() / np.sqrt(n)
+        missing = ", ".join(map(str, ratios.index[ratios.isna()]))
+        rows[name] = (n, mean, mean - half, mean + half, missing)
+    names = ["n_streams", "mean", "low", "high", "left_out"]
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=names)
+    for column, log in (("ratio", "mean"), ("ratio_low", "low"), ("ratio_high", "high")):
+        table[column] = np.exp(table[log])
+    return table.sort_values("mean", kind="stable")

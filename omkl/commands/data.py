@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from omkl.commands import terminal
-from omkl.datasets import catalogue, download
+from omkl.datasets import catalogue
 from omkl.datasets.base import DataError
 from omkl.datasets.columns import count_inputs
 
@@ -125,7 +125,7 @@ def _settings(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _file_facts(entry: Mapping[str, Any]) -> dict[str, Any]:
-    path = download.locate(entry["file"])
+    path = catalogue.locate(entry["file"])
     steps = [f"{step} {value}" for step, value in (entry.get("prepare") or {}).items()]
     if entry.get("missing", "error") != "error":
         steps.append(f"blanks: {entry['missing']}")
@@ -138,9 +138,9 @@ def _file_facts(entry: Mapping[str, Any]) -> dict[str, Any]:
         "found": "nowhere" if path is None else path,
         "sha256": entry.get("sha256") or "not known",
         "UCI": entry.get("uci"),
-        "address": download.address(entry),
+        "address": catalogue.address(entry),
         "to get it": f"omkl-data fetch {entry['name']}"
-        if download.downloadable(entry)
+        if catalogue.downloadable(entry)
         else entry.get("by_hand"),
         "licence": entry.get("licence"),
         "citation": entry.get("citation"),
@@ -155,14 +155,14 @@ def _fetch(entries: Entries) -> int:
             print(f"{name}: needs no download")
             continue
         try:
-            path = download.locate(entry["file"])
+            path = catalogue.locate(entry["file"])
             if path is not None:
-                download.verified(path, entry)
+                catalogue.verified(path, entry)
                 print(f"{name}: already there, {path}")
             else:
-                if download.downloadable(entry):
-                    print(f"{name}: downloading {download.address(entry)}", flush=True)
-                print(f"{name}: wrote {download.fetch(entry).path}")
+                if catalogue.downloadable(entry):
+                    print(f"{name}: downloading {catalogue.address(entry)}", flush=True)
+                print(f"{name}: wrote {catalogue.fetch(entry).path}")
         except DataError as error:
             print(f"omkl-data: {error}", file=sys.stderr)
             status = 1
@@ -173,12 +173,12 @@ def _verify(entries: Entries) -> int:
     status = 0
     seen: set[Path] = set()
     for name, entry in entries.items():
-        path = download.locate(entry["file"]) if "file" in entry else None
+        path = catalogue.locate(entry["file"]) if "file" in entry else None
         if path is None or path in seen:
             continue
         seen.add(path)
         try:
-            content = download.verified(path, entry)
+            content = catalogue.verified(path, entry)
             verdict = "ok" if entry.get("sha256") else "sha256 not known,"
             print(f"{verdict} {content.sha256[:12]} {path}")
         except DataError as error:
@@ -196,10 +196,10 @@ def _where(entry: Mapping[str, Any]) -> str | Path:
     """The folder that the file was found in, or what there is in its place."""
     if "file" not in entry:
         return "your file" if "path" in entry else "made on the fly"
-    path = download.locate(entry["file"])
+    path = catalogue.locate(entry["file"])
     if path is not None:
         return Path(str(path).removesuffix(entry["file"]))
-    return "not here (fetch)" if download.downloadable(entry) else "not here (by hand)"
+    return "not here (fetch)" if catalogue.downloadable(entry) else "not here (by hand)"
 
 
 def _n_inputs(entry: Mapping[str, Any]) -> int | None:

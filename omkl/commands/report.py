@@ -181,8 +181,8 @@ def _table(arguments: argparse.Namespace) -> int:
 
 def _page(arguments: argparse.Namespace) -> int:
     from omkl.commands.sweep import PAGE
-    from omkl.report import query, sweep_page, sweep_table
-    from omkl.runs import sweeps
+    from omkl.report import page, query, sweep_table
+    from omkl.runs import run_folder
     from omkl.runs.run_folder import whole
 
     if arguments.choices and arguments.sweep:
@@ -192,16 +192,18 @@ def _page(arguments: argparse.Namespace) -> int:
         raise ValueError("a page has all columns: leave sort=, rows=, columns= and format= out")
     place = arguments.sweep
     if place is None and not arguments.choices:
-        place = next(reversed(sweeps.folders(arguments.outputs)), None)
+        place = next(reversed(run_folder.sweep_folders(arguments.outputs)), None)
     if place is None:
         runs, to = query.matching(_runs(arguments), question.wanted), arguments.outputs
     else:
-        runs, to = list(whole(run for run, _ in sweeps.jobs_of(place))), place
+        runs, to = list(whole(run for run, _ in run_folder.jobs_of(place))), place
     complete = [run for run in runs if run.complete]
     if not complete:
         raise ValueError(f"there is no finished run in {to}")
     failures = sweep_table.failure_table(runs)
-    print(sweep_page.write([run.held() for run in complete], arguments.to or to / PAGE, failures))
+    print(
+        page.write_sweep_page([run.held() for run in complete], arguments.to or to / PAGE, failures)
+    )
     return 0
 
 
@@ -235,7 +237,7 @@ def _draw(run: Run, suffixes: Sequence[str]) -> str | None:
     """Draw a run's plots into its folder; returns what is wrong where that cannot be."""
     from omkl.papers import figures as paper_figures
     from omkl.report import figures
-    from omkl.runs.checksum import CorruptFileError
+    from omkl.runs.schema import CorruptFileError
     from omkl.runs.writing import add_figures, staging_folder
 
     try:

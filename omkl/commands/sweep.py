@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omkl.config.command_line import EXTRAS, CommandLine, UsageError, jobs_of, swept_keys
 from omkl.config.compose import BATCH, Composer, declare_batch, resolve, search_path
-from omkl.runs.config_file import override_text
 from omkl.utils import conf, interrupts, outside, registry
+from omkl.utils.conf import override_text
 from omkl.utils.constraints import or_null, whole
 from omkl.utils.disk import remove_leftovers, write_atomically
 from omkl.utils.threads import default_threads, default_to_one_thread, one_thread_each
@@ -142,9 +142,9 @@ class Sweep:
 
     def has_failed(self) -> bool:
         """Whether a job of this start has failed."""
-        from omkl.runs import sweeps
+        from omkl.runs import run_folder
 
-        facts = (fact for fact, _ in sweeps.facts_of_jobs(self.folder))
+        facts = (fact for fact, _ in run_folder.facts_of_jobs(self.folder))
         return any(f["status"] == "failed" for f in facts if f.get("start") == self.start)
 
 
@@ -364,9 +364,9 @@ def _run_elsewhere(sweep: Sweep, line: CommandLine, overrides: Sequence[str]) ->
     over = threading.Event()
 
     def tell() -> None:
-        from omkl.runs import sweeps  # NumPy, which a prompt does not wait for
+        from omkl.runs import run_folder  # NumPy, which a prompt does not wait for
 
-        for fact, path in sweeps.facts_of_jobs(sweep.folder, printed):
+        for fact, path in run_folder.facts_of_jobs(sweep.folder, printed):
             if "text" in fact and fact.get("start") == sweep.start:
                 printed.add(path)
                 print(fact["text"], flush=True)
@@ -427,13 +427,13 @@ def finish(sweep: Sweep, outputs: Path, figures: bool | str, interrupted: bool =
     from rich.console import Console
 
     from omkl.report import console, sweep_table
-    from omkl.runs import run_folder, sweeps
-    from omkl.runs.checksum import CorruptFileError
+    from omkl.runs import run_folder
+    from omkl.runs.schema import CorruptFileError
 
     sweep.drop_claims()
     folder, complete = sweep.folder, True
     jobs = []
-    for run, tracked in sweeps.jobs_of(folder):
+    for run, tracked in run_folder.jobs_of(folder):
         try:
             jobs.append((as_it_is(run, bool(figures)), tracked))
         except (CorruptFileError, FileNotFoundError) as error:
@@ -451,12 +451,12 @@ def finish(sweep: Sweep, outputs: Path, figures: bool | str, interrupted: bool =
     print(f"\n{console.saved_text('table', folder, outputs)}")
     print("         table.md, table.csv")
     if figures and len(finished) > 1:
-        from omkl.report import sweep_figures, sweep_page
+        from omkl.report import page, sweep_figures
 
         suffixes = ("png", "pdf") if figures == "pdf" else ("png",)
         drawn = sweep_figures.all_figures(finished, folder, suffixes)
         print(console.plots_text([path.name for path in drawn if path.suffix == ".png"]))
-        print(f"page     {sweep_page.write(finished, folder / PAGE, failures=failures)}")
+        print(f"page     {page.write_sweep_page(finished, folder / PAGE, failures=failures)}")
     if any(tracked for _, tracked in jobs):
         if not interrupted:
             _track(folder, outputs)

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from omkl.config import reference
 from omkl.config.compose import SEARCH
-from omkl.runs.config_file import override_text
 from omkl.utils import conf, outside, registry
+from omkl.utils.conf import override_text
 
 MODULE = "algorithm.module"
 NAMED_FILE = "file"  # the data set that is a file of the user's

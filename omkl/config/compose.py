@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omkl.runs.config_file import override_text
 from omkl.utils import conf, outside
+from omkl.utils.conf import override_text
 
 # Hydra and OmegaConf take 0.2 s to import and are imported where something is composed.
 if TYPE_CHECKING:

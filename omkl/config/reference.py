@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from omkl.runs.config_file import flattened
 from omkl.utils import conf, registry
+from omkl.utils.conf import flattened
 
 WIDTH = 79
 GROUPS = ("algorithm", "dataset", "kernels", "federation", "debug")

@@ -1,4 +1,4 @@
-"""The catalogue of data sets: conf/dataset/*.yaml.
+"""The catalogue of data sets, conf/dataset/*.yaml, and the download of their files.
 
 Keys of a tabular entry
 -----------------------
@@ -6,7 +6,7 @@ name, title    as typed on the command line; as published
 task           "regression" | "classification"
 labels         of a classification: what stands in the target's column; of two labels the
                first is -1 and the second +1, of more each is a class against the rest
-file           path below a data folder, see ``omkl.datasets.download``
+file           path below a data folder, see ``locate``
 format         text | csv | zip | excel | mat | libsvm; with delimiter, header, decimal,
                encoding; array: the only one of a mat file
 members        of a zip: {file in it: its digest}, read one below the other; a digest is
@@ -26,14 +26,28 @@ sha256         of the file; null accepts any
 sites          column that names where a row comes from, for federation=by_site
 federated      clients and rounds of a published federation of these data
 licence, citation, notes
+
+A file is looked for in ``OMKL_DATA_DIR`` (when set), in ``data/`` of the project, in
+``shared/data`` beside the project, and among those that come with omkl (``bundled``). If it is in
+none of them it is taken out of the publisher's zip and put into the first one. ``OMKL_UCI_URL``
+replaces the address of UCI by that of a mirror, ``OMKL_OFFLINE=1`` forbids downloads. Every file is
+compared with its sha256 before it is used, wherever it was found.
 """
 
 from __future__ import annotations
 
 import difflib
-from typing import Any
+import logging
+import os
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
 
-from omkl.utils import conf
+from omkl.datasets.base import DataError, MissingFile, is_relative_file
+from omkl.datasets.files import FileContent
+from omkl.utils import conf, disk
 
 
 def entries() -> dict[str, dict[str, Any]]:
@@ -49,3 +63,222 @@ def entry(name: str) -> dict[str, Any]:
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     raise KeyError(f"no data set {name!r}.{hint} Known: {', '.join(known)}")
+
+
+UCI = "https://archive.ics.uci.edu"
+TIMEOUT_SECONDS = 60
+BUNDLED = Path(__file__).parent / "bundled"  # data that come with the package, with their licence
+
+log = logging.getLogger(__name__)
+
+
+def project_root() -> Path:
+    """The checkout that this package lies in; the working directory for an installed one."""
+    above = Path(__file__).resolve().parents[2]
+    return above if (above / "pyproject.toml").is_file() else Path.cwd()
+
+
+def data_folders() -> tuple[Path, ...]:
+    """The folders that are searched, in order; downloads go to the first."""
+    root = project_root()
+    folders = [root / "data", root.parent / "shared" / "data"]
+    if folder := os.environ.get("OMKL_DATA_DIR"):
+        folders.insert(0, Path(folder).expanduser().resolve())
+    return tuple(folders)
+
+
+def locate(file: str) -> Path | None:
+    """The first of ``data_folders()`` that holds ``file``, then that of the package, or None.
+
+    DataError where ``file`` is no path of names below a folder.
+    """
+    if not is_relative_file(file):
+        raise DataError(f"dataset.file={file!r} is no path of names below a data folder.")
+    folders = (*data_folders(), BUNDLED)
+    return next((folder / file for folder in folders if (folder / file).is_file()), None)
+
+
+def address(entry: Mapping[str, Any]) -> str | None:
+    """The download address of a catalogue entry, or None if none is known."""
+    url = entry.get("url")
+    if url is None:
+        return None
+    base = os.environ.get("OMKL_UCI_URL", UCI).rstrip("/")
+    return base + url.removeprefix(UCI) if url.startswith(UCI + "/") else url
+
+
+def downloadable(entry: Mapping[str, Any]) -> bool:
+    """Whether ``fetch`` can get the file: there are an address and a member of its zip."""
+    return bool(entry.get("url") and entry.get("member"))
+
+
+def obtain(entry: Mapping[str, Any]) -> FileContent:
+    """The file of a catalogue entry, downloaded if it is nowhere, with the right sha256.
+
+    Raises
+    ------
+    DataError
+        It is missing and cannot be downloaded (``MissingFile`` where it never can), or it is
+        not the file that it should be.
+    """
+    path = locate(entry["file"])
+    return verified(path, entry) if path is not None else fetch(entry)
+
+
+def verified(path: Path, entry: Mapping[str, Any]) -> FileContent:
+    """What ``path`` holds; DataError if the entry states another sha256."""
+    content = FileContent(path)
+    if entry.get("sha256") and content.sha256 != entry["sha256"]:
+        again = f"run: omkl-data fetch {entry['name']}" if downloadable(entry) else "get it anew"
+        raise DataError(
+            f"{entry['name']}: {path} is not the file it should be.\n"
+            f"  expected sha256 {entry['sha256']}\n"
+            f"  found    sha256 {content.sha256}\n"
+            f"Delete it and {again}. "
+            "If another version is wanted, set dataset.sha256=null."
+        )
+    return content
+
+
+def fetch(entry: Mapping[str, Any]) -> FileContent:
+    """Download the file of a catalogue entry into the first data folder.
+
+    The zip is unpacked beside it; its member is moved into place only once its sha256 is right,
+    so a failure leaves nothing behind.
+
+    Raises
+    ------
+    DataError
+        No address is known, downloads are forbidden, the download failed, or the file
+        is not the expected one.
+    """
+    name, folder = entry["name"], data_folders()[0]
+    destination = folder / entry["file"]
+    if not downloadable(entry):
+        raise MissingFile(_nowhere(entry, str(entry.get("by_hand") or "").strip()))
+    url = str(address(entry))
+    if os.environ.get("OMKL_OFFLINE", "") not in ("", "0"):
+        raise DataError(
+            _nowhere(
+                entry,
+                f"OMKL_OFFLINE forbids downloads. Unset it and run: omkl-data fetch {name}\n"
+                f"or take {entry['member']} out of {url} by hand.",
+            )
+        )
+    log.info("%s: downloading %s", name, url)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with disk.temporary_folder(folder) as staging:
+            member = _member(entry, url, _unpacked(entry, url, staging))
+            _require_sha256(entry, url, member)
+            destination.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(member, destination)
+    except OSError as error:
+        raise DataError(
+            f"cannot write {destination}: {error.strerror}. "
+            "Set OMKL_DATA_DIR to a folder that can be written."
+        ) from error
+    log.info("%s: wrote %s", name, destination)
+    return verified(destination, entry)
+
+
+def _nowhere(entry: Mapping[str, Any], cure: str) -> str:
+    places = "\n".join(f"  {folder / entry['file']}" for folder in data_folders())
+    text = f"{entry['name']}: {entry['file']} was not found. Looked for\n{places}\n{cure}"
+    url = address(entry)
+    if url is not None and url not in cure:
+        text += f"\nOriginal data: {url}"
+    return text
+
+
+MOST_BYTES = 2**31  # of a download, and of what is in it
+
+
+class _Bounded:
+    """A file that takes MOST_BYTES; ``what`` is written is named where it is more."""
+
+    def __init__(self, file: IO[bytes], what: str) -> None:
+        self._file, self._what, self._left = file, what, MOST_BYTES
+
+    def write(self, data: bytes) -> int:
+        self._left -= len(data)
+        if self._left < 0:
+            raise DataError(f"{self._what} is larger than {MOST_BYTES:,} bytes; it was not kept.")
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+
+def _unpacked(entry: Mapping[str, Any], url: str, folder: str) -> dict[str, Path]:
+    """The files in the zip at ``url``, downloaded into a folder, by their names in the zip."""
+    import pooch
+    from requests import exceptions
+
+    retry = (
+        f"Try again later (omkl-data fetch {entry['name']}), or put the file "
+        "into one of these places by hand."
+    )
+    pooch.get_logger().setLevel(logging.WARNING)
+    http = pooch.HTTPDownloader(timeout=TIMEOUT_SECONDS)
+    unzip = pooch.Unzip(extract_dir="unpacked")
+
+    def download(url: str, path: str, caller: Any) -> None:
+        with open(path, "wb") as file:
+            http(url, _Bounded(file, f"{entry['name']}: what {url} sends"), caller)
+
+    def unpack(path: str, action: str, caller: Any) -> list[str]:
+        with zipfile.ZipFile(path) as archive:  # which reads no more than what is stated
+            if sum(part.file_size for part in archive.infolist()) > MOST_BYTES:
+                raise DataError(f"{entry['name']}: {url} unpacks to more than {MOST_BYTES:,} bytes")
+        return list(unzip(path, action, caller))
+
+    try:
+        paths = pooch.retrieve(url, None, "zip", folder, processor=unpack, downloader=download)
+    except exceptions.HTTPError as error:
+        if error.response is not None:
+            error.response.close()
+        cure = f"{error}. {retry}"
+        raise DataError(_nowhere(entry, cure)) from error
+    except exceptions.ChunkedEncodingError as error:
+        cure = f"The download of {url} broke off half-way. {retry}"
+        raise DataError(_nowhere(entry, cure)) from error
+    except exceptions.RequestException as error:
+        reason = "timed out" if isinstance(error, exceptions.Timeout) else "failed"
+        cure = f"The connection to {url} {reason}. {retry}\n  ({error})"
+        raise DataError(_nowhere(entry, cure)) from error
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
+        cure = f"What {url} sent is not a whole zip file ({error}). {retry}"
+        raise DataError(_nowhere(entry, cure)) from error
+    top = Path(folder) / "unpacked"
+    return {Path(path).relative_to(top).as_posix(): Path(path) for path in sorted(paths)}
+
+
+def _member(entry: Mapping[str, Any], url: str, inside: Mapping[str, Path]) -> Path:
+    """The entry's member; publishers move files between folders inside their zips."""
+    member = str(entry["member"])
+    if member in inside:
+        return inside[member]
+    name = Path(member).name
+    same = [path for path in inside.values() if path.name == name]
+    if len(same) != 1:
+        raise DataError(
+            f"{entry['name']}: {url} holds {'more than one' if same else 'no'} {name}, "
+            f"but {', '.join(inside) or 'nothing'}. Set dataset.member to one of these."
+        )
+    return same[0]
+
+
+def _require_sha256(entry: Mapping[str, Any], url: str, member: Path) -> None:
+    import pooch
+
+    sha256 = pooch.file_hash(str(member))
+    if entry.get("sha256") and sha256 != entry["sha256"]:
+        raise DataError(
+            f"{entry['name']}: {entry['member']} in {url} is not the expected file; "
+            "it was not kept.\n"
+            f"  expected sha256 {entry['sha256']}\n"
+            f"  found    sha256 {sha256}\n"
+            "Try again; if it stays so the publisher has changed the file. "
+            "To work with the new one, set dataset.sha256=null."
+        )

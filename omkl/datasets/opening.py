@@ -15,15 +15,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.datasets import catalogue, download, prepare, read, tables
+from omkl.datasets import catalogue, prepare, read, tables
 from omkl.datasets.base import DataError, Source
 from omkl.datasets.columns import Column, place_of
 from omkl.datasets.files import FileContent
-from omkl.datasets.libsvm import LibsvmTable
 from omkl.datasets.schema import check_dataset, check_stream
 from omkl.datasets.stream import Stream
 from omkl.datasets.synthetic import SyntheticSource
-from omkl.datasets.tables import ArrayTable, Table, TableSource
+from omkl.datasets.tables import ArrayTable, LibsvmTable, Table, TableSource
 from omkl.utils import cached_arrays, sources
 
 # What pandas takes for a blank.
@@ -148,7 +147,7 @@ def load(name: str, *, as_frame: bool = True) -> tuple[Any, Any]:
     if "file" in cfg:
         prepare.check_steps(cfg.get("prepare") or {}, name)
         classes = _classes(cfg)
-        table = _in_memory(cfg, download.obtain(cfg), classes)
+        table = _in_memory(cfg, catalogue.obtain(cfg), classes)
         X, y, (*inputs, target) = table.values[:, :-1], table.values[:, -1], table.names
     else:
         stream = open_stream(cfg, {"limit": None, "scaling": "none", "order": "file"})
@@ -321,7 +320,7 @@ def _open_entry(
     """The streams of an entry, one per seed that shuffles it; None: one in the file's order."""
     name, classes = str(cfg["name"]), _classes(cfg)
     prepare.check_steps(cfg.get("prepare") or {}, name)
-    content = download.obtain(cfg)
+    content = catalogue.obtain(cfg)
     table: Table
     if cfg.get("format") == "libsvm" and seeds is None:  # in blocks, since no row is moved
         table = LibsvmTable(content, {**cfg, "labels": classes or None})
@@ -413,7 +412,7 @@ def _open_frame(
         values, rows = (np.concatenate(arrays) for arrays in zip(*own.raw(), strict=True))
         table = ArrayTable(values, rows, own.names, columns=own.columns)
     else:
-        classes, content = _classes(cfg), download.obtain(cfg)
+        classes, content = _classes(cfg), catalogue.obtain(cfg)
         frame = read.read_entry(content, cfg)
         _require_rows(cfg, content, len(frame))
         table = tables.entry_table(frame, cfg, classes or None, key)

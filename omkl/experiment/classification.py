@@ -18,7 +18,6 @@ from omkl.config.settings import Settings
 from omkl.datasets import DataError, Stream
 from omkl.datasets.base import Chunk
 from omkl.experiment import bounds, kept_model
-from omkl.experiment.baselines import Baselines, ClassBaselines
 from omkl.experiment.comparators import load_or_compute
 from omkl.experiment.evaluate import Counted, Left, StreamJob
 from omkl.experiment.job import (
@@ -31,6 +30,8 @@ from omkl.experiment.job import (
     reported,
 )
 from omkl.experiment.metrics import (
+    Baselines,
+    ClassBaselines,
     Recorder,
     WeightHistory,
     largest_norm,
@@ -39,9 +40,8 @@ from omkl.experiment.metrics import (
     weights_of,
 )
 from omkl.online.stream_learner import Prediction
-from omkl.runs.predictions import PredictedClasses, joined
 from omkl.runs.run_folder import ERROR_RATE
-from omkl.runs.writing import MODEL, PREDICTIONS
+from omkl.runs.writing import MODEL, PREDICTIONS, PredictedClasses, joined
 from omkl.utils.threads import one_thread_each
 
 

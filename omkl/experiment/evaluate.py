@@ -25,9 +25,8 @@ from omkl.core.simd import LANES
 from omkl.datasets import Stream
 from omkl.datasets.base import Chunk
 from omkl.experiment import memory
-from omkl.experiment.baselines import Baselines, Rounds
 from omkl.experiment.job import Computed, Job, LearnerJob, Measured, Progress, Timing
-from omkl.experiment.metrics import WeightHistory
+from omkl.experiment.metrics import Baselines, Rounds, WeightHistory
 from omkl.online.stream_learner import InStep, Prediction, StreamLearner
 from omkl.utils.threads import thread_pool
 

@@ -61,7 +61,6 @@ from omkl.core.representations.random_features import draw_features
 from omkl.core.weights import normalised
 from omkl.datasets import Stream
 from omkl.experiment import memory
-from omkl.experiment.baselines import ClientBaselines
 from omkl.experiment.bounds import client_regret_bound, server_regret_bound
 from omkl.experiment.comparators import MOST_MEBIBYTES, load_or_compute
 from omkl.experiment.job import (
@@ -75,6 +74,7 @@ from omkl.experiment.job import (
     reported,
 )
 from omkl.experiment.metrics import (
+    ClientBaselines,
     ClientErrors,
     Recorder,
     WeightHistory,

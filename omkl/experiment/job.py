@@ -17,19 +17,12 @@ from omkl.config.settings import Settings, content_addressed, with_defaults_cut
 from omkl.core import kernels
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import Algorithm
-from omkl.datasets import (
-    DataError,
-    Stream,
-    download,
-    label_sources,
-    open_stream,
-    open_streams,
-)
+from omkl.datasets import DataError, Stream, catalogue, label_sources, open_stream, open_streams
 from omkl.datasets.files import FileContent
-from omkl.experiment import baselines, kept_model, memory
+from omkl.experiment import kept_model, memory, metrics
 from omkl.experiment.kept_model import Resumed, require_keepable
 from omkl.experiment.metrics import mean_and_deviation
-from omkl.online.specification import FEATURES, Specification, specify
+from omkl.online.settings import FEATURES, Specification, specify
 from omkl.online.stream_learner import StreamLearner
 from omkl.runs import run_folder
 from omkl.runs.run_folder import Measure
@@ -141,7 +134,7 @@ def learners_of(job: JobInfo) -> tuple[str, ...] | None:
     None, which stands for every algorithm, where its own is outside the package and may import any.
     """
     name, _, module = job.settings.algorithm
-    return None if module is not None else (registry.module_of(name), *baselines.MODULES)
+    return None if module is not None else (registry.module_of(name), *metrics.BASELINE_MODULES)
 
 
 def modules_of_families(dictionary: Sequence[Kernel]) -> dict[str, str]:
@@ -353,7 +346,7 @@ def _bytes_of(streams: Sequence[Stream]) -> int:
 def is_of_now(stream: Stream, dataset: Mapping[str, Any]) -> bool:
     """Whether its file still holds the bytes that it was read from: size and time may lie."""
     for known in stream.provenance["files"]:
-        path = download.locate(dataset["file"]) if "file" in dataset else dataset.get("path")
+        path = catalogue.locate(dataset["file"]) if "file" in dataset else dataset.get("path")
         try:
             if FileContent(Path(str(path)).expanduser()).sha256 != known["sha256"]:
                 return False

@@ -16,7 +16,6 @@ from omkl.core.weights import normalised
 from omkl.datasets import DataError, Stream, label_sources
 from omkl.datasets.base import Chunk
 from omkl.experiment import kept_model
-from omkl.experiment.baselines import Baselines
 from omkl.experiment.comparators import against_comparators
 from omkl.experiment.evaluate import Counted, Left, StreamJob
 from omkl.experiment.job import (
@@ -31,6 +30,7 @@ from omkl.experiment.job import (
 )
 from omkl.experiment.metrics import (
     Accuracy,
+    Baselines,
     Recent,
     Recorder,
     Spreads,
@@ -40,9 +40,8 @@ from omkl.experiment.metrics import (
     weight_curves,
 )
 from omkl.online.stream_learner import Prediction
-from omkl.runs.predictions import Predictions
 from omkl.runs.run_folder import MSE
-from omkl.runs.writing import MODEL, PREDICTIONS
+from omkl.runs.writing import MODEL, PREDICTIONS, Predictions
 
 MOST_GIGABYTES = 8.0  # of coefficients that an exact-kernel learner may keep
 

@@ -18,7 +18,6 @@ from omkl.experiment import classification, evaluate, federation, regression
 from omkl.experiment.job import Computed, Job, JobInfo, Progress, learners_of, own_modules
 from omkl.experiment.regression import Regression
 from omkl.runs import provenance, run_folder
-from omkl.runs.checksum import RESULT, content_of
 from omkl.runs.provenance import (
     code_of,
     commit,
@@ -29,6 +28,7 @@ from omkl.runs.provenance import (
     versions,
 )
 from omkl.runs.run_folder import Run, held_in_memory
+from omkl.runs.schema import RESULT, content_of
 from omkl.runs.writing import (
     MODEL,
     PREDICTIONS,

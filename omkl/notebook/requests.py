@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omkl.datasets.columns import require_distinct
 from omkl.datasets.read import READERS
-from omkl.runs.config_file import flattened, override_text
 from omkl.utils import registry
+from omkl.utils.conf import flattened, override_text
 from omkl.utils.disk import write_atomically
 
 if TYPE_CHECKING:

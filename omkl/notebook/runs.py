@@ -16,8 +16,8 @@ from omkl.notebook import requests
 from omkl.notebook.results import SEEDS, Results
 from omkl.report import naming, query, sweep_table
 from omkl.runs import run_folder
-from omkl.runs.config_file import flattened
 from omkl.runs.run_folder import ERROR_RATE, Run, measure, number_of
+from omkl.utils.conf import flattened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,7 +8,7 @@ from typing import Any
 
 from omkl.online import settings
 from omkl.online.learner import OnlineLearner
-from omkl.online.specification import FEATURES
+from omkl.online.settings import FEATURES
 
 
 @dataclasses.dataclass(eq=False, repr=False)

@@ -1,20 +1,24 @@
 """The settings of a learner that is called from Python: what was chosen, checked, in plain words.
 
-They are all that a learner is made of but what it learns, so that a file can hold them.
+They are all that a learner is made of but what it learns, so that a file can hold them. A
+``Specification`` is what makes the algorithm: its parameters, a dictionary, D and a precision.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from omkl import algorithms, federated
 from omkl.config.schema import SETTINGS
 from omkl.config.settings import INTERVAL, IntervalSettings, interval_of
 from omkl.core import hyperparameters
-from omkl.core.kernels import dictionary
-from omkl.online.specification import Specification, specify
+from omkl.core.kernels import Kernel, dictionary
+from omkl.core.learner import Learner, check_precision
+from omkl.core.protocol import Algorithm
 from omkl.utils import conf
 from omkl.utils.constraints import one_of, or_null, whole
 
@@ -184,3 +188,59 @@ def input_names(inputs: int | Sequence[str]) -> tuple[str, ...]:
     if not names or len(set(names)) < len(names):
         raise ValueError(f"inputs={list(names)[:40]!r}: at least one name, and no name twice")
     return names
+
+
+FEATURES = 50  # D where none is given
+
+
+class Specification(NamedTuple):
+    """All of a learner but its inputs and its seed, checked."""
+
+    algorithm: Algorithm
+    params: Any
+    dictionary: tuple[Kernel, ...]
+    D: int
+    precision: str
+
+    def learner(
+        self,
+        n_inputs: int,
+        seed: int,
+        threads: int = 1,
+        before: np.ndarray | None = None,
+        model: Any = None,
+    ) -> Learner:
+        """A fresh learner; ``before`` and ``model`` as ``Learner`` has them."""
+        return Learner(
+            self.algorithm,
+            self.params,
+            self.dictionary,
+            n_inputs,
+            self.D,
+            seed,
+            model=model,
+            threads=threads,
+            precision=self.precision,
+            before=before,
+        )
+
+
+def specify(
+    name: str,
+    given: Mapping[str, Any],
+    dictionary: tuple[Kernel, ...],
+    D: int,
+    precision: str,
+    horizon: int | None,
+) -> Specification:
+    """Check parameters as typed, by the names of the algorithm's ``Params``.
+
+    Raises ValueError that names the setting and what it may be.
+    """
+    algorithm = algorithms.load(name)
+    sizes = {"N": len(dictionary), "D": D}
+    params = hyperparameters.build(algorithm.Params, given, horizon, sizes)
+    check_precision(algorithm, precision)
+    algorithm.representation.require(dictionary)
+    algorithm.representation.check_kernels(algorithm.kernels(params, dictionary))
+    return Specification(algorithm, params, dictionary, D, precision)

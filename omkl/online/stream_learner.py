@@ -19,7 +19,7 @@ from omkl.core.conformal import Conformal
 from omkl.core.learner import Learner, SideBySide, Trace, empty_trace, one_against_rest
 from omkl.datasets import label_sources
 from omkl.datasets.scaling import LabelHistory, LabelStats
-from omkl.online.specification import Specification
+from omkl.online.settings import Specification
 
 
 class Prediction(NamedTuple):

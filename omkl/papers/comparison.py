@@ -9,12 +9,19 @@ A file of ``omkl/papers/conf/comparison``
     algorithms       list of {algorithm, overrides}
     best_kernel_of   whose classifiers are single kernel Perceptrons: the best of them in
                      hindsight, a permutation at a time, is a row of its own
-    peers            names of ``omkl.papers.comparison_peers.PEERS``
+    peers            names of ``omkl.papers.comparison.PEERS``
     datasets         list of {dataset, label, overrides}
 
 Ours are runs like any other, in OUTPUTS/runs. What peers said is kept in OUTPUTS/peers, by
 the rows and versions that it comes from. Where a run has a mistake bound there is a second
 table, the mistakes beside what the theorem allows, and both are drawn.
+
+Peers are what a user would take in place of a kernel dictionary: classifiers of scikit-learn and
+River (extra ``bench``). One pass, predicting each row before learning it, on the very rows that our
+learners see. All have the same 100 random features of one Gaussian kernel, those of scikit-learn:
+River's own RBFSampler takes the features input by input. The bandwidth must be known in advance,
+where our learners carry a dictionary: it is the median heuristic on the first 100 rows, which looks
+ahead by as much, in the peers' favour.
 """
 
 from __future__ import annotations
@@ -35,14 +42,95 @@ from omkl.datasets import DataError, open_stream, open_streams
 from omkl.experiment import queue
 from omkl.experiment.comparators import ONLINE_LEARNER
 from omkl.experiment.metrics import mean_and_deviation, mistaken
-from omkl.papers import comparison_peers
 from omkl.report import console, naming, stats, sweep_figures
 from omkl.report.tables import Cell, markdown_table
 from omkl.report.text import csv_text, theorem_text
-from omkl.runs import checksum, run_folder
+from omkl.runs import run_folder, schema
 from omkl.runs.run_folder import Run
 from omkl.utils.disk import write_atomically
 from omkl.utils.threads import one_thread_each, worker_processes
+
+FEATURES = 100
+FIRST = 100  # rows that the bandwidth is taken from
+
+Array = np.ndarray
+
+
+def median_gamma(X: Array) -> float:
+    """gamma of exp(-gamma ||x - x'||^2) that is exp(-1/2) at the median distance of rows (n, d)."""
+    from scipy.spatial.distance import pdist
+
+    squares = pdist(X[:FIRST], "sqeuclidean")
+    middle = float(np.median(squares)) or float(squares.max()) or 1.0
+    return 0.5 / middle
+
+
+def sklearn_sgd(X: Array, y: Array, seed: int) -> Array:
+    """RBFSampler and a linear SVM by stochastic gradients: SGDClassifier with its defaults."""
+    from sklearn.linear_model import SGDClassifier
+
+    return _sklearn(SGDClassifier(random_state=seed), X, y, seed)
+
+
+def sklearn_pa(X: Array, y: Array, seed: int) -> Array:
+    """RBFSampler and the passive-aggressive classifier (PA-I, C = 1)."""
+    from sklearn.linear_model import SGDClassifier
+
+    # What became of PassiveAggressiveClassifier in scikit-learn 1.8.
+    settings = {"loss": "hinge", "penalty": None, "learning_rate": "pa1", "eta0": 1.0}
+    return _sklearn(SGDClassifier(random_state=seed, **settings), X, y, seed)
+
+
+def _features(X: Array, seed: int) -> Array:
+    from sklearn.kernel_approximation import RBFSampler
+
+    sampler = RBFSampler(gamma=median_gamma(X), n_components=FEATURES, random_state=seed)
+    return sampler.fit(X[:1]).transform(X)  # the draw depends on the number of inputs alone
+
+
+def _sklearn(model: Any, X: Array, y: Array, seed: int) -> Array:
+    Z = _features(X, seed)
+    classes, y_hat = np.array([-1.0, 1.0]), np.zeros(len(y))
+    for t in range(len(y)):
+        if t:
+            y_hat[t] = model.predict(Z[t : t + 1])[0]
+        model.partial_fit(Z[t : t + 1], y[t : t + 1], classes=classes)
+    return y_hat
+
+
+def river_pa(X: Array, y: Array, seed: int) -> Array:
+    """The same features and river's passive-aggressive classifier (PA-I, C = 1), its defaults."""
+    from river import linear_model
+
+    Z, model = _features(X, seed), linear_model.PAClassifier()
+    y_hat = np.zeros(len(y))
+    for t in range(len(y)):
+        row: dict[Any, float] = dict(enumerate(Z[t].tolist()))
+        if t:
+            y_hat[t] = 1.0 if model.predict_one(row) else -1.0
+        model.learn_one(row, bool(y[t] > 0))
+    return y_hat
+
+
+PEERS: dict[str, tuple[str, str, Callable[[Array, Array, int], Array]]] = {
+    "sklearn_sgd": ("scikit-learn RBFSampler + SGDClassifier", "sklearn", sklearn_sgd),
+    "sklearn_pa": ("scikit-learn RBFSampler + passive-aggressive", "sklearn", sklearn_pa),
+    "river_pa": ("river PAClassifier on the same features", "river", river_pa),
+}
+
+
+def title(name: str) -> str:
+    return PEERS[name][0]
+
+
+def missing(name: str) -> str | None:
+    """Why a peer cannot run here, None where it can."""
+    try:
+        importlib.import_module(PEERS[name][1])
+    except ImportError:
+        return f"{PEERS[name][1]} is not installed: in the checkout, pip install -e '.[bench]'"
+    return None
+
 
 BEST = f"{ONLINE_LEARNER}, chosen in hindsight"
 CONSTANT = "most frequent class in hindsight"
@@ -234,7 +322,7 @@ def _peer_lines(
     """
     peers, seeds = [], range(spec["peer_seeds"])
     for name in spec["peers"]:
-        if reason := comparison_peers.missing(name):
+        if reason := missing(name):
             print(f"{name}: left out: {reason}", flush=True)
         else:
             peers.append(name)
@@ -244,16 +332,16 @@ def _peer_lines(
         for i, name, seed in itertools.product(range(len(there)), peers, seeds)
     }
     results = {key: compute(only_kept=True) for key, compute in jobs.items()}
-    if missing := [key for key in jobs if results[key] is None]:
+    if waiting := [key for key in jobs if results[key] is None]:
         with worker_processes() as pool:
-            futures = [pool.submit(jobs[key]) for key in missing]
-            results.update(zip(missing, [future.result() for future in futures], strict=True))
+            futures = [pool.submit(jobs[key]) for key in waiting]
+            results.update(zip(waiting, [future.result() for future in futures], strict=True))
     lines: list[list[Line]] = [[] for _ in there]
     for (i, described), name in itertools.product(enumerate(there), peers):
         of_seeds = [one for seed in seeds if (one := results[i, name, seed])]
         seconds = float(np.mean([f["seconds"] for f in of_seeds]))
         rates = [f["mistakes"] / f["rounds"] for f in of_seeds]
-        line = Line(comparison_peers.title(name), _shown(described), rates, seconds)
+        line = Line(title(name), _shown(described), rates, seconds)
         lines[i].append(line)
         text = f"{name} on {described['dataset']}: errors {100 * line.mean:.2f}"
         spread = "" if line.std is None else f" ± {100 * line.std:.2f}"
@@ -266,10 +354,10 @@ def _outcome_of_peer(
 ) -> dict[str, Any] | None:
     """What a peer said of a stream, computed where it is not kept; None where only that counts."""
     stream = open_stream(common.dataset, common.stream.options, seed=seed)
-    library = importlib.import_module(comparison_peers.PEERS[name][1])
+    library = importlib.import_module(PEERS[name][1])
     identity = {
         "peer": name, "seed": seed, "stream": stream.provenance, "version": library.__version__,
-        "source": Path(comparison_peers.__file__).read_text(encoding="utf-8"),
+        "source": Path(__file__).read_text(encoding="utf-8"),
     }  # fmt: skip
     kept_for = run_folder.settings_sha256(identity)
     key = kept_for[: run_folder.KEY_DIGITS]
@@ -281,7 +369,7 @@ def _outcome_of_peer(
     X, y = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
     before = time.perf_counter()
     with one_thread_each():
-        y_hat = comparison_peers.PEERS[name][2](X, y, seed)
+        y_hat = PEERS[name][2](X, y, seed)
     outcome = {
         "mistakes": int(mistaken(y_hat, y).sum()),
         "rounds": len(y),
@@ -290,14 +378,14 @@ def _outcome_of_peer(
         "kept_for": kept_for,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, checksum.checksummed_text(outcome))
+    write_atomically(path, schema.checksummed_text(outcome))
     return outcome
 
 
 def _kept(path: Path, kept_for: str) -> dict[str, Any] | None:
     """What a file says that is whole and kept for this very peer, seed and stream."""
     try:
-        content = checksum.read_checksummed(path.read_text(encoding="utf-8"))
+        content = schema.read_checksummed(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except ValueError as error:

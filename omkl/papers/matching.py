@@ -332,15 +332,15 @@ def _fitting(
 @functools.cache
 def _missing_file(dataset: str) -> str | None:
     """The file of a data set where it is nowhere and no address leads to it."""
-    from omkl.datasets import catalogue, download
+    from omkl.datasets import catalogue
 
     try:
         entry = catalogue.entry(dataset)
     except KeyError:
         return None
     file = entry.get("file")
-    here = file is None or download.locate(file) is not None
-    return None if here or download.downloadable(entry) else file
+    here = file is None or catalogue.locate(file) is not None
+    return None if here or catalogue.downloadable(entry) else file
 
 
 @functools.cache

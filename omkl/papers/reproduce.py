@@ -19,17 +19,7 @@ from pathlib import Path
 
 from omkl.datasets.base import MissingFile
 from omkl.experiment import queue
-from omkl.papers import (
-    comparison,
-    comparison_peers,
-    entry,
-    matching,
-    names,
-    page,
-    rendering,
-    searches,
-    tables,
-)
+from omkl.papers import comparison, entry, matching, names, page, rendering, searches, tables
 from omkl.report import console
 from omkl.runs import run_folder
 from omkl.utils.disk import write_atomically
@@ -103,7 +93,7 @@ def compare(outputs: Path, folder: Path) -> int:
     codes = [0]
     for name in names("comparison"):
         spec = entry("comparison", name)
-        absent = [reason for peer in spec["peers"] if (reason := comparison_peers.missing(peer))]
+        absent = [reason for peer in spec["peers"] if (reason := comparison.missing(peer))]
         if absent:
             print(f"\n{name}: left out: {'; '.join(dict.fromkeys(absent))}", flush=True)
         else:

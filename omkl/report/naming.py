@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from omkl.core.kernels import FAMILIES
-from omkl.runs.config_file import PROSE, flattened, override_text
 from omkl.runs.run_folder import ERROR_RATE, NEUTRAL, Run, measure
 from omkl.runs.schema import plain_texts
 from omkl.utils import conf, registry
+from omkl.utils.conf import PROSE, flattened, override_text
 
 OFF = "off"  # a setting that a run does not have, and another of its data set has
 # With other inputs the same labels are predicted, and scores can be compared.

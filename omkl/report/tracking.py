@@ -38,9 +38,7 @@ from filelock import FileLock, Timeout
 
 from omkl.report import naming
 from omkl.report.stats import NAMES, accuracy_text, computed, windowed, worse_than
-from omkl.runs import checksum, sweeps
-from omkl.runs.checksum import LABELS, RESULT
-from omkl.runs.config_file import flattened
+from omkl.runs import run_folder, schema
 from omkl.runs.run_folder import (
     ERROR_RATE,
     MSE,
@@ -51,7 +49,9 @@ from omkl.runs.run_folder import (
     number_of,
     scaling_of,
 )
+from omkl.runs.schema import LABELS, RESULT
 from omkl.utils import disk
+from omkl.utils.conf import flattened
 from omkl.utils.wording import pluralize
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def rebuild(outputs: Path) -> int:
                 n_logged += 1
             except UnreadableRun as error:
                 warnings.warn(f"{run.folder} is left out: {error}", stacklevel=2)
-        for sweep in sweeps.folders(outputs):
+        for sweep in run_folder.sweep_folders(outputs):
             _write_sweep(client, sweep, outputs)
     return n_logged
 
@@ -386,7 +386,7 @@ def _data(result: Mapping[str, Any]) -> DatasetInput:
     files = stream.get("files", ())
     made = json.dumps(stream.get("synthetic", stream.get("title", "")), sort_keys=True)
     digests = [str(file["sha256"]) for file in files]
-    digest = digests[0] if len(digests) == 1 else checksum.sha256_of("".join(digests or [made]))
+    digest = digests[0] if len(digests) == 1 else schema.sha256_of("".join(digests or [made]))
     source = {"files": list(files), "url": stream.get("url")} if files else {"made of": made}
     dataset = Dataset(
         name=str(stream.get("name", result["dataset"])),
@@ -532,7 +532,7 @@ def _write_sweep(client: MlflowClient, sweep: Path, outputs: Path) -> list[str]:
     A data set none of whose runs is in the view has none.
     """
     by_experiment: dict[str, list[Run]] = {}
-    for run, _ in sweeps.jobs_of(sweep):
+    for run, _ in run_folder.jobs_of(sweep):
         if (run.folder / RESULT).exists() and run.complete:
             by_experiment.setdefault(_experiment_name(run), []).append(run)
     written = []

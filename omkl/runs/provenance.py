@@ -14,9 +14,9 @@ from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 from omkl.core import compiler
-from omkl.runs import checksum, run_folder
-from omkl.runs.config_file import PROSE
+from omkl.runs import run_folder, schema
 from omkl.utils import outside, sources
+from omkl.utils.conf import PROSE
 from omkl.utils.threads import usable_cores
 from omkl.utils.version import __version__
 
@@ -140,7 +140,7 @@ def numbers_stamp(
 
 # Commits whose sources give the numbers of these, to the bit, and every key of their results: those
 # that only moved code since. A change of a number, or of what result.json holds, empties it.
-SAME_NUMBERS: tuple[str, ...] = ("cbc2e05", "10fdcd1", "92acbd4")
+SAME_NUMBERS: tuple[str, ...] = ()
 
 
 def same_numbers(
@@ -239,8 +239,8 @@ def surroundings() -> dict[str, Any]:
     program = Path(sys.argv[0]).name if sys.argv else ""
     typed = shlex.join([program, *sys.argv[1:]]) if program.startswith("omkl-") else None
     return {
-        "lock": checksum.sha256_of(lock.read_bytes()) if lock.is_file() else None,
-        "changes": checksum.sha256_of(changes()) if changes() else None,
+        "lock": schema.sha256_of(lock.read_bytes()) if lock.is_file() else None,
+        "changes": schema.sha256_of(changes()) if changes() else None,
         "machine_code": sources.fingerprint(),
         "typed": typed and "".join(c if c.isprintable() else "?" for c in typed),
     }

@@ -6,7 +6,7 @@ it holds an absolute path. Tables, figures and the MLflow view are all made from
     config.yaml      the resolved configuration
     result.json      status and every summary number (see below); written last
     results.parquet  one tidy row a seed
-    predictions.parquet   one row a row and seed (``omkl.runs.predictions``); with one seed, or
+    predictions.parquet   one row a row and seed (``omkl.runs.writing``); with one seed, or
                      where predictions=true asks for it
     model.npz        the learner after the last row (``omkl.online.model_file``), with model=true
     changes.diff     how the checkout differed from its commit, where it did
@@ -35,7 +35,7 @@ it holds an absolute path. Tables, figures and the MLflow view are all made from
                       means over the seeds, over the rounds that ``mse_over`` names
     baselines         {"mean" | "last" | "ridge": {"rmse", "mae", "mse" (in the scale of the
                       stream)} or {"skipped": reason}}: what forecasters without a kernel make of
-                      every label that the data have (``omkl.experiment.baselines``)
+                      every label that the data have (``omkl.experiment.metrics``)
     max_squared_error, max_kernel_squared_error, max_norm
                       largest squared error of a prediction and of a single evaluated
                       kernel (null where it has overflowed), over rounds and seeds; largest
@@ -98,7 +98,7 @@ it holds an absolute path. Tables, figures and the MLflow view are all made from
     error             {"type", "message", "traceback"} when failed; the traceback is null
                       where the message says all
     seal              {file: sha256} of every file that the run wrote as numbers or configuration,
-                      this one with 64 zeros in place of its own (``omkl.runs.checksum``); of
+                      this one with 64 zeros in place of its own (``omkl.runs.schema``); of
                       labels.csv once the run is complete. ``Run.problem`` compares
     A summary that has overflowed (max_norm, say) is null.
 
@@ -123,6 +123,12 @@ it holds an absolute path. Tables, figures and the MLflow view are all made from
     In classification error_rate (R, P), mistakes of rounds 1..t divided by t, in place of
     mse; updates, support (R, N), rounds in which a kernel's classifier learned and support
     vectors that it holds; bound (B,) after bound_t (B,) rounds of the first seed's order
+
+A sweep has a folder of its own, which names the runs of its jobs (``jobs_of``)
+
+    sweep.json        what is swept, and the start that it is of
+    jobs/NAME.json    of each job: its number, its status, where its run folder is
+    table.md, table.csv, page.html, plots
 """
 
 from __future__ import annotations
@@ -131,19 +137,20 @@ import contextlib
 import io
 import json
 import math
+import os
 import sys
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.runs import checksum, schema
-from omkl.runs.checksum import CorruptFileError
-from omkl.runs.config_file import read_config
+from omkl.runs import schema
+from omkl.runs.schema import CorruptFileError
 from omkl.utils import disk
+from omkl.utils.conf import read_config
 from omkl.utils.disk import write_atomically
 from omkl.utils.wording import plain
 
@@ -209,17 +216,17 @@ class Run:
     def raw(self) -> bytes:
         """The bytes of ``result.json``."""
         with disk.shared_lock(self.folder):
-            return (self.folder / checksum.RESULT).read_bytes()
+            return (self.folder / schema.RESULT).read_bytes()
 
     @cached_property
     def digest(self) -> str:
         """The sha256 of ``result.json``, which tells one result in this folder from another."""
-        return checksum.sha256_of(self.raw)
+        return schema.sha256_of(self.raw)
 
     @cached_property
     def content(self) -> dict[str, Any]:
         """What ``result.json`` holds."""
-        return checksum.content_of(self.raw.decode())
+        return schema.content_of(self.raw.decode())
 
     @cached_property
     def result(self) -> dict[str, Any]:
@@ -241,7 +248,7 @@ class Run:
         sealed = self.content.get("seal", {}).get(name)
         with disk.shared_lock(self.folder):
             data = (self.folder / name).read_bytes()
-            if sealed == checksum.sha256_of(data):
+            if sealed == schema.sha256_of(data):
                 return data
             if _result_in(self.folder) != self.raw:
                 raise Replaced(f"{self.folder} was replaced while it was read: start again")
@@ -297,7 +304,7 @@ class Run:
 def _result_in(folder: Path) -> bytes | None:
     """The bytes of ``result.json``; None where the system cannot read them."""
     try:
-        return (folder / checksum.RESULT).read_bytes()
+        return (folder / schema.RESULT).read_bytes()
     except (FileNotFoundError, NotADirectoryError) as error:
         raise FileNotFoundError(*error.args) from None
     except OSError:
@@ -313,23 +320,23 @@ def _sound(folder: Path, raw: bytes | None) -> tuple[dict[str, Any], dict[str, A
     Raises CorruptFileError or OSError where it is not whole.
     """
     if raw is None:
-        raise CorruptFileError(f"{checksum.RESULT} cannot be read")
+        raise CorruptFileError(f"{schema.RESULT} cannot be read")
     for path in folder.iterdir():
         if path.is_symlink() and not path.name.startswith("."):
             raise CorruptFileError(f"{path.name} is a symbolic link, which no run writes")
     try:
         text = raw.decode()
-        result = checksum.content_of(text)
+        result = schema.content_of(text)
         if "seal" in result:
-            checksum.require_whole(text, result["seal"])
+            schema.require_whole(text, result["seal"])
         elif "settings_sha256" in result:
             raise CorruptFileError("it has lost its checksums (seal)")
         schema.require(result, measure(result).key)
     except (CorruptFileError, UnicodeDecodeError) as error:
-        raise CorruptFileError(f"{checksum.RESULT}: {error}") from None
+        raise CorruptFileError(f"{schema.RESULT}: {error}") from None
     if "seal" in result:
-        but = () if result["status"] == "complete" else (checksum.LABELS,)
-        checksum.require_files(folder, result["seal"], but)
+        but = () if result["status"] == "complete" else (schema.LABELS,)
+        schema.require_files(folder, result["seal"], but)
     try:
         config = read_config((folder / "config.yaml").read_text(encoding="utf-8"))
         schema.require_config(config)
@@ -398,7 +405,7 @@ def settings_sha256(config: Mapping[str, Any]) -> str:
     """64 hex digits naming the settings that can change a number."""
     relevant = {name: value for name, value in config.items() if name not in NEUTRAL}
     text = json.dumps(relevant, sort_keys=True, separators=(",", ":"), default=str)
-    return checksum.sha256_of(text)
+    return schema.sha256_of(text)
 
 
 KEY_DIGITS = 16  # of these, in names of files: no two settings of a billion share them
@@ -406,9 +413,9 @@ KEY_DIGITS = 16  # of these, in names of files: no two settings of a billion sha
 
 def write_result(folder: Path, result: Mapping[str, Any]) -> None:
     """Write ``result.json``, sealed with the files that lie there; "complete" ends a run."""
-    but = () if result.get("status") == "complete" else (checksum.LABELS,)
-    text = result_text(result, checksum.files_in(folder, but))
-    write_atomically(folder / checksum.RESULT, text)
+    but = () if result.get("status") == "complete" else (schema.LABELS,)
+    text = result_text(result, schema.files_in(folder, but))
+    write_atomically(folder / schema.RESULT, text)
 
 
 def held_in_memory(folder: Path, **known: Any) -> Run:
@@ -422,7 +429,7 @@ def held_in_memory(folder: Path, **known: Any) -> Run:
 
 def result_text(result: Mapping[str, Any], files: Mapping[str, str]) -> str:
     """The text of ``result.json`` beside ``files``, their sha256 by name."""
-    return checksum.checksummed_text({k: _finite(v, k) for k, v in result.items()}, files)
+    return schema.checksummed_text({k: _finite(v, k) for k, v in result.items()}, files)
 
 
 # What was given, as it was typed or found; all else was counted.
@@ -449,3 +456,49 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping | list | tuple | str | int | float | None):
         return value
     raise TypeError(f"result.json cannot hold a {type(value).__name__}: {value!r}")
+
+
+def sweep_folders(outputs: Path) -> list[Path]:
+    """The folders of the sweeps in ``outputs``, the earliest first."""
+    return sorted(path.parent for path in (outputs / "sweeps").glob("*/sweep.json"))
+
+
+def facts_of_jobs(
+    sweep: Path,
+    but: Container[Path] = (),
+    leave_out: Callable[[Path, Exception], None] = lambda path, error: None,
+) -> list[tuple[dict[str, Any], Path]]:
+    """What the jobs of a sweep have left, in the order of the jobs.
+
+    ``leave_out`` is told of files that no job has left so.
+    """
+    facts = []
+    others: dict[str, int] = {}
+    for path in sweep.glob("jobs/*"):
+        number = path.suffix.removeprefix(".")
+        if number.isdigit():  # a job with the settings of another
+            others[path.stem] = min(int(number), others.get(path.stem, int(number)))
+        elif path.suffix == ".json" and path not in but:
+            try:
+                fact = json.loads(path.read_text(encoding="utf-8"))
+                schema.require_job(fact)
+                facts.append((fact, path))
+            except (ValueError, RecursionError) as error:  # just being written, or a stranger's
+                leave_out(path, error)
+    for fact, path in facts:
+        fact["number"] = min(fact["number"], others.get(path.stem, fact["number"]))
+    return sorted(facts, key=lambda pair: pair[0]["number"])
+
+
+def jobs_of(sweep: Path) -> Iterator[tuple[Run, bool]]:
+    """The runs of the jobs that ended, in the order of the jobs, and whether they are tracked."""
+    for fact, path in facts_of_jobs(sweep, leave_out=_left_out):
+        if fact["status"] == "failed":
+            place = path.relative_to(sweep)  # where the traceback is, seen from the table
+            yield held_in_memory(place, result=fact["result"], config=fact["config"]), False
+        elif fact["status"] != "begun":
+            yield Run(Path(os.path.normpath(path.parent / fact["folder"]))), fact["tracked"]
+
+
+def _left_out(path: Path, error: Exception) -> None:
+    print(plain(f"omkl: {path} is damaged and left out: {error}"), file=sys.stderr)

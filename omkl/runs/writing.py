@@ -1,4 +1,8 @@
-"""Write run folders, whole or not at all, and find the finished run of a configuration."""
+"""Write run folders, whole or not at all, and find the finished run of a configuration.
+
+``predictions.parquet``, what was predicted for every row beside its target, grows while a run goes
+on (``Predictions``, ``PredictedClasses``).
+"""
 
 from __future__ import annotations
 
@@ -15,14 +19,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from omkl.runs import config_file, run_folder
-from omkl.runs.checksum import LABELS, RESULT, sha256_of
+from omkl.runs import run_folder
 from omkl.runs.provenance import CHANGES, identity_of, settings_sha256, sha256_by_name
 from omkl.runs.run_folder import Run
-from omkl.utils import disk
+from omkl.runs.schema import LABELS, RESULT, sha256_of
+from omkl.utils import conf, disk
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
 
 PREDICTIONS, MODEL = "predictions.parquet", "model.npz"
 
@@ -145,7 +150,7 @@ def write_failure(run: Run) -> None:
     with staging_folder(run.folder), disk.exclusive_lock(run.folder):
         if is_complete(Run(run.folder)):
             return
-        text = config_file.config_text(run.config)
+        text = conf.config_text(run.config)
         disk.write_atomically(run.folder / "config.yaml", text)
         run_folder.write_result(run.folder, run.content)
 
@@ -181,7 +186,7 @@ def files_of_run(
     ``kept``   what it keeps besides, by name; a path is that of a file in the staging folder.
     """
     files: dict[str, bytes | str | Path] = {
-        "config.yaml": config_file.config_text(without_places(config)),
+        "config.yaml": conf.config_text(without_places(config)),
         "curves.npz": npz_bytes(curves),
         "results.parquet": _tidy(result),
     }
@@ -314,3 +319,118 @@ def _upgrade(folder: Path, config: Mapping[str, Any]) -> list[str]:
             note += "; `omkl-report rebuild-tracking` takes the old name out of the MLflow view"
         return [note]
     return []
+
+
+KINDS = {float: "float64", int: "int64", bool: "bool_", str: "string"}
+
+
+class _Table:
+    """A Parquet file as it grows, compressed; columns by name and kind."""
+
+    def __init__(self, path: Path, columns: Mapping[str, type]) -> None:
+        import pyarrow as pa  # takes a while, and a run with many seeds has no use for it
+        import pyarrow.parquet as pq
+
+        self._pa, self._path = pa, path
+        kinds = [(name, getattr(pa, KINDS[kind])()) for name, kind in columns.items()]
+        self._schema = pa.schema(kinds)
+        self._writer = pq.ParquetWriter(str(path), self._schema)
+
+    def add(self, columns: Mapping[str, Any]) -> None:
+        """Rows: an array (n,) for each column, NaN and None where not known; others are left."""
+        arrays = [
+            self._pa.array(columns[field.name], field.type, from_pandas=True)
+            for field in self._schema
+        ]
+        with disk.with_path_in_error(self._path):
+            self._writer.write_table(self._pa.table(arrays, schema=self._schema))
+
+    def finished(self) -> Path:
+        """The file, whole."""
+        with disk.with_path_in_error(self._path):
+            self._writer.close()
+        return self._path
+
+
+class Predictions:
+    """What was said of the rows of a regression: about 20 bytes a row and seed.
+
+    Columns: ``seed`` where there are several, ``row`` in the file, from 1, ``y`` (null where there
+    is no target or nobody was asked for it), ``y_hat``, ``asked``, ``spread`` of a learner that
+    has one, and ``low`` and ``high`` of an interval where there is one (null where not known).
+    """
+
+    def __init__(
+        self, path: Path, seeds: Sequence[int], has_spread: bool, has_interval: bool = False
+    ) -> None:
+        columns: dict[str, type] = {"seed": int} if len(seeds) > 1 else {}
+        columns |= {"row": int, "y": float, "y_hat": float, "asked": bool}
+        columns |= {"spread": float} if has_spread else {}
+        columns |= {"low": float, "high": float} if has_interval else {}
+        self._table, self._seeds = _Table(path, columns), seeds
+
+    def add(
+        self,
+        rows: np.ndarray,
+        y: np.ndarray,
+        y_hat: np.ndarray,
+        asked: np.ndarray,
+        spread: np.ndarray,
+        half: np.ndarray,
+    ) -> None:
+        """A block: rows and y (n,), the others (R, n); NaN where not known."""
+        for r, seed in enumerate(self._seeds):
+            columns = {"seed": np.full(len(y), seed), "row": rows, "y": y, "y_hat": y_hat[r]}
+            columns |= {"asked": asked[r], "spread": spread[r]}
+            columns |= {"low": y_hat[r] - half[r], "high": y_hat[r] + half[r]}
+            self._table.add(columns)
+
+    def finished(self) -> Path:
+        """The file, whole."""
+        return self._table.finished()
+
+
+class PredictedClasses:
+    """What a seed's learners said of the rows of a classification.
+
+    Columns: ``seed`` where there are several, ``row`` in the file, from 1, ``y`` and ``y_hat``, the
+    class and the predicted one as texts (null where nothing was said: a score of 0 of two classes),
+    and ``score``: of two classes what was said, of more the largest that was.
+    """
+
+    def __init__(self, path: Path, classes: Sequence[Any], seed: int | None) -> None:
+        columns: dict[str, type] = {} if seed is None else {"seed": int}
+        columns |= {"row": int, "y": str, "y_hat": str, "score": float}
+        self._table, self._seed = _Table(path, columns), seed
+        self._classes = np.array([str(label) for label in classes], dtype=object)
+
+    def add(self, rows: np.ndarray, y: np.ndarray, y_hat: np.ndarray) -> None:
+        """A block of rows (n,): y and y_hat as ``metrics.mistaken`` takes them."""
+        if y_hat.ndim == 1:
+            score = y_hat
+            meant, true = (score > 0.0).astype(int), (y > 0.0).astype(int)
+            said = np.where(score == 0.0, None, self._classes[meant])
+        else:
+            score, true = y_hat.max(axis=1), y.astype(int)
+            said = self._classes[y_hat.argmax(axis=1)]
+        columns = {"row": rows, "y": self._classes[true], "y_hat": said, "score": score}
+        self._table.add({"seed": np.full(len(y), self._seed), **columns})
+
+    def finished(self) -> Path:
+        """The file, whole."""
+        return self._table.finished()
+
+
+def joined(parts: Sequence[Path], path: Path) -> Path:
+    """The rows of the files ``parts``, one after another, in ``path``; the parts are removed."""
+    import pyarrow.parquet as pq
+
+    with disk.with_path_in_error(path):
+        with pq.ParquetWriter(str(path), pq.read_schema(parts[0])) as writer:
+            for part in parts:
+                with pq.ParquetFile(part) as file:
+                    for k in range(file.num_row_groups):
+                        writer.write_table(file.read_row_group(k))
+        for part in parts:
+            part.unlink()
+    return path

@@ -11,7 +11,7 @@ from omkl.core.kernels import Kernel, dictionary
 from omkl.core.learner import Learner
 from omkl.core.protocol import Algorithm
 from omkl.core.representations.random_features import RandomFeatures, draw_features
-from omkl.datasets import catalogue, download, open_stream
+from omkl.datasets import catalogue, open_stream
 from omkl.datasets.columns import count_inputs
 from omkl.utils import conf
 
@@ -30,7 +30,7 @@ class Rows(NamedTuple):
 def rows(limit: int) -> Rows:
     """The first rows of naval where its file is at hand, else of a synthetic stream like it."""
     entry = catalogue.entry("naval")
-    if download.locate(entry["file"]) is None:
+    if catalogue.locate(entry["file"]) is None:
         inputs = count_inputs(entry["inputs"])
         entry = catalogue.entry("synthetic") | {"rows": limit, "inputs": inputs}
     stream = open_stream(entry, {"limit": limit, "scaling": "whole", "order": "file"})

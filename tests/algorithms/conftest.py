@@ -11,7 +11,7 @@ import pytest
 
 from omkl.core.kernels import dictionary
 from omkl.core.representations.random_features import blank
-from omkl.datasets import catalogue, download, open_stream
+from omkl.datasets import catalogue, open_stream
 from omkl.utils import conf
 
 
@@ -43,7 +43,7 @@ def rows_of():
 
     def rows(dataset, **columns):
         cfg = catalogue.entry(dataset) | columns
-        if download.locate(cfg["file"]) is None:
+        if catalogue.locate(cfg["file"]) is None:
             pytest.skip(f"{cfg['file']} is in no data folder; runs where the data are found")
         stream = open_stream(cfg, {"limit": None, "scaling": "whole", "order": "file"})
         return next(iter(stream.blocks(stream.n_rounds)))

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from omkl.benchmark import figures
-from omkl.benchmark.statistics import critical_difference
+from omkl.benchmark.scores import critical_difference
 
 
 def ranked(k, n):

@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from omkl.benchmark import generators, peers
+from omkl.benchmark import peers, streams
 
 
 def test_bayesian_ridge_is_fitted_anew_after_each_block():
@@ -13,7 +13,7 @@ def test_bayesian_ridge_is_fitted_anew_after_each_block():
     from sklearn.kernel_approximation import RBFSampler
     from sklearn.linear_model import BayesianRidge
 
-    X, y, *_ = generators.made("waves", 101, seed=0)
+    X, y, *_ = streams.made("waves", 101, seed=0)
     model = peers.peer("sklearn_rff_bayes").make("regression", 0, 3)
     predictions = _predict(model, X, y)
     assert predictions[0] is None and predictions[49] == pytest.approx(y[:49].mean())
@@ -28,7 +28,7 @@ def test_bayesian_ridge_is_fitted_anew_after_each_block():
 @pytest.mark.parametrize("name", ["vw_cubic", "vw_nn"])
 def test_vowpal_wabbit_learns_and_has_a_size(name):
     pytest.importorskip("vowpalwabbit", reason="Vowpal Wabbit comes with make bench")
-    X, y, *_ = generators.made("switch", 400, seed=0)
+    X, y, *_ = streams.made("switch", 400, seed=0)
     model = peers.peer(name).make("regression", 0, 0)
     predictions = np.array(_predict(model, X, y))
     assert np.mean((predictions - y)[100:200] ** 2) < 0.5 * np.var(y)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from omkl.benchmark import generators, peers
+from omkl.benchmark import peers, streams
 from omkl.benchmark.scores import Predictions, Rules, recovery, scored
 
 
@@ -86,13 +86,13 @@ def test_curves_end_in_the_scores():
         )
 
 
-@pytest.mark.parametrize("name", generators.REGRESSION | generators.CLASSIFICATION)
+@pytest.mark.parametrize("name", streams.REGRESSION | streams.CLASSIFICATION)
 def test_generators_know_their_truth(name):
-    found = generators.made(name, 2000, seed=3)
-    again = generators.made(name, 2000, seed=3)
+    found = streams.made(name, 2000, seed=3)
+    again = streams.made(name, 2000, seed=3)
     assert all(np.array_equal(a, b) for a, b in zip(found, again, strict=True))
     assert len(found.X) == len(found.y) == len(found.truth) == 2000
-    if name in generators.CLASSIFICATION:
+    if name in streams.CLASSIFICATION:
         assert 0.03 < np.mean(found.y != found.truth) < 0.13
     else:
         assert np.var(found.y - found.truth) < 0.2 * np.var(found.y)

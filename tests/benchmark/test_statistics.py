@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from omkl.benchmark import statistics
-from omkl.benchmark.statistics import (
+from omkl.benchmark import scores
+from omkl.benchmark.scores import (
     average_ranks,
     complete_blocks,
     critical_difference,
@@ -215,7 +215,7 @@ def test_too_few_streams_are_said_to_be_too_few():
 )
 def test_what_is_no_table_of_errors_is_refused(errors, message):
     with pytest.raises(ValueError, match=message):
-        statistics.checked(errors)
+        scores.checked(errors)
     for test in (average_ranks, pairwise):
         with pytest.raises(ValueError, match=message):
             test(errors)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import omkl
-from omkl.benchmark import cells, generators, page, running, streams, suite, table
+from omkl.benchmark import cells, page, running, streams, suite
 from omkl.commands import benchmark
 from omkl.config.command_line import CommandLine
 
@@ -81,25 +81,25 @@ def without_peers(**changed):
 
 def test_every_cell_has_its_scores(ran):
     _, folder = ran
-    results = table.read(folder)
+    results = cells.results_of(folder)
     of_raker = results.table.query("stream == 'switch' and learner == 'raker'")
     assert set(of_raker["seed"]) == {0, 1} and set(of_raker["kind"]) == {"ours"}
     names = {"mse", "mae", "rmse", "as_run", "sliding", "fading", "us_a_row", "bytes"}
     names |= {"dynamic_regret", "recovery", "mse_to_ridge", "mae_to_ridge"}
     assert set(of_raker["score"]) == names
-    assert set(table.means(results, "classification", "error_rate").columns) == {
+    assert set(cells.means(results, "classification", "error_rate").columns) == {
         "majority", "last", "linear", "rf/omkc_da_p1",
     }  # fmt: skip
-    assert (table.means(results, "regression", "mse_to_ridge")).empty  # no score of a cell
+    assert (cells.means(results, "regression", "mse_to_ridge")).empty  # no score of a cell
     published = results.table[results.table["kind"] == "published"].iloc[0]
     assert published["learner"] == "an oracle" and pd.isna(published["seed"])
     assert list(results.table.columns) == ["stream", "learner", "kind", "seed", "score", "value"]
 
 
 def test_the_prefix_chooses(ran):
-    results = table.read(ran[1])
+    results = cells.results_of(ran[1])
     assert results.cells["switch", "raker, tuned"]["chosen"] == {"eta": 0.3}
-    errors = table.means(results, "regression", "mse").loc["switch"]
+    errors = cells.means(results, "regression", "mse").loc["switch"]
     assert errors["raker, tuned"] < errors["raker"]  # whose steps become smaller
 
 
@@ -108,7 +108,7 @@ def test_the_command_beside_a_row_gives_its_number(ran, tmp_path, monkeypatch):
     monkeypatch.chdir(folder)
     quick = ["regret.ridge_features=false", "regret.kernel_ridge=false"]
     for stream, learner in (("switch", "raker"), ("board", "rf/omkc_da_p1")):
-        cell = table.read(folder).cells[stream, learner]
+        cell = cells.results_of(folder).cells[stream, learner]
         words = cell["command"].split()
         assert words[0] == "omkl-run"
         printed = omkl.run(*words[1:], *quick, outputs=tmp_path)
@@ -121,16 +121,19 @@ def test_finished_cells_are_kept_and_others_go_on(ran, tmp_path):
     told: list[str] = []
     running.run(one, tmp_path, tell=told.append)
     assert [text.partition(", ")[2].partition(":")[0] for text in told].count("seed 1") == 1
-    once = table.read(tmp_path).cells["switch", "raker"]
+    once = cells.results_of(tmp_path).cells["switch", "raker"]
     told.clear()
     running.run(one, tmp_path, tell=told.append)
     assert told == []
     more = without_peers(streams=one.streams, learners=one.learners, seeds=3)
     running.run(more, tmp_path, tell=told.append)
     assert len(told) == 1 and "raker, seed 2" in told[0]
-    now = table.read(tmp_path).cells["switch", "raker"]
+    now = cells.results_of(tmp_path).cells["switch", "raker"]
     assert now["seeds"] == [0, 1, 2] and now["scores"]["mse"][:2] == once["scores"]["mse"]
-    assert now["scores"]["mse"][:2] == table.read(ran[1]).cells["switch", "raker"]["scores"]["mse"]
+    assert (
+        now["scores"]["mse"][:2]
+        == cells.results_of(ran[1]).cells["switch", "raker"]["scores"]["mse"]
+    )
 
 
 def test_another_setting_is_another_cell(ran):
@@ -149,18 +152,18 @@ def test_another_setting_is_another_cell(ran):
 
 
 def test_finite_numbers_beyond_all_bounds_have_diverged(ran):
-    results = table.read(ran[1])
+    results = cells.results_of(ran[1])
     cell = results.cells["switch", "raker"]
     path = cell.pop("folder")
     absurd = json.loads(json.dumps(cell))
     absurd["scores"]["mse"][1] = 3e30
     cells.write(path, absurd, {})
-    now = table.read(ran[1])
+    now = cells.results_of(ran[1])
     cells.write(path, cell, {})
     assert results.status("switch", "raker") == "complete"
     assert now.status("switch", "raker") == "diverged"
     assert "times that of the running mean" in now.cells["switch", "raker"]["reason"]
-    assert np.isinf(table.means(now, "regression", "mse").loc["switch", "raker"])
+    assert np.isinf(cells.means(now, "regression", "mse").loc["switch", "raker"])
 
 
 def test_peers_that_explode_sleep_or_die_are_cells_that_say_so(tmp_path, monkeypatch):
@@ -175,7 +178,7 @@ def test_peers_that_explode_sleep_or_die_are_cells_that_say_so(tmp_path, monkeyp
         one = without_peers(streams=SMALL["streams"][:1], learners=[], peers=peers, seconds=seconds)
         wanted = lambda stream, entry: entry.name in (name, "last")  # noqa: E731
         running.run(one, tmp_path / name, tell=told.append, wanted=wanted)
-        return table.read(tmp_path / name)
+        return cells.results_of(tmp_path / name)
 
     found = {name: run(name, 0.5 if name == "sleeps" else 100.0) for name in names}
     assert {name: results.status("switch", name) for name, results in found.items()} == {
@@ -184,9 +187,9 @@ def test_peers_that_explode_sleep_or_die_are_cells_that_say_so(tmp_path, monkeyp
     reasons = {name: found[name].cells["switch", name]["reason"] for name in names}
     assert "row 4" in reasons["explodes"] and "SIGKILL" in reasons["dies"]
     assert "more than 0.5 s" in reasons["sleeps"]
-    errors = table.means(found["last_label"], "regression", "mse").loc["switch"]
+    errors = cells.means(found["last_label"], "regression", "mse").loc["switch"]
     assert errors["last_label"] == errors["last"]
-    assert np.isinf(table.means(found["dies"], "regression", "mse").loc["switch", "dies"])
+    assert np.isinf(cells.means(found["dies"], "regression", "mse").loc["switch", "dies"])
     (tmp_path / "some_peers.py").write_text(PEERS.replace("return Dies()", "return Last()"))
     told.clear()
     assert run("dies", 100.0).status("switch", "dies") == "complete"
@@ -207,7 +210,7 @@ def test_peers_see_what_ours_see_or_the_rows_as_they_are(tmp_path, monkeypatch):
         assert names == ["last_label", "last_label, 2 lags"][: len(lags)]
         entry = next(e for e in one.entries("regression") if e.kind == suite.PEER)
         found[see] = running.Runner(one, running.BenchmarkRun(place, entry, tmp_path, {})).X
-    X = generators.made("switch", 80, seed=0).X
+    X = streams.made("switch", 80, seed=0).X
     assert np.array_equal(found["raw"], X)
     so_far = X[:50]
     expected = np.clip((X[49] - so_far.mean(axis=0)) / so_far.std(axis=0), -4.0, 4.0)
@@ -227,7 +230,7 @@ def test_check_reruns_and_tells_what_differs(ran, capsys):
     assert [one.verdict for one in found] == [running.SAME] * 3
     assert found[0].learner == "mean" and found[-1].stream == "board"
     assert benchmark.main(["check", str(folder), "--cells", "1"]) == 0
-    cell = table.read(folder).cells["switch", "mean"]
+    cell = cells.results_of(folder).cells["switch", "mean"]
     path = cell.pop("folder")
     spoilt = json.loads(json.dumps(cell))
     spoilt["scores"]["mse"][0] *= 1.001
@@ -239,11 +242,11 @@ def test_check_reruns_and_tells_what_differs(ran, capsys):
 
 def test_a_cell_that_was_changed_by_hand_is_damaged(ran):
     _, folder = ran
-    path = table.read(folder).cells["switch", "mean"]["folder"] / "result.json"
+    path = cells.results_of(folder).cells["switch", "mean"]["folder"] / "result.json"
     text = path.read_text()
     path.write_text(text.replace('"complete"', '"diverged"'))
     with pytest.raises(cells.Damaged, match="sha256"):
-        table.read(folder)
+        cells.results_of(folder)
     assert benchmark.main(["page", str(folder)]) == 1
     path.write_text(text)
 
@@ -260,7 +263,7 @@ def test_the_page_in_four_formats(ran):
     html = written["page.html"].read_text()
     assert html.count("data:image/png") == len(drawn) and "omkl-run algorithm=raker" in html
     assert r"\begin{tabular}" in written["page.tex"].read_text()
-    ((stream, learner, status, why),) = table.what_is_missing(table.read(folder))
+    ((stream, learner, status, why),) = cells.what_is_missing(cells.results_of(folder))
     assert (stream, learner, status) == ("far away", "all", "missing") and "download()" in why
     assert why in html
 
@@ -322,14 +325,14 @@ def test_what_was_there_stays_in_the_index_of_a_run_that_is_stopped(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         running.run(more, tmp_path, tell=stop)
-    found = set(table.read(tmp_path).cells)
+    found = set(cells.results_of(tmp_path).cells)
     assert {("switch", "raker"), ("board", "majority")} < found
 
 
 def test_what_was_computed_on_a_stream_that_has_gone_stays(tmp_path, monkeypatch):
     one = without_peers(streams=SMALL["streams"][:1], learners=[])
     running.run(one, tmp_path, tell=lambda text: None)
-    before = table.read(tmp_path).table
+    before = cells.results_of(tmp_path).table
     gone = "pip install --no-deps it"
 
     def missing(*given):
@@ -339,9 +342,9 @@ def test_what_was_computed_on_a_stream_that_has_gone_stays(tmp_path, monkeypatch
     told: list[str] = []
     running.run(one, tmp_path, tell=told.append)
     assert told == [f"switch: not there: {gone}"]
-    pd.testing.assert_frame_equal(table.read(tmp_path).table, before)
+    pd.testing.assert_frame_equal(cells.results_of(tmp_path).table, before)
     running.run(one, tmp_path / "fresh", tell=told.append)
-    assert table.read(tmp_path / "fresh").cells == {}
+    assert cells.results_of(tmp_path / "fresh").cells == {}
     page.make(tmp_path / "fresh")
     text = (tmp_path / "fresh" / "page" / "page.md").read_text()
     assert "No stream of it is there" in text and gone in text

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from omkl.commands import rerun
+from omkl.commands import run
 from omkl.experiment import run as runner
 from omkl.report import naming
 from omkl.runs.provenance import identity_of
@@ -49,7 +49,7 @@ def test_a_run_comes_out_again_from_its_folder(tmp_path, monkeypatch, kind):
     quick = ["seeds=1", "D=3", "tracking=none", "figures=false"]
     first = runner.run(compose([*KINDS[kind], *quick, "outputs=here"]))
     assert first.status == "complete", first.run.result
-    from_folder = rerun.expanded(["--from", str(first.run.folder)])
+    from_folder = run.expanded(["--from", str(first.run.folder)])
     again = runner.run(compose([*from_folder, "outputs=there", "tracking=none", "figures=false"]))
     assert again.status == "complete", again.run.result
     one, two = Run(first.run.folder), Run(again.run.folder)
@@ -58,7 +58,7 @@ def test_a_run_comes_out_again_from_its_folder(tmp_path, monkeypatch, kind):
         np.testing.assert_array_equal(one.curves[name], two.curves[name], err_msg=name)
     assert {p.name for p in one.folder.iterdir()} == {p.name for p in two.folder.iterdir()}
     command = shlex.split(naming.command(one))  # as a page shows it
-    job = runner.prepare(compose(rerun.expanded(command[1:])))
+    job = runner.prepare(compose(run.expanded(command[1:])))
     assert command[0] == "omkl-run" and identity_of(job.settings.config).key == one.result["key"]
 
 
@@ -66,15 +66,15 @@ def test_what_is_typed_besides_counts_more(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     quick = ["seeds=1", "D=3", "tracking=none", "figures=false", ROWS]
     folder = runner.run(compose(["algorithm=gf", "algorithm.M=5", *quick])).run.folder
-    found = rerun.expanded(["-m", "algorithm.M=7", "--from", str(folder), "D=4"])
+    found = run.expanded(["-m", "algorithm.M=7", "--from", str(folder), "D=4"])
     config = compose([text for text in found if text != "-m"])
     assert (config["algorithm"]["M"], config["D"], config["dataset"]["rows"]) == (7, 4, 60)
-    other = compose(rerun.expanded([f"--from={folder}", "algorithm=raker"]))
+    other = compose(run.expanded([f"--from={folder}", "algorithm=raker"]))
     assert other["algorithm"]["name"] == "raker" and "M" not in other["algorithm"]
 
 
 def test_a_folder_that_is_none_is_named(tmp_path):
     with pytest.raises(ValueError, match="there is no run folder"):
-        rerun.expanded(["--from", str(tmp_path)])
+        run.expanded(["--from", str(tmp_path)])
     with pytest.raises(ValueError, match="name the folder of a run"):
-        rerun.expanded(["--from"])
+        run.expanded(["--from"])

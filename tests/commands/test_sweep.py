@@ -18,7 +18,7 @@ import pytest
 
 from omkl.commands.sweep import Sweep, finish, work
 from omkl.config.command_line import EXTRAS, CommandLine, UsageError, installed
-from omkl.runs.sweeps import facts_of_jobs
+from omkl.runs.run_folder import facts_of_jobs
 from omkl.utils import conf, threads
 from tests.commands.test_cli import (
     TINY,

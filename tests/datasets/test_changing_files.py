@@ -43,7 +43,7 @@ def described(path: Path) -> dict[str, Any]:
 def small_pieces(monkeypatch):
     monkeypatch.setattr(files, "BLOCK", 256)
     monkeypatch.setattr(read, "CHUNK_ROWS", 50)
-    monkeypatch.setattr("omkl.datasets.libsvm.CHUNK_ROWS", 50)
+    monkeypatch.setattr("omkl.datasets.tables.CHUNK_ROWS", 50)
 
 
 @pytest.mark.parametrize("name", FORMATS)

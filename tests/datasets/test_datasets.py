@@ -15,17 +15,13 @@ from hypothesis import strategies as st
 from pooch import file_hash
 
 from omkl.commands import data
-from omkl.core.rng import asking_generator, feature_generator, noise_generators, party_generators
-from omkl.datasets import (
-    DataError,
-    catalogue,
-    columns,
-    download,
-    open_stream,
-    opening,
-    read,
-    scaling,
+from omkl.core.rng import (
+    asking_generator,
+    feature_generator,
+    noise_generators,
+    party_generators,
 )
+from omkl.datasets import DataError, catalogue, columns, open_stream, opening, read, scaling
 from omkl.datasets.synthetic import SyntheticSource
 from omkl.utils import conf
 from tests.datasets.helpers import COLUMNS, RAW, WHOLE, collect, own, write
@@ -34,7 +30,7 @@ from tests.datasets.helpers import COLUMNS, RAW, WHOLE, collect, own, write
 def found(name: str) -> dict[str, Any]:
     """The catalogue's entry, where its file is found."""
     cfg = catalogue.entry(name)
-    if download.locate(cfg["file"]) is None:
+    if catalogue.locate(cfg["file"]) is None:
         pytest.skip(f"{cfg['file']} is not in any data folder; runs where the data are found")
     return cfg
 
@@ -72,7 +68,7 @@ def test_real_data_have_the_published_size_and_are_scaled(name):
 @pytest.mark.real_data
 def test_airfoil_is_its_text_file_scaled():
     cfg = found("airfoil")
-    table = np.loadtxt(download.locate(cfg["file"]))
+    table = np.loadtxt(catalogue.locate(cfg["file"]))
     x, y = collect(open_stream(cfg, WHOLE))
     np.testing.assert_allclose(
         x, table[:, :5] / np.linalg.norm(table[:, :5], axis=1).max(), rtol=1e-15
@@ -85,7 +81,7 @@ def test_airfoil_is_its_text_file_scaled():
 @pytest.mark.real_data
 def test_naval_predicts_the_lever_and_naval_decay_the_turbine():
     cfg, decay = found("naval"), found("naval_decay")
-    table = np.loadtxt(download.locate(cfg["file"]))
+    table = np.loadtxt(catalogue.locate(cfg["file"]))
     x, y = collect(open_stream(cfg, RAW))
     np.testing.assert_array_equal(np.column_stack([y, x]), table[:, :16])
     x, y = collect(open_stream(decay, RAW))
@@ -95,7 +91,7 @@ def test_naval_predicts_the_lever_and_naval_decay_the_turbine():
 @pytest.mark.real_data
 def test_bias_fills_blanks_with_the_mean_over_all_rows():
     cfg = found("bias")
-    frame = pd.read_csv(download.locate(cfg["file"]))
+    frame = pd.read_csv(catalogue.locate(cfg["file"]))
     filled = frame.iloc[:, 2:].fillna(frame.iloc[:, 2:].mean())
     assert int(frame.iloc[:, 2:].isna().any(axis=1).sum()) == 162
     x, y = collect(open_stream(cfg, RAW | {"limit": 5000}))
@@ -108,7 +104,7 @@ def test_bias_fills_blanks_with_the_mean_over_all_rows():
 
 @pytest.mark.real_data
 def test_air_quality_equals_the_prepared_file_of_its_authors():
-    prepared = download.locate("omkl_gf_icml2020/AirData.mat")
+    prepared = catalogue.locate("omkl_gf_icml2020/AirData.mat")
     if prepared is None:
         pytest.skip("AirData.mat is not in any data folder; runs where the data are found")
     import scipy.io
@@ -166,7 +162,7 @@ def test_every_entry_is_complete_and_composes_as_in_hydra(tmp_path):
 @pytest.fixture
 def small(tmp_path, monkeypatch) -> dict[str, Any]:
     """A catalogue entry of eight rows: a counts up, y = 10 a."""
-    monkeypatch.setattr(download, "project_root", lambda: tmp_path / "checkout")
+    monkeypatch.setattr(catalogue, "project_root", lambda: tmp_path / "checkout")
     folder = tmp_path / "checkout/data/small"
     folder.mkdir(parents=True)
     write(folder / "small.csv", "a,y\n" + "".join(f"{k},{10 * k}\n" for k in range(1, 9)))
@@ -185,7 +181,7 @@ def test_limit_comes_after_the_shuffle_and_before_the_scaling(small):
 
 
 def test_columns_that_nobody_named_are_left_out_by_name(small):
-    path = download.project_root() / "data" / small["file"]
+    path = catalogue.project_root() / "data" / small["file"]
     write(path, "a,colour,day,y\n1,red,2024-02-13,10\n2,blue,2024-02-14,20\n3,red,,30\n")
     for order in ("file", "shuffled", "file"):  # read, and from the cache
         stream = open_stream(small, RAW | {"order": order})
@@ -444,7 +440,7 @@ def test_errors_of_catalogue_files(small, tmp_path):
 def test_a_missing_file_that_cannot_be_fetched_says_where_it_comes_from(
     name, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(download, "project_root", lambda: tmp_path / "checkout")
+    monkeypatch.setattr(catalogue, "project_root", lambda: tmp_path / "checkout")
     monkeypatch.setenv("OMKL_DATA_DIR", str(tmp_path / "mine"))
     cfg = catalogue.entry(name)
     with pytest.raises(DataError) as missing:
@@ -526,7 +522,7 @@ def test_errors_of_synthetic_data(keys, message):
 
 def test_list_describe_and_verify(tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("OMKL_DATA_DIR", raising=False)
-    monkeypatch.setattr(download, "project_root", lambda: tmp_path / "checkout")
+    monkeypatch.setattr(catalogue, "project_root", lambda: tmp_path / "checkout")
     assert data.main(["list"]) == 0
     listed = capsys.readouterr().out
     assert all(name in listed for name in catalogue.entries())
@@ -539,7 +535,7 @@ def test_list_describe_and_verify(tmp_path, monkeypatch, capsys):
     assert "Did you mean 'naval'?" in capsys.readouterr().err
     assert data.main(["verify"]) == 0
     assert "bundled/airfoil/airfoil_self_noise.dat" in capsys.readouterr().out
-    monkeypatch.setattr(download, "BUNDLED", tmp_path / "bundled")
+    monkeypatch.setattr(catalogue, "BUNDLED", tmp_path / "bundled")
     assert data.main(["verify"]) == 0
     assert "no data file was found" in capsys.readouterr().out
     (tmp_path / "checkout/data/naval").mkdir(parents=True)
@@ -562,7 +558,7 @@ def test_prepared_data_are_kept_and_never_stale(small, tmp_path, monkeypatch):
         return read_entry(*arguments)
 
     monkeypatch.setattr(read, "read_entry", counted)
-    path = download.project_root() / "data" / small["file"]
+    path = catalogue.project_root() / "data" / small["file"]
     write(path, "a,b,y\n" + "".join(f"{k},{k % 3},{10 * k}\n" for k in range(1, 9)))
     entry = small | {"sha256": file_hash(path)}
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from omkl.commands import data
-from omkl.datasets import DataError, catalogue, download, open_stream
+from omkl.datasets import DataError, catalogue, open_stream
 from omkl.utils import disk
 
 STREAM = {"limit": None, "scaling": "whole", "order": "file"}
@@ -43,8 +43,8 @@ class Publisher(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def publisher(tmp_path, monkeypatch) -> Iterator[dict[str, Any]]:
     """What the server will answer; the data folders are empty ones below tmp_path."""
-    monkeypatch.setattr(download, "project_root", lambda: tmp_path / "checkout")
-    monkeypatch.setattr(download, "BUNDLED", tmp_path / "bundled")
+    monkeypatch.setattr(catalogue, "project_root", lambda: tmp_path / "checkout")
+    monkeypatch.setattr(catalogue, "BUNDLED", tmp_path / "bundled")
     monkeypatch.delenv("OMKL_OFFLINE", raising=False)
     monkeypatch.setenv("no_proxy", "*")
     monkeypatch.setenv("OMKL_DATA_DIR", str(tmp_path / "mine"))
@@ -63,7 +63,7 @@ def publisher(tmp_path, monkeypatch) -> Iterator[dict[str, Any]]:
 def airfoil() -> tuple[dict[str, Any], bytes]:
     """The entry and content of airfoil; made-up content where the file is not found."""
     entry = catalogue.entry("airfoil")
-    path = download.locate(entry["file"])
+    path = catalogue.locate(entry["file"])
     if path is not None:
         return entry, path.read_bytes()
     content = "".join(f"{k}\t0\t{k % 7}\t1\t2\t{k % 5}\n" for k in range(1503)).encode()
@@ -130,7 +130,7 @@ def test_a_wrong_checksum_names_both(airfoil, publisher):
     entry, _ = airfoil
     publisher["body"] = zipped(b"1 2 3 4 5 6\n")
     with pytest.raises(DataError) as failure:
-        download.fetch(entry)
+        catalogue.fetch(entry)
     assert entry["sha256"] in str(failure.value)
     assert hashlib.sha256(b"1 2 3 4 5 6\n").hexdigest() in str(failure.value)
 
@@ -155,7 +155,7 @@ def test_a_folder_that_cannot_be_written(airfoil, publisher, tmp_path, monkeypat
 
     monkeypatch.setattr("os.replace", refuse)
     with pytest.raises(DataError, match=r"cannot write .*No space left.*OMKL_DATA_DIR"):
-        download.fetch(entry)
+        catalogue.fetch(entry)
     assert files_below(tmp_path) == []
 
 
@@ -177,7 +177,7 @@ def test_omkl_data_interrupted(publisher, monkeypatch, capsys):
     def interrupt(*args: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(download, "_unpacked", interrupt)
+    monkeypatch.setattr(catalogue, "_unpacked", interrupt)
     assert data.main(["fetch", "airfoil"]) == 130
     assert "Interrupted" in capsys.readouterr().err
 
@@ -185,10 +185,10 @@ def test_omkl_data_interrupted(publisher, monkeypatch, capsys):
 def test_a_download_has_its_bounds(publisher, airfoil, monkeypatch, tmp_path):
     entry, content = airfoil
     publisher["body"] = zipped(content)
-    monkeypatch.setattr(download, "MOST_BYTES", len(publisher["body"]) - 1)
+    monkeypatch.setattr(catalogue, "MOST_BYTES", len(publisher["body"]) - 1)
     with pytest.raises(DataError, match=r"sends is larger than .* bytes; it was not kept"):
-        download.fetch(entry)
-    monkeypatch.setattr(download, "MOST_BYTES", len(content) - 1)
+        catalogue.fetch(entry)
+    monkeypatch.setattr(catalogue, "MOST_BYTES", len(content) - 1)
     with pytest.raises(DataError, match=r"airfoil: .* unpacks to more than .* bytes"):
-        download.fetch(entry)
+        catalogue.fetch(entry)
     assert files_below(tmp_path / "mine") == []

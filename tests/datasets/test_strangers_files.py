@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
 
-from omkl.datasets import DataError, base, download, files, open_stream, read
+from omkl.datasets import DataError, base, catalogue, files, open_stream, read
 from omkl.datasets.label_sources import File, Journal
 from omkl.datasets.label_sources import read as read_labels
 from tests.datasets.helpers import COLUMNS, RAW, WHOLE, own, streamed, write_excel
@@ -200,7 +200,7 @@ def test_names_are_names(tmp_path, name):
     with pytest.raises(DataError, match=r"dataset.file=.* below a data folder"):
         open_stream({"name": "x", "file": f"../{name}", "target": "y"}, RAW)
     with pytest.raises(DataError, match=r"is no path of names below a data folder"):
-        download.locate(f"../{name}")
+        catalogue.locate(f"../{name}")
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from omkl.experiment import baselines
+from omkl.experiment import metrics
 from omkl.experiment import run as runner
-from omkl.experiment.baselines import Baselines, Rounds
-from omkl.experiment.metrics import Accuracy
+from omkl.experiment.metrics import Accuracy, Baselines, Rounds
 from omkl.runs.run_folder import Run
 from omkl.utils import conf
 from tests.compositions import compose
@@ -186,14 +185,14 @@ def test_no_baseline_has_seen_a_label_before_it_predicts_it(file, tmp_path):
 
 
 def test_ridge_is_left_out_where_inputs_are_too_many(file, tmp_path, monkeypatch):
-    monkeypatch.setattr(baselines, "MOST_INPUTS", 1)
+    monkeypatch.setattr(metrics, "MOST_INPUTS", 1)
     result = run(tmp_path, "algorithm=raker", *of(file)).result
     assert result["baselines"]["ridge"] == {"skipped": "2 inputs are more than 1"}
     assert set(result["baselines"]["mean"]) == {"rmse", "mae", "mse"}
 
 
 def test_ridge_has_the_lam_of_its_yaml():
-    assert conf.entry("algorithm", "ridge")["lam"] == baselines.RIDGE_LAM
+    assert conf.entry("algorithm", "ridge")["lam"] == metrics.RIDGE_LAM
 
 
 def test_a_kernel_that_overflows_does_not_lose_the_run(tmp_path):

@@ -10,7 +10,7 @@ from omkl.checks import learners
 from omkl.core import hyperparameters
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
-from omkl.datasets import catalogue, download, open_stream
+from omkl.datasets import catalogue, open_stream
 from omkl.experiment import bounds
 from omkl.experiment.bounds import Minimum
 
@@ -29,7 +29,7 @@ SEEDS = range(3)  # the means of the stochastic learners are over these
 
 def rows(name, n, seed):
     cfg = catalogue.entry(name)
-    if download.locate(cfg["file"]) is None:
+    if catalogue.locate(cfg["file"]) is None:
         pytest.skip(f"{cfg['file']} is not in any data folder; runs where the data are found")
     settings = {"limit": None, "scaling": "whole", "order": "shuffled"}
     X, y = next(open_stream(cfg, settings, seed=0).blocks(100_000))

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from omkl.config import settings
-from omkl.datasets import catalogue, download, open_stream, open_streams
-from omkl.datasets import libsvm as libsvm_text
+from omkl.datasets import catalogue, open_stream, open_streams
+from omkl.datasets import tables as libsvm_text
 from omkl.experiment import metrics
 from omkl.experiment import run as runner
 from tests.compositions import compose
@@ -23,7 +23,7 @@ def rows(stream):
 
 def found(name):
     cfg = catalogue.entry(name)
-    if download.locate(cfg["file"]) is None:
+    if catalogue.locate(cfg["file"]) is None:
         pytest.skip(f"{cfg['file']} is not in any data folder; runs where the data are found")
     return cfg
 
@@ -53,7 +53,7 @@ def test_real_data_have_the_size_and_labels_that_their_sources_state(name):
 @pytest.mark.real_data
 def test_spambase_has_every_column_in_minus_one_to_one():
     cfg = found("spambase")
-    table = pd.read_csv(download.locate(cfg["file"]), header=None).to_numpy()
+    table = pd.read_csv(catalogue.locate(cfg["file"]), header=None).to_numpy()
     X, y = rows(open_stream(cfg, RAW))
     low, high = table[:, :57].min(axis=0), table[:, :57].max(axis=0)
     np.testing.assert_allclose(X, 2 * (table[:, :57] - low) / (high - low) - 1, atol=1e-12)
@@ -63,7 +63,7 @@ def test_spambase_has_every_column_in_minus_one_to_one():
 @pytest.mark.real_data
 def test_mushrooms_are_a_column_a_letter():
     cfg = found("mushrooms")
-    table = pd.read_csv(download.locate(cfg["file"]), header=None)
+    table = pd.read_csv(catalogue.locate(cfg["file"]), header=None)
     X, y = rows(open_stream(cfg, RAW))
     assert set(np.unique(X)) == {0.0, 1.0} and np.all(X.sum(axis=1) == 22)
     np.testing.assert_array_equal(y == 1, table[0] == "p")

@@ -22,7 +22,7 @@ from omkl.datasets import DataError
 from omkl.experiment import memory
 from omkl.experiment import run as runner
 from omkl.runs import writing
-from omkl.runs.config_file import config_text, read_config
+from omkl.utils.conf import config_text, read_config
 from tests.compositions import compose
 
 CASES = int(os.environ.get("OMKL_FUZZ", "300"))

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from omkl.core.representations.random_features import draw_features, features_of
-from omkl.datasets import DataError, catalogue, download, opening, prepare
+from omkl.datasets import DataError, catalogue, opening, prepare
 from omkl.experiment import run as runner
 from omkl.federated import hindsight
 from omkl.federated.split import by_column, by_site, consecutive, deal
@@ -339,7 +339,7 @@ def test_what_is_refused(tmp_path, overrides, message):
 
 
 def test_data_that_are_missing(tmp_path, monkeypatch):
-    monkeypatch.setattr(download, "data_folders", lambda: (tmp_path,))
+    monkeypatch.setattr(catalogue, "data_folders", lambda: (tmp_path,))
     with pytest.raises(DataError, match=r"(?s)wec: .* was not found\..*Download the zip"):
         opening.open_with_column(
             catalogue.entry("wec"), {"limit": None, "scaling": "whole", "order": "file"}, "sites"
@@ -350,7 +350,7 @@ def test_the_sites_of_wave_energy_converters(tmp_path, monkeypatch):
     """The loader on a zip of the right form: four files without a header, the site their name."""
     import zipfile
 
-    monkeypatch.setattr(download, "data_folders", lambda: (tmp_path,))
+    monkeypatch.setattr(catalogue, "data_folders", lambda: (tmp_path,))
     entry = catalogue.entry("wec") | {"rows": None, "prepare": {}}
     entry["members"] = dict.fromkeys(entry["members"])
     (tmp_path / "wec").mkdir()

@@ -10,7 +10,7 @@ from omkl import algorithms
 from omkl.core import kernels
 from omkl.datasets import open_stream
 from omkl.experiment import run as runner
-from omkl.online.specification import specify
+from omkl.online.settings import specify
 from omkl.online.stream_learner import StreamLearner
 from omkl.runs.run_folder import Run
 from omkl.utils import conf

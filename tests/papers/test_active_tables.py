@@ -9,7 +9,7 @@ from omkl import algorithms
 from omkl.checks import learners
 from omkl.core import hyperparameters
 from omkl.core.learner import Learner
-from omkl.datasets import download
+from omkl.datasets import catalogue
 from omkl.papers import matching, rendering, search_active, tables
 from omkl.report import figures, style, sweep_figures
 from omkl.runs.run_folder import Run
@@ -60,7 +60,7 @@ def test_random_labels_stand_beside_the_published_rows_and_are_not_judged():
 
 
 def test_without_its_file_a_column_says_no_data(monkeypatch, tmp_path):
-    monkeypatch.setattr(download, "data_folders", lambda: (tmp_path,))
+    monkeypatch.setattr(catalogue, "data_folders", lambda: (tmp_path,))
     matching._missing_file.cache_clear()
     filled = matching.fill(tables.load_table("active_table3"), [])
     by_column = {cell.column: cell.written for cell in filled.cells[0]}

@@ -8,9 +8,9 @@ import pytest
 
 from omkl import papers
 from omkl.commands import report
-from omkl.datasets import catalogue, download
+from omkl.datasets import catalogue
 from omkl.experiment import metrics
-from omkl.papers import comparison, comparison_peers
+from omkl.papers import comparison
 from omkl.papers.comparison import Line
 from omkl.runs.run_folder import find
 
@@ -35,7 +35,7 @@ SPEC = {
 
 def found():
     for name in ("sonar", "wdbc"):
-        if download.locate(catalogue.entry(name)["file"]) is None:
+        if catalogue.locate(catalogue.entry(name)["file"]) is None:
             pytest.skip(f"{name} is not in any data folder; runs where the data are found")
 
 
@@ -65,7 +65,7 @@ def test_a_small_table(tmp_path, capsys, monkeypatch):
         assert f"({name}.png)" in text
         assert (tmp_path / "tables" / f"{name}.png").stat().st_size > 10_000
     assert float(cells[comparison.CONSTANT, "sonar"]["error_rate"]) == pytest.approx(97 / 208)
-    peer = cells[comparison_peers.title("sklearn_sgd"), "sonar"]
+    peer = cells[comparison.title("sklearn_sgd"), "sonar"]
     assert peer["permutations"] == "2" and 0.1 < float(peer["error_rate"]) < 0.6
     kept = sorted((tmp_path / "peers").iterdir())
     assert comparison.command(SPEC, tmp_path) == 0  # now all of it is there
@@ -99,14 +99,14 @@ def test_data_that_are_not_there_are_left_out(tmp_path, monkeypatch, capsys):
     assert not (tmp_path / "tables").exists()
 
 
-@pytest.mark.parametrize("name", comparison_peers.PEERS)
+@pytest.mark.parametrize("name", comparison.PEERS)
 def test_peers_predict_before_they_learn(name):
-    if reason := comparison_peers.missing(name):
+    if reason := comparison.missing(name):
         pytest.skip(reason)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 2))
     y = np.where(np.linalg.norm(X, axis=1) > 1.18, 1.0, -1.0)
-    peer = comparison_peers.PEERS[name][2]
+    peer = comparison.PEERS[name][2]
     y_hat = peer(X, y, 0)
     assert y_hat[0] == 0.0 and set(np.unique(y_hat)) <= {-1.0, 0.0, 1.0}
     assert metrics.mistaken(y_hat[200:], y[200:]).mean() < 0.35
@@ -117,13 +117,13 @@ def test_peers_predict_before_they_learn(name):
 
 def test_the_bandwidth_of_peers_is_the_median_heuristic():
     X = np.array([[0.0], [1.0], [3.0]])  # squared distances 1, 4, 9
-    assert comparison_peers.median_gamma(X) == 0.5 / 4.0
-    assert comparison_peers.median_gamma(np.zeros((5, 2))) == 0.5
+    assert comparison.median_gamma(X) == 0.5 / 4.0
+    assert comparison.median_gamma(np.zeros((5, 2))) == 0.5
 
 
 def test_the_table_is_known_to_the_command(capsys):
     spec = papers.entry("comparison", "omkc_table")
-    assert set(spec["peers"]) <= set(comparison_peers.PEERS)
+    assert set(spec["peers"]) <= set(comparison.PEERS)
     with pytest.raises(SystemExit):
         report.main(["run", "omkc_tabel"])
     assert "omkc_table" in capsys.readouterr().err

@@ -16,7 +16,7 @@ import pytest
 
 from omkl import papers
 from omkl.commands import report
-from omkl.datasets import catalogue, download
+from omkl.datasets import catalogue
 from omkl.papers import comparison, matching, page, tables
 from omkl.runs.run_folder import find
 
@@ -29,7 +29,7 @@ FEDERATION = ["federation=iid", "clients=2", "federation.rounds=10"]
 @functools.cache
 def found(dataset: str) -> bool:
     entry = catalogue.entry(dataset)
-    here = "file" not in entry or download.locate(entry["file"]) is not None
+    here = "file" not in entry or catalogue.locate(entry["file"]) is not None
     if not here:
         print(f"{entry['file']} of {dataset} is in no data folder")
     return here

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from omkl.papers import comparison, comparison_peers, page, reproduce, searches, sections
+from omkl.papers import comparison, page, reproduce, searches, sections
 
 
 @pytest.fixture
@@ -109,11 +109,11 @@ def test_outdated_searches_are_run_before_the_page_is_made(tmp_path, monkeypatch
 def test_comparisons_are_made_beside_the_page_or_left_out_aloud(tmp_path, monkeypatch, capsys):
     made = []
     monkeypatch.setattr(comparison, "command", lambda spec, *folders: made.append(folders) or 3)
-    monkeypatch.setattr(comparison_peers, "missing", lambda name: f"{name} is not installed")
+    monkeypatch.setattr(comparison, "missing", lambda name: f"{name} is not installed")
     assert reproduce.compare(tmp_path, tmp_path / "page") == 0
     told = capsys.readouterr().out
     assert "omkc_table: left out: sklearn_sgd is not installed" in told and not made
-    monkeypatch.setattr(comparison_peers, "missing", lambda name: None)
+    monkeypatch.setattr(comparison, "missing", lambda name: None)
     assert reproduce.compare(tmp_path, tmp_path / "page") == 3
     assert made == [(tmp_path, tmp_path / "classification")]
 

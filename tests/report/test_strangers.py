@@ -15,9 +15,9 @@ from omkl.commands import report, terminal
 from omkl.experiment import run as runner
 from omkl.notebook.results import Results
 from omkl.report import console, figures
-from omkl.runs import run_folder, schema, sweeps
-from omkl.runs.checksum import CorruptFileError
+from omkl.runs import run_folder, schema
 from omkl.runs.run_folder import Run
+from omkl.runs.schema import CorruptFileError
 from omkl.utils.wording import plain
 from tests.compositions import compose
 from tests.conftest import make_run_folder
@@ -216,7 +216,7 @@ def test_a_page_leaves_out_what_a_strangers_sweep_does_not_say(tmp_path, run_fol
         assert f"{name}.json is damaged and left out" in err
     assert f"{damaged} is damaged and left out" in err
     assert "OMKL-GF" in (sweep / "page.html").read_text(encoding="utf-8")
-    assert [fact["number"] for fact, _ in sweeps.facts_of_jobs(sweep)] == [0, 1]
+    assert [fact["number"] for fact, _ in run_folder.facts_of_jobs(sweep)] == [0, 1]
 
 
 def test_a_configuration_may_be_infinite_and_not_too_large():

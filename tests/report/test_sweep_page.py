@@ -9,10 +9,10 @@ import pytest
 
 from omkl.commands import report
 from omkl.config.compose import compose
-from omkl.online.specification import FEATURES
-from omkl.report import naming, sweep_page
-from omkl.runs.config_file import config_text
+from omkl.online.settings import FEATURES
+from omkl.report import naming, page
 from omkl.runs.run_folder import Run
+from omkl.utils.conf import config_text
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def curves_in(text: str) -> dict:
 
 
 def test_a_page_needs_nothing_else(runs):
-    text = sweep_page.html(runs)
+    text = page.sweep_page(runs)
     addresses = set(re.findall(r"https?://[^\s\"'`]+", text))
     assert addresses == {"http://www.w3.org/2000/svg"}, "a name, and nothing that is loaded"
     assert not re.search(r"<(link|img|iframe)\b|\bsrc=|@import|url\((?!#)", text)
@@ -39,11 +39,11 @@ def test_a_page_needs_nothing_else(runs):
 
 
 def test_the_curves_are_those_of_the_runs(runs):
-    running, windows, regret = curves_in(sweep_page.html(runs))["airfoil"]["views"]
+    running, windows, regret = curves_in(page.sweep_page(runs))["airfoil"]["views"]
     assert [line["name"] for line in running["lines"]] == ["Raker", "OMKL-GF, M=5", "OMKL-GF, M=10"]
     line = running["lines"][0]
     t, mse = np.array(line["t"]), runs[0].curves["mse"]
-    assert len(t) <= sweep_page.N_POINTS and t[-1] == 3000
+    assert len(t) <= page.N_POINTS and t[-1] == 3000
     np.testing.assert_allclose(line["y"], mse.mean(axis=0)[t - 1], rtol=1e-3)
     np.testing.assert_allclose(line["s"], mse.std(axis=0, ddof=1)[t - 1], rtol=1e-3)
     last = regret["lines"][1]["y"][-1]
@@ -56,7 +56,7 @@ def test_names_are_no_markup(run_folder_maker, tmp_path):
     name = "</script><b>'x\""
     run = Run(run_folder_maker(tmp_path))
     run.result["dataset"] = name
-    text = sweep_page.html([run])
+    text = page.sweep_page([run])
     assert "<b>" not in text and list(curves_in(text)) == [name]
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from omkl.commands import report
 from omkl.experiment import run as runner
-from omkl.report import naming, stats, style, sweep_figures, sweep_page, sweep_table
+from omkl.report import naming, page, stats, style, sweep_figures, sweep_table
 from omkl.runs.run_folder import Run
 from tests.compositions import compose
 
@@ -64,7 +64,7 @@ def test_a_swept_setting_is_told_in_every_table_legend_page_and_figure(
     assert len(set(places)) == 4 and not any(
         run.result["key"] == entry.key for run, entry in zip(runs[name], legend, strict=True)
     )
-    html = sweep_page.html(runs[name])
+    html = page.sweep_page(runs[name])
     for value in told:
         assert f"{key}={value}" in html and f'<td class="name">{value}</td>' in html
     names = []
@@ -93,7 +93,7 @@ def test_each_run_has_its_own_baselines(runs):
     assert found == [
         "running mean", "last label", "linear ridge, stream.lags=off", "linear ridge, stream.lags=2"
     ]  # fmt: skip
-    html = sweep_page.html(runs["lags"])
+    html = page.sweep_page(runs["lags"])
     assert all(text in html for text in found)
     rows = sweep_table.sweep_table(runs["lags"])
     ridges = {row["mse"] for row in rows if row["algorithm"].startswith("linear ridge")}

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from omkl.experiment import comparators
-from omkl.runs import checksum, run_folder
+from omkl.runs import run_folder, schema
 from omkl.runs.run_folder import Run
 from omkl.runs.writing import replace_files, staging_folder, write_together
 from omkl.utils import cached_arrays, disk
@@ -235,7 +235,7 @@ def test_two_that_finish_one_run_do_not_mix_their_files(folder):
     def finish(number: int) -> None:
         own = files | {"results.parquet": f"of {number}".encode()}
         digests = {
-            name: checksum.sha256_of(data) for name, data in own.items() if name in checksum.CHECKED
+            name: schema.sha256_of(data) for name, data in own.items() if name in schema.CHECKED
         }
         own["result.json"] = run_folder.result_text(result, digests).encode()
         with staging_folder(folder) as staging:

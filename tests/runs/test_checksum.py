@@ -17,9 +17,10 @@ from omkl.core import compiler
 from omkl.experiment import run as runner
 from omkl.report import tracking
 from omkl.report.tracking import TrackingError
-from omkl.runs import checksum, config_file, provenance, run_folder
+from omkl.runs import provenance, run_folder, schema
 from omkl.runs.run_folder import Run, find
 from omkl.runs.writing import arrow_column, files_of_run
+from omkl.utils import conf
 from tests.runs.conftest import TINY
 
 FILES = ("config.yaml", "curves.npz", "results.parquet", "predictions.parquet", "result.json")
@@ -164,11 +165,11 @@ def test_labels_are_sealed_once_a_run_is_complete(folder):
 
 
 def test_a_sealed_text_is_whole_or_broken():
-    text = checksum.checksummed_text({"a": 1.5})
-    assert checksum.read_checksummed(text) == {"a": 1.5}
+    text = schema.checksummed_text({"a": 1.5})
+    assert schema.read_checksummed(text) == {"a": 1.5}
     for k in range(len(text)):
-        with pytest.raises(checksum.CorruptFileError):
-            checksum.read_checksummed(text[:k] + chr(ord(text[k]) ^ 1) + text[k + 1 :])
+        with pytest.raises(schema.CorruptFileError):
+            schema.read_checksummed(text[:k] + chr(ord(text[k]) ^ 1) + text[k + 1 :])
 
 
 # --- keys -----------------------------------------------------------------------------------------
@@ -221,7 +222,7 @@ def test_a_folder_with_a_short_key_is_not_believed_blindly(start, folder, fault)
     else:  # whose key of 32 bits is the same
         config = Run(old).config
         config["algorithm"]["eta"] = 0.5
-        (old / "config.yaml").write_text(config_file.config_text(config))
+        (old / "config.yaml").write_text(conf.config_text(config))
     outcome = start()
     assert outcome.status == "complete"
     told = {"damaged": "is damaged", "other settings": "is of other settings"}[fault]

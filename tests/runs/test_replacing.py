@@ -15,9 +15,9 @@ import pytest
 
 from omkl.commands import report, sweep
 from omkl.report import tracking
-from omkl.runs import checksum, config_file, run_folder, writing
+from omkl.runs import run_folder, schema, writing
 from omkl.runs.run_folder import Replaced, Run, find
-from omkl.utils import disk
+from omkl.utils import conf, disk
 
 
 def write_number(folder: Path, number: int) -> None:
@@ -25,10 +25,10 @@ def write_number(folder: Path, number: int) -> None:
     curves = {name: np.array(values) for name, values in Run(folder).curves.items()}
     curves["mse"][:] = number
     config = Run(folder).config | {"seed": number}
-    files = {name: (folder / name).read_bytes() for name in checksum.files_in(folder)}
-    files["config.yaml"] = config_file.config_text(config).encode()
+    files = {name: (folder / name).read_bytes() for name in schema.files_in(folder)}
+    files["config.yaml"] = conf.config_text(config).encode()
     files["curves.npz"] = writing.npz_bytes(curves)
-    digests = {name: checksum.sha256_of(data) for name, data in files.items()}
+    digests = {name: schema.sha256_of(data) for name, data in files.items()}
     result = Run(folder).result | {"seconds": number}
     files["result.json"] = run_folder.result_text(result, digests).encode()
     with writing.staging_folder(folder) as staging:
