@@ -30,8 +30,11 @@ from omkl.experiment.job import (
     reported,
 )
 from omkl.experiment.metrics import (
+    MOST_CLASSES,
     Baselines,
     ClassBaselines,
+    Confusion,
+    ProbabilityScores,
     Recorder,
     WeightHistory,
     largest_norm,
@@ -39,6 +42,7 @@ from omkl.experiment.metrics import (
     weight_curves,
     weights_of,
 )
+from omkl.online.learner import probabilities_of
 from omkl.online.stream_learner import Prediction
 from omkl.runs.run_folder import ERROR_RATE
 from omkl.runs.writing import MODEL, PREDICTIONS, PredictedClasses, joined
@@ -94,6 +98,9 @@ class ClassificationMetrics:
     def __init__(self, job: Classification, r: int, staging: Path | None) -> None:
         self.job, self.seed, self.mistakes = job, job.seeds[r], Recorder(1)
         self.largest_norm, self.classes_met = 0.0, np.empty(0)
+        K = len(job.stream.classes)
+        self.confusion = Confusion(K) if K <= MOST_CLASSES else None
+        self.probabilities = ProbabilityScores() if job.algorithm.probabilities else None
         self.predictions: PredictedClasses | None = None
         if job.settings.keeps_predictions and staging:
             path = staging / f"{r}-{PREDICTIONS}"
@@ -113,6 +120,11 @@ class ClassificationMetrics:
         if self.predictions:
             self.predictions.add(block.rows, y, y_hat)
         self.mistakes.add(mistaken(y_hat, y)[None, :].astype(np.float64))
+        if self.confusion:
+            self.confusion.add(y_hat, y)
+        if self.probabilities:
+            true = (y > 0.0 if y_hat.ndim == 1 else y).astype(int)
+            self.probabilities.add(probabilities_of(y_hat), true)
         self.largest_norm = max(self.largest_norm, largest_norm(block.x))
         self.classes_met = np.union1d(self.classes_met, y)
 
@@ -205,6 +217,8 @@ def _computed(
         al_efficiency=1.0,
         regret={},
     )
+    scores, calibration = _scores([seed.metrics for seed in done])
+    result |= scores
     of_streams = [seed.baselines for seed in done if seed.baselines]
     result["baselines"], baseline_curves = _baselines(of_streams)
     weights = np.stack([seed.weights for seed in done])
@@ -218,6 +232,7 @@ def _computed(
         "support": np.stack([seed.support for seed in done]),
         **kernel_curves(kernels),
         "change_rounds": np.array(job.stream.change_rounds, dtype=np.int64),
+        **calibration,
         **baseline_curves,
     }
     if measured:
@@ -226,6 +241,21 @@ def _computed(
     stated = {"bound": bound} if bound else {}
     kept = {} if done[0].model is None else {MODEL: done[0].model}
     return Computed(result | stated, curves | bound_curves, kept)
+
+
+def _scores(
+    of_seeds: Sequence[ClassificationMetrics],
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Confusion, and of learners with probabilities how good these were, over all seeds."""
+    entries: dict[str, Any] = {}
+    if tables := [one.confusion.counts for one in of_seeds if one.confusion]:
+        entries["confusion"] = np.sum(tables, axis=0).tolist()
+    scores = [one.probabilities for one in of_seeds if one.probabilities]
+    if not scores:
+        return entries, {}
+    for name in ("log_loss", "brier_score"):
+        entries[name] = float(np.mean([getattr(one, name) for one in scores]))
+    return entries, {"calibration": np.sum([one.bins for one in scores], axis=0)}
 
 
 def _baselines(

@@ -223,6 +223,78 @@ def mistaken(y_hat: np.ndarray, y: np.ndarray) -> np.ndarray:
     return y_hat.argmax(axis=1) != y
 
 
+# --- classes: which were taken for which, and how good their probabilities were -------------------
+
+
+MOST_CLASSES = 100  # of a confusion matrix
+N_BINS = 20  # of probabilities, in a reliability diagram
+LEAST_PROBABILITY = 1e-15  # of a class that came, in the log loss
+
+
+class Confusion:
+    """How often rows of one class were taken for another.
+
+    counts (K, K + 1) int64: classes of the rows, predicted classes; the last column counts rows of
+    which nothing was said, a score of 0 of two classes.
+    """
+
+    def __init__(self, n_classes: int) -> None:
+        self.counts = np.zeros((n_classes, n_classes + 1), dtype=np.int64)
+
+    def add(self, y_hat: np.ndarray, y: np.ndarray) -> None:
+        """A block as of ``mistaken``."""
+        K = len(self.counts)
+        if y_hat.ndim == 1:
+            true = (y > 0.0).astype(int)
+            predicted = np.where(y_hat == 0.0, K, (y_hat > 0.0).astype(int))
+        else:
+            true, predicted = y.astype(int), y_hat.argmax(axis=1)
+        np.add.at(self.counts, (true, predicted), 1)
+
+
+class ProbabilityScores:
+    """Log loss, Brier score and calibration of predicted probabilities.
+
+    Sums are taken one by one, so that no split into blocks changes a bit.
+
+    Attributes
+    ----------
+    bins
+        (3, N_BINS) by probability, bins of equal width: how many rows, the sum of their
+        probabilities, and how often what they are of came true. Of two classes the probability is
+        that of the second, of more that of the predicted class.
+    """
+
+    def __init__(self) -> None:
+        self.n_rounds = 0
+        self.bins = np.zeros((3, N_BINS))
+        self._sums = np.zeros(2)
+
+    def add(self, p: np.ndarray, true: np.ndarray) -> None:
+        """A block of probabilities (n, K), and the codes (n,) 0..K-1 of the classes that came."""
+        n, K = p.shape
+        self.n_rounds += n
+        came = p[np.arange(n), true]
+        squares = np.square(p).sum(axis=1) - 2.0 * came + 1.0
+        terms = np.stack([-np.log(np.maximum(came, LEAST_PROBABILITY)), squares])
+        self._sums = np.cumsum(np.column_stack([self._sums, terms]), axis=1)[:, -1]
+        about = np.full(n, 1) if K == 2 else p.argmax(axis=1)
+        stated = p[np.arange(n), about]
+        place = np.minimum((N_BINS * stated).astype(int), N_BINS - 1)
+        for row, values in enumerate([np.ones(n), stated, (about == true).astype(float)]):
+            np.add.at(self.bins[row], place, values)
+
+    @property
+    def log_loss(self) -> float:
+        """Mean of -ln of the probability of the class that came, in nats."""
+        return float(self._sums[0] / self.n_rounds)
+
+    @property
+    def brier_score(self) -> float:
+        """Mean of the sum over classes of (p_k - [y = k])^2: 0 to 2, as Brier (1950) has it."""
+        return float(self._sums[1] / self.n_rounds)
+
+
 # --- spreads and intervals ------------------------------------------------------------------------
 
 # A prediction y_hat with a spread s is scored as the normal distribution N(y_hat, s^2). Intervals

@@ -211,6 +211,7 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
     if classify:
         mistakes = sum(result["mistakes"]) / n_seeds
         yield "mistakes", f"{_of_seeds(mistakes, n_seeds)}{_best_kernel_text(result)}"
+        yield from _class_rows(result)
     yield from _expert_rows(run)
     if in_units and (n_seeds > 1 or "target" in only):
         yield "MSE", mse
@@ -249,6 +250,30 @@ def _rows_text(result: Mapping[str, Any]) -> str:
         more = len(columns) - MOST_MISSING
         text += f"; missing cells: {named}" + (f", and in {more} more columns" if more > 0 else "")
     return text
+
+
+MOST_SHOWN = 10  # classes of a confusion matrix
+
+
+def _class_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Accuracy, scores of probabilities, and of few classes which was taken for which."""
+    accuracy = f"accuracy {100 * (1 - result['error_rate_mean']):.2f} %"
+    if "log_loss" in result:
+        accuracy += f", log loss {result['log_loss']:.4g}, Brier score {result['brier_score']:.4g}"
+    yield "scores", accuracy
+    counts, classes = result.get("confusion"), result.get("labels_of_classes", ())
+    if not counts or not len(counts) == len(classes) <= MOST_SHOWN:
+        return
+    heads = [*(str(label) for label in classes), "none"]
+    if not any(row[-1] for row in counts):
+        heads, counts = heads[:-1], [row[:-1] for row in counts]
+    columns = [[head, *(f"{row[k]:,}" for row in counts)] for k, head in enumerate(heads)]
+    widths = [max(map(len, column)) for column in columns]
+    rows = zip(*columns, strict=True)
+    lines = ["  ".join(f"{c:>{w}}" for c, w in zip(row, widths, strict=True)) for row in rows]
+    first = max(len("class"), *map(len, heads))
+    for k, (head, line) in enumerate(zip(["class", *heads], lines, strict=False)):
+        yield ("" if k else "predicted"), f"{head:>{first}}  {line}"
 
 
 def _expert_rows(run: Run) -> Iterator[tuple[str, str]]:

@@ -72,7 +72,7 @@ def draw_into(run: Run, name: str | None = None, axes: Axes | None = None) -> Ax
 
 def _plots(run: Run) -> Sequence[Plot]:
     if run.complete and measure(run.result) is ERROR_RATE:
-        return mse, over_time, mistakes, experts, weights, updates
+        return mse, over_time, mistakes, calibration, experts, weights, updates
     of_predictions = (predictions, coverage, experts)
     return (mse, over_time, mse_over_labels, *of_predictions, regret, weights, usage, clients,
             server)  # fmt: skip
@@ -220,6 +220,30 @@ def mistakes(run: Run, into: Axes | None = None) -> Figure:
     _name_rounds(axes, run, t, "mistakes in rounds 1..t")
     axes.set_title(_title(run, "mistakes"))
     axes.legend(loc="lower right")
+    return figure
+
+
+@_panel("calibration")
+def calibration(run: Run, into: Axes | None = None) -> Figure | None:
+    """A reliability diagram: how often came true what had which probability."""
+    if "calibration" not in run.curves:
+        return None
+    n, stated, true = run.curves["calibration"]
+    there = n > 0
+    figure, axes = _single(into=into)
+    axes.plot([0, 1], [0, 1], color=style.GREY, linewidth=0.8, label="calibrated")
+    p = stated[there] / n[there]
+    deviation = np.sqrt(p * (1.0 - p) / n[there])
+    looks = style.look(0) | {"linestyle": "-", "markersize": 4}
+    label = "bins of probability, with two standard errors of a calibrated one"
+    axes.errorbar(p, true[there] / n[there], 2.0 * deviation, elinewidth=0.8, label=label, **looks)
+    axes.set(xlim=(0, 1), ylim=(0, 1))
+    classes = run.result.get("labels_of_classes", ())
+    what = f"of {classes[1]}" if len(classes) == 2 else "of the predicted class"
+    axes.set_xlabel(f"predicted probability {style.wrapped(what, 40)}")
+    axes.set_ylabel("share of rows where it came true")
+    axes.set_title(_title(run, f"calibration, {_seeds(run)}"))
+    axes.legend(loc="upper left")
     return figure
 
 

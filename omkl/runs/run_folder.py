@@ -83,6 +83,10 @@ it holds an absolute path. Tables, figures and the MLflow view are all made from
     labels_of_classes what stands in the data for -1 and +1, or for each class
     mistakes          per seed, rounds whose class was not predicted
     error_rate, error_rate_mean, error_rate_std      mistakes a round, as for mse
+    confusion         (K, K + 1) counts over all seeds, as lists: classes of the rows, predicted
+                      classes, and last rows of which nothing was said; absent of many classes
+    log_loss, brier_score   of learners with probabilities: means over rounds and seeds, in nats;
+                      and of the sum over classes of (p_k - [y = k])^2, 0 to 2
     baselines         {"constant" (the most frequent class so far) | "last" | "ridge" (on -1 and
                       +1, one class against the rest): {"error_rate"} or {"skipped": reason}}
     updates_per_kernel, support_size                 rounds in which a kernel's classifier
@@ -122,7 +126,10 @@ it holds an absolute path. Tables, figures and the MLflow view are all made from
     change_rounds     (C,) rounds at which the stream is known to change
     In classification error_rate (R, P), mistakes of rounds 1..t divided by t, in place of
     mse; updates, support (R, N), rounds in which a kernel's classifier learned and support
-    vectors that it holds; bound (B,) after bound_t (B,) rounds of the first seed's order
+    vectors that it holds; of learners with probabilities calibration (3, 20), by probability in
+    bins of equal width: rows, the sum of their probabilities, and how often they came true (of two
+    classes those of the second, of more those of the predicted one); bound (B,) after bound_t (B,)
+    rounds of the first seed's order
 
 A sweep has a folder of its own, which names the runs of its jobs (``jobs_of``)
 

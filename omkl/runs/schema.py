@@ -361,6 +361,8 @@ OPTIONAL: dict[str, Check] = {
     **dict.fromkeys(("n_inputs", "threads", "rows_without_target"), whole),
     "deterministic": flag,
     "mistakes": _list(number),
+    "confusion": _list(_list(whole)),
+    **dict.fromkeys(("log_loss", "brier_score"), number),
     "labels_per_seed": numbers,
     "labels_of_classes": _list(lambda value, where: None),
     "modules": _each(text),

@@ -1,16 +1,21 @@
 """Classification from the command line's configuration to the run folder; data and labels."""
 
+import io
 import re
 
 import numpy as np
 import pandas as pd
 import pytest
+from rich.console import Console
 
 from omkl.config import settings
 from omkl.datasets import catalogue, open_stream, open_streams
 from omkl.datasets import tables as libsvm_text
 from omkl.experiment import metrics
 from omkl.experiment import run as runner
+from omkl.report import console
+from omkl.runs import schema
+from omkl.runs.run_folder import Run
 from tests.compositions import compose
 
 RAW = {"limit": None, "scaling": "none", "order": "file"}
@@ -68,6 +73,34 @@ def test_mushrooms_are_a_column_a_letter():
     assert set(np.unique(X)) == {0.0, 1.0} and np.all(X.sum(axis=1) == 22)
     np.testing.assert_array_equal(y == 1, table[0] == "p")
     np.testing.assert_array_equal(X[:, 0] == 1, table[1] == "b")
+
+
+# --- what is said of a run ------------------------------------------------------------------------
+
+
+def test_a_run_tells_which_class_was_taken_for_which_and_how_good_its_probabilities_were(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((200, 2))
+    label = np.where(x[:, 0] > 0.8, "high", np.where(x[:, 1] > 0.0, "mid", "low"))
+    path = tmp_path / "my.csv"
+    pd.DataFrame(x, columns=["a", "b"]).assign(label=label).to_csv(path, index=False)
+    typed = ["dataset=file", f"dataset.path={path}", "dataset.target=label", "seeds=2"]
+    one = Run(run(tmp_path, *typed).run.folder)
+    result = one.result
+    counts, classes = np.array(result["confusion"]), result["labels_of_classes"]
+    np.testing.assert_array_equal(counts.sum(axis=1), [2 * (label == c).sum() for c in classes])
+    assert counts.sum() - np.trace(counts) == sum(result["mistakes"]) and counts[:, -1].sum() == 0
+    assert 0.0 < result["brier_score"] < result["log_loss"] < np.log(3)
+    assert one.curves["calibration"][0].sum() == counts.sum()
+    shown = io.StringIO()
+    console.print_run(one, Console(file=shown, width=100))
+    assert f"log loss {result['log_loss']:.4g}" in shown.getvalue()
+    assert re.search(rf"low +{counts[1, 0]} +{counts[1, 1]} +{counts[1, 2]}\b", shown.getvalue())
+    # A result of before these were counted is read and shown without them.
+    earlier = {k: v for k, v in result.items() if k not in ("confusion", "log_loss", "brier_score")}
+    schema.require(earlier, "error_rate")
+    rows = dict(console._class_rows(earlier))
+    assert rows == {"scores": f"accuracy {100 * (1 - result['error_rate_mean']):.2f} %"}
 
 
 # --- LIBSVM text --------------------------------------------------------------------------------

@@ -78,6 +78,38 @@ def test_blocks_of_one_round_take_constant_memory_too():
     assert sizes[1] <= sizes[0]
 
 
+@pytest.mark.parametrize("K", [2, 4])
+def test_scores_of_classes_are_those_of_scikit_learn_for_any_split(K):
+    sk = pytest.importorskip("sklearn.metrics")
+    rng = np.random.default_rng(K)
+    p, true = rng.dirichlet(np.ones(K), 300), rng.integers(0, K, 300)
+    whole, split = metrics.ProbabilityScores(), metrics.ProbabilityScores()
+    whole.add(p, true)
+    for rows in np.split(np.arange(300), [1, 7, 200]):
+        split.add(p[rows], true[rows])
+    assert (whole.log_loss, whole.brier_score) == (split.log_loss, split.brier_score)
+    assert whole.log_loss == pytest.approx(sk.log_loss(true, p))
+    assert whole.brier_score == pytest.approx(np.square(p - np.eye(K)[true]).sum(axis=1).mean())
+    n, stated, came = whole.bins
+    said = p[:, 1] if K == 2 else p.max(axis=1)
+    hit = true == (1 if K == 2 else p.argmax(axis=1))
+    assert (n.sum(), came.sum()) == (300, hit.sum()) and stated.sum() == pytest.approx(said.sum())
+    assert n[9] == np.count_nonzero((said >= 0.45) & (said < 0.5))
+    confusion = metrics.Confusion(K)
+    y_hat, y = (p[:, 1] - p[:, 0], 2.0 * true - 1.0) if K == 2 else (p, true)
+    confusion.add(y_hat, y)
+    np.testing.assert_array_equal(
+        confusion.counts[:, :K], sk.confusion_matrix(true, p.argmax(axis=1))
+    )
+    assert not confusion.counts[:, K].any()
+
+
+def test_to_say_nothing_has_a_column_of_its_own():
+    confusion = metrics.Confusion(2)
+    confusion.add(np.array([0.0, 0.0, -0.2, 0.7]), np.array([1.0, 1.0, -1.0, -1.0]))
+    assert confusion.counts.tolist() == [[1, 1, 0], [0, 0, 2]]
+
+
 def test_mean_and_deviation():
     mean, deviation = metrics.mean_and_deviation(np.array([1.0, 2.0, 6.0]))
     assert mean == 3.0 and deviation == pytest.approx(np.sqrt(7.0))
