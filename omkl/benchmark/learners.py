@@ -14,7 +14,6 @@ import numpy as np
 from omkl import algorithms
 from omkl.benchmark.scores import Diverged, Predictions
 from omkl.benchmark.suite import OURS, TRIVIAL, TRIVIALS, Entry
-from omkl.core import snapshot
 from omkl.datasets import Stream
 from omkl.experiment import metrics
 from omkl.experiment.job import rows_before
@@ -131,7 +130,9 @@ def _blocks(stream: Stream, most: int | None) -> Any:
 
 
 def _bytes(learner: StreamLearner) -> int:
-    return sum(a.nbytes for x in learner.learners for a in snapshot.snapshot(x).values())
+    """Of what it has learned, without its scaling."""
+    arrays = learner.arrays().items()
+    return sum(array.nbytes for name, array in arrays if name.startswith("learner."))
 
 
 def warm_up(made: Specification, stream: Stream) -> None:

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from omkl import federated
 from omkl.commands import terminal
 from omkl.commands.terminal import EXIT_FAILED
 from omkl.config.command_line import unknown_name
@@ -94,7 +93,7 @@ def _check(asked: Asked, arguments: argparse.Namespace) -> bool:
     from omkl.checks import federations, learners, shared
 
     name, params = asked
-    federation = name in federated.names()
+    federation = registry.is_federated(name)
     case: shared.Case = federations.Case(name) if federation else learners.Case(name, params)
     checks = list((federations if federation else learners).cases(name))
     chosen = [x.name for x in checks] if arguments.only is None else arguments.only.split(",")

@@ -44,7 +44,6 @@ from omkl.experiment.metrics import (
 )
 from omkl.online.learner import probabilities_of
 from omkl.online.stream_learner import Prediction
-from omkl.runs.run_folder import ERROR_RATE
 from omkl.runs.writing import MODEL, PREDICTIONS, PredictedClasses, joined
 from omkl.utils.threads import one_thread_each
 
@@ -199,7 +198,6 @@ def _computed(
     fewest = updates.min(axis=1) if independent else None
     result = {"task": "classification"} | reported(
         job,
-        ERROR_RATE,
         mistakes / T,
         timing,
         labels_of_classes=[str(label) for label in classes],

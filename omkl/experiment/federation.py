@@ -89,7 +89,6 @@ from omkl.federated.protocol import FederatedAlgorithm
 from omkl.federated.simulation import FederatedTrace, Federation
 from omkl.federated.split import Split, split
 from omkl.runs import run_folder
-from omkl.runs.run_folder import MSE
 from omkl.utils.threads import one_thread_each, thread_pool
 
 COMPARATOR = "each client's best online kernel (11), mean over the clients"
@@ -367,12 +366,12 @@ def _computed(
         "federated": communication(job, federations),
     }
     if measured:
-        measured(Computed(reported(job, MSE, mse, timing, **fields), curves))
+        measured(Computed(reported(job, mse, timing, **fields), curves))
     if job.used:
         regret, of_regret = against_comparators(job, sums, largest_loss, progress)
         fields["regret"] = regret
         curves |= of_regret
-    return Computed(reported(job, MSE, mse, timing, **fields), curves)
+    return Computed(reported(job, mse, timing, **fields), curves)
 
 
 def communication(job: FederatedJob, runs: list[Federation]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from omkl.experiment.metrics import mean_and_deviation
 from omkl.online.settings import FEATURES, Specification, specify
 from omkl.online.stream_learner import StreamLearner
 from omkl.runs import run_folder
-from omkl.runs.run_folder import Measure
+from omkl.runs.run_folder import ERROR_RATE, MSE
 from omkl.utils import outside, registry
 
 Progress = Callable[[str, int, int | None, float | None], None]
@@ -145,12 +145,12 @@ def modules_of_families(dictionary: Sequence[Kernel]) -> dict[str, str]:
 
 def reported(
     job: JobInfo,
-    measure: Measure,
     losses: np.ndarray,
     timing: Timing,
     **own: Any,
 ) -> dict[str, Any]:
     """What a job of any kind says in result.json: losses (R,) a seed, and what is its ``own``."""
+    measure = ERROR_RATE if job.settings.task == "classification" else MSE
     mean, deviation = mean_and_deviation(losses)
     for name, entry in own.get("regret", {}).items():
         if not np.isfinite(entry.get("mean", 0.0)):

@@ -40,7 +40,6 @@ from omkl.experiment.metrics import (
     weight_curves,
 )
 from omkl.online.stream_learner import Prediction
-from omkl.runs.run_folder import MSE
 from omkl.runs.writing import MODEL, PREDICTIONS, Predictions
 
 MOST_GIGABYTES = 8.0  # of coefficients that an exact-kernel learner may keep
@@ -233,7 +232,7 @@ def _computed(
     covered |= metrics.intervals.curves() if metrics.intervals else {}
     curves |= {name: share[:, n_unscored:] for name, share in covered.items()}
     if measured:
-        measured(Computed(reported(job, MSE, mse, timing, **own), curves))
+        measured(Computed(reported(job, mse, timing, **own), curves))
     if all(kernel.family in FAMILIES for kernel in kernels):  # experts, say, are none
         own["regret"], found = against_comparators(job, rounds, sums, n_unscored, progress)
         curves |= found
@@ -242,7 +241,7 @@ def _computed(
         files[PREDICTIONS] = metrics.predictions.finished()
     if job.settings.model:
         files[MODEL] = kept_model.content(job, left.learners[0], left.moments)
-    return Computed(reported(job, MSE, mse, timing, **own), curves, files)
+    return Computed(reported(job, mse, timing, **own), curves, files)
 
 
 def _require_finite(job: Regression, squared: Recorder) -> None:

@@ -19,7 +19,7 @@ from omkl.utils import registry
 
 def names() -> list[str]:
     """Names of all federated algorithms, as typed after ``algorithm=``."""
-    return registry.names(f"{__name__}.algorithms")
+    return registry.names(registry.FEDERATED)
 
 
 def load(name: str) -> FederatedAlgorithm:

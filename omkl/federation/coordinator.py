@@ -29,8 +29,7 @@ from omkl.federation.data_owner import MODEL, STATE, TERMS, Reply
 from omkl.federation.models import server_model
 from omkl.federation.terms import Terms
 from omkl.online.rows import listed
-from omkl.runs.writing import npz_bytes
-from omkl.utils.disk import write_atomically
+from omkl.utils.disk import npz_bytes, write_atomically
 from omkl.utils.wording import plain
 
 LONGEST_NAME = 80  # characters of a client's name

@@ -24,8 +24,7 @@ from omkl.federation import terms as agreement
 from omkl.federation.models import client_model
 from omkl.federation.rows import ClientRows, Row, Units, fields_below
 from omkl.federation.terms import Terms
-from omkl.runs.writing import npz_bytes
-from omkl.utils.disk import write_atomically
+from omkl.utils.disk import npz_bytes, write_atomically
 from omkl.utils.wording import pluralize
 
 TERMS, STATE, MODEL, PREDICTIONS = "terms.json", "state.npz", "model.npz", "predictions.csv"

@@ -36,8 +36,8 @@ from omkl.federated.parties import (
 )
 from omkl.federation.coordinator import Members
 from omkl.federation.trial import TIMEOUT, FederationResult, job_of
-from omkl.runs.writing import npz_bytes
 from omkl.utils import disk
+from omkl.utils.disk import npz_bytes
 
 # Neither Flower nor Ray reports home; both look when they are imported.
 os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")

@@ -24,7 +24,6 @@ from omkl.experiment.job import Computed, Timing, kernel_curves, reported
 from omkl.experiment.metrics import Recorder, label_cost
 from omkl.federated import protocol
 from omkl.federation.coordinator import Coordinator
-from omkl.runs.run_folder import MSE
 
 
 class NothingMeasured(ValueError):
@@ -114,7 +113,7 @@ def computed(coordinator: Coordinator) -> Computed:
         "events": len(coordinator.server.events),
     }
     timing = Timing(measured.seconds, [measured.seconds], 1)
-    return Computed(reported(job, MSE, mse, timing, **fields), curves)
+    return Computed(reported(job, mse, timing, **fields), curves)
 
 
 def _running_mse(errors: np.ndarray) -> np.ndarray:

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl import algorithms, federated
+from omkl import algorithms
 from omkl.config.schema import SETTINGS
 from omkl.config.settings import INTERVAL, IntervalSettings, interval_of
 from omkl.core import hyperparameters
 from omkl.core.kernels import Kernel, dictionary
 from omkl.core.learner import Learner, check_precision
 from omkl.core.protocol import Algorithm
-from omkl.utils import conf
+from omkl.utils import conf, registry
 from omkl.utils.constraints import one_of, or_null, whole
 
 SCALINGS = ("columns", "none")
@@ -142,7 +142,7 @@ def _task(name: str, task: str | None, classes: Sequence[Any] | None) -> tuple[s
     """The algorithm and its task; ``auto`` is, in a classification, ``auto_classifier``."""
     if task not in (None, "regression", "classification"):
         raise ValueError(f"task={task!r}; there are: regression, classification")
-    if name in federated.names():
+    if registry.is_federated(name):
         raise ValueError(
             f"{name} learns in a federation, which is a run: "
             f'omkl.run("algorithm={name}", "federation=iid", ...)'

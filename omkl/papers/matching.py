@@ -28,7 +28,7 @@ from omkl.papers.tables import (
     published_number,
 )
 from omkl.runs.run_folder import Run
-from omkl.utils import conf
+from omkl.utils import conf, registry
 
 T = TypeVar("T")
 ABSENT = "not in omkl yet"
@@ -345,9 +345,8 @@ def _missing_file(dataset: str) -> str | None:
 
 @functools.cache
 def _exists(module: str) -> bool:
-    from omkl import algorithms, federated  # import the compiler, which most reports do without
-
-    return module in algorithms.names() or module in federated.names()
+    inside = any(module in registry.names(package) for package in registry.PACKAGES)
+    return inside or module in registry.names_outside()
 
 
 def _settings(variant: Variant) -> dict[str, Any] | None:

@@ -163,13 +163,6 @@ def _is_there(run: Run) -> bool:
         return False
 
 
-def npz_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
-    # Not compressed: curves are noise in all but the first digits, 15 % is all there is to gain.
-    buffer = io.BytesIO()
-    np.savez(buffer, **dict(arrays))  # type: ignore[arg-type]
-    return buffer.getvalue()
-
-
 def without_places(config: Mapping[str, Any]) -> dict[str, Any]:
     # Where results go and how they are shown is no part of the run: the folder can move.
     return {k: v for k, v in config.items() if k not in ("outputs", "force", "fail_fast")}
@@ -187,7 +180,7 @@ def files_of_run(
     """
     files: dict[str, bytes | str | Path] = {
         "config.yaml": conf.config_text(without_places(config)),
-        "curves.npz": npz_bytes(curves),
+        "curves.npz": disk.npz_bytes(curves),
         "results.parquet": _tidy(result),
     }
     files |= kept

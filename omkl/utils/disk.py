@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import re
 import shutil
@@ -15,10 +16,13 @@ import socket
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import IO, Any, ClassVar
+from typing import IO, TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    import numpy as np
 
 fcntl: Any
 try:
@@ -213,3 +217,15 @@ def _sync(files: Sequence[IO[bytes]]) -> None:
     for file in files:
         with file:
             os.fsync(file.fileno())
+
+
+def npz_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
+    """Arrays as the content of an ``.npz`` file.
+
+    Not compressed: curves are noise in all but the first digits, 15 % is all there is to gain.
+    """
+    import numpy as np
+
+    buffer = io.BytesIO()
+    np.savez(buffer, **dict(arrays))  # type: ignore[arg-type]
+    return buffer.getvalue()

@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 
 from omkl.utils import outside
 
-PACKAGES = ("omkl.algorithms", "omkl.federated.algorithms")
+FEDERATED = "omkl.federated.algorithms"
+PACKAGES = ("omkl.algorithms", FEDERATED)
 
 # What algorithms have in common whose names begin so.
 FOLDERS = {
@@ -56,6 +57,11 @@ class Entry(NamedTuple):
 def names(package: str) -> list[str]:
     """Names of the algorithms of a package; those with a folder come last."""
     return sorted(_entries(package), key=lambda name: ("/" in name, name))
+
+
+def is_federated(name: str) -> bool:
+    """Whether it is an algorithm that learns in a federation."""
+    return name in _entries(FEDERATED)
 
 
 def removal(name: str) -> str | None:

@@ -27,7 +27,7 @@ def write_number(folder: Path, number: int) -> None:
     config = Run(folder).config | {"seed": number}
     files = {name: (folder / name).read_bytes() for name in schema.files_in(folder)}
     files["config.yaml"] = conf.config_text(config).encode()
-    files["curves.npz"] = writing.npz_bytes(curves)
+    files["curves.npz"] = disk.npz_bytes(curves)
     digests = {name: schema.sha256_of(data) for name, data in files.items()}
     result = Run(folder).result | {"seconds": number}
     files["result.json"] = run_folder.result_text(result, digests).encode()
