@@ -200,8 +200,8 @@ def drawn(groups: Sequence[Group], d: int, seed: int) -> Experts:
 
 
 def kernels_of_auto(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
-    neighbours = (Kernel("neighbours", 1.0), Kernel("linear, neighbours", 1.0))
-    return (*named(GROUPS), *neighbours)
+    later = ("neighbours", "linear, neighbours", "trees")
+    return (*named(GROUPS), *(Kernel(name, 1.0) for name in later))
 
 
 def fresh_experts(
@@ -227,7 +227,8 @@ class Auto:
     Paper    none. Experts: V. Vovk, "Competitive on-line statistics", International Statistical
              Review 69 (2001), K. S. Azoury and M. K. Warmuth, Machine Learning 43 (2001), on the
              features of Rahimi and Recht (NIPS 2007). Mixtures: ML-Poly of P. Gaillard, G. Stoltz,
-             T. van Erven, "A second-order bound with excess losses", COLT 2014.
+             T. van Erven, "A second-order bound with excess losses", COLT 2014. Trees: J. H.
+             Friedman, Annals of Statistics 29 (2001).
     Task     regression; full information; nothing to choose: dictionary and D do not matter.
     Round    1. Standardise every input by what was seen of it up to this row, and the last 24
                 labels by the labels before; clip at +-4. A missing input counts as its mean.
@@ -242,8 +243,12 @@ class Auto:
                 of ``ewrls``. A last label from which others count is clipped at 6 deviations of
                 the labels from their mean. Two more: of the 10 nearest of the last 1,000 rows the
                 mean label, weighted by 1 / (q / d + 0.001)^2, where q is the squared distance of
-                standardised inputs; and the linear one and its mean error there. They go beyond the
-                labels seen by no more than half of their range.
+                standardised inputs; and the linear one and its mean error there. And 100 boosted
+                trees of depth 6 on inputs and the last two labels as they are, of the last 32,768
+                rows (fewer of more than 62 inputs), grown anew after 500 rows, 1.4 times as many
+                and so on, and then every quarter of these; while they do not pay, up to 8 times as
+                rarely. Before the first ones their expert is the mixture of the others. Experts go
+                beyond the labels seen by no more than half of their range.
              3. p = sum w_i f_i, w_i proportional to max(R_i, 0) / V_i: R_i sums up
                 r_i = 2 (p - y') (p - f_i), V_i sums up r_i^2, where rounds fade by 0.999; y' is y,
                 or what is nearest to it within 3 s of p, where s^2 is the noise: the mean of p's
@@ -254,11 +259,16 @@ class Auto:
                 is p's error in the round before, cut off as y' is; theta the mean of a normal
                 posterior with prior N(0, 0.1 I) and with the noise, this round's error with it.
                 There are two: the second forgets by 0.995. Neither learns while p never erred.
-             5. Predict the mixture, as in 3, of both q, p, the mean, the last label and the linear
-                one; its spread is s.
+             5. m is the mixture, as in 3, of both q, p, the mean, the last label and the linear
+                one. Other trees learn its errors, from the same columns and m: they say g, cut off
+                at 3 s. Predict m + b g, where b in [0, 1] is the sum of e g over that of g^2, and
+                three times s^2; e is m's error, cut off as in 3; rounds fade by 0.998. The spread
+                is s.
     Symbols  none
-    Cost     O(N D^2 + N D d + d^2) time a round for N = 26 experts and D = 50; memory
-             O(N (D + d)^2).
+    Cost     O(N D^2 + N D d + d^2) time a round for N = 27 experts and D = 50, and O(M L d) on
+             average for M = 200 trees of depth L = 6, in d up to 32; a round in which they grow
+             takes longer, O(M L d W) for W rows, some tenths of a second; memory
+             O(N (D + d)^2 + d W).
     Bound    none. Without fading, and where no error is cut off, a mixture's regret against the
              best fixed one would be O(sqrt(N T ln T)), as of ``ml_poly``; rounds fade here, and
              with a memory of 1,000 rounds it may grow with T.
@@ -281,7 +291,7 @@ class Auto:
 
     class State(NamedTuple):
         model: MixtureOfExperts
-        log_w: np.ndarray  # (26,) of the experts' weights in p, those of 0 as TINY
+        log_w: np.ndarray  # (27,) of the experts' weights in p, those of 0 as TINY
 
     select = select_all
 

@@ -13,6 +13,14 @@ import numpy as np
 
 from omkl.core.compiler import dispatch, inlined
 from omkl.core.representations import evaluate_row
+from omkl.core.representations.boosted import (
+    Boosted,
+    BoostedScratch,
+    boosted_scratch,
+    evaluate_boosted,
+    fresh_boosted,
+    learn_boosted,
+)
 from omkl.core.representations.experts import (
     LAST,
     MEAN,
@@ -51,13 +59,18 @@ from omkl.core.representations.second_order import (
 # --- Numbers: experts are mixed by their regrets, corrected linearly, and mixed once more ---------
 #
 # f (N,) are the outputs of the experts: those of ``experts``, and at the end the mean label of the
-# nearest rows, and the linear expert with its mean error there (``Neighbours``). The first mixture
-# p weighs them by regret (``Regrets``). Two others correct it with coefficients of any sign:
-# q = p + theta'z, where z = (f - p, e) and e is p's error in the round before. One is for ever, one
-# fades. theta is normal with variance PRIOR before the first label, labels have the noise of p's
-# recent errors, so that the scale of the labels does not matter; q is kept between the least and
-# the largest of f. The prediction weighs both q, p and three plain experts by regret again: who
+# nearest rows, the linear expert with its mean error there (``Neighbours``), and trees. The first
+# mixture p weighs them by regret (``Regrets``). Two others correct it with coefficients of any
+# sign: q = p + theta'z, where z = (f - p, e) and e is p's error in the round before. One is for
+# ever, one fades. theta is normal with variance PRIOR before the first label, labels have the noise
+# of p's recent errors, so that the scale of the labels does not matter; q is kept between the least
+# and the largest of f. The prediction weighs both q, p and three plain experts by regret again: who
 # follows regrets among few that err little is hardly ever worse than one of them.
+#
+# Trees come late (``boosted``): until they are grown, their expert says what the mixture of the
+# others is: it has no regret then, and its place in the corrections is 0. Other trees learn the
+# errors of the last mixture from the row and that mixture itself. What they say is added as far as
+# it was right lately.
 #
 # An error far above the noise is one that nobody foresaw, as where a calm stream jumps: which of
 # the experts came nearest is chance, and would be worth more than all rounds before. Regrets take
@@ -71,32 +84,44 @@ FARTHEST = 3.0  # 2 to 4 give errors within 1 %
 LINEAR = N_PLAIN  # the expert that is linear in the inputs
 PLAIN = (MEAN, LAST, LINEAR)  # in the last mixture as they are
 REGRETS = len(FADING)  # p in the last mixture: corrections are before it, PLAIN behind it
+N_LATER = 3  # experts behind those of ``experts``
+TREES, REST = 0, 1  # the ensembles: trees of the labels, and of what the last mixture leaves
+TREE_LAGS = 2  # past labels among their columns
+REST_FADING = 0.998  # a memory of 500 rounds
+LEAST_SHARE = 0.1  # of what they say: with less they do not pay
+REST_PRIOR = 3.0  # rounds of the noise's size in which trees of errors would have been wrong
 
 
 class MixtureOfExperts(NamedTuple):
     """Experts and their mixtures.
 
-    experts      N - 2 of them
+    experts      N - 3 of them
     neighbours   the last rows
+    trees        two ensembles in inputs and past labels as they are: of the labels, and, with the
+                 last mixture's prediction as a column, of its errors
     regrets      weights of the experts in p
     corrections  two recursive learners in N + 1 inputs, f - p and e; the place behind these,
                  where a learner on inputs has its 1, stays 0
     noise        (2,) fading sum of p's squared errors, and of ones
     error        (1,) p's last one, no farther from 0 than FARTHEST deviations of the noise
-    last         weights of the corrections, p and PLAIN in the prediction
+    last         weights of the corrections, p and PLAIN in the last mixture
+    rest         (2,) of the last mixture's errors e and what trees say of them, g: fading sums of
+                 e g and of g^2
     """
 
     experts: Experts
     neighbours: Neighbours
+    trees: Boosted
     regrets: Regrets
     corrections: Recursive
     noise: np.ndarray
     error: np.ndarray
     last: Regrets
+    rest: np.ndarray
 
     @property
     def n_kernels(self) -> int:
-        return self.experts.n_kernels + 2
+        return self.experts.n_kernels + N_LATER
 
     @property
     def theta(self) -> np.ndarray:
@@ -107,30 +132,37 @@ class MixtureScratch(NamedTuple):
     """What a round writes to.
 
     corrections  with z = (f - p, e), for each the same; correction (2,) theta'z
-    candidates         (6,) both q, p and PLAIN; y_hat (1,) their mixture
+    candidates         (6,) both q, p and PLAIN
+    mixed, rest        (1,) their mixture, and what trees say of its error
+    y_hat              (1,) what is predicted
     """
 
     experts: ExpertsScratch
     neighbours: NeighboursScratch
+    trees: BoostedScratch
     corrections: RlsScratch
     correction: np.ndarray
     candidates: np.ndarray
+    mixed: np.ndarray
+    rest: np.ndarray
     y_hat: np.ndarray
 
 
 def fresh_mixture(model: Experts) -> MixtureOfExperts:
     """Mixtures of experts that have seen nothing."""
-    N = model.n_kernels + 2
+    N, d = model.n_kernels + N_LATER, len(model.inputs.n)
     none, inputs = np.zeros(len(FADING), dtype=np.int64), np.full(len(FADING), N + 1)
     prior = np.full(len(FADING), PRIOR)
     return MixtureOfExperts(
         model,
-        fresh_neighbours(len(model.inputs.n)),
+        fresh_neighbours(d),
+        fresh_boosted([d + TREE_LAGS, d + TREE_LAGS + 1]),
         regrets=no_regrets(N),
         corrections=blank_recursive(blank(len(FADING), N + 1, 0).padded, none, inputs, prior),
         noise=np.zeros(2),
         error=np.zeros(1),
         last=no_regrets(REGRETS + 1 + len(PLAIN)),
+        rest=np.zeros(2),
     )
 
 
@@ -140,27 +172,47 @@ def mixture_scratch(
     return MixtureScratch(
         experts_scratch(model.experts, threads, every_kernel, precision),
         neighbours_scratch(),
+        boosted_scratch(model.trees),
         rls_scratch(model.corrections, threads, every_kernel, precision),
         correction=np.zeros(len(FADING)),
         candidates=np.zeros(REGRETS + 1 + len(PLAIN)),
+        mixed=np.zeros(1),
+        rest=np.zeros(1),
         y_hat=np.zeros(1),
     )
 
 
 @inlined
 def _evaluate_neighbours(scratch, model, f):
-    """Write the last two of f (N,)."""
+    """Write two of f (N,), those before the last."""
     near = scratch.neighbours
     evaluate_neighbours(near, model.neighbours, scratch.experts.whole)
-    N = f.shape[0]
-    f[N - 2] = near.mean[0]
-    f[N - 1] = near_labels(model.experts, f[LINEAR] + near.mean[1])
+    k = f.shape[0] - N_LATER
+    f[k] = near.mean[0]
+    f[k + 1] = near_labels(model.experts, f[LINEAR] + near.mean[1])
+
+
+@inlined
+def _evaluate_trees(scratch, model, f):
+    """Write the last one of f (N,); before the first trees it is the mixture of the others."""
+    x, row = scratch.trees.x, scratch.experts.x
+    d, last = row.shape[0], f.shape[0] - 1
+    for k in range(d):
+        x[k] = row[k]
+    for k in range(TREE_LAGS):
+        x[d + k] = model.experts.lags[k]
+    if model.trees.fits[0] > 0:
+        f[last] = near_labels(model.experts, evaluate_boosted(model.trees, scratch.trees, TREES))
+    else:
+        f[last] = 0.0
+        f[last] = mixture_of(model.regrets.w, f) / (1.0 - model.regrets.w[last])
 
 
 def _evaluate_mixture(scratch, model, X, row, selection):
     f = selection.f
     evaluate_experts(scratch.experts, model.experts, X, row, f)
     _evaluate_neighbours(scratch, model, f)
+    _evaluate_trees(scratch, model, f)
     p = mixture_of(model.regrets.w, f)
     z = scratch.corrections.z
     low, high = f[0], f[0]
@@ -175,7 +227,36 @@ def _evaluate_mixture(scratch, model, X, row, selection):
     scratch.candidates[REGRETS] = p
     for k in range(len(PLAIN)):
         scratch.candidates[REGRETS + 1 + k] = f[PLAIN[k]]
-    scratch.y_hat[0] = mixture_of(model.last.w, scratch.candidates)
+    scratch.mixed[0] = mixture_of(model.last.w, scratch.candidates)
+    _evaluate_rest(scratch, model)
+
+
+@inlined
+def _evaluate_rest(scratch, model):
+    """Write the prediction: what was mixed last, and a share of its error as trees see it."""
+    trees, mixed = scratch.trees, scratch.mixed[0]
+    trees.x[trees.x.shape[0] - 1] = mixed
+    said = evaluate_boosted(model.trees, trees, REST)
+    scratch.rest[0] = _foreseen(0.0, said, _farthest(model))
+    added = _share_of_rest(model) * scratch.rest[0]
+    scratch.y_hat[0] = near_labels(model.experts, mixed + added)
+
+
+@inlined
+def _share_of_rest(model):
+    """By how much of what trees say of its error the last mixture is corrected, in [0, 1]."""
+    if not (model.rest[0] > 0.0 and model.noise[0] > 0.0):
+        return 0.0
+    noise = model.noise[0] / model.noise[1]
+    return min(1.0, model.rest[0] / (model.rest[1] + REST_PRIOR * noise))
+
+
+@inlined
+def _farthest(model):
+    """The largest error that counts as it is."""
+    if model.noise[1] > 0.0:
+        return FARTHEST * math.sqrt(model.noise[0] / model.noise[1])
+    return np.inf
 
 
 dispatch(evaluate_row, MixtureScratch, _evaluate_mixture)
@@ -195,17 +276,39 @@ def learn_mixture(model, scratch, f, y, t):
     """
     if t > 1:
         p = scratch.candidates[REGRETS]
-        farthest = np.inf
-        if model.noise[1] > 0.0:
-            farthest = FARTHEST * math.sqrt(model.noise[0] / model.noise[1])
-        y_hat = scratch.y_hat[0]
+        farthest = _farthest(model)
+        mixed = scratch.mixed[0]
         learn_regrets(model.regrets, f, p, _foreseen(p, y, farthest))
-        learn_regrets(model.last, scratch.candidates, y_hat, _foreseen(y_hat, y, farthest))
+        learn_regrets(model.last, scratch.candidates, mixed, _foreseen(mixed, y, farthest))
+        _learn_rest(model.rest, scratch.rest[0], _foreseen(mixed, y, farthest) - mixed)
         _learn_correction(model, scratch, y - p)
         model.error[0] = _foreseen(p, y, farthest) - p
     error = y - f[LINEAR] if t > 1 else 0.0
     learn_neighbours(model.neighbours, scratch.experts.whole, y, error)
+    _learn_trees(model, scratch, y)
     learn_experts(model.experts, scratch.experts, y)
+
+
+@inlined
+def _learn_rest(rest, said, error):
+    """Take in what trees said of an error, and the error, cut off as others are."""
+    rest[0] = REST_FADING * rest[0] + error * said
+    rest[1] = REST_FADING * rest[1] + said * said
+
+
+@inlined
+def _learn_trees(model, scratch, y):
+    """Trees take in the row, its label, and the error of the last mixture; now and then they grow.
+
+    In round 1 nothing was predicted that could have been wrong.
+    """
+    pays = model.regrets.w[model.regrets.w.shape[0] - 1] > 0.0
+    pays = pays or _share_of_rest(model) > LEAST_SHARE
+    trees = model.trees
+    j = trees.n[0] % trees.rows.shape[1]
+    trees.labels[TREES, j] = y
+    trees.labels[REST, j] = y - scratch.mixed[0] if trees.n[0] > 0 else 0.0
+    learn_boosted(trees, scratch.trees, pays)
 
 
 @inlined
