@@ -19,12 +19,14 @@ import signal
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import hypothesis
 import numpy as np
 import pytest
 
+from omkl.runs.run_folder import Run
 from omkl.utils import outside
 
 MOST_WORKERS = 4
@@ -188,6 +190,35 @@ def families() -> dict[str, str]:
 
     central = {name: algorithms.load(name).representation.name for name in algorithms.names()}
     return central | dict.fromkeys(federated.names(), "federated")
+
+
+def catalogued(name: str) -> dict[str, Any]:
+    """The catalogue's entry of a data set; skips the test where its file is in no data folder."""
+    from omkl.datasets import catalogue
+
+    entry = catalogue.entry(name)
+    if catalogue.locate(entry["file"]) is None:
+        pytest.skip(f"{entry['file']} is in no data folder; runs where the data are found")
+    return entry
+
+
+def rows_of(dataset: str, order: str = "file", **columns) -> tuple[np.ndarray, np.ndarray]:
+    """X, y of all rows, scaled as the papers scale; the columns of the catalogue or others."""
+    from omkl.datasets import open_stream
+
+    whole = {"limit": None, "scaling": "whole", "order": order}
+    stream = open_stream(catalogued(dataset) | columns, whole, seed=0)
+    return next(stream.blocks(stream.n_rounds))
+
+
+def change(folder: Path, arrays: dict | None = None, **result) -> Run:
+    """Overwrite arrays of a run's curves.npz and entries of its result.json."""
+    if arrays:
+        np.savez(folder / "curves.npz", **{**Run(folder).curves, **arrays})
+    if result:
+        path = folder / "result.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | result))
+    return Run(folder)
 
 
 def make_run_folder(

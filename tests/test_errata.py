@@ -18,9 +18,10 @@ from omkl.checks import learners
 from omkl.core import hyperparameters
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
-from omkl.datasets import catalogue, open_stream
+from omkl.datasets import catalogue
 from omkl.experiment import bounds as mistake_bounds
 from omkl.papers import bounds as regret_bounds
+from tests.conftest import catalogued, rows_of
 
 ROOT = Path(__file__).parents[1]
 
@@ -230,10 +231,7 @@ def columns_of(dataset):
     cfg = catalogue.entry(dataset)
     if "columns" in cfg:
         return list(cfg["columns"])
-    path = catalogue.locate(cfg["file"])
-    if path is None:
-        pytest.skip(f"{cfg['file']} is in no data folder; runs where the data are found")
-    with open(path, encoding="utf-8") as file:
+    with open(catalogue.locate(catalogued(dataset)["file"]), encoding="utf-8") as file:
         return file.readline().strip().split(",")
 
 
@@ -447,11 +445,7 @@ def test_m_25_of_pof_is_not_below_m_51_on_naval():
 
 def dealt(dataset, target=None, shuffled=True, K=23, T=500):
     """Rows x (K, T, d) and targets (K, T) of the clients, scaled as the papers scale."""
-    cfg = dict(catalogue.entry(dataset)) | ({"target": target} if target else {})
-    if catalogue.locate(cfg["file"]) is None:
-        pytest.skip(f"{cfg['file']} is in no data folder; runs where the data are found")
-    stream = open_stream(cfg, {"limit": None, "scaling": "whole", "order": "file"})
-    X, y = next(iter(stream.blocks(stream.n_rounds)))
+    X, y = rows_of(dataset, **({"target": target} if target else {}))
     order = np.arange(len(y))
     if shuffled:
         np.random.default_rng(0).shuffle(order)

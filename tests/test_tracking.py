@@ -24,6 +24,7 @@ from omkl.experiment import viewers
 from omkl.report import tracking
 from omkl.report.tracking import TrackingError
 from omkl.runs.run_folder import Run
+from tests.conftest import change
 
 
 @pytest.fixture(scope="session")
@@ -72,11 +73,6 @@ def all_runs(outputs):
     found = client(outputs)
     ids = [experiment.experiment_id for experiment in found.search_experiments()]
     return found.search_runs(ids) if ids else []
-
-
-def change(folder, **entries):
-    path = folder / "result.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | entries))
 
 
 # --- the content of a run
@@ -276,10 +272,9 @@ def test_odd_configurations(outputs, run_folder_maker):
 
 def test_infinite_values_are_left_out(outputs, run_folder_maker):
     folder = run_folder_maker(outputs, n_rounds=5)
-    with np.load(folder / "curves.npz") as archive:
-        curves = dict(archive)
-    curves["mse"][:, 3:] = [np.inf, np.nan]
-    np.savez_compressed(folder / "curves.npz", **curves)
+    mse = Run(folder).curves["mse"].copy()
+    mse[:, 3:] = [np.inf, np.nan]
+    change(folder, {"mse": mse})
     run_id = tracking.log_run(folder, outputs)
     steps = [point.step for point in client(outputs).get_metric_history(run_id, SO_FAR)]
     assert steps == [1, 2, 3]

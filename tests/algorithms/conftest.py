@@ -11,8 +11,8 @@ import pytest
 
 from omkl.core.kernels import dictionary
 from omkl.core.representations.random_features import blank
-from omkl.datasets import catalogue, open_stream
 from omkl.utils import conf
+from tests.conftest import rows_of
 
 
 def transcript(name):
@@ -38,21 +38,7 @@ def untouched():
 
 
 @pytest.fixture(scope="session")
-def rows_of():
-    """rows_of(dataset, inputs): X, y of all rows, with the inputs of the catalogue or others."""
-
-    def rows(dataset, **columns):
-        cfg = catalogue.entry(dataset) | columns
-        if catalogue.locate(cfg["file"]) is None:
-            pytest.skip(f"{cfg['file']} is in no data folder; runs where the data are found")
-        stream = open_stream(cfg, {"limit": None, "scaling": "whole", "order": "file"})
-        return next(iter(stream.blocks(stream.n_rounds)))
-
-    return rows
-
-
-@pytest.fixture(scope="session")
-def airfoil(rows_of):
+def airfoil():
     return rows_of("airfoil")
 
 

@@ -19,6 +19,7 @@ from omkl.core.representations import evaluate_row
 from omkl.core.representations.random_features import blank
 from omkl.core.weights import normalised, shares
 from omkl.papers import tables
+from tests.conftest import rows_of
 
 EXACT = 1e-9
 
@@ -187,7 +188,7 @@ def test_the_release_gives_the_printed_cells(untouched):
 @pytest.mark.slow
 @pytest.mark.parametrize("dataset", ["airfoil", "concrete"])
 @pytest.mark.parametrize("name", list(LEARNERS))
-def test_printed_cells(name, dataset, kernels, untouched, rows_of):
+def test_printed_cells(name, dataset, kernels, untouched):
     """Every repetition, and the cells that they make."""
     X, y = rows_of(dataset)
     letter, table = LEARNERS[name]
@@ -202,7 +203,7 @@ def test_printed_cells(name, dataset, kernels, untouched, rows_of):
 @pytest.mark.slow
 @pytest.mark.parametrize("dataset", ["bias", "naval"])
 @pytest.mark.parametrize("name", list(LEARNERS))
-def test_repetitions_behind_printed_cells(name, dataset, kernels, untouched, rows_of):
+def test_repetitions_behind_printed_cells(name, dataset, kernels, untouched):
     """The long streams: repetitions in which a share is within 1e-9 of the bar, and the last."""
     X, y = rows_of(dataset, **OTHER_INPUTS.get(dataset, {}))
     some = [{"bias": 4, "naval": 13}[dataset], 19]
@@ -220,7 +221,7 @@ APART = {"raker": 0.01, "rfomkr": 0.06}
 @pytest.mark.slow
 @pytest.mark.parametrize("dataset", ["airfoil", "concrete", "bias", "naval"])
 @pytest.mark.parametrize("name", list(APART))
-def test_printed_cells_of_full_information(name, dataset, kernels, rows_of):
+def test_printed_cells_of_full_information(name, dataset, kernels):
     X, y = rows_of(dataset, **OTHER_INPUTS.get(dataset, {}))
     ours = 1e3 * errors_of_repetitions(name, X, y, kernels).mean()
     assert abs(ours - printed(name, dataset, "1")) < APART[name]

@@ -10,6 +10,7 @@ from omkl.core.kernels import Kernel, dictionary
 from omkl.core.learner import Learner
 from omkl.core.representations.support_vectors import CODES, TILE
 from omkl.utils import conf
+from tests.conftest import rows_of
 
 
 def learner(name, kernels, d, threads=1, **changes):
@@ -91,7 +92,7 @@ PUBLISHED = {  # JMLR, table 1, MSE in 10^-3
 @pytest.mark.real_data
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "dataset"), list(PUBLISHED))
-def test_published_numbers_to_one_unit_in_the_last_digit(name, dataset, rows_of):
+def test_published_numbers_to_one_unit_in_the_last_digit(name, dataset):
     X, y = rows_of(dataset)
     kernels = dictionary(conf.entry("kernels", "rbf51_lap25_exact"))
     trace = learner(name, kernels, X.shape[1], threads=2).partial_fit(X, y)

@@ -24,16 +24,8 @@ from omkl.core.rng import (
 from omkl.datasets import DataError, catalogue, columns, open_stream, opening, read, scaling
 from omkl.datasets.synthetic import SyntheticSource
 from omkl.utils import conf
+from tests.conftest import catalogued
 from tests.datasets.helpers import COLUMNS, RAW, WHOLE, collect, own, write
-
-
-def found(name: str) -> dict[str, Any]:
-    """The catalogue's entry, where its file is found."""
-    cfg = catalogue.entry(name)
-    if catalogue.locate(cfg["file"]) is None:
-        pytest.skip(f"{cfg['file']} is not in any data folder; runs where the data are found")
-    return cfg
-
 
 # --- The catalogue ---------------------------------------------------------------------
 
@@ -57,7 +49,7 @@ SHAPES = {
 @pytest.mark.real_data
 @pytest.mark.parametrize("name", SHAPES)
 def test_real_data_have_the_published_size_and_are_scaled(name):
-    stream = open_stream(found(name), WHOLE)
+    stream = open_stream(catalogued(name), WHOLE)
     x, y = collect(stream)
     assert x.shape == (stream.n_rounds, stream.n_inputs) == SHAPES[name]
     assert y.min() == 0.0 and y.max() == 1.0
@@ -67,7 +59,7 @@ def test_real_data_have_the_published_size_and_are_scaled(name):
 
 @pytest.mark.real_data
 def test_airfoil_is_its_text_file_scaled():
-    cfg = found("airfoil")
+    cfg = catalogued("airfoil")
     table = np.loadtxt(catalogue.locate(cfg["file"]))
     x, y = collect(open_stream(cfg, WHOLE))
     np.testing.assert_allclose(
@@ -80,7 +72,7 @@ def test_airfoil_is_its_text_file_scaled():
 
 @pytest.mark.real_data
 def test_naval_predicts_the_lever_and_naval_decay_the_turbine():
-    cfg, decay = found("naval"), found("naval_decay")
+    cfg, decay = catalogued("naval"), catalogued("naval_decay")
     table = np.loadtxt(catalogue.locate(cfg["file"]))
     x, y = collect(open_stream(cfg, RAW))
     np.testing.assert_array_equal(np.column_stack([y, x]), table[:, :16])
@@ -90,7 +82,7 @@ def test_naval_predicts_the_lever_and_naval_decay_the_turbine():
 
 @pytest.mark.real_data
 def test_bias_fills_blanks_with_the_mean_over_all_rows():
-    cfg = found("bias")
+    cfg = catalogued("bias")
     frame = pd.read_csv(catalogue.locate(cfg["file"]))
     filled = frame.iloc[:, 2:].fillna(frame.iloc[:, 2:].mean())
     assert int(frame.iloc[:, 2:].isna().any(axis=1).sum()) == 162
@@ -109,24 +101,22 @@ def test_air_quality_equals_the_prepared_file_of_its_authors():
         pytest.skip("AirData.mat is not in any data folder; runs where the data are found")
     import scipy.io
 
-    theirs = scipy.io.loadmat(prepared)
-    np.testing.assert_array_equal(collect(open_stream(found("air_quality"), RAW))[0], theirs["X"].T)
-    np.testing.assert_array_equal(
-        collect(open_stream(found("air_quality"), WHOLE))[1], theirs["y"][:, 0]
-    )
+    theirs, entry = scipy.io.loadmat(prepared), catalogued("air_quality")
+    np.testing.assert_array_equal(collect(open_stream(entry, RAW))[0], theirs["X"].T)
+    np.testing.assert_array_equal(collect(open_stream(entry, WHOLE))[1], theirs["y"][:, 0])
 
 
 @pytest.mark.real_data
 def test_energy_raw_makes_the_prepared_file_of_its_authors():
-    x, y = collect(open_stream(found("energy"), WHOLE))
-    x_raw, y_raw = collect(open_stream(found("energy_raw"), WHOLE))
+    x, y = collect(open_stream(catalogued("energy"), WHOLE))
+    x_raw, y_raw = collect(open_stream(catalogued("energy_raw"), WHOLE))
     np.testing.assert_array_equal(y_raw, y)
     np.testing.assert_allclose(x_raw, x, rtol=0, atol=2e-15)
 
 
 @pytest.mark.real_data
 def test_provenance_says_where_the_numbers_come_from():
-    provenance = open_stream(found("concrete"), WHOLE).provenance
+    provenance = open_stream(catalogued("concrete"), WHOLE).provenance
     assert json.loads(json.dumps(provenance)) == provenance
     assert provenance["files"][0]["name"] == "concrete/Concrete_Data.xls"
     assert provenance["files"][0]["sha256"].startswith("710076c6")

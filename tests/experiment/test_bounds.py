@@ -10,9 +10,9 @@ from omkl.checks import learners
 from omkl.core import hyperparameters
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
-from omkl.datasets import catalogue, open_stream
 from omkl.experiment import bounds
 from omkl.experiment.bounds import Minimum
+from tests.conftest import rows_of
 
 KERNELS = (
     Kernel("polynomial", 1.0), Kernel("polynomial", 3.0),
@@ -28,11 +28,7 @@ SEEDS = range(3)  # the means of the stochastic learners are over these
 
 
 def rows(name, n, seed):
-    cfg = catalogue.entry(name)
-    if catalogue.locate(cfg["file"]) is None:
-        pytest.skip(f"{cfg['file']} is not in any data folder; runs where the data are found")
-    settings = {"limit": None, "scaling": "whole", "order": "shuffled"}
-    X, y = next(open_stream(cfg, settings, seed=0).blocks(100_000))
+    X, y = rows_of(name, order="shuffled")
     order = np.random.default_rng(seed).permutation(n)  # of the same n rows: the same minimum
     return X[:n][order], y[:n][order]
 

@@ -17,6 +17,7 @@ from omkl.report import console
 from omkl.runs import schema
 from omkl.runs.run_folder import Run
 from tests.compositions import compose
+from tests.conftest import catalogued
 
 RAW = {"limit": None, "scaling": "none", "order": "file"}
 
@@ -24,13 +25,6 @@ RAW = {"limit": None, "scaling": "none", "order": "file"}
 def rows(stream):
     blocks = list(stream.blocks(1000))
     return np.concatenate([b[0] for b in blocks]), np.concatenate([b[1] for b in blocks])
-
-
-def found(name):
-    cfg = catalogue.entry(name)
-    if catalogue.locate(cfg["file"]) is None:
-        pytest.skip(f"{cfg['file']} is not in any data folder; runs where the data are found")
-    return cfg
 
 
 def run(tmp_path, *overrides):
@@ -48,7 +42,7 @@ SHAPES = {  # rows, inputs, labels +1
 @pytest.mark.real_data
 @pytest.mark.parametrize("name", SHAPES)
 def test_real_data_have_the_size_and_labels_that_their_sources_state(name):
-    X, y = rows(open_stream(found(name), RAW | {"scaling": "whole"}))
+    X, y = rows(open_stream(catalogued(name), RAW | {"scaling": "whole"}))
     n, d, positive = SHAPES[name]
     assert X.shape == (n, d) and np.count_nonzero(y == 1.0) == positive
     assert np.count_nonzero(y == -1.0) == n - positive
@@ -57,7 +51,7 @@ def test_real_data_have_the_size_and_labels_that_their_sources_state(name):
 
 @pytest.mark.real_data
 def test_spambase_has_every_column_in_minus_one_to_one():
-    cfg = found("spambase")
+    cfg = catalogued("spambase")
     table = pd.read_csv(catalogue.locate(cfg["file"]), header=None).to_numpy()
     X, y = rows(open_stream(cfg, RAW))
     low, high = table[:, :57].min(axis=0), table[:, :57].max(axis=0)
@@ -67,7 +61,7 @@ def test_spambase_has_every_column_in_minus_one_to_one():
 
 @pytest.mark.real_data
 def test_mushrooms_are_a_column_a_letter():
-    cfg = found("mushrooms")
+    cfg = catalogued("mushrooms")
     table = pd.read_csv(catalogue.locate(cfg["file"]), header=None)
     X, y = rows(open_stream(cfg, RAW))
     assert set(np.unique(X)) == {0.0, 1.0} and np.all(X.sum(axis=1) == 22)
@@ -128,7 +122,7 @@ def test_libsvm_text_is_read_in_blocks(tmp_path, monkeypatch):
 @pytest.mark.real_data
 def test_a9a_streams_as_it_shuffles():
     """In the order of the file it stays there, shuffled it is held: the same rows."""
-    cfg = found("a9a")
+    cfg = catalogued("a9a")
     X, y = rows(open_stream(cfg, RAW))
     Z, z = rows(open_stream(cfg, RAW | {"order": "shuffled"}, seed=4))
     order = np.random.default_rng(4).permutation(len(y))
@@ -236,7 +230,7 @@ def test_a_tie_and_silence_are_mistakes():
 
 @pytest.mark.real_data
 def test_every_seed_is_a_permutation_of_its_own():
-    cfg = found("sonar")
+    cfg = catalogued("sonar")
     streams = open_streams(cfg, RAW | {"order": "shuffled"}, [0, 1, 2])
     tables = [np.column_stack(rows(stream)) for stream in streams]
     alone = [open_stream(cfg, RAW | {"order": "shuffled"}, seed=s) for s in (0, 1, 2)]
@@ -250,7 +244,7 @@ def test_every_seed_is_a_permutation_of_its_own():
 
 @pytest.mark.real_data
 def test_a_run_over_permutations(tmp_path):
-    found("sonar")
+    catalogued("sonar")
     outcome = run(tmp_path, "algorithm=omkc_da_p1", "dataset=sonar", "kernels=omkc16", "seeds=4")
     result = outcome.run.result
     assert result["seeds"] == [0, 1, 2, 3] and len(set(result["mistakes"])) > 1

@@ -1,7 +1,5 @@
 """Tables II and III of Hong and Chae, what they are made of, and their figures."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -13,6 +11,7 @@ from omkl.datasets import catalogue
 from omkl.papers import matching, rendering, search_active, tables
 from omkl.report import figures, style, sweep_figures
 from omkl.runs.run_folder import Run
+from tests.conftest import change
 
 PLANT = "+dataset.prepare.scale_inputs.shift=0"
 
@@ -87,17 +86,10 @@ def queried(run_folder_maker, tmp_path):
         params = {"eta": "1/sqrt(T)", "eta_g": "1/sqrt(T)", "lam": 0.01, "eta_c": eta_c, "M": M}
         if algorithm == "amkl_random":
             params["rate"] = params.pop("eta_c")
-        folder = run_folder_maker(tmp_path, algorithm, dataset, key, params=params)
-        path = folder / "result.json"
-        stored = json.loads(path.read_text())
-        share = 1 / step
-        stored |= {"al_efficiency": share, "labels": share * stored["n_rounds"]}
-        path.write_text(json.dumps(stored))
-        with np.load(folder / "curves.npz") as archive:
-            curves = dict(archive)
-        curves["labels"] = np.ceil(curves["labels"] / step).astype(int)
-        np.savez(folder / "curves.npz", **curves)
-        return Run(folder)
+        run = Run(run_folder_maker(tmp_path, algorithm, dataset, key, params=params))
+        bought = {"labels": np.ceil(run.curves["labels"] / step).astype(int)}
+        counted = {"al_efficiency": 1 / step, "labels": run.result["n_rounds"] / step}
+        return change(run.folder, bought, **counted)
 
     return make
 

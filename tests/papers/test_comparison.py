@@ -8,11 +8,11 @@ import pytest
 
 from omkl import papers
 from omkl.commands import report
-from omkl.datasets import catalogue
 from omkl.experiment import metrics
 from omkl.papers import comparison
 from omkl.papers.comparison import Line
 from omkl.runs.run_folder import find
+from tests.conftest import catalogued
 
 SPEC = {
     "name": "small",
@@ -33,16 +33,10 @@ SPEC = {
 }
 
 
-def found():
-    for name in ("sonar", "wdbc"):
-        if catalogue.locate(catalogue.entry(name)["file"]) is None:
-            pytest.skip(f"{name} is not in any data folder; runs where the data are found")
-
-
 @pytest.mark.real_data
 @pytest.mark.slow(6)
 def test_a_small_table(tmp_path, capsys, monkeypatch):
-    found()
+    _ = catalogued("sonar"), catalogued("wdbc")
     monkeypatch.setenv("OMKL_THREADS", "1")  # a process for the peers, none for our runs
     assert comparison.command(SPEC, tmp_path) == 0
     text = (tmp_path / "tables" / "small.md").read_text()

@@ -16,6 +16,7 @@ from omkl.papers.bounds import bound_of_run, fitted_slope
 from omkl.papers.matching import Cell, Entry, FilledTable
 from omkl.runs.run_folder import Run, find, held_in_memory
 from tests.compositions import compose
+from tests.conftest import change
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = {
@@ -44,11 +45,9 @@ def outputs(run_folder_maker, tmp_path):
         folder = run_folder_maker(tmp_path, algorithm, dataset, **options)
         with open(folder / "config.yaml", "a") as file:
             file.write("stream:\n  scaling: whole\n")
-        path = folder / "result.json"
-        stored = json.loads(path.read_text()) | result
-        stored["regret"]["ridge_features"]["kernels"] = ["gaussian 1"] * 10 + ["laplacian 1"] * 10
-        path.write_text(json.dumps(stored))
-        return folder
+        regret = Run(folder).result["regret"]
+        regret["ridge_features"]["kernels"] = ["gaussian 1"] * 10 + ["laplacian 1"] * 10
+        change(folder, regret=regret, **result)
 
     for dataset in ("airfoil", "bias", "concrete", "naval"):
         for algorithm in SETTINGS:
@@ -267,9 +266,7 @@ def test_regret_bound_is_drawn_where_there_is_a_theorem(outputs):
     (run,) = (r for r in find(outputs) if r.result["key"] == "10gf" and "naval" in str(r.folder))
     both = figures.regret_bound(run, suffixes=("png", "pdf"))
     assert [p.name for p in both] == ["regret_bound.png", "regret_bound.pdf"]
-    change = json.loads((run.folder / "result.json").read_text()) | {"algorithm": "mine"}
-    (run.folder / "result.json").write_text(json.dumps(change))
-    assert figures.regret_bound(Run(run.folder)) == []
+    assert figures.regret_bound(change(run.folder, algorithm="mine")) == []
 
 
 @pytest.mark.slow

@@ -9,9 +9,9 @@ from omkl import algorithms
 from omkl.checks import learners
 from omkl.core import hyperparameters, kernels
 from omkl.core.learner import Learner
-from omkl.datasets import catalogue, open_stream
 from omkl.papers import matching, tables
 from omkl.utils import conf
+from tests.conftest import rows_of
 
 RAKER = {"airfoil": 28.64, "bias": 12.70, "concrete": 35.22, "naval": 11.35}
 GF = {"airfoil": 25.73, "bias": 8.15, "concrete": 34.45, "naval": 5.11}
@@ -19,11 +19,7 @@ GF = {"airfoil": 25.73, "bias": 8.15, "concrete": 34.45, "naval": 5.11}
 
 def errors(settings, dictionary, dataset, n_seeds):
     """(n_seeds,) mean squared errors in thousandths, of 50 features a kernel."""
-    cfg = catalogue.entry(dataset)
-    if catalogue.locate(cfg["file"]) is None:
-        pytest.skip(f"{cfg['file']} is in no data folder; runs where the data are found")
-    stream = open_stream(cfg, {"limit": None, "scaling": "whole", "order": "file"})
-    X, y = next(iter(stream.blocks(stream.n_rounds)))
+    X, y = rows_of(dataset)
     some = kernels.dictionary(conf.entry("kernels", dictionary))
     params = {k: v for k, v in settings.items() if k != "name"}
     algorithm = algorithms.load(settings["name"])

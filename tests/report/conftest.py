@@ -1,22 +1,8 @@
 """Runs that tests of several reports share."""
 
-import json
-from pathlib import Path
-
-import numpy as np
 import pytest
 
 from omkl.runs.run_folder import Run
-
-
-def change(folder: Path, arrays: dict | None = None, **result) -> Run:
-    """Overwrite arrays of curves.npz and entries of result.json."""
-    if arrays:
-        np.savez(folder / "curves.npz", **{**Run(folder).curves, **arrays})
-    if result:
-        path = folder / "result.json"
-        path.write_text(json.dumps(json.loads(path.read_text()) | result))
-    return Run(folder)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from rich.console import Console
 
 from omkl.report import console, figures, stats, style, sweep_figures, sweep_table, tracking
 from omkl.report.text import readable
-from omkl.runs.run_folder import Run
+from tests.conftest import change
 
 ENTRIES = {
     "mean": {"rmse": 6.93, "mae": 5.78, "mse": 0.034},
@@ -25,18 +24,15 @@ def with_baselines(run_folder_maker, tmp_path):
 
     def make(*names, entries=ENTRIES, level=0.03, key="12345678", **result):
         folder = run_folder_maker(tmp_path, *names, key=key, level=level)
-        path = folder / "result.json"
         own = {"rmse": 6.38, "mae": 5.18, "r2": 0.144, "target_unit": 37.6, "baselines": entries}
         stream = {"target": "sound", "scaling": {"kind": "whole"}}
         own |= {"stream": stream, "mse_over": "all rounds", "threads": 1}
-        path.write_text(json.dumps(json.loads(path.read_text()) | own | result))
-        with np.load(folder / "curves.npz") as archive:
-            curves = dict(archive)
-        for name, entry in entries.items():
-            if "mse" in entry:
-                curves[f"baseline_{name}"] = np.full(len(curves["t"]), entry["mse"])
-        np.savez(folder / "curves.npz", **curves)
-        return Run(folder)
+        curves = {
+            f"baseline_{name}": np.full(400, entry["mse"])
+            for name, entry in entries.items()
+            if "mse" in entry
+        }
+        return change(folder, curves, **(own | result))
 
     return make
 
@@ -79,8 +75,8 @@ def test_experts_that_are_no_kernels_are_not_called_so(with_baselines, families,
     n = len(families)
     run = with_baselines(n_kernels=n, kernels_per_round=float(n))
     families = {"kernel_family": np.array(families), "kernel_bandwidth": np.ones(n)}
-    np.savez(run.folder / "curves.npz", **(run.curves | families))
-    lines = [" ".join(line.split()) for line in printed(Run(run.folder)).splitlines()]
+    run = change(run.folder, families)
+    lines = [" ".join(line.split()) for line in printed(run).splitlines()]
     found = [line for line in lines if line.startswith(("kernels", "experts"))]
     assert found == ([said] if said else [])
 

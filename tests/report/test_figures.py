@@ -14,7 +14,7 @@ from omkl.report import figures, naming, style, sweep_figures
 from omkl.report.naming import expert_names
 from omkl.report.stats import windowed
 from omkl.runs.run_folder import Run
-from tests.report.conftest import change
+from tests.conftest import change
 
 
 @pytest.fixture

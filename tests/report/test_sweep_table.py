@@ -14,7 +14,7 @@ from omkl.papers import figures as paper_figures
 from omkl.report import figures, naming, query, stats, style, sweep_figures, sweep_table
 from omkl.report.text import readable
 from omkl.runs.run_folder import Run
-from tests.report.conftest import change
+from tests.conftest import change
 
 
 @pytest.fixture
@@ -55,10 +55,7 @@ def test_other_units_or_rounds_have_a_star_of_their_own(run_folder_maker, tmp_pa
     kinds = (("0000000a", "columns", 2.2), ("0000000b", "whole", 0.1), ("0000000c", "none", 9.0))
     for key, kind, level in kinds:
         folder = run_folder_maker(tmp_path, "raker", "mine", key, level=level)
-        path = folder / "result.json"
-        result = json.loads(path.read_text())
-        result["stream"]["scaling"] = {"kind": kind}
-        path.write_text(json.dumps(result))
+        change(folder, stream={"name": "mine", "target": "y", "scaling": {"kind": kind}})
     text = shown(tmp_path, capsys)
     assert len(re.findall(r"^Raker .*\d \*", text, re.M)) == 3
     said = " ".join(text.split())
