@@ -27,8 +27,10 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(BIN)/python scripts/install.py
 	@touch $@
 
-run: setup        ## Run the main job on the embedded synthetic stream
-	$(BIN)/omkl-run
+run: setup        ## Run four learners on the embedded synthetic stream, beside baselines, with intervals
+	$(BIN)/omkl-run -m algorithm=auto,raker,gf,sfg_r interval=0.9
+	@echo "your own file:      $(BIN)/omkl-run FILE.csv target=COLUMN"
+	@echo "one learner alone:  $(BIN)/omkl-run algorithm=sfg_r"
 
 test: setup       ## Run all tests, side by side on the cores that there are
 	$(PYTEST)

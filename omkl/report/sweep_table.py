@@ -46,7 +46,8 @@ def sweep_table(runs: Sequence[Run]) -> list[Row]:
     marks the lowest of the data set and what does not differ from it, among runs with the same
     ``stream``, ``scaling`` and ``code`` (``stats.codes_of``); ``p_star`` is the p-value
     (``stats.compare``); ``regret`` and ``regret_std`` belong to the first comparator that was
-    computed, named in ``comparator`` (all None if none was). ``al_efficiency`` is the share of the
+    computed, named in ``comparator`` (all None if none was). ``coverage`` and ``width`` are of
+    ``interval=..`` (None without). ``al_efficiency`` is the share of the
     labels that were asked for. Below the runs of a data set are its ``baselines``. ``status`` is
     "complete" or "baseline".
     """
@@ -91,6 +92,8 @@ def _row(run: Run, settings: dict[str, Any], code: str) -> Row:
         "regret_std": comparator and comparator["std"],
         "comparator": comparator and comparator["label"],
         **{name: result[name] for name in ("labels", "al_efficiency", "seconds")},
+        "coverage": result.get("interval", {}).get("coverage"),
+        "width": result.get("interval", {}).get("width"),
         "mse_per_label": result.get("mse_per_label"),
         "kernels_per_round": result["kernels_per_round"],
         "n_seeds": len(result["seeds"]),
@@ -163,6 +166,8 @@ def frame(rows: Sequence[Row], failures: Sequence[Row] = ()) -> pd.DataFrame:
     keys = dict.fromkeys(row["measure"].key for row in rows) or {"mse": None}
     losses = [name for key in keys for name in (key, f"{key}_std")]
     numbers = [*losses, "regret", "regret_std", "comparator", "labels", "al_efficiency"]
+    if any(row.get("coverage") is not None for row in rows):
+        numbers += ["coverage", "width"]
     numbers += ["mse_per_label", "seconds", "kernels_per_round", "n_seeds", "best", "p_star"]
     names = ["algorithm", "dataset", *setting_names([*rows, *failures]), *numbers]
     lines = [row["settings"] | row for row in (*rows, *failures)]
@@ -210,6 +215,11 @@ def _columns(rows: Sequence[Row]) -> tuple[list[_Column], list[_Column], list[_C
     if any(row.get("al_efficiency", 1.0) < 1.0 for row in rows):
         asked = ["" if is_baseline(row) else f"{100 * row['al_efficiency']:.3g} %" for row in rows]
         numbers.append(_Column("labels asked", asked, worth=6))
+    if any(row.get("coverage") is not None for row in rows):
+        covered = [_number_text(row.get("coverage"), "{:.1%}") for row in rows]
+        widths = [_number_text(row.get("width"), "{:.4g}") for row in rows]
+        numbers.append(_Column("coverage", covered, worth=4))
+        numbers.append(_Column("mean width", widths, worth=4))
     for name, key, form, worth in (
         ("seconds", "seconds", "{:.3g}", 3),
         ("kernels / round", "kernels_per_round", "{:.4g}", 2),
@@ -219,6 +229,10 @@ def _columns(rows: Sequence[Row]) -> tuple[list[_Column], list[_Column], list[_C
             cells = ["" if is_baseline(row) else form.format(row[key]) for row in rows]
             numbers.append(_Column(name, cells, worth))
     return names, settings, numbers
+
+
+def _number_text(value: float | None, form: str) -> str:
+    return "" if value is None else form.format(value)
 
 
 def _table(columns: Sequence[_Column], rows: Sequence[Row]) -> Table:
