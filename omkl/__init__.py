@@ -13,9 +13,12 @@ import omkl.utils.sources  # noqa: F401  reads all sources as they are now
 from omkl.utils.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from omkl import algorithms as algorithms
+    from omkl import datasets as datasets
     from omkl.api import (
         OnlineLearner,
         Results,
+        columns,
         learner,
         load,
         load_learner,
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "OnlineLearner",
     "Results",
+    "columns",
     "learner",
     "load",
     "load_learner",
@@ -38,7 +42,12 @@ __all__ = [
 ]
 
 
+SUBPACKAGES = ("algorithms", "datasets")  # whose functions users call
+
+
 def __getattr__(name: str) -> Any:
+    if name in SUBPACKAGES:
+        return importlib.import_module(f"omkl.{name}")
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     # With it the compiler, where somebody asks for it; by its name, as it imports this module.
@@ -46,4 +55,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *SUBPACKAGES})

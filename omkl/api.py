@@ -15,16 +15,20 @@ from omkl.notebook.results import Results
 from omkl.online import settings
 from omkl.online.learner import OnlineLearner
 from omkl.online.learner import load as load_learner
+from omkl.online.rows import columns_in
 from omkl.online.settings import FEATURES
 from omkl.utils import conf
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from omkl.datasets import Stream
     from omkl.notebook.runs import Runs
 
 __all__ = [
     "OnlineLearner",
     "Results",
+    "columns",
     "learner",
     "load",
     "load_learner",
@@ -38,8 +42,8 @@ __all__ = [
 def learner(
     algorithm: str = "auto",
     *,
-    inputs: int | Sequence[str],
-    kernels: str | Mapping[str, Any] = "rbf51_lap25",
+    inputs: int | Sequence[str] | None = None,
+    kernels: str | Mapping[str, Any] | Sequence[Any] = "rbf51_lap25",
     D: int = FEATURES,
     seed: int = 0,
     task: str | None = None,
@@ -60,9 +64,10 @@ def learner(
     algorithm
         Its name, as after ``algorithm=``.
     inputs
-        How many, or their names.
+        How many, or their names; None: as the first row or frame has them.
     kernels
-        A dictionary of ``conf/kernels``, or a mapping as such a file holds.
+        A dictionary of ``conf/kernels``, a mapping as such a file holds, or a list of bandwidths
+        (of Gaussian kernels), families and parts: ``[0.1, 1.0, {"family": "laplacian", ...}]``.
     D
         Random features a kernel.
     seed
@@ -94,6 +99,27 @@ def learner(
         interval=interval, interval_rate=interval_rate,
     )  # fmt: skip
     return OnlineLearner(made, first_rows)
+
+
+def columns(frame: pd.DataFrame, target: str | None = None) -> pd.DataFrame:
+    """What becomes of each column of a data frame, as in a file of the command line.
+
+    Parameters
+    ----------
+    frame
+        The data; its first rows decide.
+    target
+        The column to predict, which is left out of the table.
+
+    Returns
+    -------
+    A ``pandas.DataFrame`` by column: ``as`` (numbers, categories, hashed, date, left out), the
+    ``inputs`` that it becomes, and ``why``.
+    """
+    import pandas as pd
+
+    rows = [column.as_dict() for column in columns_in(frame) if column.name != target]
+    return pd.DataFrame(rows, columns=["column", "as", "inputs", "why"]).set_index("column")
 
 
 def open_stream(

@@ -24,7 +24,9 @@ except ImportError as error:
     ) from None
 
 from omkl import algorithms
+from omkl.datasets.columns import NUMBERS, Column
 from omkl.online.estimator import LearnerParameters, RegressorParameters
+from omkl.online.rows import columns_in
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,6 +50,7 @@ class _Online(LearnerParameters, base.Estimator):
     def __post_init__(self) -> None:
         self._names: tuple[Hashable, ...] = ()  # of the inputs, in their order
         self._known: frozenset[Hashable] = frozenset()  # the same
+        self._columns: dict[Hashable, Column] = {}  # of those that are words or dates
         self._all: itemgetter[Any] | None = None  # of two names or more: a row that has them all
         self._learner: OnlineLearner | None = None
         self._rows: deque[tuple[Row, Any]] = deque(maxlen=REPLAYED)
@@ -68,10 +71,17 @@ class _Online(LearnerParameters, base.Estimator):
         if not self._names:
             return
         words = all(isinstance(name, str) for name in self._names)
+        texts = [str(name) if words else repr(name) for name in self._names]
+        columns: list[Column] = []
+        if self._columns:
+            plain = [Column(text, "numbers", (text,), recipe=NUMBERS) for text in texts]
+            columns = [
+                self._columns.get(name, column)
+                for name, column in zip(self._names, plain, strict=True)
+            ]
+            texts = [name for column in columns for name in column.inputs]
         self._learner = self.new_learner(
-            inputs=[str(name) if words else repr(name) for name in self._names],
-            seed=self.seed,
-            **self._further(),
+            inputs=texts, columns=columns, seed=self.seed, **self._further()
         )
         if self._rows:
             rows, labels = zip(*self._rows, strict=True)
@@ -81,7 +91,7 @@ class _Online(LearnerParameters, base.Estimator):
         """Whether x has inputs that come for the first time; they are then among those known."""
         if x.keys() == self._known:
             return False
-        new = [name for name in x if name not in self._known and _is_number(name, x[name])]
+        new = [name for name in x if name not in self._known and self._is_known(name, x[name])]
         if new:
             places = {name: k for k, name in enumerate(self._names)}
             self._known |= set(new)
@@ -93,6 +103,19 @@ class _Online(LearnerParameters, base.Estimator):
             self._rows.clear()
             self._rows.extend(rows)
         return bool(new)
+
+    def _is_known(self, name: Hashable, value: Any) -> bool:
+        """Whether a value of a new input is there; ValueError names what cannot be one.
+
+        What becomes of a word or a date is kept: the first one decides.
+        """
+        if value is None or value != value:
+            return False
+        try:
+            return not math.isnan(float(value))
+        except (TypeError, ValueError):
+            (self._columns[name],) = columns_in({name: value}, [str(name)])
+            return True
 
     def _row(self, x: Mapping[Any, Any]) -> Row:
         """The inputs that are known, in their order; None for one that is not in x."""
@@ -134,17 +157,6 @@ class _Online(LearnerParameters, base.Estimator):
             self._learner.learn_one(label)
             self._open = None
         self._rows.append((row, label))
-
-
-def _is_number(name: Hashable, value: Any) -> bool:
-    """Whether a value is known; ValueError names what is neither a number nor missing."""
-    try:
-        return value is not None and not math.isnan(float(value))
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"input {name!r} is {value!r}, which is no number: "
-            "river.preprocessing.OneHotEncoder() before it makes numbers of words"
-        ) from None
 
 
 class _MiniBatch:
@@ -192,9 +204,12 @@ class OnlineMKLRegressor(_MiniBatch, _Regressor, base.MiniBatchRegressor):
     """Regression with many kernels, nothing to scale or choose, and intervals that adapt.
 
     Inputs are told by their names, so their order plays no part. One that is missing, None or NaN
-    counts as its mean so far. With one that comes for the first time the learner is made anew, of
-    all inputs known by then, and learns the last 1,000 rows again, which are kept for it: what it
-    learned before them is forgotten. Memory grows with the number of inputs, not of rows.
+    counts as its mean so far. Words are hashed, and dates become hour, weekday, day of the year and
+    days elapsed; the first value of an input decides. With one that comes for the first time the
+    learner is made anew, of all inputs known by then, and learns the last 1,000 rows again, which
+    are kept for it: what it learned before them is forgotten. Memory grows with the number of
+    inputs, not of rows. Put no scaler before the model: it standardises inputs itself, and inputs
+    that are scaled twice are harder to learn from.
 
     Before the first row is learned the prediction is 0.0, and River's metrics count it.
 
@@ -270,10 +285,11 @@ class OnlineMKLClassifier(_MiniBatch, _Online, base.MiniBatchClassifier):
     """Classification with many kernels, and nothing to scale or choose.
 
     Inputs are told by their names, so their order plays no part. One that is missing, None or NaN
-    counts as its mean so far. With an input or a class that comes for the first time the learner
-    is made anew, of all that are known by then, and learns the last 1,000 rows again, which are
-    kept for it: what it learned before them is forgotten. Of more than two classes each is learned
-    against the rest.
+    counts as its mean so far. Words are hashed, and dates become hour, weekday, day of the year and
+    days elapsed; the first value of an input decides. With an input or a class that comes for the
+    first time the learner is made anew, of all that are known by then, and learns the last 1,000
+    rows again, which are kept for it: what it learned before them is forgotten. Of more than two
+    classes each is learned against the rest.
 
     Before the first row is learned the prediction is None, and River's metrics do not count it
     (``omkl-run`` counts a mistake). While there is one class alone, it is that class.

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Self
 
@@ -22,18 +23,26 @@ try:
     from sklearn.utils import check_array, check_random_state, gen_batches
     from sklearn.utils.metaestimators import available_if
     from sklearn.utils.multiclass import check_classification_targets, unique_labels
-    from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+    from sklearn.utils.validation import (
+        check_consistent_length,
+        check_is_fitted,
+        check_X_y,
+        validate_data,
+    )
 except ImportError as error:
     raise ImportError(
         f"omkl.sklearn needs scikit-learn 1.8 or later: pip install 'omkl[sklearn]' ({error})"
     ) from None
 
 from omkl import algorithms
+from omkl.datasets.columns import NUMBERS, Column
 from omkl.online.estimator import LearnerParameters, RegressorParameters
+from omkl.online.rows import columns_in, encoded, is_frame, of_numbers
 
 if TYPE_CHECKING:
     from omkl.online.learner import OnlineLearner
 
+PAST_TARGETS = ("auto", "auto_classifier", "last")  # algorithms that look at some by themselves
 ROWS = 1000  # that are learned or predicted at once; their number changes no bit
 
 
@@ -41,9 +50,12 @@ class _Online(LearnerParameters, BaseEstimator):
     """What both have: rows, weights, and an ``OnlineLearner`` that learns them."""
 
     learner_: OnlineLearner
+    columns_: list[Column]
+    told_: set[str]
     n_features_in_: int
     weight_: float
     random_state: int | np.random.RandomState | None
+    past_targets: bool | str
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -57,17 +69,45 @@ class _Online(LearnerParameters, BaseEstimator):
             self.learner_ = copy.deepcopy(self.learner_)
 
     def _rows(self, X: Any, y: Any = "no_validation", reset: bool = False) -> Any:
-        """Rows (n, d), and labels (n,) where they are given, as scikit-learn checks them."""
-        return validate_data(
-            self,
-            X,
-            y,
-            reset=reset,
-            dtype=np.float64,
-            force_writeable=True,
-            ensure_all_finite="allow-nan" if self.scaling == "columns" else True,
-            **({"y_numeric": True} if is_regressor(self) and not isinstance(y, str) else {}),
-        )
+        """Rows (n, d), and labels (n,) where they are given, as scikit-learn checks them.
+
+        Words, categories and dates of a data frame become numbers by the recipes of its first rows.
+        """
+        if reset:
+            self.columns_, self.told_ = [], set()
+            if is_frame(X) and not of_numbers(X):
+                validate_data(self, X, y, reset=True, skip_check_array=True)
+                names = [str(name) for name in X.columns]
+                columns = columns_in(X, names)
+                if any(column.recipe != NUMBERS for column in columns):
+                    self.columns_ = columns
+        if self.columns_:
+            if not is_frame(X):
+                raise ValueError(
+                    "the model was fitted on a data frame with words or dates: give X as a data "
+                    "frame with these columns"
+                )
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            X = encoded(
+                X.set_axis([c.name for c in self.columns_], axis=1), self.columns_, self._warn
+            )
+        options: dict[str, Any] = {
+            "dtype": np.float64,
+            "force_writeable": True,
+            "ensure_all_finite": "allow-nan" if self.scaling == "columns" else True,
+        }
+        numeric = {"y_numeric": True} if is_regressor(self) and not isinstance(y, str) else {}
+        if not self.columns_:
+            return validate_data(self, X, y, reset=reset, **options, **numeric)
+        if isinstance(y, str):
+            return check_array(X, **options)
+        return check_X_y(X, y, **options, **numeric)
+
+    def _warn(self, what: str, text: str) -> None:
+        """Warn of a new category once."""
+        if what not in self.told_:
+            self.told_.add(what)
+            warnings.warn(text, stacklevel=4)
 
     def _made(self, X: np.ndarray, task: str, **further: Any) -> OnlineLearner:
         """A fresh learner for rows like X (n, d), which some algorithms look at in advance."""
@@ -82,6 +122,21 @@ class _Online(LearnerParameters, BaseEstimator):
             first_rows=X if looks_ahead else None,
             **further,
         )
+
+    def _in_order(self, rounds: np.ndarray, fit: bool) -> np.ndarray:
+        """The order in which rows are learned.
+
+        Rows to predict may lie far from the last row that was learned, and a learner that looks at
+        past targets should not lean on it: in a random order the past says nothing.
+        """
+        if self.past_targets not in (True, False, "auto"):
+            raise ValueError(f"past_targets={self.past_targets!r} is none of True, False, 'auto'")
+        keep = self.past_targets
+        if keep == "auto":
+            keep = not fit or self.lags > 0 or self.algorithm not in PAST_TARGETS
+        if keep:
+            return rounds
+        return rounds[np.random.default_rng(self.learner_.settings.seed).permutation(len(rounds))]
 
     def _go_through(self, X: np.ndarray, y: np.ndarray, rounds: np.ndarray) -> None:
         """Learn rows in this order."""
@@ -125,10 +180,11 @@ class _Online(LearnerParameters, BaseEstimator):
 class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
     """Regression that learns row by row, with many kernels, a spread and intervals that adapt.
 
-    ``fit`` forgets what was learned and goes once over the rows in their order, ``partial_fit``
-    goes on. Inputs and labels need no scaling; an input may be NaN and counts as its mean then.
-    All predictions are for the next row: of a learner that looks at past labels (``auto``, or
-    ``lags``) those that follow the last label that was learned.
+    ``fit`` forgets what was learned and goes once over the rows, ``partial_fit`` goes on with rows
+    in their order. Inputs and labels need no scaling; an input may be NaN and counts as its mean
+    then. Words, categories and dates of a data frame become numbers as in a file
+    (``omkl.columns``). After ``partial_fit`` predictions are for the next row: a learner that looks
+    at past targets (``auto``, or ``lags``) takes them to follow the last one that was learned.
 
     Parameters
     ----------
@@ -138,6 +194,11 @@ class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
         As ``omkl.online.estimator.RegressorParameters`` says.
     random_state
         The seed, that of ``omkl-run seed=`` if it is a number.
+    past_targets
+        Whether predictions may lean on the targets that were learned last. "auto": with
+        ``partial_fit`` they may, as in a stream; ``fit`` goes over the rows in a random order
+        where the algorithm looks at past targets (``auto``), since the rows to predict need not
+        follow. True: always in their order, as ``omkl-run`` does. False: never.
 
     Attributes
     ----------
@@ -150,28 +211,29 @@ class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
     """
 
     random_state: int | np.random.RandomState | None = 0
+    past_targets: bool | str = "auto"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn rows X (n, d) and labels y (n,) in their order, and nothing of those before.
+        """Learn rows X (n, d) and labels y (n,), and forget those before; see ``past_targets``.
 
         A row of weight w is learned floor(W + w) - floor(W) times, W being the sum of the weights
         before it: weights that are whole numbers are numbers of copies, and 0 is left out. Of
         weights that sum to 1 one row is learned: scale them to a mean of 1.
         ValueError names what is wrong.
         """
-        return self._learn(X, y, sample_weight, fresh=True)
+        return self._learn(X, y, sample_weight, fresh=True, fit=True)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Go on with further rows, as ``fit``; any split into calls gives the same bits."""
         return self._learn(X, y, sample_weight, fresh=not hasattr(self, "learner_"))
 
-    def _learn(self, X: Any, y: Any, sample_weight: Any, fresh: bool) -> Self:
+    def _learn(self, X: Any, y: Any, sample_weight: Any, fresh: bool, fit: bool = False) -> Self:
         X, y = self._rows(X, y, reset=fresh)
         rounds = self._rounds(X, sample_weight, fresh)
         if fresh:
             widths = {"interval": self.interval, "interval_rate": self.interval_rate}
             self.learner_ = self._made(X[rounds], "regression", **widths)
-        self._go_through(X, y, rounds)
+        self._go_through(X, y, self._in_order(rounds, fit))
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
@@ -207,9 +269,10 @@ def _says_probabilities(model: _Online) -> bool:
 class OnlineMKLClassifier(ClassifierMixin, _Online):
     """Classification that learns row by row, with many kernels.
 
-    ``fit`` forgets what was learned and goes once over the rows in their order, ``partial_fit``
-    goes on. Inputs need no scaling; an input may be NaN and counts as its mean then. Of more than
-    two classes each is learned against the rest.
+    ``fit`` forgets what was learned and goes once over the rows, ``partial_fit`` goes on with rows
+    in their order. Inputs need no scaling; an input may be NaN and counts as its mean then. Words,
+    categories and dates of a data frame become numbers as in a file (``omkl.columns``). Of more
+    than two classes each is learned against the rest.
 
     Parameters
     ----------
@@ -217,6 +280,11 @@ class OnlineMKLClassifier(ClassifierMixin, _Online):
         As ``omkl.online.estimator.LearnerParameters`` says.
     random_state
         The seed, that of ``omkl-run seed=`` if it is a number.
+    past_targets
+        Whether predictions may lean on the targets that were learned last. "auto": with
+        ``partial_fit`` they may, as in a stream; ``fit`` goes over the rows in a random order
+        where the algorithm looks at past targets (``auto``), since the rows to predict need not
+        follow. True: always in their order, as ``omkl-run`` does. False: never.
 
     Attributes
     ----------
@@ -231,16 +299,17 @@ class OnlineMKLClassifier(ClassifierMixin, _Online):
     """
 
     random_state: int | np.random.RandomState | None = 0
+    past_targets: bool | str = "auto"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn rows X (n, d) and classes y (n,) in their order, and nothing of those before.
+        """Learn rows X (n, d) and classes y (n,), and forget those before; see ``past_targets``.
 
         A row of weight w is learned floor(W + w) - floor(W) times, W being the sum of the weights
         before it: weights that are whole numbers are numbers of copies, and 0 is left out. Of
         weights that sum to 1 one row is learned: scale them to a mean of 1.
         ValueError names what is wrong.
         """
-        return self._learn(X, y, None, sample_weight, fresh=True)
+        return self._learn(X, y, None, sample_weight, fresh=True, fit=True)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Go on with further rows, as ``fit``; any split into calls gives the same bits.
@@ -255,7 +324,9 @@ class OnlineMKLClassifier(ClassifierMixin, _Online):
             raise ValueError(f"classes={given} are not those of the first call: {self.classes_}")
         return self._learn(X, y, given, sample_weight, fresh)
 
-    def _learn(self, X: Any, y: Any, classes: Any, sample_weight: Any, fresh: bool) -> Self:
+    def _learn(
+        self, X: Any, y: Any, classes: Any, sample_weight: Any, fresh: bool, fit: bool = False
+    ) -> Self:
         X, y = self._rows(X, y, reset=fresh)
         check_classification_targets(y)
         rounds = self._rounds(X, sample_weight, fresh)
@@ -267,7 +338,7 @@ class OnlineMKLClassifier(ClassifierMixin, _Online):
         if fresh:
             self.classes_ = known
             self.learner_ = self._made(X[rounds], "classification", classes=range(len(known)))
-        self._go_through(X, np.searchsorted(known, y), rounds)
+        self._go_through(X, np.searchsorted(known, y), self._in_order(rounds, fit))
         return self
 
     def predict(self, X: Any) -> np.ndarray:

@@ -7,15 +7,37 @@ from __future__ import annotations
 
 import difflib
 import importlib
+from typing import TYPE_CHECKING
 
 from omkl.core.protocol import REGISTERED, Algorithm
-from omkl.utils import outside, registry
+from omkl.utils import conf, outside, registry
 from omkl.utils.registry import declare as declare  # of one's own
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def names() -> list[str]:
     """Names of all algorithms, as typed after ``algorithm=``."""
     return [*registry.names(__name__), *registry.names_outside()]
+
+
+def table() -> pd.DataFrame:
+    """All algorithms by name: title, task, and when to take each, as a ``pandas.DataFrame``.
+
+    A name is what ``omkl.learner(name)`` and ``algorithm=name`` take.
+    """
+    import pandas as pd
+
+    rows = {}
+    for name in names():
+        try:
+            when = conf.when("algorithm", name)
+        except conf.MissingEntry:
+            when = ""
+        facts = {"title": registry.title(name), "task": load(name).task, "when": when}
+        rows[name] = facts | {"summary": registry.summary(name)}
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("algorithm")
 
 
 def load(name: str) -> Algorithm:

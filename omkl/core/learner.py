@@ -287,6 +287,16 @@ class Learner:
         y_hat, _, spread = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         return y_hat, spread
 
+    def outputs(self, x: np.ndarray) -> np.ndarray:
+        """What every kernel would say of the row x (d,) as the next, (N,); nothing changes.
+
+        NaN where the round would not evaluate it. RuntimeError while a round is open.
+        """
+        self.require_no_open_round()
+        look = self._look()
+        look._open(self._rows(np.reshape(x, (1, -1))))
+        return look.selection.f.copy()
+
     def _look(self) -> Learner:
         """A learner with arrays of its own wherever a round writes before its label is known."""
         state, model = self.state, self.state.model

@@ -326,23 +326,38 @@ class Column(NamedTuple):
     why: str = ""
     recipe: Mapping[str, Any] = {}
 
-    def encode(self, series: pd.Series, rows: np.ndarray, where: str) -> np.ndarray:
+    def encode(
+        self, series: pd.Series, rows: np.ndarray, where: str, cure: str = INPUT_CURE
+    ) -> np.ndarray:
         """The cells as numbers (n, inputs), NaN where blank; DataError names what has no number.
 
-        ``rows`` (n,) are numbers of the file's rows, for errors.
+        ``rows`` (n,) are numbers of the file's rows, for errors, which end with the ``cure``.
         """
         with as_data_error(f"{where}: column {self.name!r}"):
             match self.recipe.get("how"):
                 case "numbers":
-                    return column_values(series, self.name, rows, where)[:, None]
+                    return column_values(series, self.name, rows, where, cure)[:, None]
                 case "words":
                     places = {word: k for k, word in enumerate(self.recipe["known"])}
                     return _one_hot(series, places.get, len(places))
                 case "hashed":
                     return _one_hot(series, _hash, HASHED)
                 case "date":
-                    return _date_parts(series, self.name, rows, where, **self.recipe["date"])
+                    return _date_parts(series, self.name, rows, where, cure, **self.recipe["date"])
             return np.empty((len(series), 0))
+
+    def new_words(self, series: pd.Series) -> list[str]:
+        """The words of a column of categories that none of these is."""
+        words = dict.fromkeys(_words(series[~_blank(series)]))
+        return [word for word in words if word not in self.recipe["known"]]
+
+    def as_named(self, why: str, where: str) -> Column:
+        """The column as an input: one that would be left out is in because it was named."""
+        if not self.recipe:
+            raise DataError(f"{where}: column {self.name!r} has {self.why}.")
+        if self.kind != "left out":
+            return self
+        return self._replace(kind="as named", why=f"{self.why}; {why}")
 
     def noted(self, *notes: str | None) -> Column:
         """The same column with more to say of it."""
@@ -395,15 +410,20 @@ def _categories(name: str, different: list[str], n: int) -> Column:
             why = f"constant in the first {n} rows"
         column = Column(name, "categories", inputs, why, {"how": "words", "known": different})
     else:
-        inputs = tuple(f"{name}#{k + 1}" for k in range(HASHED))
-        why = f"{len(different)} categories in the first {n} rows, hashed into {HASHED} inputs"
-        column = Column(name, "hashed", inputs, why, {"how": "hashed"})
+        column = hashed(name, len(different), n)
     if n >= FEWEST_ROWS and len(different) > MOSTLY * n:
         why = f"an id: {len(different)} words in {n} rows"
         if sum(bool(re.fullmatch(WITH_SIGN, word)) for word in different) > MOSTLY * len(different):
             why += f"; {different[0]} is no number: write it without the sign"
         return column._replace(kind="left out", why=why)
     return column
+
+
+def hashed(name: str, n_words: int, n: int) -> Column:
+    """A column whose words, ``n_words`` of them in the first n rows, have places by checksums."""
+    inputs = tuple(f"{name}#{k + 1}" for k in range(HASHED))
+    why = f"{n_words} categories in the first {n} rows, hashed into {HASHED} inputs"
+    return Column(name, "hashed", inputs, why, {"how": "hashed"})
 
 
 def _hash(word: str) -> int:
@@ -449,6 +469,7 @@ def _date_parts(
     name: str,
     rows: np.ndarray,
     where: str,
+    cure: str,
     format: str | None,
     parts: Sequence[str],
     start: str,
@@ -461,8 +482,7 @@ def _date_parts(
         n = int(np.argmax(unread))
         raise DataError(
             f"{where}: row {rows[n]}, column {name!r} holds {str(series.iloc[n])!r} where a date "
-            "should be, as in the rows before. Correct the file or leave the column out of "
-            "dataset.inputs."
+            f"should be, as in the rows before. {cure}"
         )
     since_midnight = times - times.dt.normalize()
     values = {
@@ -479,7 +499,9 @@ def _times(series: pd.Series, format: str | None) -> pd.Series:
     """Local times, NaT where there is none."""
     import pandas as pd
 
-    if format is None:
+    if pd.api.types.is_datetime64_any_dtype(series.dtype):
         return series.dt.tz_localize(None)
+    if format is None:  # the first rows were dates, and these are text
+        format = "ISO8601"
     times = pd.to_datetime(_words(series), format=format, errors="coerce", utc=True)
     return times.dt.tz_localize(None)

@@ -122,7 +122,8 @@ class OwnTable:
         labelled = cfg.get("labelled", True)
         chosen = choose_columns(names, usable, wanted, cfg.get("target"), where, labelled)
         *inputs, self._target = chosen.positions
-        self._inputs = {k: _as_input(columns[k], where) for k in inputs}
+        named = "dataset.inputs names it"
+        self._inputs = {k: columns[k].as_named(named, where) for k in inputs}
         became = [
             self._inputs.get(k) or column.left_out(column.why or "not in dataset.inputs")
             for k, column in enumerate(columns)
@@ -167,15 +168,6 @@ class OwnTable:
             parts.append(np.zeros((len(frame), 1)))
         values = np.concatenate(parts, axis=1)
         return prepare.scale_values(values, self._cfg.get("prepare") or {}), rows
-
-
-def _as_input(column: Column, where: str) -> Column:
-    """A column that is an input; one that would be left out is in because it was named."""
-    if not column.recipe:
-        raise DataError(f"{where}: column {column.name!r} has {column.why}.")
-    if column.kind != "left out":
-        return column
-    return column._replace(kind="as named", why=f"{column.why}; dataset.inputs names it")
 
 
 def columns_as_before(

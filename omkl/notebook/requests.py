@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omkl.datasets.columns import require_distinct
 from omkl.datasets.read import READERS
+from omkl.online.settings import parts_of
 from omkl.utils import registry
 from omkl.utils.conf import flattened, override_text
 from omkl.utils.disk import write_atomically
@@ -66,6 +67,8 @@ def read(what: Sequence[Any], settings: Mapping[str, Any], sweeps: bool = False)
             f"an algorithm is a name, as in omkl.run('auto', data); got {type(algorithms[0])}"
         )
     for key, value in flattened(settings):
+        if key == "kernels" and isinstance(value, list | tuple) and not sweeps:
+            key, value = "kernels.parts", parts_of(value)
         if sweeps and isinstance(value, list | tuple):
             if not value:
                 raise ValueError(f"{key}=[]: a sweep over no values runs nothing")

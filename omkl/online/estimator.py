@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from omkl.datasets.columns import Column
 from omkl.online import settings
 from omkl.online.learner import OnlineLearner
 from omkl.online.settings import FEATURES
@@ -20,7 +21,8 @@ class LearnerParameters:
     algorithm
         Its name, as ``omkl-run algorithm=`` has it; "auto" has nothing to choose.
     kernels
-        A dictionary of ``conf/kernels``, or a mapping as such a file holds.
+        A dictionary of ``conf/kernels``, a mapping as such a file holds, or a list of bandwidths,
+        families and parts.
     D
         Random features per kernel.
     params
@@ -37,7 +39,7 @@ class LearnerParameters:
     """
 
     algorithm: str = "auto"
-    kernels: str | Mapping[str, Any] = "rbf51_lap25"
+    kernels: Any = "rbf51_lap25"
     D: int = FEATURES
     params: Mapping[str, Any] | None = None
     scaling: str = "columns"
@@ -55,8 +57,12 @@ class LearnerParameters:
         interval: float | None = None,
         interval_rate: float | None = None,
         first_rows: Any = None,
+        columns: Sequence[Column] = (),
     ) -> OnlineLearner:
-        """A learner that has seen nothing; ValueError names the parameter that is wrong."""
+        """A learner that has seen nothing; ValueError names the parameter that is wrong.
+
+        ``columns`` say how those of a row become inputs, where these are no numbers.
+        """
         read = settings.read(
             self.algorithm,
             inputs=inputs,
@@ -73,7 +79,7 @@ class LearnerParameters:
             interval=interval,
             interval_rate=interval_rate,
         )
-        return OnlineLearner(read, first_rows)
+        return OnlineLearner(read, first_rows, columns=columns)
 
 
 @dataclasses.dataclass(eq=False, repr=False)

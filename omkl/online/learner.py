@@ -6,23 +6,29 @@ standardised with what its column held up to and in its row, a label with those 
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from omkl.core import snapshot
-from omkl.core.learner import Before
-from omkl.datasets.columns import class_codes
+from omkl.core.kernels import FAMILIES
+from omkl.core.learner import Before, Learner
+from omkl.core.weights import normalised
+from omkl.datasets.columns import NUMBERS, Column, class_codes
 from omkl.datasets.scaling import Moments, standardised
 from omkl.online import model_file
-from omkl.online.rows import Rows
-from omkl.online.settings import LearnerSettings
+from omkl.online.rows import Rows, columns_in, is_frame, of_numbers
+from omkl.online.settings import LearnerSettings, input_names
 from omkl.online.stream_learner import StreamLearner, below
 from omkl.utils.disk import write_atomically
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LARGEST = 1e150  # of an input that is scaled: squares stay below the largest number
 
@@ -46,13 +52,18 @@ class OnlineLearner:
     """A learner of d inputs that predicts a row, then learns its label; ``omkl.learner`` makes it.
 
     A row x is an array or a list (d,), or a mapping by name where inputs have names; rows X are an
-    array (n, d), a list of rows, or a data frame with these columns. An input may be NaN or None
-    where it is not known: it counts as the mean of its column so far.
+    array (n, d), a list of rows, or a data frame. An input may be NaN or None where it is not
+    known, or missing in a mapping: it counts as the mean of its column so far. Names that the
+    learner was not made for are ignored, with one warning. Words, categories and dates in rows by
+    name become numbers as in a file (``omkl.columns``); what they become, and without ``inputs``
+    the inputs themselves, is learned from the first rows.
 
     Attributes
     ----------
     settings    what it was made with
-    inputs      their names (d,)
+    inputs      names of the numbers that it learns from (d,), () before the first row
+    columns     how columns of words and dates become inputs, ``omkl.datasets.columns.Column``; ()
+                where all are numbers; ``left_out`` names those that are no inputs
     classes     of a classification, () of a regression
     n_rows      rows that it has learned from
     asks        whether it asks for the label of the open round; one of active learning may not
@@ -69,10 +80,11 @@ class OnlineLearner:
         settings: LearnerSettings,
         first_rows: Any = None,
         before: np.ndarray | None = None,
+        columns: Sequence[Column] = (),
+        left_out: Sequence[str] = (),
     ) -> None:
         """``before`` are first rows as a learner takes them, which are not scaled again."""
-        self.settings = settings
-        self.inputs, self.classes = settings.inputs, settings.classes
+        self.settings, self.classes = settings, settings.classes
         self.specification = settings.specification()
         self.algorithm = self.specification.algorithm
         self.asks, self.spread = False, math.nan
@@ -81,8 +93,26 @@ class OnlineLearner:
         self._y_hat = math.nan  # of the last predict_one
         self._half: float | None = math.nan  # half its interval's width; None: not asked for yet
         self._before_round: tuple[Any, list[Before]] | None = None  # of one that can be revoked
-        self._columns = Moments(len(self.inputs)) if settings.scaling == "columns" else None
-        self._table = Rows(self.inputs, settings.named)
+        self.left_out = tuple(left_out)
+        self._open = settings.named and not columns and before is None  # no row has come yet
+        self._make(settings, columns, first_rows, before)
+
+    def _make(
+        self,
+        settings: LearnerSettings,
+        columns: Sequence[Column],
+        first_rows: Any,
+        before: np.ndarray | None = None,
+    ) -> None:
+        """A learner that has seen nothing, once its inputs are known."""
+        self.settings, self.inputs, self.columns = settings, settings.inputs, tuple(columns)
+        self._table = Rows(self.inputs, settings.named, self.columns, self.left_out)
+        self._moments = None
+        if not self.inputs:
+            if first_rows is not None:
+                self._begin(first_rows, first_rows)
+            return
+        self._moments = Moments(len(self.inputs)) if settings.scaling == "columns" else None
         interval = settings.intervals
         self._learner = StreamLearner(
             self.specification,
@@ -95,16 +125,50 @@ class OnlineLearner:
             before=self._look_ahead(first_rows) if before is None else before,
         )
 
+    def _begin(self, first: Any, first_rows: Any = None) -> None:
+        """Learn of the first rows, or row, which inputs there are and what becomes of them."""
+        by_name = is_frame(first) or isinstance(first, Mapping)
+        if not by_name and isinstance(first, Sequence) and len(first):
+            by_name = all(isinstance(row, Mapping) for row in first)
+        given = self.settings.inputs
+        if by_name and given and of_numbers(first):
+            self._open = False
+            return
+        if by_name:
+            columns = columns_in(first, given or None)
+            if given:
+                there = {column.name: column for column in columns}
+                plain = (Column(name, "numbers", (name,), recipe=NUMBERS) for name in given)
+                columns = [there.get(column.name, column) for column in plain]
+            self.left_out = tuple(column.name for column in columns if not column.inputs)
+            columns = [column for column in columns if column.inputs]
+            inputs = tuple(name for column in columns for name in column.inputs)
+            if not inputs:
+                raise ValueError("no column is left as an input: omkl.columns(frame) says why")
+            if given and all(column.recipe == NUMBERS for column in columns):
+                columns = []
+        elif given:
+            self._open = False
+            return
+        else:
+            row = np.shape(first)
+            if not row or not row[-1]:
+                raise ValueError(
+                    f"the first row is x (d,), or X (n, d), or by name; got {type(first).__name__}"
+                )
+            columns, inputs = [], input_names(int(row[-1]))
+        settings = dataclasses.replace(self.settings, inputs=inputs, named=by_name)
+        self._make(settings, columns, first_rows)
+        self._open = False
+
     def __repr__(self) -> str:
         task = f"{len(self.classes)} classes" if self.classes else "regression"
-        return (
-            f"OnlineLearner({self.settings.algorithm!r}, {len(self.inputs)} inputs, {task}, "
-            f"{self.n_rows} rows)"
-        )
+        inputs = f"{len(self.inputs)} inputs" if self.inputs else "inputs of the first row"
+        return f"OnlineLearner({self.settings.algorithm!r}, {inputs}, {task}, {self.n_rows} rows)"
 
     @property
     def interval(self) -> tuple[float, float]:
-        if self._learner.intervals is None:
+        if not self.inputs or self._learner.intervals is None:
             return math.nan, math.nan
         if self._half is None:
             self._half = self._learner.intervals.half_width(self._margin)
@@ -113,7 +177,7 @@ class OnlineLearner:
     @property
     def has_intervals(self) -> bool:
         """Whether there are any: asked for with ``interval=``, or the algorithm's own."""
-        return self._learner.intervals is not None
+        return self.settings.interval is not None or self.algorithm.has_interval
 
     @property
     def n_rows(self) -> int:
@@ -125,11 +189,13 @@ class OnlineLearner:
         ``asks`` and ``spread`` are then those of this round; ``learn_one`` closes it, and
         ``revoke_one`` undoes it if it is ``revocable``. RuntimeError while a round is open.
         """
+        if self._open:
+            self._begin(x)
         learner = self._learner
         learner.learners[0].require_no_open_round()
         self._before_round = None
         if revocable:
-            columns = self._columns.arrays() if self._columns else None
+            columns = self._moments.arrays() if self._moments else None
             self._before_round = columns, [one.before_round() for one in learner.learners]
         row = self._standardised_row(self._table.one(x))
         said, self.asks = learner.predict_one(row)
@@ -153,8 +219,8 @@ class OnlineLearner:
         columns, rounds = self._before_round
         for learner, before in zip(self._learner.learners, rounds, strict=True):
             learner.cancel(before)
-        if self._columns:
-            self._columns.restore(columns)
+        if self._moments:
+            self._moments.restore(columns)
         self._before_round, self.asks, self._half = None, False, math.nan
 
     def learn_one(self, y: Any = None) -> None:
@@ -164,6 +230,8 @@ class OnlineLearner:
         RuntimeError where no round is open, ValueError for a label that is asked for and is none.
         """
         label = self._label(y)
+        if not self.inputs:
+            raise RuntimeError("no round is open: predict_one(x) opens one")
         self._learner.learn_one(label)
         self._before_round = None
         if intervals := self._learner.intervals:
@@ -177,6 +245,8 @@ class OnlineLearner:
         Returns what was said before each label. ValueError names a row that is none, and nothing
         is learned then.
         """
+        if self._open:
+            self._begin(X)
         self._learner.learners[0].require_no_open_round()
         X, labels = self._read(X), self._labels(y)
         if len(labels) != len(X):
@@ -207,9 +277,10 @@ class OnlineLearner:
 
         ValueError of a learner that was made without ``interval=`` and has none of its own.
         """
-        if self._learner.intervals is None:
+        if not self.has_intervals:
             raise ValueError("there are no intervals: make the learner with interval=0.9, say")
         y_hat, spread = self._predicted(X)
+        assert self._learner.intervals is not None
         half = self._learner.intervals.half_widths(spread)
         return np.stack([y_hat - half, y_hat + half], axis=1)
 
@@ -225,6 +296,63 @@ class OnlineLearner:
             )
         return probabilities_of(self._predicted(X)[0])
 
+    @property
+    def experts(self) -> tuple[str, ...]:
+        """Names of what it weighs: kernels, or the experts of ``auto`` and the baselines."""
+        made = self.specification
+        kernels = made.algorithm.kernels(made.params, made.dictionary)
+        families = [kernel.family for kernel in kernels]
+        return tuple(
+            f"{family}({number:g})" if family in FAMILIES or families.count(family) > 1 else family
+            for family, number in kernels
+        )
+
+    @property
+    def weights(self) -> pd.Series | pd.DataFrame:
+        """The weight of each kernel or expert by its name, as shares of 1.
+
+        Of more than two classes a frame, with a column for each class against the rest.
+        """
+        return self._by_expert([normalised(one.state.log_w) for one in self._learners], "weight")
+
+    def explain(self, x: Any) -> pd.DataFrame:
+        """What each kernel or expert would predict for the row x as the next; nothing changes.
+
+        Returns
+        -------
+        A ``pandas.DataFrame`` by kernel or expert, with the columns ``prediction`` and ``weight``;
+        a prediction is in the unit of the target, or between -1 and 1 for the second of two
+        classes, and NaN where the next round would not evaluate the kernel. Of more than two
+        classes the columns are those of each class: (class, "prediction"), (class, "weight").
+        RuntimeError while a round is open.
+        """
+        import pandas as pd
+
+        if self._open:
+            self._begin(x)
+        row = self._standardised(self._checked(self._table.one(x)[None, :]), learns=False)
+        outputs = self._learner.outputs(row)
+        predictions = self._by_expert(outputs, "prediction")
+        parts = {"prediction": predictions, "weight": self.weights}
+        if len(outputs) == 1:
+            return pd.DataFrame(parts)
+        return pd.concat(parts, axis=1).swaplevel(axis=1).sort_index(axis=1)
+
+    @property
+    def _learners(self) -> list[Learner]:
+        if not self.inputs:
+            raise RuntimeError("the learner has seen no row: it does not know its inputs yet")
+        return self._learner.learners
+
+    def _by_expert(self, values: Sequence[np.ndarray], name: str) -> Any:
+        """Values (N,) of each of its learners as a Series, or as a frame by class."""
+        import pandas as pd
+
+        index = pd.Index(self.experts, name="expert")
+        if len(values) == 1:
+            return pd.Series(values[0], index=index, name=name)
+        return pd.DataFrame(dict(zip(self.classes, values, strict=True)), index=index)
+
     def save(self, path: str | Path) -> None:
         """Write all that it is and has learned to a file; ``omkl.load_learner`` goes on with it.
 
@@ -233,14 +361,20 @@ class OnlineLearner:
         write_atomically(Path(path).expanduser(), self.file())
 
     def file(self, columns: Any = None) -> bytes:
-        """What ``save`` writes; ``columns`` as ``model_file.content``."""
+        """What ``save`` writes; ``columns`` as ``model_file.content``, in place of its own."""
+        if not self.inputs:
+            raise RuntimeError("it has seen no row and does not know its inputs: nothing to save")
+        if columns is None and self.columns:
+            of_rows = [column._asdict() for column in self.columns]
+            columns = {"reading": {}, "target": None, "columns": of_rows}
+            columns["left_out"] = list(self.left_out)
         return model_file.content(self.settings, self.arrays(), columns)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Copies of all that it has learned, which ``restore`` takes."""
         found = self._learner.arrays()
-        if self._columns:
-            found |= {f"columns.{n}": array for n, array in self._columns.arrays().items()}
+        if self._moments:
+            found |= {f"columns.{n}": array for n, array in self._moments.arrays().items()}
         return found
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
@@ -248,6 +382,7 @@ class OnlineLearner:
 
         Raises ``snapshot.Mismatch`` where they do not fit, and it is of no use then.
         """
+        self._open = False
         own = self.arrays()
         if own.keys() != kept.keys():
             differ = ", ".join(sorted(own.keys() ^ kept.keys()))
@@ -258,11 +393,13 @@ class OnlineLearner:
                 if array.dtype.kind == "i" and (kept[name] < 0).any():
                     raise snapshot.Mismatch(f"{name} holds {kept[name].min()}, and it counts")
         self._learner.restore(kept)
-        if self._columns:
-            self._columns.restore(below("columns.", kept))
+        if self._moments:
+            self._moments.restore(below("columns.", kept))
 
     def _predicted(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """y_hat, (n,) or (n, K), and spread (n,) of each row as the next."""
+        if self._open:
+            self._begin(X)
         rows = self._standardised(self._read(X), learns=False)
         return self._learner.predict_with_spread(rows)
 
@@ -271,10 +408,10 @@ class OnlineLearner:
 
     def _checked(self, X: np.ndarray) -> np.ndarray:
         """ValueError for what is no number, of rows that may be the next."""
-        most = LARGEST if self._columns else np.finfo(float).max
+        most = LARGEST if self._moments else np.finfo(float).max
         with np.errstate(invalid="ignore"):
             refused = np.abs(X) > most
-        if not (self._columns or self.algorithm.representation.accepts_blanks):
+        if not (self._moments or self.algorithm.representation.accepts_blanks):
             refused |= np.isnan(X)
         if refused.any():
             s, k = np.argwhere(refused)[0]
@@ -287,8 +424,8 @@ class OnlineLearner:
 
     def _standardised_row(self, x: np.ndarray) -> np.ndarray:
         """``_standardised`` of one row (d,) that is checked and learned, to the bit."""
-        if self._columns:
-            found = self._columns.standardised_row(x, LARGEST)
+        if self._moments:
+            found = self._moments.standardised_row(x, LARGEST)
             x = self._checked(x[None, :])[0] if found is None else found
         elif not abs(x).max() <= LARGEST:  # or a number is NaN
             self._checked(x[None, :])
@@ -297,11 +434,11 @@ class OnlineLearner:
 
     def _standardised(self, X: np.ndarray, learns: bool) -> np.ndarray:
         """Rows as a learner takes them, with room for lags."""
-        if self._columns:
+        if self._moments:
             if learns:
-                _, mean, deviation = self._columns.upto(X)[:, 1:]
+                _, mean, deviation = self._moments.upto(X)[:, 1:]
             else:
-                _, mean, deviation = self._columns.with_each(X)
+                _, mean, deviation = self._moments.with_each(X)
             X = standardised(X, mean, deviation)
         lags = self.settings.lags
         return np.concatenate([X, np.zeros((len(X), lags))], axis=1) if lags else X
@@ -318,8 +455,8 @@ class OnlineLearner:
         if not n:
             return None
         before = self._standardised(self._read(first_rows)[:n], learns=True)
-        if self._columns:
-            self._columns = Moments(len(self.inputs))
+        if self._moments:
+            self._moments = Moments(len(self.inputs))
         return before
 
     def _label(self, y: Any) -> float:
@@ -376,13 +513,34 @@ def probabilities_of(y_hat: np.ndarray) -> np.ndarray:
 def restored(model: model_file.Model, path: Any) -> OnlineLearner:
     """The learner of what a file holds; ModelError where its arrays are of none."""
     try:
-        learner = OnlineLearner(model.settings, before=model.arrays.get("before"))
+        columns = columns_of(model.columns, model.settings.inputs)
+        left_out = (model.columns or {}).get("left_out", ())
+        before = model.arrays.get("before")
+        learner = OnlineLearner(model.settings, None, before, columns, left_out)
         learner.restore(model.arrays)
     except (ValueError, TypeError) as error:
         raise model_file.ModelError(f"{path}: {model.misfit(error)}") from None
     except MemoryError as error:
         raise model_file.ModelError(f"{path}: no model, or a damaged one: {error}") from None
     return learner
+
+
+def columns_of(described: Mapping[str, Any] | None, inputs: Sequence[str]) -> list[Column]:
+    """The columns that a model file describes; [] where they are its inputs as they are.
+
+    ValueError for what describes none.
+    """
+    try:
+        columns = [
+            Column(**{**column, "inputs": tuple(column["inputs"])})
+            for column in (described or {}).get("columns") or ()
+        ]
+        names = tuple(name for column in columns for name in column.inputs)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"its columns are none: {error}") from None
+    if all(column.recipe == NUMBERS for column in columns) or names != tuple(inputs):
+        return []
+    return columns
 
 
 def load(path: str | Path) -> OnlineLearner:

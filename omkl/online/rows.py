@@ -1,71 +1,250 @@
-"""Rows as a caller has them, as arrays: by position, by name, or a data frame."""
+"""Rows as a caller has them, as arrays: by position, by name, or a data frame.
+
+Words, categories and dates become numbers by the recipes of ``omkl.datasets.columns``, as in a file
+of the command line. The first frame decides which recipe a column has. A single row, or a frame of
+a few, cannot say which words there will be: its words are hashed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import datetime
+import warnings
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from omkl.datasets.columns import FEWEST_ROWS, NUMBERS, Column, column_of, hashed
+from omkl.datasets.read import CHUNK_ROWS, with_plain_numbers
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CURE = "Make it a number, NaN or None, or leave the column out."
+MOST_KEPT = 1000  # cells of a column whose numbers are kept
+
 
 class Rows:
-    """Reads rows of inputs that have these names; ``named``: whether a mapping may be a row."""
+    """Reads rows of a learner.
 
-    def __init__(self, inputs: Sequence[str], named: bool) -> None:
+    Parameters
+    ----------
+    inputs
+        Names of the numbers (d,) that a learner gets.
+    named
+        Whether a mapping may be a row.
+    columns
+        How the columns of a row become inputs; () where they are inputs as they are.
+    left_out
+        Names of columns that are no inputs, and come all the same.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[str],
+        named: bool,
+        columns: Sequence[Column] = (),
+        left_out: Sequence[str] = (),
+    ) -> None:
         self.inputs, self.named = tuple(inputs), named
+        self.columns, self.left_out = tuple(columns), frozenset(left_out)
+        self.names = tuple(column.name for column in self.columns) or self.inputs
+        self._plain = all(column.recipe == NUMBERS for column in self.columns)
+        self._cells: list[dict[Hashable, np.ndarray]] = [{} for _ in self.columns]
+        self._told: set[str] = set()  # what was warned of
 
     def one(self, x: Any) -> np.ndarray:
         """A row (d,), NaN where it is not known; ValueError says what was given."""
         if type(x) is not tuple and isinstance(x, Mapping):  # which takes as long as the rest
             x = self._by_name(x)
+        if not self._plain and not self._encoded(x):
+            if len(x) != len(self.names):
+                raise self._misshapen((len(x),))
+            return np.concatenate([self._cell(k, cell) for k, cell in enumerate(x)])
         row = _numbers(x)
         if row.shape != (len(self.inputs),):
-            raise self._misshapen(row)
+            raise self._misshapen(row.shape)
         return row
 
     def many(self, X: Any) -> np.ndarray:
         """Rows (n, d), of an array, a list of rows, or a data frame by its columns' names."""
-        if hasattr(X, "columns") and hasattr(X, "to_numpy"):
-            X = self._of_frame(X)
-        elif isinstance(X, Sequence) and any(isinstance(x, Mapping) for x in X):
+        if is_frame(X):
+            return self._of_frame(X)
+        if isinstance(X, Sequence) and any(isinstance(x, Mapping) for x in X):
             X = [self._by_name(x) for x in X]
+        if not self._plain and len(X) and not self._encoded(X[0]):
+            return np.stack([self.one(tuple(x)) for x in X])
         rows = np.ascontiguousarray(_numbers(X))
         if rows.ndim != 2 or rows.shape[1] != len(self.inputs):
             if rows.shape == (0,):
                 return np.empty((0, len(self.inputs)))
-            raise self._misshapen(rows)
+            raise self._misshapen(rows.shape)
         return rows
 
-    def _misshapen(self, given: np.ndarray) -> ValueError:
-        d = len(self.inputs)
-        return ValueError(f"a row is x ({d},), rows are X (n, {d}); got {given.shape}")
-
-    def _by_name(self, x: Mapping[str, Any]) -> list[Any]:
-        if self.named and len(x) == len(self.inputs):
-            try:
-                return [x[name] for name in self.inputs]
-            except KeyError:
-                pass
-        self._require_same(list(x))
-        raise ValueError(
-            f"a row by name needs names: make the learner with inputs={list(x)[:40]!r} in place of "
-            f"inputs={len(self.inputs)}"
+    def _encoded(self, x: Any) -> bool:
+        """Whether a row holds numbers that are inputs already."""
+        return (
+            isinstance(x, np.ndarray)
+            and x.dtype.kind == "f"
+            and len(x) == len(self.inputs) != len(self.names)
         )
 
-    def _of_frame(self, frame: Any) -> np.ndarray:
-        names = [str(name) for name in frame.columns]
-        if not self.named:
-            return frame.to_numpy()
-        if set(names) != set(self.inputs) or len(names) != len(self.inputs):
-            self._require_same(names)
-        return frame.iloc[:, [names.index(name) for name in self.inputs]].to_numpy()
+    def _misshapen(self, given: tuple[int, ...]) -> ValueError:
+        d = len(self.names)
+        return ValueError(f"a row is x ({d},), rows are X (n, {d}); got {given}")
 
-    def _require_same(self, names: Sequence[str]) -> None:
-        if self.named and sorted(names) != sorted(self.inputs):
+    def _by_name(self, x: Mapping[str, Any]) -> Sequence[Any]:
+        if self.named and len(x) == len(self.names):
+            try:
+                return tuple([x[name] for name in self.names])
+            except KeyError:
+                pass
+        self._require_known(list(x))
+        return tuple([x.get(name) for name in self.names])
+
+    def _of_frame(self, frame: pd.DataFrame) -> np.ndarray:
+        if self.named:
+            frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
+            self._require_known(list(frame.columns))
+            if missing := [name for name in self.names if name not in frame.columns]:
+                self._warn(
+                    "missing",
+                    f"the data frame has no {listed(missing)}: each counts as its mean so far",
+                )
+            frame = frame.reindex(columns=list(self.names))
+        if self._plain:
+            try:
+                rows = frame.to_numpy(dtype=np.float64, na_value=np.nan)
+            except (TypeError, ValueError):
+                if not self.columns:
+                    raise _no_numbers("words or dates stand in the data frame") from None
+            else:
+                if rows.shape[1] != len(self.inputs):
+                    raise self._misshapen(rows.shape)
+                return np.ascontiguousarray(rows)
+        return encoded(frame, self.columns, self._warn)
+
+    def _cell(self, k: int, cell: Any) -> np.ndarray:
+        """The numbers of one cell of column k."""
+        column = self.columns[k]
+        if column.recipe == NUMBERS and not isinstance(cell, str):
+            if cell is None:
+                return np.array([np.nan])
+            return _numbers([cell])
+        kept, key = self._cells[k], (type(cell), cell)
+        hashable = isinstance(cell, str | int | float | datetime.date | type(None))
+        found = kept.get(key) if hashable else None
+        if found is None:
+            import pandas as pd
+
+            found = encoded(pd.DataFrame({column.name: [cell]}), (column,), self._warn)[0]
+            if hashable and len(kept) < MOST_KEPT:
+                kept[key] = found
+        return found
+
+    def _require_known(self, names: Sequence[str]) -> None:
+        """ValueError where no name is known; a warning, once, for those that are not."""
+        if not self.named:
+            raise ValueError(
+                f"a row by name needs names: make the learner with inputs={list(names)[:40]!r} in "
+                f"place of inputs={len(self.inputs)}"
+            )
+        known = set(self.names)
+        if not known.intersection(names):
             raise ValueError(
                 f"these inputs came: {listed(names)}; the learner was made for: "
-                f"{listed(self.inputs)}. One that is not known is None or NaN."
+                f"{listed(self.names)}. One that is not known is None or NaN."
             )
+        if unknown := [name for name in names if name not in known | self.left_out]:
+            self._warn(
+                "unknown",
+                f"{listed(unknown)}: the learner was made for {listed(self.names)}, and what else "
+                "comes is ignored",
+            )
+
+    def _warn(self, what: str, text: str) -> None:
+        """Warn of it once."""
+        if what not in self._told:
+            self._told.add(what)
+            warnings.warn(text, stacklevel=5)
+
+
+def is_frame(X: Any) -> bool:
+    """Whether it is a data frame of pandas."""
+    return hasattr(X, "columns") and hasattr(X, "to_numpy")
+
+
+def columns_in(first: Any, inputs: Sequence[str] | None = None) -> list[Column]:
+    """What becomes of the columns of the first rows.
+
+    Parameters
+    ----------
+    first
+        A data frame, a mapping, or a list of mappings.
+    inputs
+        Names of those that are inputs; None: all but ids and columns without a value.
+
+    Returns
+    -------
+    Those columns that are inputs, and with None those that are left out as well.
+    """
+    frame = _as_frame(first)
+    frame, read_as = with_plain_numbers(frame.iloc[:CHUNK_ROWS], ".")
+    columns = []
+    for k, name in enumerate(frame.columns):
+        if inputs is not None and name not in inputs:
+            continue
+        column = column_of(frame.iloc[:, k], name, "the data frame")
+        if len(frame) < FEWEST_ROWS and column.recipe.get("how") == "words":
+            column = hashed(name, len(column.recipe["known"]), len(frame))
+        if inputs is not None:
+            column = column.as_named("it is named in inputs", "the data frame")
+        elif column.kind == "left out":
+            column = column.left_out(column.why)
+        columns.append(column.noted(read_as.get(name)))
+    return columns
+
+
+def _as_frame(first: Any) -> pd.DataFrame:
+    import pandas as pd
+
+    from omkl.datasets.columns import require_distinct
+
+    rows = [first] if isinstance(first, Mapping) else first
+    frame = first if is_frame(first) else pd.DataFrame([dict(row) for row in rows])
+    frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
+    require_distinct(list(frame.columns), "the data frame")
+    return frame
+
+
+def of_numbers(first: Any) -> bool:
+    """Whether first rows, by name, hold numbers and blanks alone."""
+    if not is_frame(first):
+        return all(
+            value is None or isinstance(value, int | float | np.number | np.bool_)
+            for row in ([first] if isinstance(first, Mapping) else first)
+            for value in row.values()
+        )
+    return all(kind.kind in "biuf" for kind in first.dtypes)
+
+
+def encoded(frame: pd.DataFrame, columns: Sequence[Column], warn: Any = None) -> np.ndarray:
+    """The numbers (n, d) of the rows of a data frame; ValueError names a cell that is none.
+
+    ``warn`` is told of words that are in no category.
+    """
+    frame, _ = with_plain_numbers(frame, ".")
+    parts = []
+    for column in columns:
+        series = frame[column.name]
+        parts.append(column.encode(series, np.arange(1, len(frame) + 1), "the rows", CURE))
+        if warn and column.recipe.get("how") == "words" and (new := column.new_words(series)):
+            warn(
+                f"category of {column.name}",
+                f"{column.name} has the new category {new[0]!r}, which is 0 in all columns of "
+                "those that there were at first",
+            )
+    return np.ascontiguousarray(np.concatenate(parts, axis=1))
 
 
 def listed(names: Sequence[str]) -> str:
@@ -77,4 +256,11 @@ def _numbers(values: Any) -> np.ndarray:
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"inputs are numbers, NaN or None where not known: {error}") from None
+        raise _no_numbers(error) from None
+
+
+def _no_numbers(why: object) -> ValueError:
+    return ValueError(
+        f"inputs are numbers, NaN or None where not known: {why}. Words and dates are for rows by "
+        "name: data frames, or mappings"
+    )

@@ -16,7 +16,7 @@ from omkl import algorithms
 from omkl.config.schema import SETTINGS
 from omkl.config.settings import INTERVAL, IntervalSettings, interval_of
 from omkl.core import hyperparameters
-from omkl.core.kernels import Kernel, dictionary
+from omkl.core.kernels import FAMILIES, Kernel, dictionary
 from omkl.core.learner import Learner, check_precision
 from omkl.core.protocol import Algorithm
 from omkl.utils import conf, registry
@@ -39,7 +39,8 @@ class LearnerSettings:
 
     algorithm, params   name, and parameters as typed
     kernels             the content of a YAML of ``conf/kernels``
-    inputs              names, in the order of columns; ``named``: whether the user gave them
+    inputs              names, in the order of columns, () until the first row says them;
+                        ``named``: whether rows may be by name
     classes             of a classification, the first of two being -1; () of a regression
     scaling             "columns" or "none", see ``omkl.datasets.stream``
     lags                how many past labels are inputs besides
@@ -105,8 +106,8 @@ class LearnerSettings:
 def read(
     name: str,
     *,
-    inputs: int | Sequence[str],
-    kernels: str | Mapping[str, Any],
+    inputs: int | Sequence[str] | None,
+    kernels: Any,
     task: str | None,
     classes: Sequence[Any] | None,
     params: Mapping[str, Any],
@@ -126,16 +127,47 @@ def read(
         algorithm=name,
         params=given,
         kernels=chosen,
-        inputs=input_names(inputs),
+        inputs=() if inputs is None else input_names(inputs),
         named=not isinstance(inputs, int),
         classes=_classes(classes) if task == "classification" else (),
         **further,
     )
 
 
-def _kernels(given: str | Mapping[str, Any]) -> dict[str, Any]:
-    """A dictionary of ``conf/kernels`` by its name, or as such a file describes it."""
-    return conf.chosen("kernels", given) if isinstance(given, str) else dict(given)
+GRID = {"from": -2, "to": 2, "n": 25}  # bandwidths of a family that is named alone
+
+
+def _kernels(given: Any) -> dict[str, Any]:
+    """A dictionary of ``conf/kernels`` by its name, or as such a file describes it, or a list."""
+    if isinstance(given, str):
+        if given in FAMILIES:
+            raise ValueError(f"kernels={given!r} is a family: kernels=[{given!r}] has 25 of it")
+        return conf.chosen("kernels", given)
+    return dict(given) if isinstance(given, Mapping) else {"name": "own", "parts": parts_of(given)}
+
+
+def parts_of(given: Any) -> list[dict[str, Any]]:
+    """The parts of a dictionary that is a list.
+
+    An entry is a number, the bandwidth of a Gaussian kernel; the name of a family, of which there
+    are then 25 with bandwidths from 0.01 to 100; or a part as ``conf/kernels`` has it.
+    """
+    if not isinstance(given, list | tuple | np.ndarray):
+        raise ValueError(
+            f"kernels={given!r}: the name of a dictionary of conf/kernels, a mapping as such a "
+            "file holds, or a list of bandwidths, families and parts"
+        )
+    parts: list[dict[str, Any]] = []
+    for entry in given:
+        if isinstance(entry, Mapping):
+            parts.append(dict(entry))
+        elif isinstance(entry, str):
+            grid = {} if entry in FAMILIES and FAMILIES[entry].label == "degree" else GRID
+            parts.append({"family": entry} | ({"log10_bandwidth": dict(grid)} if grid else {}))
+        else:
+            number = entry.item() if hasattr(entry, "item") else entry
+            parts.append({"family": "gaussian", "bandwidth": number})
+    return parts
 
 
 def _task(name: str, task: str | None, classes: Sequence[Any] | None) -> tuple[str, str]:

@@ -233,6 +233,15 @@ class StreamLearner:
         _, centre, unit = self.target.now
         return centre + unit * f, (unit if unit > 0.0 else math.nan) * spread
 
+    def outputs(self, X: np.ndarray) -> list[np.ndarray]:
+        """What each kernel of each of its learners would say of the row X (1, d), (N,) each."""
+        X = self.target.with_lags(X)
+        outputs = [learner.outputs(X[0]) for learner in self.learners]
+        if self.target.moving:
+            now = self.target.now
+            outputs = [now.centre + now.unit * f for f in outputs]
+        return outputs
+
     def predict_one(self, x: np.ndarray) -> tuple[Any, bool]:
         """Open a round with x (d,): y_hat, (K,) scores of K > 2 classes, and whether it asks.
 

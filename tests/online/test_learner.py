@@ -221,7 +221,7 @@ def test_a_wrong_setting_is_named(changes, message):
         ([1.0, math.inf], "input b of row 1 is inf: no number"),
         ([1.0, 1e200], "input b of row 1 is 1e+200: beyond 1e+150; rescale it"),
         (["word", 1.0], "inputs are numbers, NaN or None where not known"),
-        ({"a": 1.0, "c": 2.0}, "these inputs came: a, c; the learner was made for: a, b"),
+        ({"c": 1.0, "d": 2.0}, "these inputs came: c, d; the learner was made for: a, b"),
     ],
 )
 def test_a_wrong_row_is_named_and_nothing_is_learned(x, message):

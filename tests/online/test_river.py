@@ -162,7 +162,7 @@ def test_it_works_where_models_work():
     [
         ({"algorithm": "gff"}, {"a": 1.0}, 1.0, "no algorithm 'gff'. Did you mean gf?"),
         ({"params": {"lamb": 1}}, {"a": 1.0}, 1.0, "there is no algorithm.lamb"),
-        ({}, {"a": "red"}, 1.0, "input 'a' is 'red', which is no number: river.preprocessing"),
+        ({}, {"a": ["red"]}, 1.0, "column 'a' has lists or objects in its cells"),
         ({}, {"a": math.inf}, 1.0, "input a of row 1 is inf: no number"),
         ({}, {"a": 1.0}, None, "asked for the label of row 1"),
         ({"scaling": "none", **SMALL, "algorithm": "gf"}, {"a": 1.0}, math.inf, "finite numbers"),

@@ -1,0 +1,210 @@
+"""Words, categories, dates and blanks in rows: the same numbers as a file of them gives."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import TimeSeriesSplit, cross_val_score
+
+import omkl
+from omkl.online import model_file
+from omkl.river import OnlineMKLRegressor as RiverRegressor
+from omkl.sklearn import OnlineMKLClassifier, OnlineMKLRegressor
+
+SMALL = {"kernels": "gaussian17", "D": 4}
+
+
+def houses(n=150):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "row": np.arange(n),
+            "area": rng.normal(100.0, 20.0, n),
+            "town": rng.choice(["Oslo", "Bergen", None], n),
+            "sold": pd.date_range("2024-01-01 06:30", periods=n, freq="7h"),
+            "floor": pd.Series(rng.choice([1, 2, None], n)),
+            "kind": pd.Categorical(rng.choice(["flat", "house"], n)),
+            "rooms": pd.array(rng.choice([1, 2, None], n), dtype="Int64"),
+            "lift": rng.choice([True, False], n),
+        }
+    )
+    return frame, 3.0 * frame["area"] + 20.0 * (frame["town"] == "Oslo")
+
+
+def test_the_numbers_are_those_of_a_run_of_the_frame(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    X, y = houses()
+    run = omkl.run("raker", X.assign(y=y), target="y", seeds=1, **SMALL)
+    learner = omkl.learner("raker", **SMALL)
+    np.testing.assert_array_equal(learner.partial_fit(X, y).y_hat, run.predictions["y_hat"])
+    assert learner.inputs == tuple(run["stream"]["inputs"])
+    shown = omkl.columns(X)
+    assert [c["as"] for c in run["stream"]["columns"]] == shown["as"].tolist()
+    assert shown.loc["row", "why"] == "an id: it counts the rows"
+    assert shown.loc["town", "inputs"] == ["town=Oslo", "town=Bergen"] or shown.loc[
+        "town", "inputs"
+    ] == ["town=Bergen", "town=Oslo"]
+
+
+def test_a_row_by_name_is_a_row_of_the_frame(tmp_path):
+    X, y = houses()
+    learner, rows = omkl.learner("auto"), X.to_dict("records")
+    learner.partial_fit(X[:100], y[:100])
+    for k in range(100, 150):
+        expected = learner.predict(X[k : k + 1])[0]
+        assert learner.predict([rows[k]])[0] == learner.predict_one(rows[k]) == expected
+        learner.learn_one(y[k])
+    text = {**rows[0], "sold": str(rows[0]["sold"])}
+    assert learner.predict([text])[0] == learner.predict([rows[0]])[0]
+    learner.save(tmp_path / "model.npz")
+    again = omkl.load_learner(tmp_path / "model.npz")
+    np.testing.assert_array_equal(again.predict(X), learner.predict(X))
+    assert "row" in X and again.columns == learner.columns
+
+
+def test_inputs_are_learned_from_the_first_rows():
+    X, y = houses()
+    named = omkl.learner("auto", inputs=["area", "lift"]).partial_fit(X[["lift", "area"]], y)
+    assert not np.isnan(named.y_hat).any()
+    of_array = omkl.learner("auto")
+    assert repr(of_array) == "OnlineLearner('auto', inputs of the first row, regression, 0 rows)"
+    of_array.partial_fit(np.zeros((2, 3)), [1.0, 2.0])
+    assert of_array.inputs == ("x1", "x2", "x3")
+    of_row = omkl.learner("auto")
+    of_row.predict_one({"area": 1.0, "town": "Oslo"})
+    assert of_row.inputs == ("area", *(f"town#{k}" for k in range(1, 17))), "hashed"
+    for call in (lambda one: one.save("x"), lambda one: one.weights, lambda one: one.learn_one(1)):
+        with pytest.raises(RuntimeError, match=r"has seen no row|no round is open"):
+            call(omkl.learner("auto"))
+    with pytest.raises(ValueError, match="no column is left as an input"):
+        omkl.learner("auto").partial_fit(X[["row"]], y)
+
+
+def test_what_is_unknown_is_said_once_and_what_is_missing_is_missing():
+    X, y = houses()
+    learner = omkl.learner("auto")
+    learner.partial_fit(X, y)
+    row = X.iloc[0].to_dict()
+    without = {name: value for name, value in row.items() if name != "area"}
+    blank = learner.predict([{**row, "area": None}])[0]
+    assert learner.predict([without])[0] == blank == learner.predict([{**row, "area": math.nan}])[0]
+    new = {**row, "town": "Paris"}
+    with pytest.warns(UserWarning, match="town has the new category 'Paris'"):
+        learner.predict([new])
+    with pytest.warns(UserWarning, match="garden: the learner was made for area, town"):
+        learner.predict_one({**row, "garden": 1.0})
+    with pytest.warns(UserWarning, match=r"the data frame has no area: each counts as its mean"):
+        learner.revoke_one() if learner.asks is False else learner.learn_one(300.0)
+        learner.predict(X.drop(columns="area"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        learner.predict([{**new, "cellar": 1.0}, new])
+        learner.predict(X.drop(columns="area"))
+    with pytest.raises(ValueError, match=r"column 'area' holds 'large' where a number should be"):
+        learner.predict([{**row, "area": "large"}])
+    with pytest.raises(ValueError, match=r"column 'sold' holds 'soon' where a date should be"):
+        learner.predict([{**row, "sold": "soon"}])
+
+
+def test_weights_and_what_each_kernel_says():
+    X, y = houses()
+    for name in ("raker", "gf", "auto"):
+        learner = omkl.learner(name, inputs=["area"], **SMALL)
+        learner.partial_fit(X[["area"]], y)
+        before = learner.predict(X[["area"]])
+        table = learner.explain({"area": 100.0})
+        assert list(table) == ["prediction", "weight"] and len(table) == len(learner.experts)
+        assert learner.weights.sum() == pytest.approx(1.0)
+        np.testing.assert_array_equal(learner.predict(X[["area"]]), before)
+        if name == "raker":  # the prediction is their weighted mean
+            total = (table["prediction"] * table["weight"]).sum()
+            assert total == pytest.approx(learner.predict([{"area": 100.0}])[0])
+            assert table.index[0] == "gaussian(0.0001)"
+    classes = omkl.learner("auto", inputs=["area"], classes=["a", "b", "c"])
+    classes.partial_fit(X[["area"]], np.array(["a", "b", "c"])[np.arange(150) % 3])
+    assert list(classes.weights) == ["a", "b", "c"]
+    assert ("a", "prediction") in classes.explain({"area": 100.0})
+
+
+def test_kernels_are_lists_too():
+    def n(kernels):
+        return len(omkl.learner("raker", inputs=1, kernels=kernels).experts)
+
+    assert n([0.1, 1]) == 2 and n(["gaussian"]) == 25 and n(np.array([0.1, 1.0])) == 2
+    assert n([{"family": "gaussian", "bandwidth": [0.1, 1, 10]}, 3.0]) == 4
+    for kernels, words in (
+        ("gaussian", r"kernels=\['gaussian'\] has 25 of it"),
+        (["gausian"], "there are: gaussian, laplacian"),
+        (3, "the name of a dictionary of conf/kernels, a mapping .* or a list"),
+        ([-1.0], "bandwidth -1.0 is not a positive number"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            n(kernels)
+
+
+def test_algorithms_are_listed_with_when_to_take_each():
+    table = omkl.algorithms.table()
+    assert set(table.index) == set(omkl.algorithms.names())
+    assert table.loc["auto", "title"] == "Auto" and table.loc["raker", "when"]
+
+
+def test_a_forged_column_is_no_column(tmp_path):
+    X, y = houses()
+    learner = omkl.learner("auto")
+    learner.partial_fit(X, y)
+    head = {"reading": {}, "target": None, "columns": [{"name": "area", "inputs": 3}]}
+    (tmp_path / "model.npz").write_bytes(learner.file(head))
+    with pytest.raises(model_file.ModelError, match="its columns are none"):
+        omkl.load_learner(tmp_path / "model.npz")
+
+
+def test_estimators_of_scikit_learn_take_such_frames():
+    X, y = houses()
+    model = OnlineMKLRegressor().fit(X[:100], y[:100])
+    assert model.n_features_in_ == 8 and model.feature_names_in_.tolist() == list(X)
+    assert model.score(X[100:], y[100:]) > 0.5
+    with pytest.warns(UserWarning, match="town has the new category 'Paris'"):
+        model.predict(X[100:].assign(town="Paris"))
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(X[["area", "town"]])
+    with pytest.raises(ValueError, match="give X as a data frame"):
+        model.predict(X.to_numpy())
+    dear = OnlineMKLClassifier().fit(X, y > 300.0)
+    assert dear.score(X, y > 300.0) > 0.9
+
+
+def test_fit_leans_on_no_past_target_and_partial_fit_does():
+    X, y = omkl.datasets.load("airfoil")
+    split = TimeSeriesSplit(5)
+
+    def error(model):
+        scoring = "neg_root_mean_squared_error"
+        return -cross_val_score(model, X, y, cv=split, scoring=scoring).mean()
+
+    fitted, ridge = error(OnlineMKLRegressor()), error(Ridge())
+    assert fitted < ridge < error(OnlineMKLRegressor(past_targets=True))
+    by_row = OnlineMKLRegressor().partial_fit(X, y)
+    in_order = OnlineMKLRegressor(past_targets=True).fit(X, y)
+    np.testing.assert_array_equal(by_row.predict(X[:5]), in_order.predict(X[:5]))
+    assert np.any(OnlineMKLRegressor().fit(X, y).predict(X[:5]) != in_order.predict(X[:5]))
+    with pytest.raises(ValueError, match=r"past_targets='no' is none of True, False, 'auto'"):
+        OnlineMKLRegressor(past_targets="no").fit(X, y)
+
+
+def test_river_takes_words_and_dates():
+    model, errors = RiverRegressor(), []
+    rng = np.random.default_rng(0)
+    for k in range(300):
+        town = str(rng.choice(["a", "b", "c"]))
+        x = {"z": rng.random(), "when": datetime.datetime(2024, 1, 1) + datetime.timedelta(hours=k)}
+        x |= {"town": town} if k % 7 else {}
+        y = 10.0 * "abc".index(x.get("town", "b")) + x["z"]
+        errors.append(abs(model.predict_one(x) - y))
+        model.learn_one(x, y)
+    assert np.mean(errors[200:]) < 0.5
