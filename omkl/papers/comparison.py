@@ -43,8 +43,8 @@ from omkl.experiment import queue
 from omkl.experiment.comparators import ONLINE_LEARNER
 from omkl.experiment.metrics import mean_and_deviation, mistaken
 from omkl.report import console, naming, stats, sweep_figures
+from omkl.report.naming import csv_text, theorem_text
 from omkl.report.tables import Cell, markdown_table
-from omkl.report.text import csv_text, theorem_text
 from omkl.runs import run_folder, schema
 from omkl.runs.run_folder import Run
 from omkl.utils.disk import write_atomically

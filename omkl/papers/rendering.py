@@ -28,7 +28,7 @@ from omkl.papers.matching import (
 from omkl.papers.tables import CITED, METRICS, VARIANTS, WRITTEN, Footnote, Table
 from omkl.report import page
 from omkl.report import tables as printed
-from omkl.report.text import csv_text, latex_text
+from omkl.report.naming import csv_text, latex_text
 from omkl.runs.run_folder import Run
 from omkl.utils.disk import write_atomically
 from omkl.utils.wording import pluralize

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omkl.report import stats
-from omkl.report.naming import has_kernels, name_of
-from omkl.report.text import readable
+from omkl.report.naming import has_kernels, name_of, readable
 from omkl.runs.run_folder import ERROR_RATE, measure, number_of, scaling_of
 from omkl.utils.disk import point_to
 from omkl.utils.wording import over_seeds, pluralize

@@ -20,9 +20,8 @@ from matplotlib.figure import Figure
 
 from omkl.core.kernels import FAMILIES, Family
 from omkl.report import naming, style
-from omkl.report.naming import expert_names, has_kernels
+from omkl.report.naming import expert_names, has_kernels, theorem_text
 from omkl.report.stats import Windowed, windowed
-from omkl.report.text import theorem_text
 from omkl.runs.run_folder import ERROR_RATE, Run, measure, number_of, scaling_of
 from omkl.utils.wording import over_seeds, pluralize
 

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.report import naming, stats, style, sweep_table
+from omkl.report.naming import markdown_text
 from omkl.report.sweep_table import Row
 from omkl.report.tables import Table, templates
-from omkl.report.text import markdown_text
 from omkl.runs.run_folder import MSE, Run, measure
 from omkl.utils.disk import write_atomically
 

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from omkl.report import naming
-from omkl.report.text import readable
+from omkl.report.naming import readable
 from omkl.runs.run_folder import ERROR_RATE, MSE, Measure, Run, measure, number_of
 
 Array = np.ndarray

@@ -17,8 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from omkl.report import naming, stats, style
-from omkl.report.naming import Entry
-from omkl.report.text import theorem_text
+from omkl.report.naming import Entry, theorem_text
 from omkl.runs.run_folder import Run, measure, number_of
 from omkl.utils.wording import over_seeds, pluralize
 

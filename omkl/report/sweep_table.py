@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pandas as pd
 
 from omkl.report import naming, stats
-from omkl.report.naming import value_text
+from omkl.report.naming import markdown_text, readable, value_text
 from omkl.report.tables import READABLE, Cell, Table, left_out_text, markdown_table
-from omkl.report.text import markdown_text, readable
 from omkl.runs.run_folder import ERROR_RATE, MSE, Run, measure, number_of, scaling_of
 from omkl.utils.disk import write_atomically
 from omkl.utils.wording import plain, pluralize

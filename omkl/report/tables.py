@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from rich.cells import cell_len
 
-from omkl.report.text import latex_text, markdown_text
+from omkl.report.naming import latex_text, markdown_text
 
 if TYPE_CHECKING:
     import jinja2

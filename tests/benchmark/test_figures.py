@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from omkl.benchmark import figures
+from omkl.benchmark import page
 from omkl.benchmark.scores import critical_difference
 
 
@@ -18,7 +18,7 @@ def ranked(k, n):
 
 def test_bars_that_share_a_learner_are_beside_each_other():
     groups = ranked(14, 40)
-    bars = list(zip(figures.bar_levels(groups), groups.cliques, strict=True))
+    bars = list(zip(page.bar_levels(groups), groups.cliques, strict=True))
     assert len(bars) > 3
     for (level, clique), (other_level, other) in combinations(bars, 2):
         assert level != other_level or not set(clique) & set(other)
@@ -26,5 +26,5 @@ def test_bars_that_share_a_learner_are_beside_each_other():
 
 @pytest.mark.parametrize(("k", "n"), [(2, 30), (5, 4), (38, 25)])
 def test_ranks_are_drawn_whatever_they_are(tmp_path, k, n):
-    (path,) = figures.rank_plot(ranked(k, n), tmp_path, "ranks")
+    (path,) = page.rank_plot(ranked(k, n), tmp_path, "ranks")
     assert path == tmp_path / "ranks.png" and path.stat().st_size > 5_000

@@ -13,7 +13,7 @@ import pytest
 from omkl import papers
 from omkl.checks.learners import default_settings
 from omkl.papers import matching, rendering, tables
-from omkl.report.text import readable
+from omkl.report.naming import readable
 from omkl.runs.run_folder import Run, held_in_memory
 from tests.conftest import change
 from tests.papers.test_page import Page

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from omkl.report import console, figures, stats, style, sweep_figures, sweep_table, tracking
-from omkl.report.text import readable
+from omkl.report.naming import readable
 from tests.conftest import change
 
 ENTRIES = {

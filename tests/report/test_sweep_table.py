@@ -12,7 +12,7 @@ from rich.console import Console
 from omkl.commands import data, report
 from omkl.papers import figures as paper_figures
 from omkl.report import figures, naming, query, stats, style, sweep_figures, sweep_table
-from omkl.report.text import readable
+from omkl.report.naming import readable
 from omkl.runs.run_folder import Run
 from tests.conftest import change
 
