@@ -301,8 +301,8 @@ def _ridge_features(job: Job, progress: Progress | None) -> dict[str, np.ndarray
                 progress("comparator", len(chosen), len(job.seeds), None)
         for X, y in _centred(job, size):
 
-            def errors_of(found: dict[str, np.ndarray]) -> np.ndarray:
-                return squared_errors(found["omega"], found["theta"], X, y)  # noqa: B023
+            def errors_of(fit_of_seed: dict[str, np.ndarray]) -> np.ndarray:
+                return squared_errors(fit_of_seed["omega"], fit_of_seed["theta"], X, y)  # noqa: B023
 
             recorder.add(np.stack(list(pool.map(errors_of, chosen))))
     return {

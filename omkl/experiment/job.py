@@ -147,14 +147,14 @@ def reported(
     job: JobInfo,
     losses: np.ndarray,
     timing: Timing,
-    **own: Any,
+    **further: Any,
 ) -> dict[str, Any]:
     """What a job of any kind says in result.json: losses (R,) a seed, and what is its ``own``."""
     measure = ERROR_RATE if job.settings.task == "classification" else MSE
     mean, deviation = mean_and_deviation(losses)
-    for name, entry in own.get("regret", {}).items():
+    for name, entry in further.get("regret", {}).items():
         if not np.isfinite(entry.get("mean", 0.0)):
-            own["regret"][name] = {"label": entry["label"], "skipped": "it is not finite"}
+            further["regret"][name] = {"label": entry["label"], "skipped": "it is not finite"}
     return {
         "n_inputs": job.stream.n_inputs,
         "D": job.D,
@@ -162,7 +162,7 @@ def reported(
         f"{measure.key}_mean": mean,
         f"{measure.key}_std": deviation,
         measure.key: losses.tolist(),
-        **own,
+        **further,
         "seconds": timing.elapsed,
         "seconds_per_seed": list(timing.per_seed),
         "threads": timing.n_threads,

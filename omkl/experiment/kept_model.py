@@ -154,13 +154,13 @@ class Resumed(NamedTuple):
         """What was known of the labels, as arrays of a ``LabelHistory``."""
         return below("labels.0.", self.model.arrays)
 
-    def require_same(self, found: LearnerSettings) -> None:
+    def require_same(self, settings: LearnerSettings) -> None:
         """ValueError where a job makes another learner than that of the model."""
-        for field in dataclasses.fields(found):
-            known, now = (getattr(one, field.name) for one in (self.model.settings, found))
-            if known != now and field.name != "named":
+        for field in dataclasses.fields(settings):
+            before, now = (getattr(one, field.name) for one in (self.model.settings, settings))
+            if before != now and field.name != "named":
                 raise ValueError(
-                    f"resume= goes on from a model with {field.name}={shown(known)}, and this run "
+                    f"resume= goes on from a model with {field.name}={shown(before)}, and this run "
                     f"has {shown(now)}: leave the setting out, or start anew"
                 )
 
@@ -172,29 +172,29 @@ class Resumed(NamedTuple):
         return f"goes on from a model of {pluralize(n, 'round')}{more}"
 
 
-def path_of(given: Any) -> Path:
+def path_of(setting: Any) -> Path:
     """The file of a model, given itself or by the folder of its run; ValueError says what is not.
 
     A run folder keeps it with model=true.
     """
     try:
-        path = Path(str(given)).expanduser()
+        path = Path(str(setting)).expanduser()
         folder = path.is_dir()
     except (OSError, RuntimeError) as error:  # a name that is too long, a user that there is not
-        raise ValueError(f"{given} is no file and no folder: {error}") from None
+        raise ValueError(f"{setting} is no file and no folder: {error}") from None
     if folder and not (path / MODEL).is_file():
-        raise ValueError(f"{given} has no {MODEL}: a run keeps its learner with model=true")
+        raise ValueError(f"{setting} has no {MODEL}: a run keeps its learner with model=true")
     return path / MODEL if folder else path
 
 
-def read(given: Any) -> Resumed:
+def read(setting: Any) -> Resumed:
     """The model of ``resume=``; ValueError names what is missing or damaged."""
-    path = path_of(given)
+    path = path_of(setting)
     try:
         model = model_file.read(path)
         online.restored(model, path)  # what cannot be gone on with is told before the data are read
     except model_file.ModelError as error:
-        raise ValueError(f"resume={given}: {error}") from None
+        raise ValueError(f"resume={setting}: {error}") from None
     return Resumed(model, FileContent(path).sha256)
 
 
@@ -238,13 +238,13 @@ def continued(config: Mapping[str, Any], typed: Iterable[str]) -> dict[str, Any]
     return {**config, **earlier, **kept, **neutral, "resume": str(config["resume"])}
 
 
-def _may_be_typed(key: str, given: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+def _may_be_typed(key: str, typed: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
     """Whether a key of a data set ``given`` may stand beside ``resume=`` a run of that ``before``.
 
     That of a run whose labels came from outside may have no target, which is then to be said; how a
     file is read is new where there was none.
     """
     if key == "dataset.target":
-        return before["target"] in (None, given["target"])
+        return before["target"] in (None, typed["target"])
     new = key.startswith("dataset.") and "path" not in before
     return new or key in MAY_DIFFER or key.startswith(SECTIONS_THAT_MAY)

@@ -75,17 +75,17 @@ class Viewer(Protocol):
         ...
 
 
-def prepare(given: Settings | Mapping[str, Any]) -> Job:
+def prepare(config: Settings | Mapping[str, Any]) -> Job:
     """Check settings against the data, and build what they name, for the kind that they are of.
 
     Raises ValueError (DataError for data) that names what is wrong and what to do.
     """
-    checked = given if isinstance(given, Settings) else settings.read(given)
-    if checked.scheme is not None:
-        return federation.prepare(checked)
-    if checked.task == "classification":
-        return classification.prepare(checked)
-    return regression.prepare(checked)
+    job_settings = config if isinstance(config, Settings) else settings.read(config)
+    if job_settings.scheme is not None:
+        return federation.prepare(job_settings)
+    if job_settings.task == "classification":
+        return classification.prepare(job_settings)
+    return regression.prepare(job_settings)
 
 
 def run(
@@ -210,14 +210,14 @@ def _begin(
     folder = folder_of(config)
     try:
         numbers, edited = _numbers_of(job, modules), provenance.edited(modules)
-        found, told = find_finished(config)
+        finished, told = find_finished(config)
         notes = job.notes() + told
         if (
-            found is not None
+            finished is not None
             and not edited
             and not (job.settings.force or _lacking(job.settings, folder))
         ):
-            reused, why = _with_stamp(found, numbers, job, modules)
+            reused, why = _with_stamp(finished, numbers, job, modules)
             if reused is not None:
                 return Outcome(reused, "reused", notes, job.settings)
             notes.append(f"{folder.name} was {why}: computed anew")
@@ -273,15 +273,15 @@ def _lacking(settings: Settings, folder: Path) -> bool:
 
 
 def _with_stamp(
-    found: Run, numbers: str, job: Job, modules: Mapping[str, str]
+    finished: Run, numbers: str, job: Job, modules: Mapping[str, str]
 ) -> tuple[Run | None, str]:
     """A finished run whose numbers are those of this code and data; else None, and why."""
-    if found.result.get("numbers") == numbers:
-        return found, ""
-    if not same_numbers(found.content, job.stream.provenance, modules):
+    if finished.result.get("numbers") == numbers:
+        return finished, ""
+    if not same_numbers(finished.content, job.stream.provenance, modules):
         return None, "computed by other code or data"
     now = {"numbers": numbers, "code": code_of(learners_of(job))}
-    return change_result(found, now), "replaced by another process"
+    return change_result(finished, now), "replaced by another process"
 
 
 def _write(folder: Path, staging: Path, config: Mapping[str, Any], computed: Computed) -> Run:
@@ -324,21 +324,21 @@ def _computed(
     return job.compute(progress, measured if viewer else None, staging)
 
 
-def _label_source(given: str, label: label_sources.Label | None) -> label_sources.Label | None:
+def _label_source(setting: str, label: label_sources.Label | None) -> label_sources.Label | None:
     """Who gives labels, as far as it is known before the data are open; None: data or prompt."""
-    if given == CALLBACK and label is None:
+    if setting == CALLBACK and label is None:
         raise ValueError(
             "stream.labels=callback is a function in Python: "
             "omkl.experiment.run.run(config, label=function)"
         )
-    if given in SOURCES:
+    if setting in SOURCES:
         return label
-    return label_sources.File(Path(given))
+    return label_sources.File(Path(setting))
 
 
-def _require_same(source: label_sources.Label | None, found: Settings) -> None:
+def _require_same(source: label_sources.Label | None, job_settings: Settings) -> None:
     """DataError where the labels were read before their file became another."""
-    named = found.stream.label_source
+    named = job_settings.stream.label_source
     if isinstance(source, label_sources.File) and source.sha256 not in named:
         raise DataError(f"{source.path.name}: the file changed while it was read. Start again.")
 

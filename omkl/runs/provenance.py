@@ -79,8 +79,10 @@ def sources_digest(learners: tuple[str, ...] | None = None) -> str:
     ``learners`` are modules of the package; None: every algorithm counts. The libraries that
     compute or read numbers count by their versions.
     """
-    found = versions()
-    text = f"{sources.fingerprint()} compiled: {compiler.ENABLED} {[found[n] for n in COMPUTING]}"
+    libraries = versions()
+    text = (
+        f"{sources.fingerprint()} compiled: {compiler.ENABLED} {[libraries[n] for n in COMPUTING]}"
+    )
     digest = hashlib.sha256(text.encode())
     files = sources.files(without=sources.VIEWS)
     if learners is not None:
@@ -97,13 +99,14 @@ def code_of(learners: tuple[str, ...] | None = None) -> dict[str, str]:
     which are of one code. ``learners`` as in ``sources_digest``.
     """
     shared = sources.files(without=(*sources.VIEWS, *sources.ALGORITHMS))
-    own = sources.files(sources.ALGORITHMS) if learners is None else sources.files_of(learners)
-    found = {}
-    for name, files in (("shared", shared), ("learner", own)):
+    every = sources.files(sources.ALGORITHMS)
+    of_learner = every if learners is None else sources.files_of(learners)
+    digests = {}
+    for name, files in (("shared", shared), ("learner", of_learner)):
         digest = hashlib.sha256()
         sources.add_to(digest, files)
-        found[name] = digest.hexdigest()[: run_folder.KEY_DIGITS]
-    return found
+        digests[name] = digest.hexdigest()[: run_folder.KEY_DIGITS]
+    return digests
 
 
 def edited(modules: Mapping[str, str]) -> str:
@@ -220,12 +223,12 @@ def _git(*arguments: str) -> str | None:
     if not (root / ".git").exists():
         return None
     try:
-        said = subprocess.run(
+        completed = subprocess.run(
             ["git", "-C", str(root), *arguments], capture_output=True, timeout=10, check=True
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return said.stdout.decode(errors="replace")
+    return completed.stdout.decode(errors="replace")
 
 
 def surroundings() -> dict[str, Any]:

@@ -87,19 +87,19 @@ def content_of(text: str) -> dict[str, Any]:
 
 def require_whole(text: str, seal: Any) -> None:
     """Raises CorruptFileError where the sha256 in ``seal`` is not that of the text."""
-    own = seal.get(RESULT) if isinstance(seal, dict) else None
-    head, found, tail = text.rpartition(str(own))
-    if not found or sha256_of(head + _BLANK + tail) != own:
+    expected = seal.get(RESULT) if isinstance(seal, dict) else None
+    head, separator, tail = text.rpartition(str(expected))
+    if not separator or sha256_of(head + _BLANK + tail) != expected:
         raise CorruptFileError("it is not as it was written: its sha256 is another")
 
 
 def require_files(folder: Path, seal: Mapping[str, Any], but: tuple[str, ...] = ()) -> None:
     """Raise CorruptFileError for the first file of a run folder that differs from ``seal``."""
-    found = files_in(folder, but)
+    digests = files_in(folder, but)
     for name in CHECKED:
-        if name in but or seal.get(name) == found.get(name):
+        if name in but or seal.get(name) == digests.get(name):
             continue
-        if name not in found:
+        if name not in digests:
             raise CorruptFileError(f"{name} is missing")
         if name not in seal:
             raise CorruptFileError(f"{name} was not written by this run")
@@ -129,18 +129,17 @@ def require(result: Mapping[str, Any], measure: str) -> None:
         return
     _mapping(ALWAYS, OPTIONAL)(result, "")
     error = {measure: number_or_null} if measure == "mse" else {measure: number}
-    own = {measure: _list(error[measure]), f"{measure}_mean": error[measure]}
+    of_task = {measure: _list(error[measure]), f"{measure}_mean": error[measure]}
     accuracy = dict.fromkeys(("rmse", "mae") if measure == "mse" else (), number_or_null)
-    said = accuracy | (error if "seal" in result else {})  # an error came in a later version
-    of_baseline = _computed_or_skipped(said, error)
+    # An error came in a later version.
+    of_baselines = accuracy | (error if "seal" in result else {})
+    of_baseline = _computed_or_skipped(of_baselines, error)
     baselines = _mapping({}, dict.fromkeys(BASELINES, of_baseline))
-    own[f"{measure}_std"] = number_or_null
+    of_task[f"{measure}_std"] = number_or_null
     # Before results were sealed they said less.
-    said_always, said_often = (WITH_CHECKSUMS, {}) if "seal" in result else ({}, WITH_CHECKSUMS)
+    always, often = (WITH_CHECKSUMS, {}) if "seal" in result else ({}, WITH_CHECKSUMS)
     by_task = CLASSIFICATION if measure == "error_rate" and "seal" in result else {}
-    _mapping(COMPLETE | own | said_always | by_task, said_often | {"baselines": baselines})(
-        result, ""
-    )
+    _mapping(COMPLETE | of_task | always | by_task, often | {"baselines": baselines})(result, "")
     if others := set(result.get("baselines", {})) - set(BASELINES):
         raise CorruptFileError(f"baselines has {sorted(others)[0]!r:.40}, which is no baseline")
     if len(result[measure]) != len(result["seeds"]):

@@ -402,11 +402,11 @@ class PredictedClasses:
         if y_hat.ndim == 1:
             score = y_hat
             meant, true = (score > 0.0).astype(int), (y > 0.0).astype(int)
-            said = np.where(score == 0.0, None, self._classes[meant])
+            labels = np.where(score == 0.0, None, self._classes[meant])
         else:
             score, true = y_hat.max(axis=1), y.astype(int)
-            said = self._classes[y_hat.argmax(axis=1)]
-        columns = {"row": rows, "y": self._classes[true], "y_hat": said, "score": score}
+            labels = self._classes[y_hat.argmax(axis=1)]
+        columns = {"row": rows, "y": self._classes[true], "y_hat": labels, "score": score}
         self._table.add({"seed": np.full(len(y), self._seed), **columns})
 
     def finished(self) -> Path:
