@@ -55,11 +55,14 @@ def _ones(rng: np.random.Generator, n: int, D: int, numbers: np.ndarray) -> np.n
     return W
 
 
-def _twos(rng: np.random.Generator, n: int, D: int, draw: Callable[[int], Any]) -> np.ndarray:
-    """Numbers for two of n inputs, drawn anew D times."""
+def _some(
+    rng: np.random.Generator, n: int, D: int, most: int, draw: Callable[[int], Any]
+) -> np.ndarray:
+    """Numbers for so many of n inputs, drawn anew D times."""
     W = np.zeros((n, D))
     for j in range(D):
-        W[rng.choice(n, min(n, 2), replace=False), j] = draw(min(n, 2))
+        numbers = draw(min(n, most))
+        W[rng.choice(n, len(numbers), replace=False), j] = numbers
     return W
 
 
@@ -78,11 +81,16 @@ def cauchy_single(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
 
 def pairs(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
     """Of two inputs each."""
-    return _twos(rng, n, D, rng.standard_normal)
+    return _some(rng, n, D, 2, rng.standard_normal)
 
 
 def cauchy_pairs(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
-    return _twos(rng, n, D, lambda k: _clipped_cauchy(rng, k))
+    return _some(rng, n, D, 2, lambda k: _clipped_cauchy(rng, k))
+
+
+def triples(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
+    """Of three inputs each."""
+    return _some(rng, n, D, 3, rng.standard_normal)
 
 
 class Columns(Enum):
@@ -128,6 +136,8 @@ GROUPS: tuple[Group, ...] = (
     Group("pairs, lags", True, 1.0, pairs, 25, (1.0, 2.0)),
     Group("pairs, laplacian", False, 1.0, cauchy_pairs, 50, (1.0, 2.0)),
 )
+
+MANY_WAVES: tuple[tuple[Draw, int], ...] = ((normal, 160), (triples, 120), (pairs, 120))
 
 
 def named(groups: Sequence[Group]) -> Sequence[Kernel]:
@@ -199,8 +209,14 @@ def drawn(groups: Sequence[Group], d: int, seed: int) -> Experts:
     )
 
 
+def many_waves(d: int, seed: int) -> np.ndarray:
+    """Frequencies (d, 400) of inputs, of all of them, of three and of two."""
+    rng = np.random.default_rng([seed, crc32(b"many waves")])
+    return np.hstack([draw(rng, d, D) for draw, D in MANY_WAVES])
+
+
 def kernels_of_auto(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
-    later = ("neighbours", "linear, neighbours", "trees")
+    later = ("neighbours", "linear, neighbours", "trees", "many waves")
     return (*named(GROUPS), *(Kernel(name, 1.0) for name in later))
 
 
@@ -208,7 +224,7 @@ def fresh_experts(
     params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int
 ) -> MixtureOfExperts:
     """Experts and mixtures that have learned nothing; D has no say."""
-    return mixture_of_experts.fresh_mixture(drawn(GROUPS, d, seed))
+    return mixture_of_experts.fresh_mixture(drawn(GROUPS, d, seed), many_waves(d, seed))
 
 
 @register_as(
@@ -247,8 +263,14 @@ class Auto:
                 trees of depth 6 on inputs and the last two labels as they are, of the last 32,768
                 rows (fewer of more than 62 inputs), grown anew after 500 rows, 1.4 times as many
                 and so on, and then every quarter of these; while they do not pay, up to 8 times as
-                rarely. Before the first ones their expert is the mixture of the others. Experts go
-                beyond the labels seen by no more than half of their range.
+                rarely. And a ridge regression, lam = 0.05, on 400 normal waves of the inputs, of
+                all, of three and of two, beside inputs and two past labels (of more than 40 inputs
+                on waves alone). It takes every row from row 513 on, with labels no farther than
+                10 s from p, and one in 2 to 8 tiles of 32 rows while it does not pay; is solved
+                anew after 1,024 of these, 1.25 times as many and so on, at the most every 2,048;
+                and forgets them by one in 65,536. Before they know anything the experts of trees
+                and of many waves say the mixture of the others. Experts go beyond the labels seen
+                by no more than half of their range.
              3. p = sum w_i f_i, w_i proportional to max(R_i, 0) / V_i: R_i sums up
                 r_i = 2 (p - y') (p - f_i), V_i sums up r_i^2, where rounds fade by 0.999; y' is y,
                 or what is nearest to it within 3 s of p, where s^2 is the noise: the mean of p's
@@ -265,10 +287,11 @@ class Auto:
                 three times s^2; e is m's error, cut off as in 3; rounds fade by 0.998. The spread
                 is s.
     Symbols  none
-    Cost     O(N D^2 + N D d + d^2) time a round for N = 27 experts and D = 50, and O(M L d) on
-             average for M = 200 trees of depth L = 6, in d up to 32; a round in which they grow
-             takes longer, O(M L d W) for W rows, some tenths of a second; memory
-             O(N (D + d)^2 + d W).
+    Cost     O(N D^2 + N D d + d^2) time a round for N = 28 experts and D = 50, O(F^2 + F d) for
+             F = 800 features of many waves, and O(M L d) on average for M = 200 trees of depth
+             L = 6, in d up to 32. A round in which trees grow takes longer, O(M L d W) for W rows,
+             some tenths of a second, and one of a solution O(F^3). Memory
+             O(N (D + d)^2 + F^2 + d W).
     Bound    none. Without fading, and where no error is cut off, a mixture's regret against the
              best fixed one would be O(sqrt(N T ln T)), as of ``ml_poly``; rounds fade here, and
              with a memory of 1,000 rounds it may grow with T.
@@ -291,7 +314,7 @@ class Auto:
 
     class State(NamedTuple):
         model: MixtureOfExperts
-        log_w: np.ndarray  # (27,) of the experts' weights in p, those of 0 as TINY
+        log_w: np.ndarray  # (28,) of the experts' weights in p, those of 0 as TINY
 
     select = select_all
 

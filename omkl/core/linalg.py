@@ -230,22 +230,31 @@ def add_rounds(padded, D, kernels, X, y, tile, moments):
     padded (N, d, V) from ``frequencies``, kernels (m,) int64, tile from ``empty_tile``, moments
     (N, W, W) from ``empty_moments``. Row and column 2 D are those of y.
     """
-    W = tile.shape[1]
     for m in range(kernels.shape[0]):
         i = kernels[m]
         for first in range(0, X.shape[0], TILE_ROWS):
             rows = min(TILE_ROWS, X.shape[0] - first)
             _arguments(padded, D, i, X, first, rows, tile)
             _features(D, y, first, rows, tile)
-            j = 0
-            while j + 3 * LANES <= W:
-                for k in range(0, j + 3 * LANES, HEIGHT):
-                    _add_three_packs(tile, rows, moments, i, k, j)
-                j += 3 * LANES
-            while j < W:
-                for k in range(0, j + LANES, LANES):
-                    _add_pack(tile, rows, moments, i, k, j)
-                j += LANES
+            add_tile(tile, rows, moments, i)
+
+
+@inlined
+def add_tile(tile, rows, moments, i):
+    """Add b b' of the first rows b of a tile (n, W) to sums i of moments (N, W, W).
+
+    The upper triangle alone is valid. W is in whole packs, and what is behind the numbers is 0.
+    """
+    W = tile.shape[1]
+    j = 0
+    while j + 3 * LANES <= W:
+        for k in range(0, j + 3 * LANES, HEIGHT):
+            _add_three_packs(tile, rows, moments, i, k, j)
+        j += 3 * LANES
+    while j < W:
+        for k in range(0, j + LANES, LANES):
+            _add_pack(tile, rows, moments, i, k, j)
+        j += LANES
 
 
 @inlined
@@ -396,12 +405,12 @@ def least_objectives(moments, kernels, D, ridge, work, objectives):
                 store(work, k * W + j, load(moments, (kernels[m] * W + k) * W + j))
             if k < K:
                 work[k, k] += ridge
-        solved = _eliminate(work, K) and np.isfinite(work[K, K])
+        solved = eliminate(work, K) and np.isfinite(work[K, K])
         objectives[m] = max(0.0, work[K, K]) if solved else -np.inf
 
 
 @inlined
-def _eliminate(work, K):
+def eliminate(work, K):
     """Take the first K rows from those behind them, as a Cholesky factorisation does; work (W, W).
 
     Its upper triangle alone counts. False where a pivot is not positive.

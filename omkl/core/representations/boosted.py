@@ -19,7 +19,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from omkl.core.compiler import inlined
-from omkl.core.hyperparameters import COUNTS, ROUNDS, Range
+from omkl.core.hyperparameters import ROUNDS, Range
 
 N_TREES = 100
 DEPTH = 6
@@ -47,7 +47,7 @@ class Boosted(NamedTuple):
     rows       (C, W); labels (E, W), what is to be explained by each
     n_columns  (E,) int64: an ensemble reads the first ones
     n          (1,) int64 rows so far
-    next_fit   (1,) int64: after so many rows trees are grown anew
+    wait       (1,) int64: after so many more rows trees are grown anew
     patience   (1,) int64: how many times the usual rows lie between two fits, 1 where trees pay
     fits       (1,) int64
     column     (E, n_trees, N_CUTS) int64, threshold (E, n_trees, N_CUTS): a row with more goes to
@@ -59,8 +59,8 @@ class Boosted(NamedTuple):
     labels: np.ndarray
     n_columns: np.ndarray
     n: ROUNDS
-    next_fit: COUNTS
-    patience: COUNTS
+    wait: Annotated[np.ndarray, Range(0, MOST_PATIENCE * MOST_ROWS // 4)]
+    patience: Annotated[np.ndarray, Range(1, MOST_PATIENCE)]
     fits: ROUNDS
     column: Annotated[np.ndarray, Range(0, "rows.0", open_high=True)]
     threshold: np.ndarray
@@ -114,7 +114,7 @@ def fresh_boosted(n_columns: list[int], n_trees: int = N_TREES) -> Boosted:
         labels=np.zeros((E, W)),
         n_columns=np.array(n_columns),
         n=np.zeros(1, dtype=np.int64),
-        next_fit=np.full(1, FIRST),
+        wait=np.full(1, FIRST),
         patience=np.ones(1, dtype=np.int64),
         fits=np.zeros(1, dtype=np.int64),
         column=np.zeros((E, n_trees, N_CUTS), dtype=np.int64),
@@ -461,7 +461,7 @@ def _fit(model, scratch, pays):
         draw = _fit_one(model, scratch, e, n, draw)
     model.patience[0] = 1 if pays else min(MOST_PATIENCE, 2 * model.patience[0])
     until = min(int((GROWTH - 1.0) * model.n[0]), model.rows.shape[1] // 4)
-    model.next_fit[0] = model.n[0] + model.patience[0] * until
+    model.wait[0] = model.patience[0] * until
 
 
 @inlined
@@ -474,5 +474,6 @@ def learn_boosted(model, scratch, pays):
     for c in range(scratch.x.shape[0]):
         model.rows[c, j] = scratch.x[c]
     model.n[0] += 1
-    if model.n[0] >= model.next_fit[0]:
+    model.wait[0] -= 1
+    if model.wait[0] <= 0:
         _fit(model, scratch, pays)

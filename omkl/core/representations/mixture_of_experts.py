@@ -55,6 +55,14 @@ from omkl.core.representations.second_order import (
     rls_scratch,
     write_features,
 )
+from omkl.core.representations.wide import (
+    Wide,
+    WideScratch,
+    evaluate_wide,
+    fresh_wide,
+    learn_wide,
+    wide_scratch,
+)
 
 # --- Numbers: experts are mixed by their regrets, corrected linearly, and mixed once more ---------
 #
@@ -84,9 +92,12 @@ FARTHEST = 3.0  # 2 to 4 give errors within 1 %
 LINEAR = N_PLAIN  # the expert that is linear in the inputs
 PLAIN = (MEAN, LAST, LINEAR)  # in the last mixture as they are
 REGRETS = len(FADING)  # p in the last mixture: corrections are before it, PLAIN behind it
-N_LATER = 3  # experts behind those of ``experts``
+N_LATER = 4  # experts behind those of ``experts``; the last two sleep until they know something
 TREES, REST = 0, 1  # the ensembles: trees of the labels, and of what the last mixture leaves
 TREE_LAGS = 2  # past labels among their columns
+WIDE_LAGS = 2  # past labels beside the waves, which are of the inputs alone
+FARTHEST_WIDE = 10.0  # deviations of the noise from p: its sums have labels no farther off
+MOST_BESIDE = 40  # inputs: with more of them waves stand alone
 REST_FADING = 0.998  # a memory of 500 rounds
 LEAST_SHARE = 0.1  # of what they say: with less they do not pay
 REST_PRIOR = 3.0  # rounds of the noise's size in which trees of errors would have been wrong
@@ -95,10 +106,11 @@ REST_PRIOR = 3.0  # rounds of the noise's size in which trees of errors would ha
 class MixtureOfExperts(NamedTuple):
     """Experts and their mixtures.
 
-    experts      N - 3 of them
+    experts      N - 4 of them
     neighbours   the last rows
     trees        two ensembles in inputs and past labels as they are: of the labels, and, with the
                  last mixture's prediction as a column, of its errors
+    wide         many waves of the inputs beside these and past labels
     regrets      weights of the experts in p
     corrections  two recursive learners in N + 1 inputs, f - p and e; the place behind these,
                  where a learner on inputs has its 1, stays 0
@@ -112,6 +124,7 @@ class MixtureOfExperts(NamedTuple):
     experts: Experts
     neighbours: Neighbours
     trees: Boosted
+    wide: Wide
     regrets: Regrets
     corrections: Recursive
     noise: np.ndarray
@@ -140,6 +153,7 @@ class MixtureScratch(NamedTuple):
     experts: ExpertsScratch
     neighbours: NeighboursScratch
     trees: BoostedScratch
+    wide: WideScratch
     corrections: RlsScratch
     correction: np.ndarray
     candidates: np.ndarray
@@ -148,8 +162,8 @@ class MixtureScratch(NamedTuple):
     y_hat: np.ndarray
 
 
-def fresh_mixture(model: Experts) -> MixtureOfExperts:
-    """Mixtures of experts that have seen nothing."""
+def fresh_mixture(model: Experts, frequencies: np.ndarray) -> MixtureOfExperts:
+    """Mixtures of experts that have seen nothing; (d, D) frequencies of ``wide``."""
     N, d = model.n_kernels + N_LATER, len(model.inputs.n)
     none, inputs = np.zeros(len(FADING), dtype=np.int64), np.full(len(FADING), N + 1)
     prior = np.full(len(FADING), PRIOR)
@@ -157,6 +171,7 @@ def fresh_mixture(model: Experts) -> MixtureOfExperts:
         model,
         fresh_neighbours(d),
         fresh_boosted([d + TREE_LAGS, d + TREE_LAGS + 1]),
+        fresh_wide(frequencies, _n_beside(d)),
         regrets=no_regrets(N),
         corrections=blank_recursive(blank(len(FADING), N + 1, 0).padded, none, inputs, prior),
         noise=np.zeros(2),
@@ -166,6 +181,12 @@ def fresh_mixture(model: Experts) -> MixtureOfExperts:
     )
 
 
+@inlined
+def _n_beside(d):
+    """How many of the columns of a row, the first ones, are beside the waves of ``wide``."""
+    return d + WIDE_LAGS if d <= MOST_BESIDE else 0
+
+
 def mixture_scratch(
     model: MixtureOfExperts, threads: int, every_kernel: bool, precision: str
 ) -> MixtureScratch:
@@ -173,6 +194,7 @@ def mixture_scratch(
         experts_scratch(model.experts, threads, every_kernel, precision),
         neighbours_scratch(),
         boosted_scratch(model.trees),
+        wide_scratch(model.wide),
         rls_scratch(model.corrections, threads, every_kernel, precision),
         correction=np.zeros(len(FADING)),
         candidates=np.zeros(REGRETS + 1 + len(PLAIN)),
@@ -193,26 +215,36 @@ def _evaluate_neighbours(scratch, model, f):
 
 
 @inlined
-def _evaluate_trees(scratch, model, f):
-    """Write the last one of f (N,); before the first trees it is the mixture of the others."""
+def _evaluate_sleepers(scratch, model, f):
+    """Write the last two of f (N,): what they say, or what the mixture of those awake is."""
     x, row = scratch.trees.x, scratch.experts.x
-    d, last = row.shape[0], f.shape[0] - 1
+    d, N = row.shape[0], f.shape[0]
     for k in range(d):
         x[k] = row[k]
     for k in range(TREE_LAGS):
         x[d + k] = model.experts.lags[k]
-    if model.trees.fits[0] > 0:
-        f[last] = near_labels(model.experts, evaluate_boosted(model.trees, scratch.trees, TREES))
-    else:
-        f[last] = 0.0
-        f[last] = mixture_of(model.regrets.w, f) / (1.0 - model.regrets.w[last])
+    trees = evaluate_boosted(model.trees, scratch.trees, TREES)
+    n_beside = _n_beside(d)
+    wide = evaluate_wide(model.wide, scratch.wide, scratch.experts.whole, n_beside)
+    awake = (model.trees.fits[0] > 0, model.wide.fits[0] > 0)
+    said = (near_labels(model.experts, trees), near_labels(model.experts, wide))
+    p, weight = 0.0, 0.0
+    for i in range(N - 2):
+        p += model.regrets.w[i] * f[i]
+        weight += model.regrets.w[i]
+    for m in range(2):
+        if awake[m]:
+            p += model.regrets.w[N - 2 + m] * said[m]
+            weight += model.regrets.w[N - 2 + m]
+    for m in range(2):
+        f[N - 2 + m] = said[m] if awake[m] else p / weight
 
 
 def _evaluate_mixture(scratch, model, X, row, selection):
     f = selection.f
     evaluate_experts(scratch.experts, model.experts, X, row, f)
     _evaluate_neighbours(scratch, model, f)
-    _evaluate_trees(scratch, model, f)
+    _evaluate_sleepers(scratch, model, f)
     p = mixture_of(model.regrets.w, f)
     z = scratch.corrections.z
     low, high = f[0], f[0]
@@ -285,7 +317,7 @@ def learn_mixture(model, scratch, f, y, t):
         model.error[0] = _foreseen(p, y, farthest) - p
     error = y - f[LINEAR] if t > 1 else 0.0
     learn_neighbours(model.neighbours, scratch.experts.whole, y, error)
-    _learn_trees(model, scratch, y)
+    _learn_sleepers(model, scratch, y)
     learn_experts(model.experts, scratch.experts, y)
 
 
@@ -297,18 +329,21 @@ def _learn_rest(rest, said, error):
 
 
 @inlined
-def _learn_trees(model, scratch, y):
-    """Trees take in the row, its label, and the error of the last mixture; now and then they grow.
+def _learn_sleepers(model, scratch, y):
+    """Trees and many waves take in the row, its label, and trees the error of the last mixture.
 
     In round 1 nothing was predicted that could have been wrong.
     """
-    pays = model.regrets.w[model.regrets.w.shape[0] - 1] > 0.0
-    pays = pays or _share_of_rest(model) > LEAST_SHARE
     trees = model.trees
     j = trees.n[0] % trees.rows.shape[1]
     trees.labels[TREES, j] = y
     trees.labels[REST, j] = y - scratch.mixed[0] if trees.n[0] > 0 else 0.0
-    learn_boosted(trees, scratch.trees, pays)
+    N = model.regrets.w.shape[0]
+    trees_pay = model.regrets.w[N - 2] > 0.0 or _share_of_rest(model) > LEAST_SHARE
+    learn_boosted(trees, scratch.trees, trees_pay)
+    n_beside = _n_beside(scratch.experts.x.shape[0])
+    near = _foreseen(scratch.candidates[REGRETS], y, FARTHEST_WIDE / FARTHEST * _farthest(model))
+    learn_wide(model.wide, scratch.wide, near, n_beside, model.regrets.w[N - 1] > 0.0)
 
 
 @inlined

@@ -1,0 +1,177 @@
+"""Ridge regression on many waves: coefficients are found anew now and then, from sums over rows.
+
+A row costs F^2 / 2 multiply-adds for F features and no more: rows are added to the sums Z'Z in
+tiles, and the F^3 / 6 of a solution are spread over the rows from one to the next. Recursive least
+squares would take 2 F^2 and wait for memory. Tiles begin at rows of fixed numbers, so numbers do
+not depend on how the rows come.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, NamedTuple
+
+import numpy as np
+
+from omkl.core.compiler import inlined
+from omkl.core.hyperparameters import ROUNDS, Range
+from omkl.core.linalg import TILE_ROWS, add_tile, eliminate
+from omkl.core.simd import LANES, aligned, fma, load, pack, store, total
+from omkl.core.trigonometry import sincos_of_pack
+
+RIDGE = 0.05
+BEGIN = (
+    512  # whole tiles of rows before the first one that is added: short streams have no need of it
+)
+FIRST = 1024  # rows that are added before the first solution
+GROWTH = 1.25  # of their number, from one solution to the next
+MOST_BETWEEN = 2048  # rows
+MEMORY = 65536  # rows: sums fade by one in so many
+MOST_PATIENCE = 8
+
+
+class Wide(NamedTuple):
+    """D waves of d inputs beside L columns as they are; F = 2 D + L + 1 features.
+
+    padded    (d, D) frequencies, D in whole packs
+    theta     (W,) coefficients: sines, cosines, columns, 1; zeros behind. W: F + 1 in whole packs
+    moments   (1, W, W) sums of b b', b = (features, label less ``centre``); its upper triangle
+    tile      (TILE_ROWS, W) rows b that are not added yet
+    centre    (1,) what labels are counted from
+    n         (1,) int64 rows so far; tiles begin at multiples of TILE_ROWS
+    n_added   (1,) int64 rows that were added; wait (1,) int64, after so many more coefficients
+              are found anew; fits (1,) int64, how often they were
+    patience  (1,) int64: of so many tiles one is taken, more where they do not pay
+    """
+
+    padded: np.ndarray
+    theta: np.ndarray
+    moments: np.ndarray
+    tile: np.ndarray
+    centre: np.ndarray
+    n: ROUNDS
+    n_added: ROUNDS
+    wait: Annotated[np.ndarray, Range(1 - TILE_ROWS, MOST_BETWEEN)]
+    fits: ROUNDS
+    patience: Annotated[np.ndarray, Range(1, MOST_PATIENCE)]
+
+
+class WideScratch(NamedTuple):
+    """b (W,) of the row, and work (W, W) for a solution."""
+
+    b: np.ndarray
+    work: np.ndarray
+
+
+def fresh_wide(frequencies: np.ndarray, n_columns: int) -> Wide:
+    """A regression that knows nothing, on waves of frequencies (d, D) beside so many columns."""
+    d, D = frequencies.shape
+    if D % LANES:
+        raise ValueError(f"waves come in packs of {LANES}; got {D}")
+    padded = aligned((d, D))
+    padded[:] = frequencies
+    W = -(-(2 * D + n_columns + 2) // LANES) * LANES
+    return Wide(
+        padded,
+        theta=aligned((W,)),
+        moments=aligned((1, W, W)),
+        tile=aligned((TILE_ROWS, W)),
+        centre=np.zeros(1),
+        n=np.zeros(1, dtype=np.int64),
+        n_added=np.zeros(1, dtype=np.int64),
+        wait=np.full(1, FIRST),
+        fits=np.zeros(1, dtype=np.int64),
+        patience=np.ones(1, dtype=np.int64),
+    )
+
+
+def wide_scratch(model: Wide) -> WideScratch:
+    W = len(model.theta)
+    return WideScratch(aligned((W,)), aligned((W, W)))
+
+
+@inlined
+def _takes(model):
+    """Whether the present row is one of those that are added."""
+    n = model.n[0]
+    return n >= BEGIN and n // TILE_ROWS % model.patience[0] == 0
+
+
+@inlined
+def _write_features(model, scratch, x, n_columns):
+    """Write the features of x into scratch.b: waves of its first d, and its first columns."""
+    d, D = model.padded.shape
+    scale = 1.0 / math.sqrt(D)
+    for j in range(0, D, LANES):
+        angle = load(model.padded, j) * x[0]
+        for k in range(1, d):
+            angle = fma(load(model.padded, k * D + j), x[k], angle)
+        s, c = sincos_of_pack(angle)
+        store(scratch.b, j, s * scale)
+        store(scratch.b, D + j, c * scale)
+    for k in range(n_columns):
+        scratch.b[2 * D + k] = x[k]
+    scratch.b[2 * D + n_columns] = 1.0
+
+
+@inlined
+def evaluate_wide(model, scratch, x, n_columns):
+    """The prediction at the row x, of which the first d columns are waved; 0 before there is one.
+
+    Writes its features, if anybody needs them.
+    """
+    if not (model.fits[0] > 0 or _takes(model)):
+        return 0.0
+    _write_features(model, scratch, x, n_columns)
+    a = pack(0.0)
+    for j in range(0, model.theta.shape[0], LANES):
+        a = fma(load(model.theta, j), load(scratch.b, j), a)
+    return model.centre[0] + total(a)
+
+
+@inlined
+def learn_wide(model, scratch, y, n_columns, pays):
+    """Learn the label y of the row that was evaluated last; ``pays``: was what is said of use?"""
+    if model.n[0] == 0:
+        model.centre[0] = y
+    if _takes(model):
+        place = model.n[0] % TILE_ROWS
+        W = model.theta.shape[0]
+        for j in range(0, W, LANES):
+            store(model.tile, place * W + j, load(scratch.b, j))
+        model.tile[place, 2 * model.padded.shape[1] + n_columns + 1] = y - model.centre[0]
+        model.n_added[0] += 1
+        model.wait[0] -= 1
+        if place == TILE_ROWS - 1:
+            add_tile(model.tile, TILE_ROWS, model.moments, 0)
+            if model.wait[0] <= 0:
+                _solve(model, scratch, n_columns, pays)
+    model.n[0] += 1
+
+
+@inlined
+def _solve(model, scratch, n_columns, pays):
+    """Find the coefficients: R'R = Z'Z + RIDGE I, without the ridge for the 1, R theta = R^-T Z'y.
+
+    Where rounding hides a pivot they stay as they were.
+    """
+    W, K = model.theta.shape[0], 2 * model.padded.shape[1] + n_columns + 1
+    work = scratch.work
+    for k in range(K + 1):
+        for j in range(k // LANES * LANES, W, LANES):
+            store(work, k * W + j, load(model.moments, k * W + j))
+        if k < K - 1:
+            work[k, k] += RIDGE
+    if eliminate(work, K):
+        for k in range(K - 1, -1, -1):
+            rest = work[k, K]
+            for j in range(k + 1, K):
+                rest -= work[k, j] * model.theta[j]
+            model.theta[k] = rest / work[k, k]
+    step = min(MOST_BETWEEN, int((GROWTH - 1.0) * model.n_added[0]))
+    keep = 1.0 - step / MEMORY
+    for j in range(0, (K + 1) * W, LANES):
+        store(model.moments, j, load(model.moments, j) * keep)
+    model.fits[0] += 1
+    model.patience[0] = 1 if pays else min(MOST_PATIENCE, 2 * model.patience[0])
+    model.wait[0] = step
