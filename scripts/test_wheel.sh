@@ -11,10 +11,20 @@ trap 'rm -rf "$place"' EXIT
 mkdir "$place/empty"
 cd "$place/empty"
 export PATH="$place/venv/bin:$PATH"
-omkl-run dataset.rows=100 seeds=1 D=5
+unset PYTHONPATH
+omkl-run dataset.rows=100 seeds=1 D=5 | tee first.txt
+grep -q "MLflow is not installed" first.txt
+omkl-run dataset=airfoil algorithm=auto seeds=1 interval=0.9 | tee second.txt
+refuse() { if "$@" > refused.txt 2>&1; then echo "it did not fail: $*"; exit 1; fi; }
+refuse grep -q MLflow second.txt
+refuse omkl-run dataset.rows=50 seeds=1 D=5 tracking=mlflow
+grep -q "pip install 'omkl\[mlflow\]'" refused.txt
+refuse omkl-report ui
+refuse python -c "import mlflow"
+echo "The venv without MLflow has $(du -sm "$place/venv" | cut -f1) MB."
 omkl-report show
 omkl-data list
 omkl-check ridge --only predict_and_learn_apart
 omkl-benchmark list
 omkl-federate --help > help.txt
-echo "The wheel runs, reports, lists data sets and suites, and checks learners."
+echo "The wheel runs, reports, lists data sets and suites, and checks learners, without MLflow."

@@ -1,6 +1,7 @@
 """The MLflow view: what it holds, that it can be lost, and that it never harms a run."""
 
 import errno
+import importlib.util
 import json
 import multiprocessing
 import os
@@ -24,6 +25,7 @@ from omkl.experiment import viewers
 from omkl.report import tracking
 from omkl.report.tracking import TrackingError
 from omkl.runs.run_folder import Run
+from tests.compositions import compose
 from tests.conftest import change
 
 
@@ -559,3 +561,21 @@ def test_ui_serves_and_ends_with_all_children(outputs, run_folder_maker, tmp_pat
     with pytest.raises(ProcessLookupError):
         os.killpg(int(note.read_text()), 0)
     assert not (tmp_path / "executed").exists()
+
+
+def test_without_mlflow_runs_are_folders_and_it_is_said_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    quick = ("seeds=1", "D=2", "kernels=gaussian17", "figures=false", f"outputs={tmp_path}")
+    notes = []
+    for algorithm in ("raker", "mean"):
+        config = compose([*quick, f"algorithm={algorithm}", "dataset.rows=50"])
+        outcome = viewers.run_and_show(config)
+        assert outcome.status == "complete" and not outcome.tracked
+        notes.append([note for note in outcome.notes if "MLflow" in note])
+    assert len(notes[0]) == 1 and "pip install 'omkl[mlflow]'" in notes[0][0] and notes[1] == []
+    typed = compose([*quick, "algorithm=last", "dataset.rows=50", "tracking=mlflow"])
+    failed = viewers.run_and_show(typed)
+    assert "tracking=mlflow needs MLflow" in failed.run.result["error"]["message"]
+    for act in (tracking.ui, tracking.rebuild):
+        with pytest.raises(TrackingError, match=r"pip install 'omkl\[mlflow\]'"):
+            act(tmp_path)

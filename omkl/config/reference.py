@@ -61,7 +61,7 @@ HELP = {
     "predictions": "keep predictions.parquet; null: with one seed",
     "model": "keep model.npz, the learner of one seed, for resume and omkl-predict",
     "resume": "folder of a run with model=true that goes on with dataset.path",
-    "tracking": "where else runs are shown",
+    "tracking": "where else runs are shown; auto: in MLflow, where it is installed",
     "force": "compute again what is finished",
     "fail_fast": "end a sweep at the first failure",
 }

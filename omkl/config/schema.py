@@ -90,7 +90,7 @@ SETTINGS: dict[str, Constraint] = {
     "predictions": or_null(SWITCH),
     "model": SWITCH,
     "resume": or_null(word_of("the folder of a run with model=true")),
-    "tracking": one_of("mlflow", "none"),
+    "tracking": one_of("auto", "mlflow", "none"),
     "force": SWITCH,
     "fail_fast": SWITCH,
 }

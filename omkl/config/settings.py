@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib.util
 import json
 import re
 from collections.abc import Mapping
@@ -183,6 +184,11 @@ def read(config: Mapping[str, Any]) -> Settings:
     classification, ``auto_classifier``.
     """
     schema.check(config)
+    if config["tracking"] == "mlflow" and importlib.util.find_spec("mlflow") is None:
+        raise ValueError(
+            "tracking=mlflow needs MLflow, which is not installed: pip install 'omkl[mlflow]', or "
+            "leave it out: runs are folders all the same"
+        )
     registry.declare_named(config)
     if config["algorithm"]["name"] == "auto" and task_in(config) == "classification":
         config = {**config, "algorithm": {**config["algorithm"], "name": "auto_classifier"}}

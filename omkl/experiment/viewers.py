@@ -71,7 +71,7 @@ class Viewers:
         if self.show_job:
             self.show_job(job)
         settings = job.settings
-        if settings.tracking != "mlflow":
+        if settings.tracking == "none" or not tracking.installed():
             return
         tracking.ignore_warnings()
         self.preparing = threading.Thread(
@@ -119,7 +119,11 @@ class Viewers:
         # An earlier start may have had tracking=none, or ended before the viewers came.
         if outcome.status == "reused" and tracking.holds(outcome.run, settings.outputs):
             return True
-        if settings.tracking != "mlflow":
+        if settings.tracking == "none":
+            return False
+        if not tracking.installed():
+            note = tracking.missing_note(settings.outputs)
+            outcome.notes.extend([note] if note else [])
             return False
         if self.progress:
             self.progress("tracking", 0, None, None)

@@ -16,6 +16,8 @@ The charts of MLflow are sorted by the names of metrics, those with a prefix fir
 from __future__ import annotations
 
 import contextlib
+import importlib.util
+import itertools
 import json
 import logging
 import math
@@ -77,8 +79,27 @@ METRICS_PER_BATCH, PARAMS_PER_BATCH, RUNS_PER_SEARCH = 1000, 100, 50_000
 NAME_LENGTH, TAG_LENGTH, PARAM_LENGTH, NOTE_LENGTH, DIGEST_LENGTH = 250, 5000, 6000, 8000, 36
 
 
+INSTALL = "pip install 'omkl[mlflow]' installs it, tracking=none runs without it"
+
+
+def installed() -> bool:
+    """Whether MLflow is there, which is an extra."""
+    return importlib.util.find_spec("mlflow") is not None
+
+
 class TrackingError(RuntimeError):
     """The MLflow view could not be read or written. Run folders are never affected."""
+
+
+def missing_note(outputs: Path) -> str | None:
+    """That MLflow is not installed, for the first run of an outputs folder; None for later ones."""
+    runs = itertools.islice((outputs / "runs").glob("*/*/result.json"), 2)
+    if installed() or len(list(runs)) > 1:
+        return None
+    return (
+        "MLflow is not installed, so runs are folders alone; pip install 'omkl[mlflow]' and "
+        "omkl-report rebuild-tracking show them there too"
+    )
 
 
 def log_run(folder: Path, outputs: Path) -> str:
@@ -145,6 +166,8 @@ def rebuild(outputs: Path) -> int:
     TrackingError
         Where there are no run folders, or MLflow fails.
     """
+    if not installed():
+        raise TrackingError(f"MLflow is not installed: {INSTALL}")
     outputs = checked(outputs)
     runs = list(folders(outputs))
     if not runs:
@@ -225,7 +248,7 @@ def _locked(outputs: Path) -> Iterator[None]:
             f"{LOCK_SECONDS:g} s. When it is done, {CURE}"
         ) from None
     except ImportError as error:
-        raise TrackingError(f"MLflow cannot be imported ({error}): use tracking=none") from error
+        raise TrackingError(f"MLflow cannot be imported ({error}): {INSTALL}") from error
     except Exception as error:
         raise TrackingError(
             f"{database_file(outputs)} cannot be used ({_reason(error)}): {CURE}"
@@ -663,6 +686,8 @@ def ui(outputs: Path, port: int = 5000, host: str = "127.0.0.1") -> int:
         Where there is nothing to show, the database cannot be used or belongs to another place, or
         the port is taken.
     """
+    if not installed():
+        raise TrackingError(f"MLflow is not installed: {INSTALL}")
     outputs = checked(outputs)
     database = database_file(outputs)
     if not database.exists():

@@ -167,14 +167,13 @@ def same_numbers(
 
 @functools.cache
 def versions() -> dict[str, str]:
-    from importlib.metadata import version
+    from importlib.metadata import PackageNotFoundError, version
 
-    names = (*COMPUTING[1:], "omegaconf", "hydra-core", "mlflow")
-    return {
-        "omkl": __version__,
-        "python": platform.python_version(),
-        **{name: version(name) for name in names},
-    }
+    found = {"omkl": __version__, "python": platform.python_version()}
+    found |= {name: version(name) for name in (*COMPUTING[1:], "omegaconf", "hydra-core")}
+    with contextlib.suppress(PackageNotFoundError):  # an extra
+        found["mlflow"] = version("mlflow")
+    return found
 
 
 @functools.cache
