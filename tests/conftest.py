@@ -329,6 +329,16 @@ def make_run_folder(
     return folder
 
 
+@pytest.fixture(scope="session")
+def empty_database(tmp_path_factory):
+    """The tests copy this one: MLflow takes 2 s to make one."""
+    from omkl.report import tracking
+
+    outputs = tmp_path_factory.mktemp("empty")
+    tracking.prepare(outputs)
+    return outputs / "mlflow.db"
+
+
 @pytest.fixture
 def run_folder_maker():
     return make_run_folder

@@ -29,14 +29,6 @@ from tests.compositions import compose
 from tests.conftest import change
 
 
-@pytest.fixture(scope="session")
-def empty_database(tmp_path_factory):
-    """The tests copy this one: MLflow takes 2 s to make one."""
-    outputs = tmp_path_factory.mktemp("empty")
-    tracking.prepare(outputs)
-    return outputs / "mlflow.db"
-
-
 @pytest.fixture
 def outputs(tmp_path, empty_database):
     folder = tmp_path / "outputs"

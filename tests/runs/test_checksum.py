@@ -137,7 +137,10 @@ def deep_config(folder: Path) -> None:
     "fault",
     [cut, a_list, nested, no_text, nearly_empty, a_folder, a_link, endless_config, deep_config],
 )
-def test_one_bad_run_stops_nothing(outputs, folder, capsys, run_folder_maker, fault):
+def test_one_bad_run_stops_nothing(
+    outputs, folder, capsys, run_folder_maker, fault, empty_database
+):
+    shutil.copy(empty_database, outputs)
     run_folder_maker(outputs, "gf")
     fault(folder)
     for command in (["show"], ["table", "jmlr_table1"]):
