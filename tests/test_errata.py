@@ -13,15 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from omkl import algorithms
-from omkl.checks import learners
-from omkl.core import hyperparameters
 from omkl.core.kernels import Kernel
-from omkl.core.learner import Learner
 from omkl.datasets import catalogue
 from omkl.experiment import bounds as mistake_bounds
 from omkl.papers import bounds as regret_bounds
 from tests.conftest import catalogued, rows_of
+from tests.learners import learner_of
 
 ROOT = Path(__file__).parents[1]
 
@@ -342,11 +339,8 @@ def test_the_active_learners_lose_half_of_that_stream_and_raker_does_not():
     X, y = alternating(T)
     errors = {}
     for name in ("amkl", "amkl_aks", "raker"):
-        algorithm = algorithms.load(name)
         steps = {"eta": "1/sqrt(T)"} | ({} if name == "raker" else {"eta_c": 1e-12})
-        given = learners.default_settings(name) | steps
-        params = hyperparameters.build(algorithm.Params, given, T, {"N": 2, "D": 50})
-        ours = Learner(algorithm, params, kernels, 1, 50, seed=0)
+        ours = learner_of(name, kernels, 1, 50, T=T, **steps)
         errors[name] = np.mean((ours.partial_fit(X, y).y_hat - y) ** 2)
     assert errors["amkl"] == errors["amkl_aks"] == 0.5
     assert errors["raker"] < 0.01

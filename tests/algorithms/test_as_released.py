@@ -10,16 +10,16 @@ import pytest
 from omkl import algorithms
 from omkl.algorithms import as_released
 from omkl.checks import learners
-from omkl.core import compiler, hyperparameters, protocol, snapshot
+from omkl.core import compiler, protocol, snapshot
 from omkl.core.feedback_graph import dissimilarity_graph
 from omkl.core.graph_sampling import OUT
 from omkl.core.kernels import Kernel
-from omkl.core.learner import Learner
 from omkl.core.representations import evaluate_row
 from omkl.core.representations.random_features import blank
 from omkl.core.weights import normalised, shares
 from omkl.papers import tables
 from tests.conftest import rows_of
+from tests.learners import learner_of
 
 EXACT = 1e-9
 
@@ -27,15 +27,13 @@ EXACT = 1e-9
 @pytest.fixture
 def learner(recorded, kernels):
     """learner(name): the algorithm with its own YAML's settings on the recorded frequencies."""
-    N, d, D = recorded.omega.shape
+    _, d, D = recorded.omega.shape
     drawing = as_released.ReplayedFeatures(*recorded, np.empty(0, np.int64), np.zeros(1, np.int64))
 
     def make(name):
-        algorithm = algorithms.load(f"as_released/{name}")
-        settings = learners.default_settings(algorithm.name)
-        built = hyperparameters.build(algorithm.Params, settings, 1503, {"N": N, "D": D})
-        model = recorded if algorithm.every_kernel else drawing
-        return Learner(algorithm, built, kernels, d, D, seed=0, model=model)
+        every = algorithms.load(f"as_released/{name}").every_kernel
+        model = recorded if every else drawing
+        return learner_of(f"as_released/{name}", kernels, d, D, T=1503, model=model)
 
     return make
 
@@ -147,10 +145,9 @@ OTHER_INPUTS = {"naval": {"inputs": "2-18"}, "bias": {"inputs": "4-23"}}
 
 def errors_of_repetitions(name, X, y, kernels, repetitions=range(20), **changes):
     """MSE of repetitions."""
-    algorithm = algorithms.load(f"as_released/{name}")
-    settings = learners.default_settings(algorithm.name) | {"replay": "T"} | changes
-    params = hyperparameters.build(algorithm.Params, settings, len(y), {"N": len(kernels), "D": 50})
-    runs = (Learner(algorithm, params, kernels, X.shape[1], 50, seed=r) for r in repetitions)
+    changes = {"replay": "T", "T": len(y)} | changes
+    sizes = kernels, X.shape[1], 50
+    runs = (learner_of(f"as_released/{name}", *sizes, seed=r, **changes) for r in repetitions)
     return np.array([np.mean(np.square(run.partial_fit(X, y).y_hat - y)) for run in runs])
 
 
@@ -350,10 +347,7 @@ def test_second_repetition_of_the_notebooks(name):
                 break
         if other == name:
             break
-    algorithm = algorithms.load(f"as_released/{name}")
-    settings = learners.default_settings(algorithm.name) | {"replay": "T", "M": wanted}
-    params = hyperparameters.build(algorithm.Params, settings, T, {"N": 20, "D": 3})
-    ours = Learner(algorithm, params, TWENTY, 2, 3, seed=1)
+    ours = learner_of(f"as_released/{name}", TWENTY, 2, 3, seed=1, T=T, replay="T", M=wanted)
     y_hat = ours.partial_fit(notebook.X, notebook.y).y_hat
     np.testing.assert_allclose(y_hat, expected, rtol=0, atol=1e-12)
 
@@ -368,10 +362,7 @@ def test_generator_of_the_release():
 
 
 def replaying(name="sfg", T=50, kernels=TWENTY, **changes):
-    algorithm = algorithms.load(f"as_released/{name}")
-    settings = learners.default_settings(algorithm.name) | {"replay": "T"} | changes
-    params = hyperparameters.build(algorithm.Params, settings, T, {"N": len(kernels), "D": 3})
-    return Learner(algorithm, params, kernels, 2, 3, seed=0)
+    return learner_of(f"as_released/{name}", kernels, 2, 3, **{"T": T, "replay": "T"} | changes)
 
 
 def test_what_cannot_be_replayed_is_told():

@@ -3,21 +3,12 @@
 import numpy as np
 import pytest
 
-from omkl import algorithms
 from omkl.checks import learners
-from omkl.core import hyperparameters
 from omkl.core.kernels import Kernel, dictionary
-from omkl.core.learner import Learner
 from omkl.core.representations.support_vectors import CODES, TILE
 from omkl.utils import conf
 from tests.conftest import rows_of
-
-
-def learner(name, kernels, d, threads=1, **changes):
-    algorithm = algorithms.load(name)
-    given = learners.default_settings(name) | changes
-    built = hyperparameters.build(algorithm.Params, given, None, {"N": len(kernels)})
-    return Learner(algorithm, built, kernels, d, 1, seed=0, threads=threads)
+from tests.learners import learner_of
 
 
 def plain_omkr(kernels, X, y, beta=0.5):
@@ -37,13 +28,13 @@ def plain_omkr(kernels, X, y, beta=0.5):
 def test_omkr_is_its_box():
     X, y = learners.stream(3 * TILE + 17)
     kernels = tuple(Kernel(family, b) for family in CODES for b in (1.0, 2.0))
-    y_hat = learner("omkr", kernels, 3).partial_fit(X, y).y_hat
+    y_hat = learner_of("omkr", kernels, 3).partial_fit(X, y).y_hat
     np.testing.assert_allclose(y_hat, plain_omkr(kernels, X, y), atol=1e-12)
 
 
 def test_poly_first_rounds_by_hand():
     X, y = np.array([[1.0, 2.0], [0.5, -1.0], [1.0, 0.0]]), np.array([1.0, 0.0, 0.5])
-    y_hat = learner("poly", (), 2, degree=2).partial_fit(X, y).y_hat
+    y_hat = learner_of("poly", (), 2, degree=2).partial_fit(X, y).y_hat
     a1 = 0.1 * (1.0 - 0.0)
     f2 = a1 * (1.0 * 0.5 - 2.0 * 1.0) ** 2
     a2 = 0.1 / np.sqrt(2) * (0.0 - f2)
@@ -53,7 +44,7 @@ def test_poly_first_rounds_by_hand():
 
 def test_rbf_has_no_two_in_its_exponent():
     X, y = np.array([[0.0], [1.5]]), np.array([1.0, 0.0])
-    y_hat = learner("rbf", (), 1, bandwidth=3.0).partial_fit(X, y).y_hat
+    y_hat = learner_of("rbf", (), 1, bandwidth=3.0).partial_fit(X, y).y_hat
     assert y_hat[1] == pytest.approx(0.1 * np.exp(-(1.5**2) / 3.0), rel=1e-14)
 
 
@@ -61,8 +52,8 @@ def test_rbf_has_no_two_in_its_exponent():
 def test_blocks_and_threads_change_no_bit(cuts):
     X, y = learners.stream(400)
     kernels = (Kernel("gaussian", 0.1), Kernel("laplacian", 0.7))
-    whole = learner("omkr", kernels, 3).partial_fit(X, y).y_hat
-    cut = learner("omkr", kernels, 3, threads=3)
+    whole = learner_of("omkr", kernels, 3).partial_fit(X, y).y_hat
+    cut = learner_of("omkr", kernels, 3, threads=3)
     parts, start, k = [], 0, 0
     while start < len(y):
         stop = start + cuts[k % len(cuts)]
@@ -73,7 +64,7 @@ def test_blocks_and_threads_change_no_bit(cuts):
 
 def test_memory_is_linear_in_rounds_and_kernels():
     X, y = learners.stream(2000)
-    omkr = learner("omkr", (Kernel("gaussian", 1.0),) * 5, 3)
+    omkr = learner_of("omkr", (Kernel("gaussian", 1.0),) * 5, 3)
     omkr.partial_fit(X, y)
     held = omkr.state.model.x.nbytes + omkr.state.model.alpha.nbytes
     assert 2000 * (5 + 3) * 8 <= held <= 2 * 2000 * (5 + 3) * 8 + 8 * TILE * 8
@@ -95,7 +86,7 @@ PUBLISHED = {  # JMLR, table 1, MSE in 10^-3
 def test_published_numbers_to_one_unit_in_the_last_digit(name, dataset):
     X, y = rows_of(dataset)
     kernels = dictionary(conf.entry("kernels", "rbf51_lap25_exact"))
-    trace = learner(name, kernels, X.shape[1], threads=2).partial_fit(X, y)
+    trace = learner_of(name, kernels, X.shape[1], threads=2).partial_fit(X, y)
     mse = 1e3 * np.mean((trace.y_hat - y) ** 2)
     assert abs(mse - PUBLISHED[name, dataset]) < 0.015
 
@@ -105,6 +96,6 @@ def test_published_numbers_to_one_unit_in_the_last_digit(name, dataset):
 def test_transcript_of_the_released_code(name, oracle, airfoil):
     X, y = airfoil
     kernels = dictionary(conf.entry("kernels", "rbf51_lap25_exact"))
-    y_hat = learner(name, kernels, X.shape[1]).partial_fit(X[:400], y[:400]).y_hat
+    y_hat = learner_of(name, kernels, X.shape[1]).partial_fit(X[:400], y[:400]).y_hat
     key = {"omkr": "omkr", "rbf": "rbf1", "poly": "poly2"}[name]
     np.testing.assert_allclose(y_hat, oracle[f"{key}_y_hat_first400"], rtol=0, atol=1e-9)

@@ -10,14 +10,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from omkl import algorithms
-from omkl.checks import learners
-from omkl.core import hyperparameters
 from omkl.core.compiler import for_this_process
 from omkl.core.kernels import Kernel
-from omkl.core.learner import Learner
 from omkl.core.representations.kernel_perceptrons import vote
 from omkl.core.representations.support_vectors import TILE
+from tests.learners import learner_of
 
 KERNELS = (
     Kernel("polynomial", 1.0),
@@ -35,11 +32,8 @@ def voted(log_w, f):
     return vote(log_w, f)
 
 
-def learner(name, kernels=KERNELS, d=3, seed=0, threads=1, **changes):
-    algorithm = algorithms.load(name)
-    given = learners.default_settings(name) | changes
-    built = hyperparameters.build(algorithm.Params, given, None, {"N": len(kernels)})
-    return Learner(algorithm, built, kernels, d, 16, seed, threads=threads)
+def learner(name, kernels=KERNELS, d=3, **changes):
+    return learner_of(name, kernels, d, 16, **changes)
 
 
 def one_round(ours, x, y):

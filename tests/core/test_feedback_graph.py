@@ -7,15 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omkl import algorithms
-from omkl.checks import learners
-from omkl.core import feedback_graph, hyperparameters
+from omkl.core import feedback_graph
 from omkl.core.feedback_graph import dissimilarity_graph, dominating_set, similarity_graph
 from omkl.core.graph_sampling import in_neighbours
 from omkl.core.kernel_distance import Overlaps, divergence_rows, log_overlaps, overlaps
 from omkl.core.kernels import Kernel, dictionary
-from omkl.core.learner import Learner
 from omkl.utils import conf
+from tests.learners import learner_of
 
 DELTA = np.array([[0, 1, 4, 9], [1, 0, 2, 7], [4, 2, 0, 3], [9, 7, 3, 0]], dtype=float)
 
@@ -210,19 +208,10 @@ def test_the_law_of_the_predictions_does_not_depend_on_the_order(name):
     X = np.random.default_rng(0).uniform(size=(1000, 8))
     y = 0.3 + 0.5 * X[:, 0] * X[:, 1]
     X /= np.sqrt(8.0)
-    algorithm = algorithms.load(name)
-    built = hyperparameters.build(
-        algorithm.Params, learners.default_settings(name), len(y), {"N": 76, "D": 20}
-    )
 
     def errors(dictionary):
-        seeds = range(20)
-        return [
-            np.mean(
-                (Learner(algorithm, built, dictionary, 8, 20, s).partial_fit(X, y).y_hat - y) ** 2
-            )
-            for s in seeds
-        ]
+        ours = (learner_of(name, dictionary, 8, 20, T=len(y), seed=s) for s in range(20))
+        return [np.mean((one.partial_fit(X, y).y_hat - y) ** 2) for one in ours]
 
     first, second = errors(GAUSSIANS + LAPLACIANS), errors(LAPLACIANS + GAUSSIANS)
     standard_error = np.sqrt((np.var(first) + np.var(second)) / len(first))

@@ -6,10 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from omkl import algorithms
 from omkl.checks import learners
 from omkl.config.compose import compose
-from omkl.core import hyperparameters, kernels
+from omkl.core import kernels
 from omkl.core.feedback_graph import dissimilarity_graph, similarity_graph
 from omkl.core.graph_sampling import edges_of
 from omkl.core.kernel_distance import (
@@ -20,11 +19,11 @@ from omkl.core.kernel_distance import (
     overlaps,
 )
 from omkl.core.kernels import FAMILIES, Family, Kernel, dictionary, with_spectrum
-from omkl.core.learner import Learner
 from omkl.core.representations.random_features import features_of
 from omkl.core.representations.support_vectors import empty_expansion
 from omkl.experiment.run import prepare
 from omkl.utils import conf
+from tests.learners import learner_of
 
 
 class Matern(Family):
@@ -155,10 +154,7 @@ def test_graphs_of_matrix_and_pieces_agree_in_any_order(build, d):
 
 def test_sfg_learns_with_it():
     X, y = learners.stream(1500)
-    algorithm = algorithms.load("sfg")
-    given = learners.default_settings("sfg") | {"M": 3}
-    params = hyperparameters.build(algorithm.Params, given, len(y), {"N": len(SOME)})
-    learner = Learner(algorithm, params, SOME, X.shape[1], 30, seed=0)
+    learner = learner_of("sfg", SOME, X.shape[1], 30, T=len(y), M=3)
     y_hat = learner.partial_fit(X, y).y_hat
     graph = dissimilarity_graph(overlaps(SOME, X.shape[1]), 3)
     np.testing.assert_array_equal(learner.state.edges, edges_of(graph))

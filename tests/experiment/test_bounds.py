@@ -13,6 +13,7 @@ from omkl.core.learner import Learner
 from omkl.experiment import bounds
 from omkl.experiment.bounds import Minimum
 from tests.conftest import rows_of
+from tests.learners import learner_of
 
 KERNELS = (
     Kernel("polynomial", 1.0), Kernel("polynomial", 3.0),
@@ -34,10 +35,7 @@ def rows(name, n, seed):
 
 
 def learner(name, d, seed=0, kernels=KERNELS, **changes):
-    algorithm = algorithms.load(name)
-    given = learners.default_settings(name) | changes
-    built = hyperparameters.build(algorithm.Params, given, None, {"N": len(kernels)})
-    return Learner(algorithm, built, kernels, d, 1, seed)
+    return learner_of(name, kernels, d, seed=seed, **changes)
 
 
 def mistakes(ours, X, y, breakage=None):

@@ -3,15 +3,13 @@
 import numpy as np
 import pytest
 
-from omkl import algorithms
 from omkl.checks import learners
-from omkl.core import hyperparameters
-from omkl.core.learner import Learner
 from omkl.datasets import catalogue
 from omkl.papers import matching, rendering, search_active, tables
 from omkl.report import figures, style, sweep_figures
 from omkl.runs.run_folder import Run
 from tests.conftest import change
+from tests.learners import learner_of
 
 PLANT = "+dataset.prepare.scale_inputs.shift=0"
 
@@ -155,9 +153,7 @@ def test_the_search_of_exact_rows_learns_as_the_algorithms_do():
     found = search_active.exact_errors(X, y, some, settings)
 
     def mse(name, dictionary, **own):
-        algorithm = algorithms.load(name)
-        built = hyperparameters.build(algorithm.Params, own, len(y), {"N": len(dictionary), "D": 1})
-        trace = Learner(algorithm, built, dictionary, X.shape[1], 1, 0).partial_fit(X, y)
+        trace = learner_of(name, dictionary, X.shape[1], T=len(y), **own).partial_fit(X, y)
         return pytest.approx(np.mean((trace.y_hat - y) ** 2), rel=1e-10)
 
     for s, (eta, lam) in enumerate(settings):

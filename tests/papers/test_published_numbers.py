@@ -5,13 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from omkl import algorithms
 from omkl.checks import learners
-from omkl.core import hyperparameters, kernels
-from omkl.core.learner import Learner
+from omkl.core import kernels
 from omkl.papers import matching, tables
 from omkl.utils import conf
 from tests.conftest import rows_of
+from tests.learners import learner_of
 
 RAKER = {"airfoil": 28.64, "bias": 12.70, "concrete": 35.22, "naval": 11.35}
 GF = {"airfoil": 25.73, "bias": 8.15, "concrete": 34.45, "naval": 5.11}
@@ -21,12 +20,9 @@ def errors(settings, dictionary, dataset, n_seeds):
     """(n_seeds,) mean squared errors in thousandths, of 50 features a kernel."""
     X, y = rows_of(dataset)
     some = kernels.dictionary(conf.entry("kernels", dictionary))
-    params = {k: v for k, v in settings.items() if k != "name"}
-    algorithm = algorithms.load(settings["name"])
-    built = hyperparameters.build(algorithm.Params, params, len(y), {"N": len(some), "D": 50})
 
     def one(seed):
-        learner = Learner(algorithm, built, some, X.shape[1], 50, seed)
+        learner = learner_of(kernels=some, d=X.shape[1], D=50, T=len(y), seed=seed, **settings)
         return 1e3 * np.mean((learner.partial_fit(X, y).y_hat - y) ** 2)
 
     with ThreadPoolExecutor(2) as pool:

@@ -1,0 +1,21 @@
+"""A learner by its name, for tests of many folders."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from omkl import algorithms
+from omkl.checks.learners import default_settings
+from omkl.core import hyperparameters
+from omkl.core.kernels import Kernel
+from omkl.core.learner import Learner
+
+
+def learner_of(
+    name: str, kernels: Sequence[Kernel], d: int, D: int = 1, *, T: int | None = None,
+    seed: int = 0, threads: int = 1, model: Any = None, **changes: Any,
+) -> Learner:  # fmt: skip
+    """A learner of d inputs with the settings of its YAML, but for ``changes``, for T rounds."""
+    algorithm = algorithms.load(name)
+    given = default_settings(algorithm.name) | changes
+    params = hyperparameters.build(algorithm.Params, given, T, {"N": len(kernels), "D": D})
+    return Learner(algorithm, params, kernels, d, D, seed, threads=threads, model=model)
