@@ -364,8 +364,8 @@ class CommandLine:
 def _with_file(texts: Sequence[str]) -> list[str]:
     """A file that is named alone, ``my.csv target=price``, as ``dataset=file dataset.path=...``.
 
-    Keys of ``conf/dataset/file.yaml`` need no ``dataset.`` beside a file that is named this way. A
-    file of the user's gets one seed where no number is typed; a resumed run keeps its own.
+    Keys of ``conf/dataset/file.yaml`` need no ``dataset.`` where the data set is a file. A file
+    of the user's gets one seed where no number is typed; a resumed run keeps its own.
     """
     paths = [text for text in texts if _is_table(text)]
     others = [text for text in texts if text not in paths]
@@ -377,9 +377,10 @@ def _with_file(texts: Sequence[str]) -> list[str]:
     keys = {text.partition("=")[0] for text in others}
     if paths and (twice := keys & {"dataset", "dataset.path"}):
         raise UsageError(f"{paths[0]} is the data set already: leave {min(twice)}= out")
-    if paths:
+    if paths or f"dataset={NAMED_FILE}" in others:
         of_file = conf.entry("dataset", NAMED_FILE).keys() - conf.read(conf.main_file()).keys()
         others = [f"dataset.{t}" if t.partition("=")[0] in of_file else t for t in others]
+    if paths:
         others = [f"dataset={NAMED_FILE}", f"dataset.path={override_text(paths[0])}", *others]
     elif "resume" in keys and "dataset" not in keys:
         others.append(f"dataset={NAMED_FILE}")
