@@ -399,27 +399,6 @@ def interrupted(process: subprocess.Popen[str]) -> tuple[str, str]:
 
 
 @pytest.mark.slow
-def test_interrupted_sweep_keeps_what_is_finished(tmp_path):
-    long = ["-m", "algorithm=gf", "algorithm.M=3", *TINY, "dataset.rows=200,3000000,100"]
-    with started(tmp_path, *long) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline().startswith("[1/3] gf on synthetic (dataset.rows=200): MSE")
-        time.sleep(0.7)
-        out, _ = interrupted(process)
-    assert "OMKL-GF" in out, "the table of what is finished"
-    assert "[3/3]" not in out
-    before = results_of(tmp_path / "outputs")
-    assert len(before) == 1
-    files = [p for p in (tmp_path / "outputs" / "runs").rglob("*") if p.is_file()]
-    assert {p.parent.name for p in files} == set(before), "nothing of the interrupted job is left"
-    done = omkl_run(tmp_path, *long, "dataset.rows=200,100")
-    assert done.returncode == 0
-    assert "[1/2] gf on synthetic (dataset.rows=200): MSE" in done.stdout
-    assert done.stdout.count("(found finished)") == 1
-    assert before.items() <= results_of(tmp_path / "outputs").items()
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [0.4, 0.8, 1.5])
 def test_interrupted_run_leaves_nothing(tmp_path, seconds):
     with started(tmp_path, *TINY, "dataset.rows=3000000", "algorithm.M=3") as process:

@@ -236,27 +236,32 @@ def test_batch_with_a_wrong_number_of_workers_or_of_jobs_together(tmp_path, type
     assert done.stderr == f"omkl-run: launcher.{typed} {told}\n"
 
 
-LONG = [
-    "-m", "launcher=batch", "launcher.workers=2", "algorithm=gf", "algorithm.M=3", *TINY,
-    "dataset.rows=200,4000000,100,150",
-]  # fmt: skip
+BASIC = ["-m", "algorithm=gf", "algorithm.M=3", *TINY]
+BATCH = [*BASIC, "launcher=batch", "launcher.workers=2"]
 
 
-@pytest.mark.slow
-def test_interrupted_batch_keeps_what_is_finished(tmp_path):
-    with started(tmp_path, *LONG) as process:
+@pytest.mark.slow(2)
+@pytest.mark.parametrize(
+    ("launcher", "rows", "n_finished"),
+    [(BASIC, "200,4000000,100", 1), (BATCH, "200,4000000,100,150", 3)],
+    ids=["one after another", "batch"],
+)
+def test_an_interrupted_sweep_keeps_what_is_finished(tmp_path, launcher, rows, n_finished):
+    with started(tmp_path, *launcher, f"dataset.rows={rows}") as process:
         assert process.stdout is not None
-        lines = [process.stdout.readline() for _ in range(3)]
+        lines = [process.stdout.readline() for _ in range(n_finished)]
         assert all(": MSE" in line for line in lines), lines
+        time.sleep(0.7 if n_finished == 1 else 0.0)  # until the next is at work
         out, _ = interrupted(process)
     assert "OMKL-GF" in out, "the table of what is finished"
+    assert f"[{rows.count(',') + 1}/" not in out
     before = results_of(tmp_path / "outputs")
-    assert len(before) == 3
+    assert len(before) == n_finished
     files = [p for p in (tmp_path / "outputs" / "runs").rglob("*") if p.is_file()]
     assert {p.parent.name for p in files} == set(before), "nothing of the interrupted job is left"
-    done = omkl_run(tmp_path, *LONG[:-1], "dataset.rows=200,300,100,150")
+    done = omkl_run(tmp_path, *launcher, f"dataset.rows={rows.replace('4000000', '300')}")
     assert done.returncode == 0
-    assert done.stdout.count("(found finished)") == 3
+    assert done.stdout.count("(found finished)") == n_finished
     assert before.items() <= results_of(tmp_path / "outputs").items()
 
 
@@ -264,7 +269,7 @@ def test_interrupted_batch_keeps_what_is_finished(tmp_path):
 @pytest.mark.skipif(sys.platform != "linux", reason="children are looked up in /proc")
 def test_what_a_killed_worker_was_at_is_done_again_by_itself(tmp_path):
     """One that kills its process again fails alone: tests/experiment/test_queue.py."""
-    with started(tmp_path, *LONG[:-1], "dataset.rows=200,600000,100,150") as process:
+    with started(tmp_path, *BATCH, "dataset.rows=200,600000,100,150") as process:
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(3)]
         assert all(": MSE" in line for line in lines), lines
