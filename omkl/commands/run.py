@@ -185,7 +185,8 @@ def _print_outcome(outcome: Outcome, outputs: Path, shown: bool = False) -> None
     if outcome.tracked:
         print(console.tracked_text(outputs))
     if result["stream"].get("columns") and not result.get("federated"):  # a file of the user's
-        print("next     keep the model: model=true; compare: -m algorithm=auto,raker,vaw2")
+        compare = "; compare: -m algorithm=auto,raker,vaw2" if "rmse" in result else ""
+        print(f"next     keep the model: model=true{compare}")
 
 
 def cite(arguments: Sequence[str]) -> str:

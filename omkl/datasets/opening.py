@@ -65,7 +65,8 @@ def open_stream(
         limit     None, or keep the first so many rows (at least 2), after shuffling and
                   before scaling; a shorter data set is streamed whole
         scaling   "columns" | "whole" | "none", see ``omkl.datasets.stream``
-        order     "file" | "shuffled"; only data held in memory can be shuffled
+        order     "file" | "shuffled", which holds an own file in memory, up to MOST_SHUFFLED
+                  cells of it
         labels    "data"; anything else: labels come from outside, see ``label_sources``, and the
                   stream's y is NaN (an own file then needs no target)
         lags      how many past labels are further inputs, 0 if not given
@@ -94,23 +95,18 @@ def open_streams(
     is_own, is_made = "path" in dataset_cfg, "n_centres" in dataset_cfg
     if options.follow and not is_own:
         raise DataError(f"{name}: stream.follow=true is for own files: dataset=file.")
-    if options.order == "shuffled" and (is_own or is_made):
-        cure = (
-            "Shuffle the file once and set stream.order=file."
-            if is_own
-            else "Its rows are independent of each other already: set stream.order=file, "
-            "and another dataset.seed for other rows."
-        )
+    shuffles = seeds if options.order == "shuffled" else None
+    if shuffles and is_made:
         raise DataError(
-            f"{name}: stream.order=shuffled needs all rows in memory and this data set is "
-            f"read in chunks. {cure}"
+            f"{name}: its rows are independent of each other already: set stream.order=file, and "
+            "another dataset.seed for other rows."
         )
     if is_own:
-        streams = [_open_own(dataset_cfg, options)]
+        streams = _open_own(dataset_cfg, options, shuffles)
     elif is_made:
         streams = [_open_synthetic(dataset_cfg, options)]
     else:
-        streams = _open_entry(dataset_cfg, options, seeds if options.order == "shuffled" else None)
+        streams = _open_entry(dataset_cfg, options, shuffles)
     return streams if options.order == "shuffled" else streams * len(seeds)
 
 
@@ -287,15 +283,43 @@ def _provenance(
 # --- Own files and synthetic data -----------------------------------------------------------------
 
 
-def _open_own(cfg: Mapping[str, Any], options: Options) -> Stream:
+MOST_SHUFFLED = 2**25  # cells of an own file, which are held in memory: 256 MB
+
+
+def _open_own(
+    cfg: Mapping[str, Any], options: Options, seeds: Sequence[int] | None
+) -> list[Stream]:
+    """The streams of an own file, one per seed that shuffles it; None: one in the file's order."""
     content = read.open_content(cfg, options.follow)
     classes = _classes(cfg, content)
     kind = LibsvmTable if read.is_libsvm(content.path) else tables.OwnTable
     table = kind(content, {**cfg, "labelled": options.labelled, "labels": classes or None})
-    missing = cfg.get("missing", "error")
-    source = TableSource(table, content.name, missing, options.causal)
-    provenance = _provenance(cfg, content, "file", table.columns)
-    return _stream(source, cfg, options, provenance, classes, where=content.name)
+    missing, where = cfg.get("missing", "error"), content.name
+    orders: list[tuple[Table, str | dict[str, int]]] = [(table, "file")]
+    if seeds is not None:
+        held = _held(table, where)
+        orders = [(held.shuffled(seed), {"shuffled": seed}) for seed in seeds]
+    streams = []
+    for ordered, order in orders:
+        source = TableSource(ordered, where, missing, options.causal)
+        provenance = _provenance(cfg, content, order, table.columns)
+        streams.append(_stream(source, cfg, options, provenance, classes, where=where))
+    return streams
+
+
+def _held(table: Table, where: str) -> ArrayTable:
+    """All rows of a table that is read in chunks."""
+    parts, n_cells = [], 0
+    for values, rows in table.raw():
+        n_cells += values.size
+        if n_cells > MOST_SHUFFLED:
+            raise DataError(
+                f"{where}: stream.order=shuffled holds all rows in memory, and these are more than "
+                f"{MOST_SHUFFLED:,} cells. Shuffle the file once and set stream.order=file."
+            )
+        parts.append((values, rows))
+    values, rows = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return ArrayTable(values, rows, table.names, columns=table.columns)
 
 
 def _open_synthetic(cfg: Mapping[str, Any], options: Options) -> Stream:
@@ -332,7 +356,7 @@ def _open_entry(
         ordered = table
         if seed is not None:
             assert isinstance(table, ArrayTable)
-            ordered = table.in_order(np.random.default_rng(seed).permutation(len(table.values)))
+            ordered = table.shuffled(seed)
             order = {"shuffled": seed}
         missing, fills = cfg.get("missing", "error"), not options.causal  # as the papers did
         source = TableSource(ordered, name, missing, options.causal, fills_target=fills)

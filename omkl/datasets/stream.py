@@ -72,6 +72,28 @@ def norms(x: np.ndarray) -> np.ndarray:
     return norm
 
 
+LEAST_SORTED = 20
+
+
+class _Order:
+    """Whether targets come in order: none below the last one, or none above, or class by class."""
+
+    def __init__(self) -> None:
+        self.last, self.n, self.ups, self.downs = np.empty(0), 0, 0, 0
+
+    def add(self, y: np.ndarray) -> None:
+        y = y[~np.isnan(y)]
+        steps = np.diff(np.concatenate([self.last, y]))
+        self.n, self.last = self.n + len(y), np.concatenate([self.last, y])[-1:]
+        self.ups += int(np.sum(steps > 0.0))
+        self.downs += int(np.sum(steps < 0.0))
+
+    def is_sorted(self, n_classes: int) -> bool:
+        changes = self.ups + self.downs
+        by_class = 0 < changes < n_classes
+        return self.n >= LEAST_SORTED and (by_class or (changes > 0 and not self.ups * self.downs))
+
+
 class Stream:
     """A data set in the order of time; every pass starts anew at the first round.
 
@@ -135,6 +157,7 @@ class Stream:
         self._provenance = provenance
         self._extent: Extent | None = None
         self._blank: np.ndarray | None = None  # (d,) cells of the last whole pass
+        self.target_sorted = False  # as far as the last whole pass was, LEAST_SORTED rows at least
         self.n_rounds: int | None = None
         if source.n_rows is not None:
             self.n_rounds = source.n_rows if limit is None else min(limit, source.n_rows)
@@ -274,6 +297,7 @@ class Stream:
     def _limited(self) -> Iterator[Chunk]:
         left = self._limit
         blank = np.zeros(len(self._source.inputs), dtype=np.int64)
+        order = _Order()
         for chunk in self._source.chunks():
             if not self.labelled:  # so that nothing of the file's target is used
                 chunk = chunk._replace(y=np.zeros(len(chunk.x)))
@@ -281,10 +305,12 @@ class Stream:
                 chunk = _of(chunk, slice(left))
                 left -= len(chunk.y)
             blank += np.isnan(chunk.x).sum(axis=0)
+            order.add(chunk.y)
             yield chunk
             if left == 0:
                 break
         self._blank = blank
+        self.target_sorted = self.labelled and order.is_sorted(len(self.classes))
 
     def _survey(self) -> Extent:
         n, max_norm, low, high = 0, 0.0, np.inf, -np.inf

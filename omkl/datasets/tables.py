@@ -72,8 +72,9 @@ class ArrayTable:
         self.n_rows: int | None = len(values)
         self._order = np.arange(len(values)) if order is None else order
 
-    def in_order(self, order: np.ndarray) -> ArrayTable:
-        """The same table, not copied, its rows in another order (T,)."""
+    def shuffled(self, seed: int) -> ArrayTable:
+        """The same table, not copied, its rows in an order that the seed draws."""
+        order = np.random.default_rng(seed).permutation(len(self.values))
         return ArrayTable(self.values, self.rows, self.names, order, self.columns)
 
     def raw(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -60,6 +60,9 @@ class Rows(Protocol):
     @property
     def missing(self) -> Mapping[str, int]: ...
 
+    @property
+    def target_sorted(self) -> bool: ...
+
 
 class JobInfo(Protocol):
     """What a run says of its job, wherever its numbers were computed; a ``Job`` is that."""
@@ -168,6 +171,7 @@ def reported(
         "threads": timing.n_threads,
         "stream": job.stream.provenance,
         **({"missing_cells": dict(missing)} if (missing := job.stream.missing) else {}),
+        **({"target_sorted": True} if job.stream.target_sorted else {}),
     }
 
 

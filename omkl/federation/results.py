@@ -36,6 +36,7 @@ class HeldRows(NamedTuple):
     n_inputs: int
     provenance: dict[str, Any]
     missing: Mapping[str, int] = MappingProxyType({})
+    target_sorted: bool = False
 
 
 class HeldJob(NamedTuple):

@@ -25,6 +25,7 @@ it holds an absolute path. Tables, figures and the MLflow view are all made from
     seeds             list of ints, one a repetition
     rows_without_target              rows that were predicted and not scored, in a regression
     missing_cells     {column: cells without a value}, of inputs; absent where none is missing
+    target_sorted     true where the rows come in the order of the target, or class by class
     mse, mse_mean, mse_std           per seed (list); mean and sample standard
                                      deviation over the seeds (std is null for one seed)
     kernels_per_round mean number of kernels evaluated in a round

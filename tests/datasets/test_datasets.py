@@ -404,7 +404,7 @@ def test_errors_of_paths_and_an_encoding(tmp_path):
         (WHOLE | {"scaling": "half"}, "stream.scaling='half' is none of columns, whole, none"),
         (WHOLE | {"order": "random"}, "stream.order='random' is none of file, shuffled"),
         (WHOLE | {"limit": 1}, "stream.limit=1 must be a whole number of at least 2, or null"),
-        (WHOLE | {"order": "shuffled"}, "read in chunks. .* another dataset.seed"),
+        (WHOLE | {"order": "shuffled"}, "independent of each other .* another dataset.seed"),
     ],
 )
 def test_errors_of_stream_options(cfg, message):

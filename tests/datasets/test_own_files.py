@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from omkl.datasets import DataError, base, columns, open_stream, read
+from omkl.datasets import DataError, base, columns, open_stream, opening, read
 from tests.datasets.helpers import COLUMNS, RAW, collect, own, write_excel
 
 
@@ -90,6 +90,39 @@ def test_what_is_excluded_is_no_input(tmp_path, frame):
         open_stream(own(tmp_path / "t.csv", exclude="towm"), COLUMNS)
     with pytest.raises(DataError, match="names all inputs"):
         open_stream(own(tmp_path / "t.csv", exclude="town", inputs=["size"]), COLUMNS)
+
+
+def test_a_file_is_shuffled_in_memory(tmp_path, frame, monkeypatch):
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    stream = open_stream(own(tmp_path / "t.csv"), RAW | {"order": "shuffled"}, seed=3)
+    order = np.random.default_rng(3).permutation(40)
+    np.testing.assert_array_equal(collect(stream)[1], frame["y"].to_numpy()[order])
+    monkeypatch.setattr(opening, "MOST_SHUFFLED", 100)
+    with pytest.raises(DataError, match="these are more than 100 cells"):
+        open_stream(own(tmp_path / "t.csv"), RAW | {"order": "shuffled"})
+
+
+@pytest.mark.parametrize(
+    ("y", "in_order"),
+    [(np.arange(40.0), True), (-np.arange(40.0), True), (np.repeat([1.0, 2.0], 20), True),
+     (np.arange(40.0) % 39, False), (np.arange(19.0), False)],
+)  # fmt: skip
+def test_rows_in_the_order_of_the_target_are_noticed(tmp_path, y, in_order):
+    pd.DataFrame({"x": np.sin(np.arange(len(y))), "y": y}).to_csv(tmp_path / "t.csv", index=False)
+    stream = open_stream(own(tmp_path / "t.csv"), RAW)
+    assert not stream.target_sorted, "nothing is read yet"
+    collect(stream)
+    assert stream.target_sorted is in_order
+
+
+def test_missing_cells_are_counted_by_column(tmp_path, frame):
+    frame.loc[3:5, "town"] = None
+    frame.loc[7, "size"] = np.nan
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    for options, limit in ((COLUMNS, None), (COLUMNS, 5), (COLUMNS | {"scaling": "whole"}, None)):
+        stream = open_stream(own(tmp_path / "t.csv"), options | {"limit": limit})
+        collect(stream)
+        assert stream.missing == ({"town": 2} if limit else {"town": 3, "size": 1})
 
 
 def test_codes_depend_on_no_later_row_and_on_no_target(tmp_path, frame, monkeypatch):
