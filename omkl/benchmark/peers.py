@@ -190,6 +190,44 @@ class _BayesianByBlocks:
             self.model.fit(np.array(self.X), np.array(self.y))
 
 
+class _BoostingOfWindow:
+    """Histogram gradient boosting of the last rows, fitted anew when there are a quarter more.
+
+    At most so many rows are kept, and a quarter of these comes between two fits. Before the first
+    one the mean of the labels is said.
+    """
+
+    first, most = 200, 30_000
+
+    def __init__(self, seed: int) -> None:
+        from sklearn.ensemble import HistGradientBoostingRegressor
+
+        self.model = HistGradientBoostingRegressor(early_stopping=False, random_state=seed)
+        self.X: list[list[float]] = []
+        self.y: list[float] = []
+        self.wait, self.fitted = self.first, False
+
+    def predict_one(self, x: Mapping[str, float]) -> float | None:
+        if not self.fitted:
+            return float(np.mean(self.y)) if self.y else None
+        return float(self.model.predict(np.array([list(x.values())]))[0])
+
+    def learn_one(self, x: Mapping[str, float], y: float) -> None:
+        self.X.append(list(x.values()))
+        self.y.append(y)
+        self.wait -= 1
+        if self.wait == 0:
+            del self.X[: -self.most], self.y[: -self.most]
+            self.model.fit(np.array(self.X), np.array(self.y))
+            self.wait, self.fitted = max(1, len(self.y) // 4), True
+
+
+def _boosting_of_window(task: str, n_classes: int, seed: int) -> Any:
+    if task == "classification":
+        raise ValueError("it has no classification")
+    return _BoostingOfWindow(seed)
+
+
 def _bayesian_by_blocks(task: str, n_classes: int, seed: int) -> Any:
     if task == "classification":
         raise ValueError("it has no classification")
@@ -284,6 +322,9 @@ PEERS: dict[str, Peer] = {
     ),
     "sklearn_rff_bayes": Peer(
         "scikit-learn: Bayesian ridge on random features", "sklearn", _bayesian_by_blocks
+    ),
+    "sklearn_boosting": Peer(
+        "scikit-learn: gradient boosting of the last 30,000 rows", "sklearn", _boosting_of_window
     ),
     "vw_cubic": Peer(
         "Vowpal Wabbit: cubic", "vowpalwabbit",

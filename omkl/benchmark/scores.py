@@ -7,6 +7,8 @@ nothing. Errors of a regression are in units of the target.
     error_rate           of a classification; to say nothing is a mistake
     log_loss             -log of the density or the probability (at least 1e-6) of the label
     interval_score_90, coverage_90   of the central interval of 90 % that a spread gives
+    mse_from_1000, ..    of the rounds 1,000 to 2,999; from 3,000 to 9,999, and so on as far as rows
+                         go: how well a long stream goes on being learned
     sliding, fading      mse or error_rate of the last ``window`` rounds; with weights fading^age
     as_run               rmse or error rate over all rounds (but the first in a regression): what
                          ``omkl-run`` prints
@@ -32,8 +34,8 @@ by seeds within one).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
-from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -45,6 +47,7 @@ from omkl.experiment import metrics
 from omkl.report.stats import LEVEL, holm
 from omkl.utils.wording import pluralize
 
+BANDS = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000)  # rounds in which scores by band begin
 LEAST = 1e-6  # a probability in the log loss
 POINTS = 300  # of a curve
 BACK, BEFORE = 1.5, 4  # times the loss before a change, when it is over; windows it is taken from
@@ -144,6 +147,9 @@ def _of_numbers(
     scores = {"mse": mse, "rmse": float(np.sqrt(mse)), "mae": mae}
     # One by one, as a run sums up.
     scores["as_run"] = float(np.sqrt(np.cumsum(losses[1:])[-1] / (len(losses) - 1)))
+    for begin, end in itertools.pairwise(BANDS):
+        if len(losses) >= end:
+            scores[f"mse_from_{begin}"] = float(losses[begin:end].mean())
     has_spread = counts & (predictions.spread > 0.0)
     if has_spread.any():
         of_spread = metrics.spread_scores(losses[has_spread], predictions.spread[has_spread])
@@ -324,7 +330,7 @@ def pairwise(errors: pd.DataFrame) -> pd.DataFrame:
     errors = checked(errors)
     rows = []
     values = errors.to_numpy()
-    for (i, first), (j, second) in combinations(enumerate(errors.columns), 2):
+    for (i, first), (j, second) in itertools.combinations(enumerate(errors.columns), 2):
         both = ~np.isnan(values[:, i] + values[:, j])
         x, y = values[both, i], values[both, j]
         with np.errstate(invalid="ignore"):

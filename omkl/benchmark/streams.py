@@ -126,6 +126,66 @@ def waves(rng: np.random.Generator, T: int) -> Made:
     return Made(X, truth + 0.1 * rng.standard_normal(T), truth, changes)
 
 
+def robot_arm(rng: np.random.Generator, T: int) -> Made:
+    """How far the hand of an arm of four links is from a point, by angles and lengths."""
+    angles, lengths = rng.uniform(-2.0, 2.0, (T, 4)), rng.uniform(0.5, 1.5, (T, 4))
+    turned = np.cumsum(angles, axis=1)
+    hand = np.stack([(lengths * np.cos(turned)).sum(1), (lengths * np.sin(turned)).sum(1)])
+    truth = np.hypot(hand[0] - 1.0, hand[1] - 0.5)
+    return Made(np.hstack([angles, lengths]), truth + 0.1 * rng.standard_normal(T), truth, ())
+
+
+def _tree(rng: np.random.Generator, X: Array, depth: int) -> Array:
+    """Random cuts of the inputs, that many after one another, and normal numbers in the leaves."""
+    node = np.zeros(len(X), dtype=int)
+    for level in range(depth):
+        column, cut = rng.integers(X.shape[1], size=2**level), rng.uniform(0.2, 0.8, 2**level)
+        node = 2 * node + (X[np.arange(len(X)), column[node]] > cut[node])
+    return rng.standard_normal(2**depth)[node]
+
+
+def random_tree(rng: np.random.Generator, T: int) -> Made:
+    """A tree of 256 leaves in ten inputs."""
+    X = rng.random((T, 10))
+    truth = _tree(rng, X, 8)
+    return Made(X, truth + 0.3 * rng.standard_normal(T), truth, ())
+
+
+def changing_tree(rng: np.random.Generator, T: int) -> Made:
+    """A tree of 64 leaves in ten inputs that becomes another one twice."""
+    X = rng.random((T, 10))
+    part, changes = _parts(T, 3)
+    truth = np.choose(part, [_tree(rng, X, 6) for _ in range(3)])
+    return Made(X, truth + 0.3 * rng.standard_normal(T), truth, changes)
+
+
+def bells(rng: np.random.Generator, T: int) -> Made:
+    """In a cube of six inputs 40 numbers, each of which holds where its bell is the highest."""
+    X, centres = rng.random((T, 6)), rng.random((40, 6))
+    heights = rng.standard_normal(40)
+    truth, whole = np.zeros(T), np.zeros(T)
+    for centre, height in zip(centres, heights, strict=True):
+        bell = np.exp(-((X - centre) ** 2).sum(axis=1) / 0.1)
+        truth += height * bell
+        whole += bell
+    truth /= whole
+    return Made(X, truth + 0.1 * rng.standard_normal(T), truth, ())
+
+
+def thresholds(rng: np.random.Generator, T: int) -> Made:
+    """A series whose next number depends on the last two and on whether they are above 0."""
+    noise, drive = 0.5 * rng.standard_normal(T), rng.standard_normal(T)
+    truth, y = np.zeros(T), np.zeros(T + 2)
+    for t in range(T):
+        last, before = y[t + 1], y[t]
+        high = last > 0.0
+        truth[t] = (0.8 * last - 0.5 * before if high else -0.6 * last + 0.3 * before) + (
+            drive[t] if before > 0.0 else -drive[t]
+        )
+        y[t + 2] = truth[t] + noise[t]
+    return Made(drive[:, None], y[2:], truth, ())
+
+
 def _with_wrong_labels(rng: np.random.Generator, truth: Array, share: float) -> Array:
     return np.where(rng.random(len(truth)) < share, 1 - truth, truth)
 
@@ -163,7 +223,20 @@ def circles(rng: np.random.Generator, T: int) -> Made:
 
 
 REGRESSION: dict[str, Callable[[np.random.Generator, int], Made]] = {
-    f.__name__: f for f in (switch, returning, turning, friedman_abrupt, friedman_gradual, waves)
+    f.__name__: f
+    for f in (
+        switch,
+        returning,
+        turning,
+        friedman_abrupt,
+        friedman_gradual,
+        waves,
+        robot_arm,
+        random_tree,
+        changing_tree,
+        bells,
+        thresholds,
+    )
 }
 CLASSIFICATION: dict[str, Callable[[np.random.Generator, int], Made]] = {
     f.__name__: f for f in (board, plane, sea, circles)

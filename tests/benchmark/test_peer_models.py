@@ -25,6 +25,23 @@ def test_bayesian_ridge_is_fitted_anew_after_each_block():
         assert predictions[n] == pytest.approx(fitted.predict(features(X[n : n + 1]))[0])
 
 
+def test_boosting_is_fitted_anew_with_a_quarter_more_rows_and_forgets():
+    pytest.importorskip("sklearn", reason="scikit-learn comes with make bench")
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    X, y, *_ = streams.made("random_tree", 420, seed=0)
+    model = peers.peer("sklearn_boosting").make("regression", 0, 3)
+    model.most = 220
+    predictions = _predict(model, X, y)
+    assert predictions[0] is None and predictions[199] == pytest.approx(y[:199].mean())
+    boosting = HistGradientBoostingRegressor(early_stopping=False, random_state=3)
+    for row, rows in ((200, slice(0, 200)), (249, slice(0, 200)), (250, slice(30, 250))):
+        said = boosting.fit(X[rows], y[rows]).predict(X[row : row + 1])[0]
+        assert predictions[row] == pytest.approx(said)
+    with pytest.raises(ValueError, match="no classification"):
+        peers.peer("sklearn_boosting").make("classification", 2, 0)
+
+
 @pytest.mark.parametrize("name", ["vw_cubic", "vw_nn"])
 def test_vowpal_wabbit_learns_and_has_a_size(name):
     pytest.importorskip("vowpalwabbit", reason="Vowpal Wabbit comes with make bench")
