@@ -289,7 +289,7 @@ class OnlineMKLClassifier(_MiniBatch, _Online, base.MiniBatchClassifier):
     days elapsed; the first value of an input decides. With an input or a class that comes for the
     first time the learner is made anew, of all that are known by then, and learns the last 1,000
     rows again, which are kept for it: what it learned before them is forgotten. Of more than two
-    classes each is learned against the rest.
+    classes each is learned against the rest, but by ``auto``, which learns them together.
 
     Before the first row is learned the prediction is None, and River's metrics do not count it
     (``omkl-run`` counts a mistake). While there is one class alone, it is that class.

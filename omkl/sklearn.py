@@ -272,7 +272,7 @@ class OnlineMKLClassifier(ClassifierMixin, _Online):
     ``fit`` forgets what was learned and goes once over the rows, ``partial_fit`` goes on with rows
     in their order. Inputs need no scaling; an input may be NaN and counts as its mean then. Words,
     categories and dates of a data frame become numbers as in a file (``omkl.columns``). Of more
-    than two classes each is learned against the rest.
+    than two classes each is learned against the rest, but by ``auto``, which learns them together.
 
     Parameters
     ----------
@@ -350,8 +350,7 @@ class OnlineMKLClassifier(ClassifierMixin, _Online):
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities (n, K) of the classes, in their order, for each row of X as the next.
 
-        Of more than two classes they are those of each against the rest, scaled to sum 1. There
-        is no such method where the algorithm says classes alone.
+        There is no such method where the algorithm says classes alone.
         """
         said = [self.learner_.predict_proba(rows) for rows in self._predicted(X)]
         return np.concatenate(said)

@@ -11,8 +11,9 @@ from zlib import crc32
 import numpy as np
 
 from omkl.algorithms.parts import select_all
+from omkl.core.hyperparameters import COUNT
 from omkl.core.kernels import Kernel
-from omkl.core.protocol import register_as
+from omkl.core.protocol import register, register_as
 from omkl.core.representations import experts, mixture_of_experts
 from omkl.core.representations.experts import Experts
 from omkl.core.representations.mixture_of_experts import (
@@ -23,6 +24,12 @@ from omkl.core.representations.mixture_of_experts import (
 )
 from omkl.core.representations.random_features import blank
 from omkl.core.representations.second_order import blank_recursive
+from omkl.core.representations.softmax_mixture import (
+    SOFTMAX_MIXTURE,
+    SoftmaxMixture,
+    fresh_softmax,
+    learn_softmax,
+)
 
 N_LAGS = 2  # labels beside inputs
 MOST_LAGS = 24
@@ -356,6 +363,13 @@ CLASSIFIER_GROUPS = tuple(
 )
 
 
+# Of more than two classes; past labels are no inputs: classes have no order.
+SOFTMAX_GROUPS = tuple(
+    group._replace(name="linear, fading", lagged=False) if group.lagged else group
+    for group in CLASSIFIER_GROUPS
+)
+
+
 def kernels_of_classifier(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
     return named(CLASSIFIER_GROUPS)
 
@@ -364,14 +378,68 @@ def fresh_classifiers(
     params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int
 ) -> LogisticMixture:
     """Experts and mixtures that have learned nothing; D has no say."""
-    experts = drawn(CLASSIFIER_GROUPS, d, seed)
+    return mixture_of_experts.fresh_logistic(_classifiers(CLASSIFIER_GROUPS, d, seed))
+
+
+def fresh_softmax_classifiers(
+    params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int
+) -> SoftmaxMixture:
+    """The same for ``n_classes`` together."""
+    return fresh_softmax(_classifiers(SOFTMAX_GROUPS, d, seed), params.n_classes)
+
+
+def _classifiers(groups: Sequence[Group], d: int, seed: int) -> Experts:
+    experts = drawn(groups, d, seed)
     first = experts.first
-    for i, length in enumerate(length for group in CLASSIFIER_GROUPS for length in group.lengths):
+    for i, length in enumerate(length for group in groups for length in group.lengths):
         start = 2 * first.n_waves[i]
         first.diagonal[i, start:] = 1.0 if start else length**-2
         if not start:
             first.ceiling[i] = length**-2
-    return mixture_of_experts.fresh_logistic(experts)
+    return experts
+
+
+class Together:
+    """``AutoClassifier`` of K > 2 classes, see there."""
+
+    class Params(NamedTuple):
+        n_classes: COUNT
+
+    class State(NamedTuple):
+        model: SoftmaxMixture
+        log_w: np.ndarray  # (12,) of the experts' weights in p
+        updates: np.ndarray  # (12,) rounds from which an expert learned: all of them
+
+    select = select_all
+
+    @staticmethod
+    def predict(params, state, t, selection):
+        return selection.scratch.y_hat, True
+
+    @staticmethod
+    def init(params: Any, dictionary: Sequence[Kernel], model: SoftmaxMixture) -> Together.State:
+        return Together.State(model, np.log(model.w), np.zeros(model.n_kernels))
+
+    @staticmethod
+    def update(params, state, t, y, selection):
+        learn_softmax(state.model, selection.scratch, y)
+        for i in range(state.log_w.shape[0]):
+            state.log_w[i] = math.log(state.model.w[i])
+            state.updates[i] += 1.0
+
+
+together = register(
+    __name__,
+    definition=Together,
+    representation=SOFTMAX_MIXTURE._replace(
+        fresh=fresh_softmax_classifiers, accepts_blanks=True, uses_D=False
+    ),
+    task="classification",
+    every_kernel=True,
+    kernels=lambda params, dictionary: named(SOFTMAX_GROUPS),
+    deterministic=False,
+    probabilities=True,
+)._replace(name="auto_classifier")
 
 
 @register_as(
@@ -384,6 +452,7 @@ def fresh_classifiers(
     kernels=kernels_of_classifier,
     deterministic=False,
     probabilities=True,
+    of_classes=together,
 )
 class AutoClassifier:
     """Auto for classes: logistic experts of second order on standardised inputs, mixed twice.
@@ -411,9 +480,24 @@ class AutoClassifier:
                 P <- (P - P z z'P / (v + r)) / decay, r = 2 + 2 cosh b = 1 / (s (1 - s)).
              7. w_i <- w_i (1 + y f_i) / 2, scaled to sum 1, then 0.999 w_i + 0.001 / N; u so with
                 g.
+             Of K > 2 classes an expert has one P and K theta_k; past labels are no inputs.
+             2. Experts say probabilities p_ik: (n_k + 1/2) / (n + K/2) of counts; (c_k + p_1k) /
+                (c + 1) of the counts c_k of classes after the last one; and the softmax of
+                theta_k'z / sqrt(1 + pi v / 4), 0.999 of it and 0.001 / K.
+             3. Mix them: p_k = sum w_i p_ik.
+             4. Correct that: m_k = log p_k + theta'z_k, z_k = (log p_1k - log p_k, .., log p_Nk -
+                log p_k, log p_k), theta and its P shared by the classes, prior variance 0.3; q is
+                the softmax of m, 0.99999 of it and 0.00001 / K.
+             5. Predict 2 p_k - 1 of the mixture by u of q, p, and p_i as above: p_k sum to 1.
+             6. theta_k <- theta_k + s P z g_k with g_k = [y = k] - p_k of the experts' own softmax
+                of theta_k'z; s in [0, 1] makes log p_y - s^2 v sum g_k^2 / 2 largest; P as above
+                with 1 / r = 0.4 Var(g) / sum g_k^2, the variance by the probabilities after s.
+                The correction so along P g, g = z_y - sum p_k z_k, and 1 / r = Var(z_k'P g) /
+                (g'P g)^2.
+             7. w_i <- w_i p_iy, u so, and shares as above.
     Symbols  none
     Cost     O(N D^2 + N D d + d^2) time a round for N = 12 experts and D = 50; memory
-             O(N (D + d)^2). Of K > 2 classes K times that.
+             O(N (D + d)^2). Of K > 2 classes O(N K (D + d)) more of both.
     Bound    none for the whole; the log loss of the mixture is at most that of one expert and
              log N + T / 1000 or so.
     Differs  no paper.

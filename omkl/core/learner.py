@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 class Trace(NamedTuple):
     """The predictions of a learner in a block, each made before its label.
 
-    y_hat (n,); asked (n,) bool; spread (n,), the deviation of the label from y_hat that it
-    expects, or of a learner with intervals of its own half their width; NaN where there is none.
+    y_hat (n,), or scores (n, K) of a learner of K > 2 classes; asked (n,) bool; spread (n,), the
+    deviation of the label from y_hat that it expects, or of a learner with intervals of its own
+    half their width; NaN where there is none.
     """
 
     y_hat: np.ndarray
@@ -46,13 +47,15 @@ class Before(NamedTuple):
     copies: list[np.ndarray]
 
 
-def empty_trace(n: int) -> Trace:
-    return Trace(np.empty(n), np.empty(n, dtype=np.bool_), np.empty(n))
+def empty_trace(n: int, n_classes: int = 0) -> Trace:
+    """``n_classes`` where they are learned together, else 0."""
+    y_hat = np.empty((n, n_classes) if n_classes else n)
+    return Trace(y_hat, np.empty(n, dtype=np.bool_), np.empty(n))
 
 
-def _empty_row(d: int) -> tuple[np.ndarray, np.ndarray, Trace]:
+def _empty_row(d: int, n_classes: int) -> tuple[np.ndarray, np.ndarray, Trace]:
     """A row X (1, d), its label y (1,) and its prediction."""
-    return np.empty((1, d)), np.empty(1), empty_trace(1)
+    return np.empty((1, d)), np.empty(1), empty_trace(1, n_classes)
 
 
 PRECISIONS = ("float64", "float32")
@@ -133,7 +136,8 @@ class Learner:
         self._run_block = run_block_of(type(params))
         self._written: tuple[Any, list[np.ndarray]] = None, []  # by predict_one, in that state
         self._row_code: tuple[Any, Any] = None, None  # of a round of one row, in that state
-        self._row = _empty_row(d)
+        self.n_classes: int = getattr(params, "n_classes", 0)  # that are learned together
+        self._row = _empty_row(d, self.n_classes)
         self._asked: bool | None = None  # whether the open round asks; None where none is open
         self.spread = math.nan  # of the last prediction of predict_one
         self.t = 0
@@ -161,7 +165,7 @@ class Learner:
         """
         X, y = self.checked_block(X, y)
         unknown = np.append(np.flatnonzero(~np.isfinite(y)), len(y))  # one by one, see learn_one
-        trace = empty_trace(len(y))
+        trace = empty_trace(len(y), self.n_classes)
         several = self.threads > 1 and self.representation.lookahead is not None
         pool = ThreadPoolExecutor(self.threads) if several else None
         with pool or contextlib.nullcontext():
@@ -217,7 +221,7 @@ class Learner:
         self.state = self.state._replace(model=model)
         return n
 
-    def predict_one(self, x: np.ndarray) -> tuple[float, bool]:
+    def predict_one(self, x: np.ndarray) -> tuple[Any, bool]:
         """Open a round with x (d,): the prediction, and whether the learner asks for the label.
 
         The round is closed by ``learn_one``: the two are ``partial_fit`` of one row, to the bit.
@@ -229,7 +233,7 @@ class Learner:
         self.prepare_tile(X)
         self._run_row(OPEN, X, y, trace)
         self._asked, self.spread = trace.asked.item(), trace.spread.item()
-        return trace.y_hat.item(), self._asked
+        return trace.y_hat[0].copy() if self.n_classes else trace.y_hat.item(), self._asked
 
     def learn_one(self, y: float | None = None) -> None:
         """Close the open round with the label y of its row.
@@ -280,7 +284,7 @@ class Learner:
         """``predict`` and the spread of every prediction, (n,) each; NaN where there is none."""
         self.require_no_open_round()
         X = self._rows(X)
-        parts = [empty_trace(0)]
+        parts = [empty_trace(0, self.n_classes)]
         while len(X):
             parts.append(self._look()._open(X))
             X = X[len(parts[-1].y_hat) :]
@@ -313,7 +317,7 @@ class Learner:
     def _open(self, X: np.ndarray) -> Trace:
         """Predictions for each row, or for as many as fit into a tile, as that of the round."""
         X = X[: self.prepare_tile(X)]
-        trace = empty_trace(len(X))
+        trace = empty_trace(len(X), self.n_classes)
         self._run(OPEN, X, np.empty(len(X)), trace)
         return trace
 
@@ -370,7 +374,7 @@ class Learner:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._written, self._row_code = (None, []), (None, None)
-        self._row = _empty_row(self.d)
+        self._row = _empty_row(self.d, self.n_classes)
         self._run_block = run_block_of(type(self.params))
         if self._asked is None:
             self.selection = self._empty_selection()

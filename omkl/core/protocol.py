@@ -120,6 +120,21 @@ def margin(params, state, t, selection):
     raise TypeError(f"no algorithm is registered for {type(params)}")
 
 
+@functools.singledispatch
+def record(params, y_hat, s, prediction):
+    """Write a prediction into row s of y_hat, (n,) or of scores of classes (n, K)."""
+    raise TypeError(f"no algorithm is registered for {type(params)}")
+
+
+def _record_number(params, y_hat, s, prediction):
+    y_hat[s] = prediction
+
+
+def _record_scores(params, y_hat, s, prediction):
+    for k in range(prediction.shape[0]):
+        y_hat[s, k] = prediction[k]
+
+
 def _deviation(params, state, t, selection):
     return math.sqrt(variance(params, state, t, selection))
 
@@ -244,9 +259,9 @@ WHOLE, OPEN, CLOSE = range(3)  # parts of a round, see ``run_block``
 def run_block(params, state, t, X, y, rng, selection, y_hat, asked, spread, used, worst, part):
     """Stream rounds t + 1 .. t + n. The only loop over time, and all that an algorithm compiles.
 
-    X (n, d), y (n,); y_hat (n,), asked (n,) bool and spread (n,) are written; used (N,) int64
-    counts the rounds in which each kernel was evaluated, worst (1,) keeps the
-    largest squared error of an evaluated kernel.
+    X (n, d), y (n,); y_hat (n,), or (n, K) of a learner of K > 2 classes, asked (n,) bool and
+    spread (n,) are written; used (N,) int64 counts the rounds in which each kernel was evaluated,
+    worst (1,) keeps the largest squared error of an evaluated kernel.
 
     ``part`` is WHOLE, or a round in two halves: OPEN says of each row of X what is said of it as
     that of round t + 1, and selects once; the last row is learned next. CLOSE learns its label
@@ -262,7 +277,7 @@ def run_block(params, state, t, X, y, rng, selection, y_hat, asked, spread, used
         if part != CLOSE:
             evaluate_row(selection.scratch, state.model, X, s, selection)
             prediction, ask = predict(params, state, now, selection)
-            y_hat[s] = prediction
+            record(params, y_hat, s, prediction)
             asked[s] = ask
             spread[s] = margin(params, state, now, selection)
         if part != OPEN:
@@ -302,6 +317,9 @@ class Algorithm(NamedTuple):
     independent   whether its classifiers learn from their own mistakes alone: single kernel
                Perceptrons
     probabilities   of a classifier: (1 + y_hat) / 2 is the probability of +1
+    of_classes   of a classifier that learns K > 2 classes together: the algorithm that it is then,
+               with a parameter ``n_classes``. Labels are 0 .. K - 1, ``y_hat`` (K,) scores; None
+               of those that learn one class against the rest
     expected_failures   checks of ``omkl.checks`` that it cannot pass, and why
     """
 
@@ -323,7 +341,13 @@ class Algorithm(NamedTuple):
     theorem: str | None
     independent: bool
     probabilities: bool
+    of_classes: Algorithm | None
     expected_failures: Mapping[str, str]
+
+    @property
+    def learns_classes_together(self) -> bool:
+        """Whether it is what ``of_classes`` of another is."""
+        return "n_classes" in self.Params._fields
 
 
 def _dictionary(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
@@ -366,6 +390,7 @@ def _dispatch_steps(where: str, definition: Any, local: bool) -> None:
         if hasattr(definition, "variance") or "level" not in Params._fields:
             raise ValueError(f"{where} has half_width: it needs Params.level, and no variance")
         dispatch(half_width, Params, definition.half_width)
+    dispatch(record, Params, _record_scores if "n_classes" in Params._fields else _record_number)
     dispatch(margin, Params, getattr(definition, "half_width", _deviation))
     qualify_name(definition.State)
 
@@ -384,6 +409,7 @@ def register(
     theorem: str | None = None,
     independent: bool = False,
     probabilities: bool = False,
+    of_classes: Algorithm | None = None,
     expected_failures: Mapping[str, str] | None = None,
     definition: Any = None,
 ) -> Algorithm:
@@ -439,6 +465,7 @@ def register(
         theorem=theorem,
         independent=independent,
         probabilities=probabilities,
+        of_classes=of_classes,
         expected_failures=expected_failures or getattr(definition, "EXPECTED_FAILURES", {}),
     )
 

@@ -290,6 +290,7 @@ def prepare_learner(settings: Settings) -> LearnerJob:
         stream.count_rounds()  # for a schedule in T
     horizon = resumed.model.settings.horizon if resumed else stream.n_rounds
     made = specify(settings.algorithm.name, given, dictionary, D, precision, horizon)
+    made = made.of_classes(len(stream.classes))
     if not stream.labelled and (n_seeds > 1 or classify):
         raise ValueError(
             f"stream.labels={settings.stream.label_source} is asked by one learner of a "

@@ -49,7 +49,8 @@ def n_models(algorithm: Algorithm, stream: Stream, settings: Settings, R: int) -
     """
     if algorithm.task != "classification":
         return R
-    return min(R, settings.n_threads) * max(1, len(stream.classes))
+    n_learners = 1 if algorithm.learns_classes_together else max(1, len(stream.classes))
+    return min(R, settings.n_threads) * n_learners
 
 
 def curve_bytes(R: int, T: int | None) -> int:

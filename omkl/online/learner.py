@@ -287,8 +287,7 @@ class OnlineLearner:
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities (n, K) of the classes, in their order; changes nothing.
 
-        ValueError of a learner that says classes and no probabilities. Of more than two classes
-        those of each against the rest, scaled to sum 1.
+        ValueError of a learner that says classes and no probabilities.
         """
         if not self.algorithm.probabilities:
             raise ValueError(

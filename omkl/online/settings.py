@@ -73,11 +73,6 @@ class LearnerSettings:
                 raise ValueError(refusal)
         return interval_of(asked, "classification" if self.classes else "regression")
 
-    @property
-    def n_learners(self) -> int:
-        """One, or of more than two classes one a class against the rest."""
-        return len(self.classes) if len(self.classes) > 2 else 1
-
     def specification(self) -> Specification:
         """Check everything: ValueError names what is wrong and what it may be."""
         for key, constraint in CONSTRAINTS.items():
@@ -233,6 +228,18 @@ class Specification(NamedTuple):
     dictionary: tuple[Kernel, ...]
     D: int
     precision: str
+
+    def of_classes(self, n_classes: int) -> Specification:
+        """That of the learner of all classes together, where they are several and there is one."""
+        together = self.algorithm.of_classes
+        if n_classes <= 2 or together is None:
+            return self
+        params = together.Params(*self.params, n_classes=n_classes)
+        return self._replace(algorithm=together, params=params)
+
+    def n_learners(self, n_classes: int) -> int:
+        """One, or one per class, against the rest, where more than two are not learned together."""
+        return n_classes if n_classes > 2 and not self.algorithm.learns_classes_together else 1
 
     def learner(
         self,

@@ -126,7 +126,8 @@ class StreamLearner:
     scaling
         "columns": labels are standardised by those known; else they are told as they are.
     classes
-        Of a classification; one learner for two, one per class against the rest for more.
+        Of a classification; one learner for two, and for more one of all together where the
+        algorithm has one, else one per class against the rest.
     interval
         Intervals that are put around predictions. ValueError where the algorithm has its own.
     before
@@ -149,12 +150,13 @@ class StreamLearner:
         threads: int = 1,
         drawn: StreamLearner | None = None,
     ) -> None:
+        specification = specification.of_classes(len(classes))
         self.algorithm, self.params = specification.algorithm, specification.params
         self.before = before
         with_zero_weights = self.algorithm.representation.with_zero_weights
         first = drawn.learners[0] if drawn else None
         self.learners: list[Learner] = []
-        for _ in range(len(classes) if len(classes) > 2 else 1):
+        for _ in range(specification.n_learners(len(classes))):
             model = with_zero_weights(first.state.model) if first and with_zero_weights else None
             self.learners.append(specification.learner(n_inputs, seed, threads, before, model))
             first = first or self.learners[0]
@@ -363,10 +365,11 @@ def _fit(learner: Learner | SideBySide, X: np.ndarray, y: np.ndarray) -> Trace:
     for part in np.split(np.arange(len(y)), np.flatnonzero(np.diff(blank)) + 1):
         if blank[part[0]]:
             f, spread = learner.predict_with_spread(X[part])
-            parts.append(Trace(f, np.zeros(f.shape, dtype=np.bool_), spread))
+            parts.append(Trace(f, np.zeros(spread.shape, dtype=np.bool_), spread))
         else:
             parts.append(learner.partial_fit(X[part], y[part]))
-    return Trace(*(np.concatenate(arrays, axis=-1) for arrays in zip(*parts, strict=True)))
+    rows = parts[0].asked.ndim - 1  # the axis; scores of classes have one more behind it
+    return Trace(*(np.concatenate(arrays, axis=rows) for arrays in zip(*parts, strict=True)))
 
 
 def below(head: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
