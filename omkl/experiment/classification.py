@@ -1,9 +1,10 @@
 """A classification: what is counted of its predictions, and what its run says of them.
 
 Of two classes -1 and +1 a round is a mistake where y_t times the prediction is not
-positive, so that saying nothing (0) is one. More classes are one against the rest: a
-learner a class, told +1 for its own and -1 for the others; the class of the largest
-prediction is the answer, and of equal ones the first.
+positive, so that saying nothing (0) is one. More classes are learned together by a
+learner that can; else one against the rest, a learner per class, told +1 for its own and
+-1 for the others. The class of the largest prediction is the answer, and of equal ones
+the first.
 """
 
 from __future__ import annotations
