@@ -374,6 +374,10 @@ def kernels_of_classifier(params: Any, dictionary: Sequence[Kernel]) -> Sequence
     return named(CLASSIFIER_GROUPS)
 
 
+def kernels_of_several(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
+    return named(SOFTMAX_GROUPS)
+
+
 def fresh_classifiers(
     params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int
 ) -> LogisticMixture:
@@ -436,7 +440,7 @@ together = register(
     ),
     task="classification",
     every_kernel=True,
-    kernels=lambda params, dictionary: named(SOFTMAX_GROUPS),
+    kernels=kernels_of_several,
     deterministic=False,
     probabilities=True,
 )._replace(name="auto_classifier")
