@@ -347,7 +347,7 @@ class Algorithm(NamedTuple):
     @property
     def learns_classes_together(self) -> bool:
         """Whether it is what ``of_classes`` of another is."""
-        return "n_classes" in self.Params._fields
+        return hasattr(self.Params, "n_classes")
 
 
 def _dictionary(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
