@@ -45,13 +45,15 @@ __all__ = [
 SUBPACKAGES = ("algorithms", "datasets")  # whose functions users call
 
 
-def __getattr__(name: str) -> Any:
-    if name in SUBPACKAGES:
-        return importlib.import_module(f"omkl.{name}")
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # With it the compiler, where somebody asks for it; by its name, as it imports this module.
-    return getattr(importlib.import_module("omkl.api"), name)
+if not TYPE_CHECKING:  # a type checker would take any name for one of omkl's
+
+    def __getattr__(name: str) -> Any:
+        if name in SUBPACKAGES:
+            return importlib.import_module(f"omkl.{name}")
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        # With it the compiler, where somebody asks for it; by its name, as it imports this module.
+        return getattr(importlib.import_module("omkl.api"), name)
 
 
 def __dir__() -> list[str]:

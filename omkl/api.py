@@ -13,11 +13,12 @@ from omkl.datasets.schema import default_order, default_scaling
 from omkl.notebook import requests
 from omkl.notebook.results import Results
 from omkl.online import settings
-from omkl.online.learner import OnlineLearner
+from omkl.online.learner import MOST_PENDING, OnlineLearner
 from omkl.online.learner import load as load_learner
 from omkl.online.rows import columns_in
 from omkl.online.settings import FEATURES
 from omkl.utils import conf
+from omkl.utils.constraints import whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,6 +56,7 @@ def learner(
     interval_rate: float | None = None,
     precision: str = "float64",
     first_rows: Any = None,
+    max_pending: int = MOST_PENDING,
     **params: Any,
 ) -> OnlineLearner:
     """A learner that has seen nothing; a ValueError names the setting and what it may be.
@@ -90,6 +92,8 @@ def learner(
         "float64" or "float32", of the random features.
     first_rows
         Rows of the stream, without labels, for the algorithms that look at some in advance.
+    max_pending
+        How many rows may wait for their targets (``predict_one(x, id=...)``).
     params
         Those of the algorithm, as after ``algorithm.NAME=``, in place of its YAML's.
     """
@@ -98,7 +102,9 @@ def learner(
         precision=precision, seed=seed, scaling=scaling, lags=lags, horizon=horizon,
         interval=interval, interval_rate=interval_rate,
     )  # fmt: skip
-    return OnlineLearner(made, first_rows)
+    if refusal := whole(0).refusal("max_pending", max_pending):
+        raise ValueError(refusal)
+    return OnlineLearner(made, first_rows, max_pending=max_pending)
 
 
 def columns(frame: pd.DataFrame, target: str | None = None) -> pd.DataFrame:

@@ -30,6 +30,7 @@ from omkl.utils.disk import write_atomically
 if TYPE_CHECKING:
     import pandas as pd
 
+MOST_PENDING = 1000  # predictions that wait for their targets, unless it is set
 LARGEST = 1e150  # of an input that is scaled: squares stay below the largest number
 
 
@@ -46,6 +47,17 @@ class Predictions(NamedTuple):
     spread: np.ndarray
     low: np.ndarray
     high: np.ndarray
+
+
+class Pending(NamedTuple):
+    """A prediction that waits for its target: the row X (1, d) as it was learned from, with lags.
+
+    ``y_hat`` is in the units of the target, or the scores of classes.
+    """
+
+    X: np.ndarray
+    y_hat: np.ndarray
+    spread: float
 
 
 class OnlineLearner:
@@ -82,6 +94,7 @@ class OnlineLearner:
         before: np.ndarray | None = None,
         columns: Sequence[Column] = (),
         left_out: Sequence[str] = (),
+        max_pending: int = MOST_PENDING,
     ) -> None:
         """``before`` are first rows as a learner takes them, which are not scaled again."""
         self.settings, self.classes = settings, settings.classes
@@ -94,6 +107,8 @@ class OnlineLearner:
         self._half: float | None = math.nan  # half its interval's width; None: not asked for yet
         self._before_round: tuple[Any, list[Before]] | None = None  # of one that can be revoked
         self.left_out = tuple(left_out)
+        self.max_pending = max_pending
+        self._pending: dict[int | str, Pending] = {}
         self._open = settings.named and not columns and before is None  # no row has come yet
         self._make(settings, columns, first_rows, before)
 
@@ -183,8 +198,12 @@ class OnlineLearner:
     def n_rows(self) -> int:
         return self._learner.n_rows if hasattr(self, "_learner") else 0  # first rows come before it
 
-    def predict_one(self, x: Any, revocable: bool = False) -> Any:
+    def predict_one(self, x: Any, revocable: bool = False, id: int | str | None = None) -> Any:
         """Open a round with the row x: the prediction, a number or a class.
+
+        With an ``id``, a whole number or a text, no round is opened: the row waits, beside others,
+        until ``learn_one(y, id=id)`` brings its target. Rows that wait are saved with the model; of
+        more than ``max_pending`` the next is a RuntimeError.
 
         ``asks`` and ``spread`` are then those of this round; ``learn_one`` closes it, and
         ``revoke_one`` undoes it if it is ``revocable``. RuntimeError while a round is open.
@@ -194,6 +213,8 @@ class OnlineLearner:
         learner = self._learner
         learner.learners[0].require_no_open_round()
         self._before_round = None
+        if id is not None:
+            return self._predict_pending(x, id)
         if revocable:
             columns = self._moments.arrays() if self._moments else None
             self._before_round = columns, [one.before_round() for one in learner.learners]
@@ -223,12 +244,17 @@ class OnlineLearner:
             self._moments.restore(columns)
         self._before_round, self.asks, self._half = None, False, math.nan
 
-    def learn_one(self, y: Any = None) -> None:
-        """Close the open round with the label y of its row.
+    def learn_one(self, y: Any = None, id: int | str | None = None) -> None:
+        """Close the open round with the label y of its row; with ``id`` of the row that waits.
 
+        Targets may come in any order and after any number of rows. One that is NaN or None lets its
+        row wait no longer, and nothing is learned. ValueError for an id that no row waits with.
         Where ``asks`` is False, y may be left out, and one that is given is not looked at. Raises
         RuntimeError where no round is open, ValueError for a label that is asked for and is none.
         """
+        if id is not None:
+            self._learn_pending(y, id)
+            return
         label = self._label(y)
         if not self.inputs:
             raise RuntimeError("no round is open: predict_one(x) opens one")
@@ -237,6 +263,54 @@ class OnlineLearner:
         if intervals := self._learner.intervals:
             self._half = intervals.follow_one(self._y_hat, self.asks, self._margin, label)
         self.asks = False
+
+    @property
+    def pending(self) -> tuple[int | str, ...]:
+        """The ids of the rows that wait for their targets, in the order in which they came."""
+        return tuple(self._pending)
+
+    def _predict_pending(self, x: Any, id: int | str) -> Any:
+        """The prediction for a row that waits for its target."""
+        if isinstance(id, bool) or not isinstance(id, int | str):
+            raise ValueError(f"id={id!r} is no whole number and no text, so it cannot be saved")
+        if id in self._pending:
+            raise ValueError(f"a row waits with id={id!r} already: each row has an id of its own")
+        if self.algorithm.queries:
+            raise ValueError(
+                f"{self.settings.algorithm} requests some of the targets, and such a request is "
+                "answered at once: leave id out"
+            )
+        if len(self._pending) >= self.max_pending:
+            raise RuntimeError(
+                f"{len(self._pending):,} rows wait for their targets, and max_pending is "
+                f"{self.max_pending:,}: learn_one(y, id=...), or learn_one(None, id=...) for a "
+                f"target that will not come; the first id is {self.pending[0]!r}"
+            )
+        X = self._learner.target.with_lags(self._standardised_row(self._table.one(x))[None, :])
+        y_hat, spread = self._learner.predict_with_spread(X)
+        self._require_finite(y_hat)
+        self._pending[id] = Pending(X, y_hat[0], float(spread[0]))
+        self.asks = False
+        if not self.classes:
+            self._margin = float(spread[0])
+            self.spread = self._margin if self.algorithm.has_spread else math.nan
+            self._y_hat, self._half = float(y_hat[0]), None
+            return self._y_hat
+        if self.algorithm.probabilities:
+            self.probabilities = tuple(probabilities_of(y_hat)[0].tolist())
+        return self.classes[_codes_of(y_hat)[0]]
+
+    def _learn_pending(self, y: Any, id: int | str) -> None:
+        """Learn the target of a row that waits."""
+        if id not in self._pending:
+            raise ValueError(f"no row waits with id={id!r}: predict_one(x, id={id!r}) comes first")
+        if self.inputs:
+            self._learner.learners[0].require_no_open_round()
+        label = self._label(y)
+        X, y_hat, spread = self._pending.pop(id)
+        if not math.isnan(label):
+            self._learner.learn_late(X, label, y_hat, spread)
+            self._half = None if self._half is None else math.nan
 
     def partial_fit(self, X: Any, y: Any) -> Predictions:
         """Predict and learn, row by row: rows X and labels y (n,). Any split gives the same bits.
@@ -367,7 +441,15 @@ class OnlineLearner:
             of_rows = [column._asdict() for column in self.columns]
             columns = {"reading": {}, "target": None, "columns": of_rows}
             columns["left_out"] = list(self.left_out)
-        return model_file.content(self.settings, self.arrays(), columns)
+        arrays, pending = self.arrays(), None
+        if self._pending or self.max_pending != MOST_PENDING:
+            pending = {"ids": list(self._pending), "most": self.max_pending}
+        if self._pending:
+            rows = self._pending.values()
+            arrays["pending.rows"] = np.concatenate([row.X for row in rows])
+            arrays["pending.y_hat"] = np.stack([row.y_hat for row in rows])
+            arrays["pending.spread"] = np.array([row.spread for row in rows])
+        return model_file.content(self.settings, arrays, columns, pending)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Copies of all that it has learned, which ``restore`` takes."""
@@ -394,6 +476,27 @@ class OnlineLearner:
         self._learner.restore(kept)
         if self._moments:
             self._moments.restore(below("columns.", kept))
+
+    def _restore_pending(self, model: model_file.Model) -> None:
+        """Let the rows of a file wait again; ValueError where they are none of this learner."""
+        waiting = model.pending or {}
+        ids, most = waiting.get("ids", []), waiting.get("most", MOST_PENDING)
+        if type(most) is not int or most < 0 or not isinstance(ids, list):
+            raise ValueError("what it says of rows that wait is no list")
+        self.max_pending = most
+        if not ids:
+            return
+        rows, y_hat, spread = (model.arrays[f"pending.{n}"] for n in ("rows", "y_hat", "spread"))
+        n, d = len(ids), len(self.inputs) + self.settings.lags
+        scores = (n, len(self.classes)) if len(self.classes) > 2 else (n,)
+        alike = rows.shape == (n, d) and y_hat.shape == scores and spread.shape == (n,)
+        known = all(type(id) in (int, str) for id in ids) and len(set(ids)) == n
+        if not (alike and known and all(a.dtype == np.float64 for a in (rows, y_hat, spread))):
+            raise ValueError("the rows that wait are none of this learner")
+        if np.isinf(rows).any() or not np.isfinite(y_hat).all():
+            raise ValueError("the rows that wait hold numbers that are not finite")
+        for k, id in enumerate(ids):
+            self._pending[id] = Pending(rows[k : k + 1].copy(), y_hat[k], float(spread[k]))
 
     def _predicted(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """y_hat, (n,) or (n, K), and spread (n,) of each row as the next."""
@@ -516,7 +619,8 @@ def restored(model: model_file.Model, path: Any) -> OnlineLearner:
         left_out = (model.columns or {}).get("left_out", ())
         before = model.arrays.get("before")
         learner = OnlineLearner(model.settings, None, before, columns, left_out)
-        learner.restore(model.arrays)
+        learner.restore({n: a for n, a in model.arrays.items() if not n.startswith("pending.")})
+        learner._restore_pending(model)
     except (ValueError, TypeError) as error:
         raise model_file.ModelError(f"{path}: {model.misfit(error)}") from None
     except MemoryError as error:

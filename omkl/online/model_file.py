@@ -6,6 +6,7 @@ the checksums of the archive; they are no signature. Numbers that compiled code 
 and counts, are refused where they are out of range, and so is what is not finite.
 
     settings   JSON: format, omkl, code (the fingerprint of its sources), learner (the settings)
+    pending.rows, .y_hat, .spread   of rows that wait for their targets, if any do
     learner.K.NAME, labels.K.NAME, columns.NAME, before   see ``OnlineLearner``
 """
 
@@ -44,6 +45,7 @@ class Model(NamedTuple):
     version: str
     code: str
     columns: dict[str, Any] | None
+    pending: dict[str, Any] | None = None
 
     @property
     def is_of_these_sources(self) -> bool:
@@ -70,15 +72,22 @@ def code_of(settings: LearnerSettings) -> str:
 
 
 def content(
-    settings: LearnerSettings, arrays: Mapping[str, np.ndarray], columns: Any = None
+    settings: LearnerSettings,
+    arrays: Mapping[str, np.ndarray],
+    columns: Any = None,
+    pending: Any = None,
 ) -> bytes:
-    """The file; ``columns`` say how the inputs come from those of a table, JSON-able."""
+    """The file; ``columns`` say how the inputs come from those of a table, JSON-able.
+
+    ``pending`` says which rows wait for their targets: ids, and the most that may wait.
+    """
     head = {
         "format": FORMAT,
         "omkl": __version__,
         "code": code_of(settings),
         "learner": dataclasses.asdict(settings),
         "columns": columns,
+        **({} if pending is None else {"pending": pending}),
     }
     text = np.frombuffer(json.dumps(head, allow_nan=False).encode(), dtype=np.uint8)
     file = io.BytesIO()
@@ -99,7 +108,14 @@ def read(path: str | Path) -> Model:
             )
         settings = _settings(head["learner"])
         _require_size(settings, arrays)
-        return Model(settings, arrays, str(head["omkl"]), str(head["code"]), head["columns"])
+        return Model(
+            settings,
+            arrays,
+            str(head["omkl"]),
+            str(head["code"]),
+            head["columns"],
+            head.get("pending"),
+        )
     except ModelError:
         raise
     except OSError as error:

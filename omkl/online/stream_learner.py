@@ -275,6 +275,20 @@ class StreamLearner:
                 learner.learn_one(now.scaled(y) if self.target.moving else y)
                 self.target.take_one(y)
 
+    def learn_late(self, X: np.ndarray, y: float, y_hat: Any, spread: float) -> None:
+        """Learn the row X (1, d), with its lags, whose target y comes after other predictions.
+
+        ``y_hat`` and ``spread`` are what was predicted when the row came: intervals learn from the
+        error of that. What the learners learn from is what they would predict now.
+        """
+        targets = np.array([y])
+        known = self.target.take(targets)
+        for k, learner in enumerate(self.learners):
+            moving = known is not None and self.target.moving
+            _fit(learner, X, known.scaled(targets) if moving and known else self._told(targets, k))
+        if self.intervals:
+            self.intervals.follow_one(y_hat, True, spread, y)
+
     def _row_by_row(self, X: np.ndarray, y: np.ndarray) -> Trace:
         trace = empty_trace(len(y))
         for s, (x, label) in enumerate(zip(X, y, strict=True)):

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 FOLDER = Path(__file__).parents[2] / "docs" / "gallery"
 SCRIPTS = (
     "stream_a_csv",
+    "serve_a_model",
     "intervals_under_drift",
     "labels_that_cost",
     "a_federation",

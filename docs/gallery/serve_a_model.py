@@ -1,0 +1,208 @@
+# # Serve a model
+#
+# A learner behind HTTP that predicts and learns, keeps itself in one file, and goes on after it was
+# killed; then the same without HTTP, as a loop over a log of events. Targets come late in both.
+
+# %%
+# ## The service
+#
+# Predictions and targets carry an id, so a target may come at any time. The model is saved after
+# every 50 targets, with the rows that wait for theirs. A file is replaced as a whole: whoever kills
+# the process at any moment finds one that is complete.
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import omkl
+
+ROWS = 1_000
+
+service = """
+import math
+import threading
+from pathlib import Path
+
+import omkl
+from fastapi import FastAPI, HTTPException
+from pydantic import BaseModel
+
+MODEL, EVERY = Path("model.npz"), 50
+app, lock = FastAPI(), threading.Lock()
+if MODEL.exists():
+    learner = omkl.load_learner(MODEL)
+else:
+    learner = omkl.learner("auto", interval=0.9, max_pending=10_000)
+
+
+class Row(BaseModel):
+    id: str
+    inputs: dict[str, float | str | None]
+
+
+class Target(BaseModel):
+    id: str
+    y: float
+
+
+@app.post("/predict")
+def predict(row: Row):
+    with lock:
+        try:
+            y_hat = learner.predict_one(row.inputs, id=row.id)
+        except (ValueError, RuntimeError) as error:
+            raise HTTPException(422, str(error)) from None
+        low, high = learner.interval
+    return {"y_hat": y_hat, "interval": None if math.isnan(low) else [low, high]}
+
+
+@app.post("/learn")
+def learn(target: Target):
+    with lock:
+        try:
+            learner.learn_one(target.y, id=target.id)
+        except ValueError as error:
+            raise HTTPException(404, str(error)) from None
+        if learner.n_rows % EVERY == 0:
+            learner.save(MODEL)
+    return {"learned": learner.n_rows}
+
+
+@app.get("/state")
+def state():
+    return {"learned": learner.n_rows, "waiting": len(learner.pending)}
+"""
+Path("service.py").write_text(service)
+
+# %%
+# It is started as any other: `uvicorn service:app`.
+
+with socket.socket() as free:
+    free.bind(("127.0.0.1", 0))
+    PORT = free.getsockname()[1]
+
+
+def call(path, content=None):
+    """The answer of the service to a request."""
+    data = None if content is None else json.dumps(content).encode()
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(f"http://127.0.0.1:{PORT}/{path}", data, headers)
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.load(answer)
+
+
+def started():
+    """The process of the service, once it answers."""
+    command = [sys.executable, "-m", "uvicorn", "service:app", "--port", str(PORT)]
+    process = subprocess.Popen([*command, "--log-level", "warning"])
+    for _ in range(600):
+        try:
+            call("state")
+            return process
+        except urllib.error.URLError:
+            time.sleep(0.1)
+    raise RuntimeError("the service does not answer")
+
+
+# %%
+# ## Predict, learn, be killed, go on
+#
+# Orders of a shop: how long will the delivery take? The target of a row is known twenty rows later.
+
+rng = np.random.default_rng(0)
+km, town = rng.uniform(1, 20, ROWS), rng.choice(["north", "south"], ROWS)
+minutes = 10 + 3 * km + 15 * (town == "south") + rng.normal(0, 2, ROWS)
+rows = [{"km": float(k), "town": str(t)} for k, t in zip(km, town, strict=True)]
+DELAY, KILLED = 20, ROWS // 2
+
+process, predicted = started(), []
+for t in range(KILLED):
+    predicted.append(call("predict", {"id": str(t), "inputs": rows[t]})["y_hat"])
+    if t >= DELAY:
+        call("learn", {"id": str(t - DELAY), "y": float(minutes[t - DELAY])})
+before = call("state")
+process.send_signal(signal.SIGKILL)
+process.wait()
+
+process = started()
+after = call("state")
+print("before the kill ", before)
+print("after the start ", after)
+
+# %%
+# What came after the last save is lost to it, and the client sends it again: from row
+# `learned + waiting` on.
+
+first = after["learned"] + after["waiting"]
+predicted = predicted[:first]
+for t in range(first, ROWS):
+    predicted.append(call("predict", {"id": str(t), "inputs": rows[t]})["y_hat"])
+    if t >= DELAY:
+        call("learn", {"id": str(t - DELAY), "y": float(minutes[t - DELAY])})
+state = call("state")
+process.terminate()
+process.wait()
+errors = np.abs(np.array(predicted) - minutes)
+print(state, f"mean error of the last half: {errors[ROWS // 2 :].mean():.1f} minutes")
+
+# %%
+# ## A loop over a log
+#
+# A topic of Kafka, or another log, gives events by their offsets. The loop saves the model under
+# the offset, then commits the offset: whatever moment it crashes at, the committed offset has its
+# model. Here the log is a list, and the loop is ended in the middle.
+
+log = []
+for t in range(ROWS):
+    log.append({"kind": "order", "id": t, "inputs": rows[t]})
+    if t >= DELAY:
+        log.append({"kind": "delivered", "id": t - DELAY, "y": float(minutes[t - DELAY])})
+
+
+def consume(folder, end):
+    """Read the log from the committed offset to ``end``; what was predicted, by id."""
+    committed = folder / "offset"
+    start = int(committed.read_text()) if committed.exists() else 0
+    learner = omkl.learner("auto", max_pending=1_000)
+    if start:
+        learner = omkl.load_learner(folder / f"{start}.npz")
+    answers = {}
+    for offset in range(start, end):
+        event = log[offset]
+        if event["kind"] == "order":
+            answers[event["id"]] = learner.predict_one(event["inputs"], id=event["id"])
+        else:
+            learner.learn_one(event["y"], id=event["id"])
+        if (offset + 1) % 100 == 0:  # with Kafka: consumer.commit() after the save
+            learner.save(folder / f"{offset + 1}.npz")
+            committed.write_text(str(offset + 1))
+    return answers
+
+
+crashing, steady = Path("crashing"), Path("steady")
+for folder in (crashing, steady):
+    folder.mkdir(exist_ok=True)
+answers = consume(crashing, len(log) // 2 + 37)  # it crashes 37 events after the half
+answers |= consume(crashing, len(log))
+same = answers == consume(steady, len(log))
+print(f"{len(log):,} events; the same predictions as without the crash: {same}")
+
+# %%
+# The error of the service over time, with the kill in the middle.
+
+window = max(ROWS // 40, 5)
+curve = np.convolve(errors, np.ones(window) / window, mode="valid")
+fig, ax = plt.subplots(figsize=(6, 3))
+ax.plot(np.arange(len(curve)) + window, curve, color="C0")
+ax.axvline(KILLED, color="0.3", lw=0.8, ls=":")
+ax.set(xlabel="row", ylabel=f"mean error of {window} rows, minutes", ylim=(0, None))
+limits = ax.set_xlim(0, ROWS)
