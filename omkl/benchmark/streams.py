@@ -37,7 +37,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl import api
 from omkl.benchmark.suite import BadSuite
 from omkl.datasets import DataError, Stream, open_stream
 from omkl.utils import conf
@@ -496,7 +495,10 @@ def opened(path: Path, task: str, lags: int) -> Opened:
     from pyarrow.parquet import read_schema  # 0.1 s
 
     inputs = f"1-{len(read_schema(path)) - 1}"
-    stream = api.open_stream(path, TARGET, task=task, scaling="columns", lags=lags, inputs=inputs)
+    described = conf.entry("dataset", "file")
+    described |= {"path": str(path), "target": TARGET, "inputs": inputs, "task": task}
+    options = {"limit": None, "scaling": "columns", "order": "file", "lags": lags}
+    stream = open_stream(described, options)
     overrides = [
         f"task={task}",
         "dataset=file",

@@ -15,13 +15,14 @@ import numpy as np
 
 from omkl import federated
 from omkl.checks import shared
-from omkl.checks.shared import DICTIONARY, FEATURES, INPUTS, Check, Skip, default_settings
+from omkl.checks.shared import DICTIONARY, FEATURES, INPUTS, Check, Skip
 from omkl.core import compiler
 from omkl.core.kernels import Kernel
 from omkl.federated import parties, protocol, simulation
 from omkl.federated.messages import Protection, no_protection
 from omkl.federated.privacy import ATTACKED, Seen, guess
 from omkl.federated.simulation import FederatedTrace, Federation
+from omkl.utils.conf import default_settings
 
 CLIENTS, ROUNDS = 5, 200
 

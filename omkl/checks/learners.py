@@ -19,7 +19,7 @@ import numpy as np
 
 from omkl import algorithms
 from omkl.checks import shared
-from omkl.checks.shared import DICTIONARY, FEATURES, INPUTS, Check, Skip, default_settings
+from omkl.checks.shared import DICTIONARY, FEATURES, INPUTS, Check, Skip
 from omkl.core import graph_sampling, hyperparameters, protocol, snapshot
 from omkl.core.compiler import specialise_on_first_call
 from omkl.core.hyperparameters import (
@@ -35,6 +35,7 @@ from omkl.core.learner import Learner, empty_trace
 from omkl.core.protocol import Algorithm
 from omkl.core.representations import Representation
 from omkl.core.representations.random_features import features_of
+from omkl.utils.conf import default_settings
 
 WIDE = tuple(
     Kernel(family, 10.0**b)

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import pickle
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -21,7 +20,7 @@ import numpy as np
 from omkl.core import compiler
 from omkl.core.hyperparameters import build
 from omkl.core.kernels import Kernel
-from omkl.utils import conf, registry
+from omkl.utils import registry
 
 SECTIONS = ("Paper", "Task", "Round", "Symbols", "Cost", "Bound", "Differs")
 DICTIONARY = tuple(
@@ -109,12 +108,6 @@ class Outcome(NamedTuple):
     status: str
     reason: str = ""
     error: Exception | None = None
-
-
-def default_settings(name: str, config_dirs: Sequence[Path] = ()) -> dict[str, Any]:
-    """The parameters in ``algorithm/<name>.yaml`` of ``conf`` or of ``config_dirs``."""
-    entry = conf.entry("algorithm", name, config_dirs)
-    return {key: value for key, value in entry.items() if key not in ("name", "module")}
 
 
 # --- the checks ---------------------------------------------------------------------------------

@@ -37,7 +37,6 @@ from typing import Any
 import numpy as np
 
 from omkl import algorithms
-from omkl.checks import learners
 from omkl.core import hyperparameters
 from omkl.core.hyperparameters import parse_schedule
 from omkl.core.kernels import FAMILIES, Kernel
@@ -46,6 +45,7 @@ from omkl.core.representations.random_features import RandomFeatures, draw_featu
 from omkl.papers import searches
 from omkl.papers.searches import Point, kernels_of, mean_distance
 from omkl.papers.tables import published_numbers
+from omkl.utils import conf
 from omkl.utils.threads import worker_processes
 
 D = 50
@@ -125,7 +125,7 @@ def measured(
     X, y = rows(dataset, plant)
     algorithm = algorithms.load(name)
     changes = {"eta": f"{step}/sqrt(T)", "eta_g": f"{weights}/sqrt(T)", "lam": lam}
-    settings = learners.default_settings(name) | changes
+    settings = conf.default_settings(name) | changes
     built = hyperparameters.build(algorithm.Params, settings, len(y), {"N": len(some), "D": D})
     model = orthogonal(some, X.shape[1], seed) if frequencies == "orthogonal" else None
     with np.errstate(all="ignore"):

@@ -23,7 +23,6 @@ import numpy as np
 
 from omkl import algorithms
 from omkl.algorithms import sfg
-from omkl.checks import learners
 from omkl.core import hyperparameters
 from omkl.core.feedback_graph import similarity_graph
 from omkl.core.graph_sampling import edges_of
@@ -32,6 +31,7 @@ from omkl.core.learner import Learner
 from omkl.papers import searches
 from omkl.papers.searches import Point
 from omkl.papers.tables import published_numbers
+from omkl.utils import conf
 
 D = 50
 NAMES = ("sfg_mkl", "sfg_mkl_r")
@@ -69,7 +69,7 @@ def mse(cell: Cell, formula: str, count: str, rule: str, seed: int) -> float:
     edges, order = edges_of(out), matrix_of(ranks(source))
     name = cell.algorithm if rule == "text" else f"recovered/{cell.algorithm}"
     algorithm = algorithms.load(name)
-    settings = learners.default_settings(name) | {"M": out.shape[1]}
+    settings = conf.default_settings(name) | {"M": out.shape[1]}
     built = hyperparameters.build(algorithm.Params, settings, len(y), {"N": len(kernels), "D": D})
 
     def init(built: Any, kernels: Any, model: Any, *_: Any) -> Any:

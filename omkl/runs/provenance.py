@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
-from omkl.core import compiler
 from omkl.runs import run_folder, schema
 from omkl.utils import outside, sources
 from omkl.utils.conf import PROSE
@@ -44,7 +43,9 @@ def sha256_by_name(config: Mapping[str, Any]) -> str:
 
 def _sha256_with(config: Mapping[str, Any], dataset: Mapping[str, Any]) -> str:
     named = {**config, "dataset": dataset}
-    return run_folder.settings_sha256(named if compiler.ENABLED else named | {"compiled": False})
+    return run_folder.settings_sha256(
+        named if sources.are_compiled() else named | {"compiled": False}
+    )
 
 
 class Identity(NamedTuple):
@@ -81,7 +82,8 @@ def sources_digest(learners: tuple[str, ...] | None = None) -> str:
     """
     libraries = versions()
     text = (
-        f"{sources.fingerprint()} compiled: {compiler.ENABLED} {[libraries[n] for n in COMPUTING]}"
+        f"{sources.fingerprint()} compiled: {sources.are_compiled()} "
+        f"{[libraries[n] for n in COMPUTING]}"
     )
     digest = hashlib.sha256(text.encode())
     files = sources.files(without=sources.VIEWS)

@@ -92,6 +92,12 @@ def entry(group: str, name: str, config_dirs: Sequence[Path] = ()) -> dict[str, 
     return merged
 
 
+def default_settings(name: str, config_dirs: Sequence[Path] = ()) -> dict[str, Any]:
+    """The parameters of an algorithm in its YAML file."""
+    parameters = entry("algorithm", name, config_dirs)
+    return {key: value for key, value in parameters.items() if key not in ("name", "module")}
+
+
 def when(group: str, name: str, config_dirs: Sequence[Path] = ()) -> str:
     """When to take it: the comment "# when: .." that the file begins with; "" where it has none."""
     with open(_path_of(group, name, config_dirs), encoding="utf-8") as file:

@@ -303,6 +303,14 @@ def fingerprint(*modules: str) -> str:
     return _fingerprint_with(*files_of(modules))
 
 
+def are_compiled() -> bool:
+    """Whether functions are compiled in this process: NUMBA_DISABLE_JIT is not set."""
+    import numba
+
+    config: Any = numba.config
+    return not config.DISABLE_JIT
+
+
 @functools.cache
 def _fingerprint_with(*files: Path) -> str:
     if files:

@@ -13,14 +13,13 @@ import pytest
 
 from omkl.commands import report
 from omkl.config.compose import compose
-from omkl.core import compiler
 from omkl.experiment import run as runner
 from omkl.report import tracking
 from omkl.report.tracking import TrackingError
 from omkl.runs import provenance, run_folder, schema
 from omkl.runs.run_folder import Run, find
 from omkl.runs.writing import arrow_column, files_of_run
-from omkl.utils import conf
+from omkl.utils import conf, sources
 from tests.runs.conftest import TINY
 
 FILES = ("config.yaml", "curves.npz", "results.parquet", "predictions.parquet", "result.json")
@@ -233,7 +232,7 @@ def test_a_folder_with_a_short_key_is_not_believed_blindly(start, folder, fault)
     assert old.exists() and outcome.run.folder == folder
 
 
-@pytest.mark.skipif(not compiler.ENABLED, reason="nothing is compiled in this session")
+@pytest.mark.skipif(not sources.are_compiled(), reason="nothing is compiled in this session")
 def test_plain_python_shares_neither_key_nor_stamp_nor_cache(start, folder, monkeypatch):
     config, stream = Run(folder).config, Run(folder).result["stream"]
     names: list[Callable[[], str]] = [
@@ -242,7 +241,7 @@ def test_plain_python_shares_neither_key_nor_stamp_nor_cache(start, folder, monk
         provenance.sources_digest,
     ]
     compiled = [name() for name in names]
-    monkeypatch.setattr(compiler, "ENABLED", False)
+    monkeypatch.setattr(sources, "are_compiled", lambda: False)
     provenance.sources_digest.cache_clear()
     try:
         assert not set(compiled) & {name() for name in names}
