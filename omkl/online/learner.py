@@ -384,7 +384,7 @@ class OnlineLearner:
     def weights(self) -> pd.Series | pd.DataFrame:
         """The weight of each kernel or expert by its name, as shares of 1.
 
-        Of more than two classes a frame, with a column for each class against the rest.
+        Of more than two classes that are each learned against the rest a frame, a column a class.
         """
         return self._by_expert([normalised(one.state.log_w) for one in self._learners], "weight")
 
@@ -396,7 +396,9 @@ class OnlineLearner:
         A ``pandas.DataFrame`` by kernel or expert, with the columns ``prediction`` and ``weight``;
         a prediction is in the unit of the target, or between -1 and 1 for the second of two
         classes, and NaN where the next round would not evaluate the kernel. Of more than two
-        classes the columns are those of each class: (class, "prediction"), (class, "weight").
+        classes that are learned together (``auto``) it is the probability of the class that the
+        expert finds likeliest; of others the columns are those of each class against the rest:
+        (class, "prediction"), (class, "weight").
         RuntimeError while a round is open.
         """
         import pandas as pd

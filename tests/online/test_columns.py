@@ -128,8 +128,12 @@ def test_weights_and_what_each_kernel_says():
             assert table.index[0] == "gaussian(0.0001)"
     classes = omkl.learner("auto", inputs=["area"], classes=["a", "b", "c"])
     classes.partial_fit(X[["area"]], np.array(["a", "b", "c"])[np.arange(150) % 3])
-    assert list(classes.weights) == ["a", "b", "c"]
-    assert ("a", "prediction") in classes.explain({"area": 100.0})
+    sure = classes.explain({"area": 100.0})["prediction"]  # of its likeliest class
+    assert classes.weights.sum() == pytest.approx(1.0) and sure.between(1 / 3, 1).all()
+    rest = omkl.learner("rf/omkc_da_p1", inputs=["area"], classes=["a", "b", "c"], **SMALL)
+    rest.partial_fit(X[["area"]], np.array(["a", "b", "c"])[np.arange(150) % 3])
+    assert list(rest.weights) == ["a", "b", "c"], "each against the rest"
+    assert ("a", "prediction") in rest.explain({"area": 100.0})
 
 
 def test_kernels_are_lists_too():
