@@ -185,8 +185,12 @@ def _print_outcome(outcome: Outcome, outputs: Path, shown: bool = False) -> None
     if outcome.tracked:
         print(console.tracked_text(outputs))
     if result["stream"].get("columns") and not result.get("federated"):  # a file of the user's
-        compare = "; compare: -m algorithm=auto,raker,vaw2" if "rmse" in result else ""
-        print(f"next     keep the model: model=true{compare}")
+        steps = ["keep the model: model=true"]
+        if (folder / "model.npz").exists():
+            steps = [f"predict new rows: omkl-predict {folder} FILE"]
+        if "rmse" in result:
+            steps.append("compare: -m algorithm=auto,raker,vaw2")
+        print(f"next     {'; '.join(steps)}")
 
 
 def cite(arguments: Sequence[str]) -> str:
