@@ -3,7 +3,7 @@
     OMKL_DATA_DIR=../shared/data python scripts/benchmarks/batch_tasks.py
 
 Prints a line per task and split: root mean squared errors, and those of the estimator over the
-better of the two; at the end geometric means. Five minutes on one core. It looks at these tasks
+better of the two; at the end geometric means. Ten minutes on one core. It looks at these tasks
 after the estimator was made, and chooses nothing by them.
 """
 
