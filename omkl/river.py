@@ -23,7 +23,6 @@ except ImportError as error:
         f"omkl.river needs River 0.26 or later: pip install 'omkl[river]' ({error})"
     ) from None
 
-from omkl import algorithms
 from omkl.datasets.columns import NUMBERS, Column
 from omkl.online.estimator import LearnerParameters, RegressorParameters
 from omkl.online.rows import columns_in
@@ -191,7 +190,7 @@ class _Regressor(RegressorParameters, _Online):
             y_hat = self._predicted(learner, self._row(x))
         if not with_interval:
             return y_hat
-        if self.interval is None and not algorithms.load(self.algorithm).has_interval:
+        if self.interval is None and not self.algorithm_for("regression").has_interval:
             raise ValueError("there are no intervals: make it with interval=0.9, say")
         low, high = (math.nan, math.nan) if learner is None else learner.interval
         if math.isnan(low):

@@ -34,7 +34,6 @@ except ImportError as error:
         f"omkl.sklearn needs scikit-learn 1.8 or later: pip install 'omkl[sklearn]' ({error})"
     ) from None
 
-from omkl import algorithms
 from omkl.datasets.columns import NUMBERS, Column
 from omkl.online.estimator import LearnerParameters, RegressorParameters
 from omkl.online.rows import columns_in, encoded, is_frame, of_numbers
@@ -114,7 +113,7 @@ class _Online(LearnerParameters, BaseEstimator):
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(2**31)
-        looks_ahead = algorithms.load(self.algorithm).rows_before
+        looks_ahead = self.algorithm_for(task).rows_before
         return self.new_learner(
             inputs=X.shape[1],
             seed=int(seed),
@@ -259,9 +258,8 @@ class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
 
 def _says_probabilities(model: _Online) -> bool:
     """Whether the algorithm of a classifier does; AttributeError says that it does not."""
-    name = "auto_classifier" if model.algorithm == "auto" else model.algorithm
-    if not algorithms.load(name).probabilities:
-        raise AttributeError(f"{name} says no probabilities; auto does")
+    if not model.algorithm_for("classification").probabilities:
+        raise AttributeError(f"{model.algorithm} predicts no probabilities; auto does")
     return True
 
 

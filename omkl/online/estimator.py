@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from omkl import algorithms
+from omkl.core.protocol import Algorithm
 from omkl.datasets.columns import Column
 from omkl.online import settings
 from omkl.online.learner import OnlineLearner
@@ -46,6 +48,11 @@ class LearnerParameters:
     lags: int = 0
     horizon: int | None = None
     precision: str = "float64"
+
+    def algorithm_for(self, task: str) -> Algorithm:
+        """What the name stands for in a task: of classes, ``auto`` is ``auto_classifier``."""
+        is_auto = self.algorithm == "auto" and task == "classification"
+        return algorithms.load("auto_classifier" if is_auto else self.algorithm)
 
     def new_learner(
         self,
