@@ -4,8 +4,10 @@ import dataclasses
 import io
 import json
 import pickle
+import struct
 import subprocess
 import sys
+import zipfile
 
 import numpy as np
 import pytest
@@ -114,6 +116,12 @@ def with_head(data: bytes, **changes) -> bytes:
     return with_arrays(data, settings=np.frombuffer(json.dumps(head).encode(), dtype=np.uint8))
 
 
+def with_declared_size(data: bytes, size: int) -> bytes:
+    """The file with another size said of the first array in the archive's directory."""
+    place = data.index(b"PK\1\2") + 24
+    return data[:place] + struct.pack("<L", size) + data[place + 4 :]
+
+
 class Trap:
     def __reduce__(self):
         return (pytest.fail, ("something in the file was executed",))
@@ -126,6 +134,8 @@ class Trap:
         (lambda data: data[: len(data) // 2], "no model, or a damaged one"),
         (lambda data: pickle.dumps(Trap()), "no model, or a damaged one"),
         (lambda data: data.replace(data[5000:5008], b"\0\1" * 4), "damaged"),
+        (lambda data: with_declared_size(data, 200), "settings.npy is damaged"),
+        (lambda data: with_declared_size(data, 2**30), "no model: it unpacks to 1,07"),
         (lambda data: with_arrays(data, settings=None), "there are no settings in it"),
         (lambda data: with_arrays(data, used=np.zeros(3)), "one has, and the other has not: used"),
         (lambda data: with_arrays(data, **{"learner.0.used": np.zeros(3, dtype=np.int64)}),
@@ -190,6 +200,35 @@ def test_arrays_that_grow_have_room_for_the_same_rows(name, longer):
     learner.restore(own | grown)
     with pytest.raises(Mismatch, match=r"where these settings have"):
         learner.restore(own | {head + field: grown[head + field] for field in longer})
+
+
+@pytest.mark.parametrize(("rows", "most"), [(0, 0.02), (120, 0.1)])
+def test_what_was_never_moved_takes_next_to_no_room(rows, most):
+    learner = omkl.learner("auto", inputs=2)
+    learner.partial_fit(X[:rows], Y[:rows])
+    whole = sum(array.nbytes for array in learner.arrays().values())
+    assert len(learner.file()) < most * whole
+
+
+def test_a_learner_that_is_too_large_to_be_packed_is_written_as_it_is(tmp_path, monkeypatch):
+    packed, whole = tmp_path / "packed.npz", tmp_path / "whole.npz"
+    packed.write_bytes(saved())
+    monkeypatch.setattr(model_file, "MOST_UNPACKED", 5_000)
+    whole.write_bytes(saved())
+    assert not any(entry.compress_type for entry in zipfile.ZipFile(whole).infolist())
+    assert omkl.load_learner(whole).n_rows == 300
+    with pytest.raises(ModelError, match=r"packed\.npz: no model: it unpacks to .* most 5,000"):
+        omkl.load_learner(packed)
+
+
+def test_a_model_that_was_written_before_arrays_were_packed_is_read(tmp_path):
+    packed, before = tmp_path / "packed.npz", tmp_path / "before.npz"
+    packed.write_bytes(saved())
+    before.write_bytes(with_arrays(saved()))
+    assert before.stat().st_size > packed.stat().st_size
+    expected, found = (omkl.load_learner(path).arrays() for path in (packed, before))
+    for name, array in expected.items():
+        np.testing.assert_array_equal(found[name], array)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path):
