@@ -79,7 +79,7 @@ def table(tmp_path: Path) -> Path:
         (["D=2.5"], "D=2.5 is not"),
         (["threads=true"], "threads=True is not"),
         (["block=0"], "block=0 is not"),
-        (["tracking=foo"], "tracking='foo' is none of mlflow, none"),
+        (["tracking=foo"], "tracking='foo' is none of auto, mlflow, none"),
         (["force=yes"], "force='yes' is not true or false"),
         (["figures=no"], "figures='no' is not true, false or pdf"),
         (["regret.lam=-1"], "regret.lam=-1 is not a number of at least 0"),
@@ -338,7 +338,7 @@ def test_a_full_disk_is_told_and_keeps_the_finished_run(start, monkeypatch, name
 @pytest.mark.parametrize("moment", ["rounds", "comparator"])
 def test_an_interruption_keeps_the_finished_run(start, tmp_path, monkeypatch, moment):
     few = figures.mse, figures.regret  # one after the rounds, one after the comparators
-    monkeypatch.setattr(figures, "_figures", lambda run: few)
+    monkeypatch.setattr(figures, "_plots", lambda run: few)
     folder = start("figures=true").run.folder
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
 
