@@ -120,7 +120,7 @@ def _said(lines: Mapping[str, Line]) -> str:
     return (
         "An online linear ridge on the inputs as prepared (algorithm=ridge), without any kernel, "
         f"has a smaller error than every published multi-kernel learner on {on('ridge')}. To "
-        f"repeat the last label is better than all of them on {on('last')}, the running mean of "
+        f"repeat the last target is better than all of them on {on('last')}, the running mean of "
         f"the labels on {on('mean')}. So these tables say how kernels are combined, and not that "
         "these learners are what a stream needs: every run names the three beside its result."
     )

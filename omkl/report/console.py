@@ -90,12 +90,12 @@ def _interval_text(interval: Mapping[str, Any]) -> str:
 
 
 def cost_text(result: Mapping[str, Any]) -> str:
-    """How many labels were asked for, and what one of them bought."""
+    """How many targets were requested, and the error per target."""
     text = f"{result['labels']:,.0f} requested, AL_eff {result['al_efficiency']:.4g}"
     if result.get("al_efficiency_std"):
         text += f" ± {result['al_efficiency_std']:.2g}"
     per_label = result.get("mse_per_label")
-    return text if per_label is None else f"{text}, MSE per label {per_label:.3g}"
+    return text if per_label is None else f"{text}, MSE per target {per_label:.3g}"
 
 
 def print_run(run: Run, console: Console) -> None:
@@ -142,7 +142,7 @@ def print_columns(stream: Mapping[str, Any], console: Console) -> None:
     files = [str(file["name"]) for file in stream.get("files", ())]
     heading = f"{' '.join(files) or stream['name']} -> {stream['target']}"
     if stream.get("delimiter", ",") != ",":
-        between = "blanks" if stream["delimiter"] is None else repr(stream["delimiter"])
+        between = "spaces" if stream["delimiter"] is None else repr(stream["delimiter"])
         heading += f"   (separated by {between}, decimals by {stream['decimal']!r})"
     rows = [(str(c["column"]), f"{c['as']}: {c['why']}") for c in others[:MOST_LINES]]
     if len(others) > MOST_LINES:
@@ -311,7 +311,7 @@ def _regret_rows(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     deviation = "" if entry["std"] is None else f" ± {_two_decimals(entry['std'])}"
     yield "regret", f"{_two_decimals(entry['mean'])}{deviation} above {entry['label']}"
     if entry.get("spread") is not None:
-        yield "  spread", f"{entry['spread']:.2f}, standard deviation over the clients"
+        yield "  deviation", f"{entry['spread']:.2f}, standard deviation over the clients"
     if "bound" in entry:
         theorem, largest = entry["theorem"], number_of(entry["largest_loss"])
         text = f"{number_of(entry['bound']):.1f} for {entry['bound_of']} ({theorem})"
@@ -340,16 +340,16 @@ def _federated_rows(federated: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         limit = federated["max_upload"] if way == "up" else None
         yield (
             name,
-            f"{sent['numbers_a_round']:,.0f} numbers a client-round"
+            f"{sent['numbers_a_round']:,.0f} numbers per client and round"
             + (f" (allowed {limit:,})" if limit else "")
-            + f", {sent['bytes'] / 1e6:.3g} MB a client",
+            + f", {sent['bytes'] / 1e6:.3g} MB per client",
         )
 
 
 def _safeguards_text(done: Mapping[str, Any]) -> str:
     parts = []
     if (wanted := done["clients_per_round"]) is not None:
-        parts.append(f"{pluralize(wanted, 'client')} a round asked")
+        parts.append(f"{pluralize(wanted, 'client')} requested per round")
     if done["trim"]:
         parts.append(f"{done['trim']:g} of the values left out at either end")
     if done["max_change"] is not None or done["max_loss"] is not None:

@@ -162,8 +162,8 @@ def mse_over_labels(run: Run, into: Axes | None = None) -> Figure | None:
     style.band_line(axes, bought, mean, std, 0, _seeds(run), floor=low)
     style.log_axis(axes.yaxis, low, high)
     axes.set_xlim(0, 1.02 * bought[-1])
-    axes.set(xlabel="labels bought", ylabel="MSE of all rounds so far")
-    share = f"{run.result['al_efficiency']:.3g} of the labels bought"
+    axes.set(xlabel="targets requested", ylabel="MSE of all rows so far")
+    share = f"{run.result['al_efficiency']:.3g} of the targets requested"
     axes.set_title(_title(run, f"running mean squared error against its cost, {share}"))
     axes.legend(loc="best")
     return figure
@@ -360,16 +360,16 @@ def predictions(run: Run, into: Axes | None = None) -> Figure | None:
         percent, half = 100.0 * interval["level"], curves["recent_half"]
     if np.isfinite(half).any():
         band = {"color": colour, "alpha": 0.2, "linewidth": 0}
-        label = f"interval of {percent:g} %"
+        label = f"{percent:g} % interval"
         axes.fill_between(t, y_hat - half, y_hat + half, label=label, **band)
     axes.plot(t, y_hat, color=colour, linewidth=1.2, label="prediction")
-    axes.plot(t, y, color="#444444", linestyle="none", marker=".", markersize=3, label="label")
+    axes.plot(t, y, color="#444444", linestyle="none", marker=".", markersize=3, label="target")
     axes.set_xlim(t[0] - 0.5, t[-1] + 0.5)
     axes.set_xlabel("round t")
     scaled = ", scaled to [0, 1]" if scaling_of(run.result) == "whole" else ""
     axes.set_ylabel(f"{run.result['stream']['target']}{scaled}", parse_math=False)
     seed = run.result["seeds"][0]
-    axes.set_title(_title(run, f"the last {len(t)} rounds, seed {seed}"))
+    axes.set_title(_title(run, f"the last {len(t)} rows, seed {seed}"))
     style.legend_of(figure, axes, into is not None)
     return figure
 
@@ -388,15 +388,15 @@ def coverage(run: Run, into: Axes | None = None) -> Figure | None:
     figure, axes = _single(3.4, into=into)
     for index, (percent, kind, windows, shares) in enumerate(lines):
         axes.axhline(percent, color=style.GREY, linewidth=0.8)
-        label = f"in the {kind}interval of {percent:g} %"
+        label = f"{kind}{percent:g} % intervals"
         percents = 100.0 * np.array(shares, dtype=float)
         axes.plot(windows["until"], percents, label=label, **style.look(index))
     until = lines[0][2]["until"]
     axes.set_ylim(0, 104)
     axes.set_xlim(0, 1.02 * until[-1])
     style.mark_changes(axes, run.curves["change_rounds"], np.array(until))
-    axes.set(xlabel="last round of the window", ylabel="labels, % of a window")
-    axes.set_title(_title(run, "how often intervals held"))
+    axes.set(xlabel="last row of the window", ylabel="targets covered, % of a window")
+    axes.set_title(_title(run, "coverage of intervals"))
     style.legend_of(figure, axes, into is not None)
     return figure
 
@@ -449,7 +449,7 @@ def weights(run: Run) -> Figure | None:
         else:
             axes.set_ylim(0, 1.08 * max(_top(mean, std), uniform))
 
-    label = "expert weight after the last round"
+    label = "expert weight after the last row"
     return _over_dictionary(run, "expert weights", label, draw)
 
 

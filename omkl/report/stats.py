@@ -252,7 +252,7 @@ def loss_text(kind: Measure, mean: float, std: float | None) -> str:
 
 NAMES = {
     "mean": "running mean",
-    "last": "last label",
+    "last": "last target",
     "ridge": "linear ridge",
     "constant": "most frequent class",
 }

@@ -213,7 +213,7 @@ def _name_axes(
     axes: Axes, curves: Sequence[Curve], against: str, lowest: bool, leftmost: bool
 ) -> None:
     if lowest:
-        axes.set_xlabel("round t" if against == "t" else "labels bought")
+        axes.set_xlabel("round t" if against == "t" else "targets requested")
     if leftmost:
         axes.set_ylabel(f"{_axis_names([curve.run for curve in curves])} of rounds 1..t")
 
@@ -318,7 +318,7 @@ def bounds(
                 }
                 axes.plot([allowed], [index], "D", **theirs)
                 low, high = min(low, float(counts.min()), T), max(high, allowed, T)
-            axes.axvline(T, color=style.GREY, linewidth=0.9, label="every round a mistake")
+            axes.axvline(T, color=style.GREY, linewidth=0.9, label="every row a mistake")
             style.log_axis(axes.xaxis, max(low, 1.0) / 1.3, 1.3 * high)
             _name_lines(axes, order if leftmost else [], len(order))
             if lowest:
@@ -418,7 +418,7 @@ def _draw_trade(
             (handles[learner, M],) = axes.plot(x, y, label=label, **style.look(index))
     axes.set_ylabel(trade.ylabel)
     if trade.over != "eta_c":
-        axes.set_xlabel("AL_eff, share of the labels bought" if last else "")
+        axes.set_xlabel("AL_eff, share of the targets requested" if last else "")
         axes.xaxis.get_major_locator().set_params(nbins=5)  # type: ignore[call-arg]
         return handles
     style.log_axis(axes.xaxis, leftmost / 1.2, 1.2 * max(positive))

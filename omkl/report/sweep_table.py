@@ -213,7 +213,7 @@ def _columns(rows: Sequence[Row]) -> tuple[list[_Column], list[_Column], list[_C
         numbers.append(_Column("regret", [_regret_text(row) for row in rows], worth=5))
     if any(row.get("al_efficiency", 1.0) < 1.0 for row in rows):
         asked = ["" if is_baseline(row) else f"{100 * row['al_efficiency']:.3g} %" for row in rows]
-        numbers.append(_Column("labels asked", asked, worth=6))
+        numbers.append(_Column("targets requested", asked, worth=6))
     if any(row.get("coverage") is not None for row in rows):
         covered = [_number_text(row.get("coverage"), "{:.1%}") for row in rows]
         widths = [_number_text(row.get("width"), "{:.4g}") for row in rows]
@@ -221,7 +221,7 @@ def _columns(rows: Sequence[Row]) -> tuple[list[_Column], list[_Column], list[_C
         numbers.append(_Column("mean width", widths, worth=4))
     for name, key, form, worth in (
         ("seconds", "seconds", "{:.3g}", 3),
-        ("kernels / round", "kernels_per_round", "{:.4g}", 2),
+        ("kernels / row", "kernels_per_round", "{:.4g}", 2),
         ("seeds", "n_seeds", "{}", 1),
     ):
         if name not in swept:  # what varies is told as a setting
@@ -264,7 +264,7 @@ def fitted(rows: Sequence[Row], width: int) -> tuple[Table, list[str]]:
     if len(seeds := {row["n_seeds"] for row in rows if not is_baseline(row)}) == 1:
         numbers = [column for column in numbers if column.heading != "seeds"]
         remarks.append(pluralize(next(iter(seeds)), "seed"))
-    breaks = {" / ": "\n/ ", " or ": "\nor ", "labels asked": "labels\nasked"}
+    breaks = {" / ": "\n/ ", " or ": "\nor ", "targets requested": "targets\nrequested"}
     for text, broken in breaks.items():
         numbers = [c._replace(heading=c.heading.replace(text, broken)) for c in numbers]
     settings = [c._replace(heading=c.heading.replace(".", ".\n")) for c in settings]

@@ -244,7 +244,7 @@ def test_a_run(tmp_path):
     assert {p.stem for p in figures.all_figures(run)} == names
     row, *of_baselines = sweep_table.sweep_table([run])
     assert {one["algorithm"] for one in of_baselines} == {
-        "running mean (baseline)", "last label (baseline)", "linear ridge (baseline)"
+        "running mean (baseline)", "last target (baseline)", "linear ridge (baseline)"
     }  # fmt: skip
     assert row["regret"] == regret["mean"]
     again = outcome_of(tmp_path, "algorithm=pof_mkl", "algorithm.M=3", *SYNTHETIC)

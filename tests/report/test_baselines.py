@@ -1,4 +1,4 @@
-"""Mean, last label and ridge beside a result: on the terminal, in tables, figures and tracking."""
+"""Mean, last target and ridge beside a result: on the terminal, in tables, figures and tracking."""
 
 import csv
 import io
@@ -59,9 +59,9 @@ def test_a_deviation_has_the_decimals_of_its_mean():
 def test_a_run_on_the_terminal(with_baselines):
     text = printed(with_baselines())
     assert "MSE        0.04390 ± 0.00225   (mean ± std over 3 seeds; y in [0, 1])" in text
-    assert "baselines  last label 0.01130   running mean 0.03400\n" in text
+    assert "baselines  last target 0.01130   running mean 0.03400\n" in text
     assert "RMSE 6.380   MAE 5.180   R2 0.144   (in units of sound)" in text
-    assert "Warning: Raker is worse here than the last label." in text
+    assert "Warning: Raker is worse here than the last target." in text
     assert "algorithm=auto is the learner that has nothing to set." in text
     assert "Not computed: linear ridge (2,000 inputs are more than 1,500)." in text
 
@@ -120,10 +120,11 @@ def test_counts_of_one_seed_are_whole(with_baselines, seeds, mistakes, kept):
 def test_what_is_better_is_listed(with_baselines):
     three = ENTRIES | {"ridge": {"rmse": 6.0, "mae": 1.0, "mse": 0.02}}
     run = with_baselines(entries=three, rmse=7.0)
-    assert stats.worse_than(run.result) == ("the running mean, the last label and the linear ridge")
+    worse = "the running mean, the last target and the linear ridge"
+    assert stats.worse_than(run.result) == worse
     classes = {"constant": {"error_rate": 0.2}, "last": {"error_rate": 0.1}}
     result = {"task": "classification", "error_rate_mean": 0.15, "baselines": classes}
-    assert stats.worse_than(result) == "the last label"
+    assert stats.worse_than(result) == "the last target"
     assert stats.accuracy_text(classes["last"]) == "10.00 %"
 
 
@@ -141,7 +142,7 @@ def test_a_row_a_baseline_and_data_set(with_baselines, tmp_path):
     runs.insert(1, with_baselines("gf", "airfoil", key="87654321", params=params))
     rows = sweep_table.sweep_table(runs)
     marked = [(row["algorithm"], row["dataset"], row.get("status")) for row in rows]
-    expected = [("running mean (baseline)", "baseline"), ("last label (baseline)", "baseline")]
+    expected = [("running mean (baseline)", "baseline"), ("last target (baseline)", "baseline")]
     assert marked[2:4] == [(name, "airfoil", status) for name, status in expected]
     assert marked[5:] == [(name, "bias", status) for name, status in expected]
     assert not any(row["best"] for row in rows if row.get("status") == "baseline")
@@ -152,7 +153,7 @@ def test_a_row_a_baseline_and_data_set(with_baselines, tmp_path):
     lines = list(csv.DictReader(io.StringIO(table.read_text(encoding="utf-8"))))
     assert [line["status"] for line in lines].count("baseline") == 4
     assert [float(line["mse"]) for line in lines[2:4]] == [0.034, 0.0113]
-    assert "last label (baseline)" in markdown.read_text(encoding="utf-8")
+    assert "last target (baseline)" in markdown.read_text(encoding="utf-8")
 
 
 def test_a_sweep_has_one_scale_however_large_its_errors(with_baselines, tmp_path):
@@ -179,13 +180,13 @@ def test_thin_grey_lines(with_baselines, tmp_path, monkeypatch):
     for figure in drawn.values():
         (axes,) = figure.axes
         found = {line.get_label(): line for line in axes.get_lines()}
-        for name, mse in (("running mean", 0.034), ("last label", 0.0113)):
+        for name, mse in (("running mean", 0.034), ("last target", 0.0113)):
             assert found[name].get_color() == style.GREY and found[name].get_linewidth() < 1
             assert set(found[name].get_ydata()) == {mse}
         low, high = axes.get_ylim()
         assert low < 0.0113 and high > 0.034 and "linear ridge" not in found
     labels = [text.get_text() for text in drawn["comparison"].legends[0].get_texts()]
-    assert labels == ["Raker", "running mean", "last label"]
+    assert labels == ["Raker", "running mean", "last target"]
 
 
 def test_what_has_no_kernel_has_no_figure_of_weights(with_baselines):
@@ -201,7 +202,7 @@ def test_tracked_metrics(with_baselines):
     assert metrics["baseline_last_rmse"] == 4.0 and metrics["baseline_mean_mse"] == 0.034
     assert "baseline_ridge_rmse" not in metrics
     note = tracking.tags_of(run.result)["mlflow.note.content"]
-    assert "last label: RMSE 4.000" in note and "worse than the last label" in note
+    assert "last target: RMSE 4.000" in note and "worse than the last target" in note
 
 
 def test_one_scale_for_a_learner_and_its_baselines(with_baselines):
@@ -209,7 +210,7 @@ def test_one_scale_for_a_learner_and_its_baselines(with_baselines):
     in_units = {"target": "sound", "scaling": {"kind": "columns"}}
     text = printed(with_baselines(rmse=3.0, stream=in_units, missing_cells={"a": 7, "b": 1234}))
     assert "error      RMSE 3.000   MAE 5.180   R2 0.144   (in units of sound)\n" in text
-    assert "baselines  last label 4.000   running mean 6.930   -> 25 % below the best\n" in text
+    assert "baselines  last target 4.000   running mean 6.930   -> 25 % below the best\n" in text
     assert "; missing cells: b 1,234, a 7\n" in text
 
 

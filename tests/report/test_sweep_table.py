@@ -169,7 +169,7 @@ def test_sweep_table(sweep, tmp_path):
     assert failures[0]["settings"] == {"M": 90}
     assert failures[0]["error"] == "ValueError: algorithm.M=90 is larger than N=76"
 
-    for width, left_out in ((120, ""), (85, ""), (65, "No room for: seeds, kernels / round")):
+    for width, left_out in ((120, ""), (85, ""), (65, "No room for: seeds, kernels / row")):
         stream = io.StringIO()
         sweep_table.print_sweep(rows, failures, Console(file=stream, width=width))
         text = stream.getvalue()
@@ -305,7 +305,7 @@ def test_sweep_table_with_many_settings_fits_80_columns(sweep):
 
     beside, below = printed(80), printed(56)
     assert beside.count("columns  ") == beside.count(" ± ") / 2 == 12
-    assert "No room for: seeds, kernels / round, seconds. They are shown" in beside
+    assert "No room for: seeds, kernels / row, seconds. They are shown" in beside
     assert below.count("\n  stream.scaling=columns\n") == below.count(" ± ") == 12
 
 

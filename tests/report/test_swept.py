@@ -91,7 +91,8 @@ def test_each_run_has_its_own_baselines(runs):
     """With lags the ridge sees other inputs, and the running mean does not."""
     found = [line.text for line in stats.baseline_lines(runs["lags"])]
     assert found == [
-        "running mean", "last label", "linear ridge, stream.lags=off", "linear ridge, stream.lags=2"
+        "running mean", "last target",
+        "linear ridge, stream.lags=off", "linear ridge, stream.lags=2",
     ]  # fmt: skip
     html = page.sweep_page(runs["lags"])
     assert all(text in html for text in found)
