@@ -116,7 +116,7 @@ def rank_plot(groups: Groups, folder: Path, name: str) -> list[Path]:
                 ends = [places[clique[0]] - 0.25, places[clique[-1]] + 0.25]
                 look = {"color": style.COLOURS[1], "linewidth": 2.5, "solid_capstyle": "butt"}
                 side.plot([level, level], ends, **look)
-            side.set_xlim(-0.5, max(6, *bar_levels(groups)) + 0.5)
+            side.set_xlim(-0.5, max([6, *bar_levels(groups)]) + 0.5)
         return style.save(figure, folder, name, PNG)
 
 
