@@ -10,7 +10,6 @@ from matplotlib.text import Text
 from rich.console import Console
 
 from omkl.report import console, figures, style, sweep_table
-from omkl.runs.run_folder import Run
 from tests.conftest import change
 
 ROOT = Path(__file__).parents[2]
@@ -45,7 +44,9 @@ def test_output_uses_plain_words(sweep, run_folder_maker, tmp_path):
 def test_figures_use_plain_words(run_folder_maker, tmp_path, monkeypatch):
     drawn: list[Figure] = []
     monkeypatch.setattr(style, "save", lambda figure, *_: drawn.append(figure) or [])
-    figures.all_figures(Run(run_folder_maker(tmp_path)))
+    windows = {"until": [100, 200, 300, 400], "coverage": [0.9, 0.8, 0.9, 1.0]}
+    run = change(run_folder_maker(tmp_path), interval={"level": 0.9, "windows": windows})
+    figures.all_figures(run)
     texts = [text.get_text() for figure in drawn for text in figure.findobj(Text)]
-    assert any("MSE" in text or "squared" in text for text in texts)
+    assert any("coverage" in text for text in texts)  # the figure of intervals was drawn
     assert not [text for text in texts if GONE.search(text)]
