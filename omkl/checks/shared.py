@@ -183,10 +183,10 @@ def check_threads(case: Case) -> None:
 
 
 def check_python_equals_compiled(case: Case) -> None:
-    """The steps as plain Python: the same numbers to 1e-11."""
+    """The steps as plain Python: the same numbers to 1e-12."""
     X, y = case.stream(case.rounds_to_play)
     compiled = case.learner().partial_fit(X, y).y_hat
-    np.testing.assert_allclose(case.played.y_hat, compiled, rtol=0, atol=1e-11)
+    np.testing.assert_allclose(case.played.y_hat, compiled, rtol=0, atol=1e-12)
 
 
 def check_causality(case: Case) -> None:

@@ -388,7 +388,7 @@ UNSEEN = 0.5  # counts of a class that has not come: Krichevsky and Trofimov
 STEEPEST = 30.0  # a margin beyond it counts as this one in the curvature, which is 1e-13 there
 LOGISTIC_PLAIN = (MEAN, LAST, N_PLAIN)  # in the last mixture as they are; the third is linear in x
 CORRECTED, MIXTURE = 0, 1  # the first ones of the last mixture; PLAIN are behind them
-MOST_STEPS, PRECISE = 100, 1e-12  # of the search for a margin: three to five, at most 60 or so
+MOST_STEPS, PRECISE = 100, 1e-14  # of the search for a margin: three to five, at most 60 or so
 
 
 class LogisticMixture(NamedTuple):
