@@ -20,9 +20,8 @@ from omkl.core.simd import LANES, aligned, fma, load, pack, store, total
 from omkl.core.trigonometry import sincos_of_pack
 
 RIDGE = 0.05
-BEGIN = (
-    512  # whole tiles of rows before the first one that is added: short streams have no need of it
-)
+# Whole tiles of rows before the first one that is added: short streams have no need of it.
+BEGIN = 512
 FIRST = 1024  # rows that are added before the first solution
 GROWTH = 1.25  # of their number, from one solution to the next
 MOST_BETWEEN = 2048  # rows
