@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from omkl.commands import sweep, terminal
 from omkl.commands.terminal import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE
-from omkl.config.command_line import CommandLine, UsageError, jobs_of, parse_override, values_of
+from omkl.config.command_line import (
+    CommandLine,
+    UsageError,
+    jobs_of,
+    of_file,
+    parse_override,
+    values_of,
+)
 from omkl.config.compose import Composer, resolve, without_hydra
 from omkl.papers import citation
 from omkl.utils import conf, interrupts, registry
@@ -132,7 +139,6 @@ def run_alone(config: dict[str, Any], overrides: Sequence[str]) -> int:
     from omkl.experiment import viewers
     from omkl.report import console
 
-    label = f"{config['algorithm']['name']} on {config['dataset']['name']}"
     shown: list[Run] = []
 
     def begin(job: JobInfo) -> None:
@@ -142,7 +148,7 @@ def run_alone(config: dict[str, Any], overrides: Sequence[str]) -> int:
         bar.print(lambda where: console.print_run(run, where))
         shown.append(run)
 
-    bar = sweep.bar_of(label, config)
+    bar = sweep.bar_of(sweep.title_of(config), config)
     with bar as progress:
         outcome = viewers.run_and_show(config, interrupts.ending(progress), None, show, begin)
     if outcome.status == "reused":
@@ -172,7 +178,7 @@ def _print_outcome(outcome: Outcome, outputs: Path, shown: bool = False) -> None
     if outcome.status == "reused":
         print("Found finished: nothing was computed (force=true computes it again).")
     # Paths stay whole: they are there to be copied.
-    print(console.saved_text("results", folder, outputs))
+    console.print_saved("results", folder, outputs)
     kept = [
         f", {name}"
         for name in ("predictions.parquet", "labels.csv", "model.npz")
@@ -242,8 +248,11 @@ def expanded(arguments: Sequence[str]) -> list[str]:
         folder = left.pop(place)
     if len(places) > 1:
         raise ValueError(f"{FROM} is given twice: a run begins from one")
+    config = _config_of(Path(folder).expanduser())
+    if "path" in config["dataset"]:  # a file of the user's
+        left = [text if text.startswith("-") else of_file(text) for text in left]
     typed = {text.lstrip("+~").partition("=")[0] for text in left if not text.startswith("-")}
-    return [*left[:place], *_overrides(_config_of(Path(folder).expanduser()), typed), *left[place:]]
+    return [*left[:place], *_overrides(config, typed), *left[place:]]
 
 
 def _config_of(folder: Path) -> Mapping[str, Any]:

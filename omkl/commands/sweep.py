@@ -99,8 +99,7 @@ class Sweep:
 
         config = settings.drop_foreign_parameters(config)
         width = len(str(self.n_jobs))
-        label = f"[{number + 1:{width}}/{self.n_jobs}] {config['algorithm']['name']} on "
-        label += config["dataset"]["name"] + self._settings(config)
+        label = f"[{number + 1:{width}}/{self.n_jobs}] {title_of(config)}{self._settings(config)}"
         place = self.claim(config, number)
         if place is None:
             print(f"{label}: the same as an earlier job", flush=True)
@@ -302,8 +301,17 @@ def _one_by_one(group: list[Task]) -> list[list[Task]]:
     return [[task] for task in group]
 
 
+def title_of(config: Mapping[str, Any]) -> str:
+    """A job in a line: its algorithm, and its data set or the user's file."""
+    dataset = config["dataset"]
+    name = Path(str(dataset["path"])).name if dataset.get("path") else dataset["name"]
+    return f"{config['algorithm']['name']} on {name}"
+
+
 def _load() -> None:
     """Import what every job needs."""
+    import omkl.experiment.viewers
+    import omkl.report.console  # noqa: F401
 
 
 def _load_table() -> None:
@@ -448,7 +456,8 @@ def finish(sweep: Sweep, outputs: Path, figures: bool | str, interrupted: bool =
     print()
     sweep_table.print_sweep(rows, failures, Console())
     sweep_table.write_sweep(rows, failures, folder)
-    print(f"\n{console.saved_text('table', folder, outputs)}")
+    print()
+    console.print_saved("table", folder, outputs)
     print("         table.md, table.csv")
     if figures and len(finished) > 1:
         from omkl.report import page, sweep_figures

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import importlib.util
 import itertools
 import os
@@ -364,29 +365,46 @@ class CommandLine:
 def _with_file(texts: Sequence[str]) -> list[str]:
     """A file that is named alone, ``my.csv target=price``, as ``dataset=file dataset.path=...``.
 
-    Keys of ``conf/dataset/file.yaml`` need no ``dataset.`` where the data set is a file. A file
-    of the user's gets one seed where no number is typed; a resumed run keeps its own.
+    Where the data set is a file, keys of ``conf/dataset/file.yaml`` need no ``dataset.``, and one
+    seed is the default; a resumed run keeps its own.
     """
-    paths = [text for text in texts if _is_table(text)]
-    others = [text for text in texts if text not in paths]
-    if len(paths) > 1:
+    tables = [text for text in texts if _is_table(text)]
+    if len(tables) > 1:
         raise UsageError(
-            f"{' and '.join(paths)}: one file is read in a run. For a run of each: "
-            f"-m dataset=file dataset.path={','.join(paths)}"
+            f"{' and '.join(tables)}: one file is read in a run. For a run of each: "
+            f"-m dataset=file dataset.path={','.join(tables)}"
         )
-    keys = {text.partition("=")[0] for text in others}
-    if paths and (twice := keys & {"dataset", "dataset.path"}):
-        raise UsageError(f"{paths[0]} is the data set already: leave {min(twice)}= out")
-    if paths or f"dataset={NAMED_FILE}" in others:
-        of_file = conf.entry("dataset", NAMED_FILE).keys() - conf.read(conf.main_file()).keys()
-        others = [f"dataset.{t}" if t.partition("=")[0] in of_file else t for t in others]
-    if paths:
-        others = [f"dataset={NAMED_FILE}", f"dataset.path={override_text(paths[0])}", *others]
-    elif "resume" in keys and "dataset" not in keys:
-        others.append(f"dataset={NAMED_FILE}")
-    if f"dataset={NAMED_FILE}" in others and not keys & {"seeds", "resume", "debug"}:
-        others.append("seeds=1")
-    return others
+    keys = {_key_of(text) for text in texts}
+    if tables and (twice := keys & {"dataset", "dataset.path"}):
+        raise UsageError(f"{tables[0]} is the data set already: leave {min(twice)}= out")
+    chosen = f"dataset={NAMED_FILE}"
+    is_named = bool(tables) or ("resume" in keys and "dataset" not in keys)
+    if not is_named and chosen not in texts:
+        return list(texts)
+    written = [chosen] if is_named else []
+    written += map(of_file, texts)
+    return written if keys & {"seeds", "resume", "debug"} else [*written, "seeds=1"]
+
+
+def of_file(text: str) -> str:
+    """An argument as one of the data set file: ``target=y`` as ``dataset.target=y``, a file's name
+    as ``dataset.path``; others as they are.
+    """
+    if _is_table(text):
+        return f"dataset.path={override_text(text)}"
+    if _key_of(text) not in _keys_of_file():
+        return text
+    bare = text.lstrip("+")
+    return f"{text[: len(text) - len(bare)]}dataset.{bare}"
+
+
+@functools.cache
+def _keys_of_file() -> frozenset[str]:
+    return frozenset(conf.entry("dataset", NAMED_FILE).keys() - conf.read(conf.main_file()).keys())
+
+
+def _key_of(text: str) -> str:
+    return text.lstrip("+~").partition("=")[0]
 
 
 def _is_table(text: str) -> bool:

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.datasets.base import DataError, as_data_error
+from omkl.utils.wording import pluralize
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -392,7 +393,7 @@ def _column_of(series: pd.Series, name: str) -> Column:
         if n >= FEWEST_ROWS and bool(np.all(np.diff(values) == 1.0)):
             return Column(name, "left out", (name,), "an id: it counts the rows", NUMBERS)
         constant = np.nanmin(values) == np.nanmax(values)
-        why = f"constant in the first {n} rows" if constant else ""
+        why = f"constant in the first {pluralize(n, 'row')}" if constant else ""
         return Column(name, "numbers", (name,), why, NUMBERS)
     words = _words(series[~blank])
     for format in _formats(words):
@@ -407,7 +408,7 @@ def _categories(name: str, different: list[str], n: int) -> Column:
         inputs = tuple(f"{name}={word}" for word in different)
         why = f"{len(different)} categories, one input each"
         if len(different) == 1:
-            why = f"constant in the first {n} rows"
+            why = f"constant in the first {pluralize(n, 'row')}"
         column = Column(name, "categories", inputs, why, {"how": "words", "known": different})
     else:
         column = hashed(name, len(different), n)

@@ -117,7 +117,13 @@ class OwnTable:
                     f"{where}: dataset.inputs names all inputs, so dataset.exclude has nothing to "
                     "leave out. Set one of the two."
                 )
-            for k in excluded_places(cfg["exclude"], names, where):
+            excluded = excluded_places(cfg["exclude"], names, where)
+            if cfg.get("target") is not None and place_of(cfg["target"], names, where) in excluded:
+                raise DataError(
+                    f"{where}: dataset.exclude names the target {cfg['target']!r}, which is no "
+                    "input anyway. Take it out."
+                )
+            for k in excluded:
                 columns[k] = columns[k].left_out("dataset.exclude names it")
         usable = [column.kind != "left out" and k != place for k, column in enumerate(columns)]
         labelled = cfg.get("labelled", True)
@@ -258,6 +264,11 @@ def entry_table(
         place = place_of(cfg[apart], names, where, f"dataset.{apart}")
         numeric[place] = False
         words.discard(place)
+    if cfg.get("exclude") is not None:
+        raise DataError(
+            f"{where}: dataset.exclude is for files of yours (dataset=file). Name the inputs that "
+            "are left in dataset.inputs."
+        )
     chosen = choose_columns(names, numeric, cfg.get("inputs"), cfg.get("target"), where)
     rows = frame.index.to_numpy() + 1
     values = frame_values(frame, chosen, rows, where, classes)
@@ -386,7 +397,7 @@ class TableSource:
 CHUNK_ROWS = 4_096
 CHUNK_CHARACTERS = 2**24
 CHUNK_CELLS = 2**22  # they become dense: 32 MB
-NOT_HERE = ("columns", "na_values", "client_column", "prepare")
+NOT_HERE = ("columns", "exclude", "na_values", "client_column", "prepare")
 
 
 class Piece(NamedTuple):

@@ -395,12 +395,11 @@ def _of_seeds(mean: float, n_seeds: int) -> str:
     return f"{mean:,.{1 if n_seeds > 1 else 0}f}"
 
 
-def saved_text(name: str, folder: Path, outputs: Path) -> str:
-    """Where results are; ``latest`` in the outputs leads there from now on, where links work."""
-    text = f"{name:<9}{folder}/"
+def print_saved(name: str, folder: Path, outputs: Path) -> None:
+    """Let ``latest`` in the outputs lead to a folder, where links work, and print where it is."""
+    print(f"{name:<9}{folder}/")
     if point_to(outputs / LATEST, folder):
-        text += f"\n         also as {outputs / LATEST}/"
-    return text
+        print(f"         also as {outputs / LATEST}/")
 
 
 def plots_text(names: Sequence[str]) -> str:

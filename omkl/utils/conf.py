@@ -280,7 +280,9 @@ def override_text(value: Any) -> str:
         return str(value)
     if re.fullmatch(r"[^\W\d][\w./-]*", value) and value.lower() not in _WORDS:
         return value
-    text = value.replace("\\", "\\\\").replace("'", "\\'")
+    # Hydra takes a backslash for what it is, but before a quote; OmegaConf, one before ${ away.
+    text = re.sub(r"(\\*)('|$)", lambda m: 2 * m[1] + (m[2] and "\\'"), value)
+    text = text.replace("${", "\\${")
     return f"'{text}'"
 
 

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from omkl.commands import run
+from omkl.config.command_line import CommandLine
 from omkl.experiment import run as runner
 from omkl.report import naming
 from omkl.runs.provenance import identity_of
@@ -26,6 +27,7 @@ KINDS = {
     "classes": ("algorithm=omkc_da_p1", "task=classification", ROWS),
     "budget": ("algorithm=budget/omkc_da_p1", "task=classification", ROWS),
     "own file": ("algorithm=ridge", *OWN),
+    "seeds": ("algorithm=raker", "seeds=2", *OWN),
     "lags": ("algorithm=ridge", "stream.lags=2", *OWN),
     "intervals": ("algorithm=ridge", "interval=0.9", *OWN),
     "words": ("algorithm=omkc_da_p1", "task=classification", *OWN[:2], "dataset.target=colour"),
@@ -47,10 +49,11 @@ def test_a_run_comes_out_again_from_its_folder(tmp_path, monkeypatch, kind):
     table = {"day": days, "colour": colours, "x": rng.random(60), "y": rng.random(60)}
     pd.DataFrame(table | {"shop": np.arange(60) % 3}).to_csv("own.csv", index=False)
     quick = ["seeds=1", "D=3", "tracking=none", "figures=false"]
-    first = runner.run(compose([*KINDS[kind], *quick, "outputs=here"]))
+    first = runner.run(compose([*quick, *KINDS[kind], "outputs=here"]))
     assert first.status == "complete", first.run.result
     from_folder = run.expanded(["--from", str(first.run.folder)])
-    again = runner.run(compose([*from_folder, "outputs=there", "tracking=none", "figures=false"]))
+    typed = CommandLine([*from_folder, "outputs=there", "tracking=none", "figures=false"])
+    again = runner.run(compose(typed.checked()))
     assert again.status == "complete", again.run.result
     one, two = Run(first.run.folder), Run(again.run.folder)
     assert one.folder.name == two.folder.name, "it is the same run"
@@ -71,6 +74,18 @@ def test_what_is_typed_besides_counts_more(tmp_path, monkeypatch):
     assert (config["algorithm"]["M"], config["D"], config["dataset"]["rows"]) == (7, 4, 60)
     other = compose(run.expanded([f"--from={folder}", "algorithm=raker"]))
     assert other["algorithm"]["name"] == "raker" and "M" not in other["algorithm"]
+
+
+def test_another_file_and_target_stand_beside_a_run_of_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    frame = pd.DataFrame({"a": [1.0, 3.0, 2.0], "y": [0.0, 1.0, 3.0], "z": [2.0, 1.0, 0.0]})
+    frame.to_csv("one.csv", index=False)
+    quick = ["seeds=1", "tracking=none", "figures=false"]
+    typed = CommandLine(["one.csv", "target=y", "algorithm=last", *quick]).checked()
+    folder = runner.run(compose(typed)).run.folder
+    beside = ["target=z", f"--from={folder}", "two.csv", "exclude=y"]
+    dataset = compose(CommandLine(run.expanded(beside)).checked())["dataset"]
+    assert [dataset[key] for key in ("path", "target", "exclude")] == ["two.csv", "z", "y"]
 
 
 def test_a_folder_that_is_none_is_named(tmp_path):
