@@ -102,7 +102,7 @@ def learner(
         precision=precision, seed=seed, scaling=scaling, lags=lags, horizon=horizon,
         interval=interval, interval_rate=interval_rate,
     )  # fmt: skip
-    if refusal := whole(0).refusal("max_pending", max_pending):
+    if refusal := whole(1).refusal("max_pending", max_pending):
         raise ValueError(refusal)
     return OnlineLearner(made, first_rows, max_pending=max_pending)
 

@@ -77,7 +77,7 @@ def keep(scores, ordered, n_so_far, score):
     at = n_so_far % W
     place = n_less(ordered, min(n_so_far, W), score)
     # The place in ``ordered`` that the scores between make room from.
-    free = n_less(ordered, W, scores[at]) if n_so_far >= W else n_so_far
+    free = min(n_less(ordered, W, scores[at]), W - 1) if n_so_far >= W else n_so_far
     if place > free:
         _shift_down(ordered, free, place - 1)
         ordered[place - 1] = score

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from omkl.config.command_line import parse_override
 from omkl.datasets.columns import require_distinct
 from omkl.datasets.read import READERS
 from omkl.online.settings import parts_of
@@ -41,8 +42,8 @@ class Request(NamedTuple):
     @property
     def outputs(self) -> Path:
         """The folder where runs are kept."""
-        typed = [text.partition("=")[2] for text in self.overrides if text.startswith("outputs=")]
-        return Path(typed[-1].strip("'")) if typed else Path("outputs")
+        typed = [text for text in self.overrides if text.startswith("outputs=")]
+        return Path(str(parse_override(typed[-1])[1].value() if typed else "outputs"))
 
 
 def read(what: Sequence[Any], settings: Mapping[str, Any], sweeps: bool = False) -> Request:
@@ -69,6 +70,8 @@ def read(what: Sequence[Any], settings: Mapping[str, Any], sweeps: bool = False)
     for key, value in flattened(settings):
         if key == "kernels" and isinstance(value, list | tuple) and not sweeps:
             key, value = "kernels.parts", parts_of(value)
+        if key == "outputs":  # as a shell would
+            value = Path(value).expanduser()
         if sweeps and isinstance(value, list | tuple):
             if not value:
                 raise ValueError(f"{key}=[]: a sweep over no values runs nothing")
@@ -146,7 +149,7 @@ def parquet_bytes(frame: pd.DataFrame) -> bytes:
     buffer = io.BytesIO()
     try:
         frame.to_parquet(buffer, index=False, engine="pyarrow")
-    except (ValueError, TypeError, OverflowError) as error:  # PyArrow's own are of these
+    except (ValueError, TypeError, OverflowError, NotImplementedError) as error:  # as PyArrow's
         raise ValueError(f"the data frame cannot be kept as a Parquet file: {error}") from None
     return buffer.getvalue()
 

@@ -146,10 +146,11 @@ def load_runs(outputs: str | Path, long: bool, where: Mapping[str, Any]) -> Runs
     runs = list(run_folder.find(outputs))
     if not runs:
         raise ValueError(f"there are no runs in {outputs / 'runs'}; omkl.run makes some")
-    wanted = {
-        key: [naming.value_text(one) for one in (value if isinstance(value, list) else [value])]
-        for key, value in flattened(where)
-    }
+    wanted = {}
+    for key, value in flattened(where):
+        values = value if isinstance(value, list | tuple) else [value]
+        texts = [naming.value_text(one) for one in values]
+        wanted["dataset.target" if key == "target" else key] = texts
     return Runs.of(query.matching(runs, wanted), long, tuple(wanted))
 
 
@@ -189,4 +190,5 @@ def _computed(jobs: Sequence[list[str]], n_jobs: int | None) -> list[Run]:
             warnings.warn(f"{name} failed: {why}", stacklevel=4)
         elif not quiet <= set(job):  # figures or tracking were asked for
             viewers.run_and_show(drop_foreign_parameters(Composer().compose(job)))
-    return [ended[number].run for number in range(len(jobs))]
+    runs = {ended[number].run.folder: ended[number].run for number in range(len(jobs))}
+    return list(runs.values())  # jobs that differ in what their learner does not use are one run

@@ -22,7 +22,7 @@ from omkl.core.weights import normalised
 from omkl.datasets.columns import NUMBERS, Column, class_codes
 from omkl.datasets.scaling import Moments, standardised
 from omkl.online import model_file
-from omkl.online.rows import Rows, columns_in, is_frame, of_numbers
+from omkl.online.rows import Rows, as_numbers, columns_in, is_frame, of_numbers, with_names
 from omkl.online.settings import LearnerSettings, input_names
 from omkl.online.stream_learner import StreamLearner, below
 from omkl.utils.disk import write_atomically
@@ -52,12 +52,14 @@ class Predictions(NamedTuple):
 class Pending(NamedTuple):
     """A prediction that waits for its target: the row X (1, d) as it was learned from, with lags.
 
-    ``y_hat`` is in the units of the target, or the scores of classes.
+    ``y_hat`` is in the units of the target, or the scores of classes; ``scored``: intervals learn
+    from its error.
     """
 
     X: np.ndarray
     y_hat: np.ndarray
     spread: float
+    scored: bool
 
 
 class OnlineLearner:
@@ -141,7 +143,11 @@ class OnlineLearner:
         )
 
     def _begin(self, first: Any, first_rows: Any = None) -> None:
-        """Learn of the first rows, or row, which inputs there are and what becomes of them."""
+        """Learn of the first rows, or row, which inputs there are and what becomes of them.
+
+        ValueError for what is no row leaves the learner without inputs.
+        """
+        first = with_names(first)
         by_name = is_frame(first) or isinstance(first, Mapping)
         if not by_name and isinstance(first, Sequence) and len(first):
             by_name = all(isinstance(row, Mapping) for row in first)
@@ -171,6 +177,7 @@ class OnlineLearner:
                 raise ValueError(
                     f"the first row is x (d,), or X (n, d), or by name; got {type(first).__name__}"
                 )
+            as_numbers(first)
             columns, inputs = [], input_names(int(row[-1]))
         settings = dataclasses.replace(self.settings, inputs=inputs, named=by_name)
         self._make(settings, columns, first_rows)
@@ -289,12 +296,15 @@ class OnlineLearner:
         X = self._learner.target.with_lags(self._standardised_row(self._table.one(x))[None, :])
         y_hat, spread = self._learner.predict_with_spread(X)
         self._require_finite(y_hat)
-        self._pending[id] = Pending(X, y_hat[0], float(spread[0]))
+        intervals = self._learner.intervals
+        scored = intervals is None or intervals.scores_next
+        self._pending[id] = Pending(X, y_hat[0], float(spread[0]), scored)
         self.asks = False
         if not self.classes:
             self._margin = float(spread[0])
             self.spread = self._margin if self.algorithm.has_spread else math.nan
-            self._y_hat, self._half = float(y_hat[0]), None
+            self._y_hat = float(y_hat[0])
+            self._half = intervals.half_width(self._margin) if intervals else math.nan
             return self._y_hat
         if self.algorithm.probabilities:
             self.probabilities = tuple(probabilities_of(y_hat)[0].tolist())
@@ -307,10 +317,9 @@ class OnlineLearner:
         if self.inputs:
             self._learner.learners[0].require_no_open_round()
         label = self._label(y)
-        X, y_hat, spread = self._pending.pop(id)
+        X, y_hat, spread, scored = self._pending.pop(id)
         if not math.isnan(label):
-            self._learner.learn_late(X, label, y_hat, spread)
-            self._half = None if self._half is None else math.nan
+            self._learner.learn_late(X, label, y_hat, spread, scored)
 
     def partial_fit(self, X: Any, y: Any) -> Predictions:
         """Predict and learn, row by row: rows X and labels y (n,). Any split gives the same bits.
@@ -319,12 +328,13 @@ class OnlineLearner:
         Returns what was said before each label. ValueError names a row that is none, and nothing
         is learned then.
         """
+        labels = self._labels(y)
+        if len(labels) != len(X):
+            raise ValueError(f"{len(X)} rows X and {len(labels)} labels y")
         if self._open:
             self._begin(X)
         self._learner.learners[0].require_no_open_round()
-        X, labels = self._read(X), self._labels(y)
-        if len(labels) != len(X):
-            raise ValueError(f"{len(X)} rows X and {len(labels)} labels y")
+        X = self._read(X)
         found = self._learner.partial_fit(self._standardised(X, learns=True), labels)
         self._require_finite(found.y_hat)
         if self.classes:
@@ -451,6 +461,7 @@ class OnlineLearner:
             arrays["pending.rows"] = np.concatenate([row.X for row in rows])
             arrays["pending.y_hat"] = np.stack([row.y_hat for row in rows])
             arrays["pending.spread"] = np.array([row.spread for row in rows])
+            arrays["pending.scored"] = np.array([float(row.scored) for row in rows])
         return model_file.content(self.settings, arrays, columns, pending)
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -483,22 +494,26 @@ class OnlineLearner:
         """Let the rows of a file wait again; ValueError where they are none of this learner."""
         waiting = model.pending or {}
         ids, most = waiting.get("ids", []), waiting.get("most", MOST_PENDING)
-        if type(most) is not int or most < 0 or not isinstance(ids, list):
+        if type(most) is not int or most < 1 or not isinstance(ids, list):
             raise ValueError("what it says of rows that wait is no list")
         self.max_pending = most
         if not ids:
             return
-        rows, y_hat, spread = (model.arrays[f"pending.{n}"] for n in ("rows", "y_hat", "spread"))
+        kinds = ("rows", "y_hat", "spread", "scored")
+        rows, y_hat, spread, scored = (model.arrays[f"pending.{kind}"] for kind in kinds)
         n, d = len(ids), len(self.inputs) + self.settings.lags
         scores = (n, len(self.classes)) if len(self.classes) > 2 else (n,)
-        alike = rows.shape == (n, d) and y_hat.shape == scores and spread.shape == (n,)
+        alike = rows.shape == (n, d) and y_hat.shape == scores
+        alike = alike and spread.shape == scored.shape == (n,)
         known = all(type(id) in (int, str) for id in ids) and len(set(ids)) == n
-        if not (alike and known and all(a.dtype == np.float64 for a in (rows, y_hat, spread))):
+        numbers = (rows, y_hat, spread, scored)
+        if not (alike and known and all(array.dtype == np.float64 for array in numbers)):
             raise ValueError("the rows that wait are none of this learner")
         if np.isinf(rows).any() or not np.isfinite(y_hat).all():
             raise ValueError("the rows that wait hold numbers that are not finite")
         for k, id in enumerate(ids):
-            self._pending[id] = Pending(rows[k : k + 1].copy(), y_hat[k], float(spread[k]))
+            row = rows[k : k + 1].copy()
+            self._pending[id] = Pending(row, y_hat[k], float(spread[k]), bool(scored[k]))
 
     def _predicted(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """y_hat, (n,) or (n, K), and spread (n,) of each row as the next."""

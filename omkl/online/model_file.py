@@ -10,7 +10,7 @@ are written, as other sources or another machine may draw others. A file unpacks
 ``MOST_UNPACKED`` bytes, or to its own size: a larger learner is written as it is.
 
     settings   JSON: format, omkl, code (the fingerprint of its sources), learner (the settings)
-    pending.rows, .y_hat, .spread   of rows that wait for their targets, if any do
+    pending.rows, .y_hat, .spread, .scored   of rows that wait for their targets, if any do
     learner.K.NAME, labels.K.NAME, columns.NAME, before   see ``OnlineLearner``
 """
 

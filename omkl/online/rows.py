@@ -55,26 +55,28 @@ class Rows:
 
     def one(self, x: Any) -> np.ndarray:
         """A row (d,), NaN where it is not known; ValueError says what was given."""
+        x = with_names(x)
         if type(x) is not tuple and isinstance(x, Mapping):  # which takes as long as the rest
             x = self._by_name(x)
         if not self._plain and not self._encoded(x):
             if len(x) != len(self.names):
                 raise self._misshapen((len(x),))
             return np.concatenate([self._cell(k, cell) for k, cell in enumerate(x)])
-        row = _numbers(x)
+        row = as_numbers(x)
         if row.shape != (len(self.inputs),):
             raise self._misshapen(row.shape)
         return row
 
     def many(self, X: Any) -> np.ndarray:
         """Rows (n, d), of an array, a list of rows, or a data frame by its columns' names."""
+        X = with_names(X)
         if is_frame(X):
             return self._of_frame(X)
         if isinstance(X, Sequence) and any(isinstance(x, Mapping) for x in X):
             X = [self._by_name(x) for x in X]
         if not self._plain and len(X) and not self._encoded(X[0]):
             return np.stack([self.one(tuple(x)) for x in X])
-        rows = np.ascontiguousarray(_numbers(X))
+        rows = np.ascontiguousarray(as_numbers(X))
         if rows.ndim != 2 or rows.shape[1] != len(self.inputs):
             if rows.shape == (0,):
                 return np.empty((0, len(self.inputs)))
@@ -130,7 +132,7 @@ class Rows:
         if column.recipe == NUMBERS and not isinstance(cell, str):
             if cell is None:
                 return np.array([np.nan])
-            return _numbers([cell])
+            return as_numbers([cell])
         kept, key = self._cells[k], (type(cell), cell)
         hashable = isinstance(cell, str | int | float | datetime.date | type(None))
         found = kept.get(key) if hashable else None
@@ -171,7 +173,24 @@ class Rows:
 
 def is_frame(X: Any) -> bool:
     """Whether it is a data frame of pandas."""
-    return hasattr(X, "columns") and hasattr(X, "to_numpy")
+    return hasattr(X, "columns") and hasattr(X, "iloc")
+
+
+def with_names(X: Any) -> Any:
+    """A data frame of Polars or PyArrow as one of pandas, and a Series with names as a mapping.
+
+    Other rows are returned as they are. A list is looked into.
+    """
+    if type(X) is tuple or isinstance(X, np.ndarray | Mapping):
+        return X
+    if hasattr(X, "to_pandas"):
+        return X.to_pandas()
+    if hasattr(X, "to_dict") and not hasattr(X, "columns"):
+        named: dict[Any, Any] = X.to_dict()
+        return named if all(isinstance(name, str) for name in named) else X
+    if isinstance(X, list) and X and hasattr(X[0], "to_dict"):
+        return [with_names(x) for x in X]
+    return X
 
 
 def columns_in(first: Any, inputs: Sequence[str] | None = None) -> list[Column]:
@@ -252,7 +271,8 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(map(str, names[:40])) + (f", ... ({len(names)})" if len(names) > 40 else "")
 
 
-def _numbers(values: Any) -> np.ndarray:
+def as_numbers(values: Any) -> np.ndarray:
+    """Cells as float64, NaN for None; ValueError for words and dates."""
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:

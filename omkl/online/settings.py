@@ -194,7 +194,8 @@ def _task(name: str, task: str | None, classes: Sequence[Any] | None) -> tuple[s
 
 
 def _classes(given: Sequence[Any] | None) -> tuple[Any, ...]:
-    found = tuple(item.item() if hasattr(item, "item") else item for item in given or ())
+    listed = () if given is None else given  # an array has no truth value
+    found = tuple(item.item() if hasattr(item, "item") else item for item in listed)
     distinct = len({str(item).strip() for item in found}) == len(found)
     if not (2 <= len(found) <= MOST_CLASSES and distinct):
         raise ValueError(f"classes={list(found)!r}: from 2 to {MOST_CLASSES} different ones")
@@ -205,6 +206,7 @@ def _classes(given: Sequence[Any] | None) -> tuple[Any, ...]:
 
 def input_names(inputs: int | Sequence[str]) -> tuple[str, ...]:
     """Names of so many inputs, or those given."""
+    inputs = int(inputs) if isinstance(inputs, np.integer) else inputs
     if isinstance(inputs, int) and not isinstance(inputs, bool) and inputs >= 1:
         return tuple(f"x{k}" for k in range(1, inputs + 1))
     if isinstance(inputs, str | bool | int) or not all(isinstance(n, str) for n in inputs):

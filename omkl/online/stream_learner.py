@@ -275,11 +275,12 @@ class StreamLearner:
                 learner.learn_one(now.scaled(y) if self.target.moving else y)
                 self.target.take_one(y)
 
-    def learn_late(self, X: np.ndarray, y: float, y_hat: Any, spread: float) -> None:
+    def learn_late(self, X: np.ndarray, y: float, y_hat: Any, spread: float, scored: bool) -> None:
         """Learn the row X (1, d), with its lags, whose target y comes after other predictions.
 
         ``y_hat`` and ``spread`` are what was predicted when the row came: intervals learn from the
-        error of that. What the learners learn from is what they would predict now.
+        error of that where it is ``scored``. What the learners learn from is what they would
+        predict now.
         """
         targets = np.array([y])
         known = self.target.take(targets)
@@ -287,7 +288,7 @@ class StreamLearner:
             moving = known is not None and self.target.moving
             _fit(learner, X, known.scaled(targets) if moving and known else self._told(targets, k))
         if self.intervals:
-            self.intervals.follow_one(y_hat, True, spread, y)
+            self.intervals.follow_one(y_hat, scored, spread, y)
 
     def _row_by_row(self, X: np.ndarray, y: np.ndarray) -> Trace:
         trace = empty_trace(len(y))
@@ -394,6 +395,8 @@ def below(head: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 class OwnIntervals:
     """The intervals of an algorithm that has some: half their width is its ``spread``."""
 
+    scores_next = True
+
     def follow(self, trace: Trace, y: np.ndarray) -> np.ndarray:
         """Half widths (n,) of predictions before each label y (n,), NaN where there is none."""
         return trace.spread
@@ -446,6 +449,11 @@ class AdaptiveIntervals:
             self._n_known += 1
         told = y if asked and self._n_known > self._late else math.nan
         return self._conformal.learn(y_hat, told)
+
+    @property
+    def scores_next(self) -> bool:
+        """Whether they learn from the error of the next prediction."""
+        return self._n_known >= self._late
 
     def half_width(self, spread: float) -> float:
         """``half_widths`` of one prediction, to the bit, in less time."""

@@ -149,3 +149,15 @@ def test_constant_columns_and_labels():
     np.testing.assert_allclose(y_hat[0, 500:], 7.5, rtol=1e-12)
     _, y_hat = learned(np.full((600, 2), np.nan), y)
     np.testing.assert_allclose(y_hat[0, 500:], 7.5, rtol=1e-12)
+
+
+def test_the_newest_rows_have_bins_of_their_own():
+    """Between two powers of two rows are sampled from all over the window."""
+    T = 2_800
+    X = np.arange(T, dtype=np.float64)[:, None]
+    model = boosted.fresh_boosted([1])
+    scratch = boosted.boosted_scratch(model)
+    learn_rows_compiled(model, scratch, X, np.sin(X.T), np.zeros((1, T)))
+    edges = scratch.edges[0][scratch.edges[0] < boosted.NEVER]
+    assert model.n[0] == T and np.diff(edges).max() < 2.0 * T / boosted.N_BINS
+    assert edges[-1] > 0.85 * T

@@ -212,3 +212,25 @@ def test_river_takes_words_and_dates():
         errors.append(abs(model.predict_one(x) - y))
         model.learn_one(x, y)
     assert np.mean(errors[200:]) < 0.5
+
+
+def test_a_series_with_names_is_a_row_by_name():
+    learner = omkl.learner("ridge", inputs=["a", "b"])
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 2))
+    learner.partial_fit(X, X @ [10.0, -1.0])
+    frame = pd.DataFrame({"b": [0.0], "a": [1.0]})
+    (expected,) = learner.predict([[1.0, 0.0]])
+    assert learner.predict([frame.iloc[0]]) == learner.predict(frame) == [expected]
+    assert learner.predict_one(frame.iloc[0]) == expected
+
+
+@pytest.mark.parametrize("bad", [[["u", 1]], [[1.0, 2.0], [1.0]]])
+def test_rows_that_are_refused_fix_no_inputs(bad):
+    learner = omkl.learner("ridge")
+    with pytest.raises(ValueError):
+        learner.partial_fit(bad, [1.0] * len(bad))
+    with pytest.raises(ValueError, match="1 rows X and 2 labels y"):
+        learner.partial_fit([[1, 2]], [1, 2])
+    assert learner.inputs == ()
+    assert learner.predict_one({"a": 1.0, "b": "u"}) == 0.0

@@ -96,3 +96,28 @@ def test_what_cannot_wait_is_named():
         omkl.learner("amkl", inputs=2, horizon=100, **SMALL).predict_one([1.0, 2.0], id=1)
     with pytest.raises(ValueError, match="max_pending=-1"):
         omkl.learner("auto", max_pending=-1)
+
+
+def test_intervals_learn_from_no_prediction_that_knew_nothing():
+    """In moving units the first predictions are 0, and their errors as large as the target."""
+    learner = omkl.learner("ridge", inputs=1, interval=0.9)
+    rng, waiting = np.random.default_rng(1), []
+    for t in range(120):
+        x = rng.normal()
+        learner.predict_one([x], id=t)
+        waiting.append((t, 1000.0 + x + 0.1 * rng.normal()))
+        if len(waiting) > 15:
+            id, y = waiting.pop(0)
+            learner.learn_one(y, id=id)
+    low, high = learner.interval
+    assert 0.0 < high - low < 10.0
+
+
+def test_an_interval_stays_when_another_target_comes():
+    learner = omkl.learner("ridge", inputs=1, interval=0.9)
+    learner.partial_fit(np.arange(50.0)[:, None], np.sin(np.arange(50.0)))
+    learner.predict_one([1.0], id="a")
+    learner.predict_one([2.0], id="b")
+    before = learner.interval
+    learner.learn_one(50.0, id="a")
+    assert learner.interval == before

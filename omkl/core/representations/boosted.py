@@ -196,11 +196,11 @@ def _sort(sample, n):
 @inlined
 def _make_bins(model, scratch, n):
     """Cut every column into bins of as many of its numbers, and write the bins of the n rows."""
-    step = max(1, n // SAMPLED)
+    n_sampled = min(n, SAMPLED)  # from all over the window: old rows alone would hide a change
     for c in range(model.rows.shape[0]):
         m = 0
-        for j in range(0, min(n, step * SAMPLED), step):
-            x = model.rows[c, j]
+        for k in range(n_sampled):
+            x = model.rows[c, k * n // n_sampled]
             if not math.isnan(x):
                 scratch.sample[m] = x
                 m += 1
@@ -388,10 +388,9 @@ def _ends(scratch, n):
 
     They are as far from the two quantiles of TAIL as FARTHEST times what is between these.
     """
-    step = max(1, n // SAMPLED)
-    m = min(n // step, SAMPLED)
+    m = min(n, SAMPLED)
     for k in range(m):
-        scratch.sample[k] = scratch.rest[k * step]
+        scratch.sample[k] = scratch.rest[k * n // m]
     _sort(scratch.sample, m)
     low, high = scratch.sample[int(TAIL * m)], scratch.sample[m - 1 - int(TAIL * m)]
     if not high > low:

@@ -205,13 +205,19 @@ def _write_outputs(scratch, model):
 
 
 @inlined
+def _last_class(model):
+    """The class learned last; within bounds whatever a file of a model says."""
+    return min(model.followed.shape[0] - 1, max(0, int(model.experts.lags[0])))
+
+
+@inlined
 def _write_probabilities(scratch, model, X, row):
     """Write what every expert says at X[row] into scratch.p (N, K)."""
     write_outputs(model.experts, scratch.experts, X, row)
     _write_outputs(scratch, model)
     K = model.counts.shape[0]
     rows = model.experts.label.n[0]
-    last = int(model.experts.lags[0])
+    last = _last_class(model)
     after = BEGUN
     for k in range(K):
         after += model.followed[last, k]
@@ -351,7 +357,7 @@ def learn_softmax(model, scratch, label):
     _learn_weights(model.w, scratch.p, y)
     _learn_weights(model.last, scratch.candidates, y)
     if model.experts.label.n[0] > 0.0:
-        model.followed[int(model.experts.lags[0]), y] += 1.0
+        model.followed[_last_class(model), y] += 1.0
     model.counts[y] += 1.0
     count(model.experts, scratch.experts, label)
 

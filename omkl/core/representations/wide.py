@@ -1,9 +1,9 @@
 """Ridge regression on many waves: coefficients are found anew now and then, from sums over rows.
 
-A row costs F^2 / 2 multiply-adds for F features and no more: rows are added to the sums Z'Z in
-tiles, and the F^3 / 6 of a solution are spread over the rows from one to the next. Recursive least
-squares would take 2 F^2 and wait for memory. Tiles begin at rows of fixed numbers, so numbers do
-not depend on how the rows come.
+A row costs F^2 / 2 multiply-adds for F features: rows are added to the sums Z'Z in tiles. A row at
+which a solution is found costs F^3 / 6 more, once in up to 2,048 rows. Recursive least squares
+would take 2 F^2 and wait for memory. Tiles begin at rows of fixed numbers, so numbers do not depend
+on how the rows come.
 """
 
 from __future__ import annotations
