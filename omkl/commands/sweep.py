@@ -13,7 +13,14 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from omkl.config.command_line import EXTRAS, CommandLine, UsageError, jobs_of, swept_keys
+from omkl.config.command_line import (
+    EXTRAS,
+    NAMED_FILE,
+    CommandLine,
+    UsageError,
+    jobs_of,
+    swept_keys,
+)
 from omkl.config.compose import BATCH, Composer, declare_batch, resolve, search_path
 from omkl.utils import conf, interrupts, outside, registry
 from omkl.utils.conf import override_text
@@ -304,7 +311,9 @@ def _one_by_one(group: list[Task]) -> list[list[Task]]:
 def title_of(config: Mapping[str, Any]) -> str:
     """A job in a line: its algorithm, and its data set or the user's file."""
     dataset = config["dataset"]
-    name = Path(str(dataset["path"])).name if dataset.get("path") else dataset["name"]
+    name = dataset["name"]
+    if name == NAMED_FILE and dataset.get("path"):
+        name = Path(str(dataset["path"])).name
     return f"{config['algorithm']['name']} on {name}"
 
 

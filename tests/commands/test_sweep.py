@@ -195,7 +195,7 @@ def same_as_basic(basic: Path, folder: Path, out: str) -> None:
     assert table_of(second) == table_of(first)
     for number in (3, 5, 6, 7, 8):  # 2 and 4 are the same as 1 and 3, or they as these
         assert len(re.findall(rf"^\[{number}/8\] (gf|raker) on file .*: MSE", out, re.M)) <= 1
-    assert len(re.findall(r"^\[\d/8\] gf on file \(M=\d, lam=0\.0\d+\): MSE", out, re.M)) == 4
+    assert len(re.findall(r"^\[\d/8\] gf on my\.csv \(M=\d, lam=0\.0\d+\): MSE", out, re.M)) == 4
     for text in results_of(folder / "outputs").values():
         assert json.loads(text)["threads"] == 1, "one core a job"
 
