@@ -30,7 +30,8 @@ HOW_TO_READ = """\
 - **Recursive.** A row is taken in by F additions each of which waits for the one before, four
   cycles: with F = 100 a tenth of a round that has one matrix in the first cache. No formula has it.
 - **Not in the least time.** GMOCP and SAMOCP keep the last scores of each kernel in order and take
-  quantiles of them, and GMOCP draws its graph anew in every round.
+  quantiles of them, and GMOCP draws its graph anew in every round. `auto` has trees and a ridge
+  regression on 400 waves beside its recursive experts, which alone are counted.
 - **Error** of float32: the largest change of a prediction in the first rounds. Its ratio is to the
   least time of float64. Where rounding tips the choice of kernels, it is as large as that choice.
 - **Times omkl.** Peers and omkl take turns, and a ratio is of times in the same turn. Peers
