@@ -19,7 +19,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
 from omkl.core.kernels import FAMILIES, Family
-from omkl.report import naming, style
+from omkl.report import naming, stats, style
 from omkl.report.naming import expert_names, has_kernels, theorem_text
 from omkl.report.stats import Windowed, windowed
 from omkl.runs.run_folder import ERROR_RATE, Run, measure, number_of, scaling_of
@@ -28,7 +28,8 @@ from omkl.utils.wording import over_seeds, pluralize
 Array = np.ndarray
 
 WHISKERS = {"ecolor": "#7fb2d6", "elinewidth": 1}
-MOST_NAMES = 40  # of experts, one a row
+MOST_NAMES = 12  # of experts in the heat map, one per line
+LEAST_WEIGHT = 0.005  # of an expert with a bar
 
 
 def all_figures(
@@ -141,11 +142,13 @@ def mse(run: Run, into: Axes | None = None) -> Figure:
     figure, axes = _single(into=into)
     limits = [style.positive_limits(mean, std), *style.baseline_lines(axes, [run], choose)]
     low = min(low for low, _ in limits)
-    style.band_line(axes, t, mean, std, 0, _seeds(run), floor=low)
+    style.band_line(axes, t, mean, std, 0, naming.name_of(run), floor=low)
     style.log_axis(axes.yaxis, low, max(high for _, high in limits))
-    _name_rounds(axes, run, t, f"{style.axis_name(kind)} of rounds 1..t")
-    axes.set_title(_title(run, f"running {kind.long}"))
-    axes.legend(loc="best")
+    _name_rounds(axes, run, t, f"{style.axis_name(kind)} of rows 1..t")
+    axes.set_xlim(right=t[-1])  # the lines end where their names begin
+    axes.set_title(_title(run, f"running {kind.long}, {_seeds(run)}"))
+    style.label_ends(axes)
+    style.legend_of(figure, axes, into is not None)
     return figure
 
 
@@ -159,13 +162,13 @@ def mse_over_labels(run: Run, into: Axes | None = None) -> Figure | None:
     mean, std = style.mean_std(run.curves["mse"][:, drawn])
     figure, axes = _single(into=into)
     low, high = style.positive_limits(mean, std)
-    style.band_line(axes, bought, mean, std, 0, _seeds(run), floor=low)
+    style.band_line(axes, bought, mean, std, 0, naming.name_of(run), floor=low)
     style.log_axis(axes.yaxis, low, high)
-    axes.set_xlim(0, 1.02 * bought[-1])
+    axes.set_xlim(0, bought[-1])
     axes.set(xlabel="targets requested", ylabel="MSE of all rows so far")
-    share = f"{run.result['al_efficiency']:.3g} of the targets requested"
-    axes.set_title(_title(run, f"running mean squared error against its cost, {share}"))
-    axes.legend(loc="best")
+    share = f"{100.0 * run.result['al_efficiency']:.3g} % of the targets requested"
+    axes.set_title(_title(run, f"running mean squared error by targets requested\n{share}"))
+    style.label_ends(axes)
     return figure
 
 
@@ -199,16 +202,22 @@ def regret(run: Run, into: Axes | None = None) -> Figure | None:
 
 
 @_panel("mistakes")
-def mistakes(run: Run, into: Axes | None = None) -> Figure:
-    """Mistakes up to round t, beside what the learner's theorem allows where it was computed."""
+def mistakes(run: Run, into: Axes | None = None) -> Figure | None:
+    """Mistakes up to row t beside what the learner's theorem allows.
+
+    No figure of its own where no bound was computed: the error rate says the same.
+    """
     curves = run.curves
+    bounded = "bound" in curves and np.isfinite(curves["bound"]).all()
+    if not bounded and into is None:
+        return None
     drawn = style.drawn_rounds(curves["t"], skip=0.005)
     t = curves["t"][drawn]
     mean, std = style.mean_std(curves["error_rate"][:, drawn] * t)
     figure, axes = _single(into=into)
     low, high = style.positive_limits(mean, std)
     style.band_line(axes, t, mean, std, 0, f"mistakes, {_seeds(run)}", floor=low)
-    if "bound" in curves and np.isfinite(curves["bound"]).all():
+    if bounded:
         looks = {**style.look(1), "linestyle": "none", "markersize": 6}
         label = f"bound of {theorem_text(run.result['bound'])}"
         if run.config["stream"]["order"] == "shuffled" and len(run.result["seeds"]) > 1:
@@ -216,15 +225,15 @@ def mistakes(run: Run, into: Axes | None = None) -> Figure:
         axes.plot(curves["bound_t"], curves["bound"], label=label, **looks)
         high = max(high, float(curves["bound"].max()))
     style.log_axis(axes.yaxis, low, 1.3 * high)
-    _name_rounds(axes, run, t, "mistakes in rounds 1..t")
+    _name_rounds(axes, run, t, "mistakes in rows 1..t")
     axes.set_title(_title(run, "mistakes"))
-    axes.legend(loc="lower right")
+    style.legend_of(figure, axes, into is not None)
     return figure
 
 
 @_panel("calibration")
 def calibration(run: Run, into: Axes | None = None) -> Figure | None:
-    """A reliability diagram: how often came true what had which probability."""
+    """A reliability diagram: of rows with a predicted probability, how many were of the class."""
     if "calibration" not in run.curves:
         return None
     n, stated, true = run.curves["calibration"]
@@ -234,15 +243,15 @@ def calibration(run: Run, into: Axes | None = None) -> Figure | None:
     p = stated[there] / n[there]
     deviation = np.sqrt(p * (1.0 - p) / n[there])
     looks = style.look(0) | {"linestyle": "-", "markersize": 4}
-    label = "bins of probability, with two standard errors of a calibrated one"
+    label = "learner, with two standard errors of a calibrated one"
     axes.errorbar(p, true[there] / n[there], 2.0 * deviation, elinewidth=0.8, label=label, **looks)
     axes.set(xlim=(0, 1), ylim=(0, 1))
     classes = run.result.get("labels_of_classes", ())
     what = f"of {classes[1]}" if len(classes) == 2 else "of the predicted class"
     axes.set_xlabel(f"predicted probability {style.wrapped(what, 40)}")
-    axes.set_ylabel("share of rows where it came true")
+    axes.set_ylabel("share of rows of that class")
     axes.set_title(_title(run, f"calibration, {_seeds(run)}"))
-    axes.legend(loc="upper left")
+    style.legend_of(figure, axes, into is not None)
     return figure
 
 
@@ -267,12 +276,11 @@ def over_time(run: Run) -> Figure | None:
         style.mark_changes(axes, curves["change_rounds"], curves["t"])
     if with_map:
         _draw_map(figure, bottom, run)
-    bottom.set_xlabel("round t")
+    bottom.set_xlabel("row t")
     bottom.set_xlim(0, float(curves["t"][-1]))
-    if any(line.get_label() == style.CHANGES for line in top.get_lines()):
-        top.legend(loc="best")
-    rounds = pluralize(round(float(np.median(np.diff(windows.edges)))), "round")
-    what = f"{kind.long} in windows of {rounds} each" + (", and weights" if with_map else "")
+    style.figure_legend(figure, [top])
+    rows = pluralize(round(float(np.median(np.diff(windows.edges)))), "row")
+    what = f"{kind.long} in windows of {rows} each" + (", and weights" if with_map else "")
     figure.suptitle(_title(run, what), fontsize=10)
     return figure
 
@@ -294,16 +302,27 @@ def _draw_windows(axes: Axes, windows: Windowed) -> None:
 
 
 def _draw_map(figure: Figure, axes: Axes, run: Run) -> None:
-    """Kernels from the narrowest of the first family up; what is below a hundredth of 1/N is so."""
+    """Weights over time: kernels by family and bandwidth, or the experts that had most weight."""
     curves = run.curves
-    family, bandwidth = curves["kernel_family"], curves["kernel_bandwidth"]
-    names = list(dict.fromkeys(family.tolist()))
-    N = len(family)
-    place = np.array([names.index(name) for name in family.tolist()])
-    kernels = has_kernels(run)
-    order = np.lexsort((bandwidth, place)) if kernels else np.arange(N)
-    values = curves["weights_over_time"][:, order].T
-    top = max(float(values.max()), 2.0 / N)
+    weights = curves["weights_over_time"]
+    if has_kernels(run):
+        family, bandwidth = curves["kernel_family"], curves["kernel_bandwidth"]
+        first = {name: i for i, name in reversed([*enumerate(family.tolist())])}
+        # from below, so that the first family of the label is on top
+        order = np.lexsort((bandwidth, [-first[name] for name in family.tolist()]))
+        values = weights[:, order].T
+        _name_families(axes, family[order], bandwidth[order])
+    else:
+        names, order = expert_names(run), np.argsort(weights.sum(axis=0), kind="stable")
+        shown = order[-MOST_NAMES:]
+        values, labels = weights[:, shown].T, [names[i] for i in shown]
+        if len(shown) < len(order):
+            rest = order[: len(order) - MOST_NAMES]
+            values = np.concatenate([weights[:, rest].sum(axis=1)[None], values])
+            labels = [f"{len(rest)} others together", *labels]
+        axes.set_yticks(np.arange(len(labels)) + 0.5, labels, fontsize=8)
+    N = len(values)
+    top = max(float(values.max()), 2.0 / weights.shape[1])
     least = min(max(float(values.min()), 0.01 / N), 0.5 / N)
     edges = np.concatenate([[0], curves["weights_t"]])
     mesh = axes.pcolormesh(
@@ -314,30 +333,32 @@ def _draw_map(figure: Figure, axes: Axes, run: Run) -> None:
     axes.set_ylim(0, N)
     bar = figure.colorbar(mesh, ax=axes, pad=0.01, aspect=28, label="weight")
     style.log_axis(bar.ax.yaxis, least, top)
-    if kernels:
-        _name_families(axes, family[order], bandwidth[order])
-    elif N <= MOST_NAMES:
-        axes.set_yticks(np.arange(N) + 0.5, expert_names(run), fontsize=min(8, 230 / N))
-    else:
-        axes.set_ylabel("experts")
 
 
 def _name_families(axes: Axes, family: Array, bandwidth: Array) -> None:
-    """Some bandwidths of each family, a line between families, and their names upwards."""
+    """Round bandwidths of each family, a line between families, and their names in the map."""
     starts = [0, *(np.flatnonzero(family[1:] != family[:-1]) + 1).tolist(), len(family)]
     ticks, labels = [], []
     for start, end in itertools.pairwise(starts):
         if start:
             axes.axhline(start, color="white", linewidth=1.2)
+        values = bandwidth[start:end]
         n = max(1, round(9 * (end - start) / len(family)))
-        for k in range(n):
-            row = start + int((k + 0.5) * (end - start) / n)
-            ticks.append(row + 0.5)
-            labels.append(f"{float(f'{bandwidth[row]:.2g}'):g}")
+        chosen = [values[0]]
+        if values[0] < values[-1]:
+            chosen = style.log_ticks(values[0], values[-1], lambda a, b, n=n: 1.0 / n) or chosen
+        rows = np.interp(np.log(chosen), np.log(values), np.arange(start, end)) + 0.5
+        apart = [row - start > 0.05 * len(family) or not start for row in rows]
+        ticks += list(itertools.compress(rows.tolist(), apart))
+        labels += [f"{value:.3g}" for value in itertools.compress(chosen, apart)]
+        axes.annotate(
+            str(family[start]), (0.0, end), (3, -2), xycoords=("axes fraction", "data"),
+            textcoords="offset points", va="top", fontsize=8, color="black",
+            bbox={"boxstyle": "square,pad=0.15", "facecolor": "white", "linewidth": 0},
+        )  # fmt: skip
     axes.set_yticks(ticks, labels)
-    names = list(dict.fromkeys(family.tolist()))
-    differ_in = dict.fromkeys(FAMILIES.get(name, Family).label for name in names)
-    axes.set_ylabel(f"{' or '.join(differ_in)}: {', then '.join(names)}")
+    differ_in = dict.fromkeys(FAMILIES.get(name, Family).label for name in family.tolist())
+    axes.set_ylabel(" or ".join(differ_in))
 
 
 # --- predictions ----------------------------------------------------------------------------------
@@ -345,56 +366,85 @@ def _name_families(axes: Axes, family: Array, bandwidth: Array) -> None:
 
 @_panel("predictions")
 def predictions(run: Run, into: Axes | None = None) -> Figure | None:
-    """Predictions of the last rounds beside the labels, with their intervals.
+    """Predictions of the last rows beside their targets, with intervals.
 
-    Those that were asked for, or of 90 % by the learner's spread.
+    The intervals are those of ``interval``, or of 90 % by the learner's standard deviation. Rows
+    in random order are points: a line through them would show a course that there is not.
     """
     curves = run.curves
     if "recent_t" not in curves:
         return None
     t, y, y_hat, spread = (curves[f"recent_{name}"] for name in ("t", "y", "y_hat", "spread"))
+    shuffled = run.config.get("stream", {}).get("order") == "shuffled"
     figure, axes = _single(3.8, into=into)
     colour = style.look(0)["color"]
     percent, half = 90.0, NormalDist().inv_cdf(0.95) * spread
     if interval := run.result.get("interval"):  # of so few rows none may be known
         percent, half = 100.0 * interval["level"], curves["recent_half"]
     if np.isfinite(half).any():
-        band = {"color": colour, "alpha": 0.2, "linewidth": 0}
         label = f"{percent:g} % interval"
-        axes.fill_between(t, y_hat - half, y_hat + half, label=label, **band)
-    axes.plot(t, y_hat, color=colour, linewidth=1.2, label="prediction")
+        if shuffled:
+            bars = {"color": colour, "alpha": 0.4, "linewidth": 1.6}
+            axes.vlines(t, y_hat - half, y_hat + half, label=label, **bars)
+        else:
+            band = {"color": colour, "alpha": 0.2, "linewidth": 0}
+            axes.fill_between(t, y_hat - half, y_hat + half, label=label, **band)
+    line: dict[str, Any] = {"color": colour, "linewidth": 1.2, "label": "prediction"}
+    axes.plot(t, y_hat, **line | ({"linestyle": "none", "marker": "_"} if shuffled else {}))
     axes.plot(t, y, color="#444444", linestyle="none", marker=".", markersize=3, label="target")
     axes.set_xlim(t[0] - 0.5, t[-1] + 0.5)
-    axes.set_xlabel("round t")
+    axes.set_xlabel("row in random order" if shuffled else "row t")
     scaled = ", scaled to [0, 1]" if scaling_of(run.result) == "whole" else ""
     axes.set_ylabel(f"{run.result['stream']['target']}{scaled}", parse_math=False)
     seed = run.result["seeds"][0]
-    axes.set_title(_title(run, f"the last {len(t)} rows, seed {seed}"))
+    of_seed = f", seed {seed}" if len(run.result["seeds"]) > 1 else ""
+    axes.set_title(_title(run, f"predictions of the last {len(t)} rows{of_seed}"))
     style.legend_of(figure, axes, into is not None)
     return figure
 
 
 @_panel("coverage")
 def coverage(run: Run, into: Axes | None = None) -> Figure | None:
-    """How many labels lay in their intervals, window by window; means over the seeds."""
+    """How many targets lay in their intervals, window by window; means over the seeds.
+
+    The band is where a window's share lies, two standard errors up and down, if every row is
+    covered with the probability that was requested and rows are independent.
+    """
     lines = []
     if windows := run.result.get("spread", {}).get("windows"):
-        lines += [(p, "", windows, windows[f"coverage_{p}"]) for p in (90, 50)]
+        share = run.result["spread"].get("coverage_50")
+        more = "" if share is None else f" (its 50 % intervals cover {100.0 * share:.1f} %)"
+        lines.append((90.0, f"of the learner{more}", windows["until"], windows["coverage_90"]))
     interval = run.result.get("interval", {})
     if windows := interval.get("windows"):
-        lines.append((100.0 * interval["level"], "adaptive ", windows, windows["coverage"]))
+        level = 100.0 * interval["level"]
+        lines.append((level, "adaptive", windows["until"], windows["coverage"]))
     if not lines:
         return None
     figure, axes = _single(3.4, into=into)
-    for index, (percent, kind, windows, shares) in enumerate(lines):
-        axes.axhline(percent, color=style.GREY, linewidth=0.8)
-        label = f"{kind}{percent:g} % intervals"
-        percents = 100.0 * np.array(shares, dtype=float)
-        axes.plot(windows["until"], percents, label=label, **style.look(index))
-    until = lines[0][2]["until"]
-    axes.set_ylim(0, 104)
-    axes.set_xlim(0, 1.02 * until[-1])
-    style.mark_changes(axes, run.curves["change_rounds"], np.array(until))
+    low = 80.0
+    for index, (percent, kind, until, shares) in enumerate(lines):
+        ends, percents, n_rows = stats.coverage_of_windows(until, shares)
+        if percent not in [line[0] for line in lines[:index]]:
+            error = 2.0 * np.sqrt(percent * (100.0 - percent) / n_rows)
+            grey = {"color": style.GREY, "linewidth": 0}
+            below, above = percent - error, np.minimum(percent + error, 100.0)
+            edges, steps = np.append(0, ends), {"step": "post", "alpha": 0.15, **grey}
+            axes.fill_between(edges, *(np.append(x, x[-1]) for x in (below, above)),
+                              label="two standard errors of a window", **steps)  # fmt: skip
+            axes.axhline(percent, color=style.GREY, linewidth=0.8)
+            axes.annotate(
+                f"{percent:g} %", (1.0, percent), (3, 0), xycoords=("axes fraction", "data"),
+                textcoords="offset points", va="center", fontsize=8, annotation_clip=False,
+            )  # fmt: skip
+            low = min(low, percent - 10.0)
+        axes.plot(ends, percents, label=f"{percent:g} % {kind}", **style.look(index))
+        if np.isfinite(percents).any():
+            low = min(low, 5.0 * math.floor(float(np.nanmin(percents)) / 5.0))
+    axes.set_ylim(max(low, 0.0), 100.5)
+    last = max(until[-1] for _, _, until, _ in lines)
+    axes.set_xlim(0, last)
+    style.mark_changes(axes, run.curves["change_rounds"], np.array([1, last]))
     axes.set(xlabel="last row of the window", ylabel="targets covered, % of a window")
     axes.set_title(_title(run, "coverage of intervals"))
     style.legend_of(figure, axes, into is not None)
@@ -411,14 +461,19 @@ def experts(run: Run, into: Axes | None = None) -> Figure | None:
     if has_kernels(run) or len(names) < 2:
         return None
     mean, std = style.mean_std(run.curves["weights"])
-    figure, axes = _single(max(2.8, 0.9 + 0.2 * len(names)), into=into)
-    places = np.arange(len(names))
-    axes.barh(places, mean, xerr=std, color=style.COLOURS[0], height=0.6, error_kw=WHISKERS)
-    axes.set_yticks(places, names)
+    order = np.argsort(-mean, kind="stable")
+    shown = order[: max(2, int((mean >= LEAST_WEIGHT).sum()))]
+    figure, axes = _single(max(2.8, 0.9 + 0.2 * len(shown)), into=into)
+    places, errors = np.arange(len(shown)), None if std is None else std[shown]
+    bars: dict[str, Any] = {"color": style.COLOURS[0], "height": 0.6, "error_kw": WHISKERS}
+    axes.barh(places, mean[shown], xerr=errors, **bars)
+    axes.set_yticks(places, [names[i] for i in shown])
     axes.invert_yaxis()
     axes.set_xlim(left=0)
-    axes.set_xlabel("weight after the last round")
-    axes.set_title(_title(run, "experts"))
+    axes.set_xlabel("weight after the last row")
+    rest = order[len(shown) :]
+    together = f", {len(rest)} more together {100.0 * mean[rest].sum():.2g} %" if len(rest) else ""
+    axes.set_title(_title(run, f"experts by weight{together}"))
     return figure
 
 
@@ -455,13 +510,16 @@ def weights(run: Run) -> Figure | None:
 
 @_panels("usage")
 def usage(run: Run) -> Figure | None:
-    """Share of the rounds in which each kernel was evaluated, over the dictionary.
+    """Share of the rows in which each kernel was evaluated, over the dictionary.
 
-    Nothing for a federation, where all are, and for what has no kernel.
+    Nothing where all kernels are evaluated in all rows, as in a federation, and for what has no
+    kernel.
     """
     if "usage" not in run.curves or not has_kernels(run):
         return None
     mean, std = style.mean_std(run.curves["usage"] / run.result["n_rounds"])
+    if mean.min() == mean.max() == 1.0:
+        return None
 
     def draw(axes: Axes, members: Array, bandwidth: Array) -> None:
         spread = None if std is None else std[members]
@@ -469,8 +527,8 @@ def usage(run: Run) -> Figure | None:
         axes.set_ylim(-0.03, 1.03)
 
     per_round = run.result["kernels_per_round"]
-    what = f"{per_round:.4g} of {pluralize(len(mean), 'kernel')} evaluated per round"
-    return _over_dictionary(run, what, "share of rounds evaluated", draw)
+    what = f"{per_round:.4g} of {pluralize(len(mean), 'kernel')} evaluated per row"
+    return _over_dictionary(run, what, "share of rows evaluated", draw)
 
 
 @_panels("updates")
@@ -484,7 +542,7 @@ def updates(run: Run) -> Figure | None:
         _points(axes, bandwidth, mean[members], None if std is None else std[members], run)
         axes.set_ylim(0, 1.08 * max(_top(mean, std), 1.0))
 
-    what = f"{mean.mean():,.1f} updates per kernel in {run.result['n_rounds']:,} rounds"
+    what = f"{mean.mean():,.1f} updates per kernel in {run.result['n_rounds']:,} rows"
     return _over_dictionary(run, what, "updates of the classifier", draw)
 
 
@@ -629,14 +687,14 @@ def _single(height: float = 4.2, into: Axes | None = None) -> tuple[Figure, Axes
 
 
 def _name_rounds(axes: Axes, run: Run, t: Array, ylabel: str) -> None:
-    """The axis of the rounds t, the changes of the stream, and what is drawn over them."""
+    """The axis of the rows t, the changes of the stream, and what is drawn over them."""
     style.round_axis(axes, t)
     style.mark_changes(axes, run.curves["change_rounds"], t)
-    axes.set(xlabel="round t", ylabel=ylabel)
+    axes.set(xlabel="row t", ylabel=ylabel)
 
 
 def _title(run: Run, what: str) -> str:
-    heading = style.wrapped(f"{naming.name_of(run)} on {run.result['dataset']}", 80)
+    heading = style.wrapped(f"{naming.name_of(run)} on {naming.data_name(run)}", 80)
     return f"{heading}\n{style.wrapped(what, 90)}"
 
 

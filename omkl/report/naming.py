@@ -83,6 +83,13 @@ def name_of(run: Run) -> str:
     return display_name(run.result["algorithm"])
 
 
+def data_name(run: Run) -> str:
+    """The name of its data for readers: of one file of the user's the file's name."""
+    files = run.result.get("stream", {}).get("files", ())
+    own = "path" in (run.config.get("dataset") or {})
+    return str(files[0]["name"] if own and len(files) == 1 else run.result["dataset"])
+
+
 def value_text(value: Any) -> str:
     """A setting as short text, in the words that are typed for it."""
     if value is None or isinstance(value, bool):
@@ -316,6 +323,9 @@ def command(run: Run) -> str:
     return " ".join(["omkl-run", *map(shlex.quote, [*chosen, *more])])
 
 
+# Names in run folders that readers have other words for.
+EXPERTS = {"last label": "last target", "past labels": "past targets"}
+
 # --- experts --------------------------------------------------------------------------------------
 
 
@@ -333,7 +343,7 @@ def has_kernels(run: Run) -> bool:
 
 def expert_names(run: Run) -> list[str]:
     """Names of experts that are no kernels, with their lengths where several have one name."""
-    names = run.curves["kernel_family"].tolist()
+    names = [EXPERTS.get(name, name) for name in run.curves["kernel_family"].tolist()]
     lengths = run.curves["kernel_bandwidth"].tolist()
     return [
         f"{name}, length {length:g}" if names.count(name) > 1 else name

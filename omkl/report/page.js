@@ -68,7 +68,7 @@ function draw(chart, of, view, hidden) {
       t.toLocaleString("en");
   }
   node("text", {x: (L + W - R) / 2, y: H - 6, "text-anchor": "middle"}, svg).textContent =
-    "round t";
+    "row t";
   node("text", {transform: `translate(14 ${(H - B + T) / 2}) rotate(-90)`,
     "text-anchor": "middle"}, svg).textContent = view.ylabel;
   for (const t of of.changes)

@@ -225,7 +225,7 @@ def _curves(members: Sequence[Member]) -> dict[str, Any]:
     short = "MSE" if kind is MSE else kind.long
     baselines = _baselines([member.run for member in members])
     views = [
-        (f"{kind.long} so far", f"{short} of rounds 1..t", True, SKIPPED,
+        (f"{kind.long} so far", f"{short} of rows 1..t", True, SKIPPED,
          [*map(_running, members), *baselines]),
         ("of windows", f"{short} of a window", True, 0, [*map(_window, members)]),
     ]  # fmt: skip

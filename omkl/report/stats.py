@@ -371,3 +371,20 @@ def _counted(run: Run) -> np.ndarray:
     n = curves["labels"] if over.startswith("rounds with a label") else curves["t"]
     first = 1 if over.endswith("but the first") else 0
     return np.maximum(np.broadcast_to(n, shape) - first, 1).astype(float)
+
+
+def coverage_of_windows(
+    until: Sequence[int], shares: Sequence[float | None]
+) -> tuple[Array, Array, Array]:
+    """Windows joined to a tenth of the stream or more: their ends, coverage in %, numbers of rows.
+
+    A window without an interval (None) counts nothing.
+    """
+    ends, percents = np.array(until), 100.0 * np.array(shares, dtype=float)
+    sizes = np.diff(ends, prepend=0) * np.isfinite(percents)
+    k = max(1, len(ends) // 10)
+    starts = np.arange(0, len(ends), k)
+    n_rows = np.add.reduceat(sizes, starts)
+    covered = np.add.reduceat(np.where(sizes > 0, percents * sizes, 0.0), starts)
+    joined = np.divide(covered, n_rows, out=np.full(len(starts), np.nan), where=n_rows > 0)
+    return ends[np.minimum(starts + k - 1, len(ends) - 1)], joined, np.maximum(n_rows, 1)

@@ -91,22 +91,25 @@ def look(index: int) -> dict[str, Any]:
 
 
 def looks_of(legend: Sequence[Entry]) -> dict[Entry, dict[str, Any]]:
-    """The look of every entry of the legend: its algorithm has the colour, its settings the dash.
+    """The look of every entry of the legend, which tells algorithms apart without colour too.
 
-    Of more algorithms than colours every entry has a colour, a dash and a marker of its own.
+    An algorithm has a colour and a marker. Where settings vary, a dash is a setting; elsewhere
+    the algorithm has a dash as well. Of more algorithms than colours every entry has a colour, a
+    dash and a marker of its own.
     """
-    learners = list(dict.fromkeys(entry.learner for entry in legend))
-    if len(learners) > len(COLOURS):
-        return {entry: look(number) for number, entry in enumerate(dict.fromkeys(legend))}
-    settings = dict.fromkeys(entry[1:] for entry in legend)
-    order = sorted(settings, key=any)  # none is solid
+    entries = list(dict.fromkeys(legend))
+    learners = list(dict.fromkeys(entry.learner for entry in entries))
+    if len(learners) > len(COLOURS) or len(learners) == len(entries):
+        return {entry: look(number) for number, entry in enumerate(entries)}
+    order = sorted(dict.fromkeys(entry[1:] for entry in entries), key=any)  # none is solid
+    places = {entry: learners.index(entry.learner) for entry in entries}
     return {
         entry: {
-            "color": COLOURS[learners.index(entry.learner)],
+            "color": COLOURS[place],
             "linestyle": DASHES[order.index(entry[1:]) % len(DASHES)],
-            "marker": MARKERS[order.index(entry[1:]) % len(MARKERS)],
+            "marker": MARKERS[place % len(MARKERS)],
         }
-        for entry in legend
+        for entry, place in places.items()
     }
 
 
@@ -144,7 +147,7 @@ def log_axis(axis: Axis, low: float, high: float) -> None:
 
         def tick_values(self, vmin: float, vmax: float) -> Any:
             least, most = sorted((max(vmin, 1e-300), max(vmax, 1e-300)))
-            return _log_ticks(least, most, _gap(axis))
+            return log_ticks(least, most, _gap(axis))
 
     axis.axes.set(**{f"{axis.axis_name}scale": "log", f"{axis.axis_name}lim": (low, high)})  # type: ignore[attr-defined]
     axis.set_major_locator(Ticks())
@@ -167,7 +170,7 @@ def _gap(axis: Axis) -> Callable[[float, float], float]:
     return apart
 
 
-def _log_ticks(
+def log_ticks(
     low: float, high: float, gap: Callable[[float, float], float] = lambda a, b: 0.09
 ) -> list[float]:
     """The coarsest of a few ladders of round numbers with four steps inside the limits.
@@ -354,15 +357,57 @@ def figure_legend(figure: Figure, panels: Sequence[Axes]) -> None:
     for axes in panels:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
+    if not entries:
+        return
     inches = [0.07 * len(label) + 0.55 for label in entries]
     fitting = len(entries)
-    if entries and sum(inches) > figure.get_figwidth():
+    if sum(inches) > figure.get_figwidth():
         fitting = max(1, int(figure.get_figwidth() / max(inches)))
     figure.legend(list(entries.values()), list(entries), loc="outside lower center", ncols=fitting)
 
 
+def label_ends(axes: Axes) -> None:
+    """Write the label of each line beside its last point, none on another; no legend has them.
+
+    The axes have their limits by now. A line of changes keeps its place in the legend.
+    """
+    lines = [
+        line
+        for line in axes.get_lines()
+        if not str(line.get_label()).startswith("_") and line.get_label() != CHANGES
+    ]
+    to_axes = axes.transData + axes.transAxes.inverted()
+    ends = []
+    for line in lines:
+        x, y = (np.asarray(values, dtype=float) for values in line.get_data())
+        finite = np.flatnonzero(np.isfinite(y))
+        if len(finite):
+            height = float(to_axes.transform((x[finite[-1]], y[finite[-1]]))[1])
+            ends.append((min(max(height, 0.0), 1.0), line))
+    ends.sort(key=lambda end: end[0])
+    apart = 13.0 / max(72.0 * axes.bbox.height / axes.figure.dpi, 40.0)
+    places = [height for height, _ in ends]
+    for k in range(1, len(places)):
+        places[k] = max(places[k], places[k - 1] + apart)
+    for k in reversed(range(len(places))):  # back into the axes where it has gone out of them
+        above = places[k + 1] if k + 1 < len(places) else 1.0 + apart
+        places[k] = min(places[k], above - apart)
+    for place, (_, line) in zip(places, ends, strict=True):
+        text = wrapped(str(line.get_label()), 30)
+        axes.annotate(
+            text, (1.0, place), (4, 0), xycoords="axes fraction", textcoords="offset points",
+            va="center", fontsize=8, color=line.get_color(), annotation_clip=False,
+        )  # fmt: skip
+        line.set_label("_" + str(line.get_label()))
+
+
 def legend_of(figure: Figure, axes: Axes, inside: bool) -> None:
-    """The legend of one panel, below it, or inside where the figure is somebody else's."""
+    """The legend of one panel, below it, or inside where the figure is somebody else's.
+
+    None where no line has a label.
+    """
+    if not axes.get_legend_handles_labels()[1]:
+        return
     if inside:
         axes.legend(loc="best")
     else:

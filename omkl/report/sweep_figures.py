@@ -213,9 +213,9 @@ def _name_axes(
     axes: Axes, curves: Sequence[Curve], against: str, lowest: bool, leftmost: bool
 ) -> None:
     if lowest:
-        axes.set_xlabel("round t" if against == "t" else "targets requested")
+        axes.set_xlabel("row t" if against == "t" else "targets requested")
     if leftmost:
-        axes.set_ylabel(f"{_axis_names([curve.run for curve in curves])} of rounds 1..t")
+        axes.set_ylabel(f"{_axis_names([curve.run for curve in curves])} of rows 1..t")
 
 
 def _baselines(curves: Iterable[Curve]) -> Iterator[stats.Line]:
@@ -282,7 +282,8 @@ def summary(
                 style.log_axis(axes.xaxis, low / 1.15, high * 1.15)
             _name_lines(axes, texts if leftmost else [], len(order))
             if lowest:
-                over = dict.fromkeys(str(r.result.get("mse_over", "all rounds")) for r in runs)
+                over = dict.fromkeys(str(r.result.get("mse_over", "all rows")) for r in runs)
+                over = dict.fromkeys(text.replace("rounds", "rows") for text in over)
                 axes.set_xlabel(f"{_axis_names(runs)} of {' or '.join(over)}")
         figure.suptitle(f"Final {_long_names(runs)}, {_spread_of(runs)}", fontsize=10)
         return style.save(figure, folder, name, suffixes)
@@ -322,7 +323,7 @@ def bounds(
             style.log_axis(axes.xaxis, max(low, 1.0) / 1.3, 1.3 * high)
             _name_lines(axes, order if leftmost else [], len(order))
             if lowest:
-                axes.set_xlabel("mistakes in all rounds")
+                axes.set_xlabel("mistakes in all rows")
         style.figure_legend(figure, figure.axes)
         n_seeds = pluralize(max(len(run.result["seeds"]) for run in runs), "seed")
         figure.suptitle(f"Mistakes beside what theorems allow, {n_seeds}", fontsize=10)

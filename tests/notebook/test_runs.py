@@ -83,7 +83,7 @@ def test_a_run_shows_its_numbers_and_draws_its_plots(frame):
     )
     axes = matplotlib.figure.Figure().add_subplot()
     assert run.plot("mse", ax=axes) is axes and axes.lines
-    assert run.plot().get_xlabel() == "round t"
+    assert run.plot().get_xlabel() == "row t"
     assert run.plot("predictions", ax=axes) is axes
     with pytest.raises(ValueError, match=r"no plot 'rmse'.*there are: mse, "):
         run.plot("rmse")
@@ -96,7 +96,7 @@ def test_a_run_shows_its_numbers_and_draws_its_plots(frame):
     classes = frame.assign(price=np.where(frame["price"] > 10, "dear", "cheap"))
     of_classes = omkl.run(classes, target="price", task="classification", **QUICK)
     assert "error rate" in repr(of_classes) and " %" in of_classes._repr_html_()
-    assert of_classes.plot("mistakes").get_ylabel() == "mistakes in rounds 1..t"
+    assert of_classes.plot("mistakes").get_ylabel() == "mistakes in rows 1..t"
     assert of_classes.plot("calibration").get_xlabel().startswith("predicted probability of dear")
 
 

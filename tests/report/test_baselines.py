@@ -179,7 +179,7 @@ def test_thin_grey_lines(with_baselines, tmp_path, monkeypatch):
     sweep_figures.comparison([run], tmp_path)
     for figure in drawn.values():
         (axes,) = figure.axes
-        found = {line.get_label(): line for line in axes.get_lines()}
+        found = {str(line.get_label()).lstrip("_"): line for line in axes.get_lines()}
         for name, mse in (("running mean", 0.034), ("last target", 0.0113)):
             assert found[name].get_color() == style.GREY and found[name].get_linewidth() < 1
             assert set(found[name].get_ydata()) == {mse}

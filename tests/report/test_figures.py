@@ -76,8 +76,10 @@ def test_mse_draws_the_mean_the_band_and_the_changes(run_folder_maker, tmp_path,
     assert values == pytest.approx(run.curves["mse"].mean(axis=0)[t - 1])
     assert [d.get_xdata()[0] for d in dashed] == [4000]
     assert axes.get_yscale() == "log" and axes.get_title().startswith("Raker on airfoil")
-    texts = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert texts == ["mean ± std over 3 seeds", "the stream changes"]
+    assert axes.get_title().endswith("mean ± std over 3 seeds")
+    (legend,) = kept[0].legends  # below the panel, where it lies on no data
+    assert [text.get_text() for text in legend.get_texts()] == ["the stream changes"]
+    assert [text.get_text() for text in axes.texts] == ["Raker"], "at the end of its line"
 
 
 @pytest.mark.parametrize(("end", "scale"), [(4.0, "log"), (-20.0, "linear")])
@@ -133,14 +135,18 @@ def test_weights_over_time_are_a_map_of_kernels_with_the_change(run_folder_maker
     above, below, _ = kept[0].axes
     (mesh,) = below.collections
     assert mesh.get_array().shape == (76, 4)
-    np.testing.assert_array_equal(mesh.get_array()[0], np.maximum(weights[:, 0], weights.min()))
+    first = Run(folder).curves["kernel_family"].tolist()[0]
+    top = Run(folder).curves["kernel_family"].tolist()[::-1].index(first)  # its widest kernel
+    np.testing.assert_array_equal(mesh.get_array()[-1], weights[:, 75 - top])
     for axes in (above, below):
         (line,) = [x for x in axes.get_lines() if x.get_label() == style.CHANGES]
         assert line.get_xdata()[0] == 200 and line.get_color() == style.CHANGE_COLOUR
     families = {"kernel_family": np.repeat(["polynomial", "gaussian"], 38)}
     figures.over_time(change(folder, families))
-    label = kept[1].axes[1].get_ylabel()
-    assert label == "degree or bandwidth: polynomial, then gaussian", "from below"
+    below = kept[1].axes[1]
+    assert below.get_ylabel() in ("degree or bandwidth", "bandwidth or degree")
+    named = [(text.get_text(), text.xy[1]) for text in below.texts]
+    assert named == [("gaussian", 38), ("polynomial", 76)], "the first one is on top"
 
 
 @pytest.mark.parametrize(("kind", "label"), [("whole", "y, scaled to [0, 1]"), ("none", "y")])
@@ -188,12 +194,55 @@ def test_weights_are_drawn_of_a_family_of_a_module_outside(run_folder_maker, tmp
     assert figures.experts(Run(folder)) == []
 
 
+def test_coverage_is_drawn_around_its_level_with_a_binomial_band(run_folder_maker, tmp_path, kept):
+    """Forty windows of 10 rows become ten of 40; one without intervals counts nothing."""
+    shares = [None, *[0.9] * 38, 1.0]
+    interval = {"level": 0.9, "windows": {"until": [*range(10, 401, 10)], "coverage": shares}}
+    figures.coverage(change(run_folder_maker(tmp_path), interval=interval))
+    (axes,) = kept[0].axes
+    level, line = axes.get_lines()
+    assert axes.get_ylim() == (80.0, 100.5) and level.get_ydata()[0] == 90.0
+    assert line.get_xdata().tolist() == [*range(40, 401, 40)]
+    assert line.get_ydata() == pytest.approx([90.0] * 9 + [92.5])
+    heights = axes.collections[0].get_paths()[0].vertices[:, 1]
+    assert heights.min() == pytest.approx(90.0 - 200.0 * (0.9 * 0.1 / 30) ** 0.5)
+
+
+def test_experts_are_sorted_and_those_without_weight_counted(run_folder_maker, tmp_path, kept):
+    names = np.array(["mean", "last label", "trees", "linear"])
+    arrays = {"kernel_family": names, "kernel_bandwidth": np.ones(4)}
+    arrays["weights"] = np.array([[0.001, 0.2, 0.799, 0.0]])
+    figures.experts(change(run_folder_maker(tmp_path), arrays))
+    (axes,) = kept[0].axes
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["trees", "last target"]
+    assert axes.get_title().endswith("2 more together 0.1 %")
+
+
+def test_rows_in_random_order_have_no_line_through_them(run_folder_maker, tmp_path, kept):
+    recent = {f"recent_{name}": np.arange(1.0, 9.0) for name in ("t", "y", "y_hat", "spread")}
+    for order in ("file", "shuffled"):
+        run = change(run_folder_maker(tmp_path / order), recent)
+        path = run.folder / "config.yaml"
+        path.write_text(path.read_text() + f"\nstream: {{order: {order}}}\n")
+        figures.predictions(Run(run.folder))
+    (line, shuffled) = (figure.axes[0].get_lines()[0] for figure in kept)
+    assert (line.get_linestyle(), shuffled.get_linestyle()) == ("-", "None")
+
+
+def test_what_says_nothing_is_not_drawn(run_folder_maker, tmp_path):
+    """Kernels that are all evaluated in all rows, and mistakes without a bound."""
+    everywhere = {"usage": np.full((3, 76), 400)}
+    run = change(run_folder_maker(tmp_path), everywhere)
+    assert run.result["n_rounds"] == 400 and figures.usage(run) == []
+    assert figures.mistakes(run) == []
+
+
 # --- several runs ---------------------------------------------------------------------------------
 
 
 def test_comparison_and_summary(sweep, tmp_path, kept):
     sweep_figures.summary([change(sweep[0].folder, mse_over="all rounds but the first")], tmp_path)
-    assert kept[0].axes[0].get_xlabel().endswith(" of all rounds but the first")
+    assert kept[0].axes[0].get_xlabel().endswith(" of all rows but the first")
     assert sweep_figures.comparison(sweep[-1:], tmp_path) == [] and len(kept) == 1
 
 
@@ -258,7 +307,7 @@ def test_from_eight_curves_on_an_algorithm_has_a_panel(run_folder_maker, tmp_pat
 
 def test_log_ticks_are_few_and_inside():
     for low, high in [(0.02, 0.021), (0.03, 0.08), (0.01, 0.3), (1e-3, 1), (1e-17, 1e5)]:
-        ticks = style._log_ticks(low, high)
+        ticks = style.log_ticks(low, high)
         assert 2 <= len(ticks) <= 9
         assert all(low <= tick <= high for tick in ticks)
 
