@@ -335,6 +335,11 @@ def _draw_map(figure: Figure, axes: Axes, run: Run) -> None:
     style.log_axis(bar.ax.yaxis, least, top)
 
 
+def _shares(n: int) -> Callable[[float, float], float]:
+    """For ``log_ticks``: as many of them as ``n``."""
+    return lambda lower, upper: 1.0 / n
+
+
 def _name_families(axes: Axes, family: Array, bandwidth: Array) -> None:
     """Round bandwidths of each family, a line between families, and their names in the map."""
     starts = [0, *(np.flatnonzero(family[1:] != family[:-1]) + 1).tolist(), len(family)]
@@ -346,7 +351,7 @@ def _name_families(axes: Axes, family: Array, bandwidth: Array) -> None:
         n = max(1, round(9 * (end - start) / len(family)))
         chosen = [values[0]]
         if values[0] < values[-1]:
-            chosen = style.log_ticks(values[0], values[-1], lambda a, b, n=n: 1.0 / n) or chosen
+            chosen = style.log_ticks(values[0], values[-1], _shares(n)) or chosen
         rows = np.interp(np.log(chosen), np.log(values), np.arange(start, end)) + 0.5
         apart = [row - start > 0.05 * len(family) or not start for row in rows]
         ticks += list(itertools.compress(rows.tolist(), apart))
@@ -426,17 +431,7 @@ def coverage(run: Run, into: Axes | None = None) -> Figure | None:
     for index, (percent, kind, until, shares) in enumerate(lines):
         ends, percents, n_rows = stats.coverage_of_windows(until, shares)
         if percent not in [line[0] for line in lines[:index]]:
-            error = 2.0 * np.sqrt(percent * (100.0 - percent) / n_rows)
-            grey = {"color": style.GREY, "linewidth": 0}
-            below, above = percent - error, np.minimum(percent + error, 100.0)
-            edges, steps = np.append(0, ends), {"step": "post", "alpha": 0.15, **grey}
-            axes.fill_between(edges, *(np.append(x, x[-1]) for x in (below, above)),
-                              label="two standard errors of a window", **steps)  # fmt: skip
-            axes.axhline(percent, color=style.GREY, linewidth=0.8)
-            axes.annotate(
-                f"{percent:g} %", (1.0, percent), (3, 0), xycoords=("axes fraction", "data"),
-                textcoords="offset points", va="center", fontsize=8, annotation_clip=False,
-            )  # fmt: skip
+            style.binomial_band(axes, ends, percent, n_rows)
             low = min(low, percent - 10.0)
         axes.plot(ends, percents, label=f"{percent:g} % {kind}", **style.look(index))
         if np.isfinite(percents).any():

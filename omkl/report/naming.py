@@ -195,15 +195,18 @@ def streams(runs: Sequence[Run]) -> list[str]:
 
 
 class Entry(NamedTuple):
-    """A run in a legend: its learner, the settings that vary, and its key where these are alike."""
+    """A run in a legend: its learner and the settings that vary.
+
+    ``apart`` is the time that it started at where these are alike, or its key where the time is.
+    """
 
     learner: str
     settings: str
-    key: str
+    apart: str
 
     def __str__(self) -> str:
         text = f"{self.learner}, {self.settings}" if self.settings else self.learner
-        return f"{text} [{self.key}]" if self.key else text
+        return f"{text} [{self.apart}]" if self.apart else text
 
 
 def legend(runs: Sequence[Run]) -> list[Entry]:
@@ -215,9 +218,13 @@ def legend(runs: Sequence[Run]) -> list[Entry]:
         entries.append(Entry(name_of(run), ", ".join(pairs), ""))
     places = list(zip(streams(runs), entries, strict=True))
     seen = Counter(places)
+    started = [f"started {run.result['started'][:19].replace('T', ' ')}" for run in runs]
+    times = Counter(zip(places, started, strict=True))
     return [
-        entry._replace(key=run.result["key"]) if seen[stream, entry] > 1 else entry
-        for run, (stream, entry) in zip(runs, places, strict=True)
+        entry
+        if seen[stream, entry] == 1
+        else entry._replace(apart=when if times[(stream, entry), when] == 1 else run.result["key"])
+        for run, (stream, entry), when in zip(runs, places, started, strict=True)
     ]
 
 

@@ -2,7 +2,7 @@
 // {stream: {"changes", "views": [{"name", "ylabel", "log", "skip", "lines": [{"name", "colour",
 // "dash", "width", "t", "y", "s"}]}]}}; s are deviations or null.
 const data = JSON.parse(document.getElementById("curves").textContent);
-const NS = "http://www.w3.org/2000/svg", W = 940, H = 380, L = 74, R = 26, T = 12, B = 42;
+const NS = "http://www.w3.org/2000/svg", H = 380, L = 74, R = 26, T = 12, B = 42;
 function node(tag, attributes, parent) {
   const made = document.createElementNS(NS, tag);
   for (const [k, v] of Object.entries(attributes)) made.setAttribute(k, v);
@@ -29,7 +29,7 @@ function ticks(low, high, log) {
       }
     return found;
   }
-  const raw = (high - low) / 6, p = 10 ** Math.floor(Math.log10(raw));
+  const raw = (high - low) / 5, p = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 5, 10].find((m) => m * p >= raw) * p;
   for (let v = Math.ceil(low / step) * step; v <= high; v += step)
     found.push(Number(v.toPrecision(8)));
@@ -37,6 +37,7 @@ function ticks(low, high, log) {
 }
 function draw(chart, of, view, hidden) {
   chart.replaceChildren();
+  const W = Math.max(340, Math.min(940, chart.clientWidth || 940));  // letters keep their size
   const svg = node("svg", {viewBox: `0 0 ${W} ${H}`, role: "img"}, chart);
   const shown = view.lines.filter((line) => !hidden.has(line.name));
   let low = Infinity, high = -Infinity, last = 1;
@@ -104,7 +105,7 @@ function draw(chart, of, view, hidden) {
     rule.setAttribute("x1", x(found[0].t)); rule.setAttribute("x2", x(found[0].t));
     rule.setAttribute("visibility", "visible");
     reading.replaceChildren();
-    element("div", `round ${found[0].t.toLocaleString("en")}`, reading);
+    element("div", `row ${found[0].t.toLocaleString("en")}`, reading);
     for (const one of found) {
       const row = element("div", null, reading);
       element("span", "\u25a0 ", row).style.color = one.line.colour;

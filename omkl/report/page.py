@@ -295,7 +295,7 @@ def _regret(member: Member) -> dict[str, Any] | None:
 
 
 def _settings(runs: Sequence[Run], names: Sequence[str]) -> Iterator[Part]:
-    """What all runs have in common, and of each what it has besides."""
+    """What all runs have in common, others than the defaults first, and of each what differs."""
     facts = [
         naming.settings_of(run) | {f"algorithm.{k}": v for k, v in run.result["params"].items()}
         for run in runs
@@ -306,7 +306,11 @@ def _settings(runs: Sequence[Run], names: Sequence[str]) -> Iterator[Part]:
         if all(name in of_run and of_run[name] == value for of_run in facts)
     }
     yield Heading("Settings")
-    yield _facts(common)
+    chosen = {"kernels"}.union(*(naming.differences(run) for run in runs))
+    yield _facts({name: value for name, value in common.items() if name in chosen})
+    defaults = {name: value for name, value in common.items() if name not in chosen}
+    if defaults:
+        yield Fold("defaults, the same in all runs", [_facts(defaults)])
     for run, name, of_run in zip(runs, names, facts, strict=True):
         more = {name: value for name, value in of_run.items() if name not in common}
         more |= {"computed": f"{run.result['started']}, at commit {run.result['commit']}"}

@@ -263,6 +263,24 @@ def baseline_lines(
     return limits
 
 
+def binomial_band(axes: Axes, ends: Array, percent: float, n_rows: Array) -> None:
+    """The level of intervals, and two standard errors of the share that windows cover.
+
+    The windows end at rows ``ends`` (W,) and have ``n_rows`` (W,) rows each.
+    """
+    error = 2.0 * np.sqrt(percent * (100.0 - percent) / n_rows)
+    error = np.append(error, error[-1])  # as steps, from end to end of the windows
+    axes.fill_between(
+        np.append(0, ends), percent - error, np.minimum(percent + error, 100.0), step="post",
+        color=GREY, alpha=0.15, linewidth=0, label="two standard errors of a window",
+    )  # fmt: skip
+    axes.axhline(percent, color=GREY, linewidth=0.8)
+    axes.annotate(
+        f"{percent:g} %", (1.0, percent), (3, 0), xycoords=("axes fraction", "data"),
+        textcoords="offset points", va="center", fontsize=8, annotation_clip=False,
+    )  # fmt: skip
+
+
 def round_axis(axes: Axes, t: Array) -> None:
     first, last = int(t[0]), int(t[-1])
     if first == last:

@@ -1,13 +1,22 @@
-"""README's picture of a real stream: ``python scripts/pages/pictures.py`` (a minute; needs River).
+"""README's pictures: ``python scripts/pages/pictures.py [ranking]`` (a minute; needs River).
 
-Hourly CO in a street of an Italian city (UCI, Air Quality), read from the file as it is. A learner
+``ranking`` draws the table of "How good is it?" alone, in a second. The file has the numbers in
+its metadata, which a test compares with the table.
+
+The other is a real stream: hourly CO in a street of an Italian city (UCI, Air Quality), read from the file as it is. A learner
 predicts each hour before it is told the value. The caption's errors are printed.
 """
 
+import json
+import re
+import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+
+from matplotlib.figure import Figure
 
 import omkl
 from omkl.datasets import catalogue
@@ -16,7 +25,67 @@ from omkl.report import style
 TARGET = "CO(GT)"
 SHOWN = (pd.Timestamp("2005-01-26"), pd.Timestamp("2005-02-03"))
 CHANGE = pd.Timestamp("2005-01-31 06:00")
-IMAGES = Path(__file__).parents[2] / "docs" / "images"
+ROOT = Path(__file__).parents[2]
+IMAGES = ROOT / "docs" / "images"
+RANKING = IMAGES / "ranking.png"
+
+
+class Row(NamedTuple):
+    """A row of README's table: errors over those of a linear ridge, from the least to the most."""
+
+    name: str
+    mean: tuple[float, ...]  # one number, or the ends of a range
+    worst: tuple[float, ...]
+
+
+def table_of(readme: str) -> list[Row]:
+    """The rows of the table below "How good is it?".
+
+    Raises ValueError where there is none.
+    """
+    section = readme.partition("## How good is it?")[2].partition("\n## ")[0]
+    lines = [line.strip("| ").split(" | ") for line in section.splitlines() if line[:1] == "|"]
+    if len(lines) < 3:
+        raise ValueError('README.md has no table below "How good is it?"')
+    rows = []
+    for name, mean, worst, _ in lines[2:]:
+        numbers = [tuple(map(float, re.findall(r"[\d.]+", text))) for text in (mean, worst)]
+        rows.append(Row(name.replace("`", "").removeprefix("best of River: "), *numbers))
+    return rows
+
+
+def draw_ranking(rows: list[Row]) -> Figure:
+    """A line per row: the mean over the streams, filled, and the worst stream, hollow."""
+    with style.applied():
+        figure = Figure(figsize=(7.2, 0.9 + 0.32 * len(rows)))
+        axes = figure.add_subplot()
+        axes.axvline(1.0, color=style.GREY, linewidth=1.0, linestyle="dashed")
+        for place, row in enumerate(rows):
+            first = not place
+            axes.plot([row.mean[0], row.worst[-1]], [place] * 2, color="#cccccc", linewidth=1.0)
+            for values, fill, label in (
+                (row.mean, style.COLOURS[0], "geometric mean of 25 streams"),
+                (row.worst, "white", "worst stream"),
+            ):
+                axes.plot(
+                    values, [place] * len(values), "o-", color=style.COLOURS[0], markersize=6,
+                    linewidth=3.0, markerfacecolor=fill, label=label if first else "_",
+                )  # fmt: skip
+        low, high = min(row.mean[0] for row in rows), max(row.worst[-1] for row in rows)
+        style.log_axis(axes.xaxis, low / 1.3, high * 1.3)
+        axes.set_yticks(range(len(rows)), [style.wrapped(row.name, 40) for row in rows])
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        axes.set_xlabel("mean squared error over that of an online linear ridge (left is better)")
+        style.figure_legend(figure, [axes])
+    return figure
+
+
+def save_ranking() -> None:
+    rows = table_of((ROOT / "README.md").read_text(encoding="utf-8"))
+    with style.applied():
+        metadata = {"Description": json.dumps(rows)}
+        draw_ranking(rows).savefig(RANKING, dpi=style.DPI, metadata=metadata)
+    print(RANKING)
 
 
 def best_of_river(frame: pd.DataFrame, scored: np.ndarray) -> tuple[str, float]:
@@ -54,6 +123,9 @@ def best_of_river(frame: pd.DataFrame, scored: np.ndarray) -> tuple[str, float]:
 
 
 def main() -> None:
+    save_ranking()
+    if sys.argv[1:] == ["ranking"]:
+        return
     path = catalogue.obtain(catalogue.entry("air_quality")).path
     frame = pd.read_excel(path, na_values=[-200], engine="calamine")
     run = omkl.run(
@@ -77,7 +149,6 @@ def main() -> None:
 
 def draw(shown: pd.DataFrame) -> None:
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
-    from matplotlib.figure import Figure
 
     after, before = (
         shown["y"][side].mean() for side in (shown["time"] >= CHANGE, shown["time"] < CHANGE)

@@ -62,7 +62,7 @@ def test_a_swept_setting_is_told_in_every_table_legend_page_and_figure(
     legend = naming.legend(runs[name])
     places = list(zip(naming.streams(runs[name]), legend, strict=True))
     assert len(set(places)) == 4 and not any(
-        run.result["key"] == entry.key for run, entry in zip(runs[name], legend, strict=True)
+        run.result["key"] == entry.apart for run, entry in zip(runs[name], legend, strict=True)
     )
     html = page.sweep_page(runs[name])
     for value in told:
