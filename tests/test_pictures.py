@@ -23,13 +23,13 @@ TABLE = """
 def test_the_table_is_drawn():
     rows = pictures.table_of(TABLE)
     names, means, worst = zip(*rows, strict=True)
-    assert names == ("auto", "a forest", "the papers' learners")
+    assert names == ("auto", "River: a forest", "the papers' learners")
     assert means == ((0.3,), (1.0,), (1.25, 2.5)) and worst[2] == (62.0, 556.0)
     (axes,) = pictures.draw_ranking(rows).axes
     assert [tick.get_text() for tick in axes.get_yticklabels()] == list(names)
     marked = [line for line in axes.get_lines() if line.get_marker() == "o"]
     drawn = [tuple(line.get_xdata()) for line in marked]
-    assert drawn == [values for row in rows for values in (row.mean, row.worst)]
+    assert drawn == [values for row in rows for values in (row.worst, row.mean)]
     assert [line.get_ydata()[0] for line in marked] == [0, 0, 1, 1, 2, 2]
     with pytest.raises(ValueError, match="no table"):
         pictures.table_of("## How good is it?\nVery.\n")

@@ -37,6 +37,7 @@ from omkl.utils.wording import pluralize
 
 PNG = ("png",)
 MOST_LINES = 6  # of a panel: what is best in the mean, and the reference
+MOST_RANKS = 10  # of learners in the diagram of ranks
 COLUMNS = 3
 LARGEST = math.log(4.0)  # of a ratio that has a colour of its own
 TITLES = {"running": "over rounds 1..t", "sliding": "over the last rounds"}
@@ -97,7 +98,8 @@ def _short(ratio: float) -> str:
 
 
 def rank_plot(groups: Groups, folder: Path, name: str) -> list[Path]:
-    """Average ranks, the best on top; upright bars join learners that are not told apart."""
+    """Average ranks of the ten best, the best on top; bars join those that do not differ."""
+    n_learners, groups = len(groups.ranks), best_ranked(groups)
     ranks = groups.ranks
     places = {learner: place for place, learner in enumerate(ranks.index)}
     with style.applied():
@@ -108,7 +110,8 @@ def rank_plot(groups: Groups, folder: Path, name: str) -> list[Path]:
         labels = [style.wrapped(f"{name} ({rank:.2f})", 200) for name, rank in ranks.items()]
         axes.set_yticks(range(len(ranks)), labels)
         axes.set_ylim(len(ranks) - 0.5, -0.5)
-        axes.set_xlabel("average rank, 1 is best")
+        of_all = f" of {n_learners} learners" if n_learners > len(ranks) else ""
+        axes.set_xlabel(f"average rank{of_all}, 1 is best")
         if not groups.silence:
             reach = ranks.iloc[0] + groups.difference
             axes.axvspan(ranks.iloc[0], reach, color=style.GREY, alpha=0.15, linewidth=0)
@@ -118,6 +121,13 @@ def rank_plot(groups: Groups, folder: Path, name: str) -> list[Path]:
                 side.plot([level, level], ends, **look)
             side.set_xlim(-0.5, max([6, *bar_levels(groups)]) + 0.5)
         return style.save(figure, folder, name, PNG)
+
+
+def best_ranked(groups: Groups) -> Groups:
+    """The ``MOST_RANKS`` best of them, and as much of their cliques as is theirs."""
+    ranks = groups.ranks.iloc[:MOST_RANKS]
+    cut = (tuple(name for name in clique if name in ranks.index) for clique in groups.cliques)
+    return groups._replace(ranks=ranks, cliques=tuple(c for c in cut if len(c) > 1))
 
 
 def bar_levels(groups: Groups) -> list[int]:
@@ -381,6 +391,9 @@ def _over_streams(errors: pd.DataFrame, reference: str, place: Path, task: str) 
     )
     drawn = rank_plot(groups, place, f"{task}_ranks")
     parts += [Picture(drawn[0], "Average ranks"), Text(f"{what} {groups.blocks.left_out}".strip())]
+    if (n_more := len(groups.ranks) - MOST_RANKS) > 0:
+        names = ", ".join(f"{name} {rank:.2f}" for name, rank in groups.ranks[MOST_RANKS:].items())
+        parts.append(Text(f"Ranks of the {n_more} others: {names}.", note=True))
     if reference in errors:
         ratios = scores.log_ratio(errors, to=reference)
         body = [

@@ -3,8 +3,9 @@
 ``ranking`` draws the table of "How good is it?" alone, in a second. The file has the numbers in
 its metadata, which a test compares with the table.
 
-The other is a real stream: hourly CO in a street of an Italian city (UCI, Air Quality), read from the file as it is. A learner
-predicts each hour before it is told the value. The caption's errors are printed.
+The other is a real stream: hourly CO in a street of an Italian city (UCI, Air Quality), read from
+the file as it is. A learner predicts each hour before the value is known. The errors of the caption
+are printed.
 """
 
 import json
@@ -15,7 +16,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-
 from matplotlib.figure import Figure
 
 import omkl
@@ -50,7 +50,7 @@ def table_of(readme: str) -> list[Row]:
     rows = []
     for name, mean, worst, _ in lines[2:]:
         numbers = [tuple(map(float, re.findall(r"[\d.]+", text))) for text in (mean, worst)]
-        rows.append(Row(name.replace("`", "").removeprefix("best of River: "), *numbers))
+        rows.append(Row(name.replace("`", "").removeprefix("best of "), *numbers))
     return rows
 
 
@@ -63,17 +63,17 @@ def draw_ranking(rows: list[Row]) -> Figure:
         for place, row in enumerate(rows):
             first = not place
             axes.plot([row.mean[0], row.worst[-1]], [place] * 2, color="#cccccc", linewidth=1.0)
-            for values, fill, label in (
-                (row.mean, style.COLOURS[0], "geometric mean of 25 streams"),
-                (row.worst, "white", "worst stream"),
+            for values, fill, size, label in (
+                (row.worst, "white", 8, "worst stream"),
+                (row.mean, style.COLOURS[0], 5, "geometric mean over the streams"),
             ):
                 axes.plot(
-                    values, [place] * len(values), "o-", color=style.COLOURS[0], markersize=6,
-                    linewidth=3.0, markerfacecolor=fill, label=label if first else "_",
+                    values, [place] * len(values), "o-", color=style.COLOURS[0], markersize=size,
+                    linewidth=2.0, markerfacecolor=fill, label=label if first else "_",
                 )  # fmt: skip
         low, high = min(row.mean[0] for row in rows), max(row.worst[-1] for row in rows)
         style.log_axis(axes.xaxis, low / 1.3, high * 1.3)
-        axes.set_yticks(range(len(rows)), [style.wrapped(row.name, 40) for row in rows])
+        axes.set_yticks(range(len(rows)), [style.wrapped(row.name, 34) for row in rows])
         axes.set_ylim(len(rows) - 0.5, -0.5)
         axes.set_xlabel("mean squared error over that of an online linear ridge (left is better)")
         style.figure_legend(figure, [axes])

@@ -24,6 +24,16 @@ def test_bars_that_share_a_learner_are_beside_each_other():
         assert level != other_level or not set(clique) & set(other)
 
 
+def test_the_ten_best_are_drawn_with_their_part_of_the_bars():
+    whole, best = ranked(14, 40), page.best_ranked(ranked(14, 40))
+    assert best.ranks.index.tolist() == whole.ranks.index.tolist()[:10]
+    assert best.cliques == tuple(
+        clique[: 10 - whole.ranks.index.get_loc(clique[0])]
+        for clique in whole.cliques
+        if whole.ranks.index.get_loc(clique[0]) < 9
+    )
+
+
 @pytest.mark.parametrize(("k", "n"), [(2, 30), (5, 4), (38, 25)])
 def test_ranks_are_drawn_whatever_they_are(tmp_path, k, n):
     (path,) = page.rank_plot(ranked(k, n), tmp_path, "ranks")
