@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
+import posixpath
 import re
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
-from pages import cards, gallery, links, reference
+from pages import cards, formulas, gallery, links, reference
 
 from omkl.config.reference import markdown as settings_page
 
@@ -79,8 +80,14 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     if place in PROJECT:
         return re.sub(r"\]\(docs/", "](", markdown)
     if place == "gallery/README.md":
-        return re.sub(r"\]\((\w+)\.py\)", r"](\1.md)", markdown)
+        drawn = [file.src_uri for file in files if re.match(r"gallery/.*\.png$", file.src_uri)]
+        return gallery.index(markdown, sorted(posixpath.basename(uri) for uri in drawn))
     return re.sub(rf"\]\(\.\./({'|'.join(PROJECT)})", r"](\1", markdown)
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Formulas as MathML."""
+    return formulas.typeset(html)
 
 
 def on_post_build(config: MkDocsConfig) -> None:

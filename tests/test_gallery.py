@@ -69,6 +69,8 @@ def test_a_card_has_the_box_the_parameters_and_the_bibtex():
     card = cards.card("gf", curve)
     assert curve.values[-1] == pytest.approx(0.0547888, rel=1e-5), "the golden number"
     assert b"<svg" in cards.picture(curve)
+    assert curve.comparator == "linear ridge" and curve.compared[-1] != curve.values[-1]
+    assert "**When to take it:** the dictionary is large" in card
     for heading in registry.box("gf"):
         assert f"\n## {heading}\n" in card
     assert "u_j is the sum of w over the kernels of node j; draw a node from p_j = " in card
@@ -89,3 +91,21 @@ def test_dead_links_and_what_comes_from_afar_are_told(tmp_path):
         "a.html would load //example.org/x.png",
         "a.html would load https://example.org/x.js",
     ]
+
+
+def test_formulas_are_mathml_with_their_numbers():
+    pytest.importorskip("latex2mathml", reason="the extra docs is not installed")
+    from pages import formulas
+
+    inline = '<span class="arithmatex">\\(x_1 &lt; 2\\)</span>'
+    shown = '<div class="arithmatex">\\[f = \\theta^2 \\tag{4}\\]</div>'
+    made = formulas.typeset(f"<p>{inline}</p>{shown}")
+    assert made.count("<math") == 2 and "arithmatex" not in made
+    assert 'display="block"' in made and "<msup>" in made and ">(4)</span>" in made
+
+
+def test_the_list_of_scripts_shows_the_first_figure_of_each():
+    text = "# Gallery\n\n- [A b](a_b.py): one\n- [C](c.py): two\n"
+    made = gallery.index(text, ["a_b_1_0.png", "a_b_3_0.png"])
+    assert "[![A b](a_b_1_0.png)](a_b.md) **[A b](a_b.md)** One." in made
+    assert "**[C](c.md)** Two." in made and made.count("![") == 1

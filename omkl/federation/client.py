@@ -122,7 +122,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="omkl-federate client",
         description="Take part in a federation with one's own rows, which stay here.",
-        epilog="What a reply gives away of a row is said in docs/federated.md.",
+        epilog="What a reply gives away of a row is on the page docs/privacy.md.",
     )
     add = parser.add_argument
     add("--server", "--superlink", required=True, metavar="HOST:PORT", help="the server")

@@ -72,6 +72,8 @@ def card(name: str, curve: Curve) -> str:
     summary = head.partition(": ")[2] or head
     parent = name.rpartition("/")[2]
     lines = [f"# {registry.title(name)}", "", html.escape(summary[:1].upper() + summary[1:]), ""]
+    if when := conf.when("algorithm", name):
+        lines += [f"**When to take it:** {html.escape(when)}.", ""]
     lines += [f"    omkl-run algorithm={name}{_task_typed(name)}", ""]
     if parent != name and registry.docstring(name) == registry.docstring(parent):
         common = registry.FOLDERS[name.removesuffix(parent)].replace("``", "`")
@@ -147,10 +149,12 @@ def _parameters(name: str) -> list[str]:
 
 
 class Curve(NamedTuple):
-    """What a picture shows: its label, its values (T,), and a sentence about it."""
+    """What a picture shows: its label, its values (T,), those of a comparator, and a sentence."""
 
     label: str
     values: np.ndarray
+    comparator: str
+    compared: np.ndarray
     caption: str
 
 
@@ -171,12 +175,33 @@ def curve(name: str) -> Curve:
     if not np.isclose(squared.mean(), golden, rtol=1e-9):
         raise ValueError(f"{name}: {squared.mean()} is not {golden} of tests/golden")
     mistakes = not together and case.classifies
-    errors = y_hat * y <= 0.0 if mistakes else squared
-    errors = errors.mean(axis=1) if together else errors
-    so_far = np.cumsum(errors) / np.arange(1, len(errors) + 1)
+    comparator, simple = _comparator(name, X, y, mistakes)
+
+    def so_far(predictions: np.ndarray) -> np.ndarray:
+        errors = predictions * y <= 0.0 if mistakes else (predictions - y) ** 2
+        errors = errors.mean(axis=1) if together else errors
+        return np.cumsum(errors) / np.arange(1, len(errors) + 1)
+
+    values, compared = so_far(y_hat), so_far(simple)
     label = "share of mistakes" if mistakes else "mean squared error"
-    caption = f"The {label} so far on the small stream of its golden numbers: {so_far[-1]:.4f} "
-    return Curve(label, so_far, caption + "in the end.")
+    caption = (
+        f"The {label} so far on the small stream of its golden numbers: {values[-1]:.4f} in the "
+        f"end. The {comparator} has {compared[-1]:.4f}."
+    )
+    return Curve(label, values, comparator, compared, caption)
+
+
+def _comparator(name: str, X: np.ndarray, y: np.ndarray, mistakes: bool) -> tuple[str, np.ndarray]:
+    """The name and the predictions of what is simpler: a linear ridge, or a mean of the past."""
+    from omkl.checks import learners
+
+    if y.ndim == 1 and not mistakes and name != "ridge":
+        return "linear ridge", learners.Case("ridge").learner(seed=SEED).partial_fit(X, y).y_hat
+    before = np.cumsum(y, axis=0) - y
+    if mistakes:
+        return "most frequent class", np.where(before >= 0.0, 1.0, -1.0)
+    rows = np.arange(len(y)).reshape(-1, *[1] * (y.ndim - 1))
+    return "running mean", before / np.maximum(rows, 1)
 
 
 def picture(curve: Curve) -> bytes:
@@ -189,7 +214,10 @@ def picture(curve: Curve) -> bytes:
     grey = "#888888"
     with plt.rc_context({"svg.hashsalt": "omkl", "text.color": grey, "axes.labelcolor": grey}):
         fig, ax = plt.subplots(figsize=(5.2, 2.0))
-        ax.plot(np.arange(1, len(curve.values) + 1), curve.values, color="#3f7fbf", lw=1.6)
+        rounds = np.arange(1, len(curve.values) + 1)
+        ax.plot(rounds, curve.compared, color=grey, lw=1.2, ls="--", label=curve.comparator)
+        ax.plot(rounds, curve.values, color="#3f7fbf", lw=1.6, label="this algorithm")
+        ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
         ax.set(xlabel="round", ylabel=curve.label, xlim=(0, len(curve.values)), ylim=(0, None))
         ax.tick_params(colors=grey)
         for side, spine in ax.spines.items():

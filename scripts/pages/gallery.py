@@ -10,6 +10,7 @@ import io
 import os
 import re
 import tempfile
+from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -135,3 +136,21 @@ def page(name: str, ran: list[Ran]) -> tuple[str, dict[str, bytes]]:
             lines.append(f"![What this script drew]({file})\n")
     lines.append(f"The script: [`docs/gallery/{name}.py`]({name}.py).\n")
     return "\n".join(lines), figures
+
+
+def index(markdown: str, figures: Iterable[str]) -> str:
+    """The page that lists the scripts, each with the first figure that it drew."""
+    first: dict[str, str] = {}
+    for file in figures:
+        first.setdefault(re.sub(r"_\d+_\d+\.png$", "", file), file)
+
+    def shown(match: re.Match[str]) -> str:
+        title, name, about = match.groups()
+        thumbnail = f"[![{title}]({first[name]})]({name}.md)" if name in first else ""
+        return f"- {thumbnail} **[{title}]({name}.md)** {about[:1].upper()}{about[1:]}."
+
+    items = re.compile(r"^- \[([^]]+)\]\((\w+)\.py\): (.*)$", re.MULTILINE)
+    start = items.search(markdown)
+    assert start is not None, "docs/gallery/README.md lists the scripts"
+    head, body = markdown[: start.start()], markdown[start.start() :]
+    return f'{head}<div class="cards" markdown>\n\n{items.sub(shown, body)}\n</div>\n'

@@ -1,6 +1,10 @@
-"""The reference of what is called from Python, from its docstrings."""
+"""The reference of what is called from Python, from its docstrings, and of what has a name."""
+
+from typing import Any
 
 import omkl
+from omkl.core import kernels
+from omkl.utils import conf
 
 ESTIMATORS = {
     "scikit-learn": ["omkl.sklearn.OnlineMKLRegressor", "omkl.sklearn.OnlineMKLClassifier"],
@@ -21,8 +25,56 @@ def pages() -> dict[str, str]:
         place = f"reference/{title.replace('-', '_').lower()}.md"
         found[place] = _page(f"Estimators for {title}", names)
     found["reference/parts.md"] = _page("Parts", CORE)
+    found["reference/datasets.md"] = _datasets()
+    found["reference/kernels.md"] = _kernels()
     return found
 
 
 def _page(title: str, names: list[str]) -> str:
     return "\n\n".join([f"# {title}", *(f"::: {name}" for name in names)]) + "\n"
+
+
+# --- what is configured by name -------------------------------------------------------------------
+
+
+def _datasets() -> str:
+    """The data sets that come by name."""
+    lines = [
+        "# Data sets",
+        "",
+        "Their names are typed after `dataset=`. A data set that does not come with omkl is looked",
+        "for in `OMKL_DATA_DIR`, `data/` and `../shared/data`. If it is in none of them, it is",
+        "downloaded. `omkl-data list` says which are there. A file of yours needs no name:",
+        "[your own files](../own-files.md).",
+        "",
+        "| name | title | task | rows | target | licence |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name in conf.names("dataset"):
+        entry = conf.entry("dataset", name)
+        if entry.get("rows") and entry.get("licence"):
+            columns = ("title", "task", "rows", "target", "licence")
+            lines.append(_row(f"`{name}`", *(entry.get(key) for key in columns)))
+    return "\n".join(lines) + "\n"
+
+
+def _kernels() -> str:
+    """The dictionaries of kernels, and the families that they are made of."""
+    lines = [
+        "# Kernels",
+        "",
+        "A dictionary is typed after `kernels=`. In Python a list of bandwidths, of families or of",
+        "parts does as well ([your own kernels](../data-and-kernels.md)).",
+        "",
+        "| dictionary | kernels | families |",
+        "|---|---|---|",
+    ]
+    for name in conf.names("kernels"):
+        dictionary = kernels.dictionary(conf.entry("kernels", name))
+        families = dict.fromkeys(kernel.family for kernel in dictionary)
+        lines.append(_row(f"`{name}`", len(dictionary), ", ".join(families)))
+    return "\n".join(lines) + "\n"
+
+
+def _row(*cells: Any) -> str:
+    return f"| {' | '.join('' if cell is None else str(cell) for cell in cells)} |"

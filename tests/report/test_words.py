@@ -13,7 +13,12 @@ from omkl.report import console, figures, style, sweep_table
 from tests.conftest import change
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("README.md", "docs/index.md", "docs/commands.md", "docs/own-files.md")
+PAGES = (
+    "README.md",
+    *("docs/index.md", "docs/commands.md", "docs/own-files.md", "docs/multi-kernel-learning.md"),
+    *("docs/auto.md", "docs/compare.md", "docs/fewer-labels.md", "docs/keep-a-model.md"),
+    *(f"docs/start/{name}.md" for name in ("install", "python", "csv", "river", "scikit-learn")),
+)
 GONE = re.compile(
     r"last label|labels (asked|bought)|kernels / round|intervals? held|of 90 % held"
     r"|in hindsight.*comparator|\ba client-round|file of one's own|\bpeers\b",
