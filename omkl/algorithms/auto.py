@@ -371,11 +371,11 @@ SOFTMAX_GROUPS = tuple(
 
 
 def kernels_of_classifier(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
-    return named(CLASSIFIER_GROUPS)
+    return (*named(CLASSIFIER_GROUPS), Kernel("trees", 1.0))
 
 
 def kernels_of_several(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
-    return named(SOFTMAX_GROUPS)
+    return (*named(SOFTMAX_GROUPS), Kernel("trees", 1.0))
 
 
 def fresh_classifiers(
@@ -411,8 +411,8 @@ class Together:
 
     class State(NamedTuple):
         model: SoftmaxMixture
-        log_w: np.ndarray  # (12,) of the experts' weights in p
-        updates: np.ndarray  # (12,) rounds from which an expert learned: all of them
+        log_w: np.ndarray  # (13,) of the experts' weights in p
+        updates: np.ndarray  # (13,) rounds from which an expert learned: all of them
 
     select = select_all
 
@@ -465,7 +465,7 @@ class AutoClassifier:
              round after round as in D. J. C. MacKay, Neural Computation 4 (1992), and D. J.
              Spiegelhalter and S. L. Lauritzen, Networks 20 (1990). Mixtures: fixed share, M.
              Herbster and M. K. Warmuth, Machine Learning 32 (1998). Counts: R. E. Krichevsky and V.
-             K. Trofimov, IEEE Transactions on Information Theory 27 (1981).
+             K. Trofimov, IEEE Transactions on Information Theory 27 (1981). Trees as of ``auto``.
     Task     classification; full information; nothing to choose: dictionary and D do not matter.
     Round    1. Inputs and the last two labels are standardised as of ``auto``.
              2. Experts say a logit l_i, no farther from 0 than 8, of the label +1: one from the
@@ -473,7 +473,11 @@ class AutoClassifier:
                 after the last label; and logistic ones, m / sqrt(1 + pi v / 8) with m = theta'z, v
                 = z'P z. They are linear in the inputs, or in inputs and labels, with a prior
                 deviation 1 / length of coefficients; or have sines and cosines beside these, as of
-                ``auto``, with prior variance 30, and 1 for the rest. In some the past fades.
+                ``auto``, with prior variance 30, and 1 for the rest. In some the past fades. The
+                last expert is 100 boosted trees of the labels, grown as of ``auto``, in inputs and
+                the last two labels as they are: f = their sum, within +-0.999; before they are
+                grown the mixture of the others, so that their weight stays what it was. They pay
+                where their weight or |theta| of them in step 4 is above 0.05.
              3. Mix them: f_i = tanh(l_i / 2), p = sum w_i f_i, l = log((1 + p) / (1 - p)).
              4. Correct that: m = l + theta'z, z = (l_1 - l, .., l_N - l, l, 1), with prior variance
                 0.3 of theta; q = tanh(m / (2 sqrt(1 + pi v / 8))), the logit cut off at 12.
@@ -487,7 +491,10 @@ class AutoClassifier:
              Of K > 2 classes an expert has one P and K theta_k; past labels are no inputs.
              2. Experts say probabilities p_ik: (n_k + 1/2) / (n + K/2) of counts; (c_k + p_1k) /
                 (c + 1) of the counts c_k of classes after the last one; and the softmax of
-                theta_k'z / sqrt(1 + pi v / 4), 0.999 of it and 0.001 / K.
+                theta_k'z / sqrt(1 + pi v / 4), 0.999 of it and 0.001 / K. Of up to 32 classes
+                trees are the last expert: those of class k, min(100, max(20, 200 / K)), of 1 where
+                it came and 0 elsewhere; p_ik is their sum, in [0.001, 1], over that of all classes.
+                A leaf counts 0.1, or 5 over the number of trees where that is more.
              3. Mix them: p_k = sum w_i p_ik.
              4. Correct that: m_k = log p_k + theta'z_k, z_k = (log p_1k - log p_k, .., log p_Nk -
                 log p_k, log p_k), theta and its P shared by the classes, prior variance 0.3; q is
@@ -500,8 +507,8 @@ class AutoClassifier:
                 (g'P g)^2.
              7. w_i <- w_i p_iy, u so, and shares as above.
     Symbols  none
-    Cost     O(N D^2 + N D d + d^2) time a round for N = 12 experts and D = 50; memory
-             O(N (D + d)^2). Of K > 2 classes O(N K (D + d)) more of both.
+    Cost     O(N D^2 + N D d + d^2) time a round for N = 13 experts and D = 50, and trees as of
+             ``auto``; memory O(N (D + d)^2 + d W). Of K > 2 classes O(N K (D + d)) more of both.
     Bound    none for the whole; the log loss of the mixture is at most that of one expert and
              log N + T / 1000 or so.
     Differs  no paper.
@@ -511,7 +518,7 @@ class AutoClassifier:
     >>> X, y = learners.Case("auto_classifier").stream(2000)
     >>> y_hat = learners.Case("auto_classifier").learner().partial_fit(X, y).y_hat
     >>> int((y * y_hat <= 0.0).sum())
-    18
+    17
     """
 
     class Params(NamedTuple):
@@ -519,8 +526,8 @@ class AutoClassifier:
 
     class State(NamedTuple):
         model: LogisticMixture
-        log_w: np.ndarray  # (12,) of the experts' weights in p
-        updates: np.ndarray  # (12,) rounds from which an expert learned: all of them
+        log_w: np.ndarray  # (13,) of the experts' weights in p
+        updates: np.ndarray  # (13,) rounds from which an expert learned: all of them
 
     select, predict = select_all, Auto.predict
 

@@ -407,7 +407,7 @@ def plain_classes(X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
         rest = 1.0 if group.D else length**-2
         prior = np.concatenate([np.full(2 * group.D, 30.0), np.full(n_raw, rest)])
         experts.append(Forecaster(len(prior), prior, group.decay, prior.max()))
-    N = len(experts) + 2
+    N = len(experts) + 3  # with trees, who say the mixture of the others for 500 rows
     w, u, correction = np.full(N, 1.0 / N), np.full(5, 0.2), Forecaster(N + 2, 0.3)
     counts, followed = np.full(2, 0.5), np.full((2, 2), 0.5)
     y_hat = np.zeros(T)
@@ -422,6 +422,8 @@ def plain_classes(X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
         said = [averaged(*margin, 8.0) for margin in zip(m, v, strict=True)]
         logits = np.array([np.log(counts[1] / counts[0]), np.log(after[1] / after[0]), *said])
         f = np.tanh(logits / 2.0)
+        f = np.append(f, w[:-1] @ f / w[:-1].sum())
+        logits = 2.0 * np.arctanh(f)
         p = w @ f
         mixture = np.log((1.0 + p) / (1.0 - p))
         z = np.array([*(logits - mixture), mixture, 1.0])

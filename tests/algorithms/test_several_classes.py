@@ -54,7 +54,7 @@ def plain(X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
         prior = np.concatenate([np.full(2 * group.D, 30.0), np.full(n + 1 if n else 0, rest)])
         experts.append(Forecaster(len(prior), prior, group.decay, prior.max()))
     thetas = [np.zeros((K, len(expert.theta))) for expert in experts]
-    N = len(experts) + 2
+    N = len(experts) + 3  # with trees, who say the mixture of the others for 500 rows
     w, u, theta, P = np.full(N, 1 / N), np.full(5, 0.2), np.zeros(N + 1), 0.3 * np.eye(N + 1)
     counts, followed, answers = np.zeros(K), np.zeros((K, K)), np.zeros((T, K))
     for t in range(T):
@@ -68,6 +68,7 @@ def plain(X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
         p[1] = (after + p[0]) / (after.sum() + 1.0)
         for i, (m, v_i) in enumerate(zip(outputs, v, strict=True)):
             p[i + 2] = 0.999 * softmax(m / np.sqrt(1.0 + np.pi * v_i / 4.0)) + 0.001 / K
+        p[-1] = w[:-1] @ p[:-1] / w[:-1].sum()
         mixture = np.log(w @ p)
         z = np.vstack([np.log(p) - mixture, mixture])
         margin = mixture + theta @ z
@@ -151,3 +152,23 @@ def test_one_learner_for_any_number_of_classes():
     assert (y_hat.argmax(axis=1) != y)[500:].mean() < 0.05
     p = probabilities_of(y_hat)[np.arange(1500), y]
     assert -np.log(p[500:]).mean() < 0.2
+
+
+def test_trees_learn_classes_that_are_cut_by_axes():
+    """They sleep for 500 rows, and then know nearly all."""
+    rng = np.random.default_rng(3)
+    X = rng.random((6000, 5))
+    y = 2.0 * (X[:, 0] > 0.5) + ((X[:, 1] > 0.3) ^ (X[:, 2] > 0.6))
+    for classes in (y, np.where(y > 1.0, 1.0, 0.0) + np.where(X[:, 3] > 0.7, 1.0, 0.0)):
+        K = int(classes.max()) + 1
+        y_hat = learner(5, n_classes=K).partial_fit(X, classes).y_hat
+        wrong = np.argmax(y_hat, axis=1) != classes
+        assert wrong[4000:].mean() < 0.03 and wrong[:500].mean() > 0.1
+
+
+def test_of_many_classes_there_are_no_trees():
+    rng = np.random.default_rng(3)
+    X, y = rng.random((700, 3)), rng.integers(0, 40, 700).astype(float)
+    many = learner(3, n_classes=40)
+    many.partial_fit(X, y)
+    assert many.learners[0].state.model.trees.n[0] == 0

@@ -25,7 +25,8 @@ N_TREES = 100
 DEPTH = 6
 N_CUTS = 2**DEPTH - 1  # of a tree, numbered as in a heap: those after cut k are 2 k + 1 and 2 k + 2
 N_BINS = 64
-SHRINK = 0.1  # of what a leaf says
+SHRINK = 0.1  # of what a leaf says, at least; of few trees ENOUGH over their number
+ENOUGH = 5.0
 LEAST = 20  # rows on either side of a cut
 RIDGE = 1.0  # rows of label 0 that are added to a leaf
 SAMPLED = 2048  # rows of a column from which bins are made
@@ -303,8 +304,9 @@ def _close(model, scratch, e, m, node):
         scratch.whole[left, 0] = scratch.whole[node, 0]
         scratch.whole[left, 1] = scratch.whole[node, 1]
         node = left
+    shrink = max(SHRINK, ENOUGH / model.leaf.shape[1])
     model.leaf[e, m, node - N_CUTS] = (
-        SHRINK * scratch.whole[node, 0] / (scratch.whole[node, 1] + RIDGE)
+        shrink * scratch.whole[node, 0] / (scratch.whole[node, 1] + RIDGE)
     )
 
 
@@ -461,6 +463,16 @@ def _fit(model, scratch, pays):
     model.patience[0] = 1 if pays else min(MOST_PATIENCE, 2 * model.patience[0])
     until = min(int((GROWTH - 1.0) * model.n[0]), model.rows.shape[1] // 4)
     model.wait[0] = model.patience[0] * until
+
+
+@inlined
+def write_columns(scratch, row, lags):
+    """Write a row (d,) and past labels behind it, as many as there are columns for, into x."""
+    d = row.shape[0]
+    for k in range(d):
+        scratch.x[k] = row[k]
+    for k in range(min(lags.shape[0], scratch.x.shape[0] - d)):
+        scratch.x[d + k] = lags[k]
 
 
 @inlined

@@ -20,6 +20,7 @@ from omkl.core.representations.boosted import (
     evaluate_boosted,
     fresh_boosted,
     learn_boosted,
+    write_columns,
 )
 from omkl.core.representations.experts import (
     LAST,
@@ -217,12 +218,8 @@ def _evaluate_neighbours(scratch, model, f):
 @inlined
 def _evaluate_sleepers(scratch, model, f):
     """Write the last two of f (N,): what they say, or what the mixture of those awake is."""
-    x, row = scratch.trees.x, scratch.experts.x
-    d, N = row.shape[0], f.shape[0]
-    for k in range(d):
-        x[k] = row[k]
-    for k in range(TREE_LAGS):
-        x[d + k] = model.experts.lags[k]
+    d, N = scratch.experts.x.shape[0], f.shape[0]
+    write_columns(scratch.trees, scratch.experts.x, model.experts.lags[:TREE_LAGS])
     trees = evaluate_boosted(model.trees, scratch.trees, TREES)
     n_beside = _n_beside(d)
     wide = evaluate_wide(model.wide, scratch.wide, scratch.experts.whole, n_beside)
@@ -377,12 +374,15 @@ MIXTURE_OF_EXPERTS = RECURSIVE._replace(
 # Probabilities are mixed by weights that are multiplied by the probability of the label, of which a
 # share starts anew in each round. The mixture's logit is corrected by another such learner, on what
 # the experts predict beyond it; and the correction is mixed once more with the mixture and plain
-# experts.
+# experts. Boosted trees of the labels -1 and +1 are an expert, who says the mixture of the others
+# until they are grown: its weight is then what it was.
 
 
 LOGISTIC_PRIOR = 0.3  # variance of a coefficient of the correction: 0.1 to 1 give errors within 1 %
 SHARE = 1e-3  # of the weights that starts anew: 0.0001 to 0.01 give errors within 0.5 %
 FARTHEST_LOGIT = 8.0  # an expert's logit: a probability of 0.0003
+SUREST_TREES = 0.999  # twice a probability, less 1
+TREES_PAY = 0.05  # a weight, or a coefficient of the correction, with which they do
 FARTHEST_CORRECTED = 12.0  # a probability of 0.000006
 UNSEEN = 0.5  # counts of a class that has not come: Krichevsky and Trofimov
 STEEPEST = 30.0  # a margin beyond it counts as this one in the curvature, which is 1e-13 there
@@ -394,7 +394,8 @@ MOST_STEPS, PRECISE = 100, 1e-14  # of the search for a margin: three to five, a
 class LogisticMixture(NamedTuple):
     """Experts and their mixtures.
 
-    experts     N of them
+    experts     N - 1 of them
+    trees       one ensemble of the labels, in inputs and past labels as they are
     followed    (2, 2) how often a label came (second index: -1, +1) after a label (first)
     w           (N,) weights of the experts, which sum to 1
     correction  one recursive learner in N + 1 inputs: l_i - l of all experts, l of the mixture
@@ -402,6 +403,7 @@ class LogisticMixture(NamedTuple):
     """
 
     experts: Experts
+    trees: Boosted
     followed: np.ndarray
     w: np.ndarray
     correction: Recursive
@@ -409,7 +411,7 @@ class LogisticMixture(NamedTuple):
 
     @property
     def n_kernels(self) -> int:
-        return self.experts.n_kernels
+        return self.experts.n_kernels + 1
 
     @property
     def theta(self) -> np.ndarray:
@@ -424,6 +426,7 @@ class LogisticScratch(NamedTuple):
     """
 
     experts: ExpertsScratch
+    trees: BoostedScratch
     correction: RlsScratch
     off: np.ndarray
     margin: np.ndarray
@@ -433,11 +436,12 @@ class LogisticScratch(NamedTuple):
 
 def fresh_logistic(model: Experts) -> LogisticMixture:
     """Mixtures of experts that have seen nothing."""
-    N = model.n_kernels
+    N = model.n_kernels + 1
     none, inputs = np.zeros(1, dtype=np.int64), np.array([N + 1])
     n_said = 2 + len(LOGISTIC_PLAIN)
     return LogisticMixture(
         model,
+        fresh_boosted([len(model.inputs.n) + TREE_LAGS]),
         followed=np.zeros((2, 2)),
         w=np.full(N, 1.0 / N),
         correction=blank_recursive(
@@ -452,6 +456,7 @@ def logistic_scratch(
 ) -> LogisticScratch:
     return LogisticScratch(
         experts_scratch(model.experts, threads, every_kernel, precision),
+        boosted_scratch(model.trees),
         rls_scratch(model.correction, threads, every_kernel, precision),
         off=np.zeros((1, model.n_kernels + 1)),
         margin=np.zeros(1),
@@ -526,7 +531,7 @@ def _learn_weights(w, f, y):
 
 @inlined
 def _write_logits(scratch, model, X, row, logits):
-    """Write the logits of the experts at X[row] into logits (N,)."""
+    """Write the logits of the experts at X[row] into logits (N,), but for the last, of trees."""
     labels = model.experts.label
     write_outputs(model.experts, scratch.experts, X, row)
     first = scratch.experts.first
@@ -538,13 +543,29 @@ def _write_logits(scratch, model, X, row, logits):
         logits[i + N_PLAIN] = _averaged(scratch.experts.f[i], first.variance[i], FARTHEST_LOGIT)
 
 
+@inlined
+def _trees_or_others(scratch, model, f):
+    """What trees say, twice a probability less 1; before they know anything, the mixture of f."""
+    write_columns(scratch.trees, scratch.experts.x, model.experts.lags[:TREE_LAGS])
+    said = evaluate_boosted(model.trees, scratch.trees, 0)
+    if model.trees.fits[0] > 0:
+        return min(SUREST_TREES, max(-SUREST_TREES, said))
+    n, p, weight = f.shape[0] - 1, 0.0, 0.0
+    for i in range(n):
+        p += model.w[i] * f[i]
+        weight += model.w[i]
+    return p / weight
+
+
 def _evaluate_logistic(scratch, model, X, row, selection):
     f = selection.f
     N = f.shape[0]
     logits = scratch.off[0]
     _write_logits(scratch, model, X, row, logits)
-    for i in range(N):
+    for i in range(N - 1):
         f[i] = math.tanh(0.5 * logits[i])
+    f[N - 1] = _trees_or_others(scratch, model, f)
+    logits[N - 1] = math.log((1.0 + f[N - 1]) / (1.0 - f[N - 1]))
     mixture = mixture_of(model.w, f)
     logits[N] = math.log((1.0 + mixture) / (1.0 - mixture))
     for i in range(N):
@@ -571,6 +592,10 @@ def learn_logistic(model, scratch, f, y):
             model.experts.first, i, first, model.experts.decay[i], scratch.experts.f[i], y
         )
     _learn_logistic(model.correction, 0, scratch.correction, 1.0, scratch.margin[0], y)
+    n = f.shape[0] - 1
+    model.trees.labels[0, model.trees.n[0] % model.trees.labels.shape[1]] = y
+    pays = model.w[n] > TREES_PAY or abs(model.correction.theta[0, n]) > TREES_PAY
+    learn_boosted(model.trees, scratch.trees, pays)
     _learn_weights(model.w, f, y)
     _learn_weights(model.last, scratch.candidates, y)
     if model.experts.label.n[0] > 0.0:

@@ -17,6 +17,16 @@ import numpy as np
 from omkl.core.compiler import dispatch, inlined
 from omkl.core.linalg import take_in
 from omkl.core.representations import evaluate_row
+from omkl.core.representations.boosted import (
+    N_TREES,
+    Boosted,
+    BoostedScratch,
+    boosted_scratch,
+    evaluate_boosted,
+    fresh_boosted,
+    learn_boosted,
+    write_columns,
+)
 from omkl.core.representations.experts import (
     LAST,
     MEAN,
@@ -27,7 +37,7 @@ from omkl.core.representations.experts import (
     experts_scratch,
     write_outputs,
 )
-from omkl.core.representations.mixture_of_experts import SHARE
+from omkl.core.representations.mixture_of_experts import SHARE, TREE_LAGS, TREES_PAY
 from omkl.core.representations.second_order import RECURSIVE
 from omkl.core.simd import LANES, aligned, fma, load, pack, store, total
 
@@ -42,14 +52,20 @@ STEEPEST = 1e-13  # the least curvature
 NOTHING = 1e-24  # squared length of a gradient that teaches nothing
 MOST_STEPS, PRECISE = 60, 1e-12  # of the search for a step: Newton's, two to four
 PLAIN = (MEAN, LAST, N_PLAIN)  # in the last mixture as they are; the third is linear in x
+# Trees: of each class those of whether a row is of it. All classes together have MOST_TREES of
+# them, FEWEST at least; of more than MOST_CLASSES there are none.
+MOST_TREES, FEWEST, MOST_CLASSES = 200, 20, 32
+LEAST_SAID = 1e-3  # a probability that trees say
 CORRECTED, MIXTURE = 0, 1  # the first ones of the last mixture; PLAIN are behind them
 
 
 class SoftmaxMixture(NamedTuple):
     """Experts for K classes and their mixtures.
 
-    experts     N - 2 of them; their own ``first.theta`` stays 0
-    theta       (N - 2, K, 8 B) coefficients
+    experts     N - 1 of them, N - 3 learners; their own ``first.theta`` stays 0
+    trees       K ensembles in inputs and past labels as they are, of 1 where a row is of the
+                class and 0 elsewhere; one that is never used where K is above MOST_CLASSES
+    theta       (N - 3, K, 8 B) coefficients
     counts      (K,) how often a class came; followed (K, K) after which (first index)
     w           (N,) weights of the experts, which sum to 1
     covariance  (N + 1, N + 1) and coefficients (N + 1,) of the correction, shared by the classes
@@ -57,6 +73,7 @@ class SoftmaxMixture(NamedTuple):
     """
 
     experts: Experts
+    trees: Boosted
     theta: np.ndarray
     counts: np.ndarray
     followed: np.ndarray
@@ -67,13 +84,13 @@ class SoftmaxMixture(NamedTuple):
 
     @property
     def n_kernels(self) -> int:
-        return self.experts.n_kernels
+        return self.experts.n_kernels + 1
 
 
 class SoftmaxScratch(NamedTuple):
     """What a round writes to.
 
-    outputs      (N - 2, K) theta_k'z
+    outputs      (N - 3, K) theta_k'z
     p            (N, K) probabilities of the experts
     beyond       (N + 1, K) inputs of the correction; margin (K,) its logits
     candidates   (5, K) what is mixed last; y_hat (K,) the prediction, 2 p - 1
@@ -82,6 +99,7 @@ class SoftmaxScratch(NamedTuple):
     """
 
     experts: ExpertsScratch
+    trees: BoostedScratch
     outputs: np.ndarray
     p: np.ndarray
     beyond: np.ndarray
@@ -97,10 +115,13 @@ class SoftmaxScratch(NamedTuple):
 
 def fresh_softmax(model: Experts, K: int) -> SoftmaxMixture:
     """Mixtures of experts that have seen nothing, for K classes."""
-    N, n_last = model.n_kernels, 2 + len(PLAIN)
+    N, n_last = model.n_kernels + 1, 2 + len(PLAIN)
+    n_columns = len(model.inputs.n) + TREE_LAGS
+    n_trees = min(N_TREES, max(FEWEST, MOST_TREES // K))
     return SoftmaxMixture(
         model,
-        theta=aligned((N - N_PLAIN, K, model.first.theta.shape[1])),
+        fresh_boosted([n_columns] * (K if K <= MOST_CLASSES else 1), n_trees),
+        theta=aligned((len(model.decay), K, model.first.theta.shape[1])),
         counts=np.zeros(K),
         followed=np.zeros((K, K)),
         w=np.full(N, 1.0 / N),
@@ -116,7 +137,8 @@ def softmax_scratch(
     N, K = model.n_kernels, len(model.counts)
     return SoftmaxScratch(
         experts_scratch(model.experts, threads, every_kernel, precision),
-        outputs=np.zeros((N - N_PLAIN, K)),
+        boosted_scratch(model.trees),
+        outputs=np.zeros((len(model.experts.decay), K)),
         p=np.zeros((N, K)),
         beyond=np.zeros((N + 1, K)),
         margin=np.zeros(K),
@@ -229,6 +251,43 @@ def _write_probabilities(scratch, model, X, row):
         p = scratch.p[i + N_PLAIN]
         _softmax(scratch.outputs[i], 1.0 / math.sqrt(1.0 + 0.25 * math.pi * variance), p)
         _flatten(p, FLATTEST)
+    _write_trees(scratch, model)
+
+
+@inlined
+def _write_trees(scratch, model):
+    """Write what trees say into the last of scratch.p; until they are grown, what the others say.
+
+    That is their mixture: the weight of trees is then what it was.
+    """
+    write_columns(scratch.trees, scratch.experts.x, model.experts.lags[:TREE_LAGS])
+    N, K = scratch.p.shape
+    p = scratch.p[N - 1]
+    whole = 0.0
+    for k in range(K):
+        p[k] = 0.0
+        if model.trees.fits[0] > 0:
+            said = evaluate_boosted(model.trees, scratch.trees, k)
+            p[k] = min(1.0, max(LEAST_SAID, said))
+        else:
+            for i in range(N - 1):
+                p[k] += model.w[i] * scratch.p[i, k]
+        whole += p[k]
+    for k in range(K):
+        p[k] /= whole
+
+
+@inlined
+def _learn_trees(scratch, model, y):
+    """Trees take in the row and its class y."""
+    trees, n = model.trees, model.w.shape[0] - 1
+    if trees.labels.shape[0] < model.counts.shape[0]:
+        return
+    place = trees.n[0] % trees.labels.shape[1]
+    for k in range(trees.labels.shape[0]):
+        trees.labels[k, place] = 1.0 if k == y else 0.0
+    pays = model.w[n] > TREES_PAY or abs(model.coefficients[n]) > TREES_PAY
+    learn_boosted(trees, scratch.trees, pays)
 
 
 @inlined
@@ -354,6 +413,7 @@ def learn_softmax(model, scratch, label):
     for i in range(scratch.outputs.shape[0]):
         _learn_expert(scratch, model, i, y)
     _learn_correction(scratch, model, y)
+    _learn_trees(scratch, model, y)
     _learn_weights(model.w, scratch.p, y)
     _learn_weights(model.last, scratch.candidates, y)
     if model.experts.label.n[0] > 0.0:
