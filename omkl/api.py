@@ -54,6 +54,7 @@ def learner(
     horizon: int | None = None,
     interval: float | None = None,
     interval_rate: float | None = None,
+    features: str = "rff",
     precision: str = "float64",
     first_rows: Any = None,
     max_pending: int = MOST_PENDING,
@@ -88,6 +89,9 @@ def learner(
         A level, 0.9 say: intervals that hold so often, also when the stream changes.
     interval_rate
         One rate at which they adapt; None: eight, mixed.
+    features
+        How random frequencies are placed: "rff", each by itself; "orthogonal", in orthogonal
+        blocks, of Gaussian kernels; "qmc", evenly.
     precision
         "float64" or "float32", of the random features.
     first_rows
@@ -100,7 +104,7 @@ def learner(
     made = settings.read(
         algorithm, inputs=inputs, kernels=kernels, task=task, classes=classes, params=params, D=D,
         precision=precision, seed=seed, scaling=scaling, lags=lags, horizon=horizon,
-        interval=interval, interval_rate=interval_rate,
+        interval=interval, interval_rate=interval_rate, features=features,
     )  # fmt: skip
     if refusal := whole(1).refusal("max_pending", max_pending):
         raise ValueError(refusal)

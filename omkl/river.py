@@ -214,7 +214,7 @@ class OnlineMKLRegressor(_MiniBatch, _Regressor, base.MiniBatchRegressor):
 
     Parameters
     ----------
-    algorithm, kernels, D, params, scaling, lags, horizon, precision
+    algorithm, kernels, D, params, scaling, lags, horizon, precision, features
         As ``omkl.online.estimator.LearnerParameters`` says. An algorithm of active learning
         learns the labels that it asks for, here without asking.
     interval, interval_rate
@@ -249,7 +249,7 @@ class ActiveMKLRegressor(_Regressor, base.Regressor):
     ----------
     horizon
         T, about how many rows there will be: the step sizes of AMKL follow from it.
-    algorithm, kernels, D, params, scaling, lags, precision, interval, interval_rate, seed
+    algorithm, kernels, D, params, scaling, lags, precision, features, interval, interval_rate, seed
         As of ``OnlineMKLRegressor``.
     """
 
@@ -295,7 +295,7 @@ class OnlineMKLClassifier(_MiniBatch, _Online, base.MiniBatchClassifier):
 
     Parameters
     ----------
-    algorithm, kernels, D, params, scaling, lags, horizon, precision
+    algorithm, kernels, D, params, scaling, lags, horizon, precision, features
         As ``omkl.online.estimator.LearnerParameters`` says.
     seed
         Random features and choices are drawn from it.

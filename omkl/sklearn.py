@@ -187,7 +187,7 @@ class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
 
     Parameters
     ----------
-    algorithm, kernels, D, params, scaling, lags, horizon, precision
+    algorithm, kernels, D, params, scaling, lags, horizon, precision, features
         As ``omkl.online.estimator.LearnerParameters`` says.
     interval, interval_rate
         As ``omkl.online.estimator.RegressorParameters`` says.
@@ -274,7 +274,7 @@ class OnlineMKLClassifier(ClassifierMixin, _Online):
 
     Parameters
     ----------
-    algorithm, kernels, D, params, scaling, lags, horizon, precision
+    algorithm, kernels, D, params, scaling, lags, horizon, precision, features
         As ``omkl.online.estimator.LearnerParameters`` says.
     random_state
         The seed, that of ``omkl-run seed=`` if it is a number.

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from omkl.core.frequencies import RFF
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import choose_all
 from omkl.core.weights import mean_of_all, weighted_mean
@@ -30,8 +31,12 @@ def init_one(params: Any, dictionary: Sequence[Kernel], model: Any) -> State:
 
 
 def gaussian_kernel(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
-    """The kernel exp(-||x - x'||^2 / bandwidth), of which a ``Kernel`` has the variance."""
-    return (Kernel("gaussian", 0.5 * params.bandwidth),)
+    """The kernel exp(-||x - x'||^2 / bandwidth), of which a ``Kernel`` has the variance.
+
+    Of the dictionary it takes how features are drawn.
+    """
+    features = dictionary[0].features if dictionary else RFF
+    return (Kernel("gaussian", 0.5 * params.bandwidth, features),)
 
 
 def select_all(params, state, t, rng, selection):

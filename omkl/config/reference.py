@@ -16,6 +16,10 @@ GROUPS = ("algorithm", "dataset", "kernels", "federation", "debug")
 HELP = {
     "task": "what is learned; null: as the data set says",
     "D": "random features per kernel; null: 50, in a federation what max_upload allows",
+    "features": (
+        "how random frequencies are placed: rff, each by itself; orthogonal, in orthogonal blocks "
+        "(Gaussian kernels); qmc, evenly by a scrambled Sobol sequence"
+    ),
     "precision": "of the random features; float32: faster, rounded to single precision",
     "seeds": "R, repetitions with fresh random features",
     "seed": "the first of them",

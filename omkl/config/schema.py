@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from omkl.core.frequencies import FEATURES
 from omkl.core.learner import PRECISIONS
 from omkl.datasets.base import checked_name
 from omkl.datasets.schema import STREAM, TASKS, check_dataset
@@ -55,6 +56,7 @@ DELTA = Constraint(
 SETTINGS: dict[str, Constraint] = {
     "task": or_null(one_of(*TASKS)),
     "D": or_null(whole(1, 10**6)),
+    "features": one_of(*FEATURES),
     "precision": one_of(*PRECISIONS),
     "seeds": whole(1, 10_000),
     "seed": whole(0, 2**63 - 1),
@@ -98,6 +100,7 @@ SETTINGS: dict[str, Constraint] = {
 # Settings that runs from before them lack.
 LATER = (
     "task", "clients_per_round", "interval", "interval_rate", "stream.lags", "stream.follow",
+    "features",
 )  # fmt: skip
 LATER_SECTIONS = ("robust", "privacy")
 BY_SITE = {"home": whole(1), "away": whole(0)}

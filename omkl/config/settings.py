@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from omkl import algorithms, federated
 from omkl.config import schema
 from omkl.core import hyperparameters
+from omkl.core.frequencies import RFF
 from omkl.datasets import Stream
 from omkl.datasets.base import name_of_file
 from omkl.datasets.files import FileContent
@@ -135,11 +136,12 @@ class Settings:
     def config(self) -> dict[str, Any]:
         """The configuration with all that is known by now; its key names the run.
 
-        Without what is off: runs from before there were intervals, lags and follow, or safeguards
-        of a federation, keep their keys.
+        Without what is off: runs from before there were intervals, lags and follow, ways to place
+        features, or safeguards of a federation, keep their keys.
         """
         left_out = {"task", "resume", *self._safeguards_off}
         left_out |= {key for key in INTERVAL if self.composed.get(key) is None}
+        left_out |= {"features"} if self.composed.get("features") == RFF else set()
         config = {key: v for key, v in self.composed.items() if key not in left_out}
         config |= {} if self.resume is None else {"resume": self.resume}
         stream = {k: v for k, v in config["stream"].items() if k not in ("lags", "follow")}
@@ -219,7 +221,7 @@ def read(config: Mapping[str, Any]) -> Settings:
             registry.names_outside().get(name),
         ),
         dataset={**_without_new_keys(dataset), "task": task},
-        kernels=config["kernels"],
+        kernels=with_features(config["kernels"], config.get("features", RFF)),
         scheme=scheme,
         n_clients=config["clients"],
         max_upload=config["max_upload"],
@@ -239,6 +241,18 @@ def read(config: Mapping[str, Any]) -> Settings:
         composed=config,
         **{key: config[key] for key in _PLAIN},
     )
+
+
+def with_features(kernels: Mapping[str, Any], features: str) -> dict[str, Any]:
+    """The content of a YAML of ``conf/kernels`` that says how features are drawn, unless plainly.
+
+    ValueError where it says so already, and otherwise.
+    """
+    if "features" in kernels and features not in (RFF, kernels["features"]):
+        raise ValueError(
+            f"features={features} and kernels.features={kernels['features']} differ: give one"
+        )
+    return dict(kernels) if features == RFF else {**kernels, "features": features}
 
 
 def _without_new_keys(dataset: Mapping[str, Any]) -> dict[str, Any]:

@@ -32,6 +32,14 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from omkl.core.frequencies import (
+    FEATURES,
+    ORTHOGONAL,
+    QMC,
+    RFF,
+    even_uniforms,
+    orthogonal_normals,
+)
 from omkl.utils.constraints import is_number, is_whole, shown, whole
 
 LogOverlap = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -58,6 +66,8 @@ class Family:
     name          in configurations and run folders
     label         of the number b: its key in conf/kernels, its axis in figures
     spectrum      name of the distribution of the frequencies; None where there is none
+    isotropic     whether that is a normal distribution, of covariance I / b: then frequencies may
+                  be orthogonal (``omkl.core.frequencies``)
     length_power  the length of a kernel is b to this power: 1 for a length, 1/2 for a variance
     metric        of ``scipy.spatial.distance.cdist``, where all kernels of the family are
                   functions ``of_distance`` of it
@@ -70,6 +80,7 @@ class Family:
     name: ClassVar[str]
     label: ClassVar[str] = "bandwidth"
     spectrum: ClassVar[str | None] = None
+    isotropic: ClassVar[bool] = False
     length_power: ClassVar[float] = 1.0
     metric: ClassVar[str | None] = None
     shares: ClassVar[bool] = True
@@ -85,6 +96,10 @@ class Family:
     def frequencies(self, rng: np.random.Generator, D: int, d: int, b: float) -> np.ndarray:
         """(D, d) draws from the spectral distribution."""
         raise TypeError(f"{self.name} kernels have no frequencies")
+
+    def quantiles(self, u: np.ndarray, b: float) -> np.ndarray:
+        """Of one input's frequencies, at u in (0, 1), any shape: needed by features=qmc alone."""
+        raise ValueError(f"{self.name} kernels have no quantiles for features=qmc: take rff")
 
     def second_moment(self, d: int, b: float) -> float:
         """The mean of ||omega||^2 over the frequencies omega (d,)."""
@@ -217,6 +232,7 @@ def _matern52_with_matern32(p: np.ndarray, q: np.ndarray) -> np.ndarray:
 class Gaussian(Family):
     name = "gaussian"
     spectrum = "normal"
+    isotropic = True
     length_power = 0.5
     metric = "sqeuclidean"
     overlaps: ClassVar = {
@@ -237,6 +253,11 @@ class Gaussian(Family):
 
     def frequencies(self, rng: np.random.Generator, D: int, d: int, b: float) -> np.ndarray:
         return rng.standard_normal((D, d)) / math.sqrt(b)
+
+    def quantiles(self, u: np.ndarray, b: float) -> np.ndarray:
+        from scipy.special import ndtri
+
+        return np.asarray(ndtri(u)) / math.sqrt(b)
 
     def second_moment(self, d: int, b: float) -> float:
         return d / b
@@ -275,6 +296,9 @@ class Laplacian(Family):
     def frequencies(self, rng: np.random.Generator, D: int, d: int, b: float) -> np.ndarray:
         return rng.standard_cauchy((D, d)) / b
 
+    def quantiles(self, u: np.ndarray, b: float) -> np.ndarray:
+        return np.tan(math.pi * (u - 0.5)) / b
+
     def second_moment(self, d: int, b: float) -> float:
         return math.inf
 
@@ -306,6 +330,9 @@ class Cauchy(Family):
 
     def frequencies(self, rng: np.random.Generator, D: int, d: int, b: float) -> np.ndarray:
         return rng.laplace(size=(D, d)) / b
+
+    def quantiles(self, u: np.ndarray, b: float) -> np.ndarray:
+        return np.sign(u - 0.5) * -np.log1p(-np.abs(2.0 * u - 1.0)) / b
 
     def second_moment(self, d: int, b: float) -> float:
         return 2 * d / b**2
@@ -343,6 +370,11 @@ class _Matern(Family):
 
     def frequencies(self, rng: np.random.Generator, D: int, d: int, b: float) -> np.ndarray:
         return rng.standard_t(self.degrees, size=(D, d)) / b
+
+    def quantiles(self, u: np.ndarray, b: float) -> np.ndarray:
+        from scipy.special import stdtrit
+
+        return np.asarray(stdtrit(self.degrees, u)) / b
 
     def second_moment(self, d: int, b: float) -> float:
         return self.degrees / (self.degrees - 2) * d / b**2
@@ -439,19 +471,28 @@ def with_spectrum() -> list[str]:
 
 
 class Kernel(NamedTuple):
-    """One kernel of a dictionary: a family's name and a bandwidth > 0, or a degree."""
+    """One kernel of a dictionary: a family's name and a bandwidth > 0, or a degree.
+
+    ``features`` says how its frequencies are placed: see ``omkl.core.frequencies``.
+    """
 
     family: str
     bandwidth: float
+    features: str = RFF
 
     def value(self, r: np.ndarray) -> np.ndarray:
         """kappa(r) for differences r (..., d)."""
         return FAMILIES[self.family].value(r, self.bandwidth)
 
     def frequencies(self, rng: np.random.Generator, D: int, d: int) -> np.ndarray:
-        """(D, d) frequencies drawn from the kernel's spectral distribution."""
+        """(D, d) frequencies of the kernel's spectral distribution, placed as ``features`` says."""
         self.require_frequencies()
-        return FAMILIES[self.family].frequencies(rng, D, d, self.bandwidth)
+        family = FAMILIES[self.family]
+        if self.features == ORTHOGONAL:
+            return orthogonal_normals(rng, D, d) / math.sqrt(self.bandwidth)
+        if self.features == QMC:
+            return family.quantiles(even_uniforms(rng, D, d), self.bandwidth)
+        return family.frequencies(rng, D, d, self.bandwidth)
 
     def require_frequencies(self) -> None:
         """ValueError for a kernel that has no spectral distribution."""
@@ -459,6 +500,12 @@ class Kernel(NamedTuple):
             raise ValueError(
                 f"{self.family} kernels have no random features: choose a dictionary without "
                 f"(kernels=gauss13), or {FAMILIES[self.family].taken_by}"
+            )
+        if self.features == ORTHOGONAL and not FAMILIES[self.family].isotropic:
+            raise ValueError(
+                f"features={ORTHOGONAL} is for kernels that depend on one distance, and "
+                f"{self.family} kernels are a product over the inputs: choose a dictionary of "
+                f"Gaussian ones (kernels=gauss13), or features={QMC}"
             )
 
     def gram(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
@@ -475,7 +522,7 @@ def dictionary(config: Mapping[str, Any]) -> tuple[Kernel, ...]:
         ``config["parts"]`` is a list. Each part has a family and either ``bandwidth`` (a number or
         a list) or ``log10_bandwidth`` with from, to and n (evenly spaced exponents); ``factor``
         multiplies them, for other conventions. A polynomial part has ``degree`` instead, a whole
-        number or a list.
+        number or a list. ``config["features"]``, where there is one, is of all kernels.
 
     Raises
     ------
@@ -483,6 +530,9 @@ def dictionary(config: Mapping[str, Any]) -> tuple[Kernel, ...]:
         Names the part and what is wrong with it.
     """
     kernels: list[Kernel] = []
+    features = config.get("features", RFF)
+    if features not in FEATURES:
+        raise ValueError(f"features={shown(features)} is none of {', '.join(FEATURES)}")
     parts = config.get("parts") or []
     if not isinstance(parts, list | tuple):
         raise ValueError(f"kernels.parts={shown(parts)} is no list of families and bandwidths")
@@ -493,7 +543,7 @@ def dictionary(config: Mapping[str, Any]) -> tuple[Kernel, ...]:
         family = part.get("family")
         if not isinstance(family, str) or family not in FAMILIES:
             raise ValueError(f"{where}.family={shown(family)}; there are: {', '.join(FAMILIES)}")
-        kernels += [Kernel(family, b) for b in FAMILIES[family].numbers(where, part)]
+        kernels += [Kernel(family, b, features) for b in FAMILIES[family].numbers(where, part)]
         if len(kernels) > MOST_KERNELS:
             raise ValueError(f"{where}: a dictionary has at most {MOST_KERNELS:,} kernels")
     if not kernels:

@@ -55,6 +55,7 @@ import numpy as np
 from omkl import federated
 from omkl.config.settings import Settings, content_addressed, with_defaults_cut
 from omkl.core import hyperparameters, kernels
+from omkl.core.frequencies import RFF
 from omkl.core.hyperparameters import Schedule
 from omkl.core.kernels import Kernel
 from omkl.core.representations.random_features import draw_features
@@ -213,6 +214,10 @@ def choose_learner(settings: Settings, n_rounds: int | None) -> ChosenLearner:
     settings = with_defaults_cut(settings, algorithm.Params, sizes)
     params = hyperparameters.build(algorithm.Params, settings.algorithm.params, n_rounds, sizes)
     used, D, most = algorithm.kernels(params, dictionary), settings.D, settings.max_upload
+    for kernel in used:
+        kernel.require_frequencies()
+    if not used and dictionary[0].features != RFF:
+        raise ValueError(f"features={dictionary[0].features}: {algorithm.name} draws none")
     if D is None:
         D = protocol.features_for(algorithm, params, len(used), most) if used else 1
     if used:

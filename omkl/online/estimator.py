@@ -38,6 +38,8 @@ class LearnerParameters:
         T, where a parameter names it.
     precision
         "float64" or "float32", of the random features.
+    features
+        How random frequencies are placed: "rff", "orthogonal" (Gaussian kernels) or "qmc".
     """
 
     algorithm: str = "auto"
@@ -48,6 +50,7 @@ class LearnerParameters:
     lags: int = 0
     horizon: int | None = None
     precision: str = "float64"
+    features: str = "rff"
 
     def algorithm_for(self, task: str) -> Algorithm:
         """What the name stands for in a task: of classes, ``auto`` is ``auto_classifier``."""
@@ -79,6 +82,7 @@ class LearnerParameters:
             params=self.params or {},
             D=self.D,
             precision=self.precision,
+            features=self.features,
             seed=seed,
             scaling=self.scaling,
             lags=self.lags,

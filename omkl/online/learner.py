@@ -387,7 +387,7 @@ class OnlineLearner:
         families = [kernel.family for kernel in kernels]
         return tuple(
             f"{family}({number:g})" if family in FAMILIES or families.count(family) > 1 else family
-            for family, number in kernels
+            for family, number, _ in kernels
         )
 
     @property

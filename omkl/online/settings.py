@@ -14,8 +14,9 @@ import numpy as np
 
 from omkl import algorithms
 from omkl.config.schema import SETTINGS
-from omkl.config.settings import INTERVAL, IntervalSettings, interval_of
+from omkl.config.settings import INTERVAL, IntervalSettings, interval_of, with_features
 from omkl.core import hyperparameters
+from omkl.core.frequencies import RFF
 from omkl.core.kernels import FAMILIES, Kernel, dictionary
 from omkl.core.learner import Learner, check_precision
 from omkl.core.protocol import Algorithm
@@ -38,7 +39,8 @@ class LearnerSettings:
     """A learner in the units of its user, before the first row.
 
     algorithm, params   name, and parameters as typed
-    kernels             the content of a YAML of ``conf/kernels``
+    kernels             the content of a YAML of ``conf/kernels``; ``features``, where it is a key,
+                        says how frequencies are placed
     inputs              names, in the order of columns, () until the first row says them;
                         ``named``: whether rows may be by name
     classes             of a classification, the first of two being -1; () of a regression
@@ -106,11 +108,14 @@ def read(
     task: str | None,
     classes: Sequence[Any] | None,
     params: Mapping[str, Any],
+    features: str = RFF,
     **further: Any,
 ) -> LearnerSettings:
     """The settings of ``omkl.learner``, with the defaults of the algorithm's YAML."""
     name, task = _task(name, task, classes)
-    chosen = _kernels(kernels)
+    if refusal := SETTINGS["features"].refusal("features", features):
+        raise ValueError(refusal)
+    chosen = with_features(_kernels(kernels), features)
     defaults = {k: v for k, v in conf.entry("algorithm", name).items() if k != "name"}
     given = defaults | dict(params)
     sizes = {"N": len(dictionary(chosen)), "D": further["D"]}
@@ -283,5 +288,11 @@ def specify(
     params = hyperparameters.build(algorithm.Params, given, horizon, sizes)
     check_precision(algorithm, precision)
     algorithm.representation.require(dictionary)
+    placed = {kernel.features for kernel in dictionary} - {RFF}
+    if placed and not algorithm.representation.draws_features:
+        raise ValueError(
+            f"features={placed.pop()} places random features, and {name} draws none that can be "
+            f"placed; leave it at {RFF}"
+        )
     algorithm.representation.check_kernels(algorithm.kernels(params, dictionary))
     return Specification(algorithm, params, dictionary, D, precision)

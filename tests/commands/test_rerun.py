@@ -21,6 +21,7 @@ KINDS = {
     "parameters": ("algorithm=gf", "algorithm.M=5", 'algorithm.eta="0.5/sqrt(t)"', ROWS),
     "drift": ("algorithm=raker", ROWS, "dataset.change_at=0.5", "dataset.noise=0.3"),
     "precision": ("algorithm=raker", ROWS, "precision=float32", "seed=7"),
+    "features": ("algorithm=raker", ROWS, "features=qmc"),
     "kernels": ("algorithm=raker", ROWS, "kernels=rbf9"),
     "own kernels": ("algorithm=raker", ROWS, "kernels.parts=[{family:gaussian,bandwidth:[0.1,1]}]"),
     "labels asked for": ("algorithm=amkl", ROWS),

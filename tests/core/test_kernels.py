@@ -5,9 +5,10 @@ import re
 
 import numpy as np
 import pytest
-from scipy import special
+from scipy import special, stats
 
 from omkl.core import kernels
+from omkl.core.frequencies import even_uniforms
 from omkl.core.kernels import Kernel, dictionary
 from omkl.core.representations.random_features import features_of
 from omkl.utils import conf
@@ -211,3 +212,74 @@ def test_a_linear_kernel_has_no_number_and_no_frequencies():
         kernel.require_frequencies()
     with pytest.raises(ValueError, match="a linear kernel has the key family, nothing else"):
         dictionary({"parts": [{"family": "linear", "bandwidth": 1.0}]})
+
+
+def kernel_error(kernel, D, repeats=200):
+    """Errors of z(x)'z(x') at six pairs of rows, over fresh draws (repeats, 6)."""
+    rng = np.random.default_rng(2)
+    x = rng.uniform(-1, 1, (4, 3))
+    a, b = np.triu_indices(4, 1)
+    exact = kernel.value(x[a] - x[b])
+    errors = np.empty((repeats, len(a)))
+    for k in range(repeats):
+        z = features_of(kernel.frequencies(rng, D, 3).T, x)
+        errors[k] = (z @ z.T)[a, b] - exact
+    return errors
+
+
+PLACED = [Kernel("gaussian", 0.7, "orthogonal"), *(k._replace(features="qmc") for k in ONE_OF_EACH)]
+
+
+@pytest.mark.parametrize("kernel", PLACED, ids=lambda k: f"{k.features}-{k.family}")
+def test_placed_features_have_the_same_mean_and_less_variance(kernel):
+    placed = kernel_error(kernel, D=48)
+    alone = kernel_error(kernel._replace(features="rff"), D=48)
+    deviation = placed.std(axis=0)
+    assert (np.abs(placed.mean(axis=0)) < 4.5 * deviation / math.sqrt(len(placed))).all()
+    assert np.square(placed).mean() < 0.8 * np.square(alone).mean()
+
+
+def test_orthogonal_frequencies_are_blocks_of_rows_that_are_orthogonal():
+    """As long as normal rows: the squared length is chi^2 of d degrees, and the rest is cut."""
+    omega = Kernel("gaussian", 4.0, "orthogonal").frequencies(np.random.default_rng(0), 2000, 3)
+    assert omega.shape == (2000, 3)
+    for start in range(0, 1998, 3):
+        gram = omega[start : start + 3] @ omega[start : start + 3].T
+        np.testing.assert_allclose(gram - np.diag(np.diag(gram)), 0.0, atol=1e-12)
+    squares = 4.0 * np.square(omega).sum(axis=1)
+    assert stats.kstest(squares, stats.chi2(3).cdf).pvalue > 1e-3
+    np.testing.assert_allclose(4.0 * omega.T @ omega / 2000, np.eye(3), atol=0.1)
+
+
+def test_even_uniforms_have_one_point_in_each_cell_of_each_input():
+    u = even_uniforms(np.random.default_rng(0), 50, 4)
+    assert u.shape == (50, 4) and u.min() > 0.0 and u.max() < 1.0
+    cells = np.floor(64 * u).astype(int)
+    assert all(len(set(column)) == 50 for column in cells.T)
+    assert even_uniforms(np.random.default_rng(1), 1, 2).shape == (1, 2)
+    with pytest.raises(ValueError, match=r"features=qmc places up to 21,201 inputs, not 30,000"):
+        even_uniforms(np.random.default_rng(0), 5, 30_000)
+
+
+@pytest.mark.parametrize("kernel", ONE_OF_EACH, ids=lambda k: k.family)
+def test_quantiles_are_those_of_the_spectral_distribution(kernel):
+    u = np.array([1e-9, 0.01, 0.3, 0.5, 0.9, 1 - 1e-6])
+    b = kernel.bandwidth
+    law = {
+        "gaussian": stats.norm(scale=1 / math.sqrt(b)),
+        "laplacian": stats.cauchy(scale=1 / b),
+        "cauchy": stats.laplace(scale=1 / b),
+        "matern32": stats.t(3, scale=1 / b),
+        "matern52": stats.t(5, scale=1 / b),
+    }[kernel.family]
+    found = kernels.FAMILIES[kernel.family].quantiles(u, b)
+    np.testing.assert_allclose(found, law.ppf(u), rtol=1e-7, atol=1e-12)
+
+
+def test_features_that_cannot_be_placed_are_refused():
+    parts = [{"family": "laplacian", "bandwidth": 1.0}]
+    (laplacian,) = dictionary({"parts": parts, "features": "orthogonal"})
+    with pytest.raises(ValueError, match="a product over the inputs: choose a dictionary of Gauss"):
+        laplacian.frequencies(np.random.default_rng(0), 8, 2)
+    with pytest.raises(ValueError, match="features='sobol' is none of rff, orthogonal, qmc"):
+        dictionary({"parts": parts, "features": "sobol"})

@@ -30,6 +30,7 @@ TINY = (
     "algorithm=gf", "algorithm.M=3", "dataset.rows=400", "kernels=gaussian17", "D=4", "seeds=3",
     "tracking=none", "figures=false",
 )  # fmt: skip
+FEDERATION = ("federation=iid", "clients=2")
 OWN = (*TINY, "dataset=file", "dataset.target=price", "seeds=2")
 
 
@@ -578,3 +579,35 @@ def test_a_module_that_git_does_not_know_is_a_change(tmp_path, monkeypatch):
     finally:
         provenance.changes.cache_clear()
         provenance.commit.cache_clear()
+
+
+def test_placed_features_are_another_run_and_plain_ones_keep_their_key():
+    """Whether the setting is written or not, as before there was one."""
+
+    def key(config):
+        return provenance.identity_of(settings.read(config).config).key
+
+    plain = configuration(*TINY)
+    before = {name: value for name, value in plain.items() if name != "features"}
+    assert key(plain) == key(before) == key(configuration(*TINY, "features=rff"))
+    placed = [key(configuration(*TINY, f"features={f}")) for f in ("orthogonal", "qmc")]
+    assert len({key(plain), *placed}) == 3
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (("features=orthogonal",), "laplacian kernels are a product over the inputs"),
+        (("algorithm=ridge", "features=qmc"), "ridge draws none that can be placed"),
+        (("algorithm=auto", "features=qmc"), "auto draws none that can be placed"),
+        (
+            ("algorithm=pof_mkl", "kernels=rbf51_lap25", *FEDERATION, "features=orthogonal"),
+            "laplacian kernels are a product over the inputs",
+        ),
+        (("algorithm=perfedavg", *FEDERATION, "features=qmc"), "perfedavg draws none"),
+        (("features=sobol",), "features='sobol' is none of rff, orthogonal, qmc"),
+    ],
+)
+def test_features_that_cannot_be_placed_are_refused(overrides, message):
+    with pytest.raises(ValueError, match=message):
+        runner.prepare(compose(["dataset.rows=40", *overrides]))

@@ -34,7 +34,7 @@ class Params(NamedTuple):
 
 
 def kernels(params: Params, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
-    return (Kernel("gaussian", params.bandwidth),)
+    return (Kernel("gaussian", params.bandwidth, dictionary[0].features),)
 
 
 select, predict = ofmkl_avg.select, ofmkl_avg.predict
