@@ -340,7 +340,7 @@ class OnlineMKLClassifier(_MiniBatch, _Online, base.MiniBatchClassifier):
     def learn_one(self, x: dict, y: Any) -> None:
         """Learn the class y of x; ValueError for None and NaN."""
         if y is None or y != y:
-            raise ValueError(f"a class is a word or a number, and this is {y}")
+            raise ValueError(f"a class is a text or a number, and this is {y}")
         new = y not in self._codes
         if new:
             self._codes[y] = len(self._classes)

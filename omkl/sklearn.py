@@ -83,7 +83,7 @@ class _Online(LearnerParameters, BaseEstimator):
         if self.columns_:
             if not is_frame(X):
                 raise ValueError(
-                    "the model was fitted on a data frame with words or dates: give X as a data "
+                    "the model was fitted on a data frame with text or dates: give X as a data "
                     "frame with these columns"
                 )
             validate_data(self, X, reset=reset, skip_check_array=True)

@@ -40,7 +40,7 @@ MOST_LINES = 6  # of a panel: what is best in the mean, and the reference
 MOST_RANKS = 10  # of learners in the diagram of ranks
 COLUMNS = 3
 LARGEST = math.log(4.0)  # of a ratio that has a colour of its own
-TITLES = {"running": "over rounds 1..t", "sliding": "over the last rounds"}
+TITLES = {"running": "over rows 1..t", "sliding": "over the last rows"}
 
 
 def heat_map(errors: pd.DataFrame, reference: str, folder: Path, name: str) -> list[Path]:
@@ -207,7 +207,7 @@ def _panel(
 NAMES = {
     "mse": "MSE", "mae": "MAE", "error_rate": "errors, %", "log_loss": "log loss",
     "interval_score_90": "interval score, 90 %", "coverage_90": "coverage of 90 %, %",
-    "dynamic_regret": "dynamic regret per round", "recovery": "rounds until recovered",
+    "dynamic_regret": "dynamic regret per row", "recovery": "rows until recovered",
 }  # fmt: skip
 PER_CENT = ("error_rate", "coverage_90")
 LOWEST_IS_BEST = ("mse", "mae", "error_rate", "log_loss", "interval_score_90", "dynamic_regret")
@@ -277,7 +277,7 @@ def _protocol(read: Results) -> str:
 def _scaling(suite: Suite) -> str:
     if suite.peers_see == "raw":
         return "standardised by what was seen, by each learner in its own way"
-    return "standardised by what was seen, the same for all; blanks are the mean so far"
+    return "standardised by what was seen, the same for all; missing values are the mean so far"
 
 
 def _of_task(read: Results, task: str, place: Path) -> list[Part]:
@@ -375,7 +375,7 @@ def _over_streams(errors: pd.DataFrame, reference: str, place: Path, task: str) 
         groups = scores.critical_difference(errors)
         whole = scores.friedman(errors) if len(groups.blocks.errors) > 1 else None
     except ValueError as error:
-        return [*parts, Text(f"Nothing can be said: {error}.")]
+        return [*parts, Text(f"No conclusion: {error}.")]
     if whole is not None:
         text = (
             f"Friedman's test on {whole.n_learners} learners and {whole.n_streams} streams: "

@@ -522,5 +522,5 @@ def numbers(path: Path, stream: Stream) -> np.ndarray:
     frame = pd.read_parquet(path)[list(stream.inputs)]
     values = frame.to_numpy(dtype=np.float64)
     if not np.isfinite(values).all():
-        raise BadSuite(f"{path.name}: peers_see=raw is for tables without blanks")
+        raise BadSuite(f"{path.name}: peers_see=raw is for tables without missing values")
     return values

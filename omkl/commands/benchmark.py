@@ -43,7 +43,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = terminal.parser("omkl-benchmark", "Learners and peers over many streams.", EPILOG)
+    parser = terminal.parser(
+        "omkl-benchmark", "Learners of omkl and of other libraries on many streams.", EPILOG
+    )
     add = functools.partial(
         terminal.add_command, parser.add_subparsers(required=True, metavar="COMMAND")
     )

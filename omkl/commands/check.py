@@ -47,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "algorithms", nargs="+", metavar="ALGORITHM",
-        help="gf, say; a file of --config-dir; or a module of one's own, mypkg.fixed_share",
+        help="gf, say; a file of --config-dir; or your own module, mypkg.fixed_share",
     )  # fmt: skip
     parser.add_argument(
         "--config-dir", type=Path, metavar="FOLDER", help="more YAML files, in FOLDER/algorithm"

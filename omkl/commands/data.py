@@ -128,7 +128,7 @@ def _file_facts(entry: Mapping[str, Any]) -> dict[str, Any]:
     path = catalogue.locate(entry["file"])
     steps = [f"{step} {value}" for step, value in (entry.get("prepare") or {}).items()]
     if entry.get("missing", "error") != "error":
-        steps.append(f"blanks: {entry['missing']}")
+        steps.append(f"missing values: {entry['missing']}")
     return {
         "rows x inputs": f"{_or_dash(entry.get('rows'))} x {_or_dash(_n_inputs(entry))}",
         "inputs": entry.get("inputs") or "all other numeric columns",

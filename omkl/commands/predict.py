@@ -20,7 +20,7 @@ from omkl.online.learner import OnlineLearner
 from omkl.utils.disk import write_atomically
 
 EPILOG = """\
-Every row is predicted as if it came next. Columns are found by their names, and words and dates
+Every row is predicted as if it came next. Columns are found by their names, and text and dates
 become the inputs that they were when the model learned; the target, if it is there, is not read.
 Written are row (its number, from 1), y_hat and, where the learner has them, spread, low and high;
 in a classification row, class and, where the learner has them, the probabilities of the classes.

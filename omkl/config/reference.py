@@ -30,7 +30,7 @@ HELP = {
     "interval_rate": "one rate at which they adapt; null: eight, mixed",
     "clients": "K of a federation; null: as published for the data set",
     "max_upload": "numbers that a client of a federation may send per round; null: any",
-    "clients_per_round": "clients that are asked for messages, at random; null: all",
+    "clients_per_round": "clients requested to send messages, drawn at random; null: all",
     "robust.max_change": "the server refuses messages that change more than this norm",
     "robust.max_loss": "it refuses messages with larger losses",
     "robust.trim": "share of messages left out at either end, by coordinate; 0.5: the median",
@@ -52,14 +52,14 @@ HELP = {
         "compare with ridge regression on each kernel's random features in hindsight"
     ),
     "regret.kernel_ridge": (
-        "compare with kernel ridge regression, where the number of rounds allows it"
+        "compare with kernel ridge regression, where the number of rows allows it"
     ),
     "regret.lam": "regularisation per round, of both",
     "regret.max_rounds": "longer streams: no ridge_features",
     "regret.kernel_ridge_rounds": "longer streams: neither kernel_ridge nor mistake_bound",
     "regret.mistake_bound": "classification: compare with what the learner's theorem allows",
     "threads": "seeds in parallel; null: as many as cores",
-    "block": "rounds between progress reports",
+    "block": "rows between progress reports",
     "outputs": "folder of the results",
     "figures": "draw figures; pdf: each as PDF too",
     "predictions": "keep predictions.parquet; null: with one seed",

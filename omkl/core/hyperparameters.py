@@ -109,7 +109,7 @@ def parse_schedule(text: Any, horizon: int | None) -> Schedule:
         return Schedule(scale, power)
     if horizon is None:
         raise ValueError(
-            f"{shown(text)} needs the number of rounds T, and the length of this stream is not "
+            f"{shown(text)} needs the number of rows T, and the length of this stream is not "
             "known; set stream.limit, or write the schedule in t"
         )
     return Schedule(scale * float(horizon) ** power, 0.0)
@@ -226,7 +226,7 @@ def _convert(key: str, value: Any, hint: Any, horizon: int | None, sizes: Mappin
 def _rounds(key: str, horizon: int | None) -> int:
     if horizon is None:
         raise ValueError(
-            f"{key}=T is the number of rounds, and the length of this stream is not known; set "
+            f"{key}=T is the number of rows, and the length of this stream is not known; set "
             "stream.limit, or write the number"
         )
     return horizon

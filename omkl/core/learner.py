@@ -129,7 +129,7 @@ class Learner:
             if algorithm.rows_before(params) and before is None:
                 raise ValueError(
                     f"{algorithm.name} with these settings looks at rows before the "
-                    "first round: give them as Learner(before=X)"
+                    "first one: give them as Learner(before=X)"
                 )
             self.state = algorithm.init(params, kernels, model, before)
         self.rng = selection_generator(seed)
@@ -243,10 +243,10 @@ class Learner:
         infinite or left out: the round stays open.
         """
         if self._asked is None:
-            raise RuntimeError("no round is open: predict_one(x) opens one")
+            raise RuntimeError("no row is open: predict_one(x) opens one")
         label = math.nan if y is None else float(y)
         if self._asked and not math.isfinite(label):
-            raise ValueError(f"the learner asked for the label of row {self.t + 1}, and it is {y}")
+            raise ValueError(f"the learner requested the target of row {self.t + 1}, and it is {y}")
         X, y_row, trace = self._row
         y_row[0], trace.asked[0] = label, self._asked
         self._asked = None
@@ -364,7 +364,7 @@ class Learner:
     def require_no_open_round(self) -> None:
         """RuntimeError while a round is open."""
         if self._asked is not None:
-            raise RuntimeError("a round is open: learn_one(y) closes it")
+            raise RuntimeError("a row is open: learn_one(y) closes it")
 
     def __getstate__(self) -> dict[str, Any]:
         left_out = {"_run_block", "_written", "_row_code", "_row"}

@@ -190,7 +190,7 @@ def listed(names: Sequence[str]) -> str:
 
 # --- Cells as numbers -----------------------------------------------------------------------------
 
-_BLANK_CURE = "What stands for a blank goes into dataset.na_values."
+_BLANK_CURE = "If it stands for a missing value, add it to dataset.na_values."
 INPUT_CURE = f"Correct the file or leave the column out of dataset.inputs. {_BLANK_CURE}"
 TARGET_CURE = f"Correct the file; if these are classes, add task=classification. {_BLANK_CURE}"
 
@@ -203,7 +203,7 @@ def column_values(
     if text.any():
         n = int(np.argmax(text))
         raise DataError(
-            f"{where}: row {rows[n]}, column {name!r} holds {str(series.iloc[n])!r} "
+            f"{where}: row {rows[n]}, column {name!r} has {str(series.iloc[n])!r} "
             f"where a number should be. {cure}"
         )
     return values
@@ -413,7 +413,7 @@ def _categories(name: str, different: list[str], n: int) -> Column:
     else:
         column = hashed(name, len(different), n)
     if n >= FEWEST_ROWS and len(different) > MOSTLY * n:
-        why = f"an id: {len(different)} words in {n} rows"
+        why = f"an id: {len(different)} different values in {n} rows"
         if sum(bool(re.fullmatch(WITH_SIGN, word)) for word in different) > MOSTLY * len(different):
             why += f"; {different[0]} is no number: write it without the sign"
         return column._replace(kind="left out", why=why)
@@ -482,7 +482,7 @@ def _date_parts(
     if unread.any():
         n = int(np.argmax(unread))
         raise DataError(
-            f"{where}: row {rows[n]}, column {name!r} holds {str(series.iloc[n])!r} where a date "
+            f"{where}: row {rows[n]}, column {name!r} has {str(series.iloc[n])!r} where a date "
             f"should be, as in the rows before. {cure}"
         )
     since_midnight = times - times.dt.normalize()

@@ -139,7 +139,7 @@ class Journal:
             with open(path, "rb+") as file:
                 file.truncate(file.read().rfind(b"\n") + 1)
             print(
-                f"{path.name}: the last line, {torn!r}, was cut off; its label is asked for again",
+                f"{path.name}: the last line, {torn!r}, was cut off; its target is requested again",
                 file=sys.stderr,
             )
         if not self.labels:

@@ -94,7 +94,7 @@ def open_streams(
     options, name = _options(stream_cfg), str(dataset_cfg["name"])
     is_own, is_made = "path" in dataset_cfg, "n_centres" in dataset_cfg
     if options.follow and not is_own:
-        raise DataError(f"{name}: stream.follow=true is for own files: dataset=file.")
+        raise DataError(f"{name}: stream.follow=true is for your own files: dataset=file.")
     shuffles = seeds if options.order == "shuffled" else None
     if shuffles and is_made:
         raise DataError(
@@ -139,7 +139,7 @@ def load(name: str, *, as_frame: bool = True) -> tuple[Any, Any]:
     except KeyError as error:
         raise ValueError(f"{error.args[0]}. Of a file: pandas.read_csv and others") from None
     if "path" in cfg:
-        raise ValueError(f"{name} is for a file of one's own: pandas.read_csv and others read it")
+        raise ValueError(f"{name} is for a file of yours: pandas.read_csv and others read it")
     if "file" in cfg:
         prepare.check_steps(cfg.get("prepare") or {}, name)
         classes = _classes(cfg)
@@ -180,7 +180,7 @@ def open_with_column(
         return open_stream(dataset_cfg, stream_cfg), None
     if "n_centres" in dataset_cfg:
         name = dataset_cfg["name"]
-        raise DataError(f"{name}: made on the fly, it has no columns of words.")
+        raise DataError(f"{name}: it is generated, so it has no columns of text.")
     return _open_frame(dataset_cfg, options, key)
 
 
@@ -245,8 +245,8 @@ def _classes(cfg: Mapping[str, Any], own: FileContent | None = None) -> tuple[An
     for label in labels:
         if str(label).strip() in BLANKS and cfg.get("format") not in ("libsvm", "mat"):
             raise DataError(
-                f"{where}: dataset.labels names {label!r}, and that stands for a blank, as do NA, "
-                "NaN, None and null. Call the class otherwise in the file."
+                f"{where}: dataset.labels names {label!r}, which stands for a missing value, as do "
+                "NA, NaN, None and null. Rename the class in the file."
             )
     return tuple(labels)
 
@@ -455,7 +455,7 @@ def _open_frame(
         if blank[first].any():
             raise DataError(
                 f"{where}: row {table.rows[first[blank[first].argmax()]]}, column "
-                f"{names[place]!r} is blank, so it is not known whose row it is. Set "
+                f"{names[place]!r} has no value, so the client of that row is not known. Set "
                 "dataset.missing=drop, or correct the file."
             )
         column = column[first]

@@ -153,5 +153,5 @@ def _column(frame: pd.DataFrame, name: str, where: str) -> pd.Series:
 
 def _fraction_of_day(cell: Any, name: str, where: str) -> float:
     if not isinstance(cell, datetime.time | datetime.datetime):
-        raise DataError(f"{where}: column {name!r} holds {cell!r} where a time should be.")
+        raise DataError(f"{where}: column {name!r} has {cell!r} where a time should be.")
     return (cell.hour * 3600 + cell.minute * 60 + cell.second) / 86400

@@ -427,7 +427,7 @@ def _json_row(line: str, n: int, content: FileContent) -> dict[str, Any]:
     except DataError:
         raise
     except UnicodeEncodeError:
-        raise DataError(f"{content.name}: row {n} holds half a character: \\ud...") from None
+        raise DataError(f"{content.name}: row {n} has half a character: \\ud...") from None
     except (ValueError, RecursionError) as error:
         raise DataError(
             f"{content.name}: row {n} cannot be read as JSON, an object {{...}} a line: {error}"

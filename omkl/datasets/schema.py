@@ -121,7 +121,7 @@ DATASET: dict[str, Constraint] = {
     "encoding": Constraint(
         _is_encoding, "an encoding of text that Python knows, such as utf-8 or latin-1"
     ),
-    "delimiter": Constraint(_is_delimiter, "auto, null for any run of blanks, or one character"),
+    "delimiter": Constraint(_is_delimiter, "auto, null for any run of spaces, or one character"),
     "decimal": Constraint(
         lambda value: isinstance(value, str) and value in ("auto", ".", ","), "auto, '.' or ','"
     ),
@@ -148,7 +148,7 @@ DATASET: dict[str, Constraint] = {
     "missing": one_of(*MISSING),
     "na_values": Constraint(
         _or_list_of(_is_cell, MOST_WORDS),
-        f"a cell that stands for a blank, or a list of at most {MOST_WORDS:,}",
+        f"a cell that stands for a missing value, or a list of at most {MOST_WORDS:,}",
     ),
     "client_column": _COLUMN,
     "sites": _COLUMN,

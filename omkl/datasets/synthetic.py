@@ -164,7 +164,7 @@ def _change_round(change_at: Any, n_rows: int | None) -> int | None:
         change = 0
     if not 2 <= change <= n_rows:
         raise DataError(
-            f"dataset.change_at={change_at!r} must be a round from 2 to {n_rows} (the first "
+            f"dataset.change_at={change_at!r} must be a row from 2 to {n_rows} (the first "
             "of the new function), a fraction between 0 and 1, or null."
         )
     return change

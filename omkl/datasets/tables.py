@@ -157,8 +157,8 @@ class OwnTable:
         if not (n and self._cfg.get("labels")):
             return None
         return (
-            f"blank in {n} of the first {len(first)} rows, which are left out; NA, NaN, None and "
-            "null in text are blanks too"
+            f"missing in {n} of the first {len(first)} rows, which are left out; NA, NaN, None and "
+            "null in text are missing values too"
         )
 
     def raw(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -229,7 +229,7 @@ def classes_in(content: FileContent, cfg: Mapping[str, Any]) -> tuple[Any, ...]:
     if len(texts) > MOST_CLASSES and limited:
         number = f"{'at least ' if len(texts) > MOST_COUNTED else ''}{len(texts):,}"
         raise DataError(
-            f"{content.name}: the target {cfg['target']!r} holds {number} different values, "
+            f"{content.name}: the target {cfg['target']!r} has {number} different values, "
             f"and classes are at most {MOST_CLASSES}. Set task=regression; or, if these are "
             f"classes, dataset.labels={ALL_LABELS}."
         )
@@ -281,7 +281,7 @@ def entry_table(
 
 def unused_columns(names: Sequence[str]) -> list[Column]:
     """What becomes of columns of the catalogue that nobody named and that hold no numbers."""
-    why = "it holds words or dates, which are encoded in own files alone (dataset=file)"
+    why = "it has text or dates, which are encoded only in your own files (dataset=file)"
     return [Column(name, "left out", (), why) for name in names]
 
 
@@ -343,7 +343,7 @@ class TableSource:
             blank = np.isnan(values)
             if blank.any() and self._missing == "error":
                 cure = "Set dataset.missing=mean or dataset.missing=drop, or correct the file."
-                self._complain(blank, rows, "is blank", cure)
+                self._complain(blank, rows, "is missing", cure)
             if self._missing == "drop":
                 complete = ~blank.any(axis=1)
                 values, rows = values[complete], rows[complete]
@@ -492,7 +492,7 @@ class LibsvmTable:
         if not _PAIRS.fullmatch(joined):
             n = next(n for n, word in enumerate(words) if not _PAIRS.fullmatch(word))
             raise DataError(
-                f"{self._where}: row {first + at[n]} holds {words[n][:80]!r} where index:value "
+                f"{self._where}: row {first + at[n]} has {words[n][:80]!r} where index:value "
                 "should be, the index a whole number from 1."
             )
         pairs = np.array(joined.replace(":", " ").split(), dtype=np.float64).reshape(-1, 2)

@@ -114,7 +114,7 @@ class ClassificationMetrics:
         y_hat = predictions[0].y_hat
         if not np.isfinite(y_hat).all():
             raise FloatingPointError(
-                f"by round {self.mistakes.n_rounds + len(y)} the predictions are no longer finite "
+                f"by row {self.mistakes.n_rounds + len(y)} the predictions are no longer finite "
                 f"(seed {self.seed}): the steps are too large"
             )
         if self.predictions:
@@ -358,7 +358,7 @@ def _no_bound(job: Classification, T: int) -> str | None:
         why = "with stream.limit every permutation has other rows, and so another bound"
         return f"{why}; set stream.order=file"
     most = settings.regret.kernel_ridge_rounds
-    return f"{T:,} rounds are more than regret.kernel_ridge_rounds={most}" if most < T else None
+    return f"{T:,} rows are more than regret.kernel_ridge_rounds={most}" if most < T else None
 
 
 def _stated(value: float) -> float | None:

@@ -234,11 +234,11 @@ def against_comparators(
 def _why_not(job: Job, name: str, T: int) -> str | None:
     """Why a comparator is left out, if it is."""
     if not job.stream.labelled:
-        return "labels come from outside, and what was not asked for is not known"
+        return "labels come from outside, and those that were not requested are not known"
     most = "max_rounds" if name == "ridge_features" else "kernel_ridge_rounds"
     limit = getattr(job.settings.regret, most)
     if limit < T:
-        return f"{T:,} rounds are more than regret.{most}={limit}"
+        return f"{T:,} rows are more than regret.{most}={limit}"
     without = [k.family for k in job.dictionary if FAMILIES[k.family].spectrum is None]
     if name == "ridge_features" and without:
         return f"{without[0]} kernels have no random features"
@@ -248,7 +248,7 @@ def _why_not(job: Job, name: str, T: int) -> str | None:
         return f"the normal equations of {N} kernels with D={D} take {megabytes} MiB"
     megabytes = T**2 * 8 // 2**20
     if name == "kernel_ridge" and megabytes > MOST_MEBIBYTES:
-        return f"a kernel matrix of {T} rounds takes {megabytes} MiB"
+        return f"a kernel matrix of {T} rows takes {megabytes} MiB"
     return None
 
 

@@ -293,7 +293,7 @@ def prepare_learner(settings: Settings) -> LearnerJob:
     made = made.of_classes(len(stream.classes))
     if not stream.labelled and (n_seeds > 1 or classify):
         raise ValueError(
-            f"stream.labels={settings.stream.label_source} is asked by one learner of a "
+            f"stream.labels={settings.stream.label_source} serves one learner of a "
             f"regression, and there are {n_seeds} seeds; set seeds=1"
         )
     _require_memory(settings, stream, made, n_seeds)

@@ -169,7 +169,7 @@ class Resumed(NamedTuple):
         more = "; updates and support count these as well" if self.model.settings.classes else ""
         if not self.model.is_of_these_sources:
             more += "; other sources wrote it, and its numbers may differ from theirs"
-        return f"goes on from a model of {pluralize(n, 'round')}{more}"
+        return f"goes on from a model of {pluralize(n, 'row')}{more}"
 
 
 def path_of(setting: Any) -> Path:

@@ -255,7 +255,7 @@ def _require_finite(job: Regression, squared: Recorder) -> None:
         if isinstance(value, Schedule) and field.startswith("eta") and field in given
     ]
     raise FloatingPointError(
-        f"by round {squared.n_rounds} the predictions of {name} are no longer finite "
+        f"by row {squared.n_rounds} the predictions of {name} are no longer finite "
         f"(seeds {', '.join(map(str, bad))}): the steps are too large for this stream. Reduce "
         f"{' or '.join(steps) or 'the step size'}; importance weights divide steps by small "
         "probabilities, so more exploration helps as well"
@@ -281,7 +281,7 @@ def _expansive_steps(job: Regression) -> list[str]:
     # The first round of a schedule in t whose step is small enough; none of a constant.
     settled = math.inf if eta.power == 0.0 else (eta.scale / bound) ** (-1.0 / eta.power)
     always = settled > (T or math.inf) or settled == math.inf
-    rounds = "every round" if always else f"rounds 1 to {math.ceil(settled) - 1}"
+    rounds = "every row" if always else f"rows 1 to {math.ceil(settled) - 1}"
     at_T = f" at T = {T}" if "T" in given else ""
     text = (
         f"algorithm.eta={given} is {eta.scale:.3g}{at_T}; with lam={own['lam']:g} any step above "

@@ -404,8 +404,8 @@ def features_for(
             return D
     least = algorithm.upload(params, n_kernels, 2)
     raise ValueError(
-        f"max_upload={max_upload}: {algorithm.name} sends at least {least} numbers a round, even "
-        "with one random feature a kernel. Allow more, or choose fewer kernels or a smaller M"
+        f"max_upload={max_upload}: {algorithm.name} sends at least {least} numbers per round, even "
+        "with one random feature per kernel. Allow more, or choose fewer kernels or a smaller M"
     )
 
 
@@ -419,6 +419,6 @@ def check_budget(
     most = algorithm.upload(params, N, W)
     if most > max_upload:
         raise ValueError(
-            f"{algorithm.name} would send {most} numbers a round, max_upload={max_upload}; "
+            f"{algorithm.name} would send {most} numbers per round, max_upload={max_upload}; "
             "leave D=null, which chooses it from the budget, or choose a smaller D or M"
         )

@@ -128,7 +128,7 @@ def streams_of(stream: Stream, rows: np.ndarray, clients: list[str]) -> Split:
 def _require_rows(scheme: str) -> None:
     if scheme == HOLDERS:
         raise ValueError(
-            "federation=holders has no data set to split: its clients bring their own files, see "
+            "federation=holders has no data set to split: its clients bring files of theirs, see "
             "omkl-federate server"
         )
 

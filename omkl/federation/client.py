@@ -121,8 +121,8 @@ def _identity(options: argparse.Namespace) -> tuple[ssl.SSLContext | None, str |
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="omkl-federate client",
-        description="Take part in a federation with one's own rows, which stay here.",
-        epilog="What a reply gives away of a row is on the page docs/privacy.md.",
+        description="Take part in a federation with your rows, which stay on this machine.",
+        epilog="What a reply reveals of a row is on the page docs/privacy.md.",
     )
     add = parser.add_argument
     add("--server", "--superlink", required=True, metavar="HOST:PORT", help="the server")

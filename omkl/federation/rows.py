@@ -142,7 +142,7 @@ class ClientRows:
             number = float(cell)
         except ValueError:
             raise DataError(
-                f"{self._place()}, column {column}: {cell!r} is no number. Encode words as "
+                f"{self._place()}, column {column}: {cell!r} is no number. Encode text as "
                 "numbers, the same at every client."
             ) from None
         if not math.isfinite(number):

@@ -57,7 +57,7 @@ def job_of(overrides: str) -> FederatedJob:
     """The federation that a line of omkl-run's overrides describes."""
     job = prepare(compose(shlex.split(overrides)))
     if not isinstance(job, FederatedJob):
-        raise ValueError("no federation is asked for: add federation=iid clients=K")
+        raise ValueError("no federation is set: add federation=iid clients=K")
     return job
 
 

@@ -59,7 +59,7 @@ class Results(Mapping[str, Any]):
     def __repr__(self) -> str:
         return (
             f"<run of {self['algorithm']} on {self['dataset']}: {self._error()}, "
-            f"{self['n_rounds']:,} rounds, in {self.folder.as_posix()}>"
+            f"{self['n_rounds']:,} rows, in {self.folder.as_posix()}>"
         )
 
     def _repr_html_(self) -> str:
@@ -79,7 +79,7 @@ class Results(Mapping[str, Any]):
             for name, error in best_first
         )
         folder = html.escape(self.folder.as_posix())
-        heading = html.escape(f"{result['dataset']}, {result['n_rounds']:,} rounds")
+        heading = html.escape(f"{result['dataset']}, {result['n_rounds']:,} rows")
         return (
             f"<table><thead><tr><th>{heading}</th><th>{html.escape(_HEADINGS[key])}</th></tr>"
             f"</thead><tbody>{lines}</tbody></table><small>{folder}</small>"

@@ -243,7 +243,7 @@ class OnlineLearner:
     def revoke_one(self) -> None:
         """Let the open round never have been, to the bit; RuntimeError unless it is revocable."""
         if self._before_round is None:
-            raise RuntimeError("no round is open that predict_one(x, revocable=True) opened")
+            raise RuntimeError("no row is open that predict_one(x, revocable=True) opened")
         columns, rounds = self._before_round
         for learner, before in zip(self._learner.learners, rounds, strict=True):
             learner.cancel(before)
@@ -264,7 +264,7 @@ class OnlineLearner:
             return
         label = self._label(y)
         if not self.inputs:
-            raise RuntimeError("no round is open: predict_one(x) opens one")
+            raise RuntimeError("no row is open: predict_one(x) opens one")
         self._learner.learn_one(label)
         self._before_round = None
         if intervals := self._learner.intervals:
@@ -349,9 +349,8 @@ class OnlineLearner:
         open.
         """
         if return_std and not self.algorithm.has_spread:
-            raise ValueError(
-                f"{self.settings.algorithm} says no spread of its predictions; auto does"
-            )
+            name = self.settings.algorithm
+            raise ValueError(f"{name} gives no standard deviation of its predictions; auto does")
         y_hat, spread = self._predicted(X)
         answers = self._answers(y_hat) if self.classes else y_hat
         return (answers, spread) if return_std else answers
@@ -510,7 +509,7 @@ class OnlineLearner:
         if not (alike and known and all(array.dtype == np.float64 for array in numbers)):
             raise ValueError("the rows that wait are none of this learner")
         if np.isinf(rows).any() or not np.isfinite(y_hat).all():
-            raise ValueError("the rows that wait hold numbers that are not finite")
+            raise ValueError("the rows that wait have numbers that are not finite")
         for k, id in enumerate(ids):
             row = rows[k : k + 1].copy()
             self._pending[id] = Pending(row, y_hat[k], float(spread[k]), bool(scored[k]))
@@ -610,7 +609,7 @@ class OnlineLearner:
     def _require_finite(self, y_hat: np.ndarray) -> None:
         if not np.isfinite(y_hat).all():
             raise FloatingPointError(
-                f"by round {self.n_rows + 1} the predictions of {self.settings.algorithm} are no "
+                f"by row {self.n_rows + 1} the predictions of {self.settings.algorithm} are no "
                 "longer finite: the steps are too large for this stream. Reduce the step size"
             )
 

@@ -119,7 +119,7 @@ class Rows:
                 rows = frame.to_numpy(dtype=np.float64, na_value=np.nan)
             except (TypeError, ValueError):
                 if not self.columns:
-                    raise _no_numbers("words or dates stand in the data frame") from None
+                    raise _no_numbers("the data frame has text or dates") from None
             else:
                 if rows.shape[1] != len(self.inputs):
                     raise self._misshapen(rows.shape)
@@ -281,6 +281,6 @@ def as_numbers(values: Any) -> np.ndarray:
 
 def _no_numbers(why: object) -> ValueError:
     return ValueError(
-        f"inputs are numbers, NaN or None where not known: {why}. Words and dates are for rows by "
+        f"inputs are numbers, NaN or None where not known: {why}. Text and dates are for rows by "
         "name: data frames, or mappings"
     )

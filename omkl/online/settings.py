@@ -95,7 +95,7 @@ class LearnerSettings:
         for key, value in self.params.items():
             if self.horizon is None and isinstance(value, str) and "T" in value:
                 raise ValueError(
-                    f"algorithm.{key}={value} needs the number of rounds T: give horizon=T, or "
+                    f"algorithm.{key}={value} needs the number of rows T: give horizon=T, or "
                     f"{key}= as a number or a schedule in t"
                 )
 
@@ -205,7 +205,7 @@ def _classes(given: Sequence[Any] | None) -> tuple[Any, ...]:
     if not (2 <= len(found) <= MOST_CLASSES and distinct):
         raise ValueError(f"classes={list(found)!r}: from 2 to {MOST_CLASSES} different ones")
     if not all(isinstance(item, str | int | float) for item in found):
-        raise ValueError(f"classes={list(found)!r}: a class is a word or a number")
+        raise ValueError(f"classes={list(found)!r}: a class is a text or a number")
     return found
 
 

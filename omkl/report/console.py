@@ -459,7 +459,7 @@ class Bar:
             # A classification counts the rounds of all seeds.
             rate = done * (1 if self.classify else self.n_seeds) / max(now - self.since, 1e-9)
             shown = f"errors {100 * mse:.2f} %" if self.classify else f"MSE {readable(mse)}"
-            status += f" {rate:,.0f} rounds/s {shown}"
+            status += f" {rate:,.0f} rows/s {shown}"
         description = self.label if stage == "rounds" else f"{self.label}: {stage}"
         self.bar.update(
             self.task, description=description, completed=done, total=total, status=status

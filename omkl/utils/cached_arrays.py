@@ -79,11 +79,11 @@ def read(path: Path, identity: str) -> Arrays | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        _tell(f"cannot read {path} ({error.strerror}): what it holds is made anew")
+        _tell(f"cannot read {path} ({error.strerror}): its content is computed again")
         return None
     archive = raw[:-_LINE_LENGTH]
     if raw[-_LINE_LENGTH:] != _line(identity, archive):
-        _tell(f"{path} is damaged: what it holds is made anew")
+        _tell(f"{path} is damaged: its content is computed again")
         return None
     with np.load(io.BytesIO(archive), allow_pickle=False) as opened:
         return {name: opened[name] for name in opened.files}

@@ -56,7 +56,7 @@ def test_no_schedule(text):
 
 def test_a_schedule_in_T_needs_the_length_of_the_stream():
     assert parse_schedule("1/sqrt(t)", None) == Schedule(1.0, -0.5)
-    with pytest.raises(ValueError, match=r"'1/sqrt\(T\)' needs the number of rounds T.*limit"):
+    with pytest.raises(ValueError, match=r"'1/sqrt\(T\)' needs the number of rows T.*limit"):
         parse_schedule("1/sqrt(T)", None)
 
 

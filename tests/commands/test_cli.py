@@ -292,7 +292,7 @@ def test_a_run_goes_on_from_the_prompt(tmp_path):
                                                   "dataset.target": "price"})  # fmt: skip
     given = (f"resume={first.folder}", "dataset.path=second.csv", "tracking=none", "figures=false")
     done = omkl_run(tmp_path, *given)
-    assert done.returncode == 0 and "goes on from a model of 120 rounds" in done.stdout
+    assert done.returncode == 0 and "goes on from a model of 120 rows" in done.stdout
     assert "raker" in done.stdout
     refused = omkl_run(tmp_path, *given, "algorithm=gf")
     told = "resume= goes on with the settings of its run: leave algorithm out, or start anew"
@@ -335,7 +335,7 @@ def test_sweep_goes_on_after_failures_and_is_resumed(sweep_folder):
     assert done.stdout.count("raker has no algorithm.M") == 1
     assert "\n[1/8] raker on good: MSE " in done.stdout
     assert "\n[2/8] raker on good: the same as an earlier job\n" in done.stdout
-    assert "\n[3/8] raker on bad: failed: bad.csv: row 50, column 'b' holds" in done.stdout
+    assert "\n[3/8] raker on bad: failed: bad.csv: row 50, column 'b' has" in done.stdout
     assert "\n[6/8] gf on good (M=4): MSE " in done.stdout
     assert "3 not complete" in done.stdout
     assert max(map(len, done.stdout.partition("\n\n")[2].splitlines())) <= 80
@@ -472,17 +472,17 @@ def test_bar_on_a_terminal_leaves_no_trace(tmp_path):
     typed = [*TINY, "dataset.rows=60000", "algorithm=gf", "algorithm.M=3", "regret.max_rounds=0"]
     status, sent = on_a_terminal(tmp_path, *typed)
     assert status == 0, sent
-    assert re.search(r"gf on synthetic.*\d,000/60,000 [\d,]+ rounds/s MSE 0\.\d+", sent)
+    assert re.search(r"gf on synthetic.*\d,000/60,000 [\d,]+ rows/s MSE 0\.\d+", sent)
     left = screen(sent)
     assert left.startswith("OMKL-GF on synthetic")
-    assert "rounds/s MSE" not in left
+    assert "rows/s MSE" not in left
     assert sent.rfind("\x1b[?25h") > sent.rfind("\x1b[?25l"), "the cursor is shown again"
     status, sent = on_a_terminal(tmp_path, "-m", *typed, "seed=0,7")
     assert status == 0, sent
     assert "[2/2] gf on synthetic (seed=7)" in sent
     assert screen(sent).startswith("[1/2] gf on synthetic (seed=0): MSE")
-    assert "rounds/s MSE" not in screen(sent)
+    assert "rows/s MSE" not in screen(sent)
     typed = [*TINY, "dataset.rows=30000", "algorithm=omkc_da_p1", "kernels=gauss13"]
     status, sent = on_a_terminal(tmp_path, *typed)  # a classification where the algorithm does that
     assert status == 0, sent
-    assert re.search(r"omkc_da_p1 on synthetic.*rounds/s errors \d+\.\d\d %", sent)
+    assert re.search(r"omkc_da_p1 on synthetic.*rows/s errors \d+\.\d\d %", sent)

@@ -22,7 +22,7 @@ def learner(name="raker", **changes):
 
 def test_a_round_is_opened_and_closed():
     ours = learner()
-    with pytest.raises(RuntimeError, match=r"no round is open: predict_one\(x\) opens one"):
+    with pytest.raises(RuntimeError, match=r"no row is open: predict_one\(x\) opens one"):
         ours.learn_one(0.5)
     ours.predict_one(X[0])
     for too_early in (
@@ -30,7 +30,7 @@ def test_a_round_is_opened_and_closed():
         lambda: ours.predict(X[1:3]),
         lambda: ours.partial_fit(X[1:3], y[1:3]),
     ):
-        with pytest.raises(RuntimeError, match=r"a round is open: learn_one\(y\) closes it"):
+        with pytest.raises(RuntimeError, match=r"a row is open: learn_one\(y\) closes it"):
             too_early()
     ours.learn_one(y[0])
     assert ours.t == 1
@@ -43,7 +43,7 @@ def test_a_round_is_opened_and_closed():
 def test_a_label_that_was_asked_for_is_given(label):
     ours = learner()
     assert ours.predict_one(X[0]) == (0.0, True)
-    with pytest.raises(ValueError, match=f"asked for the label of row 1, and it is {label}"):
+    with pytest.raises(ValueError, match=f"requested the target of row 1, and it is {label}"):
         ours.learn_one(label)
     ours.learn_one(y[0])  # the round is still open
     assert ours.t == 1 and ours.state.log_w.any()
@@ -69,7 +69,7 @@ def test_a_label_that_was_not_asked_for_is_not_seen(label):
 def test_a_label_that_is_no_number_poisons_nothing(label):
     ours, clean = learner(), learner()
     spoilt = np.where(np.arange(len(y)) == 40, label, y)
-    with pytest.raises(ValueError, match=f"asked for the label of row 41, and it is {label}"):
+    with pytest.raises(ValueError, match=f"requested the target of row 41, and it is {label}"):
         ours.partial_fit(X, spoilt)
     ours.learn_one(y[40])  # the round of that row is still open
     clean.partial_fit(X[:41], y[:41])

@@ -90,7 +90,7 @@ def test_bias_fills_blanks_with_the_mean_over_all_rows():
     np.testing.assert_allclose(x, filled.iloc[:5000, :21], rtol=1e-13)
     np.testing.assert_allclose(y, filled["Next_Tmin"].iloc[:5000], rtol=1e-13)
     assert open_stream(cfg | {"missing": "drop"}, WHOLE).n_rounds == 7752 - 162
-    with pytest.raises(DataError, match=r"row \d+, column '\w+' is blank.*missing=mean"):
+    with pytest.raises(DataError, match=r"row \d+, column '\w+' is missing.*missing=mean"):
         open_stream(cfg | {"missing": "error"}, WHOLE)
 
 
@@ -348,7 +348,7 @@ def test_blanks_are_refused_dropped_or_filled(tmp_path, monkeypatch):
     def inputs(missing: str, stream_cfg: dict) -> list[float]:
         return collect(open_stream(cfg | {"missing": missing}, stream_cfg))[0][:, 0].tolist()
 
-    with pytest.raises(DataError, match=r"gaps.csv: row 3, column 'a' is blank.*missing=drop"):
+    with pytest.raises(DataError, match=r"gaps.csv: row 3, column 'a' is missing.*missing=drop"):
         inputs("error", WHOLE)
     assert inputs("drop", RAW) == [1, 3, 8]
     assert inputs("mean", RAW) == [1, 3, 4, 8, 4]
@@ -374,7 +374,7 @@ def test_a_blank_target_is_predicted_never_made_up(tmp_path):
     assert stream.n_rounds == 3, "counted in advance"
     lagged = next(open_stream(own(path, target="y", missing="mean"), RAW | {"lags": 1}).rows(10))
     assert lagged.x[:, 1].tolist() == [0, 10, 10, 30, 30], "the last known"
-    with pytest.raises(DataError, match="row 2, column 'y' is blank"):
+    with pytest.raises(DataError, match="row 2, column 'y' is missing"):
         collect(open_stream(own(path, target="y", missing="error"), RAW))
     (dropped,) = open_stream(own(path, target="y", missing="drop"), RAW).rows(10)
     assert dropped.rows.tolist() == [1, 3, 5]
@@ -498,7 +498,7 @@ def test_the_target_changes_at_the_round_that_is_announced(change_at):
     [
         ({"rows": 1}, "dataset.rows=1 must be a whole number of at least 2"),
         ({"noise": -1}, "dataset.noise=-1"),
-        ({"change_at": 5001}, "change_at=5001 must be a round from 2 to 5000"),
+        ({"change_at": 5001}, "change_at=5001 must be a row from 2 to 5000"),
         ({"kernel": {"family": "box", "bandwidth": 1}}, "family='box' is none of gaussian"),
         ({"kernel": {"family": "gaussian", "bandwidth": 0}}, "bandwidth=0 must be"),
         ({"kernel": {"family": "gaussian", "bandwidth": 1e-9}}, "Choose another bandwidth"),

@@ -24,14 +24,19 @@ SETTINGS = [  # of HOUSES in t.csv
     ({"target": "price", "inputs": ["area", "price"]}, "shown the answer"),
     ({"target": "price", "inputs": ["area", 2]}, "names 'area' twice"),
     ({"target": "price", "inputs": ["area.2"]}, "no column 'area.2'"),
-    ({"target": "street"}, "row 1, column 'street' holds 'A' where a number"),
+    ({"target": "street"}, "row 1, column 'street' has 'A' where a number"),
     ({"target": "price", "missing": "zero"}, "missing='zero' is none of error, mean"),
     ({"target": "a", "delimiter": ";"}, "only one column: look at dataset.delimiter"),
 ]
 FILES = [
     # Text: its cells
-    ("t.csv", "a,y\n1,2\nx,3\n5,4\n", {}, "row 2, column 'a' holds 'x' where a number"),
-    ("t.csv", "a,y\n?,2\n3,4\n", {}, "What stands for a blank goes into dataset.na_values"),
+    ("t.csv", "a,y\n1,2\nx,3\n5,4\n", {}, "row 2, column 'a' has 'x' where a number"),
+    (
+        "t.csv",
+        "a,y\n?,2\n3,4\n",
+        {},
+        "If it stands for a missing value, add it to dataset.na_values",
+    ),
     ("t.csv", "a,y\n1,2\ninf,3\n5,4\n", {}, "row 2, column 'a' is infinite"),
     ("t.csv", "a,y\n1,2\n5,2\n", {}, "the target 'y' is 2 in all 2 rows"),
     ("t.csv", "a,y\n1,b\n2,b\n", {"task": "classification"}, "'y' is 'b' in all rows, so there"),
@@ -58,24 +63,24 @@ FILES = [
     ("t.parquet", TABLE, {}, "of another kind than the end of its name says"),
     ("t.parquet", b"PAR1" + JUNK + b"PAR1", {}, DAMAGED),
     ("t.parquet", PARQUET[:-20], {}, DAMAGED),
-    ("t.parquet", PARQUET, {"target": "street"}, "row 1, column 'street' holds 'A' where a number"),
-    ("t.parquet", PARQUET, {"missing": "error"}, "row 2, column 'a' is blank"),
+    ("t.parquet", PARQUET, {"target": "street"}, "row 1, column 'street' has 'A' where a number"),
+    ("t.parquet", PARQUET, {"missing": "error"}, "row 2, column 'a' is missing"),
     ("t.feather", b"ARROW1" + JUNK + b"ARROW1", {}, DAMAGED),
     ("t.xlsx", b"PK\x03\x04" + JUNK, {}, DAMAGED),
     ("t.xls", bytes.fromhex("d0cf11e0a1b11ae1") + JUNK, {}, DAMAGED),
     ("t.jsonl", "[1, 2]\n", {}, "row 1 is no JSON object"),
     ("t.jsonl", '{"a": 1, "y": 2}\n{"a"', {}, "row 2 cannot be read as JSON"),
-    ("t.jsonl", '{"a": 1, "y": 2}\n{"a": "\\ud800", "y": 2}\n', {}, "row 2 holds half a character"),
+    ("t.jsonl", '{"a": 1, "y": 2}\n{"a": "\\ud800", "y": 2}\n', {}, "row 2 has half a character"),
     ("t.jsonl", '{"a": ' + "[" * 100_000 + "\n", {}, "row 1 cannot be read as JSON"),
 ]
 CLASSES = {"task": "classification", "labels": [-1, 1]}
 LIBSVM = [
-    ("1 1:2\n-1 2 3:4 5\n", {}, r"row 2 holds '2' where index:value should be"),
-    ("1 1:2\n-1 2;3\n", {}, r"row 2 holds '2;3' where index:value should be"),
-    ("1 1:2:3 4\n", {}, r"row 1 holds '1:2:3' where index:value"),
+    ("1 1:2\n-1 2 3:4 5\n", {}, r"row 2 has '2' where index:value should be"),
+    ("1 1:2\n-1 2;3\n", {}, r"row 2 has '2;3' where index:value should be"),
+    ("1 1:2:3 4\n", {}, r"row 1 has '1:2:3' where index:value"),
     ("1 1:2\n2 1:3 2:4 1:5\n", {}, r"row 2 has the index 1 twice"),
-    ("1 nan:2\n", {}, r"row 1 holds 'nan:2'"),
-    ("1 1e300:1\n", {}, r"row 1 holds '1e300:1'"),
+    ("1 nan:2\n", {}, r"row 1 has 'nan:2'"),
+    ("1 1e300:1\n", {}, r"row 1 has '1e300:1'"),
     ("1 1000000000:1\n", {}, r"row 1 has the index 1000000000, outside 1..100,000"),
     ("1 0:1\n", {}, r"row 1 has the index 0, outside 1\.\.100,000"),
     ("1 1:2\n2 3:3\n", {"inputs": "1-2"}, r"row 2 has the index 3, outside 1..2"),
@@ -90,7 +95,7 @@ LIBSVM = [
     ("1\n2\n", {}, r"no row has an input"),
 ]
 BY_BLOCKS = [  # what comes after the first rows, or with what was seen of a column
-    ("t,y\n2024-02-13,1\n2024-02-14,2\nsoon,3\n", "row 3, column 't' holds 'soon' where a date"),
+    ("t,y\n2024-02-13,1\n2024-02-14,2\nsoon,3\n", "row 3, column 't' has 'soon' where a date"),
     ("a,y\n0,1\n1,2\n2,-1e160\n3,3\n", "t.csv: the values of the target 'y' are too large"),
 ]
 

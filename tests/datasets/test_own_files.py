@@ -46,7 +46,7 @@ def test_columns_become_numbers_and_it_is_said_how(tmp_path, frame):
         "same": "numbers", "size": "numbers",
     }  # fmt: skip
     assert said["id"]["why"] == "an id: it counts the rows"
-    assert said["key"]["why"] == "an id: 40 words in 40 rows"
+    assert said["key"]["why"] == "an id: 40 different values in 40 rows"
     assert said["same"]["why"] == "constant in the first 40 rows"
     raw = open_stream(own(tmp_path / "t.csv", inputs=["town", "when"]), COLUMNS)
     assert next(raw.rows(40)).x[3, :3].tolist() == [0, 0, 0], "a blank is the mean so far"

@@ -127,11 +127,13 @@ def test_what_was_done_to_cells_is_told(tmp_path):
 
 def test_a_class_that_is_called_na_is_told(tmp_path):
     (tmp_path / "t.csv").write_text("a,y\n1,NA\n2,DE\n3,FR\n")
-    with pytest.raises(DataError, match=r"dataset.labels names 'NA', and that stands for a blank"):
+    with pytest.raises(
+        DataError, match=r"dataset.labels names 'NA', which stands for a missing value"
+    ):
         open_stream(own(tmp_path / "t.csv", task="classification", labels=["NA", "DE"]), RAW)
     stream = open_stream(own(tmp_path / "t.csv", task="classification"), RAW)
     (*_, target) = stream.provenance["columns"]
-    assert stream.classes == ("DE", "FR") and "blank in 1 of the first 3 rows" in target["why"]
+    assert stream.classes == ("DE", "FR") and "missing in 1 of the first 3 rows" in target["why"]
 
 
 def test_small_numbers_are_scaled_or_it_is_said(tmp_path):

@@ -140,7 +140,7 @@ def test_a_classification_that_diverges_fails_alone(tmp_path, three_classes, mon
     found = together(tmp_path, *overrides, beta=[0.5, 0.8])
     assert [outcome.status for outcome in found] == ["complete", "failed"]
     assert (
-        "by round 90 the predictions are no longer finite (seed 1)"
+        "by row 90 the predictions are no longer finite (seed 1)"
         in (found[1].run.result["error"]["message"])
     )
     assert {seed for seed, beta in streamed if beta == 0.8} == {0, 1}
@@ -154,7 +154,7 @@ def test_one_that_diverges_fails_alone_and_by_name(tmp_path):
     assert [outcome.status for outcome in shared] == ["complete", "failed", "complete", "complete"]
     errors = [outcomes.pop(1).run.result["error"] for outcomes in (alone, shared)]
     assert errors[0] == errors[1]
-    assert "by round 90 the predictions of raker are no longer finite" in errors[1]["message"]
+    assert "by row 90 the predictions of raker are no longer finite" in errors[1]["message"]
     assert "algorithm.eta=1000000000.0" in errors[1]["message"]
     assert_same(alone, shared)
 

@@ -115,11 +115,11 @@ def test_mistakes_are_told_and_leave_nothing(start, tmp_path, overrides, told):
     [
         (None, ["dataset.target=prize"], r"no column 'prize'. Did you mean 'price'\? Columns"),
         (None, ["dataset.inputs=[size,agee]"], "no column 'agee'"),
-        (None, ["dataset.target=town"], "row 1, column 'town' holds 'here' where a number"),
-        ((40, "nan,1,here,2"), ["dataset.missing=error"], "row 40, column 'size' is blank"),
-        ((40, "1,old,here,2"), [], "row 40, column 'age' holds 'old'"),
+        (None, ["dataset.target=town"], "row 1, column 'town' has 'here' where a number"),
+        ((40, "nan,1,here,2"), ["dataset.missing=error"], "row 40, column 'size' is missing"),
+        ((40, "1,old,here,2"), [], "row 40, column 'age' has 'old'"),
         ((40, "1,inf,here,2"), ["stream.scaling=columns"], "row 40, column 'age' is infinite"),
-        ((40, "1,2,here"), ["dataset.missing=error"], "row 40, column 'price' is blank"),
+        ((40, "1,2,here"), ["dataset.missing=error"], "row 40, column 'price' is missing"),
         ("constant", ["stream.scaling=whole"], "'price' is 1 in all 80 rows"),
         (
             "constant",
@@ -155,7 +155,7 @@ def test_steps_that_are_too_large_are_told_at_once(start):
     outcome = start("algorithm.eta=1e9", "dataset.rows=4000", "block=100")
     error = outcome.run.result["error"]
     assert error["type"] == "FloatingPointError"
-    told = r"by round \d{3} the predictions of gf are no longer finite \(seeds 0, 1, 2\)"
+    told = r"by row \d{3} the predictions of gf are no longer finite \(seeds 0, 1, 2\)"
     assert re.match(told, error["message"]), error["message"]
     assert "Reduce algorithm.eta=1000000000.0 or algorithm.eta_e=0.1/sqrt(t)" in error["message"]
     # It had begun, so its folder says how it ended.
@@ -170,7 +170,7 @@ NO_ALGORITHM = tuple(text for text in TINY if not text.startswith("algorithm"))
     [
         (['algorithm.eta="50/sqrt(T)"', "stream.limit=2505"], "is 0.999 at T = 2505"),
         (['algorithm.eta="50/sqrt(T)"', "stream.limit=2506"], None),
-        (['algorithm.eta="2/sqrt(t)"', "stream.limit=300"], "by -3, .* in rounds 1 to 4$"),
+        (['algorithm.eta="2/sqrt(t)"', "stream.limit=300"], "by -3, .* in rows 1 to 4$"),
         (["algorithm.eta=0.9", "stream.limit=300"], None),
         (["algorithm.eta=0.9", "algorithm.lam=0.2", "stream.limit=300"], "above 0.8333 .* every"),
     ],
@@ -487,7 +487,7 @@ def test_parameters_of_other_algorithms_are_left_out_of_a_sweep():
 def test_long_streams_say_which_comparators_are_skipped(start):
     outcome = start("regret.max_rounds=100", "regret.kernel_ridge_rounds=50")
     regret = outcome.run.result["regret"]
-    assert regret["ridge_features"]["skipped"] == "400 rounds are more than regret.max_rounds=100"
+    assert regret["ridge_features"]["skipped"] == "400 rows are more than regret.max_rounds=100"
     assert "regret.kernel_ridge_rounds=50" in regret["kernel_ridge"]["skipped"]
     assert regret["truth"]["mean"] > 0
     assert "regret_ridge_features" not in outcome.run.curves
@@ -508,7 +508,7 @@ def test_a_seed_is_compared_with_the_best_kernel_on_its_own_features(start):
 def test_comparators_that_fill_the_memory_are_skipped(start, monkeypatch):
     monkeypatch.setattr(comparators, "MOST_MEBIBYTES", 0)
     regret = start("seeds=1").run.result["regret"]
-    assert regret["kernel_ridge"]["skipped"] == "a kernel matrix of 400 rounds takes 1 MiB"
+    assert regret["kernel_ridge"]["skipped"] == "a kernel matrix of 400 rows takes 1 MiB"
     assert regret["ridge_features"]["mean"] > 0, "these take less than one"
 
 

@@ -334,7 +334,7 @@ def test_terms_that_cannot_be(words, inputs, message):
 
 
 def test_omkl_run_has_no_such_federation():
-    with pytest.raises(ValueError, match="its clients bring their own files"):
+    with pytest.raises(ValueError, match="its clients bring files of theirs"):
         runner.prepare(compose(["dataset=synthetic", "federation=holders", "algorithm=ofskl"]))
 
 

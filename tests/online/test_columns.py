@@ -80,7 +80,7 @@ def test_inputs_are_learned_from_the_first_rows():
     of_row.predict_one({"area": 1.0, "town": "Oslo"})
     assert of_row.inputs == ("area", *(f"town#{k}" for k in range(1, 17))), "hashed"
     for call in (lambda one: one.save("x"), lambda one: one.weights, lambda one: one.learn_one(1)):
-        with pytest.raises(RuntimeError, match=r"has seen no row|no round is open"):
+        with pytest.raises(RuntimeError, match=r"has seen no row|no row is open"):
             call(omkl.learner("auto"))
     with pytest.raises(ValueError, match="no column is left as an input"):
         omkl.learner("auto").partial_fit(X[["row"]], y)
@@ -106,9 +106,9 @@ def test_what_is_unknown_is_said_once_and_what_is_missing_is_missing():
         warnings.simplefilter("error")
         learner.predict([{**new, "cellar": 1.0}, new])
         learner.predict(X.drop(columns="area"))
-    with pytest.raises(ValueError, match=r"column 'area' holds 'large' where a number should be"):
+    with pytest.raises(ValueError, match=r"column 'area' has 'large' where a number should be"):
         learner.predict([{**row, "area": "large"}])
-    with pytest.raises(ValueError, match=r"column 'sold' holds 'soon' where a date should be"):
+    with pytest.raises(ValueError, match=r"column 'sold' has 'soon' where a date should be"):
         learner.predict([{**row, "sold": "soon"}])
 
 

@@ -93,7 +93,7 @@ def test_intervals_are_those_of_a_run(tmp_path):
             learner.learn_one(y[s])
     with pytest.raises(ValueError, match=r"make the learner with interval=0\.9"):
         omkl.learner("gf", inputs=2).predict_interval(X)
-    with pytest.raises(ValueError, match="samocp says no spread of its predictions"):
+    with pytest.raises(ValueError, match="samocp gives no standard deviation of its predictions"):
         learner.predict(X, return_std=True)
     assert math.isnan(learner.spread) and np.isnan(learner.partial_fit(X, y).spread).all()
 
@@ -127,21 +127,21 @@ def test_predicting_changes_nothing_and_says_its_spread():
     assert np.all(std > 0.0) and np.all(np.abs(y_hat - 5000) < 500)
     assert learner.predict_one(X[100]) == again.predict_one(X[100]) == y_hat[0]
     assert learner.spread == std[0]
-    with pytest.raises(ValueError, match="raker says no spread"):
+    with pytest.raises(ValueError, match="raker gives no standard deviation"):
         omkl.learner("raker", inputs=2).predict(X[:1], return_std=True)
 
 
 def test_a_round_is_open_until_its_label_comes():
     learner = omkl.learner("gf", inputs=2, **SMALL)
-    with pytest.raises(RuntimeError, match="no round is open"):
+    with pytest.raises(RuntimeError, match="no row is open"):
         learner.learn_one(1.0)
     learner.predict_one([1.0, 2.0])
     assert learner.asks
     for other in (learner.predict_one, lambda x: learner.predict([x])):
-        with pytest.raises(RuntimeError, match="a round is open"):
+        with pytest.raises(RuntimeError, match="a row is open"):
             other([1.0, 2.0])
     for label in (None, math.nan):
-        with pytest.raises(ValueError, match="asked for the label of row 1"):
+        with pytest.raises(ValueError, match="requested the target of row 1"):
             learner.learn_one(label)
     learner.learn_one(3.0)
     assert not learner.asks and learner.n_rows == 1
@@ -165,7 +165,7 @@ def test_a_round_that_is_revoked_has_never_been(name):
         assert learner.probabilities == expected.probabilities
         for one in (learner, expected):
             one.learn_one(label)
-    with pytest.raises(RuntimeError, match="no round is open that"):
+    with pytest.raises(RuntimeError, match="no row is open that"):
         learner.revoke_one()
 
 
@@ -191,7 +191,7 @@ def test_rows_by_name_are_rows_by_position():
         ({"kernels": {"parts": []}}, "kernels.parts is empty"),
         ({"lamb": 1.0}, "there is no algorithm.lamb. Did you mean algorithm.lam?"),
         ({"lam": -1.0}, "algorithm.lam=-1 lies outside"),
-        ({"eta": "1/sqrt(T)"}, "eta=1/sqrt(T) needs the number of rounds T: give horizon=T"),
+        ({"eta": "1/sqrt(T)"}, "eta=1/sqrt(T) needs the number of rows T: give horizon=T"),
         ({"inputs": 0}, "inputs=0: say how many"),
         ({"inputs": ["a", "a"]}, "no name twice"),
         ({"D": 0}, "D=0 is not a whole number of at least 1"),

@@ -90,7 +90,7 @@ print(learner.partial_fit(rest["X"], rest["y"]).y_hat.tobytes().hex())
 def test_an_open_round_is_not_saved(tmp_path):
     learner = omkl.learner("gf", inputs=2, **SMALL)
     learner.predict_one(X[1])
-    with pytest.raises(RuntimeError, match="a round is open"):
+    with pytest.raises(RuntimeError, match="a row is open"):
         learner.save(tmp_path / "model.npz")
     assert not (tmp_path / "model.npz").exists()
 

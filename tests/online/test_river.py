@@ -114,7 +114,7 @@ def test_classes_come_as_they_come():
     fresh.partial_fit([[x.get("a"), x.get("b")] for x in xs], labels)
     told = fresh.predict_proba([[0.1, 20.0]])[0]
     assert model.predict_proba_one({"a": 0.1, "b": 20.0}) == dict(zip(known, told, strict=True))
-    with pytest.raises(ValueError, match="a class is a word or a number, and this is None"):
+    with pytest.raises(ValueError, match="a class is a text or a number, and this is None"):
         model.learn_one(xs[0], None)
     with pytest.raises(NotImplementedError, match="omkc_da_p1 says no probabilities"):
         says = OnlineMKLClassifier("omkc_da_p1", **SMALL)
@@ -164,7 +164,7 @@ def test_it_works_where_models_work():
         ({"params": {"lamb": 1}}, {"a": 1.0}, 1.0, "there is no algorithm.lamb"),
         ({}, {"a": ["red"]}, 1.0, "column 'a' has lists or objects in its cells"),
         ({}, {"a": math.inf}, 1.0, "input a of row 1 is inf: no number"),
-        ({}, {"a": 1.0}, None, "asked for the label of row 1"),
+        ({}, {"a": 1.0}, None, "requested the target of row 1"),
         ({"scaling": "none", **SMALL, "algorithm": "gf"}, {"a": 1.0}, math.inf, "finite numbers"),
     ],
 )

@@ -138,7 +138,7 @@ def test_what_is_expected_of_the_next_label_is_said():
     assert 0.8 < np.mean((low < y[342:]) & (y[342:] < high)) <= 0.98
     narrow = clone(model).set_params(interval=0.5).fit(X[:342], y[:342])
     assert np.all(np.diff(narrow.predict_interval(X[342:])) < high[:, None] - low[:, None])
-    with pytest.raises(ValueError, match="raker says no spread"):
+    with pytest.raises(ValueError, match="raker gives no standard deviation"):
         OnlineMKLRegressor("raker", **SMALL).fit(X, y).predict(X, return_std=True)
 
 

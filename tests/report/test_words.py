@@ -1,5 +1,6 @@
 """Words that newcomers did not understand do not come back where users read."""
 
+import ast
 import io
 import re
 from pathlib import Path
@@ -24,6 +25,51 @@ GONE = re.compile(
     r"|in hindsight.*comparator|\ba client-round|file of one's own|\bpeers\b",
     re.IGNORECASE,
 )
+# In messages, help and the comments of YAML files, beside those above.
+HOUSE_WORDS = re.compile(
+    r"\b(is|a|for a) blank\b|\bblanks\b|\bone's own\b|(?<!your )\bown files?\b|words (and|or) dates"
+    r"|which the text does not|\b(no|a) spread\b|rounds/s|rounds? is open|\bwas told\b"
+    r"|(asked|asks) for the label|\bhas nothing to choose\b|\bnumbers a round\b|feature a kernel",
+    re.IGNORECASE,
+)
+REPORTED_TO_AUTHORS = ("omkl/papers/", "omkl/checks/")  # what users of the package do not read
+
+
+def texts_of_code(path: Path) -> list[str]:
+    """The strings of a module that can be printed: with a space, and no docstring."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    texts = [
+        "".join(part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
+        if isinstance(node, ast.JoinedStr)
+        else node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.JoinedStr)
+        or (
+            isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone
+        )
+    ]
+    return [text for text in texts if " " in text.strip()]
+
+
+def test_messages_help_and_yaml_use_plain_words():
+    modules = [
+        path
+        for path in sorted((ROOT / "omkl").rglob("*.py"))
+        if not path.relative_to(ROOT).as_posix().startswith(REPORTED_TO_AUTHORS)
+    ]
+    texts = {path: texts_of_code(path) for path in modules}
+    for path in sorted((ROOT / "conf").rglob("*.yaml")):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        texts[path] = [line.partition("#")[2] for line in lines if "#" in line]
+    assert sum(map(len, texts.values())) > 2000  # what is looked at is there
+    gone = [
+        f"{path.relative_to(ROOT)}: {text}"
+        for path, of_file in texts.items()
+        for text in of_file
+        if HOUSE_WORDS.search(text)
+    ]
+    assert not gone, "\n".join(gone)
 
 
 @pytest.mark.parametrize("page", PAGES)
