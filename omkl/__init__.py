@@ -17,26 +17,32 @@ if TYPE_CHECKING:
     from omkl import datasets as datasets
     from omkl.api import (
         OnlineLearner,
+        Panel,
         Results,
         columns,
         learner,
         load,
         load_learner,
+        load_panel,
         load_runs,
         open_stream,
+        panel,
         run,
         sweep,
     )
 
 __all__ = [
     "OnlineLearner",
+    "Panel",
     "Results",
     "columns",
     "learner",
     "load",
     "load_learner",
+    "load_panel",
     "load_runs",
     "open_stream",
+    "panel",
     "run",
     "sweep",
 ]

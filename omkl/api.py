@@ -15,6 +15,9 @@ from omkl.notebook.results import Results
 from omkl.online import settings
 from omkl.online.learner import MOST_PENDING, OnlineLearner
 from omkl.online.learner import load as load_learner
+from omkl.online.panel import BANDWIDTHS, Panel
+from omkl.online.panel import FEATURES as PANEL_FEATURES
+from omkl.online.panel import load as load_panel
 from omkl.online.rows import columns_in
 from omkl.online.settings import FEATURES
 from omkl.utils import conf
@@ -28,13 +31,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OnlineLearner",
+    "Panel",
     "Results",
     "columns",
     "learner",
     "load",
     "load_learner",
+    "load_panel",
     "load_runs",
     "open_stream",
+    "panel",
     "run",
     "sweep",
 ]
@@ -109,6 +115,69 @@ def learner(
     if refusal := whole(1).refusal("max_pending", max_pending):
         raise ValueError(refusal)
     return OnlineLearner(made, first_rows, max_pending=max_pending)
+
+
+def panel(
+    algorithm: str = "raker",
+    *,
+    key: str | None = None,
+    inputs: int | Sequence[str] | None = None,
+    kernels: str | Mapping[str, Any] | Sequence[Any] = BANDWIDTHS,
+    D: int = PANEL_FEATURES,
+    seed: int = 0,
+    scaling: str = "columns",
+    lags: int = 0,
+    horizon: int | None = None,
+    precision: str = "float64",
+    features: str = "rff",
+    max_keys: int | None = None,
+    share_weights: bool = False,
+    share_scaling: bool = False,
+    threads: int | None = None,
+    **params: Any,
+) -> Panel:
+    """A learner per key of one stream; a ValueError names the setting and what it may be.
+
+    Parameters
+    ----------
+    algorithm
+        One whose state is numbers alone: "raker", "rfomkr", "ridge", "ridge_rff", ...
+    key
+        The column of rows by name that holds the key; None: keys are given beside the rows.
+    inputs, kernels, D, seed, scaling, lags, horizon, precision, features
+        As ``omkl.learner``, of the learner of each key; all have the same random features.
+    max_keys
+        Most keys that are kept, >= 1: of more the one whose last row is the longest ago is
+        forgotten. None: none is forgotten, and memory grows with the number of keys.
+    share_weights
+        Whether all keys share the weights of kernels: each row of any key moves them.
+    share_scaling
+        Whether inputs are standardised by the rows of all keys, in place of those of each.
+        Targets are standardised by those of their key.
+    threads
+        Threads for blocks of rows, at most 8; None: one per core. Numbers do not depend on it.
+    params
+        Those of the algorithm, as after ``algorithm.NAME=``, in place of its YAML's.
+
+    Examples
+    --------
+    >>> panel = omkl.panel(key="device", inputs=["hour", "load"])  # doctest: +SKIP
+    >>> panel.predict_one({"device": "a", "hour": 3, "load": 1.5})  # doctest: +SKIP
+    0.0
+    >>> panel.learn_one(2.5, key="a")  # doctest: +SKIP
+    """
+    made = settings.read(
+        algorithm, inputs=inputs, kernels=kernels, task=None, classes=None, params=params, D=D,
+        precision=precision, seed=seed, scaling=scaling, lags=lags, horizon=horizon,
+        interval=None, interval_rate=None, features=features,
+    )  # fmt: skip
+    for name, number in (("max_keys", max_keys), ("threads", threads)):
+        if number is not None and (refusal := whole(1).refusal(name, number)):
+            raise ValueError(refusal)
+    return Panel(
+        made, key=key, max_keys=max_keys, share_weights=share_weights,
+        share_scaling=share_scaling, threads=threads,
+    )  # fmt: skip
 
 
 def columns(frame: pd.DataFrame, target: str | None = None) -> pd.DataFrame:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
+import numpy as np
 from llvmlite.binding import Linkage
 from numba import types
 from numba.core.codegen import JITCodeLibrary
@@ -239,6 +240,22 @@ def element(columns, s):
     return columns[s]
 
 
+def element_or_shared(columns, s):
+    """Number s of a NamedTuple of arrays (S, ...) as views; of arrays (1, ...) the only one."""
+    if isinstance(columns, tuple):
+        return type(columns)(*(element_or_shared(column, s) for column in columns))
+    return columns[min(s, len(columns) - 1)]
+
+
+def copy_element(columns, s, to):
+    """Copy number s of a NamedTuple of arrays (S, ...) to number ``to``; (1, ...) stay."""
+    for column in columns:
+        if isinstance(column, tuple):
+            copy_element(column, s, to)
+        elif len(column) > 1:
+            column[to] = column[s]
+
+
 if ENABLED:
 
     @overloads(element)
@@ -249,6 +266,35 @@ if ENABLED:
         scope: dict[str, Any] = {"kind": columns.instance_class, "element": element}
         exec(f"def pick(columns, s):\n    return kind({', '.join(leaves)})", scope)
         return scope["pick"]
+
+    @overloads(element_or_shared)
+    def _element_or_shared_compiled(columns, s):
+        # Without reference counts a function cannot return a view, but a tuple of views.
+        fields = [
+            f"element_or_shared(columns.{field}, s)"
+            if isinstance(kind, types.NamedTuple | types.NamedUniTuple)
+            else f"columns.{field}[min(s, columns.{field}.shape[0] - 1)]"
+            for field, kind in zip(columns.fields, columns, strict=True)
+        ]
+        scope = {"kind": columns.instance_class, "element_or_shared": element_or_shared}
+        exec(f"def pick(columns, s):\n    return kind({', '.join(fields)})", scope)
+        return scope["pick"]
+
+    @overloads(copy_element)
+    def _copy_element_compiled(columns, s, to):
+        if isinstance(columns, types.NamedTuple | types.NamedUniTuple):
+            lines = [f"    copy_element(columns.{field}, s, to)" for field in columns.fields]
+            scope: dict[str, Any] = {"copy_element": copy_element}
+            exec("\n".join(["def copy(columns, s, to):", *lines]), scope)
+            return scope["copy"]
+
+        def copy(columns, s, to):
+            if columns.shape[0] > 1:
+                source, target = columns[s], columns[to]
+                for place in np.ndindex(source.shape):
+                    target[place] = source[place]
+
+        return copy
 
 
 def n_specialisations(function: Any) -> int:

@@ -143,7 +143,7 @@ class Learner:
         self.t = 0
         self.used = np.zeros(model.n_kernels, dtype=np.int64)
         self.worst = np.zeros(1)  # largest squared error of a single kernel
-        self.selection = self._empty_selection()
+        self.selection = self.empty_selection()
 
     def partial_fit(self, X: np.ndarray, y: np.ndarray) -> Trace:
         """Predict, then learn, row by row. Any split into blocks gives the same numbers.
@@ -377,9 +377,9 @@ class Learner:
         self._row = _empty_row(self.d, self.n_classes)
         self._run_block = run_block_of(type(self.params))
         if self._asked is None:
-            self.selection = self._empty_selection()
+            self.selection = self.empty_selection()
 
-    def _empty_selection(self) -> Selection:
+    def empty_selection(self) -> Selection:
         model = self.state.model
         N = model.n_kernels
         scratch = self.representation.scratch(

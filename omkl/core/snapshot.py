@@ -42,12 +42,12 @@ def restore(learner: Learner, kept: Mapping[str, np.ndarray]) -> None:
     if own.keys() != kept.keys():
         names = ", ".join(sorted(own.keys() ^ kept.keys()))
         raise Mismatch(f"one has, and the other has not: {names}")
-    ranges = {name: (Range(0, "t"), "") for name in OF_THE_LEARNER} | {"t": (Range(0), "")}
-    ranges |= dict(_ranges("state", learner.state))
+    within = {name: (Range(0, "t"), "") for name in OF_THE_LEARNER} | {"t": (Range(0), "")}
+    within |= dict(ranges("state", learner.state))
     for name, array in _with_room(learner, own, kept).items():
         require_like(name, array, kept[name])
         if array.dtype.kind in "bi":
-            _require_within(name, array, kept, learner, ranges.get(name))
+            _require_within(name, array, kept, learner, within.get(name))
     learner.state = _filled("state", learner.state, kept, {})
     for name in OF_THE_LEARNER:
         getattr(learner, name)[:] = kept[name]
@@ -109,14 +109,14 @@ def _with_room(
     return own | dict(_arrays("state.model", model))
 
 
-def _ranges(name: str, value: Any) -> Iterator[tuple[str, tuple[Range, str]]]:
+def ranges(name: str, value: Any) -> Iterator[tuple[str, tuple[Range, str]]]:
     """The ranges that fields say, by the names of their arrays, and in what the fields are."""
     if isinstance(value, np.ndarray):
         return
     for field, found in bounds_of(type(value)).items():
         yield f"{name}.{field}", (found, f"{name}.")
     for field in value._fields:
-        yield from _ranges(f"{name}.{field}", getattr(value, field))
+        yield from ranges(f"{name}.{field}", getattr(value, field))
 
 
 def _require_within(

@@ -197,6 +197,24 @@ class OnlineLearner:
         return self._y_hat - self._half, self._y_hat + self._half
 
     @property
+    def stream_learner(self) -> StreamLearner:
+        """What learns once rows are numbers and scaled; AttributeError before the first row."""
+        return self._learner
+
+    def fix_inputs(self) -> None:
+        """Let the first rows decide no more which inputs there are."""
+        self._open = False
+
+    def numbers_of(self, X: Any) -> np.ndarray:
+        """Rows X as numbers (n, d), not scaled yet; the first decide which inputs there are.
+
+        ValueError names what is no row, or no number that a learner can take.
+        """
+        if self._open:
+            self._begin(X)
+        return self._read(X)
+
+    @property
     def has_intervals(self) -> bool:
         """Whether there are any: asked for with ``interval=``, or the algorithm's own."""
         return self.settings.interval is not None or self.algorithm.has_interval
@@ -231,11 +249,11 @@ class OnlineLearner:
             self._margin = learner.spread
             self.spread = self._margin if self.algorithm.has_spread else math.nan
             if not math.isfinite(said):
-                self._require_finite(np.array([said]))
+                self.require_finite(np.array([said]))
             self._y_hat, self._half = said, None
             return said
         scores = np.array([said])
-        self._require_finite(scores)
+        self.require_finite(scores)
         if self.algorithm.probabilities:
             self.probabilities = tuple(probabilities_of(scores)[0].tolist())
         return self.classes[_codes_of(scores)[0]]
@@ -295,7 +313,7 @@ class OnlineLearner:
             )
         X = self._learner.target.with_lags(self._standardised_row(self._table.one(x))[None, :])
         y_hat, spread = self._learner.predict_with_spread(X)
-        self._require_finite(y_hat)
+        self.require_finite(y_hat)
         intervals = self._learner.intervals
         scored = intervals is None or intervals.scores_next
         self._pending[id] = Pending(X, y_hat[0], float(spread[0]), scored)
@@ -328,7 +346,7 @@ class OnlineLearner:
         Returns what was said before each label. ValueError names a row that is none, and nothing
         is learned then.
         """
-        labels = self._labels(y)
+        labels = self.labels(y)
         if len(labels) != len(X):
             raise ValueError(f"{len(X)} rows X and {len(labels)} labels y")
         if self._open:
@@ -336,7 +354,7 @@ class OnlineLearner:
         self._learner.learners[0].require_no_open_round()
         X = self._read(X)
         found = self._learner.partial_fit(self._standardised(X, learns=True), labels)
-        self._require_finite(found.y_hat)
+        self.require_finite(found.y_hat)
         if self.classes:
             found = found._replace(y_hat=self._answers(found.y_hat))
         return Predictions(found.y_hat, found.asked, found.spread, found.low, found.high)
@@ -448,10 +466,7 @@ class OnlineLearner:
         """What ``save`` writes; ``columns`` as ``model_file.content``, in place of its own."""
         if not self.inputs:
             raise RuntimeError("it has seen no row and does not know its inputs: nothing to save")
-        if columns is None and self.columns:
-            of_rows = [column._asdict() for column in self.columns]
-            columns = {"reading": {}, "target": None, "columns": of_rows}
-            columns["left_out"] = list(self.left_out)
+        columns = columns or self.columns_of_rows()
         arrays, pending = self.arrays(), None
         if self._pending or self.max_pending != MOST_PENDING:
             pending = {"ids": list(self._pending), "most": self.max_pending}
@@ -462,6 +477,14 @@ class OnlineLearner:
             arrays["pending.spread"] = np.array([row.spread for row in rows])
             arrays["pending.scored"] = np.array([float(row.scored) for row in rows])
         return model_file.content(self.settings, arrays, columns, pending)
+
+    def columns_of_rows(self) -> dict[str, Any] | None:
+        """How columns become inputs, as a file of a model says it; None where all are numbers."""
+        if not self.columns:
+            return None
+        of_rows = [column._asdict() for column in self.columns]
+        left_out = list(self.left_out)
+        return {"reading": {}, "target": None, "columns": of_rows, "left_out": left_out}
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Copies of all that it has learned, which ``restore`` takes."""
@@ -583,9 +606,9 @@ class OnlineLearner:
             return math.nan
         if not self.classes and isinstance(y, int | float) and abs(y) < math.inf:
             return float(y)
-        return float(self._labels([y])[0])
+        return float(self.labels([y])[0])
 
-    def _labels(self, y: Any) -> np.ndarray:
+    def labels(self, y: Any) -> np.ndarray:
         """Labels (n,), in a classification codes; NaN where there is none."""
         if self.classes:
             cells = np.array(["" if label is None else label for label in y], dtype=object)
@@ -606,7 +629,8 @@ class OnlineLearner:
         """The classes (n,) that scores mean, (n,) or (n, K)."""
         return np.array(self.classes)[_codes_of(y_hat)]
 
-    def _require_finite(self, y_hat: np.ndarray) -> None:
+    def require_finite(self, y_hat: np.ndarray) -> None:
+        """FloatingPointError where a prediction is not finite."""
         if not np.isfinite(y_hat).all():
             raise FloatingPointError(
                 f"by row {self.n_rows + 1} the predictions of {self.settings.algorithm} are no "
@@ -630,6 +654,8 @@ def probabilities_of(y_hat: np.ndarray) -> np.ndarray:
 
 def restored(model: model_file.Model, path: Any) -> OnlineLearner:
     """The learner of what a file holds; ModelError where its arrays are of none."""
+    if model.panel is not None:
+        raise model_file.ModelError(f"{path} holds a panel: omkl.load_panel goes on with it")
     try:
         columns = columns_of(model.columns, model.settings.inputs)
         left_out = (model.columns or {}).get("left_out", ())

@@ -11,6 +11,7 @@ are written, as other sources or another machine may draw others. A file unpacks
 
     settings   JSON: format, omkl, code (the fingerprint of its sources), learner (the settings)
     pending.rows, .y_hat, .spread, .scored   of rows that wait for their targets, if any do
+    keys, slots.NAME, t, inputs.NAME, targets.NAME   of a panel: JSON, and arrays by key
     learner.K.NAME, labels.K.NAME, columns.NAME, before   see ``OnlineLearner``
 """
 
@@ -51,6 +52,7 @@ class Model(NamedTuple):
     code: str
     columns: dict[str, Any] | None
     pending: dict[str, Any] | None = None
+    panel: dict[str, Any] | None = None
 
     @property
     def is_of_these_sources(self) -> bool:
@@ -81,10 +83,12 @@ def content(
     arrays: Mapping[str, np.ndarray],
     columns: Any = None,
     pending: Any = None,
+    panel: Any = None,
 ) -> bytes:
     """The file; ``columns`` say how the inputs come from those of a table, JSON-able.
 
-    ``pending`` says which rows wait for their targets: ids, and the most that may wait.
+    ``pending`` says which rows wait for their targets: ids, and the most that may wait. ``panel``
+    are the options of ``online.panel.Panel``, where there is a learner per key.
     """
     head = {
         "format": FORMAT,
@@ -93,6 +97,7 @@ def content(
         "learner": dataclasses.asdict(settings),
         "columns": columns,
         **({} if pending is None else {"pending": pending}),
+        **({} if panel is None else {"panel": panel}),
     }
     text = np.frombuffer(json.dumps(head, allow_nan=False).encode(), dtype=np.uint8)
     return _packed({SETTINGS: text, **arrays})
@@ -130,6 +135,7 @@ def read(path: str | Path) -> Model:
             str(head["code"]),
             head["columns"],
             head.get("pending"),
+            head.get("panel"),
         )
     except ModelError:
         raise

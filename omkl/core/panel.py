@@ -1,0 +1,290 @@
+"""Learners of many keys on one stream: their states as rows of arrays, and one loop over a block.
+
+A state is a NamedTuple of arrays. Those of S keys are the same NamedTuple of arrays (S, ...), and
+what all keys share, random frequencies among it, is there once, as arrays (1, ...). The rows of a
+block are sorted by key, and each key's run through ``protocol.run_block`` as they would by
+themselves: numbers are those of a learner that is alone, to the bit.
+
+Slot 0 is a key before its first row, and the next ``N_SCRATCH`` are written to where something is
+predicted and not learned: a copy is made of a key's slot, as ``Learner.predict`` makes one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from omkl.core.compiler import compiled, compiled_strict, copy_element, element_or_shared
+from omkl.core.learner import Learner, Trace, empty_trace
+from omkl.core.linalg import take_row
+from omkl.core.protocol import OPEN, WHOLE, run_block
+from omkl.core.rng import Uniform
+from omkl.core.simd import aligned
+from omkl.core.snapshot import ranges
+
+FRESH, N_SCRATCH = 0, 8  # a slot, and how many of them threads write to
+FIRST = 1 + N_SCRATCH  # the first slot of a key
+
+
+class Slots(NamedTuple):
+    """The states and generators of S keys, arrays (S, ...), or (1, ...) where they share one."""
+
+    state: Any
+    rng: Uniform
+
+
+class Groups(NamedTuple):
+    """Rows of a block in the order in which they are learned: runs of rows of one key.
+
+    rows     (n,) int64 the places of these rows in the block
+    starts   (G + 1,) int64 where each run begins in ``rows``, and n
+    slots    (G,) int64 the slot of its key
+    learns   (G,) bool whether its rows have targets
+    """
+
+    rows: np.ndarray
+    starts: np.ndarray
+    slots: np.ndarray
+    learns: np.ndarray
+
+    def part(self, first: int, last: int) -> Groups:
+        """Runs first .. last - 1 of the same rows."""
+        cut = slice(first, last)
+        return Groups(self.rows, self.starts[first : last + 1], self.slots[cut], self.learns[cut])
+
+
+def groups_of(slots: np.ndarray, learns: np.ndarray, in_order: bool) -> Groups:
+    """The runs of rows with these slots and targets, (n,) each.
+
+    ``in_order``: rows stay in their order, where keys learn from each other.
+    """
+    n = len(slots)
+    rows = np.arange(n) if in_order else np.argsort(slots, kind="stable")
+    slots, learns = slots[rows], learns[rows]
+    new = np.ones(n + 1, dtype=np.bool_)
+    new[1:n] = (slots[1:] != slots[:-1]) | (learns[1:] != learns[:-1])
+    starts = np.flatnonzero(new) if n else np.zeros(1, dtype=np.int64)
+    return Groups(rows, starts, slots[starts[:-1]], learns[starts[:-1]])
+
+
+@compiled
+def _run_groups(
+    params, all_slots, t, starts, slots, learns, X, y, selection, y_hat, asked, spread, used, worst,
+    scratch,
+):  # fmt: skip
+    for g in range(slots.shape[0]):
+        s, a, b = slots[g], starts[g], starts[g + 1]
+        own, part = s, WHOLE
+        if not learns[g]:
+            own, part = scratch, OPEN
+            copy_element(all_slots, s, scratch)
+        found = element_or_shared(all_slots, own)
+        run_block(
+            params, found.state, t[s], X[a:b], y[a:b], found.rng, selection,
+            y_hat[a:b], asked[a:b], spread[a:b], used, worst, part,
+        )  # fmt: skip
+        if learns[g]:
+            t[s] += b - a
+
+
+class PanelLearner:
+    """Learners of many keys, each as ``Learner`` of the same settings.
+
+    Parameters
+    ----------
+    fresh
+        A learner that has learned nothing: what every key begins as.
+    share_weights
+        Whether all keys share one ``log_w``; rows are then learned in their order.
+    threads
+        At most ``N_SCRATCH``; numbers do not depend on it.
+    """
+
+    def __init__(self, fresh: Learner, share_weights: bool = False, threads: int = 1) -> None:
+        self.params, self.share_weights = fresh.params, share_weights
+        self.threads = 1 if share_weights else min(threads, N_SCRATCH)
+        is_shared, n = _same_for_all(fresh), FIRST
+        if share_weights:
+            is_shared.add(id(fresh.state.log_w))
+        self.slots = _with_slots(Slots(fresh.state, fresh.rng), n, is_shared)
+        self.t = np.zeros(n, dtype=np.int64)
+        self._workers = [
+            (fresh.empty_selection(), fresh.used.copy(), np.zeros(1)) for _ in range(self.threads)
+        ]
+
+    @property
+    def n_slots(self) -> int:
+        return len(self.t)
+
+    def own(self) -> dict[str, np.ndarray]:
+        """The arrays that each key has for itself, (S, ...), by name."""
+        named = dict(named_arrays("slots", self.slots))
+        return {name: a for name, a in named.items() if len(a) > 1} | {"t": self.t}
+
+    def shared(self) -> dict[str, np.ndarray]:
+        """The arrays that all keys share, (1, ...), by name."""
+        return {n: a for n, a in named_arrays("slots", self.slots) if len(a) == 1}
+
+    def make_room(self, n: int) -> None:
+        """Have ``n`` slots, where there are fewer."""
+        if n > self.n_slots:
+            self.slots = _grown(self.slots, n)
+            self.t = longer(self.t, n)
+
+    def begin(self, slots: np.ndarray | Sequence[int]) -> None:
+        """Let these slots be of keys before their first row."""
+        for array in self.own().values():
+            array[slots] = array[FRESH]
+
+    def run(self, groups: Groups, X: np.ndarray, y: np.ndarray) -> Trace:
+        """Predict, and learn where there are targets: X (n, d), y (n,) in the order of ``groups``.
+
+        Returns
+        -------
+        The predictions (n,) in that order; ``asked`` is False for rows without targets.
+        """
+        trace = empty_trace(len(y))
+        ends = np.searchsorted(groups.starts, np.linspace(0, len(y), self.threads + 1))
+        cuts = [_at_a_key(groups.slots, int(end)) for end in ends[:-1]] + [len(groups.slots)]
+
+        def work(k: int) -> None:
+            some, (selection, used, worst) = groups.part(cuts[k], cuts[k + 1]), self._workers[k]
+            _run_groups(
+                self.params, self.slots, self.t, some.starts, some.slots, some.learns, X, y,
+                selection, *trace, used, worst, 1 + k,
+            )  # fmt: skip
+
+        if self.threads == 1:
+            work(0)
+        else:
+            with ThreadPoolExecutor(self.threads) as pool:
+                list(pool.map(work, range(self.threads)))
+        return trace
+
+
+def _at_a_key(slots: np.ndarray, g: int) -> int:
+    """The first run from number g on that is of another key than the run before it."""
+    while 0 < g < len(slots) and slots[g] == slots[g - 1]:
+        g += 1
+    return min(g, len(slots))
+
+
+def _same_for_all(learner: Learner) -> set[int]:
+    """The ids of arrays that are the same for all keys.
+
+    They are the features, and whole numbers that never change: those of which no range is said.
+    """
+    model, with_zero_weights = learner.state.model, learner.representation.with_zero_weights
+    others = with_zero_weights(model) if with_zero_weights else None
+    features = {id(array) for _, array in named_arrays("", others)} if others else set()
+    changing = dict(ranges("state", learner.state))
+    return {
+        id(array)
+        for name, array in named_arrays("state", learner.state)
+        if id(array) in features or (array.dtype.kind in "bi" and name not in changing)
+    }
+
+
+def named_arrays(name: str, value: Any) -> Iterator[tuple[str, np.ndarray]]:
+    """The arrays of nested NamedTuples, by the names of their fields."""
+    if isinstance(value, np.ndarray):
+        yield name, value
+        return
+    for field in value._fields:
+        yield from named_arrays(f"{name}.{field}", getattr(value, field))
+
+
+def _with_slots(value: Any, n: int, is_shared: set[int]) -> Any:
+    """The same NamedTuple with n copies of each array, or one of those whose ids are given."""
+    if not isinstance(value, np.ndarray):
+        return type(value)(*(_with_slots(field, n, is_shared) for field in value))
+    if id(value) in is_shared:
+        return value[None]
+    array = aligned((n, *value.shape), value.dtype.name)
+    array[:] = value
+    return array
+
+
+def longer(array: np.ndarray, n: int) -> np.ndarray:
+    """An array (n, ...) that begins with ``array``, zeros behind."""
+    grown = aligned((n, *array.shape[1:]), array.dtype.name)
+    grown[: len(array)] = array
+    return grown
+
+
+def _grown(value: Any, n: int) -> Any:
+    if not isinstance(value, np.ndarray):
+        return type(value)(*(_grown(field, n) for field in value))
+    return value if len(value) == 1 else longer(value, n)
+
+
+# --- Scaling by what each key had so far ----------------------------------------------------------
+
+
+@compiled_strict
+def standardise_rows(starts, slots, learns, first, sums, X, most, clip, out, scratch):
+    """Rows X (n, C) of runs of keys, standardised as ``datasets.scaling`` does, to out (n, C).
+
+    first (S, C) and sums (S, 3, C) are as ``linalg.take_row`` has them of each key. Where
+    ``learns`` (G,) is False each row is taken as the next one, in slot ``scratch``.
+    """
+    C = X.shape[1]
+    for g in range(slots.shape[0]):
+        s = slots[g]
+        for r in range(starts[g], starts[g + 1]):
+            if not learns[g]:
+                for k in range(C):
+                    first[scratch, k] = first[slots[g], k]
+                    for j in range(3):
+                        sums[scratch, j, k] = sums[slots[g], j, k]
+                s = scratch
+            take_row(first[s], sums[s], X[r], most, clip, out[r])
+
+
+@compiled_strict
+def scale_targets(starts, slots, learns, first, sums, last, scaled, clip, y, X, d, out):
+    """Targets y (n,) of runs of keys in units of those known, and the last ones as inputs.
+
+    first (S,), sums (S, 3) and last (S, k), the oldest first, are what is known of the targets of
+    each key. ``scaled``: by their mean and deviation. The last k targets go to X[:, d:], and to
+    out (3, n) the targets in these units, the centre and the unit, as ``scaling.LabelStats``.
+    """
+    k = last.shape[1]
+    for g in range(slots.shape[0]):
+        s = slots[g]
+        for r in range(starts[g], starts[g + 1]):
+            count, centre, unit = sums[s, 0], 0.0, 1.0
+            if scaled:
+                above_mean = sums[s, 1] / max(count, 1.0)
+                variance = sums[s, 2] / max(count, 1.0) - above_mean * above_mean
+                centre = (first[s] if count > 0.0 else 0.0) + above_mean
+                unit = math.sqrt(max(variance, 0.0))
+            out[1, r], out[2, r] = centre, unit
+            for j in range(k):
+                value = last[s, k - 1 - j]
+                if scaled:
+                    value = min(max((value - centre) / unit, -clip), clip) if unit > 0.0 else 0.0
+                X[r, d + j] = value if value == value else 0.0
+            out[0, r] = y[r]
+            if not learns[g]:
+                continue
+            if scaled:
+                off, most = y[r] - centre, math.sqrt(count)
+                if unit > 0.0:
+                    out[0, r] = min(max(off / unit, -most), most)
+                else:
+                    out[0, r] = 0.0 if off == 0.0 else (most if off > 0.0 else -most)
+            if count == 0.0:
+                first[s] = y[r]
+            above = y[r] - first[s]
+            sums[s, 0] += 1.0
+            sums[s, 1] += above
+            sums[s, 2] += above * above
+            for j in range(k - 1):
+                last[s, j] = last[s, j + 1]
+            if k > 0:
+                last[s, k - 1] = y[r]

@@ -1,0 +1,505 @@
+"""A learner per key of one stream, of devices or shops say: ``omkl.panel`` makes it.
+
+Every key begins as the same ``OnlineLearner`` and learns from its own rows, to the bit as that
+would. Random frequencies are there once for all keys; what a key has for itself is a row of arrays
+(``omkl.core.panel``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from omkl.core import snapshot
+from omkl.core.panel import (
+    FIRST,
+    FRESH,
+    Groups,
+    PanelLearner,
+    groups_of,
+    longer,
+    scale_targets,
+    standardise_rows,
+)
+from omkl.core.weights import normalised
+from omkl.datasets.scaling import CLIP, Moments, standardised
+from omkl.online import model_file
+from omkl.online.learner import LARGEST, OnlineLearner, Predictions, columns_of
+from omkl.online.rows import is_frame, with_names
+from omkl.online.settings import LearnerSettings
+from omkl.utils.disk import write_atomically
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from omkl.core.protocol import Algorithm
+
+Key = int | str
+FEATURES, BANDWIDTHS = 24, (0.1, 0.3, 1.0, 3.0, 10.0)  # of a panel, where none are given
+SCALER = ("inputs.first", "inputs.sums", "targets.first", "targets.sums", "targets.last")
+OPTIONS = ("key", "max_keys", "share_weights", "share_scaling")
+
+
+class Panel:
+    """A learner per key; all keys have the same settings, seed and random features.
+
+    Rows are as ``OnlineLearner`` has them. Their keys, whole numbers or texts, are a column of the
+    rows, named ``key``, or are given beside them. A key that comes for the first time begins as a
+    learner that has seen nothing. Predictions are those of an ``OnlineLearner`` per key, to the
+    bit, unless keys share weights or scaling.
+
+    Attributes
+    ----------
+    settings    what the learner of every key is made with
+    key         name of the column of keys, None where keys are given beside the rows
+    max_keys    most keys that are kept; of more the one whose last row is the longest ago is
+                forgotten. None: no key is forgotten
+    """
+
+    def __init__(
+        self,
+        settings: LearnerSettings,
+        *,
+        key: str | None = None,
+        max_keys: int | None = None,
+        share_weights: bool = False,
+        share_scaling: bool = False,
+        threads: int | None = None,
+    ) -> None:
+        self.settings, self.key, self.max_keys = settings, key, max_keys
+        self.share_weights, self.share_scaling = share_weights, share_scaling
+        self._threads = threads or os.cpu_count() or 1
+        _require_supported(settings, share_weights, share_scaling)
+        self._slots: dict[Key, int] = {}  # with max_keys the least recent first
+        self._free: list[int] = []
+        self._open: dict[Key, Any] = {}  # rows whose targets are still to come
+        self._one = OnlineLearner(settings)  # what every key begins as
+        if self._one.inputs:
+            self._make()
+
+    def _make(self) -> None:
+        """Room for the first keys, once the inputs are known."""
+        one, n_lags = self._one, self.settings.lags
+        self.settings = one.settings
+        stream_learner = one.stream_learner
+        self._learner = PanelLearner(stream_learner.learners[0], self.share_weights, self._threads)
+        _require_numbers(one.algorithm, self._learner)
+        d = len(one.inputs)
+        self._moves = stream_learner.target.moving
+        self._scaled = self.settings.scaling == "columns"
+        self._moments = Moments(d) if self._scaled and self.share_scaling else None
+        n = self._learner.n_slots
+        first = np.full((n, d), np.nan)
+        self._scaler = dict(
+            zip(
+                SCALER,
+                (first, np.zeros((n, 3, d)), np.full(n, np.nan), np.zeros((n, 3)),
+                 np.full((n, n_lags), np.nan)),
+                strict=True,
+            )
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        name, inputs = self.settings.algorithm, len(self._one.inputs) or "unknown"
+        return f"Panel({name!r}, {len(self):,} keys, {inputs} inputs)"
+
+    def __len__(self) -> int:
+        """How many keys it keeps."""
+        return len(self._slots)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._slots
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """The keys that it keeps; with ``max_keys`` the next that is forgotten comes first."""
+        return tuple(self._slots)
+
+    @property
+    def bytes_per_key(self) -> int:
+        """Bytes of the arrays that a key has for itself; twice as many while room is made."""
+        arrays = [*self._learner.own().values(), *self._scaler.values()]
+        return sum(array[0].nbytes for array in arrays)
+
+    def n_rows(self, key: Key) -> int:
+        """Rows that the learner of a key has learned from; 0 of a key that is not kept."""
+        slot = self._slots.get(key)
+        return 0 if slot is None else int(self._learner.t[slot])
+
+    def weights(self, key: Key) -> pd.Series:
+        """The weight of each kernel for a key, as ``OnlineLearner.weights``."""
+        import pandas as pd
+
+        log_w = self._learner.slots.state.log_w
+        slot = min(self._slots.get(key, FRESH), len(log_w) - 1)
+        index = pd.Index(self._one.experts, name="expert")
+        return pd.Series(normalised(log_w[slot]), index=index, name="weight")
+
+    def forget(self, key: Key) -> None:
+        """Keep a key no longer: its next row is a first one. KeyError for one that is not kept."""
+        self._free.append(self._slots.pop(key))
+
+    def partial_fit(self, X: Any, y: Any, keys: Any = None) -> Predictions:
+        """Predict and learn, row by row of each key. Any split into blocks gives the same bits.
+
+        Parameters
+        ----------
+        X, y
+            Rows (n, d), and targets (n,), NaN or None where there is none: such a row is predicted
+            and nothing is learned from it.
+        keys
+            The key (n,) of each row; None: the column ``key`` of X.
+
+        Returns
+        -------
+        What was predicted of each row before its target was known, as ``OnlineLearner``.
+
+        Raises
+        ------
+        ValueError
+            Names a row, a target or a key that is none; nothing is learned then.
+        """
+        X, keys = self._with_keys(X, keys)
+        labels, rows = self._one.labels(y), self._rows(X)
+        if not len(rows) == len(labels) == len(keys):
+            raise ValueError(f"{len(rows)} rows X, {len(labels)} targets y and {len(keys)} keys")
+        codes, names = _factorised(keys)
+        parts = [
+            self._run(slots, rows[part], labels[part], learns=True)
+            for part, slots in self._spans(codes, names)
+        ]
+        y_hat, asked, spread = (
+            np.concatenate(arrays) if len(parts) > 1 else arrays[0]
+            for arrays in zip(*parts, strict=True)
+        )
+        self._one.require_finite(y_hat)
+        nothing = np.full(len(rows), np.nan)
+        return Predictions(y_hat, asked, spread, nothing, nothing)
+
+    def predict(self, X: Any, keys: Any = None) -> np.ndarray:
+        """What is predicted of each row of X as the next of its key, (n,); nothing changes.
+
+        A key that is not kept is predicted as a learner that has seen nothing.
+        """
+        X, keys = self._with_keys(X, keys)
+        rows = self._rows(X)
+        codes, names = _factorised(keys)
+        if len(rows) != len(codes):
+            raise ValueError(f"{len(rows)} rows X and {len(codes)} keys")
+        slots = np.array([self._slots.get(name, FRESH) for name in names], dtype=np.int64)
+        y_hat = self._run(slots[codes], rows, np.full(len(rows), np.nan), learns=False)[0]
+        self._one.require_finite(y_hat)
+        return y_hat
+
+    def predict_many(self, X: Any, keys: Any = None) -> pd.Series:
+        """``predict`` of a data frame as a Series with its index, as River has it."""
+        import pandas as pd
+
+        index = with_names(X).index if is_frame(with_names(X)) else None
+        return pd.Series(self.predict(X, keys), index=index, name="y_hat")
+
+    def learn_many(self, X: Any, y: Any, keys: Any = None) -> None:
+        """``partial_fit``, as River names it."""
+        self.partial_fit(X, y, keys)
+
+    def predict_one(self, x: Any, key: Key | None = None) -> float:
+        """Open a round of a key with its row x (d,): the prediction, a number.
+
+        Rounds of many keys may be open; ``learn_one`` closes that of its key. RuntimeError where
+        one of this key is open.
+        """
+        rows, keys = self._with_keys([with_names(x)], None if key is None else [key])
+        (name,) = _factorised(keys)[1]
+        if name in self._open:
+            raise RuntimeError(f"a round of key {name!r} is open: learn_one(y, key) closes it")
+        y_hat = float(self.predict(rows, keys)[0])
+        self._open[name] = rows
+        return y_hat
+
+    def learn_one(self, y: Any, key: Key | None = None) -> None:
+        """Close the open round of a key with the target y of its row; None: there is none.
+
+        ``key`` may be left out where one round is open. RuntimeError where none of it is open.
+        """
+        if key is None and len(self._open) != 1:
+            raise RuntimeError(
+                f"{len(self._open)} rounds are open: predict_one(x, key) opens one, and "
+                "learn_one(y, key) closes that of its key"
+            )
+        name = next(iter(self._open)) if key is None else key
+        if name not in self._open:
+            raise RuntimeError(f"no round of key {name!r} is open: predict_one(x, key) opens one")
+        self.partial_fit(self._open[name], [y], np.array([name], dtype=object))
+        del self._open[name]
+
+    def _with_keys(self, X: Any, keys: Any) -> tuple[Any, Any]:
+        """Rows without their column of keys, and the keys (n,)."""
+        X = with_names(X)
+        if keys is not None:
+            return X, keys
+        if self.key is None:
+            raise ValueError("say which key each row has: keys=, or omkl.panel(key=COLUMN)")
+        if is_frame(X):
+            if self.key not in X.columns:
+                raise ValueError(f"the data frame has no column {self.key!r}, the key")
+            return X.drop(columns=[self.key]), X[self.key]
+        if not isinstance(X, Sequence) or not all(isinstance(x, Mapping) for x in X):
+            raise ValueError(f"rows by position have no column {self.key!r}: give keys=")
+        if not all(self.key in x for x in X):
+            raise ValueError(f"a row has no {self.key!r}, the key")
+        rows = [{name: cell for name, cell in x.items() if name != self.key} for x in X]
+        return rows, [x[self.key] for x in X]
+
+    def _rows(self, X: Any) -> np.ndarray:
+        """Rows as numbers (n, d), checked; the first decide which inputs there are."""
+        rows = self._one.numbers_of(X)
+        if not hasattr(self, "_learner"):
+            self._make()
+        return rows
+
+    def _spans(self, codes: np.ndarray, names: Sequence[Key]) -> Iterator[tuple[slice, np.ndarray]]:
+        """Parts of a block in which no key is forgotten that has a row in it, and their slots."""
+        if self.max_keys is None:
+            self._begin([name for name in names if name not in self._slots])
+            slots = np.array([self._slots[name] for name in names], dtype=np.int64)
+            yield slice(0, len(codes)), slots[codes]
+            return
+        start = 0
+        slots_of_rows: list[int] = []
+        touched: set[int] = set()
+        for row, code in enumerate(codes.tolist()):
+            name = names[code]
+            slot = self._slots.pop(name, None)
+            if slot is None:
+                if len(self._slots) >= self.max_keys:
+                    gone = self._slots.pop(next(iter(self._slots)))
+                    if gone in touched:
+                        yield slice(start, row), np.array(slots_of_rows, dtype=np.int64)
+                        start, slots_of_rows, touched = row, [], set()
+                    self._free.append(gone)
+                self._begin([name])
+                slot = self._slots.pop(name)
+            self._slots[name] = slot
+            slots_of_rows.append(slot)
+            touched.add(slot)
+        yield slice(start, len(codes)), np.array(slots_of_rows, dtype=np.int64)
+
+    def _begin(self, names: Sequence[Key]) -> None:
+        """Slots for keys that come for the first time."""
+        n = len(names)
+        slots = [self._free.pop() for _ in range(min(n, len(self._free)))]
+        used = FIRST + len(self._slots) + len(self._free) + len(slots)
+        slots += range(used, used + n - len(slots))
+        most = used + n
+        if most > self._learner.n_slots:
+            room = max(most, 2 * self._learner.n_slots)
+            if self.max_keys is not None:
+                room = max(most, min(room, FIRST + self.max_keys))
+            self._learner.make_room(room)
+            self._scaler = {name: longer(array, room) for name, array in self._scaler.items()}
+        self._learner.begin(slots)
+        for array in self._scaler.values():
+            array[slots] = array[FRESH]
+        self._slots.update(zip(names, slots, strict=True))
+
+    def _run(
+        self, slots: np.ndarray, rows: np.ndarray, y: np.ndarray, learns: bool
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Predictions, whether they were learned, and spreads (n,) of rows in these slots."""
+        known = ~np.isnan(y) if learns else np.zeros(len(y), dtype=np.bool_)
+        groups = groups_of(slots, known, in_order=self.share_weights)
+        order = groups.rows
+        X = self._standardised(groups, rows, learns)
+        y = y[order]
+        centre, unit = np.zeros(len(y)), np.ones(len(y))
+        if self._moves or self.settings.lags:
+            out = np.empty((3, len(y)))
+            first, sums, last = (self._scaler[name] for name in SCALER[2:])
+            scale_targets(
+                groups.starts, groups.slots, groups.learns, first, sums, last, self._scaled, CLIP,
+                y, X, len(self._one.inputs), out,
+            )  # fmt: skip
+            if self._moves:
+                y, centre, unit = out
+        trace = self._learner.run(groups, X, y)
+        result = np.empty((2, len(y)))
+        result[0, order] = centre + unit * trace.y_hat if self._moves else trace.y_hat
+        result[1, order] = np.where(unit > 0.0, unit, np.nan) * trace.spread
+        return result[0], known, result[1]
+
+    def _standardised(self, groups: Groups, rows: np.ndarray, learns: bool) -> np.ndarray:
+        """Rows in the order of the groups as learners take them, with room for lags."""
+        order = groups.rows
+        if self._moments is not None:
+            if learns:
+                _, mean, deviation = self._moments.upto(rows)[:, 1:]
+            else:
+                _, mean, deviation = self._moments.with_each(rows)
+            X = standardised(rows, mean, deviation)[order]
+        else:
+            X = rows[order]
+            if self._scaled:
+                first, sums = self._scaler["inputs.first"], self._scaler["inputs.sums"]
+                takes = np.full(len(groups.slots), learns)
+                standardise_rows(
+                    groups.starts, groups.slots, takes, first, sums, X.copy(), LARGEST, CLIP, X,
+                    FRESH + 1,
+                )  # fmt: skip
+        lags = self.settings.lags
+        return np.concatenate([X, np.zeros((len(X), lags))], axis=1) if lags else X
+
+    def save(self, path: str | Path) -> None:
+        """Write all keys to a file; ``omkl.load_panel`` goes on with it, to the bit.
+
+        RuntimeError while a round is open, and before the first row.
+        """
+        if self._open:
+            raise RuntimeError(f"rounds of {len(self._open)} keys are open: learn_one closes them")
+        if not self._one.inputs:
+            raise RuntimeError("it has seen no row and does not know its inputs: nothing to save")
+        slots = np.fromiter(self._slots.values(), dtype=np.int64)
+        text = json.dumps(list(self._slots)).encode()
+        arrays = {"keys": np.frombuffer(text, dtype=np.uint8)}
+        arrays |= {name: array[slots] for name, array in self._own().items()}
+        arrays |= self._shared()
+        options = {name: getattr(self, name) for name in OPTIONS}
+        columns = self._one.columns_of_rows()
+        content = model_file.content(self.settings, arrays, columns, panel=options)
+        write_atomically(Path(path).expanduser(), content)
+
+    def _own(self) -> dict[str, np.ndarray]:
+        return self._learner.own() | self._scaler
+
+    def _shared(self) -> dict[str, np.ndarray]:
+        moments = self._moments.arrays() if self._moments is not None else {}
+        return self._learner.shared() | {f"columns.{n}": array for n, array in moments.items()}
+
+    def restore(self, kept: Mapping[str, np.ndarray]) -> None:
+        """Let a fresh panel go on where one with the same settings was saved.
+
+        ValueError where the arrays do not fit, and it is of no use then.
+        """
+        names = json.loads(kept["keys"].tobytes())
+        alike = isinstance(names, list) and all(type(name) in (int, str) for name in names)
+        if not alike or len(set(names)) < len(names):
+            raise ValueError("its keys are no list of different whole numbers and texts")
+        if self.max_keys is not None and len(names) > self.max_keys:
+            raise ValueError(f"it has {len(names)} keys, and max_keys is {self.max_keys}")
+        own, shared = self._own(), self._shared()
+        if {"keys", *own, *shared} != kept.keys():
+            differ = ", ".join(sorted({"keys", *own, *shared} ^ kept.keys()))
+            raise snapshot.Mismatch(f"one has, and the other has not: {differ}")
+        for name, array in own.items():
+            fresh = np.broadcast_to(array[FRESH], (len(names), *array.shape[1:]))
+            snapshot.require_like(name, fresh, kept[name])
+        for name, array in shared.items():
+            snapshot.require_like(name, array, kept[name])
+            if array.dtype.kind == "i" and not np.array_equal(array, kept[name]):
+                raise snapshot.Mismatch(f"{name} is not what these settings make it")
+        if (kept["t"] < 0).any():
+            raise snapshot.Mismatch("t holds a negative number, and it counts rows")
+        self._begin(names)
+        slots = np.fromiter(self._slots.values(), dtype=np.int64)
+        for name, array in self._own().items():
+            array[slots] = kept[name]
+        for name, array in self._learner.shared().items():
+            array[...] = kept[name]
+        if self._moments is not None:
+            self._moments.restore({n: kept[f"columns.{n}"] for n in self._moments.arrays()})
+
+
+def _require_supported(settings: LearnerSettings, weights: bool, scaling: bool) -> None:
+    """ValueError for settings that a panel cannot have."""
+    if settings.classes:
+        raise ValueError("a panel is for regression: make a learner per key for classes")
+    if settings.interval is not None:
+        raise ValueError("a panel has no intervals: leave interval out")
+    if scaling and settings.scaling == "none":
+        raise ValueError('share_scaling=True needs scaling="columns"')
+    specification = settings.specification()
+    algorithm, representation = specification.algorithm, specification.algorithm.representation
+    why = ""
+    if algorithm.queries:
+        why = "requests some of the targets"
+    elif algorithm.has_interval:
+        why = "has intervals of its own"
+    elif algorithm.rows_before and algorithm.rows_before(specification.params):
+        why = "looks at rows before the first round"
+    elif not representation.bounded or representation.lookahead:
+        why = "keeps rows of the stream"
+    elif not algorithm.module.startswith("omkl."):
+        why = "is defined outside omkl"
+    if why:
+        raise ValueError(f"{algorithm.name} {why}, and a panel has no such learners: {ADVICE}")
+    if weights and tuple(algorithm.State.__annotations__) != ("model", "log_w"):
+        raise ValueError(
+            f"share_weights=True is for learners that keep weights and nothing beside; "
+            f"{algorithm.name} keeps more: {ADVICE}"
+        )
+
+
+ADVICE = "raker, rfomkr, ridge and ridge_rff are possible"
+
+
+def _require_numbers(algorithm: Algorithm, learner: PanelLearner) -> None:
+    """ValueError where a key would have other arrays than of numbers, as those of ``auto``."""
+    own = learner.own()
+    if any(
+        array.dtype.kind != "f" for name, array in own.items() if "rng" not in name and name != "t"
+    ):
+        size = sum(array[0].nbytes for array in own.values())
+        raise ValueError(
+            f"{algorithm.name} keeps counts and places besides numbers ({size / 1000:,.0f} kB per "
+            f"key), and a panel has no such learners: {ADVICE}"
+        )
+
+
+def _factorised(keys: Any) -> tuple[np.ndarray, list[Key]]:
+    """The place (n,) of each key in the list of different ones, and that list."""
+    import pandas as pd
+
+    if not hasattr(keys, "dtype"):
+        keys = np.array(list(keys), dtype=object)
+    codes, names = pd.factorize(keys)
+    plain = [name.item() if isinstance(name, np.generic) else name for name in names]
+    for name in plain:
+        if type(name) not in (int, str):
+            raise ValueError(f"key {name!r} is no whole number and no text, so it cannot be saved")
+    if (codes < 0).any():
+        raise ValueError(f"row {int(np.argmin(codes)) + 1} of the block has no key")
+    return codes, plain
+
+
+def load(path: str | Path, threads: int | None = None) -> Panel:
+    """The panel that ``Panel.save`` wrote to a file, where it was, to the bit.
+
+    Nothing in the file is executed. Raises ``model_file.ModelError`` for one that is missing,
+    damaged or of something else; warns where other sources wrote it, whose numbers may differ.
+    """
+    model = model_file.read(path)
+    if model.panel is None:
+        raise model_file.ModelError(f"{path} holds one learner: omkl.load_learner goes on with it")
+    try:
+        if set(model.panel) != set(OPTIONS):
+            raise ValueError(f"options {sorted(set(model.panel) ^ set(OPTIONS))}")
+        panel = Panel(model.settings, threads=threads, **model.panel)
+        left_out = (model.columns or {}).get("left_out", ())
+        columns = columns_of(model.columns, model.settings.inputs)
+        panel._one = OnlineLearner(model.settings, None, None, columns, left_out)
+        panel._one.fix_inputs()
+        panel.restore(model.arrays)
+    except (ValueError, TypeError, KeyError) as error:
+        raise model_file.ModelError(f"{path}: {model.misfit(error)}") from None
+    if not model.is_of_these_sources:
+        warnings.warn(
+            f"{path} was written by omkl {model.version} with other sources than these: it goes "
+            "on, and its numbers may differ from theirs",
+            stacklevel=2,
+        )
+    return panel

@@ -1,0 +1,180 @@
+"""Panels: a learner per key that learns as it would by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import omkl
+from omkl.online.panel import BANDWIDTHS, FEATURES
+
+NAMES = ["a", "b"]
+
+
+def stream(n: int, n_keys: int, seed: int = 0) -> pd.DataFrame:
+    """Rows of devices that differ in level and slope; some inputs and targets are missing."""
+    rng = np.random.default_rng(seed)
+    device = rng.integers(n_keys, size=n)
+    a, b = rng.normal(size=(2, n))
+    y = 10.0 * device + (1.0 + device) * np.sin(a) + b * b
+    a[rng.random(n) < 0.05] = np.nan
+    y[rng.random(n) < 0.1] = np.nan
+    return pd.DataFrame({"device": device, "a": a, "b": b, "y": y})
+
+
+def one_learner(algorithm: str, **settings: object) -> omkl.OnlineLearner:
+    return omkl.learner(algorithm, inputs=NAMES, kernels=BANDWIDTHS, D=FEATURES, **settings)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "settings"),
+    [
+        ("raker", {"lags": 2}),
+        ("raker", {"scaling": "none", "eta": 0.01}),
+        ("ridge", {}),
+        ("ridge", {"lags": 3}),
+        ("last", {}),
+    ],
+)
+def test_each_key_learns_as_a_learner_by_itself(algorithm: str, settings: dict) -> None:
+    rows = stream(600, n_keys=4)
+    if settings.get("scaling") == "none":
+        rows = rows.fillna({"a": 0.0})
+    panel = omkl.panel(algorithm, key="device", inputs=NAMES, threads=2, **settings)
+    blocks = [rows[:1], rows[1:250], rows[250:]]
+    parts = [panel.partial_fit(block[["device", *NAMES]], block.y) for block in blocks]
+    y_hat = np.concatenate([part.y_hat for part in parts])
+    coming = stream(50, n_keys=4, seed=1).fillna({"a": 0.0})
+    following = panel.predict(coming[["device", *NAMES]])
+    for device, own in rows.groupby("device"):
+        learner = one_learner(algorithm, **settings)
+        alone = learner.partial_fit(own[NAMES], own.y)
+        np.testing.assert_array_equal(y_hat[rows.device == device], alone.y_hat)
+        assert panel.n_rows(device) == learner.n_rows == own.y.notna().sum()
+        here = coming[coming.device == device]
+        np.testing.assert_array_equal(
+            following[coming.device == device], learner.predict(here[NAMES])
+        )
+
+
+def test_a_panel_of_one_key_is_the_ordinary_learner_row_by_row() -> None:
+    rows = stream(120, n_keys=1).fillna({"y": 0.0})
+    panel, learner = omkl.panel(inputs=2, lags=1), one_learner("raker", lags=1)
+    for x, y in zip(rows[NAMES].to_numpy(), rows.y, strict=True):
+        assert panel.predict_one(x, key="pump") == learner.predict_one(x)
+        panel.learn_one(y, key="pump")
+        learner.learn_one(y)
+    pd.testing.assert_series_equal(panel.weights("pump"), learner.weights)
+
+
+def test_rounds_of_several_keys_may_be_open() -> None:
+    panel = omkl.panel(key="device", inputs=NAMES)
+    panel.predict_one({"device": "p", "a": 1.0, "b": 0.0})
+    panel.learn_one(1.0)
+    panel.predict_one({"device": "p", "a": 2.0, "b": 0.5})
+    panel.predict_one({"device": "q", "a": 3.0, "b": 0.5})
+    with pytest.raises(RuntimeError, match="a round of key 'p' is open"):
+        panel.predict_one({"device": "p", "a": 2.0, "b": 0.5})
+    with pytest.raises(RuntimeError, match="2 rounds are open"):
+        panel.learn_one(1.0)
+    panel.learn_one(5.0, key="q")
+    panel.learn_one(None, key="p")
+    assert (panel.n_rows("p"), panel.n_rows("q")) == (1, 1)
+
+
+@pytest.mark.parametrize("settings", [{"share_weights": True}, {"share_scaling": True}])
+def test_what_keys_share_does_not_depend_on_blocks(settings: dict) -> None:
+    rows = stream(400, n_keys=5)
+    X = rows[["device", *NAMES]]
+    whole = omkl.panel(key="device", **settings).partial_fit(X, rows.y)
+    panel = omkl.panel(key="device", **settings)
+    parts = [panel.partial_fit(X[k : k + 37], rows.y[k : k + 37]) for k in range(0, 400, 37)]
+    np.testing.assert_array_equal(whole.y_hat, np.concatenate([part.y_hat for part in parts]))
+    alone = omkl.panel(key="device").partial_fit(X, rows.y)
+    assert not np.array_equal(whole.y_hat, alone.y_hat)
+
+
+def test_shared_weights_are_moved_by_every_key() -> None:
+    rows = stream(200, n_keys=3).fillna({"y": 0.0})
+    panel = omkl.panel(key="device", share_weights=True)
+    panel.partial_fit(rows[["device", *NAMES]], rows.y)
+    pd.testing.assert_series_equal(panel.weights(0), panel.weights(2))
+    assert panel.weights(0).std() > 0.0
+
+
+@pytest.mark.parametrize("size", [1, 7, 300])
+def test_the_least_recent_key_is_forgotten(size: int) -> None:
+    """As a dictionary of learners from which it is taken, for any split into blocks."""
+    rows = stream(300, n_keys=6)
+    panel = omkl.panel("ridge", key="device", max_keys=3)
+    X = rows[["device", *NAMES]]
+    parts = [panel.partial_fit(X[k : k + size], rows.y[k : k + size]) for k in range(0, 300, size)]
+    learners: dict[int, omkl.OnlineLearner] = {}
+    expected = []
+    for device, a, b, y in rows.itertuples(index=False):
+        if device not in learners and len(learners) == 3:
+            del learners[next(iter(learners))]
+        learners[device] = learners.pop(device, None) or one_learner("ridge")
+        expected.append(learners[device].partial_fit([[a, b]], [y]).y_hat[0])
+    np.testing.assert_array_equal(np.concatenate([part.y_hat for part in parts]), expected)
+    assert panel.keys == tuple(learners)
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"share_weights": True}, {"share_scaling": True, "lags": 1}, {"max_keys": 4}]
+)
+def test_a_saved_panel_goes_on_to_the_bit(settings: dict, tmp_path: Path) -> None:
+    rows = stream(500, n_keys=6)
+    X, y = rows[["device", *NAMES]], rows.y
+    panel = omkl.panel(key="device", **settings)
+    panel.partial_fit(X[:300], y[:300])
+    panel.forget(panel.keys[2])
+    panel.save(tmp_path / "panel.npz")
+    loaded = omkl.load_panel(tmp_path / "panel.npz")
+    assert loaded.keys == panel.keys
+    here, there = (one.partial_fit(X[300:], y[300:]).y_hat for one in (panel, loaded))
+    np.testing.assert_array_equal(here, there)
+    with pytest.raises(ValueError, match="holds a panel"):
+        omkl.load_learner(tmp_path / "panel.npz")
+
+
+def test_memory_per_key_is_what_is_said() -> None:
+    panel = omkl.panel(inputs=4)
+    n_kernels, features, d = 5, 48, 4
+    of_learner = 8 * (n_kernels * (features + 2) + 4 + 1)
+    assert panel.bytes_per_key == of_learner + 8 * (4 * d + 4)
+
+
+def test_frames_are_predicted_as_series() -> None:
+    rows = stream(50, n_keys=2).fillna({"y": 0.0}).set_index(np.arange(100, 150))
+    panel = omkl.panel(key="device")
+    panel.learn_many(rows[["device", *NAMES]], rows.y)
+    predicted = panel.predict_many(rows[["device", *NAMES]])
+    assert predicted.index.equals(rows.index)
+    before = panel.n_rows(0)
+    panel.predict_many(rows[["device", *NAMES]])
+    assert panel.n_rows(0) == before
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: omkl.panel("auto", inputs=2), "auto keeps counts and places"),
+        (lambda: omkl.panel("omkr", inputs=2), "omkr keeps rows of the stream"),
+        (lambda: omkl.panel("ml_poly", inputs=2, share_weights=True), "share_weights=True"),
+        (lambda: omkl.panel(max_keys=0), "max_keys"),
+        (lambda: omkl.panel().partial_fit([[1.0]], [1.0]), "which key each row has"),
+        (lambda: omkl.panel().partial_fit([[1.0]], [1.0], [1.5]), "key 1.5 is no whole number"),
+        (lambda: omkl.panel().partial_fit([[1.0]], [1.0], [None]), "row 1 of the block has no key"),
+        (lambda: omkl.panel().partial_fit([[1.0]], [1.0], ["a", "b"]), "1 rows X, 1 targets y"),
+        (lambda: omkl.panel(key="k").predict([{"x": 1.0}]), "a row has no 'k'"),
+        (lambda: omkl.panel(key="k").predict(pd.DataFrame({"x": [1]})), "no column 'k'"),
+    ],
+)
+def test_what_a_panel_cannot_do_is_said(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
