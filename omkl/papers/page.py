@@ -1,8 +1,8 @@
 """Pages of the published tables beside ours, from run folders alone.
 
 ``build`` writes one page of all papers, README.md and index.html, a page for each paper, one with
-all cells of each paper, and their figures into a folder; none of them needs anything else. What a
-page says is a list of parts, written down once and rendered twice.
+all cells of each paper, these as CSV, and their figures into a folder; none of them needs anything
+else. What a page says is a list of parts, written down once and rendered twice.
 """
 
 from __future__ import annotations
@@ -25,7 +25,17 @@ from omkl.papers.sections import (
 )
 from omkl.papers.tables import CITED, METRICS, VARIANTS, WRITTEN, Table
 from omkl.report import tables as printed
-from omkl.report.page import Facts, Heading, Links, Part, Picture, Text, html_page, markdown_page
+from omkl.report.page import (
+    Facts,
+    Fold,
+    Heading,
+    Links,
+    Part,
+    Picture,
+    Text,
+    html_page,
+    markdown_page,
+)
 from omkl.runs import provenance
 from omkl.runs.run_folder import Run, find
 from omkl.utils.disk import write_atomically
@@ -73,6 +83,8 @@ def build(
         pages[paper.file] = (paper.title, _paper_parts(paper, members, times, folder))
         cells = _cell_parts(paper, members, outputs, folder)
         pages[f"{paper.file}_cells"] = (f"{paper.name}: all cells", cells)
+        every = [*_judged(members), *_timed(members)]
+        write_atomically(folder / _csv_of(paper), rendering.printed_csv(every))
     paths: list[Path] = []
     for name, (title, parts) in pages.items():
         paths += [folder / f"{'index' if name == 'README' else name}.html", folder / f"{name}.md"]
@@ -81,7 +93,7 @@ def build(
     drawn = [
         part.path for _, parts in pages.values() for part in parts if isinstance(part, Picture)
     ]
-    return paths + drawn
+    return [*paths, *(folder / _csv_of(paper) for paper in by_paper), *drawn]
 
 
 # --- one screen for all papers --------------------------------------------------------------------
@@ -219,31 +231,64 @@ def _paper_parts(
         figures.dumbbells(drawn, drawn[0].table.metrics[0], folder, paper.file) if drawn else []
     )
     names = " ".join(table.table.name for table in filled)
+    tables = [
+        Fold(rendering.caption(table.table), rendering.parts_of(table)) for table in _judged(filled)
+    ]
     return [
         Text(paper.verdict),
-        Heading("What it claims"),
+        Heading(CLAIMS),
         _claims([(claim, claims.effects(claim, by_name)) for claim in paper.claims]),
-        Text(
-            "In brackets: by how many per cent the first learner has more or less than the best of "
-            "the others, from the least to the most over the data sets."
-        ),
-        Heading("Published and ours"),
+        Text(CLAIMS_NOTE),
         *dumbbells,
-        Heading("What one has to know and the text does not say"),
+        Heading(TABLES),
+        Text(f"{RULES}."),
+        *tables,
+        Heading(DIFFERS),
         _needed([(known, claims.distances(known, by_name)) for known in paper.known]),
-        Text(
-            "The numbers are mean distances from the published ones, of the cells that it changes."
-        ),
-        Heading("All of it"),
-        Links(
-            (
-                ("All cells, figures and run times", f"{paper.file}_cells"),
-                *_errata(folder),
-                ("All papers", "README"),
-            )
-        ),
+        Text(DIFFERS_NOTE),
+        Heading(MORE),
+        Links(more_links(paper, _errata(folder))),
         Facts((("command", f"omkl-report run {names}"), *_total_time(_done(filled), times))),
     ]
+
+
+CLAIMS, TABLES, DIFFERS, MORE = (
+    "Does it reproduce?",
+    "Tables",
+    "What differs, and why",
+    "More",
+)
+CLAIMS_NOTE = (
+    "A claim holds where it holds on all data sets that we have, with the settings that the paper "
+    "states. In brackets: by how many per cent the first learner has more or less than the best of "
+    "the others, from the least to the most over the data sets."
+)
+DIFFERS_NOTE = (
+    "What one has to know and the text does not say. The numbers are mean distances from the "
+    "published ones, of the cells that it changes."
+)
+
+
+def more_links(paper: Paper, errata: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """What the page of a paper leads to."""
+    return (
+        ("All cells, figures, theory and run times", f"{paper.file}_cells"),
+        ("All cells as CSV", _csv_of(paper)),
+        *errata,
+        ("All papers", "README"),
+    )
+
+
+def _csv_of(paper: Paper) -> str:
+    return f"{paper.file}_cells.csv"
+
+
+def _judged(filled: Iterable[FilledTable]) -> list[FilledTable]:
+    return [one for table in filled if (one := table.of(lambda metric: METRICS[metric].judged))]
+
+
+def _timed(filled: Iterable[FilledTable]) -> list[FilledTable]:
+    return [one for table in filled if (one := table.of(lambda m: not METRICS[m].judged))]
 
 
 def _claims(compared: Sequence[tuple[Claim, Mapping[str, Sequence[float]]]]) -> printed.Table:
@@ -252,20 +297,49 @@ def _claims(compared: Sequence[tuple[Claim, Mapping[str, Sequence[float]]]]) -> 
         for what in (claims.PUBLISHED, *VARIANTS.values())
         if any(what in effects for _, effects in compared)
     ]
-    body = tuple(
-        (claim.text, *(_held(claim, effects.get(what, ())) for what in shown))
+    rows = [
+        (claim, {what: _held(claim, effects[what]) for what in shown if what in effects})
         for claim, effects in compared
-    )
-    return printed.Table.of_rows(("claim", *shown), body, broken=tuple(range(1 + len(shown))))
+    ]
+    return claims_table(shown, rows)
 
 
-def _held(claim: Claim, percents: Sequence[float]) -> str:
-    if not percents:
-        return ""
-    n = sum(claims.holds(claim, percent) for percent in percents)
+def claims_table(
+    shown: Sequence[str], rows: Sequence[tuple[Claim, Mapping[str, tuple[int, int, str]]]]
+) -> printed.Table:
+    """Claims with our verdict, on how many data sets they hold by settings, and a command."""
+    body = []
+    for claim, counted in rows:
+        texts = [_held_text(*counted[what]) if what in counted else "" for what in shown]
+        ours = {what: n == of for what, (n, of, _) in counted.items() if what != claims.PUBLISHED}
+        some = any(n for what, (n, _, _) in counted.items() if what != claims.PUBLISHED)
+        command = f"omkl-report run {' '.join(claim.tables)}"
+        body.append((claim.text, _verdict(ours, some), *texts, command))
+    heads = ("claim", "our verdict", *shown, "command")
+    return printed.Table.of_rows(heads, body, broken=tuple(range(len(heads))))
+
+
+def _verdict(ours: Mapping[str, bool], some: bool) -> str:
+    """Of whether a claim holds everywhere, by settings, and whether it holds anywhere."""
+    if not ours:
+        return "not run"
+    if ours.get(VARIANTS[WRITTEN]):
+        return "holds"
+    others = [what for what, everywhere in ours.items() if everywhere]
+    if others:
+        return f"only {' and '.join(others)}"
+    return "in part" if some else "does not hold"
+
+
+def _held(claim: Claim, percents: Sequence[float]) -> tuple[int, int, str]:
+    """On how many data sets it holds, of how many, and from what to what."""
     ends = list(dict.fromkeys(f"{one:+.0f}" for one in (min(percents), max(percents))))
-    text = f"holds on {n} of {len(percents)}" if n else "not found"
-    return signed(f"{text} ({' to '.join(ends)} %)")
+    n = sum(claims.holds(claim, percent) for percent in percents)
+    return n, len(percents), signed(f"{' to '.join(ends)} %")
+
+
+def _held_text(n: int, of: int, ends: str) -> str:
+    return f"{n} of {of} ({ends})"
 
 
 def _needed(measured: Sequence[tuple[Known, Mapping[str, float]]]) -> printed.Table:
@@ -284,13 +358,13 @@ def _cell_parts(
     paper: Paper, filled: Sequence[FilledTable], outputs: Path, folder: Path
 ) -> list[Part]:
     """Its tables, figures and theory; run times, which get no verdict, at the end."""
+    links = ((f"{paper.name}: {paper.title}", paper.file), ("All cells as CSV", _csv_of(paper)))
     parts: list[Part] = [
-        Links(((f"{paper.name}: {paper.title}", paper.file),)),
+        Links(links),
         Text(f"{RULES}."),
     ]
-    judged = [one for table in filled if (one := table.of(lambda metric: METRICS[metric].judged))]
-    timed = [one for table in filled if (one := table.of(lambda m: not METRICS[m].judged))]
-    for table in judged:
+    timed = _timed(filled)
+    for table in _judged(filled):
         parts += [Heading(rendering.caption(table.table)), *rendering.parts_of(table)]
     by_name = {table.table.name: table for table in filled}
     if drawn := figures.FIGURES[paper.file](by_name, folder):

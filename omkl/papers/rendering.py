@@ -138,6 +138,25 @@ def _numbered(table: Table) -> list[Footnote]:
     return [note for note in table.footnotes if note.rows or note.columns]
 
 
+def printed_csv(filled: Iterable[FilledTable]) -> str:
+    """Every cell of these tables as it is printed, one on a line."""
+    lines = [("table", "metric", "row", "settings", "column", "number", "remark")]
+    for table in filled:
+        for heading, columns in _panels(table.table):
+            lines += _printed_lines(caption(table.table), heading, _panel(table, columns))
+    return csv_text(lines)
+
+
+def _printed_lines(
+    title: str, heading: str, panel: printed.Table
+) -> Iterator[tuple[str, str, str, str, str, str, str]]:
+    row = ""
+    for label, what, *cells in panel.cells:
+        row = label.text or row
+        for head, cell in zip(panel.headings[2:], cells, strict=True):
+            yield title, heading, row, what.text, head.text, cell.text, cell.remark
+
+
 # --- texts ----------------------------------------------------------------------------------------
 
 

@@ -78,7 +78,7 @@ class Code(NamedTuple):
 
 
 class Fold(NamedTuple):
-    """Parts that HTML shows when they are asked for."""
+    """Parts that are shown when they are asked for."""
 
     title: str
     parts: Sequence[Part]
@@ -144,7 +144,9 @@ def _markdown(part: Part) -> str:
         case Code():
             return f"```sh\n{part.text}\n```"
         case Fold():
-            return "\n\n".join([f"**{markdown_text(part.title)}**", *map(_markdown, part.parts)])
+            summary = f"<summary>{escape(part.title)}</summary>"
+            inner = map(_markdown, part.parts)
+            return "\n\n".join(['<details markdown="1">', summary, *inner, "</details>"])
         case Curves():
             return ""
 

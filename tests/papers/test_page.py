@@ -135,6 +135,18 @@ def test_one_screen_for_all_papers_one_for_each_and_all_cells(specs, outputs, tm
     assert readme.count("[JMLR: ") == 2 and "(jmlr.md)" in readme and "(jmlr_cells.md)" in readme
     jmlr = (folder / "jmlr.md").read_text("utf-8").replace("\\", "")
     assert "omkl-report run jmlr_table1 jmlr_table2" in jmlr
+    # Claims with verdicts first, then the picture, then every table folded.
+    assert jmlr.index("our verdict") < jmlr.index("(jmlr.png)") < jmlr.index("<details")
+    assert jmlr.count("<details") == jmlr.count("</details>") == 4
+    with open(folder / "jmlr_cells.csv", newline="", encoding="utf-8") as file:
+        lines = list(csv.DictReader(file))
+    (gf,) = (
+        line["number"]
+        for line in lines
+        if line["table"].startswith("JMLR, table 1")
+        and (line["row"], line["settings"], line["column"]) == ("OMKL-GF", "as written", "Airfoil")
+    )
+    assert gf == "25.70 ± 0.40"
     assert "total time: 30 s for 12 runs, added up" in jmlr
     cells = (folder / "jmlr_cells.md").read_text("utf-8").replace("\\", "")
     for table in specs:
@@ -154,7 +166,7 @@ def test_one_screen_for_all_papers_one_for_each_and_all_cells(specs, outputs, tm
 def test_page_without_a_single_run(specs, tmp_path):
     paths = page.build(specs, tmp_path, tmp_path / "docs")
     assert [p.name for p in paths[:2]] == ["index.html", "README.md"]
-    assert {p.suffix for p in paths} == {".html", ".md"}
+    assert {p.suffix for p in paths} == {".html", ".md", ".csv"}
     assert "not run" in Page(paths[0].read_text(encoding="utf-8")).text
     cells = tmp_path / "docs" / "jmlr_cells.html"
     assert "missing" in Page(cells.read_text(encoding="utf-8")).text
@@ -198,6 +210,24 @@ def test_a_claim_holds_where_the_first_has_less_than_the_best_of_the_others():
     assert claims.effects(along, {"t": filled})["published"] == pytest.approx([60, 150, 400])
     known = claims.Known("what", ("t",), rows=("new",), columns=("b",))
     assert claims.distances(known, {"t": filled}) == {"as written": 0.0, "as released": 1.0}
+
+
+def test_the_verdict_on_a_claim_is_of_the_stated_settings_first():
+    claim = claims.Claim("new is lower", ("t",), "new", ("old",))
+
+    def verdict(**ours):
+        counted = {what.replace("_", " "): (*numbers, "−1 %") for what, numbers in ours.items()}
+        counted[claims.PUBLISHED] = (4, 4, "−9 to −2 %")
+        shown = [claims.PUBLISHED, "as written", "fitted"]
+        (line,) = page.claims_table(shown, [(claim, counted)]).cells
+        assert line[2].text == "4 of 4 (−9 to −2 %)" and line[-1].text == "omkl-report run t"
+        return line[1].text
+
+    assert verdict(as_written=(3, 3), fitted=(1, 3)) == "holds"
+    assert verdict(as_written=(1, 3), fitted=(3, 3)) == "only fitted"
+    assert verdict(as_written=(0, 3), fitted=(1, 3)) == "in part"
+    assert verdict(as_written=(0, 3)) == "does not hold"
+    assert verdict() == "not run"
 
 
 def test_baselines_stand_beside_the_least_published():
