@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import posixpath
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +21,10 @@ from mkdocs.structure.pages import Page
 from pages import cards, formulas, gallery, links, reference
 
 from omkl.config.reference import markdown as settings_page
+from omkl.utils.wording import time_left
 
 ROOT = Path(__file__).parents[1]
+LOG = logging.getLogger("mkdocs.plugins.omkl")  # shown by mkdocs while it builds
 PROJECT = ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")  # pages that are not in docs/
 
 
@@ -54,11 +58,15 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     }
     contents |= reference.pages()
     contents["settings.md"] = settings_page()
-    for name in gallery.SCRIPTS:
+    begun = time.perf_counter()
+    for k, name in enumerate(gallery.SCRIPTS):
+        left = time_left(time.perf_counter() - begun, k, len(gallery.SCRIPTS))
+        LOG.info("Gallery %d of %d: %s  %s", k + 1, len(gallery.SCRIPTS), name, left)
         page, figures = _ran(name, (gallery.FOLDER / f"{name}.py").read_text("utf-8"), rows)
         contents[f"gallery/{name}.md"] = page
         contents |= {f"gallery/{file}": figure for file, figure in figures.items()}
     contents[f"{cards.FOLDER}/index.md"] = cards.index()
+    LOG.info("Algorithms: %d pages, each with a run", len(cards.names()))
     for name in cards.names():
         curve = cards.curve(name)
         contents[cards.place(name)] = cards.card(name, curve)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import shlex
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ from omkl.benchmark.suite import OURS, PEER, TRIVIAL, Entry, Suite
 from omkl.online.settings import Specification
 from omkl.runs.provenance import commit, machine, versions
 from omkl.utils.disk import exclusive_lock
+from omkl.utils.wording import time_left
 
 Tell = Callable[[str], None]
 Wanted = Callable[[str, Entry], bool]
@@ -91,8 +93,10 @@ def run(
             "machine": machine(),
             "commit": commit(),
         }
+        count = Count(tell, len(suite.streams))
         for stream in suite.streams:
             name, task = str(stream["name"]), suite.task_of(stream)
+            count.next_stream()
             try:
                 file = read_stream(stream, task, suite, folder)
             except streams.MISSING as error:
@@ -102,7 +106,7 @@ def run(
             else:
                 stated[name] = file.stated
                 runs = list(runs_of(suite, file, folder))
-                _run_stream(suite, [r for r in runs if wanted(name, r.entry)], jobs, tell, retry)
+                _run_stream(suite, [r for r in runs if wanted(name, r.entry)], jobs, count, retry)
                 cells_of_stream[name] = [
                     {"stream": name, "learner": one.entry.name, "kind": one.entry.kind,
                      "folder": one.folder.relative_to(folder).as_posix()}
@@ -149,11 +153,40 @@ def runs_of(suite: Suite, stream: StreamFile, folder: Path) -> Iterator[Benchmar
         yield BenchmarkRun(stream, entry, place, identity)
 
 
+class Count:
+    """Tells what is done with how much of the suite that is, and how long the rest may take.
+
+    All streams count the same, and of one all passes; what an earlier run has done takes no time.
+    """
+
+    def __init__(self, tell: Tell, n_streams: int) -> None:
+        self.tell, self.n_streams = tell, n_streams
+        self.stream = 0
+        self.done, self.total = 0, 0  # passes over the stream
+        self.computed = 0.0  # streams, in shares
+        self.begun = time.perf_counter()
+        self._lock = threading.Lock()
+
+    def next_stream(self) -> None:
+        self.stream, self.done, self.total = self.stream + 1, 0, 0
+
+    def __call__(self, text: str) -> None:
+        with self._lock:
+            self.done += 1
+            self.computed += 1.0 / max(self.total, 1)
+            ahead = self.n_streams - self.stream + max(0.0, 1.0 - self.done / max(self.total, 1))
+            elapsed = time.perf_counter() - self.begun
+            left = time_left(elapsed, self.computed, self.computed + ahead)
+            place = f"stream {self.stream} of {self.n_streams}, {self.done} of {self.total}, {left}"
+        self.tell(f"[{place}] {text}")
+
+
 def _run_stream(
-    suite: Suite, runs: Sequence[BenchmarkRun], jobs: int, tell: Tell, retry: bool
+    suite: Suite, runs: Sequence[BenchmarkRun], jobs: int, count: Count, retry: bool
 ) -> None:
-    """All seeds of all cells of one stream: ours alone on the machine, then peers."""
-    resumed = [_Resumed(suite, one, tell, retry) for one in runs]
+    """All seeds of all cells of one stream: ours alone on the machine, then other libraries'."""
+    resumed = [_Resumed(suite, one, count, retry) for one in runs]
+    count.total = sum(len(one.missing_seeds) for one in resumed)
     ours = [one for one in resumed if one.run.entry.kind != PEER]
     for turn in range(max((len(one.seeds) for one in ours), default=0)):
         for one in ours:
@@ -167,8 +200,8 @@ def _run_stream(
 class _Resumed:
     """A cell that is run seed by seed, as far as it has not been."""
 
-    def __init__(self, suite: Suite, run: BenchmarkRun, tell: Tell, retry: bool) -> None:
-        self.suite, self.run, self.tell = suite, run, tell
+    def __init__(self, suite: Suite, run: BenchmarkRun, count: Count, retry: bool) -> None:
+        self.suite, self.run, self.count = suite, run, count
         entry, stream = run.entry, run.stream
         self.seeds = suite.seeds_of(entry)
         if entry.kind == OURS and learners.draws_nothing(entry, stream.task):
@@ -176,7 +209,7 @@ class _Resumed:
         try:
             result = cells.read(run.folder)
         except cells.Damaged as error:
-            tell(f"made anew: {error}")
+            count.tell(f"computed again: {error}")
             cells.forget(run.folder)
             result = None
         self.result = result or {
@@ -189,15 +222,20 @@ class _Resumed:
             self.result |= {"status": "", "reason": ""}
         self._runner: Runner | None = None
 
+    @property
+    def missing_seeds(self) -> list[int]:
+        """Those that have no scores yet; none of a cell that has ended without."""
+        if self.result["status"] not in ("", cells.COMPLETE):
+            return []
+        return [seed for seed in self.seeds if seed not in self.result["seeds"]]
+
     def run_all(self) -> None:
         for turn in range(len(self.seeds)):
             self.run_turn(turn)
 
     def run_turn(self, turn: int) -> None:
         """Run the seed number ``turn``, unless it is there or the cell has ended otherwise."""
-        if turn >= len(self.seeds) or self.seeds[turn] in self.result["seeds"]:
-            return
-        if self.result["status"] not in ("", cells.COMPLETE):
+        if turn >= len(self.seeds) or self.seeds[turn] not in self.missing_seeds:
             return
         clock, seed = time.perf_counter(), self.seeds[turn]
         curves: dict[str, np.ndarray] = {}
@@ -219,7 +257,7 @@ class _Resumed:
         if self._runner is not None:
             self.result |= {"chosen": dict(self._runner.chosen), "command": self._runner.command()}
         cells.write(self.run.folder, self.result, curves)
-        self.tell(f"{self.run.stream.name}: {self.run.entry.name}, seed {seed}: {outcome}")
+        self.count(f"{self.run.stream.name}: {self.run.entry.name}, seed {seed}: {outcome}")
 
 
 class Runner:

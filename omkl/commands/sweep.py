@@ -474,7 +474,9 @@ def finish(sweep: Sweep, outputs: Path, figures: bool | str, interrupted: bool =
         suffixes = ("png", "pdf") if figures == "pdf" else ("png",)
         drawn = sweep_figures.all_figures(finished, folder, suffixes)
         print(console.plots_text([path.name for path in drawn if path.suffix == ".png"]))
-        print(f"page     {page.write_sweep_page(finished, folder / PAGE, failures=failures)}")
+        console.print_path(
+            "page", page.write_sweep_page(finished, folder / PAGE, failures=failures)
+        )
     if any(tracked for _, tracked in jobs):
         if not interrupted:
             _track(folder, outputs)

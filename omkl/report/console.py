@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omkl.report import stats
-from omkl.report.naming import has_kernels, name_of, readable
+from omkl.report.naming import data_name, has_kernels, name_of, readable
 from omkl.runs.run_folder import ERROR_RATE, measure, number_of, scaling_of
 from omkl.utils.disk import point_to
-from omkl.utils.wording import over_seeds, pluralize
+from omkl.utils.wording import over_seeds, pluralize, time_left
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -103,7 +103,7 @@ def print_run(run: Run, console: Console) -> None:
     from rich.text import Text
 
     result = run.result
-    _print_table(f"{name_of(run)} on {result['dataset']}", _rows(run), console)
+    _print_table(f"{name_of(run)} on {data_name(run)}", _rows(run), console)
     if better := stats.worse_than(result):
         console.print(Text(f"Warning: {name_of(run)} is worse here than {better}.", style="bold"))
         easy = "auto_classifier" if measure(result) is ERROR_RATE else "auto"
@@ -122,6 +122,7 @@ def print_run(run: Run, console: Console) -> None:
 
 
 LATEST = "latest"
+MOST_LETTERS = 66  # of a line of the table that 80 columns do not break
 MOST_LINES = 12  # columns of a file that are described
 
 
@@ -204,7 +205,12 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
     else:
         yield "MSE", mse
     if text := _baselines_text(result):
-        yield "baselines", text
+        errors, arrow, below = text.rpartition("   -> ")
+        if arrow and len(text) > MOST_LETTERS:
+            yield "baselines", errors
+            yield "", f"-> {below}"
+        else:
+            yield "baselines", text
     in_scale = "   (y in [0, 1])" if scaled else ""
     if interval := result.get("interval"):
         yield "intervals", _interval_text(interval) + in_scale
@@ -397,9 +403,20 @@ def _of_seeds(mean: float, n_seeds: int) -> str:
 
 def print_saved(name: str, folder: Path, outputs: Path) -> None:
     """Let ``latest`` in the outputs lead to a folder, where links work, and print where it is."""
-    print(f"{name:<9}{folder}/")
+    print_path(name, folder, "/")
     if point_to(outputs / LATEST, folder):
         print(f"         also as {outputs / LATEST}/")
+
+
+def print_path(name: str, path: Path, after: str = "") -> None:
+    """A line with a path that can be clicked on, where the terminal has links; else as it is."""
+    from rich.console import Console
+    from rich.style import Style
+    from rich.text import Text
+
+    link = Style(link=path.absolute().as_uri())
+    line = Text(f"{name:<9}").append(f"{path}{after}", link)
+    Console(highlight=False).print(line, soft_wrap=True)
 
 
 def plots_text(names: Sequence[str]) -> str:
@@ -411,6 +428,9 @@ def plots_text(names: Sequence[str]) -> str:
 def tracked_text(outputs: Path) -> str:
     where = "" if outputs == Path("outputs") else f" --outputs {outputs}"
     return f"tracked  {outputs / 'mlflow.db'}  (look: omkl-report ui{where})"
+
+
+SECONDS_UNTIL_LEFT = 2.0  # of a stage: before, the time that is left is a guess
 
 
 class Bar:
@@ -460,6 +480,8 @@ class Bar:
             rate = done * (1 if self.classify else self.n_seeds) / max(now - self.since, 1e-9)
             shown = f"errors {100 * mse:.2f} %" if self.classify else f"MSE {readable(mse)}"
             status += f" {rate:,.0f} rows/s {shown}"
+        if total and now - self.since > SECONDS_UNTIL_LEFT:
+            status += f" {time_left(now - self.since, done, total)}"
         description = self.label if stage == "rounds" else f"{self.label}: {stage}"
         self.bar.update(
             self.task, description=description, completed=done, total=total, status=status

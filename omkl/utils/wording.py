@@ -28,6 +28,24 @@ def pluralize(number: int, noun: str) -> str:
     return f"{number:,} {first if number == 1 else first + 's'}{space}{rest}"
 
 
+def time_left(elapsed: float, done: float, total: float) -> str:
+    """How long the rest will take if it goes on as so far, as text; "" while nothing is done.
+
+    Parameters
+    ----------
+    elapsed
+        Seconds that what is done took.
+    done, total
+        In any unit, ``done`` at most ``total``.
+    """
+    if done <= 0 or total < done:
+        return ""
+    seconds = elapsed / done * (total - done)
+    if seconds < 100:
+        return f"{seconds:.0f} s left"
+    return f"{seconds / 60:.0f} min left" if seconds < 6000 else f"{seconds / 3600:.1f} h left"
+
+
 def over_seeds(n_seeds: int) -> str:
     """What a number is that was computed with so many seeds."""
     return f"mean ± std over {n_seeds} seeds" if n_seeds > 1 else "1 seed"

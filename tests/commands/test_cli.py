@@ -245,7 +245,7 @@ def test_own_table_from_the_prompt_to_the_results(tmp_path):
     done = omkl_run(tmp_path, *typed, *TINY, start=True)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    assert "OMKL-SFG-R on my-" in done.stdout
+    assert "OMKL-SFG-R on my.csv" in done.stdout
     assert "rows       120, 2 inputs" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
     (folder,) = (tmp_path / "outputs" / "runs").glob("my-*/*")
@@ -473,6 +473,9 @@ def test_bar_on_a_terminal_leaves_no_trace(tmp_path):
     status, sent = on_a_terminal(tmp_path, *typed)
     assert status == 0, sent
     assert re.search(r"gf on synthetic.*\d,000/60,000 [\d,]+ rows/s MSE 0\.\d+", sent)
+    (folder,) = (tmp_path / "outputs" / "runs" / "synthetic").iterdir()
+    links = re.findall(r"\x1b\]8;id=\d+;(file://[^\x1b]+)\x1b\\([^\x1b]+)\x1b\]8;;\x1b\\", sent)
+    assert links == [(folder.as_uri(), f"{folder.relative_to(tmp_path)}/")], "can be clicked on"
     left = screen(sent)
     assert left.startswith("OMKL-GF on synthetic")
     assert "rows/s MSE" not in left

@@ -212,6 +212,8 @@ def test_one_scale_for_a_learner_and_its_baselines(with_baselines):
     assert "error      RMSE 3.000   MAE 5.180   R2 0.144   (in units of sound)\n" in text
     assert "baselines  last target 4.000   running mean 6.930   -> 25 % below the best\n" in text
     assert "; missing cells: b 1,234, a 7\n" in text
+    text = printed(with_baselines(rmse=3.0123e-5, stream=in_units))
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_columns_of_a_file_before_its_rows():
