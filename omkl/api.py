@@ -210,6 +210,8 @@ def open_stream(
     order: str | None = None,
     limit: int | None = None,
     lags: int = 0,
+    delay: int = 0,
+    horizon: int = 0,
     seed: int = 0,
     **keys: Any,
 ) -> Stream:
@@ -233,6 +235,8 @@ def open_stream(
         "scaling": default_scaling(described) if scaling is None else scaling,
         "order": default_order(described, described["task"]) if order is None else order,
         "lags": lags,
+        "delay": delay,
+        "horizon": horizon,
     }
     return datasets.open_stream(described, options, seed)
 

@@ -76,6 +76,8 @@ SETTINGS: dict[str, Constraint] = {
     "stream.limit": STREAM["limit"],
     "stream.scaling": or_null(STREAM["scaling"]),
     "stream.lags": STREAM["lags"],
+    "stream.delay": STREAM["delay"],
+    "stream.horizon": STREAM["horizon"],
     "stream.order": or_null(STREAM["order"]),
     "stream.follow": SWITCH,
     "stream.labels": STREAM["labels"],
@@ -100,7 +102,7 @@ SETTINGS: dict[str, Constraint] = {
 # Settings that runs from before them lack.
 LATER = (
     "task", "clients_per_round", "interval", "interval_rate", "stream.lags", "stream.follow",
-    "features",
+    "features", "stream.delay", "stream.horizon",
 )  # fmt: skip
 LATER_SECTIONS = ("robust", "privacy")
 BY_SITE = {"home": whole(1), "away": whole(0)}

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 
 INTERVAL = ("interval", "interval_rate")
+_MAY_BE_OFF = ("lags", "follow", "delay", "horizon")  # of the stream: no part of a key then
 
 
 class AlgorithmSettings(NamedTuple):
@@ -53,13 +54,16 @@ class StreamSettings(NamedTuple):
     label_source: Any
     lags: Any
     follow: Any
+    delay: Any = 0
+    horizon: Any = 0
 
     @property
     def options(self) -> dict[str, Any]:
-        """What ``omkl.datasets.open_stream`` takes, and checks; lags and follow where given."""
-        limit, scaling, order, label_source, lags, follow = self
+        """What ``omkl.datasets.open_stream`` takes, and checks; those of ``_MAY_BE_OFF`` if set."""
+        limit, scaling, order, label_source, lags, follow, delay, horizon = self
         options = {"limit": limit, "scaling": scaling, "order": order, "labels": label_source}
-        options |= {} if lags == 0 and lags is not False else {"lags": lags}
+        counts = {"lags": lags, "delay": delay, "horizon": horizon}
+        options |= {key: n for key, n in counts.items() if n != 0 or n is False}
         return options if follow is False else options | {"follow": follow}
 
 
@@ -136,15 +140,15 @@ class Settings:
     def config(self) -> dict[str, Any]:
         """The configuration with all that is known by now; its key names the run.
 
-        Without what is off: runs from before there were intervals, lags and follow, ways to place
-        features, or safeguards of a federation, keep their keys.
+        Without what is off: runs from before there were intervals, lags, follow, delay and horizon,
+        ways to place features, or safeguards of a federation, keep their keys.
         """
         left_out = {"task", "resume", *self._safeguards_off}
         left_out |= {key for key in INTERVAL if self.composed.get(key) is None}
         left_out |= {"features"} if self.composed.get("features") == RFF else set()
         config = {key: v for key, v in self.composed.items() if key not in left_out}
         config |= {} if self.resume is None else {"resume": self.resume}
-        stream = {k: v for k, v in config["stream"].items() if k not in ("lags", "follow")}
+        stream = {k: v for k, v in config["stream"].items() if k not in _MAY_BE_OFF}
         name, params, module = self.algorithm
         outside = {} if module is None else {"module": module}
         return config | {
@@ -206,6 +210,18 @@ def read(config: Mapping[str, Any]) -> Settings:
         scaling = default_scaling(dataset, scheme)
     if scheme is not None and (config["model"] or config["resume"]):
         raise ValueError("model=true and resume=FOLDER are of one learner, not of a federation")
+    if late := [f"stream.{key}" for key in ("delay", "horizon") if stream.get(key)]:
+        if scheme is not None:
+            raise ValueError(
+                f"{late[0]} is of one stream of rows; clients of a federation learn each target at "
+                "once: leave it out"
+            )
+        if config["resume"]:
+            raise ValueError(
+                f"resume= goes on with rows whose targets come at once, and {late[0]} lets them "
+                "come late. The model has the rows that wait: omkl.load_learner and learn_one("
+                "y, id=...) go on with it"
+            )
     if scheme is None and name in federated.names():
         raise ValueError(
             f"{name} learns in a federation: add federation=iid clients=K, "
@@ -233,6 +249,8 @@ def read(config: Mapping[str, Any]) -> Settings:
             stream["labels"],
             stream.get("lags", 0),
             stream.get("follow", False),
+            stream.get("delay", 0),
+            stream.get("horizon", 0),
         ),
         regret=RegretSettings(**{key: config["regret"][key] for key in RegretSettings._fields}),
         interval=interval_of(config, task, scheme),

@@ -19,7 +19,7 @@ from omkl.datasets import catalogue, prepare, read, tables
 from omkl.datasets.base import DataError, Source
 from omkl.datasets.columns import Column, place_of
 from omkl.datasets.files import FileContent
-from omkl.datasets.schema import check_dataset, check_stream
+from omkl.datasets.schema import MOST_DELAY, check_dataset, check_stream
 from omkl.datasets.stream import Stream
 from omkl.datasets.synthetic import SyntheticSource
 from omkl.datasets.tables import ArrayTable, LibsvmTable, Table, TableSource
@@ -44,6 +44,8 @@ class Options(NamedTuple):
     labelled: bool
     lags: int
     follow: bool
+    delay: int
+    horizon: int
 
     @property
     def causal(self) -> bool:
@@ -70,6 +72,8 @@ def open_stream(
         labels    "data"; anything else: labels come from outside, see ``label_sources``, and the
                   stream's y is NaN (an own file then needs no target)
         lags      how many past labels are further inputs, 0 if not given
+        delay     how many rows later than at once a target is in, 0 if not given
+        horizon   h: the target of a row is that of the row h later, 0 if not given
         follow    True: an own text file may grow while it is streamed. The stream is the whole
                   lines that were there when it was opened, and so is the sha256 that it states;
                   False, if not given: a file that changes is an error
@@ -95,6 +99,7 @@ def open_streams(
     is_own, is_made = "path" in dataset_cfg, "n_centres" in dataset_cfg
     if options.follow and not is_own:
         raise DataError(f"{name}: stream.follow=true is for your own files: dataset=file.")
+    _require_delay(options, name)
     shuffles = seeds if options.order == "shuffled" else None
     if shuffles and is_made:
         raise DataError(
@@ -193,7 +198,37 @@ def _options(cfg: Mapping[str, Any]) -> Options:
         labelled=cfg.get("labels", "data") == "data",
         lags=cfg.get("lags", 0),
         follow=cfg.get("follow", False),
+        delay=cfg.get("delay", 0),
+        horizon=cfg.get("horizon", 0),
     )
+
+
+def _require_delay(options: Options, name: str) -> None:
+    """DataError where targets cannot come late, or be those of later rows."""
+    delay, horizon = options.delay, options.horizon
+    if not (delay or horizon):
+        return
+    key = f"stream.horizon={horizon}" if horizon else f"stream.delay={delay}"
+    if not options.labelled:
+        raise DataError(
+            f"{name}: {key} is of targets in the data, and stream.labels gives others at once. "
+            "Leave one of the two out."
+        )
+    if horizon and options.order == "shuffled":
+        raise DataError(
+            f"{name}: {key} predicts later rows, and shuffled rows have no order in time. Set "
+            "stream.order=file."
+        )
+    if horizon and options.follow:
+        raise DataError(
+            f"{name}: {key} takes targets from later rows, which a file that grows does not have "
+            "yet. Set stream.follow=false, or use predict_one(x, id=...) from Python."
+        )
+    if delay + horizon > MOST_DELAY:
+        raise DataError(
+            f"{name}: stream.delay={delay} and stream.horizon={horizon} let {delay + horizon:,} "
+            f"rows wait for their targets; together they must be at most {MOST_DELAY:,}."
+        )
 
 
 def _stream(
@@ -214,6 +249,8 @@ def _stream(
         classes=classes,
         labelled=options.labelled,
         lags=options.lags,
+        delay=options.delay,
+        horizon=options.horizon,
         **more,
     )
 

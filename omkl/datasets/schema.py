@@ -24,6 +24,7 @@ from omkl.utils.constraints import (
 
 MOST_WORDS = 10_000  # of a list that is no list of columns
 MOST_LAGS = 1_000  # each is a column of all rows that are read at a time
+MOST_DELAY = 1_000  # rows that wait for their targets, a horizon and a delay together
 TASKS = ("regression", "classification")
 MISSING = ("error", "mean", "drop")
 CALLBACK = "callback"
@@ -175,6 +176,8 @@ STREAM: dict[str, Constraint] = {
         f"is none of {', '.join(SOURCES)}, and no CSV file with the columns row and label",
     ),
     "lags": whole(0, MOST_LAGS),
+    "delay": whole(0, MOST_DELAY),
+    "horizon": whole(0, MOST_DELAY),
     "follow": SWITCH,
 }
 

@@ -25,6 +25,11 @@ the newest first, 0 where there is none yet. With scaling "columns" they are sta
 labels known then, with "whole" and "none" they are as y. A stream takes all labels for known;
 who learns from some of them alone fills the lags in anew (``omkl.datasets.scaling``).
 
+Targets may be late. With a horizon of h rows the target of a row is that of the row h later: the
+first h targets belong to no row, and the last h rows have none. With a delay of k it is in k rows
+later than at once, so that the prediction of a row knows the targets of rows that came at least
+1 + k + h rows before it, lags among them.
+
 A target that is blank is never made up: its row is in ``rows`` with y NaN, to be predicted, and
 is left out of ``blocks``.
 
@@ -111,6 +116,8 @@ class Stream:
     inputs, target  column names
     provenance      JSON-able: files with sha256, licence, citation, scaling and its constants
     change_rounds   1-based rounds that are the first after a known change
+    horizon         how many rows later the row is whose target is that of a row
+    target_delay    how many rows wait for their targets, the horizon among them
     labelled        False: labels come from outside, and y is NaN in every block
     moments         what the latest pass has seen of the columns so far
     """
@@ -129,6 +136,8 @@ class Stream:
         classes: tuple[Any, ...] = (),
         labelled: bool = True,
         lags: int = 0,
+        delay: int = 0,
+        horizon: int = 0,
         where: str | None = None,
     ) -> None:
         self.where = where or name
@@ -144,8 +153,9 @@ class Stream:
         self.n_lags = lags
         self.inputs = (
             *source.inputs,
-            *(f"{source.target} {k} before" for k in range(1, lags + 1)),
+            *(f"{source.target} {k + delay} before" for k in range(1, lags + 1)),
         )
+        self.horizon, self.target_delay = horizon, delay + horizon
         self.target = source.target
         self.n_inputs = len(self.inputs)
         self._source = source
@@ -161,11 +171,12 @@ class Stream:
         self.n_rounds: int | None = None
         if source.n_rows is not None:
             self.n_rounds = source.n_rows if limit is None else min(limit, source.n_rows)
-            self._require_rows(self.n_rounds)
-        if survey or scaling == "whole":
+            self._require_rows(self.n_rounds - horizon)
+        if survey or scaling == "whole" or (horizon and self.n_rounds is not None):
             self.count_rounds()
         n = self.n_rounds
-        self.change_rounds = tuple(t for t in change_rounds if n is None or t <= n)
+        changes = (t - horizon for t in change_rounds)
+        self.change_rounds = tuple(t for t in changes if t > 1 and (n is None or t <= n))
 
     @cached_property
     def is_cut(self) -> bool:
@@ -245,6 +256,7 @@ class Stream:
                 }
         classes = {"labels": list(self.classes)} if self.classes else {}
         lags = {"lags": self.n_lags} if self.n_lags else {}
+        late = {"delay": self.target_delay - self.horizon, "horizon": self.horizon}
         return {
             **self._provenance,
             "task": self.task,
@@ -255,6 +267,7 @@ class Stream:
             "scaling": scaling,
             **classes,
             **lags,
+            **{key: n for key, n in late.items() if n},
         }
 
     def blocks(self, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -275,7 +288,7 @@ class Stream:
 
     def unscaled_rows(self) -> Iterator[np.ndarray]:
         """Each row's inputs before they are scaled, without lags: what a human is shown."""
-        return (x for chunk in self._limited() for x in chunk.x)
+        return (x for chunk in self._read() for x in chunk.x)
 
     def truth(self, size: int) -> Iterator[np.ndarray] | None:
         """The noise-free target (n,) in the scale of y, in the blocks of ``blocks(size)``.
@@ -295,6 +308,10 @@ class Stream:
             )
 
     def _limited(self) -> Iterator[Chunk]:
+        """Rows as they were read, with the targets that they have."""
+        return _ahead(self._read(), self.horizon) if self.horizon else self._read()
+
+    def _read(self) -> Iterator[Chunk]:
         left = self._limit
         blank = np.zeros(len(self._source.inputs), dtype=np.int64)
         order = _Order()
@@ -362,9 +379,11 @@ class Stream:
         """All rows, scaled and with their lags."""
         moments, labels = self._nothing_seen()  # passes may run side by side
         self.moments = moments
+        waiting = np.full(self.target_delay, np.nan)
         for chunk in self._scaled(moments):
             if self.n_lags:
-                lags = known_before(labels, chunk.y).lags
+                come, waiting = np.split(np.concatenate([waiting, chunk.y]), [len(chunk.y)])
+                lags = known_before(labels, come).lags
                 chunk = chunk._replace(x=np.concatenate([chunk.x, lags], axis=1))
             yield chunk if self.labelled else chunk._replace(y=np.full(len(chunk.y), np.nan))
 
@@ -409,6 +428,29 @@ class Stream:
 def _of(chunk: Chunk, rows: slice | np.ndarray) -> Chunk:
     truth = None if chunk.truth is None else chunk.truth[rows]
     return Chunk(chunk.x[rows], chunk.y[rows], chunk.rows[rows], truth)
+
+
+def _ahead(chunks: Iterable[Chunk], horizon: int) -> Iterator[Chunk]:
+    """Rows with the targets of those ``horizon`` >= 1 later; NaN for the last rows."""
+    held: Chunk | None = None
+    for chunk in chunks:
+        if held is not None:
+            chunk = _concatenated(held, chunk)
+        n = max(len(chunk.y) - horizon, 0)
+        held = _of(chunk, slice(n, None))
+        if n:
+            truth = None if chunk.truth is None else chunk.truth[horizon:]
+            yield Chunk(chunk.x[:n], chunk.y[horizon:].copy(), chunk.rows[:n], truth)
+    if held is not None:
+        none = np.full(len(held.y), np.nan)
+        yield held._replace(y=none, truth=None if held.truth is None else none)
+
+
+def _concatenated(first: Chunk, second: Chunk) -> Chunk:
+    x, y, rows = (np.concatenate(pair) for pair in zip(first[:3], second[:3], strict=True))
+    if first.truth is None or second.truth is None:
+        return Chunk(x, y, rows)
+    return Chunk(x, y, rows, np.concatenate([first.truth, second.truth]))
 
 
 def _regrouped(chunks: Iterable[Chunk], size: int) -> Iterator[Chunk]:

@@ -192,8 +192,8 @@ def against_comparators(
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Cumulative squared error above each comparator's, (R, P) on the recorded rounds (P,).
 
-    sums (R, P) are the learner's. The first ``n_unscored`` rounds, 0 or 1, are not among them, and
-    count for nobody.
+    sums (R, P) are the learner's. The first ``n_unscored`` rounds, at most ``metrics.FIRST``, are
+    not among them, and count for nobody.
     """
     settings, stream, T = job.settings.regret, job.stream, int(rounds[-1])
     entries: dict[str, dict[str, Any]] = {}
@@ -201,7 +201,7 @@ def against_comparators(
 
     def keep(name: str, label: str, comparator: np.ndarray, **more: Any) -> None:
         if n_unscored:
-            comparator = comparator[:, n_unscored:] - comparator[:, :n_unscored]
+            comparator = comparator[:, n_unscored:] - comparator[:, n_unscored - 1, None]
         regret = sums - comparator
         curves[f"regret_{name}"] = regret
         mean, deviation = mean_and_deviation(regret[:, -1])

@@ -52,35 +52,59 @@ class Metrics(Protocol):
 
 
 class Counted(NamedTuple):
-    """Of a block: which rows (n,) are rounds, and these with what is known and scored of them."""
+    """Of a block: which rows (n,) are rounds, and these with what is known and scored of them.
+
+    ``rows`` are all rows of the block, in the same form.
+    """
 
     is_round: np.ndarray
     rounds: Rounds
+    rows: Rounds
 
 
 class RoundCounter:
     """Which rows of a pass are rounds, and which of them count.
 
-    A row without a target is no round, unless labels come from outside. The first known label of a
-    stream in moving units is not scored, of learners and baselines alike: before it nothing says
-    where the target lies.
+    A row without a target is no round, unless labels come from outside. In a stream in moving units
+    rows that are predicted before the first label is in are not scored, of learners and baselines
+    alike: nothing says where the target lies. That is the row of the first label, and with targets
+    that come late as many more as wait for theirs.
+
+    n_unscored   how many of the rounds, the first ones, are not scored; at most
+                 ``datasets.schema.MOST_DELAY`` + 1
     """
 
     def __init__(self, stream: Stream) -> None:
-        self._labelled, self.n_unscored = stream.labelled, int(stream.moving_units)
-        self.n_rounds = self.n_known = self.n_blank = 0
+        self._labelled, self._moving = stream.labelled, stream.moving_units
+        self._delay = stream.target_delay
+        self._first_label: int | None = None  # the row that it is of, from 0
+        self.n_unscored = 0 if stream.labelled else int(stream.moving_units)
+        self.n_rows = self.n_rounds = self.n_blank = 0
 
     def add(self, X: np.ndarray, y: np.ndarray) -> Counted:
         """The next rows X (n, d) with labels y (n,), NaN where there is none."""
-        is_round = ~np.isnan(y) if self._labelled else np.ones(len(y), dtype=bool)
-        if not is_round.all():
-            X, y = X[is_round], y[is_round]
         known = ~np.isnan(y)
-        scored = known & (self.n_known + np.cumsum(known) > self.n_unscored)
-        self.n_rounds += len(y)
-        self.n_known += int(known.sum())
+        is_round = known if self._labelled else np.ones(len(y), dtype=bool)
+        late = self._before_a_label(known)
+        rounds = rows = Rounds(X, y, known, known & ~late)
+        if not is_round.all():
+            rounds = Rounds(*(array[is_round] for array in rows))
+        if self._labelled:
+            self.n_unscored += int(np.sum(late & is_round))
+        self.n_rows += len(y)
+        self.n_rounds += len(rounds.y)
         self.n_blank += int(np.sum(~is_round))
-        return Counted(is_round, Rounds(X, y, known, scored))
+        return Counted(is_round, rounds, rows)
+
+    def _before_a_label(self, known: np.ndarray) -> np.ndarray:
+        """Which of the next rows (n,), some ``known``, nothing was known of when they came."""
+        if not self._moving:
+            return np.zeros(len(known), dtype=bool)
+        if self._first_label is None and known.any():
+            self._first_label = self.n_rows + int(known.argmax())
+        if self._first_label is None:
+            return np.ones(len(known), dtype=bool)
+        return self.n_rows + np.arange(len(known)) <= self._first_label + self._delay
 
 
 class Left(NamedTuple):
@@ -184,6 +208,7 @@ def compute_together(
 def warm_up(jobs: Sequence[StreamJob]) -> None:
     """Compile what a pass calls, or load what was compiled, before any clock starts."""
     first, n = jobs[0], LANES if len(jobs) > 1 else 2
+    n += first.stream.target_delay  # so that they learn
     X, y = np.zeros((n, first.stream.n_inputs)), np.zeros(n)
     if first.stream.classes:
         y = np.resize([-1.0, 1.0] if len(first.stream.classes) == 2 else [0.0, 1.0], n)
@@ -378,7 +403,7 @@ class Pass:
                 self.failed[k] = error
         going = [k for k in self._going if k not in self.failed]
         if self.baselines and going:
-            self.baselines.add(counted.rounds)
+            self.baselines.add(counted.rows, counted.is_round)
         if going != self._going:
             self._going = going
             self._groups = self._grouped() if going else []

@@ -244,6 +244,7 @@ class LearnerJob(NamedTuple):
             before=before,
             threads=threads,
             drawn=drawn,
+            delay=self.stream.target_delay,
         )
         if self.resumed:
             self.resumed.restore(learner)
@@ -276,6 +277,11 @@ def prepare_learner(settings: Settings) -> LearnerJob:
     if not algorithm.representation.uses_D:  # so that any D is the same run
         D = FEATURES
         settings = settings.resolved(D=D)
+    if algorithm.queries and (settings.stream.delay or settings.stream.horizon):
+        raise ValueError(
+            f"{algorithm.name} requests some of the targets, and such a request is answered at "
+            "once: leave stream.delay and stream.horizon out"
+        )
     classify = algorithm.task == "classification"
     own_order = classify and settings.stream.order == "shuffled"
     # Of a learner that draws nothing, as with exact kernels, one repetition says all.

@@ -70,11 +70,17 @@ class Keepable(Protocol):
 
 
 def content(job: Keepable, learner: StreamLearner, moments: Mapping[str, np.ndarray]) -> bytes:
-    """``model.npz`` of a job of one seed that has ended; ``moments`` of the stream's columns."""
-    arrays = learner.arrays()
+    """``model.npz`` of a job of one seed that has ended; ``moments`` of the stream's columns.
+
+    Rows whose targets are not in yet wait in it, by their numbers in the stream from 1.
+    """
+    pending, waiting = None, learner.waiting
+    arrays = learner.arrays() | online.arrays_of(waiting)
+    if waiting:
+        pending = {"ids": list(waiting), "most": online.MOST_PENDING + len(waiting)}
     if job.stream.scaling == "columns":
         arrays |= {f"columns.{name}": array for name, array in moments.items()}
-    return model_file.content(settings_of(job), arrays, _columns(job))
+    return model_file.content(settings_of(job), arrays, _columns(job), pending)
 
 
 def settings_of(job: Keepable) -> LearnerSettings:

@@ -123,6 +123,13 @@ class ClientErrors:
         return sums / t
 
 
+def but_the_first(n_unscored: int) -> str:
+    """What ``mse_over`` of result.json says of rounds that do not count."""
+    if not n_unscored:
+        return ""
+    return " but the first" + (f" {n_unscored}" if n_unscored > 1 else "")
+
+
 class Recent:
     """The last rounds of one seed, at most ``LAST``: the round, y, and what was said of it."""
 
@@ -539,12 +546,19 @@ class Rounds(NamedTuple):
 
 
 def forecaster(
-    name: str, d: int, scaling: str = "none", lags: int = 0, classes: Sequence[Any] = ()
+    name: str,
+    d: int,
+    scaling: str = "none",
+    lags: int = 0,
+    classes: Sequence[Any] = (),
+    delay: int = 0,
 ) -> StreamLearner:
     """The baseline ``name``, of d inputs, before the first row."""
     algorithm = algorithms.load(name)
     specification = Specification(algorithm, algorithm.Params(**PARAMS[name]), (), 1, "float64")
-    return StreamLearner(specification, d, 0, scaling=scaling, lags=lags, classes=classes)
+    return StreamLearner(
+        specification, d, 0, scaling=scaling, lags=lags, classes=classes, delay=delay
+    )
 
 
 def _skipped(d: int) -> dict[str, dict[str, Any]]:
@@ -556,7 +570,7 @@ def _skipped(d: int) -> dict[str, dict[str, Any]]:
 class Baselines:
     """Those of a regression, over the rounds whose label is known; memory stays the same.
 
-    They are told labels and lags as a learner is that asks always.
+    They are told labels and lags as a learner is that asks always, as late as it is.
 
     squared   their squared errors in the scale of the stream
     accuracy  in units of the target
@@ -569,28 +583,31 @@ class Baselines:
         d = stream.n_inputs
         self.skipped = _skipped(d)
         self.learners = {
-            shown: forecaster(name, d, stream.scaling, stream.n_lags, stream.classes)
+            shown: forecaster(
+                name, d, stream.scaling, stream.n_lags, stream.classes, stream.target_delay
+            )
             for shown, name in self.NAMES.items()
             if shown not in self.skipped
         }
+        self._delay = stream.target_delay
         self.squared = Recorder(len(self.learners))
         self.accuracy = Accuracy(len(self.learners), stream.target_unit)
         self.seconds = 0.0
 
-    def add(self, rounds: Rounds) -> None:
-        """Learn what is known of a block of rounds, and count what is scored."""
+    def add(self, rows: Rounds, is_round: np.ndarray | slice = slice(None)) -> None:
+        """Learn what is known of a block of rows, and count what is scored of its rounds."""
         before = time.perf_counter()
-        self.squared.add(self._losses(rounds))
+        self.squared.add(self._losses(rows)[:, is_round])
         self.seconds += time.perf_counter() - before
 
     def _losses(self, rounds: Rounds) -> np.ndarray:
         """Squared errors (B, n) of a block that is learned, 0 where they do not count."""
-        _, y, known, scored = rounds
-        X, labels = rounds.X[known], y[known]
+        X, y, known, scored = rounds
+        rows = slice(None) if self._delay else known  # rows without a label wait as others do
         errors = np.zeros((len(self.learners), len(y)))
         with np.errstate(over="ignore", invalid="ignore"):  # ``entries`` tells
             for k, learner in enumerate(self.learners.values()):
-                errors[k, known] = learner.partial_fit(X, labels).y_hat - labels
+                errors[k, rows] = learner.partial_fit(X[rows], y[rows]).y_hat - y[rows]
             self.accuracy.add(errors[:, scored], y[scored])
             return np.where(scored, np.square(errors), 0.0)
 

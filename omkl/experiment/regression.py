@@ -34,6 +34,7 @@ from omkl.experiment.metrics import (
     Recent,
     Recorder,
     Spreads,
+    but_the_first,
     intervals_of,
     label_cost,
     largest_norm,
@@ -167,6 +168,12 @@ class RegressionMetrics:
         stream, T = self.job.stream, self.squared.n_rounds
         if T < 2:
             raise DataError(f"{stream.where}: a stream needs at least 2 rows, {T} came")
+        if not self.accuracy.n_rounds and self.job.label is None:
+            raise DataError(
+                f"{stream.where}: the first target is in after {stream.target_delay + 1} rows, and "
+                f"no row of {T} comes later. Reduce stream.delay or stream.horizon, or take more "
+                "rows."
+            )
         if self.low == self.high and self.job.label is None:
             raise DataError(
                 f"{stream.where}: the target {stream.target!r} is the same in all {T} rows, so "
@@ -206,7 +213,7 @@ def _computed(
         "kernels_per_round": float(used.sum() / (T * len(learners))),
         **label_cost(mse, n_queried[:, -1], T),
         "mse_over": ("all rounds" if job.label is None else "rounds with a label")
-        + (" but the first" if n_unscored else ""),
+        + but_the_first(n_unscored),
         "target_unit": job.stream.target_unit,
         "rmse": float(metrics.accuracy.rmse.mean()),
         "mae": float(metrics.accuracy.mae.mean()),

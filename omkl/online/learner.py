@@ -24,7 +24,7 @@ from omkl.datasets.scaling import Moments, standardised
 from omkl.online import model_file
 from omkl.online.rows import Rows, as_numbers, columns_in, is_frame, of_numbers, with_names
 from omkl.online.settings import LearnerSettings, input_names
-from omkl.online.stream_learner import StreamLearner, below
+from omkl.online.stream_learner import Pending, StreamLearner, below
 from omkl.utils.disk import write_atomically
 
 if TYPE_CHECKING:
@@ -47,19 +47,6 @@ class Predictions(NamedTuple):
     spread: np.ndarray
     low: np.ndarray
     high: np.ndarray
-
-
-class Pending(NamedTuple):
-    """A prediction that waits for its target: the row X (1, d) as it was learned from, with lags.
-
-    ``y_hat`` is in the units of the target, or the scores of classes; ``scored``: intervals learn
-    from its error.
-    """
-
-    X: np.ndarray
-    y_hat: np.ndarray
-    spread: float
-    scored: bool
 
 
 class OnlineLearner:
@@ -311,17 +298,16 @@ class OnlineLearner:
                 f"{self.max_pending:,}: learn_one(y, id=...), or learn_one(None, id=...) for a "
                 f"target that will not come; the first id is {self.pending[0]!r}"
             )
-        X = self._learner.target.with_lags(self._standardised_row(self._table.one(x))[None, :])
-        y_hat, spread = self._learner.predict_with_spread(X)
+        row = self._learner.predict_late(self._standardised_row(self._table.one(x)))
+        y_hat = row.y_hat[None]
         self.require_finite(y_hat)
         intervals = self._learner.intervals
-        scored = intervals is None or intervals.scores_next
-        self._pending[id] = Pending(X, y_hat[0], float(spread[0]), scored)
+        self._pending[id] = row
         self.asks = False
         if not self.classes:
-            self._margin = float(spread[0])
+            self._margin = row.spread
             self.spread = self._margin if self.algorithm.has_spread else math.nan
-            self._y_hat = float(y_hat[0])
+            self._y_hat = float(row.y_hat)
             self._half = intervals.half_width(self._margin) if intervals else math.nan
             return self._y_hat
         if self.algorithm.probabilities:
@@ -335,9 +321,9 @@ class OnlineLearner:
         if self.inputs:
             self._learner.learners[0].require_no_open_round()
         label = self._label(y)
-        X, y_hat, spread, scored = self._pending.pop(id)
+        row = self._pending.pop(id)
         if not math.isnan(label):
-            self._learner.learn_late(X, label, y_hat, spread, scored)
+            self._learner.learn_late(row, label)
 
     def partial_fit(self, X: Any, y: Any) -> Predictions:
         """Predict and learn, row by row: rows X and labels y (n,). Any split gives the same bits.
@@ -467,15 +453,9 @@ class OnlineLearner:
         if not self.inputs:
             raise RuntimeError("it has seen no row and does not know its inputs: nothing to save")
         columns = columns or self.columns_of_rows()
-        arrays, pending = self.arrays(), None
+        arrays, pending = self.arrays() | arrays_of(self._pending), None
         if self._pending or self.max_pending != MOST_PENDING:
             pending = {"ids": list(self._pending), "most": self.max_pending}
-        if self._pending:
-            rows = self._pending.values()
-            arrays["pending.rows"] = np.concatenate([row.X for row in rows])
-            arrays["pending.y_hat"] = np.stack([row.y_hat for row in rows])
-            arrays["pending.spread"] = np.array([row.spread for row in rows])
-            arrays["pending.scored"] = np.array([float(row.scored) for row in rows])
         return model_file.content(self.settings, arrays, columns, pending)
 
     def columns_of_rows(self) -> dict[str, Any] | None:
@@ -636,6 +616,19 @@ class OnlineLearner:
                 f"by row {self.n_rows + 1} the predictions of {self.settings.algorithm} are no "
                 "longer finite: the steps are too large for this stream. Reduce the step size"
             )
+
+
+def arrays_of(pending: Mapping[Any, Pending]) -> dict[str, np.ndarray]:
+    """Rows that wait for their targets, as arrays of ``model.npz``."""
+    rows = pending.values()
+    if not rows:
+        return {}
+    return {
+        "pending.rows": np.concatenate([row.X for row in rows]),
+        "pending.y_hat": np.stack([row.y_hat for row in rows]),
+        "pending.spread": np.array([row.spread for row in rows]),
+        "pending.scored": np.array([float(row.scored) for row in rows]),
+    }
 
 
 def _codes_of(y_hat: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ scales what a user gives it. The learners of a run share rows that were scaled o
 
 from __future__ import annotations
 
+import collections
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -46,6 +47,19 @@ class Prediction(NamedTuple):
     def high(self) -> np.ndarray:
         """The upper ends (n,) of the intervals."""
         return self.half if self.y_hat.dtype.kind != "f" else self.y_hat + self.half
+
+
+class Pending(NamedTuple):
+    """A prediction that waits for its target: the row X (1, d) as it is learned from, with lags.
+
+    ``y_hat`` is in the units of the target, or the scores of classes; ``scored``: intervals learn
+    from its error.
+    """
+
+    X: np.ndarray
+    y_hat: Any  # a number, or scores (K,)
+    spread: float
+    scored: bool
 
 
 class TargetScaler:
@@ -134,6 +148,8 @@ class StreamLearner:
         Rows (n, d) that the learner sees in advance, where it looks at some.
     drawn
         A learner of the same seed and kernels, whose random features are taken.
+    delay
+        ``partial_fit`` learns a target when so many later rows are predicted.
     """
 
     def __init__(
@@ -149,6 +165,7 @@ class StreamLearner:
         before: np.ndarray | None = None,
         threads: int = 1,
         drawn: StreamLearner | None = None,
+        delay: int = 0,
     ) -> None:
         specification = specification.of_classes(len(classes))
         self.algorithm, self.params = specification.algorithm, specification.params
@@ -163,6 +180,8 @@ class StreamLearner:
         columns = scaling == "columns"
         moving = columns and not classes and not self.algorithm.equivariant
         self.target = TargetScaler(lags, columns, moving)
+        self.delay, self.n_streamed = delay, 0  # rows that ``partial_fit`` has predicted
+        self._waiting: collections.deque[tuple[Pending, float]] = collections.deque()
         self._one_by_one = self.algorithm.queries and (moving or lags > 0)
         self._asked = [False] * len(self.learners)
         self.spread = math.nan
@@ -181,8 +200,10 @@ class StreamLearner:
         """Predict, then learn, row by row: X (n, d), y (n,), NaN where there is no target.
 
         Rows without a target are predicted and change nothing; they count as not asked. Any split
-        gives the same numbers.
+        gives the same numbers. With a ``delay`` rows without a target wait as others do.
         """
+        if self.delay:
+            return self._late(X, y)
         if self._one_by_one:
             return self._with_interval(self._row_by_row(X, y), y)
         block = self.prepare(X, y)
@@ -275,13 +296,26 @@ class StreamLearner:
                 learner.learn_one(now.scaled(y) if self.target.moving else y)
                 self.target.take_one(y)
 
-    def learn_late(self, X: np.ndarray, y: float, y_hat: Any, spread: float, scored: bool) -> None:
-        """Learn the row X (1, d), with its lags, whose target y comes after other predictions.
+    @property
+    def waiting(self) -> dict[int, Pending]:
+        """The rows whose targets ``partial_fit`` has not learned yet, by their numbers from 1."""
+        first = self.n_streamed - len(self._waiting) + 1
+        return {first + k: row for k, (row, _) in enumerate(self._waiting)}
 
-        ``y_hat`` and ``spread`` are what was predicted when the row came: intervals learn from the
-        error of that where it is ``scored``. What the learners learn from is what they would
-        predict now.
+    def predict_late(self, x: np.ndarray) -> Pending:
+        """Predict the row x (d,), whose target ``learn_late`` brings; nothing is learned."""
+        X = self.target.with_lags(x[None, :].copy())
+        y_hat, spread = self.predict_with_spread(X)
+        scored = self.intervals is None or self.intervals.scores_next
+        return Pending(X, y_hat[0], float(spread[0]), scored)
+
+    def learn_late(self, row: Pending, y: float) -> None:
+        """Learn a row whose target y comes after other predictions.
+
+        Intervals learn from the error of what was predicted when the row came, where that is
+        ``scored``. What the learners learn from is what they would predict now.
         """
+        X, y_hat, spread, scored = row
         targets = np.array([y])
         known = self.target.take(targets)
         for k, learner in enumerate(self.learners):
@@ -289,6 +323,24 @@ class StreamLearner:
             _fit(learner, X, known.scaled(targets) if moving and known else self._told(targets, k))
         if self.intervals:
             self.intervals.follow_one(y_hat, scored, spread, y)
+
+    def _late(self, X: np.ndarray, y: np.ndarray) -> Prediction:
+        """``partial_fit`` of targets that come ``delay`` rows late."""
+        rows, half = [], np.full(len(y), np.nan)
+        for s, (x, label) in enumerate(zip(X, y, strict=True)):
+            row = self.predict_late(x)
+            if self.intervals:
+                half[s] = self.intervals.half_width(row.spread)
+            rows.append(row)
+            self._waiting.append((row, label))
+            if len(self._waiting) > self.delay:
+                earlier, target = self._waiting.popleft()
+                if not math.isnan(target):
+                    self.learn_late(earlier, target)
+        self.n_streamed += len(y)
+        y_hat, spread = np.array([row.y_hat for row in rows]), np.array([r.spread for r in rows])
+        spread = np.full(len(y), np.nan) if self.algorithm.has_interval else spread
+        return Prediction(y_hat, ~np.isnan(y), spread, half)
 
     def _row_by_row(self, X: np.ndarray, y: np.ndarray) -> Trace:
         trace = empty_trace(len(y))
@@ -347,7 +399,7 @@ class InStep:
     def __init__(self, learners: Sequence[StreamLearner], used_by: InStep | None = None) -> None:
         self.learners = list(learners)
         self._groups: list[SideBySide] = []
-        if len(self.learners) == 1:
+        if len(self.learners) == 1 or self.learners[0].delay:
             return
         for of_class in zip(*(one.learners for one in self.learners), strict=True):
             before = self._groups or (used_by._groups if used_by else [])
@@ -358,8 +410,8 @@ class InStep:
     def partial_fit(self, X: np.ndarray, y: np.ndarray) -> list[Prediction]:
         """The prediction of each, as ``StreamLearner.partial_fit``, to the bit."""
         first = self.learners[0]
-        if len(self.learners) == 1:
-            return [first.partial_fit(X, y)]
+        if not self._groups:  # one learner, or targets that come late: each goes row by row
+            return [learner.partial_fit(X, y) for learner in self.learners]
         block = first.prepare(X, y)
         traces = [
             _fit(group, block.X, labels)

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -369,7 +370,8 @@ def _counted(run: Run) -> np.ndarray:
     shape = curves[measure(result).key].shape
     over = str(result.get("mse_over", "all rounds"))
     n = curves["labels"] if over.startswith("rounds with a label") else curves["t"]
-    first = 1 if over.endswith("but the first") else 0
+    left_out = re.search(r"but the first(?: (\d+))?$", over)
+    first = int(left_out[1] or 1) if left_out else 0
     return np.maximum(np.broadcast_to(n, shape) - first, 1).astype(float)
 
 

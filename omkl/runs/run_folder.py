@@ -46,7 +46,8 @@ it holds an absolute path. Tables, figures and the MLflow view are all made from
     mse_over          "all rounds", or "rounds with a label" where labels come from outside
                       (``omkl.datasets.label_sources``) and no others are known; regret is
                       skipped then. With stream.scaling=columns " but the first" follows: it
-                      counts for nobody, and curves begin with the second round
+                      counts for nobody, and curves begin with the second round. With targets
+                      that come late it is " but the first 8", as many as knew of no target
     labels, labels_per_seed   asked for: mean over the seeds, list
     al_efficiency, al_efficiency_std
                       labels over rounds: mean and sample standard deviation over the seeds;

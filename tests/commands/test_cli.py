@@ -78,7 +78,7 @@ def results_of(outputs: Path) -> dict[str, bytes]:
         ("M=5", "Did you mean algorithm.M?"),
         ("stream.scalling=whole", "Did you mean stream.scaling?"),
         ("stream.limit.x=3", "there is no stream.limit.x."),
-        ("stream=3", "stream is made of stream.limit, stream.scaling, stream.lags, stream.order"),
+        ("stream=3", "stream is made of stream.limit, stream.scaling, stream.lags, stream.delay"),
         ("dataset.kernel=3", "dataset.kernel is made of dataset.kernel.family, dataset.kernel."),
         ("+new.key=3", "there is no new.key."),
         ("dataset=naval dataset.n_centres=3", "naval has no dataset.n_centres (but synthetic)"),
