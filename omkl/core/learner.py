@@ -253,6 +253,27 @@ class Learner:
         self._run_row(CLOSE, X, y_row, trace)
         self.t += 1
 
+    def context(self) -> list[np.ndarray]:
+        """Copies of what the next row knows of the rows before it; [] before there was one."""
+        if not self.t:
+            return []
+        return [array.copy() for array in self.representation.context(self.state.model)]
+
+    def learn_late(self, X: np.ndarray, y: np.ndarray, context: Sequence[np.ndarray]) -> None:
+        """``partial_fit`` of a row X (1, d) that came when ``context`` was that of the next row.
+
+        It is learned as what it was then, with the past labels that were known: a learner that has
+        past labels as inputs would else learn from newer ones than it predicts with. Where nothing
+        came between, it is ``partial_fit`` to the bit.
+        """
+        arrays = self.representation.context(self.state.model) if self.t and len(context) else ()
+        newest = [array.copy() for array in arrays[:1]]
+        for array, then in zip(arrays, context, strict=False):
+            array[...] = then
+        self.partial_fit(X, y)
+        for labels, before in zip(arrays, newest, strict=False):  # y in front of those known now
+            labels[1:] = before[:-1]
+
     def before_round(self) -> Before:
         """Copies of what the next ``predict_one`` writes to, with which ``cancel`` undoes it."""
         self.require_no_open_round()

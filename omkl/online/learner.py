@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MOST_PENDING = 1000  # predictions that wait for their targets, unless it is set
+CONTEXT = "pending.context."  # of arrays of a file: what rows that wait knew of those before
 LARGEST = 1e150  # of an input that is scaled: squares stay below the largest number
 
 
@@ -513,9 +514,36 @@ class OnlineLearner:
             raise ValueError("the rows that wait are none of this learner")
         if np.isinf(rows).any() or not np.isfinite(y_hat).all():
             raise ValueError("the rows that wait have numbers that are not finite")
+        contexts = self._contexts_in(model.arrays, n)
         for k, id in enumerate(ids):
-            row = rows[k : k + 1].copy()
-            self._pending[id] = Pending(row, y_hat[k], float(spread[k]), bool(scored[k]))
+            row, context = rows[k : k + 1].copy(), contexts[k]
+            self._pending[id] = Pending(row, y_hat[k], float(spread[k]), bool(scored[k]), context)
+
+    def _contexts_in(
+        self, arrays: Mapping[str, np.ndarray], n: int
+    ) -> list[list[list[np.ndarray]]]:
+        """The contexts of n rows that wait; of files from before there were any, none."""
+        learners = self._learner.learners
+        like = [one.representation.context(one.state.model) for one in learners]
+        wanted = {f"{CONTEXT}{k}.{i}": a for k, c in enumerate(like) for i, a in enumerate(c)}
+        there = {name for name in arrays if name.startswith(CONTEXT)}
+        if not there:
+            return [[[] for _ in learners] for _ in range(n)]
+        fits = there == wanted.keys() and all(
+            arrays[name].shape == (n, *like.shape) and arrays[name].dtype == np.float64
+            for name, like in wanted.items()
+        )
+        if not fits or any(np.isinf(arrays[name]).any() for name in there):
+            raise ValueError("what the rows that wait knew is none of this learner")
+        contexts = []
+        for r in range(n):
+            row = [
+                [arrays[f"{CONTEXT}{k}.{i}"][r] for i in range(len(of_learner))]
+                for k, of_learner in enumerate(like)
+            ]
+            blank = any(np.isnan(array).any() for one in row for array in one)
+            contexts.append([[] for _ in learners] if blank else row)
+        return contexts
 
     def _predicted(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """y_hat, (n,) or (n, K), and spread (n,) of each row as the next."""
@@ -628,7 +656,20 @@ def arrays_of(pending: Mapping[Any, Pending]) -> dict[str, np.ndarray]:
         "pending.y_hat": np.stack([row.y_hat for row in rows]),
         "pending.spread": np.array([row.spread for row in rows]),
         "pending.scored": np.array([float(row.scored) for row in rows]),
+        **_arrays_of_context([row.context for row in rows]),
     }
+
+
+def _arrays_of_context(contexts: Sequence[list[list[np.ndarray]]]) -> dict[str, np.ndarray]:
+    """Arrays (n, size) by learner and place; NaN of rows without."""
+    arrays: dict[str, np.ndarray] = {}
+    like = next((context for context in contexts if context[0]), [])
+    for k, of_learner in enumerate(like):
+        for i, array in enumerate(of_learner):
+            none = np.full(array.shape, np.nan)
+            of_rows = [context[k][i] if context[k] else none for context in contexts]
+            arrays[f"{CONTEXT}{k}.{i}"] = np.stack(of_rows)
+    return arrays
 
 
 def _codes_of(y_hat: np.ndarray) -> np.ndarray:

@@ -10,7 +10,8 @@ are written, as other sources or another machine may draw others. A file unpacks
 ``MOST_UNPACKED`` bytes, or to its own size: a larger learner is written as it is.
 
     settings   JSON: format, omkl, code (the fingerprint of its sources), learner (the settings)
-    pending.rows, .y_hat, .spread, .scored   of rows that wait for their targets, if any do
+    pending.rows, .y_hat, .spread, .scored   of rows that wait for their targets, if any do, and
+    pending.context.K.I   what each of these knew of the rows before it
     keys, slots.NAME, t, inputs.NAME, targets.NAME   of a panel: JSON, and arrays by key
     learner.K.NAME, labels.K.NAME, columns.NAME, before   see ``OnlineLearner``
 """

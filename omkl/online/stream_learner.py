@@ -60,6 +60,7 @@ class Pending(NamedTuple):
     y_hat: Any  # a number, or scores (K,)
     spread: float
     scored: bool
+    context: list[list[np.ndarray]]  # of each of the learners, see ``Learner.context``
 
 
 class TargetScaler:
@@ -307,20 +308,23 @@ class StreamLearner:
         X = self.target.with_lags(x[None, :].copy())
         y_hat, spread = self.predict_with_spread(X)
         scored = self.intervals is None or self.intervals.scores_next
-        return Pending(X, y_hat[0], float(spread[0]), scored)
+        context = [learner.context() for learner in self.learners]
+        return Pending(X, y_hat[0], float(spread[0]), scored, context)
 
     def learn_late(self, row: Pending, y: float) -> None:
         """Learn a row whose target y comes after other predictions.
 
         Intervals learn from the error of what was predicted when the row came, where that is
-        ``scored``. What the learners learn from is what they would predict now.
+        ``scored``. What the learners learn from is what they would predict now of the row, with the
+        past labels that it had then.
         """
-        X, y_hat, spread, scored = row
+        X, y_hat, spread, scored, context = row
         targets = np.array([y])
         known = self.target.take(targets)
         for k, learner in enumerate(self.learners):
             moving = known is not None and self.target.moving
-            _fit(learner, X, known.scaled(targets) if moving and known else self._told(targets, k))
+            told = known.scaled(targets) if moving and known else self._told(targets, k)
+            learner.learn_late(X, told, context[k])
         if self.intervals:
             self.intervals.follow_one(y_hat, scored, spread, y)
 

@@ -49,6 +49,10 @@ def _no_rows(model: Any) -> int:
     return 0
 
 
+def _no_context(model: Any) -> tuple[np.ndarray, ...]:
+    return ()
+
+
 class Representation(NamedTuple):
     """How a learner of N kernels keeps their functions, and what can be asked of it.
 
@@ -69,6 +73,8 @@ class Representation(NamedTuple):
     accepts_blanks    an input may be NaN, where it is not known
     check_kernels     ValueError for kernels that no model can be made of
     local             for local learners: ``learn_block`` and ``learn_row`` know its scratch
+    context           model -> its arrays through which a row knows the rows before it, the last
+                      labels first, the newest in front; () where a row is known by itself
     with_zero_weights  model -> one before the first round whose features are the very arrays of
                       the other's; None where there is nothing to share
     """
@@ -89,6 +95,7 @@ class Representation(NamedTuple):
     with_zero_weights: Callable[[Any], Any] | None = None
     uses_D: bool = True
     with_room: Callable[[Any, int], Any] | None = None
+    context: Callable[[Any], tuple[np.ndarray, ...]] = _no_context
 
     @property
     def bounded(self) -> bool:

@@ -334,6 +334,11 @@ def fresh_experts(
     )  # fmt: skip
 
 
+def context_of(model: Any) -> tuple[np.ndarray, ...]:
+    """What a row of mixed ``experts`` knows of those before it: past labels, and the last row."""
+    return model.experts.lags, model.experts.before
+
+
 def _no_numbers(n_columns: int) -> Moments:
     return Moments(*(np.zeros(n_columns) for _ in range(3)))
 

@@ -31,6 +31,7 @@ from omkl.core.representations.experts import (
     Neighbours,
     NeighboursScratch,
     Regrets,
+    context_of,
     count,
     evaluate_experts,
     evaluate_neighbours,
@@ -356,8 +357,12 @@ def _learn_correction(model, scratch, error):
         learn_rls(model.corrections, c, scratch.corrections, noise, FADING[c], off)
 
 
+def _context(model: MixtureOfExperts) -> tuple[np.ndarray, ...]:
+    return (*context_of(model), model.error)
+
+
 MIXTURE_OF_EXPERTS = RECURSIVE._replace(
-    name="mixed experts", scratch=mixture_scratch, draws_features=False
+    name="mixed experts", scratch=mixture_scratch, draws_features=False, context=_context
 )
 
 
@@ -605,5 +610,8 @@ def learn_logistic(model, scratch, f, y):
 
 
 LOGISTIC_MIXTURE = RECURSIVE._replace(
-    name="mixed logistic experts", scratch=logistic_scratch, draws_features=False
+    name="mixed logistic experts",
+    scratch=logistic_scratch,
+    draws_features=False,
+    context=context_of,
 )

@@ -33,6 +33,7 @@ from omkl.core.representations.experts import (
     N_PLAIN,
     Experts,
     ExpertsScratch,
+    context_of,
     count,
     experts_scratch,
     write_outputs,
@@ -423,5 +424,8 @@ def learn_softmax(model, scratch, label):
 
 
 SOFTMAX_MIXTURE = RECURSIVE._replace(
-    name="mixed softmax experts", scratch=softmax_scratch, draws_features=False
+    name="mixed softmax experts",
+    scratch=softmax_scratch,
+    draws_features=False,
+    context=context_of,
 )

@@ -1,0 +1,184 @@
+"""Runs whose targets come late, ``stream.delay``, or are of later rows, ``stream.horizon``."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import omkl
+
+QUICK = {"kernels": "gaussian17", "D": 4, "seeds": 1}
+N = 160
+
+
+@pytest.fixture
+def frame(tmp_path, monkeypatch):
+    """A level that wanders, an input that explains the rest, and a few rows without a target."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame({"a": rng.normal(size=N), "b": rng.normal(size=N)})
+    frame["y"] = 50.0 + 2.0 * frame["a"] + np.cumsum(rng.normal(size=N))
+    frame.loc[[20, 21, 90], "y"] = np.nan
+    return frame
+
+
+def in_a_loop(frame, name, delay=0, horizon=0, lags=0):
+    """Predictions and half widths (n,) of a loop that learns each target when it is in."""
+    settings = {"kernels": "gaussian17", "D": 4, "interval": 0.9, "lags": lags}
+    horizon_of_schedules = {"horizon": 10_000} if name == "raker" else {}
+    learner = omkl.learner(name, inputs=["a", "b"], **settings, **horizon_of_schedules)
+    y = frame["y"].to_numpy()
+    predictions = []
+    for t, row in enumerate(frame[["a", "b"]].to_dict("records")):
+        y_hat = learner.predict_one(row, id=t)
+        low, high = learner.interval
+        predictions.append((y_hat, low, high))
+        if t >= delay + horizon:  # the target of the row that came so much earlier
+            learner.learn_one(y[t - delay], id=t - delay - horizon)
+    return np.array(predictions)
+
+
+@pytest.mark.parametrize(
+    ("name", "stream"),
+    [
+        ("raker", {"delay": 3}),
+        ("auto", {"delay": 12}),
+        ("auto", {"horizon": 2, "delay": 1, "lags": 2}),
+        ("omkr", {"horizon": 4}),
+    ],
+)
+def test_a_run_is_a_loop_with_ids(frame, name, stream):
+    run = omkl.run(name, frame, target="y", stream=stream, interval=0.9, **QUICK)
+    expected = in_a_loop(frame, name, **stream)
+    horizon = stream.get("horizon", 0)
+    told = run.predictions
+    np.testing.assert_array_equal(told["y_hat"], expected[:, 0])
+    np.testing.assert_array_equal(told["low"], expected[:, 1])
+    y = frame["y"].to_numpy()
+    later = np.append(y[horizon:], np.full(horizon, np.nan))
+    np.testing.assert_array_equal(told["y"], later)
+    late = stream.get("delay", 0) + horizon
+    scored = ~np.isnan(later) & (np.arange(N) > late)
+    errors = (expected[:, 0] - later)[scored]
+    assert run["rmse"] == pytest.approx(np.sqrt(np.mean(errors**2)), rel=1e-12)
+    assert run["mse_over"] == f"all rounds but the first {late + 1}"
+
+
+def test_baselines_are_as_late(frame):
+    run = omkl.run("ridge", frame, target="y", stream={"delay": 2, "horizon": 3}, **QUICK)
+    y = frame["y"].to_numpy()
+    known = pd.Series(y).ffill().to_numpy()
+    last = [known[t - 3] - y[t + 3] for t in range(6, N - 3)]  # y[t - 1 - 2] is in when t comes
+    assert run["baselines"]["last"]["rmse"] == pytest.approx(np.sqrt(np.nanmean(np.square(last))))
+    assert run["baselines"]["ridge"]["rmse"] == pytest.approx(run["rmse"], rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["raker", "auto"])
+def test_no_block_and_no_target_that_is_not_in_changes_a_prediction(frame, name):
+    stream = {"delay": 4, "horizon": 2, "lags": 1}
+    run = omkl.run(name, frame, target="y", stream=stream, **QUICK)
+    cut = omkl.run(name, frame, target="y", stream=stream, block=7, force=True, **QUICK)
+    np.testing.assert_array_equal(cut.predictions["y_hat"], run.predictions["y_hat"])
+    assert cut["mse"] == run["mse"] and cut["baselines"] == run["baselines"]
+    later = frame.assign(y=frame["y"].where(frame.index < 100, 7.0 * frame["y"]))
+    other = omkl.run(name, later, target="y", stream=stream, **QUICK)
+    pairs = zip(run.predictions["y_hat"], other.predictions["y_hat"], strict=True)
+    first = next(t for t, (one, two) in enumerate(pairs) if one != two)
+    assert first == 100 + 4 + 1, "the target of row 100 is in when row 105 comes"
+
+
+def test_the_best_kernel_in_hindsight_counts_the_same_rounds(frame):
+    def comparator(delay):
+        run = omkl.run("raker", frame, target="y", stream={"delay": delay, "lags": 0}, **QUICK)
+        curves = np.load(run.folder / "curves.npz")
+        n = curves["t"] - (delay + 1)
+        return curves["t"], curves["mse"][0] * n - curves["regret_ridge_features"][0]
+
+    (t, at_once), (t_late, late) = comparator(0), comparator(5)
+    at = {int(n): at_once[k] for k, n in enumerate(t)}
+    expected = [at[int(n)] - at[6] for n in t_late]
+    np.testing.assert_allclose(late, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_auto_learns_from_the_past_targets_that_it_predicts_with(tmp_path, monkeypatch):
+    """Of the newest target that is in, y is the opposite; of the one before the row it is not."""
+    monkeypatch.chdir(tmp_path)
+    half = np.random.default_rng(0).normal(size=8)
+    frame = pd.DataFrame({"a": np.zeros(480), "y": np.tile(np.concatenate([half, -half]), 30)})
+    run = omkl.run("auto", frame, target="y", stream={"delay": 7}, **QUICK)
+    errors = (run.predictions["y_hat"] - run.predictions["y"]).to_numpy()[-100:]
+    assert np.abs(errors).max() < 0.05 * np.abs(half).max()
+
+
+def test_learners_are_compared_at_that_delay_in_a_sweep(frame):
+    together = omkl.sweep(
+        ["raker"], frame, "algorithm.eta=0.1,0.3", target="y", stream={"delay": 3}, **QUICK
+    )
+    assert len(together) == 2 and together["mse"].nunique() == 2
+    alone = omkl.run(
+        "raker", frame, "algorithm.eta=0.3", target="y", stream={"delay": 3}, force=True, **QUICK
+    )
+    assert alone["mse_mean"] in together["mse"].tolist()
+
+
+def test_classes_come_late_too(frame):
+    frame["y"] = np.where(frame["a"] + 0.1 * frame["b"] > 0.0, "up", "down")
+    stream = {"delay": 9, "horizon": 0}
+    run = omkl.run("auto", frame, target="y", task="classification", stream=stream, **QUICK)
+    learner = omkl.learner("auto", inputs=["a", "b"], classes=["down", "up"])
+    predictions = []
+    for t, row in enumerate(frame[["a", "b"]].to_dict("records")):
+        predictions.append(learner.predict_one(row, id=t))
+        if t >= 9:
+            learner.learn_one(frame["y"][t - 9], id=t - 9)
+    mistakes = np.array(predictions)[10:] != frame["y"][10:]
+    assert run["mistakes"] == [10 + int(np.sum(mistakes))], "to say nothing is a mistake"
+
+
+def test_the_kept_model_has_the_rows_that_wait(frame):
+    stream = {"delay": 2, "horizon": 1}
+    run = omkl.run("auto", frame, target="y", stream=stream, model=True, **QUICK)
+    learner = omkl.load_learner(run.model)
+    assert learner.pending == (N - 2, N - 1, N)
+    learner.learn_one(frame["y"][N - 2], id=N - 2)
+    assert np.isfinite(learner.predict_one({"a": 0.0, "b": 0.0}, id="next"))
+    learner.save("again.npz")
+    assert omkl.load_learner("again.npz").pending == (N - 1, N, "next")
+
+
+def test_a_setting_that_is_off_is_no_part_of_a_run(frame):
+    run = omkl.run("ridge", frame, target="y", **QUICK)
+    off = omkl.run("ridge", frame, target="y", stream={"delay": 0, "horizon": 0}, **QUICK)
+    late = omkl.run("ridge", frame, target="y", stream={"delay": 1}, **QUICK)
+    assert off.folder == run.folder != late.folder
+    assert not {"delay", "horizon"} & (run.config["stream"].keys() | run["stream"].keys())
+    assert late.config["stream"]["delay"] == late["stream"]["delay"] == 1
+
+
+@pytest.mark.parametrize(
+    ("what", "stream", "message"),
+    [
+        (("amkl", "airfoil"), {"delay": 1}, "amkl requests some of the targets"),
+        (("pof_mkl", "airfoil", "federation=iid"), {"delay": 1}, "stream.delay is of one stream"),
+        (("raker", "airfoil"), {"horizon": 1, "order": "shuffled"}, "shuffled rows have no order"),
+        (("raker", "airfoil"), {"horizon": 500, "delay": 501}, "together they must be at most"),
+        (("raker", "airfoil"), {"delay": 1001}, "stream.delay=1001 is no"),
+        (("raker", "airfoil"), {"delay": 1, "labels": "my.csv"}, "stream.labels gives others"),
+        (("raker", "airfoil"), {"delay": 30, "limit": 20, "scaling": "columns"}, "first target is"),
+        (("raker", "airfoil"), {"horizon": 30, "limit": 20}, "at least 2 rows"),
+    ],
+)
+def test_what_cannot_be_is_said(frame, what, stream, message):
+    frame.to_csv("my.csv", index=False)
+    if "labels" in stream:
+        (pd.DataFrame({"row": [1, 2], "label": [0.0, 1.0]})).to_csv("my.csv", index=False)
+    with pytest.raises((ValueError, RuntimeError), match=message):
+        omkl.run(*what, stream=stream, **QUICK)
+
+
+def test_a_run_with_late_targets_is_not_resumed(frame):
+    frame.to_csv("my.csv", index=False)
+    run = omkl.run("ridge", "my.csv", target="y", stream={"delay": 1}, model=True, **QUICK)
+    with pytest.raises(RuntimeError, match=r"resume= goes on .* omkl.load_learner"):
+        omkl.run("my.csv", resume=str(run.folder))
