@@ -347,7 +347,8 @@ def sweep(
         ``if __name__ == "__main__":``, as all that starts processes.
     settings
         As of ``omkl.run``; a list has several values, each a run: ``D=[50, 100]``. A setting that
-        is itself a list goes in another: ``dataset={"inputs": [["a", "b"]]}``.
+        is itself a list goes in another: ``dataset={"inputs": [["a", "b"]]}``. ``kernels`` may be
+        one list of bandwidths, families or parts, as of ``omkl.run``, a list of these, or of names.
 
     Returns
     -------

@@ -147,14 +147,25 @@ class _Online(LearnerParameters, base.Estimator):
 
     def _learn(self, x: Mapping[Any, Any], label: Any, new_class: bool = False) -> None:
         """Learn a row, in the open round if it is that of the row."""
-        if self._meet(x) or new_class or self._learner is None:
-            self._open = None
-            self._make()
-        row = self._row(x)
-        if self._learner is not None:
-            self._predicted(self._learner, row)
-            self._learner.learn_one(label)
-            self._open = None
+        kept: dict[str, Any] = {}
+        if new_class or self._learner is None or x.keys() != self._known:
+            kept = self.__dict__ | {"_rows": self._rows.copy(), "_columns": dict(self._columns)}
+        made = False
+        try:
+            if self._meet(x) or new_class or self._learner is None:
+                self._open, made = None, True
+                self._make()
+            row = self._row(x)
+            if self._learner is not None:
+                self._predicted(self._learner, row)
+                self._learner.learn_one(label)
+                self._open = None
+        except ValueError:  # of a row that is none nothing stays: no input, no class, no learner
+            if made:
+                self.__dict__.update(kept)
+            elif kept:
+                self._columns = kept["_columns"]
+            raise
         self._rows.append((row, label))
 
 
@@ -345,7 +356,13 @@ class OnlineMKLClassifier(_MiniBatch, _Online, base.MiniBatchClassifier):
         if new:
             self._codes[y] = len(self._classes)
             self._classes.append(y)
-        self._learn(x, self._codes[y], new)
+        try:
+            self._learn(x, self._codes[y], new)
+        except ValueError:
+            if new:
+                self._classes.pop()
+                del self._codes[y]
+            raise
 
     def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:
         """The probabilities of the classes, a column each, of each row as the next."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omkl.config.command_line import parse_override
+from omkl.core.kernels import FAMILIES
 from omkl.datasets.columns import require_distinct
 from omkl.datasets.read import READERS
 from omkl.online.settings import parts_of
@@ -68,8 +69,8 @@ def read(what: Sequence[Any], settings: Mapping[str, Any], sweeps: bool = False)
             f"an algorithm is a name, as in omkl.run('auto', data); got {type(algorithms[0])}"
         )
     for key, value in flattened(settings):
-        if key == "kernels" and isinstance(value, list | tuple) and not sweeps:
-            key, value = "kernels.parts", parts_of(value)
+        if key in ("kernels", "kernels.parts") and isinstance(value, list | tuple):
+            key, value = _kernels(value, sweeps)
         if key == "outputs":  # as a shell would
             value = Path(value).expanduser()
         if sweeps and isinstance(value, list | tuple):
@@ -85,6 +86,29 @@ def read(what: Sequence[Any], settings: Mapping[str, Any], sweeps: bool = False)
             raise ValueError(f"the {key} is given twice: by position, and as {key}=")
     texts += [f"{key}={value}" for key, value in QUIET.items() if key not in keys]
     return Request(algorithms, datasets, tuple(texts))
+
+
+def _kernels(value: Sequence[Any], sweeps: bool) -> tuple[str, Any]:
+    """The setting that a list of kernels is: the parts of one dictionary, or several in a sweep.
+
+    In a sweep several are names of dictionaries, or lists of bandwidths, families and parts.
+    """
+    if not sweeps:
+        return "kernels.parts", parts_of(value)
+    if not value:
+        return "kernels", value
+    lists = [isinstance(entry, list | tuple) for entry in value]
+    if all(lists):
+        return "kernels.parts", [parts_of(entry) for entry in value]
+    if any(lists):
+        raise ValueError(
+            "kernels of a sweep are names of dictionaries, or lists of kernels, not both: "
+            "omkl.sweep once with each"
+        )
+    words = all(isinstance(entry, str) for entry in value)
+    if words and not all(entry in FAMILIES for entry in value):
+        return "kernels", value
+    return "kernels.parts", [parts_of(value)]
 
 
 def is_override(text: str) -> bool:

@@ -6,6 +6,7 @@ standardised with what its column held up to and in its row, a label with those 
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 import warnings
@@ -349,7 +350,8 @@ class OnlineLearner:
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """What ``predict_one`` would say of each row of X as the next, (n,).
 
-        Nothing is learned and nothing changes. With ``return_std`` also the spread (n,), NaN
+        Nothing is learned and nothing changes: before the first row a learner without inputs does
+        not take those of X either. With ``return_std`` also the spread (n,), NaN
         before it is known; ValueError of a learner that has none. RuntimeError while a round is
         open.
         """
@@ -368,8 +370,9 @@ class OnlineLearner:
         if not self.has_intervals:
             raise ValueError("there are no intervals: make the learner with interval=0.9, say")
         y_hat, spread = self._predicted(X)
-        assert self._learner.intervals is not None
-        half = self._learner.intervals.half_widths(spread)
+        intervals = self._looking_at(X)._learner.intervals
+        assert intervals is not None
+        half = intervals.half_widths(spread)
         return np.stack([y_hat - half, y_hat + half], axis=1)
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -417,12 +420,11 @@ class OnlineLearner:
         """
         import pandas as pd
 
-        if self._open:
-            self._begin(x)
-        row = self._standardised(self._checked(self._table.one(x)[None, :]), learns=False)
-        outputs = self._learner.outputs(row)
-        predictions = self._by_expert(outputs, "prediction")
-        parts = {"prediction": predictions, "weight": self.weights}
+        look = self._looking_at(x)
+        row = look._standardised(look._checked(look._table.one(x)[None, :]), learns=False)
+        outputs = look._learner.outputs(row)
+        predictions = look._by_expert(outputs, "prediction")
+        parts = {"prediction": predictions, "weight": look.weights}
         if len(outputs) == 1:
             return pd.DataFrame(parts)
         return pd.concat(parts, axis=1).swaplevel(axis=1).sort_index(axis=1)
@@ -547,10 +549,17 @@ class OnlineLearner:
 
     def _predicted(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """y_hat, (n,) or (n, K), and spread (n,) of each row as the next."""
-        if self._open:
-            self._begin(X)
-        rows = self._standardised(self._read(X), learns=False)
-        return self._learner.predict_with_spread(rows)
+        learner = self._looking_at(X)
+        rows = learner._standardised(learner._read(X), learns=False)
+        return learner._learner.predict_with_spread(rows)
+
+    def _looking_at(self, rows: Any) -> OnlineLearner:
+        """The learner, or before the first row a copy of it whose inputs are those of ``rows``."""
+        if not self._open:
+            return self
+        look = copy.copy(self)
+        look._begin(rows)
+        return look
 
     def _read(self, X: Any) -> np.ndarray:
         return self._checked(self._table.many(X))

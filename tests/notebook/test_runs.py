@@ -116,6 +116,21 @@ def test_a_sweep_is_a_frame_of_runs_and_finds_finished_ones(frame):
     assert with_m["algorithm"].tolist() == ["raker", "gf", "gf"]
 
 
+def test_a_sweep_takes_lists_of_kernels_as_a_run_does(frame):
+    settings = {"target": "price", "D": 4, "seeds": 1}
+    for kernels in (
+        [0.1, 1.0],
+        ["gaussian", "laplacian"],
+        [{"family": "gaussian", "bandwidth": 2}],
+    ):
+        (one,) = omkl.sweep("raker", frame, kernels=kernels, **settings)["mse"]
+        assert one == omkl.run("raker", frame, kernels=kernels, **settings)["mse_mean"]
+    assert len(omkl.sweep("raker", frame, kernels=[[0.1], [0.1, 1.0]], **settings)) == 2
+    assert len(omkl.sweep("raker", frame, kernels=["gaussian17", "rbf9"], **settings)) == 2
+    with pytest.raises(ValueError, match="names of dictionaries, or lists of kernels, not both"):
+        omkl.sweep("raker", frame, kernels=["gaussian17", [0.1]], **settings)
+
+
 @pytest.mark.slow(2)
 def test_a_sweep_in_processes_gives_the_same_numbers(frame):
     settings = {**QUICK, "target": "price"}

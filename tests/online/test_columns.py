@@ -234,3 +234,14 @@ def test_rows_that_are_refused_fix_no_inputs(bad):
         learner.partial_fit([[1, 2]], [1, 2])
     assert learner.inputs == ()
     assert learner.predict_one({"a": 1.0, "b": "u"}) == 0.0
+
+
+def test_a_prediction_before_the_first_row_fixes_no_inputs():
+    learner = omkl.learner("auto", interval=0.9)
+    few = pd.DataFrame({"a": [1.0, 2.0]})
+    assert learner.predict(few).tolist() == [0.0, 0.0]
+    assert learner.predict_interval(few).shape == (2, 2) and len(learner.explain({"a": 1.0}))
+    assert learner.inputs == ()
+    more = pd.DataFrame({"a": [1.0, 2.0], "town": ["x", "y"]})
+    learner.partial_fit(more, [1.0, 2.0])
+    assert len(learner.inputs) > 2, "the town as well"

@@ -177,3 +177,23 @@ def test_what_is_wrong_is_named_and_not_learned(settings, x, y, message):
     if "algorithm" not in settings and "params" not in settings:
         model.learn_one({"a": 1.0}, 2.0)
         assert model.predict_one({"a": 1.0}) == pytest.approx(2.0)
+
+
+def test_of_a_row_that_is_refused_nothing_stays():
+    """Neither its class nor its input, and the learner is not made anew."""
+    rng = np.random.default_rng(0)
+    model, other = OnlineMKLClassifier(), OnlineMKLClassifier()
+    rows = [{"a": a, "b": b} for a, b in rng.normal(size=(40, 2))]
+    for x in rows[:30]:
+        for one in (model, other):
+            one.learn_one(x, x["a"] > 0.0)
+    model.predict_one(rows[30])
+    for refused, label in (({"a": math.inf, "b": 0.0}, "third"), ({"a": 1.0, "c": math.inf}, True)):
+        with pytest.raises(ValueError, match="no number"):
+            model.learn_one(refused, label)
+    assert model.predict_proba_one(rows[30]) == other.predict_proba_one(rows[30])
+    fresh = OnlineMKLRegressor()
+    with pytest.raises(ValueError):
+        fresh.learn_one({"a": math.inf}, 1.0)
+    fresh.learn_one({"b": 1.0}, 1.0)
+    assert fresh.predict_one({"b": 1.0}) == 1.0
