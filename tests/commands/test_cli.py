@@ -62,7 +62,7 @@ def results_of(outputs: Path) -> dict[str, bytes]:
     [
         (
             "algorithm=rakr",
-            "there is no algorithm=rakr. Did you mean raker? There are: adaraker, amkl, amkl_aks",
+            "there is no algorithm=rakr. Did you mean raker? There are: adahedge, adaraker, amkl",
         ),
         ("dataset=navel", "there is no dataset=navel. Did you mean naval?"),
         ("kernels=rbf42", "Did you mean rbf41? There are: gauss13, gauss13_matern26, g"),

@@ -1,0 +1,266 @@
+"""Learners without a rate: weights of kernels by AdaHedge and BOA, coefficients by coin betting."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from omkl.algorithms.parts import predict_mean, select_all
+from omkl.algorithms.raker import local_step, step_size
+from omkl.core.compiler import inlined
+from omkl.core.hyperparameters import NON_NEGATIVE, POSITIVE, Schedule
+from omkl.core.kernels import Kernel
+from omkl.core.protocol import register_as
+from omkl.core.representations.blocked import LOCAL_FEATURES
+from omkl.core.representations.random_features import RANDOM_FEATURES, gradient_step
+from omkl.core.weights import exp_nonpositive, mean_of_all
+
+NO_RATE = {"complete_graph": "its weights have no rate, and those of Raker have one"}
+FAR = 1e6  # below it a logarithm of a weight is as good as minus infinity, and finite
+MOST_RATE = 1e300  # above it AdaHedge's rate counts as infinite
+
+
+class Hedging(NamedTuple):
+    """A representation, and what AdaHedge knows of its kernels."""
+
+    model: Any
+    log_w: np.ndarray  # (N,)
+    losses: np.ndarray  # (N,) sums of losses
+    gap: np.ndarray  # (1,) Delta, the sum of the mixability gaps
+
+
+def init_hedging(params: Any, dictionary: Sequence[Kernel], model: Any) -> Hedging:
+    N = len(dictionary)
+    return Hedging(model, np.zeros(N), np.zeros(N), np.zeros(1))
+
+
+@inlined
+def mix_loss(losses, rate):
+    """-log(mean of exp(-rate losses)) / rate of losses (N,); their least for an infinite rate."""
+    least = losses[0]
+    for i in range(1, losses.shape[0]):
+        least = min(least, losses[i])
+    if not rate < MOST_RATE:
+        return least
+    total = 0.0
+    for i in range(losses.shape[0]):
+        total += exp_nonpositive(-rate * (losses[i] - least))
+    return least - math.log(total / losses.shape[0]) / rate
+
+
+@inlined
+def rate_of(state):
+    """ln N / Delta, infinite while there was no gap."""
+    gap = state.gap[0]
+    return math.log(state.losses.shape[0]) / gap if gap > 0.0 else np.inf
+
+
+@inlined
+def adahedge_update(state, f, y, power):
+    """Take in the losses |f - y|^power of all kernels, f (N,): sums, gap and weights."""
+    N = state.losses.shape[0]
+    rate = rate_of(state)
+    before = mix_loss(state.losses, rate)
+    total = 0.0
+    hedge = 0.0
+    for i in range(N):
+        loss = abs(f[i] - y)
+        loss = loss * loss if power == 2 else loss
+        w = exp_nonpositive(state.log_w[i])  # the largest log_w is 0
+        total += w
+        hedge += w * loss
+        state.losses[i] += loss
+    if N > 1:
+        after = mix_loss(state.losses, rate)
+        state.gap[0] += max(0.0, hedge / total - (after - before))
+    rate = rate_of(state)
+    least = mix_loss(state.losses, np.inf)
+    for i in range(N):
+        ahead = state.losses[i] - least
+        state.log_w[i] = -min(FAR, rate * ahead) if ahead > 0.0 else 0.0
+
+
+@register_as("adahedge", representation=LOCAL_FEATURES, expected_failures=NO_RATE)
+class Adahedge:
+    """AdaHedge: Raker's kernels, mixed by weights whose rate follows from the losses.
+
+    Paper    S. de Rooij, T. van Erven, P. D. Grunwald, W. M. Koolen, "Follow the Leader If You Can,
+             Hedge If You Must", JMLR 15 (2014), figure 1; the kernels are those of Y. Shen,
+             T. Chen, G. B. Giannakis, JMLR 20 (2019).
+    Task     regression; full information; weights without a rate.
+    Round    1. Predict the mean of the f_i(x_t) = theta_i'z_i(x_t) weighted by
+                w_i = exp(-rho L_i), L_i = sum_{s<t} l_{i,s}, with rho = ln N / Delta; while
+                Delta = 0 by the kernels of least L_i alone, in equal parts.
+             2. l_i = (f_i - y_t)^2, and Delta <- Delta + max(0, h - m): h is the mean of the l_i by
+                the weights, and m = -(1/rho) ln(mean of exp(-rho l_i) by the weights).
+             3. theta_i <- theta_i - eta_t grad L_i(theta_i), with
+                L_i(theta) = (theta'z_i - y_t)^2 + lam ||theta||^2.
+    Symbols  eta  step size of theta, > 0, a schedule in t
+             lam  regularisation of theta, >= 0
+    Cost     O(N D d) time a round; O(N D d) memory.
+    Bound    above the least L_i by a term of order sqrt(V ln N) + S ln N, with V the sum of the
+             variances of the losses by the weights and S their largest range, which nobody has to
+             know: as others cite the paper, whose theorems were not read.
+    Reading  Of the paper, its abstract and introduction were read, and of figure 1 two translations
+             of the authors' MATLAB code, which agree. The loss that weighs is the error alone,
+             without lam ||theta||^2.
+    Differs  from the paper: none. From Raker in the weights alone.
+
+    >>> from omkl.checks import learners
+    >>> X, y = learners.stream(1000)
+    >>> y_hat = learners.Case("adahedge").learner().partial_fit(X, y).y_hat
+    >>> f"{((y_hat - y) ** 2).mean():.6f}"
+    '0.027247'
+    """
+
+    class Params(NamedTuple):
+        eta: Schedule
+        lam: NON_NEGATIVE
+
+    State, init, select, predict = Hedging, init_hedging, select_all, predict_mean
+    step_size, local_step = step_size, local_step
+
+    @staticmethod
+    def reweigh(params, state, t, y, f, norm2):
+        adahedge_update(state, f, y, 2)
+
+
+@register_as("boa", representation=LOCAL_FEATURES, expected_failures=NO_RATE)
+class Boa:
+    """BOA: Raker's kernels, mixed by Bernstein online aggregation, a rate for each from its regret.
+
+    Paper    O. Wintenberger, "Optimal learning with Bernstein online aggregation", Machine Learning
+             106 (2017), as P. Gaillard and Y. Goude have it in their R package opera.
+    Task     regression; full information; weights without a rate.
+    Round    1. Predict the mean of the f_i(x_t) = theta_i'z_i(x_t) weighted by
+                w_i = exp(R_i / sqrt(V_i)) / sqrt(V_i).
+             2. r_i = 2 (y_hat_t - y_t) (y_hat_t - f_i), the regret by the gradient of the loss;
+                V_i <- V_i + 2.2 r_i^2, and R_i <- R_i + r_i - r_i^2 / sqrt(V_i).
+             3. theta_i <- theta_i - eta_t grad L_i(theta_i), with
+                L_i(theta) = (theta'z_i - y_t)^2 + lam ||theta||^2.
+    Symbols  eta  step size of theta, > 0, a schedule in t
+             lam  regularisation of theta, >= 0
+    Cost     O(N D d) time a round; O(N D d) memory.
+    Bound    of order sqrt(sum r_i^2) for each i, up to ln N and ln ln T, against the best convex
+             combination of the f_i; squared losses that are bounded.
+    Reading  The paper's text was not at hand: this is ``R/BOA.R`` of opera, of which Gaillard is an
+             author, with the loss by its gradient, its default. Kernels whose r_i were all 0 have
+             the weight 1/N there and here, and the others share the rest.
+    Differs  from opera: none. From Raker in the weights alone.
+
+    >>> from omkl.checks import learners
+    >>> X, y = learners.stream(1000)
+    >>> y_hat = learners.Case("boa").learner().partial_fit(X, y).y_hat
+    >>> f"{((y_hat - y) ** 2).mean():.6f}"
+    '0.026350'
+    """
+
+    class Params(NamedTuple):
+        eta: Schedule
+        lam: NON_NEGATIVE
+
+    class State(NamedTuple):
+        model: Any
+        log_w: np.ndarray  # (N,)
+        regrets: np.ndarray  # (N,) R, regularised by the second order
+        squares: np.ndarray  # (N,) V
+
+    select, predict = select_all, predict_mean
+    step_size, local_step = step_size, local_step
+
+    @staticmethod
+    def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> Boa.State:
+        N = len(dictionary)
+        return Boa.State(model, np.zeros(N), np.zeros(N), np.zeros(N))
+
+    @staticmethod
+    def reweigh(params, state, t, y, f, norm2):
+        N = f.shape[0]
+        y_hat = mean_of_all(state.log_w, f)
+        n = 0
+        top = -np.inf
+        for i in range(N):
+            r = 2.0 * (y_hat - y) * (y_hat - f[i])
+            state.squares[i] += 2.2 * (r * r)
+            if state.squares[i] > 0.0:
+                root = math.sqrt(state.squares[i])
+                state.regrets[i] += r - r * r / root
+                state.log_w[i] = state.regrets[i] / root - math.log(root)
+                top = max(top, state.log_w[i])
+                n += 1
+        if n > 0:
+            total = 0.0
+            for i in range(N):
+                if state.squares[i] > 0.0:
+                    total += exp_nonpositive(state.log_w[i] - top)
+            shift = math.log(n) - math.log(total) - top
+            for i in range(N):
+                if state.squares[i] > 0.0:
+                    state.log_w[i] = max(-FAR, state.log_w[i] + shift)
+
+
+@register_as("kt", representation=RANDOM_FEATURES, every_kernel=True)
+class Kt:
+    """KT: coin betting without a step size for every kernel, mixed by AdaHedge.
+
+    Paper    F. Orabona, D. Pal, "Coin Betting and Parameter-Free Online Learning", NIPS 2016,
+             algorithm 1, on random features of each kernel; weights of S. de Rooij, T. van Erven,
+             P. D. Grunwald, W. M. Koolen, JMLR 15 (2014), as of ``adahedge``.
+    Task     regression; full information; the absolute loss; neither step size nor rate.
+    Round    1. f_i(x_t) = theta_i'z_i(x_t) with theta_i = (W_i / t) G_i: of its wealth W_i, which
+                begins as epsilon, kernel i bets by the sum G_i of what was seen.
+             2. Predict the mean of the f_i weighted by w_i, which are those of ``adahedge`` for the
+                losses l_i = |f_i - y_t|.
+             3. g_i = sign(y_t - f_i) z_i, whose norm is at most 1: W_i <- W_i + g_i'theta_i, and
+                G_i <- G_i + g_i.
+    Symbols  epsilon  wealth at the beginning, > 0: the scale of the first bets (1)
+    Cost     O(N D d) time a round; O(N D d) memory.
+    Bound    for every kernel i and theta: sum |f_i - y_t| <= sum |theta'z_i - y_t|
+             + ||theta|| sqrt(T ln(1 + 24 T^2 ||theta||^2 / epsilon^2)) + epsilon (the paper's
+             corollary on algorithm 1), and the mixture as ``adahedge`` with these losses.
+    Reading  The paper's text was read. Its gains are those of a loss with gradients of norm at most
+             1, of labels without a bound: the absolute loss, as in its experiments. A prediction
+             goes to the median, where those of the others go to the mean.
+    Differs  from the paper: none. It has one kernel.
+
+    >>> from omkl.checks import learners
+    >>> X, y = learners.stream(1000)
+    >>> y_hat = learners.Case("kt").learner().partial_fit(X, y).y_hat
+    >>> f"{((y_hat - y) ** 2).mean():.6f}"
+    '0.012794'
+    """
+
+    class Params(NamedTuple):
+        epsilon: POSITIVE
+
+    class State(NamedTuple):
+        model: Any
+        log_w: np.ndarray  # (N,)
+        losses: np.ndarray  # (N,) sums of absolute errors
+        gap: np.ndarray  # (1,) Delta, the sum of the mixability gaps
+        wealth: np.ndarray  # (N,) W
+
+    select, predict = select_all, predict_mean
+
+    @staticmethod
+    def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> Kt.State:
+        N = len(dictionary)
+        wealth = np.full(N, float(params.epsilon))
+        return Kt.State(model, np.zeros(N), np.zeros(N), np.zeros(1), wealth)
+
+    @staticmethod
+    def update(params, state, t, y, selection):
+        adahedge_update(state, selection.f, y, 1)
+        for i in range(selection.f.shape[0]):
+            error = y - selection.f[i]
+            sign = 1.0 if error > 0.0 else (-1.0 if error < 0.0 else 0.0)
+            before = state.wealth[i]
+            # |theta'z| <= (t - 1) / t of the wealth, but for rounding: what is left is above 0
+            after = max(before + sign * selection.f[i], before / t)
+            state.wealth[i] = after
+            # theta = (W / t) G, so G <- G + g is a step and a factor of theta
+            shrink = (after / before) * (t / (t + 1.0))
+            gradient_step(state.model, i, i, selection.scratch, -sign * after / (t + 1.0), shrink)
