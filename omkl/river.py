@@ -25,6 +25,7 @@ except ImportError as error:
 
 from omkl.datasets.columns import NUMBERS, Column
 from omkl.online.estimator import LearnerParameters, RegressorParameters
+from omkl.online.panel import BANDWIDTHS, FEATURES, Panel
 from omkl.online.rows import columns_in
 
 if TYPE_CHECKING:
@@ -246,6 +247,70 @@ class OnlineMKLRegressor(_MiniBatch, _Regressor, base.MiniBatchRegressor):
     def learn_one(self, x: dict, y: Any) -> None:
         """Learn the label y of x; ValueError for one that is no number."""
         self._learn(x, y)
+
+
+@dataclasses.dataclass(eq=False, repr=False)
+class PanelMKLRegressor(LearnerParameters, base.MiniBatchRegressor):
+    """A regression per key of one stream, of devices or shops; all share random features.
+
+    ``omkl.panel`` in River's manner. The first row decides which inputs there are; a key that comes
+    for the first time begins as a learner that has seen nothing. Put no scaler before the model.
+
+    Parameters
+    ----------
+    algorithm, kernels, D, params, scaling, lags, horizon, precision, features
+        As ``omkl.online.estimator.LearnerParameters`` says; of an algorithm that ``omkl.panel``
+        has, with a few kernels and features, as each key has coefficients of its own.
+    key
+        The input that names the learner of a row, a whole number or a text.
+    max_keys, share_weights, share_scaling
+        As ``omkl.panel`` says.
+    seed
+        Random features and choices are drawn from it.
+    """
+
+    algorithm: str = "raker"
+    kernels: Any = BANDWIDTHS
+    D: int = FEATURES
+    key: str = "key"
+    max_keys: int | None = None
+    share_weights: bool = False
+    share_scaling: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        self._made: Panel | None = None
+
+    @property
+    def _panel(self) -> Panel:
+        if self._made is None:
+            learner = self.new_learner(inputs=None, seed=self.seed, task="regression")
+            self._made = Panel(
+                learner.settings, key=self.key, max_keys=self.max_keys,
+                share_weights=self.share_weights, share_scaling=self.share_scaling,
+            )  # fmt: skip
+        return self._made
+
+    @property
+    def _raw_memory_usage(self) -> int:
+        """Bytes of its pickle: River's walk would count the compiler."""
+        return len(pickle.dumps(self))
+
+    def predict_one(self, x: dict) -> Any:
+        """The prediction for x as the next row of its key; nothing is learned."""
+        return float(self._panel.predict([x])[0])
+
+    def learn_one(self, x: dict, y: Any) -> None:
+        """Learn the target y of x; ValueError for one that is no number."""
+        self._panel.partial_fit([x], [y])
+
+    def learn_many(self, X: pd.DataFrame, y: pd.Series) -> None:
+        """Learn rows one after another."""
+        self._panel.learn_many(X, y)
+
+    def predict_many(self, X: pd.DataFrame) -> pd.Series:
+        """The prediction of each row as the next of its key; nothing is learned."""
+        return self._panel.predict_many(X)
 
 
 @dataclasses.dataclass(eq=False, repr=False)

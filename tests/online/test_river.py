@@ -21,7 +21,13 @@ from river import (
 )  # fmt: skip
 
 import omkl
-from omkl.river import REPLAYED, ActiveMKLRegressor, OnlineMKLClassifier, OnlineMKLRegressor
+from omkl.river import (
+    REPLAYED,
+    ActiveMKLRegressor,
+    OnlineMKLClassifier,
+    OnlineMKLRegressor,
+    PanelMKLRegressor,
+)
 from tests.online import test_learner
 
 SMALL = {"kernels": "gaussian17", "D": 4}
@@ -197,3 +203,27 @@ def test_of_a_row_that_is_refused_nothing_stays():
         fresh.learn_one({"a": math.inf}, 1.0)
     fresh.learn_one({"b": 1.0}, 1.0)
     assert fresh.predict_one({"b": 1.0}) == 1.0
+
+
+def test_a_panel_is_a_learner_per_key():
+    rng = np.random.default_rng(0)
+    rows = [
+        ({"a": a, "device": f"d{k % 3}"}, a * (k % 3)) for k, a in enumerate(rng.normal(size=60))
+    ]
+    model = PanelMKLRegressor(key="device")
+    alone = {
+        f"d{k}": omkl.learner("raker", inputs=["a"], kernels=model.kernels, D=24) for k in range(3)
+    }
+    for x, y in rows:
+        learner = alone[x["device"]]
+        assert model.predict_one(x) == learner.predict_one({"a": x["a"]})
+        model.learn_one(x, y)
+        learner.learn_one(y)
+    assert pickle.loads(pickle.dumps(model)).predict_one(rows[0][0]) == model.predict_one(
+        rows[0][0]
+    )
+    frame = pd.DataFrame([x for x, _ in rows])
+    assert model.predict_many(frame)[0] == model.predict_one(rows[0][0])
+    copy = model.clone()
+    copy.learn_many(frame, pd.Series([y for _, y in rows]))
+    np.testing.assert_array_equal(copy.predict_many(frame), model.predict_many(frame))
