@@ -190,6 +190,11 @@ class OnlineLearner:
         """What learns once rows are numbers and scaled; AttributeError before the first row."""
         return self._learner
 
+    @property
+    def waits_for_inputs(self) -> bool:
+        """Whether the first rows are still to decide which inputs there are."""
+        return self._open
+
     def fix_inputs(self) -> None:
         """Let the first rows decide no more which inputs there are."""
         self._open = False

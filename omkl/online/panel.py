@@ -188,10 +188,12 @@ class Panel:
         A key that is not kept is predicted as a learner that has seen nothing.
         """
         X, keys = self._with_keys(X, keys)
-        rows = self._rows(X)
         codes, names = _factorised(keys)
-        if len(rows) != len(codes):
-            raise ValueError(f"{len(rows)} rows X and {len(codes)} keys")
+        if len(X) != len(codes):
+            raise ValueError(f"{len(X)} rows X and {len(codes)} keys")
+        if self._one.waits_for_inputs:  # a prediction decides nothing
+            return np.asarray(self._one.predict(X))
+        rows = self._rows(X)
         slots = np.array([self._slots.get(name, FRESH) for name in names], dtype=np.int64)
         y_hat = self._run(slots[codes], rows, np.full(len(rows), np.nan), learns=False)[0]
         self._one.require_finite(y_hat)
@@ -258,8 +260,9 @@ class Panel:
 
     def _rows(self, X: Any) -> np.ndarray:
         """Rows as numbers (n, d), checked; the first decide which inputs there are."""
+        inputs = self._one.inputs
         rows = self._one.numbers_of(X)
-        if not hasattr(self, "_learner"):
+        if self._one.inputs != inputs:
             self._make()
         return rows
 

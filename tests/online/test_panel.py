@@ -142,6 +142,22 @@ def test_a_saved_panel_goes_on_to_the_bit(settings: dict, tmp_path: Path) -> Non
         omkl.load_learner(tmp_path / "panel.npz")
 
 
+@pytest.mark.parametrize("inputs", [None, ["load", "town"]])
+def test_words_become_inputs_as_in_a_learner(inputs: list[str] | None, tmp_path: Path) -> None:
+    """And a prediction before the first row decides nothing."""
+    towns = np.array(["Oslo", "Bergen", "Rome"])[np.arange(60) % 3]
+    rows = pd.DataFrame({"device": "pump", "load": np.arange(60) % 7, "town": towns})
+    y = 2.0 * rows.load + (rows.town == "Oslo")
+    panel = omkl.panel(key="device", inputs=inputs)
+    learner = omkl.learner("raker", inputs=inputs, kernels=BANDWIDTHS, D=FEATURES)
+    assert panel.predict(rows[:1]) == 0.0
+    expected = learner.partial_fit(rows.drop(columns="device"), y).y_hat
+    np.testing.assert_array_equal(panel.partial_fit(rows, y).y_hat, expected)
+    panel.save(tmp_path / "panel.npz")
+    again = omkl.load_panel(tmp_path / "panel.npz")
+    np.testing.assert_array_equal(again.predict(rows), panel.predict(rows))
+
+
 def test_memory_per_key_is_what_is_said() -> None:
     panel = omkl.panel(inputs=4)
     n_kernels, features, d = 5, 48, 4
