@@ -77,7 +77,7 @@ def test_what_cannot_be_run_is_named(frame, what, settings, words):
 
 def test_a_run_shows_its_numbers_and_draws_its_plots(frame):
     run = omkl.run("auto", frame, target="price", **QUICK)
-    assert f"RMSE {run['rmse']:.4g}, 120 rounds" in repr(run)
+    assert f"RMSE {run['rmse']:.4g}, 120 rows" in repr(run)
     assert (
         "linear ridge (baseline)" in run._repr_html_() and f"{run['rmse']:.4g}" in run._repr_html_()
     )
