@@ -194,15 +194,17 @@ class _BoostingOfWindow:
     """Histogram gradient boosting of the last rows, fitted anew when there are a quarter more.
 
     At most so many rows are kept, and a quarter of these comes between two fits. Before the first
-    one the mean of the labels is said.
+    one the mean of the labels is said, or every class with the same probability.
     """
 
     first, most = 200, 30_000
 
-    def __init__(self, seed: int) -> None:
-        from sklearn.ensemble import HistGradientBoostingRegressor
+    def __init__(self, seed: int, n_classes: int) -> None:
+        from sklearn import ensemble
 
-        self.model = HistGradientBoostingRegressor(early_stopping=False, random_state=seed)
+        name = "HistGradientBoosting" + ("Classifier" if n_classes else "Regressor")
+        self.model = getattr(ensemble, name)(early_stopping=False, random_state=seed)
+        self.n_classes = n_classes
         self.X: list[list[float]] = []
         self.y: list[float] = []
         self.wait, self.fitted = self.first, False
@@ -211,6 +213,12 @@ class _BoostingOfWindow:
         if not self.fitted:
             return float(np.mean(self.y)) if self.y else None
         return float(self.model.predict(np.array([list(x.values())]))[0])
+
+    def predict_proba_one(self, x: Mapping[str, float]) -> dict[int, float]:
+        if not self.fitted:
+            return dict.fromkeys(range(self.n_classes), 1.0 / self.n_classes)
+        said = self.model.predict_proba(np.array([list(x.values())]))[0]
+        return {int(k): float(p) for k, p in zip(self.model.classes_, said, strict=True)}
 
     def learn_one(self, x: Mapping[str, float], y: float) -> None:
         self.X.append(list(x.values()))
@@ -223,9 +231,7 @@ class _BoostingOfWindow:
 
 
 def _boosting_of_window(task: str, n_classes: int, seed: int) -> Any:
-    if task == "classification":
-        raise ValueError("it has no classification")
-    return _BoostingOfWindow(seed)
+    return _BoostingOfWindow(seed, n_classes if task == "classification" else 0)
 
 
 def _bayesian_by_blocks(task: str, n_classes: int, seed: int) -> Any:

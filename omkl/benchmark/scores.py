@@ -129,10 +129,19 @@ def _losses(y: Array, y_hat: Array, classes: bool) -> Array:
     return (y_hat != y).astype(float) if classes else np.square(y_hat - y)
 
 
+def _by_band(name: str, losses: Array) -> dict[str, float]:
+    return {
+        f"{name}_from_{begin}": float(losses[begin:end].mean())
+        for begin, end in itertools.pairwise(BANDS)
+        if len(losses) >= end
+    }
+
+
 def _of_classes(
     losses: Array, y: Array, predictions: Predictions, counts: Array
 ) -> dict[str, float]:
     scores = {"error_rate": float(losses[counts].mean()), "as_run": float(losses.mean())}
+    scores |= _by_band("error_rate", losses)
     if predictions.probabilities is not None:
         p = predictions.probabilities[np.arange(len(y)), y.astype(int)]
         scores["log_loss"] = float(-np.log(np.clip(p[counts], LEAST, 1.0)).mean())
@@ -147,9 +156,7 @@ def _of_numbers(
     scores = {"mse": mse, "rmse": float(np.sqrt(mse)), "mae": mae}
     # One by one, as a run sums up.
     scores["as_run"] = float(np.sqrt(np.cumsum(losses[1:])[-1] / (len(losses) - 1)))
-    for begin, end in itertools.pairwise(BANDS):
-        if len(losses) >= end:
-            scores[f"mse_from_{begin}"] = float(losses[begin:end].mean())
+    scores |= _by_band("mse", losses)
     has_spread = counts & (predictions.spread > 0.0)
     if has_spread.any():
         of_spread = metrics.spread_scores(losses[has_spread], predictions.spread[has_spread])

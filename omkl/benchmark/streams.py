@@ -32,6 +32,7 @@ import importlib.util
 import io
 import itertools
 from collections.abc import Callable, Mapping
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -393,7 +394,8 @@ def _of_river(name: str, rows: int, options: Mapping[str, Any]) -> Loaded:
 
     generator = getattr(synth, name, None)
     if generator:
-        stream = generator(**{"seed": GENERATED, **options}).take(rows)
+        seeded = {"seed": GENERATED} if "seed" in signature(generator).parameters else {}
+        stream = generator(**seeded | dict(options)).take(rows)
     else:
         stream = getattr(datasets, name)()
         if not getattr(stream, "is_downloaded", True):

@@ -38,8 +38,24 @@ def test_boosting_is_fitted_anew_with_a_quarter_more_rows_and_forgets():
     for row, rows in ((200, slice(0, 200)), (249, slice(0, 200)), (250, slice(30, 250))):
         said = boosting.fit(X[rows], y[rows]).predict(X[row : row + 1])[0]
         assert predictions[row] == pytest.approx(said)
-    with pytest.raises(ValueError, match="no classification"):
-        peers.peer("sklearn_boosting").make("classification", 2, 0)
+
+
+def test_boosting_of_classes_has_probabilities():
+    pytest.importorskip("sklearn", reason="scikit-learn comes with make bench")
+    X = np.random.default_rng(0).random((260, 2))
+    y = X[:, 0] > 0.5
+    model = peers.peer("sklearn_boosting").make("classification", 2, 3)
+    said = [_predict_proba(model, x, int(c)) for x, c in zip(X, y, strict=True)]
+    assert said[0] == {0: 0.5, 1: 0.5} and sum(said[210].values()) == pytest.approx(1.0)
+    right = [p[int(c)] > 0.5 for p, c in zip(said[200:], y[200:], strict=True)]
+    assert np.mean(right) > 0.8
+
+
+def _predict_proba(model, x, label):
+    row = {f"x{k}": float(v) for k, v in enumerate(x)}
+    said = model.predict_proba_one(row)
+    model.learn_one(row, label)
+    return said
 
 
 @pytest.mark.parametrize("name", ["vw_cubic", "vw_nn"])

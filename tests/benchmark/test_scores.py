@@ -117,7 +117,7 @@ def test_nearest_neighbours_draw_from_their_seed(n_classes):
     assert neighbours.engine.seed == 7
 
 
-ONE_TASK = ("river_arf_mean", "sklearn_rff_bayes", "sklearn_boosting", "vw_cubic", "vw_nn")
+ONE_TASK = ("river_arf_mean", "sklearn_rff_bayes", "vw_cubic", "vw_nn")
 
 
 @pytest.mark.slow(2)
