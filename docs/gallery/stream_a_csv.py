@@ -1,7 +1,7 @@
 # # Stream a CSV
 #
-# A file of one's own, with words, dates and blanks in it, is streamed row by row: every row is
-# predicted before its target is looked at. There is nothing to scale, to encode or to choose.
+# A file with categories, dates and missing values is streamed row by row. Every row is predicted
+# before its target is read. There is nothing to scale, to encode or to choose.
 
 # %%
 # The file has hourly rentals of bicycles, which depend on the hour, the weather and the
