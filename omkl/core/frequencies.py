@@ -7,7 +7,7 @@ rff         each by itself from the spectral distribution (Rahimi and Recht, NIP
 orthogonal  blocks of d frequencies that are orthogonal, each as long as a normal one would be: for
             kernels whose spectral distribution depends on the length alone, the Gaussian ones
             (F. X. Yu, A. T. Suresh, K. Choromanski, D. Holtmann-Rice, S. Kumar, "Orthogonal Random
-            Features", NIPS 2016; the text was read)
+            Features", NIPS 2016; its text was read in parts)
 qmc         D points of a scrambled Sobol sequence, by the quantile function of each input
             (H. Avron, V. Sindhwani, J. Yang, M. W. Mahoney, "Quasi-Monte Carlo Feature Maps for
             Shift-Invariant Kernels", JMLR 17 (2016); its text was read in parts). Scrambling is by
@@ -25,12 +25,13 @@ SOBOL_BITS = 30
 def orthogonal_normals(rng: np.random.Generator, D: int, d: int) -> np.ndarray:
     """(D, d) rows, each normal with covariance I; any d in a row, from 0, d, .. on, orthogonal."""
     blocks = []
-    for _ in range(-(-D // d)):
-        q, r = np.linalg.qr(rng.standard_normal((d, d)))
+    for first in range(0, D, d):
+        n = min(d, D - first)  # of wide inputs as many as are asked for: all d take d^3 time
+        q, r = np.linalg.qr(rng.standard_normal((d, n)))
         q *= np.sign(np.diag(r))  # else q is not uniform over the rotations
-        lengths = np.sqrt(rng.chisquare(d, size=d))
-        blocks.append(lengths[:, None] * q)
-    return np.concatenate(blocks)[:D]
+        lengths = np.sqrt(rng.chisquare(d, size=n))
+        blocks.append(lengths[:, None] * q.T)
+    return np.concatenate(blocks)
 
 
 def even_uniforms(rng: np.random.Generator, D: int, d: int) -> np.ndarray:

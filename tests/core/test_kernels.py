@@ -2,6 +2,7 @@
 
 import math
 import re
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -249,6 +250,17 @@ def test_orthogonal_frequencies_are_blocks_of_rows_that_are_orthogonal():
     squares = 4.0 * np.square(omega).sum(axis=1)
     assert stats.kstest(squares, stats.chi2(3).cdf).pvalue > 1e-3
     np.testing.assert_allclose(4.0 * omega.T @ omega / 2000, np.eye(3), atol=0.1)
+
+
+def test_orthogonal_frequencies_of_wide_inputs_take_no_cube_of_their_number():
+    """5,000 inputs: a square block of as many rows has 200 MB, these 8 rows 0.3 MB."""
+    tracemalloc.start()
+    omega = Kernel("gaussian", 1.0, "orthogonal").frequencies(np.random.default_rng(0), 8, 5000)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    gram = omega @ omega.T
+    np.testing.assert_allclose(gram - np.diag(np.diag(gram)), 0.0, atol=1e-9)
+    assert omega.shape == (8, 5000) and most < 10e6
 
 
 def test_even_uniforms_have_one_point_in_each_cell_of_each_input():
