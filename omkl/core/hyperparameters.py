@@ -47,7 +47,8 @@ class Range(NamedTuple):
     """Bounds of a number; the letters N (kernels), D (features) and J stand for their values.
 
     Of numbers in a ``State`` t is how many rounds there have been, and another array beside them
-    stands for its largest number, or as ``x.1`` for the length of its second axis.
+    stands for its largest number (``n + pending`` for the sum of two), or as ``x.1`` for the length
+    of its second axis.
     """
 
     low: float | str

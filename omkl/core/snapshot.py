@@ -142,7 +142,7 @@ def _require_within(
         array, _, axis = f"{beside}{end}".rpartition(".")
         if axis.isdigit():
             return kept[array].shape[int(axis)]
-        return int(kept[f"{beside}{end}"].max())
+        return sum(int(kept[f"{beside}{part}"].max()) for part in end.split(" + "))
 
     low = bound(known.low)
     high = max(low, bound(known.high) - known.open_high)  # what is beside may be the wrong one

@@ -187,6 +187,16 @@ def test_no_forged_number_of_any_learner_is_believed(name):
                 learner.restore(own | {key: other})
 
 
+def test_a_classifier_that_every_row_has_updated_is_read(tmp_path):
+    """The last row counts among its vectors, and is not held for good before the next one."""
+    learner = omkl.learner("omkc_da_o", inputs=2, kernels="gaussian17", classes=["no", "yes"])
+    for s, label in enumerate(["yes", "no"] * 4):
+        learner.partial_fit(X[10 + s : 11 + s], [label])
+        learner.save(tmp_path / "model.npz")
+        other = omkl.load_learner(tmp_path / "model.npz")
+        np.testing.assert_array_equal(other.predict(X[20:30]), learner.predict(X[20:30]))
+
+
 @pytest.mark.parametrize(("name", "longer"), [("omkr", ("x",)), ("omkc_da_p1", ("x", "alpha"))])
 def test_arrays_that_grow_have_room_for_the_same_rows(name, longer):
     classes = "ab" if name.startswith("omkc") else None

@@ -163,7 +163,7 @@ class Perceptrons(NamedTuple):
     inverse: np.ndarray
     members: Annotated[np.ndarray, Range(0, "x.1", open_high=True)]
     alpha: np.ndarray
-    size: Annotated[np.ndarray, Range(0, "n")]
+    size: Annotated[np.ndarray, Range(0, "n + pending")]
     near: Annotated[np.ndarray, Range(0, "n")]
     scale: np.ndarray
     norm2: np.ndarray
