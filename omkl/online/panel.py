@@ -124,6 +124,7 @@ class Panel:
     @property
     def bytes_per_key(self) -> int:
         """Bytes of the arrays that a key has for itself; twice as many while room is made."""
+        self._require_inputs()
         arrays = [*self._learner.own().values(), *self._scaler.values()]
         return sum(array[0].nbytes for array in arrays)
 
@@ -136,10 +137,15 @@ class Panel:
         """The weight of each kernel for a key, as ``OnlineLearner.weights``."""
         import pandas as pd
 
+        self._require_inputs()
         log_w = self._learner.slots.state.log_w
         slot = min(self._slots.get(key, FRESH), len(log_w) - 1)
         index = pd.Index(self._one.experts, name="expert")
         return pd.Series(normalised(log_w[slot]), index=index, name="weight")
+
+    def _require_inputs(self) -> None:
+        if not self._one.inputs:
+            raise RuntimeError("the panel has seen no row: it does not know its inputs yet")
 
     def forget(self, key: Key) -> None:
         """Keep a key no longer: its next row is a first one. KeyError for one that is not kept."""
@@ -166,10 +172,10 @@ class Panel:
             Names a row, a target or a key that is none; nothing is learned then.
         """
         X, keys = self._with_keys(X, keys)
-        labels, rows = self._one.labels(y), self._rows(X)
-        if not len(rows) == len(labels) == len(keys):
-            raise ValueError(f"{len(rows)} rows X, {len(labels)} targets y and {len(keys)} keys")
-        codes, names = _factorised(keys)
+        labels, (codes, names) = self._one.labels(y), _factorised(keys)
+        if not len(X) == len(labels) == len(codes):
+            raise ValueError(f"{len(X)} rows X, {len(labels)} targets y and {len(codes)} keys")
+        rows = self._rows(X)
         parts = [
             self._run(slots, rows[part], labels[part], learns=True)
             for part, slots in self._spans(codes, names)
@@ -241,22 +247,25 @@ class Panel:
         del self._open[name]
 
     def _with_keys(self, X: Any, keys: Any) -> tuple[Any, Any]:
-        """Rows without their column of keys, and the keys (n,)."""
+        """Rows without their column of keys, which is no input, and the keys (n,)."""
         X = with_names(X)
-        if keys is not None:
-            return X, keys
         if self.key is None:
-            raise ValueError("say which key each row has: keys=, or omkl.panel(key=COLUMN)")
+            if keys is None:
+                raise ValueError("say which key each row has: keys=, or omkl.panel(key=COLUMN)")
+            return X, keys
         if is_frame(X):
-            if self.key not in X.columns:
+            if keys is None and self.key not in X.columns:
                 raise ValueError(f"the data frame has no column {self.key!r}, the key")
-            return X.drop(columns=[self.key]), X[self.key]
+            rows = X.drop(columns=[self.key], errors="ignore")
+            return rows, X[self.key] if keys is None else keys
         if not isinstance(X, Sequence) or not all(isinstance(x, Mapping) for x in X):
-            raise ValueError(f"rows by position have no column {self.key!r}: give keys=")
-        if not all(self.key in x for x in X):
+            if keys is None:
+                raise ValueError(f"rows by position have no column {self.key!r}: give keys=")
+            return X, keys
+        if keys is None and not all(self.key in x for x in X):
             raise ValueError(f"a row has no {self.key!r}, the key")
         rows = [{name: cell for name, cell in x.items() if name != self.key} for x in X]
-        return rows, [x[self.key] for x in X]
+        return rows, [x[self.key] for x in X] if keys is None else keys
 
     def _rows(self, X: Any) -> np.ndarray:
         """Rows as numbers (n, d), checked; the first decide which inputs there are."""
@@ -467,15 +476,17 @@ def _factorised(keys: Any) -> tuple[np.ndarray, list[Key]]:
     """The place (n,) of each key in the list of different ones, and that list."""
     import pandas as pd
 
+    if isinstance(keys, str) or not hasattr(keys, "__len__"):
+        raise ValueError(f"keys={keys!r} is no list: give the key of each row")
     if not hasattr(keys, "dtype"):
-        keys = np.array(list(keys), dtype=object)
+        keys = np.array([*keys, None], dtype=object)[:-1]  # so that tuples stay as they are
     codes, names = pd.factorize(keys)
+    if (codes < 0).any():
+        raise ValueError(f"row {int(np.argmin(codes)) + 1} of the block has no key")
     plain = [name.item() if isinstance(name, np.generic) else name for name in names]
     for name in plain:
         if type(name) not in (int, str):
             raise ValueError(f"key {name!r} is no whole number and no text, so it cannot be saved")
-    if (codes < 0).any():
-        raise ValueError(f"row {int(np.argmin(codes)) + 1} of the block has no key")
     return codes, plain
 
 

@@ -187,6 +187,8 @@ def test_frames_are_predicted_as_series() -> None:
         (lambda: omkl.panel().partial_fit([[1.0]], [1.0], [1.5]), "key 1.5 is no whole number"),
         (lambda: omkl.panel().partial_fit([[1.0]], [1.0], [None]), "row 1 of the block has no key"),
         (lambda: omkl.panel().partial_fit([[1.0]], [1.0], ["a", "b"]), "1 rows X, 1 targets y"),
+        (lambda: omkl.panel().partial_fit([[1.0]], [1.0], "a"), "keys='a' is no list"),
+        (lambda: omkl.panel().partial_fit([[1.0]] * 2, [1.0] * 2, [1.0, np.nan]), "row 2 of the"),
         (lambda: omkl.panel(key="k").predict([{"x": 1.0}]), "a row has no 'k'"),
         (lambda: omkl.panel(key="k").predict(pd.DataFrame({"x": [1]})), "no column 'k'"),
     ],
@@ -194,3 +196,30 @@ def test_frames_are_predicted_as_series() -> None:
 def test_what_a_panel_cannot_do_is_said(call: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_what_is_refused_decides_no_inputs() -> None:
+    rows = stream(30, n_keys=2)
+    panel = omkl.panel(key="device")
+    for X, y in ((rows[["device", "a"]], rows.y[:3]), (rows[["a"]].assign(device=None), rows.y)):
+        with pytest.raises(ValueError):
+            panel.partial_fit(X, y)
+    with pytest.raises(RuntimeError, match="has seen no row"):
+        panel.weights(0)
+    with pytest.raises(RuntimeError, match="has seen no row"):
+        _ = panel.bytes_per_key
+    expected = omkl.panel(key="device").partial_fit(rows[["device", *NAMES]], rows.y).y_hat
+    found = panel.partial_fit(rows[["device", *NAMES]], rows.y).y_hat
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_the_column_of_keys_is_no_input_where_keys_are_given_too() -> None:
+    rows = stream(30, n_keys=2)[["device", *NAMES]]
+    panels = [omkl.panel(key="device") for _ in range(3)]
+    given = [(rows, None), (rows, rows.device), (rows.to_dict("records"), rows.device)]
+    y_hat = [
+        panel.partial_fit(X, np.arange(30.0), keys).y_hat
+        for panel, (X, keys) in zip(panels, given, strict=True)
+    ]
+    np.testing.assert_array_equal(y_hat[1], y_hat[0])
+    np.testing.assert_array_equal(y_hat[2], y_hat[0])
