@@ -171,7 +171,7 @@ class Stream:
         self.n_rounds: int | None = None
         if source.n_rows is not None:
             self.n_rounds = source.n_rows if limit is None else min(limit, source.n_rows)
-            self._require_rows(self.n_rounds - horizon)
+            self.require_rows(self.n_rounds - horizon)
         if survey or scaling == "whole" or (horizon and self.n_rounds is not None):
             self.count_rounds()
         n = self.n_rounds
@@ -300,11 +300,14 @@ class Stream:
         pieces = ((truth,) for *_, truth in self._with_target() if truth is not None)
         return (piece[0] for piece in regroup(pieces, _checked_size(size)))
 
-    def _require_rows(self, n: int) -> None:
+    def require_rows(self, n: int) -> None:
+        """DataError for a stream of n < 2 rows, with a horizon of those that have a target."""
         if n < 2:
+            later = f" with the target of the row {self.horizon} later" if self.horizon else ""
+            horizon = ", stream.horizon" if self.horizon else ""
             raise DataError(
-                f"{self.where}: a stream needs at least 2 rows, {n} came. "
-                "Look at the file, at dataset.missing=drop and at stream.limit."
+                f"{self.where}: a stream needs at least 2 rows{later}, {max(n, 0)} came. "
+                f"Look at the file, at dataset.missing=drop{horizon} and at stream.limit."
             )
 
     def _limited(self) -> Iterator[Chunk]:
@@ -336,7 +339,7 @@ class Stream:
             max_norm = max(max_norm, float(np.nanmax(norms(x), initial=0.0)))
             low = min(low, float(np.nanmin(y, initial=np.inf)))
             high = max(high, float(np.nanmax(y, initial=-np.inf)))
-        self._require_rows(n)
+        self.require_rows(n)
         if not self.labelled:
             self._require_finite(max_norm, 1.0)
             return Extent(n, max_norm, 0.0, 1.0)

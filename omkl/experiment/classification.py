@@ -136,8 +136,7 @@ class ClassificationMetrics:
     def require_enough(self) -> None:
         """DataError for a stream that nothing can be learned from."""
         where, T = self.job.stream.where, self.mistakes.n_rounds
-        if T < 2:
-            raise DataError(f"{where}: a stream needs at least 2 rows, {T} came")
+        self.job.stream.require_rows(T)
         if len(self.classes_met) < 2:
             raise DataError(
                 f"{where}: all {T} labels are the same, so there is nothing to learn. "

@@ -166,7 +166,11 @@ def test_a_setting_that_is_off_is_no_part_of_a_run(frame):
         (("raker", "airfoil"), {"delay": 1001}, "stream.delay=1001 is no"),
         (("raker", "airfoil"), {"delay": 1, "labels": "my.csv"}, "stream.labels gives others"),
         (("raker", "airfoil"), {"delay": 30, "limit": 20, "scaling": "columns"}, "first target is"),
-        (("raker", "airfoil"), {"horizon": 30, "limit": 20}, "at least 2 rows"),
+        (
+            ("raker", "airfoil"),
+            {"horizon": 30, "limit": 20},
+            "2 rows with the target of the row 30",
+        ),
     ],
 )
 def test_what_cannot_be_is_said(frame, what, stream, message):
