@@ -20,7 +20,7 @@ from omkl.core import snapshot
 from omkl.core.kernels import FAMILIES
 from omkl.core.learner import Before, Learner
 from omkl.core.weights import normalised
-from omkl.datasets.columns import NUMBERS, Column, class_codes
+from omkl.datasets.columns import FEWEST_ROWS, NUMBERS, Column, class_codes
 from omkl.datasets.scaling import Moments, standardised
 from omkl.online import model_file
 from omkl.online.rows import Rows, as_numbers, columns_in, is_frame, of_numbers, with_names
@@ -151,10 +151,18 @@ class OnlineLearner:
                 plain = (Column(name, "numbers", (name,), recipe=NUMBERS) for name in given)
                 columns = [there.get(column.name, column) for column in plain]
             self.left_out = tuple(column.name for column in columns if not column.inputs)
+            why = [f"{column.name}: {column.why}" for column in columns if not column.inputs]
             columns = [column for column in columns if column.inputs]
             inputs = tuple(name for column in columns for name in column.inputs)
             if not inputs:
                 raise ValueError("no column is left as an input: omkl.columns(frame) says why")
+            n = 1 if isinstance(first, Mapping) else len(first)
+            if why and n < FEWEST_ROWS:  # later rows may well have values
+                warnings.warn(
+                    f"left out of the inputs, in later rows too ({'; '.join(why)}): name the "
+                    "inputs with inputs=, or let more rows come first",
+                    stacklevel=4,
+                )
             if given and all(column.recipe == NUMBERS for column in columns):
                 columns = []
         elif given:

@@ -245,3 +245,10 @@ def test_a_prediction_before_the_first_row_fixes_no_inputs():
     more = pd.DataFrame({"a": [1.0, 2.0], "town": ["x", "y"]})
     learner.partial_fit(more, [1.0, 2.0])
     assert len(learner.inputs) > 2, "the town as well"
+
+
+def test_an_input_without_a_value_in_the_first_row_is_not_left_out_in_silence():
+    learner = omkl.learner("ridge")
+    with pytest.warns(UserWarning, match=r"left out .* \(a: no value in .* inputs="):
+        learner.predict_one({"a": None, "b": 1.0})
+    assert learner.inputs == ("b",)
