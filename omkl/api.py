@@ -171,9 +171,6 @@ def panel(
         precision=precision, seed=seed, scaling=scaling, lags=lags, horizon=horizon,
         interval=None, interval_rate=None, features=features,
     )  # fmt: skip
-    for name, number in (("max_keys", max_keys), ("threads", threads)):
-        if number is not None and (refusal := whole(1).refusal(name, number)):
-            raise ValueError(refusal)
     return Panel(
         made, key=key, max_keys=max_keys, share_weights=share_weights,
         share_scaling=share_scaling, threads=threads,

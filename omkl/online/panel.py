@@ -7,6 +7,7 @@ would. Random frequencies are there once for all keys; what a key has for itself
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import warnings
@@ -33,12 +34,11 @@ from omkl.online import model_file
 from omkl.online.learner import LARGEST, OnlineLearner, Predictions, columns_of
 from omkl.online.rows import is_frame, with_names
 from omkl.online.settings import LearnerSettings
+from omkl.utils.constraints import whole
 from omkl.utils.disk import write_atomically
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from omkl.core.protocol import Algorithm
 
 Key = int | str
 FEATURES, BANDWIDTHS = 24, (0.1, 0.3, 1.0, 3.0, 10.0)  # of a panel, where none are given
@@ -74,12 +74,17 @@ class Panel:
     ) -> None:
         self.settings, self.key, self.max_keys = settings, key, max_keys
         self.share_weights, self.share_scaling = share_weights, share_scaling
+        for name, number in (("max_keys", max_keys), ("threads", threads)):
+            if number is not None and (refusal := whole(1).refusal(name, number)):
+                raise ValueError(refusal)
         self._threads = threads or os.cpu_count() or 1
         _require_supported(settings, share_weights, share_scaling)
         self._slots: dict[Key, int] = {}  # with max_keys the least recent first
         self._free: list[int] = []
         self._open: dict[Key, Any] = {}  # rows whose targets are still to come
         self._one = OnlineLearner(settings)  # what every key begins as
+        some = dataclasses.replace(settings, inputs=self._one.inputs or ("x",))
+        _require_numbers(OnlineLearner(some))
         if self._one.inputs:
             self._make()
 
@@ -89,7 +94,6 @@ class Panel:
         self.settings = one.settings
         stream_learner = one.stream_learner
         self._learner = PanelLearner(stream_learner.learners[0], self.share_weights, self._threads)
-        _require_numbers(one.algorithm, self._learner)
         d = len(one.inputs)
         self._moves = stream_learner.target.moving
         self._scaled = self.settings.scaling == "columns"
@@ -459,9 +463,9 @@ def _require_supported(settings: LearnerSettings, weights: bool, scaling: bool) 
 ADVICE = "raker, rfomkr, ridge and ridge_rff are possible"
 
 
-def _require_numbers(algorithm: Algorithm, learner: PanelLearner) -> None:
+def _require_numbers(one: OnlineLearner) -> None:
     """ValueError where a key would have other arrays than of numbers, as those of ``auto``."""
-    own = learner.own()
+    algorithm, own = one.algorithm, PanelLearner(one.stream_learner.learners[0]).own()
     if any(
         array.dtype.kind != "f" for name, array in own.items() if "rng" not in name and name != "t"
     ):

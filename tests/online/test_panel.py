@@ -180,6 +180,7 @@ def test_frames_are_predicted_as_series() -> None:
     ("call", "message"),
     [
         (lambda: omkl.panel("auto", inputs=2), "auto keeps counts and places"),
+        (lambda: omkl.panel("auto", key="k"), "auto keeps counts and places"),
         (lambda: omkl.panel("omkr", inputs=2), "omkr keeps rows of the stream"),
         (lambda: omkl.panel("ml_poly", inputs=2, share_weights=True), "share_weights=True"),
         (lambda: omkl.panel(max_keys=0), "max_keys"),
