@@ -123,10 +123,11 @@ class Group(NamedTuple):
     lengths: tuple[float, ...] = (1.0,)
     lam: float = LAM
     reads: Columns = Columns.INPUTS
+    uncut: bool = False  # inputs are read as they are, however far out
 
 
 GROUPS: tuple[Group, ...] = (
-    Group("linear", False),
+    Group("linear", False, uncut=True),
     Group("linear, lags, fading", True, LINEAR_DECAY),
     Group("past labels", True, reads=Columns.LABELS),
     Group("products", False, lam=LARGER_LAM, reads=Columns.PRODUCTS),
@@ -212,8 +213,9 @@ def drawn(groups: Sequence[Group], d: int, seed: int) -> Experts:
     decay = np.array([group.decay for group, _ in learners])
     from_last = np.array([group.reads is Columns.CHANGES for group, _ in learners])
     return experts.fresh_experts(
-        first, decay, from_last, list(columns), products, (d, n_lags, N_LAGS)
-    )
+        first, decay, from_last, list(columns), products, (d, n_lags, N_LAGS),
+        np.array([group.uncut for group, _ in learners]),
+    )  # fmt: skip
 
 
 def many_waves(d: int, seed: int) -> np.ndarray:
@@ -243,6 +245,7 @@ def fresh_experts(
     kernels=kernels_of_auto,
     deterministic=False,
     equivariant=True,
+    reads_uncut=True,
 )
 class Auto:
     """Auto: experts of second order on standardised inputs and past labels, mixed twice.
@@ -254,7 +257,12 @@ class Auto:
              Friedman, Annals of Statistics 29 (2001).
     Task     regression; full information; nothing to choose: dictionary and D do not matter.
     Round    1. Standardise every input by what was seen of it up to this row, and the last 24
-                labels by the labels before; clip at +-4. A missing input counts as its mean.
+                labels by the labels before, robustly (``omkl.core.robust_moments``); what is beyond
+                4 counts as 4 + log(1 + |z| - 4). A missing input counts as its mean. The first
+                linear expert reads inputs in units that are held; in a row with one beyond 4 it
+                reads them as they are, not as above, where that had the lesser squared error in
+                such rows so far, which fade by 0.98, and where it then predicts within three
+                ranges of the labels seen.
                 Further columns: the changes since the row before of inputs and of the last two
                 labels, and 64 products of two inputs, all where there are no more.
              2. Experts: the mean of the labels; the last label; and forecasters of Vovk, Azoury and
@@ -263,27 +271,27 @@ class Auto:
                 beside these, normal ones, as of a Gaussian kernel, or Cauchy ones, as of a
                 Laplacian, in all of the columns, in one of them or in two. lam = 0.01 or 1. In some
                 the past fades, and the variance that this gives back has a ceiling, the prior's, as
-                of ``ewrls``. A last label from which others count is clipped at 6 deviations of
-                the labels from their mean. Two more: of the 10 nearest of the last 1,000 rows the
-                mean label, weighted by 1 / (q / d + 0.001)^2, where q is the squared distance of
-                standardised inputs; and the linear one and its mean error there. And 100 boosted
+                of ``ewrls``. Two more: of the 10 nearest of the last 1,000 rows
+                the mean label, weighted by 1 / (q / d + 0.001)^2, where q is the squared distance
+                of standardised inputs; and the linear one and its mean error there. And 100 boosted
                 trees of depth 6 on inputs and the last two labels as they are, of the last 32,768
                 rows (fewer of more than 62 inputs), grown anew after 500 rows, 1.4 times as many
                 and so on, and then every quarter of these; while they do not pay, up to 8 times as
                 rarely. And a ridge regression, lam = 0.05, on 400 normal waves of the inputs, of
                 all, of three and of two, beside inputs and two past labels (of more than 40 inputs
-                on waves alone). It takes every row from row 513 on, with labels no farther than
-                10 s from p, and one in 2 to 8 tiles of 32 rows while it does not pay; is solved
-                anew after 1,024 of these, 1.25 times as many and so on, at the most every 2,048;
-                and forgets them by one in 65,536. Before they know anything the experts of trees
-                and of many waves say the mixture of the others. Experts go beyond the labels seen
-                by no more than half of their range.
-             3. p = sum w_i f_i, w_i proportional to max(R_i, 0) / V_i: R_i sums up
-                r_i = 2 (p - y') (p - f_i), V_i sums up r_i^2, where rounds fade by 0.999; y' is y,
-                or what is nearest to it within 3 s of p, where s^2 is the noise: the mean of p's
-                squared errors in the rounds before, which fade by 0.99. In full, max(R_i, 0) is
-                divided by V_i + 10^-6 max V; weights are equal where no R_i is positive; r_i is 0
-                where f_i and p differ by less than 10^-12 of p; mixtures learn from round 2 on.
+                on waves alone). It takes every row from row 513 on, with labels no farther than 10
+                s from p, and one in 2 to 8 tiles of 32 rows while it does not pay; is solved anew
+                after 1,024 of these, 1.25 times as many and so on, at the most every 2,048; and
+                forgets them by one in 65,536. Before they know anything the experts of trees and of
+                many waves say the mixture of the others. Experts go beyond the labels seen by no
+                more than half of their range; the linear one, of inputs as they are, by three
+                ranges and as theta'z in place of z'A^-1 b.
+             3. p = sum w_i f_i, w_i proportional to max(R_i, 0) / V_i: R_i sums up r_i = 2 (p - y')
+                (p - f_i), V_i sums up r_i^2, where rounds fade by 0.999; y' is y, or what is
+                nearest to it within 3 s of p, where s^2 is the noise: the mean of p's squared
+                errors in the rounds before, which fade by 0.99. In full, max(R_i, 0) is divided by
+                V_i + 10^-6 max V; weights are equal where no R_i is positive; r_i is 0 where f_i
+                and p differ by less than 10^-12 of p; mixtures learn from round 2 on.
              4. q = p + theta'(f - p, e), no less than the least f_i and no more than the largest; e
                 is p's error in the round before, cut off as y' is; theta the mean of a normal
                 posterior with prior N(0, 0.1 I) and with the noise, this round's error with it.
@@ -293,6 +301,13 @@ class Auto:
                 at 3 s. Predict m + b g, where b in [0, 1] is the sum of e g over that of g^2, and
                 three times s^2; e is m's error, cut off as in 3; rounds fade by 0.998. The spread
                 is s.
+             6. Learn y. A label is far out where it alone, without the one before it, is beyond 20
+                deviations and 10 times as far from the mean as all labels so far. It is told to
+                neighbours, trees and waves as 20 deviations, as is a last label from which others
+                count (as a prediction, 100); it is as far as 3 s from p to s and the corrections;
+                and moves a recursive expert by an error of at most 3 s sqrt(1 + z'P z). So does
+                any label of a row with an input beyond 20 deviations, but where inputs are read
+                as they are.
     Symbols  none
     Cost     O(N D^2 + N D d + d^2) time a round for N = 28 experts and D = 50, O(F^2 + F d) for
              F = 800 features of many waves, and O(M L d) on average for M = 200 trees of depth
@@ -455,6 +470,7 @@ together = register(
     every_kernel=True,
     kernels=kernels_of_classifier,
     deterministic=False,
+    reads_uncut=True,
     probabilities=True,
     of_classes=together,
 )

@@ -29,6 +29,7 @@ LOOKS_AT_NO_INPUT = {"learns": "it does not look at x: it is what others have to
     every_kernel=True,
     kernels=constant,
     equivariant=True,
+    reads_uncut=True,
     expected_failures=LOOKS_AT_NO_INPUT,
 )
 class Mean:
@@ -80,6 +81,7 @@ class Mean:
     every_kernel=True,
     kernels=constant,
     equivariant=True,
+    reads_uncut=True,
     expected_failures=LOOKS_AT_NO_INPUT,
 )
 class Last:

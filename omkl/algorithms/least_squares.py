@@ -45,7 +45,13 @@ def update_least_squares(params, state, t, y, selection):
     learn_every(state.model, selection.scratch, selection.f, y)
 
 
-@register_as("ridge", representation=RAW_FORECASTERS, every_kernel=True, kernels=linear_kernel)
+@register_as(
+    "ridge",
+    representation=RAW_FORECASTERS,
+    every_kernel=True,
+    kernels=linear_kernel,
+    reads_uncut=True,
+)
 class Ridge:
     """Online linear ridge: the forecaster of Vovk, Azoury and Warmuth on the inputs and 1.
 

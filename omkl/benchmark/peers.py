@@ -141,7 +141,7 @@ class _Sklearn:
         if self.n_classes:
             self.model.partial_fit(self._row(x), [y], classes=np.arange(self.n_classes))
         else:
-            self.model.partial_fit(self._row(x), [self.now.scaled(y)])
+            self.model.partial_fit(self._row(x), [self.now.scaled(y, soft=False)])
             self.now = self.labels.take_one(y)
         self.has_learned = True
 
@@ -269,7 +269,7 @@ class _Vowpal:
         return self.now.centre + self.now.unit * y_hat
 
     def learn_one(self, x: Mapping[str, float], y: float) -> None:
-        self.workspace.learn(f"{self.now.scaled(y)!r} {_line(x)}")
+        self.workspace.learn(f"{self.now.scaled(y, soft=False)!r} {_line(x)}")
         self.now = self.labels.take_one(y)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from omkl.core.compiler import compiled, compiled_strict, inlined
+from omkl.core.compiler import compiled, inlined
 from omkl.core.simd import LANES, aligned, fma, load, pack, store, total, totals
 from omkl.core.trigonometry import sincos_of_pack
 
@@ -468,37 +468,3 @@ def _take_four_rows(work, k, i):
         v = fma(load(work, p + W + j), b, v)
         v = fma(load(work, p + 2 * W + j), c, v)
         store(work, i * W + j, fma(load(work, p + 3 * W + j), e, v))
-
-
-# --- Moments of columns ---------------------------------------------------------------------------
-
-
-@compiled_strict
-def take_row(first, sums, x, most, clip, out):
-    """Add x (C,) to what is known of C columns, and write it standardised to out (C,).
-
-    As ``omkl.datasets.scaling`` has it for many rows, to the bit: first (C,) is the first number
-    of each column, NaN before it; sums (3, C) are the numbers, what they are above the first, and
-    its squares; a blank (NaN), and a column that has not moved yet, is 0. Where a number is more
-    than ``most`` away from 0 nothing is done; returns whether it was done.
-    """
-    C = x.shape[0]
-    for k in range(C):
-        if abs(x[k]) > most:
-            return False
-    for k in range(C):
-        out[k] = 0.0
-        if math.isnan(x[k]):
-            continue
-        if math.isnan(first[k]):
-            first[k] = x[k]
-        above = x[k] - first[k]
-        sums[0, k] += 1.0
-        sums[1, k] += above
-        sums[2, k] += above * above
-        above_mean = sums[1, k] / sums[0, k]
-        variance = sums[2, k] / sums[0, k] - above_mean * above_mean
-        if variance > 0.0:
-            scaled = (x[k] - (above_mean + first[k])) / math.sqrt(variance)
-            out[k] = min(max(scaled, -clip), clip)
-    return True

@@ -309,6 +309,8 @@ class Algorithm(NamedTuple):
                round; ``init`` then has a fourth argument, those rows (n, d) or None for 0
     queries    whether it may leave a label unasked
     equivariant   with labels a + b y it predicts a + b y_hat, but in the first round
+    reads_uncut   it bounds itself what an input far out can do: with stream.scaling=columns it
+               reads inputs and labels that are not softened
     has_spread    its module has ``variance``
     has_interval   its module has ``half_width``: ``spread`` of what it says is half the width of
                its own intervals, which are to hold the share ``params.level``
@@ -336,6 +338,7 @@ class Algorithm(NamedTuple):
     rows_before: Callable[[Any], int] | None
     queries: bool
     equivariant: bool
+    reads_uncut: bool
     has_spread: bool
     has_interval: bool
     theorem: str | None
@@ -406,6 +409,7 @@ def register(
     rows_before: Callable[[Any], int] | None = None,
     queries: bool = False,
     equivariant: bool = False,
+    reads_uncut: bool = False,
     theorem: str | None = None,
     independent: bool = False,
     probabilities: bool = False,
@@ -460,6 +464,7 @@ def register(
         rows_before=rows_before,
         queries=queries,
         equivariant=equivariant,
+        reads_uncut=reads_uncut,
         has_spread=hasattr(definition, "variance"),
         has_interval=hasattr(definition, "half_width"),
         theorem=theorem,

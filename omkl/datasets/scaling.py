@@ -1,7 +1,7 @@
 """Standardising as a stream goes: columns by what was seen, labels by those that are known.
 
-Sums are taken one by one from the running total, of numbers above the first of their column, so
-that no split into blocks changes a bit and a column far from 0 loses no digits.
+Rows are taken one by one, so that no split into blocks changes a bit. No single number spoils
+location or scale (``omkl.core.robust_moments``), and none is cut: how far out it is, is told.
 """
 
 from __future__ import annotations
@@ -12,85 +12,83 @@ from typing import NamedTuple
 
 import numpy as np
 
-from omkl.core.linalg import take_row
-
-CLIP = 4.0  # deviations: what is further out counts as this far
+from omkl.core import robust_moments
+from omkl.core.robust_moments import FAR
 
 
 class Moments:
-    """Number, mean and standard deviation of C columns, of what is not blank (NaN) in them."""
+    """Location and scale of C columns, as ``core.robust_moments``; blanks (NaN) are left out."""
 
     def __init__(self, n_columns: int) -> None:
-        self._first = np.full(n_columns, np.nan)
-        self._sums = np.zeros((3, n_columns))  # numbers, what they are above the first, squares
+        self._state = robust_moments.no_moments(n_columns)
 
-    def upto(self, values: np.ndarray) -> np.ndarray:
-        """Number, mean and deviation (3, n + 1, C): before ``values`` (n, C) and after each row."""
-        there = ~np.isnan(values)
-        for k in np.flatnonzero(np.isnan(self._first) & there.any(axis=0)):
-            self._first[k] = values[there[:, k].argmax(), k]
-        with np.errstate(over="ignore", invalid="ignore"):  # whoever reads a file tells
-            terms = _terms(values, there, self._first)
-            sums = np.cumsum(np.concatenate([self._sums[:, None], terms], axis=1), axis=1)
-            self._sums = sums[:, -1].copy()
-            return _moments(sums, self._first)
+    @property
+    def scale(self) -> np.ndarray:
+        """What columns are measured with now (C,), 0 before one has moved."""
+        return robust_moments.scales(self._state)
 
-    def with_each(self, values: np.ndarray) -> np.ndarray:
-        """As ``upto`` after each row alone, as if it came next, (3, n, C); changes nothing."""
-        there = ~np.isnan(values)
-        first = np.where(np.isnan(self._first) & there, values, self._first)
-        with np.errstate(over="ignore", invalid="ignore"):
-            return _moments(self._sums[:, None] + _terms(values, there, first), first)
+    @property
+    def count(self) -> np.ndarray:
+        """How many numbers there have been (C,)."""
+        return self._state[:, robust_moments.COUNT].copy()
+
+    @property
+    def n_beyond(self) -> np.ndarray:
+        """How many of them were beyond 4 deviations (C,)."""
+        return self._state[:, robust_moments.BEYOND].copy()
+
+    def standardised(self, values: np.ndarray) -> np.ndarray:
+        """``values`` (n, C) standardised, each by what its column held up to its row; they are
+        taken in. 0 for blanks and where nothing has moved yet."""
+        out = np.empty(values.shape)
+        robust_moments.take_rows(self._state, values, out)
+        return out
+
+    def standardised_each(self, values: np.ndarray) -> np.ndarray:
+        """As ``standardised``, of each row as if it came next; changes nothing."""
+        out = np.empty(values.shape)
+        robust_moments.standardise_each(self._state.copy(), self._state, values, out)
+        return out
 
     def standardised_row(self, x: np.ndarray, most: float) -> np.ndarray | None:
-        """``standardised`` of one more row x (C,), as ``upto`` takes it, to the bit.
+        """``standardised`` of one more row x (C,), to the bit.
 
         None, and nothing is taken, where a number is more than ``most`` away from 0.
         """
         out = np.empty(len(x))
-        return out if take_row(self._first, self._sums, x, most, CLIP, out) else None
+        return out if robust_moments.take_row(self._state, x, most, out) else None
 
-    def take_number(self, y: float) -> tuple[float, float, float]:
-        """Of one column: number, mean and deviation after one more y, to the bit."""
-        first = self._first.item()
-        if math.isnan(first):
-            first = self._first[0] = y
-        count, total, squares = self._sums[:, 0].tolist()
-        above = y - first
-        count, total, squares = count + 1.0, total + above, squares + above * above
-        sums = self._sums
-        sums[0, 0], sums[1, 0], sums[2, 0] = count, total, squares
-        above_mean = total / count
-        variance = squares / count - above_mean * above_mean
-        return count, first + above_mean, math.sqrt(max(variance, 0.0))
+    def follow(self, y: np.ndarray) -> np.ndarray:
+        """Take numbers y (n,) of one column in: count, centre and scale (3, n + 1), before each
+        and after the last."""
+        seen = np.empty((3, len(y) + 1))
+        robust_moments.follow_numbers(self._state, y, seen)
+        return seen
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Copies of all that it knows, which ``restore`` takes."""
-        return {"first": self._first.copy(), "sums": self._sums.copy()}
+        return {"moments": self._state.copy()}
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
         """Go on where ``arrays`` were taken, of as many columns."""
-        self._first, self._sums = kept["first"].copy(), kept["sums"].copy()
+        self._state = kept["moments"].copy()
 
 
-def _terms(values: np.ndarray, there: np.ndarray, first: np.ndarray) -> np.ndarray:
-    above = np.where(there, values - first, 0.0)
-    return np.stack([there, above, above * above])
+def softened(z: np.ndarray) -> np.ndarray:
+    """z up to +-4, then 4 + log(1 + what is beyond): what learners read that need bounded inputs.
+
+    It is monotone: nothing that differs becomes the same.
+    """
+    out = np.array(z, dtype=np.float64)
+    flat = out.reshape(-1)
+    for k in np.flatnonzero(np.abs(flat) > FAR):
+        flat[k] = _softened(flat[k])
+    return out
 
 
-def _moments(sums: np.ndarray, first: np.ndarray) -> np.ndarray:
-    count, total, squares = sums
-    above_mean = total / np.maximum(count, 1.0)
-    variance = squares / np.maximum(count, 1.0) - above_mean * above_mean
-    mean = np.where(count > 0.0, first, 0.0) + above_mean
-    return np.stack([count, mean, np.sqrt(np.maximum(variance, 0.0))])
-
-
-def standardised(values: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
-    """(values - mean) / deviation, at most +-CLIP; 0 for blanks and where nothing has moved yet."""
-    there = (deviation > 0.0) & ~np.isnan(values)
-    z = np.divide(values - mean, deviation, out=np.zeros(there.shape), where=there)
-    return np.clip(z, -CLIP, CLIP)
+def _softened(z: float) -> float:
+    beyond = abs(z) - FAR
+    return math.copysign(FAR + math.log1p(beyond), z) if beyond > 0.0 else z
 
 
 class RunningLabelStats(NamedTuple):
@@ -100,12 +98,14 @@ class RunningLabelStats(NamedTuple):
     centre: float
     unit: float
 
-    def scaled(self, y: float) -> float:
+    def scaled(self, y: float, soft: bool) -> float:
         """As ``LabelStats.scaled``, to the bit."""
         off, most = y - self.centre, math.sqrt(self.n_known)
         if self.unit > 0.0:
-            return min(max(off / self.unit, -most), most)
-        return math.copysign(most, off) if off and not math.isnan(off) else off
+            scaled = min(max(off / self.unit, -most), most)
+        else:
+            scaled = math.copysign(most, off) if off and not math.isnan(off) else off
+        return _softened(scaled) if soft else scaled
 
 
 class LabelStats(NamedTuple):
@@ -129,8 +129,10 @@ class LabelStats(NamedTuple):
     def at(self, rows: np.ndarray | slice) -> LabelStats:
         return LabelStats(*(array[rows] for array in self))
 
-    def scaled(self, y: np.ndarray) -> np.ndarray:
+    def scaled(self, y: np.ndarray, soft: bool) -> np.ndarray:
         """Labels y (n,) in units of those before them, at most sqrt(n_known) units from 0.
+
+        ``soft``: and ``softened``.
 
         No number is further than that from the mean of n_known + 1 numbers, itself among them, in
         units of their deviation. So the first label is 0, and one that is the first to differ
@@ -140,7 +142,8 @@ class LabelStats(NamedTuple):
         far = np.sign(off) * most
         with np.errstate(over="ignore"):  # by a unit of almost nothing
             scaled = np.divide(off, self.unit, out=far, where=self.unit > 0.0)
-        return np.clip(scaled, -most, most)
+        scaled = np.clip(scaled, -most, most)
+        return softened(scaled) if soft else scaled
 
     def unscaled(self, f: np.ndarray) -> np.ndarray:
         """What a learner says in these units (n,), in those of the target."""
@@ -160,7 +163,7 @@ class LabelHistory:
 
     def take(self, y: np.ndarray) -> LabelStats:
         """What is known before each of the labels y (n,) and after the last, n + 1 rows."""
-        count, centre, unit = self._moments.upto(y[:, None])[..., 0]
+        count, centre, unit = self._moments.follow(y)
         if not self.scaled:
             centre, unit = np.zeros(len(count)), np.ones(len(count))
         history = np.concatenate([self._last, y])
@@ -170,12 +173,14 @@ class LabelHistory:
         if k:
             self._last = history[n:].copy()
         if self.scaled:
-            lags = standardised(lags, centre[:, None], unit[:, None])
+            there = (unit[:, None] > 0.0) & ~np.isnan(lags)
+            off = np.zeros(lags.shape)
+            lags = np.divide(lags - centre[:, None], unit[:, None], out=off, where=there)
         return LabelStats(count, centre, unit, np.nan_to_num(lags))
 
     def take_one(self, y: float) -> RunningLabelStats:
         """What is known after one more label y, where there are no lags."""
-        count, centre, unit = self._moments.take_number(y)
+        count, centre, unit = self._moments.follow(np.array([y]))[:, 1].tolist()
         return (
             RunningLabelStats(count, centre, unit)
             if self.scaled

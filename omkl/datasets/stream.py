@@ -7,7 +7,9 @@ size that a caller asks for.
 Scaling (``x`` is a row of inputs, ``y`` its target)
 
 columns   every input is standardised, (x - mean) / deviation, with what its column held up to
-          and in its row, and is at most +-4; a blank counts as the mean so far, 0. Nothing
+          and in its row (``omkl.core.robust_moments``: no single value spoils either, and a
+          column that changes its unit is followed). Values are not cut; learners that need
+          bounded ones read them softened. A blank counts as the mean so far, 0. Nothing
           looks ahead. Targets stay in their own units, and so do predictions, squared errors
           and all that is reported. What a learner is told is (y - mean) / deviation, of the
           labels that it knew when it predicted, and its prediction is mapped back with the
@@ -46,7 +48,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.datasets.base import Chunk, DataError, Source
-from omkl.datasets.scaling import LabelHistory, Moments, known_before, standardised
+from omkl.datasets.scaling import LabelHistory, Moments, known_before
 
 if TYPE_CHECKING:
     from omkl.datasets.columns import Column
@@ -358,6 +360,16 @@ class Stream:
                 f"inputs {max_norm:g}, range of the target {span:g}). Rescale the columns."
             )
 
+    def _require_small(self, x: np.ndarray) -> None:
+        """DataError for a column of rows x (n, d) whose squares overflow."""
+        with np.errstate(invalid="ignore"):
+            huge = (np.abs(x) > HUGE).any(axis=0)
+        if huge.any():
+            raise DataError(
+                f"{self.where}: the values of column {self.inputs[int(huge.argmax())]!r} are too "
+                "large to be scaled. Rescale it, or leave it out of dataset.inputs."
+            )
+
     def _require_spread(self, x: np.ndarray, deviation: np.ndarray) -> None:
         """DataError for a column of rows x (n, d) whose squared differences are 0 in float64."""
         for k in np.flatnonzero(deviation < TINY):
@@ -396,8 +408,9 @@ class Stream:
         elif self.scaling == "columns":
             low, high = np.inf, -np.inf
             for chunk in self._limited():
-                _, mean, deviation = moments.upto(chunk.x)
-                self._require_spread(chunk.x, deviation[-1])
+                self._require_small(chunk.x)
+                scaled = moments.standardised(chunk.x)
+                self._require_spread(chunk.x, moments.scale)
                 low = min(low, float(np.nanmin(chunk.y, initial=np.inf)))
                 high = max(high, float(np.nanmax(chunk.y, initial=-np.inf)))
                 if 0.0 < high - low < TINY:
@@ -407,13 +420,7 @@ class Stream:
                         f"{self.where}: the values of the target {self.target!r} are too large to "
                         "be scaled. Rescale it."
                     )
-                if not np.isfinite(deviation[-1]).all():
-                    k = int(np.argmin(np.isfinite(deviation[-1])))
-                    raise DataError(
-                        f"{self.where}: the values of column {self.inputs[k]!r} are too large to "
-                        "be scaled. Rescale it, or leave it out of dataset.inputs."
-                    )
-                yield chunk._replace(x=standardised(chunk.x, mean[1:], deviation[1:]))
+                yield chunk._replace(x=scaled)
         else:
             assert self._extent is not None
             _, max_norm, low, high = self._extent

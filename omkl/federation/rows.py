@@ -7,8 +7,7 @@ Rows are scaled to the units that a federation learns in, and predictions back:
 
 columns  inputs and labels are standardised by what this client has seen of them: nothing looks
          ahead, and nothing of it is sent. As ``omkl.learner(scaling="columns")`` does, to the bit.
-bounds   by [low, high] of the terms: (x - middle) / (high - low). The same arithmetic, with moments
-         of so many rows that none moves them.
+bounds   by [low, high] of the terms: (x - middle) / (high - low).
 none     rows are taken as they are; a blank is 0.
 """
 
@@ -23,13 +22,13 @@ from typing import NamedTuple, TextIO
 import numpy as np
 
 from omkl.datasets import DataError
-from omkl.datasets.scaling import LabelHistory, Moments
+from omkl.datasets.scaling import LabelHistory, Moments, RunningLabelStats, softened
 from omkl.federation.terms import Terms
 from omkl.online.rows import listed
 
 BLANKS = ("", "na", "nan", "null", "none")
 DELIMITERS = (",", ";", "\t")
-FIXED = 2.0**60  # rows behind moments that no further row moves
+FIXED = 2.0**60  # labels behind bounds: none is too far out for so many
 
 
 class Row(NamedTuple):
@@ -188,10 +187,10 @@ class Units:
         self._labels = LabelHistory(0, scaled=terms.scaling != "none")
         self.n_outside = 0  # numbers beyond their bounds
         self._bounds = np.array([terms.bounds[name] for name in terms.inputs if terms.bounds])
-        if terms.scaling == "bounds":
-            self._columns.restore(_fixed(self._bounds))
-            self._labels.restore(_fixed(np.array([terms.bounds[terms.target]])) | _NO_LAGS)
         self._stats = self._labels.take(np.empty(0)).last
+        if terms.scaling == "bounds":
+            low, high = terms.bounds[terms.target]
+            self._stats = RunningLabelStats(FIXED, (low + high) / 2.0, high - low)
 
     @property
     def knows_labels(self) -> bool:
@@ -205,13 +204,16 @@ class Units:
         if self.scaling == "bounds":
             low, high = self._bounds.T
             self.n_outside += int(np.count_nonzero((x < low) | (x > high)))
+            there = ~np.isnan(x) & (high > low)
+            off = np.divide(x - (low + high) / 2.0, high - low, out=np.zeros(len(x)), where=there)
+            return softened(off)
         scaled = self._columns.standardised_row(x, math.inf)
         assert scaled is not None  # nothing is too large
-        return scaled
+        return softened(scaled)
 
     def label(self, y: float) -> float:
         """The label y in units of those before it."""
-        return self._stats.scaled(y) if self.scaling != "none" else y
+        return self._stats.scaled(y, soft=True) if self.scaling != "none" else y
 
     def prediction(self, f: float) -> float:
         """What the federation says, in the units of the target."""
@@ -219,7 +221,8 @@ class Units:
 
     def learn(self, y: float) -> None:
         """Take the label y into what is known."""
-        self._stats = self._labels.take_one(y)
+        if self.scaling != "bounds":
+            self._stats = self._labels.take_one(y)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Copies of all that it knows, which ``restore`` takes."""
@@ -229,20 +232,8 @@ class Units:
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
         self._columns.restore(fields_below("columns.", kept))
         self._labels.restore(fields_below("labels.", kept))
-        self._stats = self._labels.take(np.empty(0)).last
-
-
-_NO_LAGS = {"last": np.empty(0)}
-
-
-def _fixed(bounds: np.ndarray) -> dict[str, np.ndarray]:
-    """Moments whose mean is the middle of the bounds (C, 2), and whose deviation their distance."""
-    low, high = bounds.T
-    count = np.full(len(bounds), FIXED)
-    return {
-        "first": (low + high) / 2.0,
-        "sums": np.stack([count, np.zeros(len(bounds)), FIXED * (high - low) ** 2]),
-    }
+        if self.scaling != "bounds":
+            self._stats = self._labels.take(np.empty(0)).last
 
 
 def fields_below(head: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -21,7 +21,7 @@ from omkl.core.kernels import FAMILIES
 from omkl.core.learner import Before, Learner
 from omkl.core.weights import normalised
 from omkl.datasets.columns import FEWEST_ROWS, NUMBERS, Column, class_codes
-from omkl.datasets.scaling import Moments, standardised
+from omkl.datasets.scaling import Moments
 from omkl.online import model_file
 from omkl.online.rows import Rows, as_numbers, columns_in, is_frame, of_numbers, with_names
 from omkl.online.settings import LearnerSettings, input_names
@@ -605,12 +605,8 @@ class OnlineLearner:
 
     def _standardised(self, X: np.ndarray, learns: bool) -> np.ndarray:
         """Rows as a learner takes them, with room for lags."""
-        if self._moments:
-            if learns:
-                _, mean, deviation = self._moments.upto(X)[:, 1:]
-            else:
-                _, mean, deviation = self._moments.with_each(X)
-            X = standardised(X, mean, deviation)
+        if moments := self._moments:
+            X = moments.standardised(X) if learns else moments.standardised_each(X)
         lags = self.settings.lags
         return np.concatenate([X, np.zeros((len(X), lags))], axis=1) if lags else X
 

@@ -19,7 +19,7 @@ from omkl.core import conformal, snapshot
 from omkl.core.conformal import Conformal
 from omkl.core.learner import Learner, SideBySide, Trace, empty_trace, one_against_rest
 from omkl.datasets import label_sources
-from omkl.datasets.scaling import LabelHistory, LabelStats
+from omkl.datasets.scaling import LabelHistory, LabelStats, softened
 from omkl.online.settings import Specification
 
 
@@ -171,6 +171,10 @@ class StreamLearner:
         specification = specification.of_classes(len(classes))
         self.algorithm, self.params = specification.algorithm, specification.params
         self.before = before
+        columns = scaling == "columns"
+        self._softens = columns and not self.algorithm.reads_uncut
+        if before is not None and self._softens:
+            before = softened(before)
         with_zero_weights = self.algorithm.representation.with_zero_weights
         first = drawn.learners[0] if drawn else None
         self.learners: list[Learner] = []
@@ -178,7 +182,6 @@ class StreamLearner:
             model = with_zero_weights(first.state.model) if first and with_zero_weights else None
             self.learners.append(specification.learner(n_inputs, seed, threads, before, model))
             first = first or self.learners[0]
-        columns = scaling == "columns"
         moving = columns and not classes and not self.algorithm.equivariant
         self.target = TargetScaler(lags, columns, moving)
         self.delay, self.n_streamed = delay, 0  # rows that ``partial_fit`` has predicted
@@ -218,9 +221,15 @@ class StreamLearner:
         """A block as its learners take it; its labels are known from now on."""
         known = self.target.take(y)
         if known is None:
-            return Prepared(None, X, [self._told(y, k) for k in range(len(self.learners))], y)
-        labels = known.scaled(y) if self.target.moving else y
-        return Prepared(known, self.target.with_lags(X, known), [labels], y)
+            labels = [self._told(y, k) for k in range(len(self.learners))]
+            return Prepared(None, self._inputs(X), labels, y)
+        told = known.scaled(y, self._softens) if self.target.moving else y
+        return Prepared(known, self._inputs(X, known), [told], y)
+
+    def _inputs(self, X: np.ndarray, known: LabelStats | None = None) -> np.ndarray:
+        """Rows X (n, d) as its learners read them, with their lags."""
+        X = self.target.with_lags(X, known)
+        return softened(X) if self._softens else X
 
     def prediction(self, block: Prepared, traces: Sequence[Trace]) -> Prediction:
         """What the traces of its learners, (n,) each, are in the units of the targets."""
@@ -247,7 +256,7 @@ class StreamLearner:
 
         Changes nothing; RuntimeError while a round is open.
         """
-        X = self.target.with_lags(X)
+        X = self._inputs(X)
         if len(self.learners) > 1:
             found = [learner.predict_with_spread(X) for learner in self.learners]
             return np.stack([f for f, _ in found], axis=1), found[0][1]
@@ -259,7 +268,7 @@ class StreamLearner:
 
     def outputs(self, X: np.ndarray) -> list[np.ndarray]:
         """What each kernel of each of its learners would say of the row X (1, d), (N,) each."""
-        X = self.target.with_lags(X)
+        X = self._inputs(X)
         outputs = [learner.outputs(X[0]) for learner in self.learners]
         if self.target.moving:
             now = self.target.now
@@ -271,8 +280,8 @@ class StreamLearner:
 
         ``spread`` is then that of this prediction. RuntimeError while a round is open.
         """
-        if self.target.n_lags:
-            x = self.target.with_lags(x[None, :])[0]
+        if self.target.n_lags or self._softens:
+            x = self._inputs(x[None, :])[0]
         if len(self.learners) > 1:
             said = [learner.predict_one(x) for learner in self.learners]
             self._asked = [asked for _, asked in said]
@@ -294,7 +303,7 @@ class StreamLearner:
             elif several:
                 learner.learn_one(float(self._told(np.array([y]), k)[0]))
             else:
-                learner.learn_one(now.scaled(y) if self.target.moving else y)
+                learner.learn_one(now.scaled(y, self._softens) if self.target.moving else y)
                 self.target.take_one(y)
 
     @property
@@ -321,10 +330,13 @@ class StreamLearner:
         X, y_hat, spread, scored, context = row
         targets = np.array([y])
         known = self.target.take(targets)
+        rows = softened(X) if self._softens else X
         for k, learner in enumerate(self.learners):
             moving = known is not None and self.target.moving
-            told = known.scaled(targets) if moving and known else self._told(targets, k)
-            learner.learn_late(X, told, context[k])
+            told = (
+                known.scaled(targets, self._softens) if moving and known else self._told(targets, k)
+            )
+            learner.learn_late(rows, told, context[k])
         if self.intervals:
             self.intervals.follow_one(y_hat, scored, spread, y)
 

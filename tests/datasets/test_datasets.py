@@ -207,7 +207,7 @@ def test_a_consumer_that_overwrites_a_block_spoils_no_later_pass(small):
 
 
 def columns_row_by_row(x: np.ndarray) -> list[list[float]]:
-    """(x - mean) / deviation of rows 1..t, clipped at 4; 0 where blank or nothing has moved."""
+    """(x - mean) / deviation of rows 1..t; 0 where blank or nothing has moved."""
     found = []
     for t, row in enumerate(x):
         found.append([])
@@ -216,19 +216,19 @@ def columns_row_by_row(x: np.ndarray) -> list[list[float]]:
             if math.isnan(value) or max(seen) == min(seen):
                 found[-1].append(0.0)
             else:
-                z = (value - statistics.fmean(seen)) / statistics.pstdev(seen)
-                found[-1].append(min(4.0, max(-4.0, z)))
+                found[-1].append((value - statistics.fmean(seen)) / statistics.pstdev(seen))
     return found
 
 
-cells = st.one_of(st.integers(-50, 50), st.just(math.nan))
+# No value is so far out that it counts as less (tests/core/test_robust_moments.py).
+cells = st.one_of(st.integers(-3, 3), st.just(math.nan))
 
 
 @settings(
     deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
-    rows=st.lists(st.tuples(cells, cells, st.integers(-50, 50)), min_size=2, max_size=40),
+    rows=st.lists(st.tuples(cells, cells, st.integers(-3, 3)), min_size=2, max_size=40),
     size=st.integers(1, 45),
     chunk=st.integers(1, 45),
     lags=st.integers(0, 3),
@@ -253,7 +253,7 @@ def test_columns_are_scaled_by_what_was_seen_so_far(tmp_path, rows, size, chunk,
         before = y[:t]
         there = t > k and before.std() > 0
         z = (y[t - 1 - k] - before.mean()) / before.std() if there else 0.0
-        assert x[t, 2 + k] == pytest.approx(np.clip(z, -4, 4), rel=1e-9, abs=1e-9)
+        assert x[t, 2 + k] == pytest.approx(z, rel=1e-9, abs=1e-9)
 
 
 def test_no_scaled_row_depends_on_a_later_one_or_on_its_own_label(tmp_path):
@@ -273,7 +273,7 @@ def test_no_scaled_row_depends_on_a_later_one_or_on_its_own_label(tmp_path):
 
 def test_a_column_far_from_0_loses_no_digits():
     values = 1e9 + np.random.default_rng(0).normal(size=(5000, 1))
-    count, mean, deviation = scaling.Moments(1).upto(values)
+    count, mean, deviation = scaling.Moments(1).follow(values[:, 0])
     assert count[-1] == 5000
     assert mean[-1] == pytest.approx(values.mean(), rel=1e-15)
     assert deviation[-1] == pytest.approx(values.std(), rel=1e-6)
@@ -282,7 +282,7 @@ def test_a_column_far_from_0_loses_no_digits():
 def test_labels_are_scaled_by_those_before_and_come_back():
     y = np.array([7.0, 7.0, 9.0, 8.0, 1e9, -3.0])
     known = scaling.LabelHistory(0, True).take(y).at(slice(-1))
-    given = known.scaled(y)
+    given = known.scaled(y, soft=False)
     # No unit yet: 0, then as far out as the third of three numbers can be.
     np.testing.assert_allclose(given[:3], [0.0, 0.0, math.sqrt(2)])
     assert given[3] == pytest.approx((8 - 23 / 3) / np.std(y[:3]))

@@ -150,11 +150,11 @@ class Trap:
         (lambda data: with_head(data, D=10**9), "of a larger learner than the arrays"),
         (lambda data: with_head(data, D="4"), "D='4' is not a whole number"),
         (lambda data: with_head(data, learner={}), "are missing, or not known"),
-        (lambda data: with_head(data, inputs=["a", "b", "c"]), "first is float64 (2,)"),
+        (lambda data: with_head(data, inputs=["a", "b", "c"]), "moments is float64 (2, 20)"),
         (lambda data: with_arrays(data, **{"learner.0.state.n_kernels": np.full(2, 10**9)}),
          "n_kernels holds 1000000000, which is not in 0 .. 10"),
-        (lambda data: with_arrays(data, **{"columns.sums": np.full((3, 2), np.inf)}),
-         "columns.sums holds inf, where numbers are finite"),
+        (lambda data: with_arrays(data, **{"columns.moments": np.full((2, 20), np.inf)}),
+         "columns.moments holds inf, where numbers are finite"),
     ],
 )  # fmt: skip
 def test_what_is_no_model_is_an_error_that_names_it(tmp_path, spoil, message):

@@ -4,9 +4,11 @@ An expert predicts the mean of the labels so far, or the last one, or is a recur
 (``second_order``) of labels less the mean, or less the last one. A learner reads some columns of
 the row: inputs, past labels, how both changed since the row before, products of two inputs. It has
 waves of one length in them, or none, and the first ones as they are.
-Inputs and past labels are standardised by the mean and deviation of what was seen before their row
-and, inputs, in it, and clipped at +-CLIP; an input that is missing (NaN) counts as its mean. Labels
-need no scale, since a ridge regression is linear in them.
+Inputs and past labels are standardised by the location and scale (``robust_moments``) of what was
+seen before their row and, inputs, in it; an input that is missing (NaN) counts as its mean.
+Learners read them ``softened`` beyond 4 deviations. The one marked ``uncut`` reads inputs in units
+that are held, and as they are where that errs less. Labels need no scale, since a ridge regression
+is linear in them.
 """
 
 from __future__ import annotations
@@ -28,6 +30,18 @@ from omkl.core.representations.second_order import (
     rls_scratch,
     write_features,
 )
+from omkl.core.robust_moments import (
+    COUNT,
+    FAR,
+    held,
+    no_moments,
+    scale_of,
+    softened,
+    standardised,
+    take_number,
+    take_standardised,
+)
+from omkl.core.robust_moments import MEAN as CENTRE
 from omkl.core.simd import LANES, aligned, fma, largest, load, pack, store
 
 if TYPE_CHECKING:
@@ -247,18 +261,15 @@ def learn_neighbours(model, x, label, error):
 # --- Experts --------------------------------------------------------------------------------------
 
 
-CLIP = 4.0  # one in 16,000 numbers of a normal column is farther out
-FARTHEST_LAST = 6.0  # deviations of labels: 4 loses to jumps that stay, 10 to wrong labels
+FARTHEST_LABEL = 20.0  # deviations of labels, and
+FARTHEST_SEEN = 10.0  # times what was seen: one beyond both, alone, is learned as 20 deviations out
+FARTHEST_INPUT = 20.0  # deviations of an input: of a row with one farther out little is learned
+FARTHEST_LAST = 100.0  # of the last label as a prediction: less loses to jumps that stay
+FARTHEST_ERROR = 3.0  # expected deviations of an error, of a label that nobody foresaw
 MARGIN = 0.5  # of the range of the labels so far: a prediction goes no farther beyond it
+WIDE_MARGIN = 3.0  # of a learner that reads inputs uncut: where they have heavy tails, labels do
+FADING_READINGS = 0.98  # errors of softened and uncut inputs are those of some 50 rows far out
 MEAN, LAST, N_PLAIN = 0, 1, 2  # the experts that learn from labels alone come first
-
-
-class Moments(NamedTuple):
-    """Of columns, (C,) each: how many numbers, their mean, sum of squared deviations."""
-
-    n: np.ndarray
-    mean: np.ndarray
-    squares: np.ndarray
 
 
 class Experts(NamedTuple):
@@ -272,11 +283,14 @@ class Experts(NamedTuple):
     from_last  (N,) whether a learner explains labels less the last one, or less their mean
     columns    (N, W) the columns that a learner reads, ``n_columns`` (N,) of them
     products   (K, 2) the inputs whose product is a column
-    inputs     moments of the d inputs
-    label      moments of the label, one column
+    uncut      (N,) whether it is the learner that may read its inputs uncut; at most one is
+    inputs     (d, 20) moments of the inputs, as ``robust_moments``
+    label      (1, 20) moments of the label
     bounds     (2,) the least and the largest label
     lags       (L,) the last labels, the newest first
-    before     (C,) the row before: its inputs and newest labels, standardised
+    before     (C,) the row before: its inputs and newest labels, standardised and softened
+    readings   (2,) of rows with an input far out, fading sums of squared errors of the learner
+               that may read it uncut: softened, uncut
     """
 
     first: Recursive
@@ -285,11 +299,13 @@ class Experts(NamedTuple):
     columns: np.ndarray
     n_columns: np.ndarray
     products: np.ndarray
-    inputs: Moments
-    label: Moments
+    uncut: np.ndarray
+    inputs: np.ndarray
+    label: np.ndarray
     bounds: np.ndarray
     lags: np.ndarray
     before: np.ndarray
+    readings: np.ndarray
 
     @property
     def n_kernels(self) -> int:
@@ -299,15 +315,22 @@ class Experts(NamedTuple):
 class ExpertsScratch(NamedTuple):
     """What a round writes to: that of the recursive learners, and the row.
 
-    f (N,) theta'z of the learners; x (d,) the row as it came; whole (d + L + C + K,) its columns;
-    row (1, W) those that one learner reads.
+    f (N,) theta'z of the learners; x (d,) the row as it came; moments (d, 20) of the inputs with
+    the row among them; whole (d + L + C + K,) its columns; held (d,) its inputs, uncut; row (1, W)
+    what a learner reads; readings (2,) what it says by softened inputs and by uncut ones, of which
+    n_readings (1,) are filled; is_uncut (1,) whether the latter are taken.
     """
 
     first: RlsScratch
     f: np.ndarray
     x: np.ndarray
+    moments: np.ndarray
     whole: np.ndarray
+    held: np.ndarray
     row: np.ndarray
+    readings: np.ndarray
+    n_readings: np.ndarray
+    is_uncut: np.ndarray
 
 
 def fresh_experts(
@@ -317,10 +340,12 @@ def fresh_experts(
     columns: list[np.ndarray],
     products: np.ndarray,
     sizes: tuple[int, int, int],
+    uncut: np.ndarray,
 ) -> Experts:
     """Experts that have seen nothing, around recursive learners that read ``columns`` each.
 
-    sizes: how many inputs, past labels, and past labels whose changes are columns.
+    sizes: how many inputs, past labels, and past labels whose changes are columns. uncut: (N,)
+    whether each reads its inputs uncut.
     """
     d, n_lags, n_changing = sizes
     n_columns = np.array([len(read) for read in columns])
@@ -329,8 +354,9 @@ def fresh_experts(
     for i, ones in enumerate(columns):
         read[i, : len(ones)] = ones
     return Experts(
-        first, decay, from_last, read, n_columns, products, _no_numbers(d), _no_numbers(1),
+        first, decay, from_last, read, n_columns, products, uncut, no_moments(d), no_moments(1),
         bounds=np.zeros(2), lags=np.zeros(n_lags), before=np.zeros(d + n_changing),
+        readings=np.zeros(2),
     )  # fmt: skip
 
 
@@ -339,72 +365,48 @@ def context_of(model: Any) -> tuple[np.ndarray, ...]:
     return model.experts.lags, model.experts.before
 
 
-def _no_numbers(n_columns: int) -> Moments:
-    return Moments(*(np.zeros(n_columns) for _ in range(3)))
-
-
 def experts_scratch(
     model: Experts, threads: int, every_kernel: bool, precision: str
 ) -> ExpertsScratch:
-    d = len(model.inputs.n)
+    d = len(model.inputs)
     n_whole = d + len(model.lags) + len(model.before) + len(model.products)
     return ExpertsScratch(
         rls_scratch(model.first, threads, every_kernel, precision),
         f=np.zeros(model.first.n_kernels),
         x=np.zeros(d),
+        moments=no_moments(d),
         whole=np.zeros(n_whole),
+        held=np.zeros(d),
         row=np.zeros((1, model.columns.shape[1])),
+        readings=np.zeros(2),
+        n_readings=np.ones(1, dtype=np.int64),
+        is_uncut=np.zeros(1, dtype=bool),
     )
-
-
-@inlined
-def _add_number(moments, k, x):
-    """Take the number x into the moments of column k (Welford)."""
-    moments.n[k] += 1.0
-    off = x - moments.mean[k]
-    moments.mean[k] += off / moments.n[k]
-    moments.squares[k] += off * (x - moments.mean[k])
-
-
-@inlined
-def _standardised(n, mean, squares, x):
-    """(x - mean) / deviation, clipped; 0 where the column has not moved yet."""
-    spread = math.sqrt(squares / max(n, 1.0))
-    if not spread > 0.0:
-        return 0.0
-    return min(CLIP, max(-CLIP, (x - mean) / spread))
 
 
 @inlined
 def _standardise(model, scratch, X, row):
     """Write X[row] and the last labels into ``whole``, the former counted with those before."""
-    inputs = model.inputs
     d = X.shape[1]
+    moments = scratch.moments
     for k in range(d):
-        x = X[row, k]
-        scratch.x[k] = x
-        scratch.whole[k] = 0.0
-        if not math.isnan(x):
-            n = inputs.n[k] + 1.0
-            off = x - inputs.mean[k]
-            mean = inputs.mean[k] + off / n
-            squares = inputs.squares[k] + off * (x - mean)
-            scratch.whole[k] = _standardised(n, mean, squares, x)
-    label = model.label
+        scratch.x[k] = X[row, k]
+        for j in range(moments.shape[1]):
+            moments[k, j] = model.inputs[k, j]
+        scratch.whole[k] = softened(take_standardised(moments, k, X[row, k], True))
+        scratch.held[k] = held(moments, k, X[row, k])
     for k in range(model.lags.shape[0]):
-        scratch.whole[d + k] = _standardised(
-            label.n[0], label.mean[0], label.squares[0], model.lags[k]
-        )
+        scratch.whole[d + k] = softened(standardised(model.label, 0, model.lags[k]))
 
 
 @inlined
 def _derive(model, scratch):
     """Write changes and products behind the standardised columns; nothing changed in round 1."""
-    start = model.inputs.n.shape[0] + model.lags.shape[0]
+    start = model.inputs.shape[0] + model.lags.shape[0]
     n_changes = model.before.shape[0]
     for k in range(n_changes):
         change = scratch.whole[k] - model.before[k]
-        scratch.whole[start + k] = change if model.label.n[0] > 0.0 else 0.0
+        scratch.whole[start + k] = change if model.label[0, COUNT] > 0.0 else 0.0
     start += n_changes
     for k in range(model.products.shape[0]):
         left, right = model.products[k, 0], model.products[k, 1]
@@ -418,6 +420,9 @@ def write_outputs(model, scratch, X, row):
     _derive(model, scratch)
     for i in range(scratch.f.shape[0]):
         n = model.n_columns[i]
+        if model.uncut[i]:
+            _write_readings(model, scratch, i)
+            continue
         for k in range(n):
             scratch.row[0, k] = scratch.whole[model.columns[i, k]]
         write_features(model.first, scratch.row, 0, n, i, scratch.first)
@@ -425,19 +430,94 @@ def write_outputs(model, scratch, X, row):
 
 
 @inlined
-def _reference(model, i):
-    """What learner i explains labels from; the last one no farther from the mean than that."""
-    mean = model.label.mean[0]
-    if not model.from_last[i]:
-        return mean
-    spread = FARTHEST_LAST * math.sqrt(model.label.squares[0] / max(model.label.n[0], 1.0))
-    return min(mean + spread, max(mean - spread, model.lags[0]))
+def _read(model, scratch, i, is_uncut):
+    """theta'z of learner i, which reads inputs in held units, uncut or softened."""
+    n = model.n_columns[i]
+    for k in range(n):
+        at = model.columns[i, k]
+        scratch.row[0, k] = scratch.whole[at]
+        if at < scratch.held.shape[0]:
+            scratch.row[0, k] = scratch.held[at] if is_uncut else softened(scratch.held[at])
+    write_features(model.first, scratch.row, 0, n, i, scratch.first)
+    return rls_output(model.first, i, scratch.first)
 
 
 @inlined
-def near_labels(model, prediction):
-    """A prediction, or what is nearest to it not far beyond the labels so far."""
-    margin = MARGIN * (model.bounds[1] - model.bounds[0])
+def _write_readings(model, scratch, i):
+    """What learner i says of the row by both readings; it learns by the one that is taken.
+
+    Uncut is taken where it erred less so far, in rows with an input far out, and where what it says
+    is not too far beyond the labels seen.
+    """
+    scratch.n_readings[0] = 1
+    scratch.is_uncut[0] = False
+    for k in range(scratch.held.shape[0]):
+        if abs(scratch.held[k]) > FAR:
+            scratch.n_readings[0] = 2
+    if scratch.n_readings[0] > 1:
+        said = _read(model, scratch, i, True)
+        whole = _reference(model, i) + said
+        scratch.readings[1] = near_labels(model, whole, WIDE_MARGIN)
+        if model.readings[1] < model.readings[0] and scratch.readings[1] == whole:
+            scratch.is_uncut[0] = True
+            soft = _read(model, scratch, i, False)
+            soft /= 1.0 + scratch.first.variance[i]
+            scratch.readings[0] = near_labels(model, _reference(model, i) + soft, MARGIN)
+            scratch.f[i] = _read(model, scratch, i, True)
+            return
+    scratch.f[i] = _read(model, scratch, i, False)
+    soft = scratch.f[i] / (1.0 + scratch.first.variance[i])
+    scratch.readings[0] = near_labels(model, _reference(model, i) + soft, MARGIN)
+
+
+@inlined
+def _compare_readings(model, scratch, y):
+    """Count the errors of both readings of a row that differ."""
+    if scratch.n_readings[0] > 1:
+        for k in range(2):
+            off = y - scratch.readings[k]
+            model.readings[k] = FADING_READINGS * model.readings[k] + off * off
+
+
+@inlined
+def is_row_far(scratch, most):
+    """Whether an input of the row that was evaluated last is beyond ``most`` deviations."""
+    farthest = 0.0
+    for k in range(scratch.held.shape[0]):
+        farthest = max(farthest, abs(scratch.whole[k]))
+    return farthest > softened(most)
+
+
+@inlined
+def foreseen_label(model, y, before, most):
+    """y, or a label ``most`` deviations from the mean, where y is far beyond all labels so far.
+
+    Far beyond are more than that many deviations, and FARTHEST_SEEN times the farthest label.
+    Where the label ``before`` it is as far out on the same side, y is of a level that stays.
+    """
+    mean = model.label[0, CENTRE]
+    seen = max(mean - model.bounds[0], model.bounds[1] - mean)
+    counts = most * scale_of(model.label, 0)
+    farthest = max(counts, FARTHEST_SEEN * seen)
+    off = y - mean
+    stays = min(abs(off), abs(before - mean)) > farthest and (off > 0.0) == (before > mean)
+    if stays or not counts > 0.0 or abs(off) <= farthest:
+        return y
+    return mean + math.copysign(counts, off)
+
+
+@inlined
+def _reference(model, i):
+    """What learner i explains labels from."""
+    if not model.from_last[i]:
+        return model.label[0, CENTRE]
+    return foreseen_label(model, model.lags[0], model.lags[1], FARTHEST_LABEL)
+
+
+@inlined
+def near_labels(model, prediction, ranges):
+    """A prediction, or what is nearest to it, not so many ranges of the labels beyond them."""
+    margin = ranges * (model.bounds[1] - model.bounds[0])
     return min(model.bounds[1] + margin, max(model.bounds[0] - margin, prediction))
 
 
@@ -445,22 +525,36 @@ def near_labels(model, prediction):
 def evaluate_experts(scratch, model, X, row, f):
     """Write the experts' predictions at X[row] into f (N + 2,)."""
     write_outputs(model, scratch, X, row)
-    f[MEAN] = model.label.mean[0]
-    f[LAST] = model.lags[0]
+    f[MEAN] = model.label[0, CENTRE]
+    f[LAST] = foreseen_label(model, model.lags[0], model.lags[1], FARTHEST_LAST)
     for i in range(scratch.f.shape[0]):
-        prediction = _reference(model, i) + scratch.f[i] / (1.0 + scratch.first.variance[i])
-        f[i + N_PLAIN] = near_labels(model, prediction)
+        reference = _reference(model, i)
+        if model.uncut[i]:
+            f[i + N_PLAIN] = scratch.readings[1 if scratch.is_uncut[0] else 0]
+        else:
+            prediction = reference + scratch.f[i] / (1.0 + scratch.first.variance[i])
+            f[i + N_PLAIN] = near_labels(model, prediction, MARGIN)
 
 
 @inlined
-def learn_experts(model, scratch, y):
+def learn_experts(model, scratch, y, deviation):
     """Every expert learns the label y of the row that was evaluated last.
 
-    The first label is its own mean: there is nothing to explain in it.
+    The first label is its own mean: there is nothing to explain in it. A label that nobody foresaw,
+    or a row with an input beyond FARTHEST_INPUT, moves a learner by no more than an error of
+    FARTHEST_ERROR times what it expected of this row, ``deviation`` sqrt(1 + z'P z), would. A
+    learner that takes uncut inputs learns as it is: where they are far out, so may errors be.
     """
-    first = model.label.n[0] == 0.0
+    first = model.label[0, COUNT] == 0.0
+    told = foreseen_label(model, y, model.lags[0], FARTHEST_LABEL)
+    is_foreseen = told == y and not is_row_far(scratch, FARTHEST_INPUT)
+    if not first:
+        _compare_readings(model, scratch, told)
     for i in range(scratch.f.shape[0]):
         error = 0.0 if first else y - _reference(model, i) - scratch.f[i]
+        if not is_foreseen and not (model.uncut[i] and scratch.is_uncut[0]):
+            most = FARTHEST_ERROR * deviation * math.sqrt(1.0 + scratch.first.variance[i])
+            error = min(most, max(-most, error))
         learn_rls(model.first, i, scratch.first, 1.0, model.decay[i], error)
     count(model, scratch, y)
 
@@ -468,17 +562,18 @@ def learn_experts(model, scratch, y):
 @inlined
 def count(model, scratch, y):
     """Take the row that was evaluated last, and its label y, into all that is known of them."""
-    for k in range(scratch.x.shape[0]):
-        if not math.isnan(scratch.x[k]):
-            _add_number(model.inputs, k, scratch.x[k])
+    for k in range(model.inputs.shape[0]):
+        for j in range(model.inputs.shape[1]):
+            model.inputs[k, j] = scratch.moments[k, j]
     for k in range(model.before.shape[0]):
         model.before[k] = scratch.whole[k]
-    if model.label.n[0] == 0.0:
+    if model.label[0, COUNT] == 0.0:
         model.bounds[:] = y
         model.lags[:] = y
-    _add_number(model.label, 0, y)
-    model.bounds[0] = min(model.bounds[0], y)
-    model.bounds[1] = max(model.bounds[1], y)
+    seen = foreseen_label(model, y, model.lags[0], FARTHEST_LABEL)
+    model.bounds[0] = min(model.bounds[0], seen)
+    model.bounds[1] = max(model.bounds[1], seen)
+    take_number(model.label, 0, y, False)
     for k in range(model.lags.shape[0] - 1, 0, -1):
         model.lags[k] = model.lags[k - 1]
     model.lags[0] = y

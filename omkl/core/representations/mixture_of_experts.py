@@ -23,9 +23,12 @@ from omkl.core.representations.boosted import (
     write_columns,
 )
 from omkl.core.representations.experts import (
+    FARTHEST_LABEL,
     LAST,
+    MARGIN,
     MEAN,
     N_PLAIN,
+    WIDE_MARGIN,
     Experts,
     ExpertsScratch,
     Neighbours,
@@ -36,6 +39,7 @@ from omkl.core.representations.experts import (
     evaluate_experts,
     evaluate_neighbours,
     experts_scratch,
+    foreseen_label,
     fresh_neighbours,
     learn_experts,
     learn_neighbours,
@@ -65,6 +69,8 @@ from omkl.core.representations.wide import (
     learn_wide,
     wide_scratch,
 )
+from omkl.core.robust_moments import COUNT
+from omkl.core.robust_moments import MEAN as CENTRE
 
 # --- Numbers: experts are mixed by their regrets, corrected linearly, and mixed once more ---------
 #
@@ -166,7 +172,7 @@ class MixtureScratch(NamedTuple):
 
 def fresh_mixture(model: Experts, frequencies: np.ndarray) -> MixtureOfExperts:
     """Mixtures of experts that have seen nothing; (d, D) frequencies of ``wide``."""
-    N, d = model.n_kernels + N_LATER, len(model.inputs.n)
+    N, d = model.n_kernels + N_LATER, len(model.inputs)
     none, inputs = np.zeros(len(FADING), dtype=np.int64), np.full(len(FADING), N + 1)
     prior = np.full(len(FADING), PRIOR)
     return MixtureOfExperts(
@@ -213,7 +219,7 @@ def _evaluate_neighbours(scratch, model, f):
     evaluate_neighbours(near, model.neighbours, scratch.experts.whole)
     k = f.shape[0] - N_LATER
     f[k] = near.mean[0]
-    f[k + 1] = near_labels(model.experts, f[LINEAR] + near.mean[1])
+    f[k + 1] = near_labels(model.experts, f[LINEAR] + near.mean[1], MARGIN)
 
 
 @inlined
@@ -225,7 +231,7 @@ def _evaluate_sleepers(scratch, model, f):
     n_beside = _n_beside(d)
     wide = evaluate_wide(model.wide, scratch.wide, scratch.experts.whole, n_beside)
     awake = (model.trees.fits[0] > 0, model.wide.fits[0] > 0)
-    said = (near_labels(model.experts, trees), near_labels(model.experts, wide))
+    said = (near_labels(model.experts, trees, MARGIN), near_labels(model.experts, wide, MARGIN))
     p, weight = 0.0, 0.0
     for i in range(N - 2):
         p += model.regrets.w[i] * f[i]
@@ -267,9 +273,9 @@ def _evaluate_rest(scratch, model):
     trees, mixed = scratch.trees, scratch.mixed[0]
     trees.x[trees.x.shape[0] - 1] = mixed
     said = evaluate_boosted(model.trees, trees, REST)
-    scratch.rest[0] = _foreseen(0.0, said, _farthest(model))
+    scratch.rest[0] = _foreseen(0.0, said, FARTHEST * _deviation(model))
     added = _share_of_rest(model) * scratch.rest[0]
-    scratch.y_hat[0] = near_labels(model.experts, mixed + added)
+    scratch.y_hat[0] = near_labels(model.experts, mixed + added, WIDE_MARGIN)
 
 
 @inlined
@@ -282,11 +288,9 @@ def _share_of_rest(model):
 
 
 @inlined
-def _farthest(model):
-    """The largest error that counts as it is."""
-    if model.noise[1] > 0.0:
-        return FARTHEST * math.sqrt(model.noise[0] / model.noise[1])
-    return np.inf
+def _deviation(model):
+    """Of the noise; infinite before the first error."""
+    return math.sqrt(model.noise[0] / model.noise[1]) if model.noise[1] > 0.0 else np.inf
 
 
 dispatch(evaluate_row, MixtureScratch, _evaluate_mixture)
@@ -304,19 +308,24 @@ def learn_mixture(model, scratch, f, y, t):
 
     In round 1 all of them predicted 0, and there is nothing to tell them apart.
     """
+    told = y
+    if t > 1:
+        told = foreseen_label(model.experts, y, model.experts.lags[0], FARTHEST_LABEL)
+    deviation = np.inf
     if t > 1:
         p = scratch.candidates[REGRETS]
-        farthest = _farthest(model)
+        deviation = _deviation(model)
+        farthest = FARTHEST * deviation
         mixed = scratch.mixed[0]
         learn_regrets(model.regrets, f, p, _foreseen(p, y, farthest))
         learn_regrets(model.last, scratch.candidates, mixed, _foreseen(mixed, y, farthest))
         _learn_rest(model.rest, scratch.rest[0], _foreseen(mixed, y, farthest) - mixed)
-        _learn_correction(model, scratch, y - p)
+        _learn_correction(model, scratch, y - p if told == y else _foreseen(p, y, farthest) - p)
         model.error[0] = _foreseen(p, y, farthest) - p
-    error = y - f[LINEAR] if t > 1 else 0.0
-    learn_neighbours(model.neighbours, scratch.experts.whole, y, error)
-    _learn_sleepers(model, scratch, y)
-    learn_experts(model.experts, scratch.experts, y)
+    error = told - f[LINEAR] if t > 1 else 0.0
+    learn_neighbours(model.neighbours, scratch.experts.whole, told, error)
+    _learn_sleepers(model, scratch, told)
+    learn_experts(model.experts, scratch.experts, y, deviation)
 
 
 @inlined
@@ -340,7 +349,7 @@ def _learn_sleepers(model, scratch, y):
     trees_pay = model.regrets.w[N - 2] > 0.0 or _share_of_rest(model) > LEAST_SHARE
     learn_boosted(trees, scratch.trees, trees_pay)
     n_beside = _n_beside(scratch.experts.x.shape[0])
-    near = _foreseen(scratch.candidates[REGRETS], y, FARTHEST_WIDE / FARTHEST * _farthest(model))
+    near = _foreseen(scratch.candidates[REGRETS], y, FARTHEST_WIDE * _deviation(model))
     learn_wide(model.wide, scratch.wide, near, n_beside, model.regrets.w[N - 1] > 0.0)
 
 
@@ -446,7 +455,7 @@ def fresh_logistic(model: Experts) -> LogisticMixture:
     n_said = 2 + len(LOGISTIC_PLAIN)
     return LogisticMixture(
         model,
-        fresh_boosted([len(model.inputs.n) + TREE_LAGS]),
+        fresh_boosted([len(model.inputs) + TREE_LAGS]),
         followed=np.zeros((2, 2)),
         w=np.full(N, 1.0 / N),
         correction=blank_recursive(
@@ -540,8 +549,9 @@ def _write_logits(scratch, model, X, row, logits):
     labels = model.experts.label
     write_outputs(model.experts, scratch.experts, X, row)
     first = scratch.experts.first
-    positive = 0.5 * labels.n[0] * (1.0 + labels.mean[0])
-    logits[MEAN] = math.log((positive + UNSEEN) / (labels.n[0] - positive + UNSEEN))
+    n = labels[0, COUNT]
+    positive = 0.5 * n * (1.0 + labels[0, CENTRE])
+    logits[MEAN] = math.log((positive + UNSEEN) / (n - positive + UNSEEN))
     k = 1 if model.experts.lags[0] > 0.0 else 0
     logits[LAST] = math.log((model.followed[k, 1] + UNSEEN) / (model.followed[k, 0] + UNSEEN))
     for i in range(scratch.experts.f.shape[0]):
@@ -603,7 +613,7 @@ def learn_logistic(model, scratch, f, y):
     learn_boosted(model.trees, scratch.trees, pays)
     _learn_weights(model.w, f, y)
     _learn_weights(model.last, scratch.candidates, y)
-    if model.experts.label.n[0] > 0.0:
+    if model.experts.label[0, COUNT] > 0.0:
         before = 1 if model.experts.lags[0] > 0.0 else 0
         model.followed[before, 1 if y > 0.0 else 0] += 1.0
     count(model.experts, scratch.experts, y)

@@ -40,6 +40,7 @@ from omkl.core.representations.experts import (
 )
 from omkl.core.representations.mixture_of_experts import SHARE, TREE_LAGS, TREES_PAY
 from omkl.core.representations.second_order import RECURSIVE
+from omkl.core.robust_moments import COUNT
 from omkl.core.simd import LANES, aligned, fma, load, pack, store, total
 
 PRIOR = 0.3  # variance of a coefficient of the correction
@@ -117,7 +118,7 @@ class SoftmaxScratch(NamedTuple):
 def fresh_softmax(model: Experts, K: int) -> SoftmaxMixture:
     """Mixtures of experts that have seen nothing, for K classes."""
     N, n_last = model.n_kernels + 1, 2 + len(PLAIN)
-    n_columns = len(model.inputs.n) + TREE_LAGS
+    n_columns = len(model.inputs) + TREE_LAGS
     n_trees = min(N_TREES, max(FEWEST, MOST_TREES // K))
     return SoftmaxMixture(
         model,
@@ -239,7 +240,7 @@ def _write_probabilities(scratch, model, X, row):
     write_outputs(model.experts, scratch.experts, X, row)
     _write_outputs(scratch, model)
     K = model.counts.shape[0]
-    rows = model.experts.label.n[0]
+    rows = model.experts.label[0, COUNT]
     last = _last_class(model)
     after = BEGUN
     for k in range(K):
@@ -417,7 +418,7 @@ def learn_softmax(model, scratch, label):
     _learn_trees(scratch, model, y)
     _learn_weights(model.w, scratch.p, y)
     _learn_weights(model.last, scratch.candidates, y)
-    if model.experts.label.n[0] > 0.0:
+    if model.experts.label[0, COUNT] > 0.0:
         model.followed[_last_class(model), y] += 1.0
     model.counts[y] += 1.0
     count(model.experts, scratch.experts, label)
