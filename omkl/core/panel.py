@@ -20,9 +20,9 @@ import numpy as np
 
 from omkl.core.compiler import compiled, compiled_strict, copy_element, element_or_shared
 from omkl.core.learner import Learner, Trace, empty_trace
-from omkl.core.linalg import take_row
 from omkl.core.protocol import OPEN, WHOLE, run_block
 from omkl.core.rng import Uniform
+from omkl.core.robust_moments import COUNT, centre_of, scale_of, take_number, take_row
 from omkl.core.simd import aligned
 from omkl.core.snapshot import ranges
 
@@ -226,11 +226,11 @@ def _grown(value: Any, n: int) -> Any:
 
 
 @compiled_strict
-def standardise_rows(starts, slots, learns, first, sums, X, most, clip, out, scratch):
+def standardise_rows(starts, slots, learns, moments, X, most, out, scratch):
     """Rows X (n, C) of runs of keys, standardised as ``datasets.scaling`` does, to out (n, C).
 
-    first (S, C) and sums (S, 3, C) are as ``linalg.take_row`` has them of each key. Where
-    ``learns`` (G,) is False each row is taken as the next one, in slot ``scratch``.
+    moments (S, C, 20) are as ``robust_moments`` has them of each key. Where ``learns`` (G,) is
+    False each row is taken as the next one, in slot ``scratch``.
     """
     C = X.shape[1]
     for g in range(slots.shape[0]):
@@ -238,36 +238,32 @@ def standardise_rows(starts, slots, learns, first, sums, X, most, clip, out, scr
         for r in range(starts[g], starts[g + 1]):
             if not learns[g]:
                 for k in range(C):
-                    first[scratch, k] = first[slots[g], k]
-                    for j in range(3):
-                        sums[scratch, j, k] = sums[slots[g], j, k]
+                    for j in range(moments.shape[2]):
+                        moments[scratch, k, j] = moments[slots[g], k, j]
                 s = scratch
-            take_row(first[s], sums[s], X[r], most, clip, out[r])
+            take_row(moments[s], X[r], most, out[r])
 
 
 @compiled_strict
-def scale_targets(starts, slots, learns, first, sums, last, scaled, clip, y, X, d, out):
+def scale_targets(starts, slots, learns, moments, last, scaled, y, X, d, out):
     """Targets y (n,) of runs of keys in units of those known, and the last ones as inputs.
 
-    first (S,), sums (S, 3) and last (S, k), the oldest first, are what is known of the targets of
-    each key. ``scaled``: by their mean and deviation. The last k targets go to X[:, d:], and to
+    moments (S, 1, 20) and last (S, k), the oldest first, are what is known of the targets of each
+    key. ``scaled``: by their location and scale. The last k targets go to X[:, d:], and to
     out (3, n) the targets in these units, the centre and the unit, as ``scaling.LabelStats``.
     """
     k = last.shape[1]
     for g in range(slots.shape[0]):
         s = slots[g]
         for r in range(starts[g], starts[g + 1]):
-            count, centre, unit = sums[s, 0], 0.0, 1.0
+            count, centre, unit = moments[s, 0, COUNT], 0.0, 1.0
             if scaled:
-                above_mean = sums[s, 1] / max(count, 1.0)
-                variance = sums[s, 2] / max(count, 1.0) - above_mean * above_mean
-                centre = (first[s] if count > 0.0 else 0.0) + above_mean
-                unit = math.sqrt(max(variance, 0.0))
+                centre, unit = centre_of(moments[s], 0), scale_of(moments[s], 0)
             out[1, r], out[2, r] = centre, unit
             for j in range(k):
                 value = last[s, k - 1 - j]
                 if scaled:
-                    value = min(max((value - centre) / unit, -clip), clip) if unit > 0.0 else 0.0
+                    value = (value - centre) / unit if unit > 0.0 else 0.0
                 X[r, d + j] = value if value == value else 0.0
             out[0, r] = y[r]
             if not learns[g]:
@@ -278,12 +274,7 @@ def scale_targets(starts, slots, learns, first, sums, last, scaled, clip, y, X, 
                     out[0, r] = min(max(off / unit, -most), most)
                 else:
                     out[0, r] = 0.0 if off == 0.0 else (most if off > 0.0 else -most)
-            if count == 0.0:
-                first[s] = y[r]
-            above = y[r] - first[s]
-            sums[s, 0] += 1.0
-            sums[s, 1] += above
-            sums[s, 2] += above * above
+            take_number(moments[s], 0, y[r], True)
             for j in range(k - 1):
                 last[s, j] = last[s, j + 1]
             if k > 0:

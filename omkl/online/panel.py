@@ -28,8 +28,9 @@ from omkl.core.panel import (
     scale_targets,
     standardise_rows,
 )
+from omkl.core.robust_moments import N_NUMBERS
 from omkl.core.weights import normalised
-from omkl.datasets.scaling import CLIP, Moments, standardised
+from omkl.datasets.scaling import Moments, softened
 from omkl.online import model_file
 from omkl.online.learner import LARGEST, OnlineLearner, Predictions, columns_of
 from omkl.online.rows import is_frame, with_names
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 Key = int | str
 FEATURES, BANDWIDTHS = 24, (0.1, 0.3, 1.0, 3.0, 10.0)  # of a panel, where none are given
-SCALER = ("inputs.first", "inputs.sums", "targets.first", "targets.sums", "targets.last")
+SCALER = ("inputs.moments", "targets.moments", "targets.last")
 OPTIONS = ("key", "max_keys", "share_weights", "share_scaling")
 
 
@@ -97,13 +98,13 @@ class Panel:
         d = len(one.inputs)
         self._moves = stream_learner.target.moving
         self._scaled = self.settings.scaling == "columns"
+        self._softens = self._scaled and not one.algorithm.reads_uncut
         self._moments = Moments(d) if self._scaled and self.share_scaling else None
         n = self._learner.n_slots
-        first = np.full((n, d), np.nan)
         self._scaler = dict(
             zip(
                 SCALER,
-                (first, np.zeros((n, 3, d)), np.full(n, np.nan), np.zeros((n, 3)),
+                (np.zeros((n, d, N_NUMBERS)), np.zeros((n, 1, N_NUMBERS)),
                  np.full((n, n_lags), np.nan)),
                 strict=True,
             )
@@ -336,13 +337,15 @@ class Panel:
         centre, unit = np.zeros(len(y)), np.ones(len(y))
         if self._moves or self.settings.lags:
             out = np.empty((3, len(y)))
-            first, sums, last = (self._scaler[name] for name in SCALER[2:])
+            moments, last = (self._scaler[name] for name in SCALER[1:])
             scale_targets(
-                groups.starts, groups.slots, groups.learns, first, sums, last, self._scaled, CLIP,
+                groups.starts, groups.slots, groups.learns, moments, last, self._scaled,
                 y, X, len(self._one.inputs), out,
             )  # fmt: skip
             if self._moves:
                 y, centre, unit = out
+        if self._softens:
+            X, y = softened(X), softened(y) if self._moves else y
         trace = self._learner.run(groups, X, y)
         result = np.empty((2, len(y)))
         result[0, order] = centre + unit * trace.y_hat if self._moves else trace.y_hat
@@ -353,19 +356,15 @@ class Panel:
         """Rows in the order of the groups as learners take them, with room for lags."""
         order = groups.rows
         if self._moments is not None:
-            if learns:
-                _, mean, deviation = self._moments.upto(rows)[:, 1:]
-            else:
-                _, mean, deviation = self._moments.with_each(rows)
-            X = standardised(rows, mean, deviation)[order]
+            moments = self._moments
+            X = (moments.standardised(rows) if learns else moments.standardised_each(rows))[order]
         else:
             X = rows[order]
             if self._scaled:
-                first, sums = self._scaler["inputs.first"], self._scaler["inputs.sums"]
                 takes = np.full(len(groups.slots), learns)
                 standardise_rows(
-                    groups.starts, groups.slots, takes, first, sums, X.copy(), LARGEST, CLIP, X,
-                    FRESH + 1,
+                    groups.starts, groups.slots, takes, self._scaler[SCALER[0]], X.copy(), LARGEST,
+                    X, FRESH + 1,
                 )  # fmt: skip
         lags = self.settings.lags
         return np.concatenate([X, np.zeros((len(X), lags))], axis=1) if lags else X

@@ -162,7 +162,7 @@ def test_memory_per_key_is_what_is_said() -> None:
     panel = omkl.panel(inputs=4)
     n_kernels, features, d = 5, 48, 4
     of_learner = 8 * (n_kernels * (features + 2) + 4 + 1)
-    assert panel.bytes_per_key == of_learner + 8 * (4 * d + 4)
+    assert panel.bytes_per_key == of_learner + 8 * 20 * (d + 1)
 
 
 def test_frames_are_predicted_as_series() -> None:
