@@ -15,6 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from omkl.core.frequencies import RFF
 from omkl.core.kernels import FAMILIES
 from omkl.runs.run_folder import ERROR_RATE, NEUTRAL, Run, measure
 from omkl.runs.schema import plain_texts
@@ -233,6 +234,7 @@ def settings_of(run: Run) -> dict[str, Any]:
     config = {k: v for k, v in run.config.items() if k not in ("algorithm", "kernels", *NEUTRAL)}
     apart = {f"dataset.{key}" for key in ("name", "path", *PROSE)}
     flat = {"kernels": run.result["kernels"]} | dict(flattened(config))
+    flat.setdefault("features", RFF)  # left out of a configuration, but a word that is typed
     shown: dict[str, Any] = plain_texts(
         {k: v for k, v in flat.items() if k not in apart and v != {}}
     )

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from omkl.commands import report
 from omkl.experiment import run as runner
-from omkl.report import naming, page, stats, style, sweep_figures, sweep_table
+from omkl.report import naming, page, query, stats, style, sweep_figures, sweep_table
 from omkl.runs.run_folder import Run
 from tests.compositions import compose
 
@@ -108,3 +108,14 @@ def test_what_is_off_is_no_column_however_it_is_written(run_folder_maker, tmp_pa
         config = yaml.safe_load((folder / "config.yaml").read_text()) | {"stream": stream}
         (folder / "config.yaml").write_text(json.dumps(config))
     assert naming.varying([Run(folder) for folder in folders]) == [{}, {}, {}]
+
+
+def test_features_that_a_configuration_leaves_out_are_called_as_they_are_typed(
+    run_folder_maker, tmp_path
+):
+    folders = [run_folder_maker(tmp_path, "raker", key=f"{n:08d}") for n in range(2)]
+    config = yaml.safe_load((folders[1] / "config.yaml").read_text()) | {"features": "qmc"}
+    (folders[1] / "config.yaml").write_text(json.dumps(config))
+    found = [Run(folder) for folder in folders]
+    assert naming.varying(found) == [{"features": "rff"}, {"features": "qmc"}]
+    assert query.matching(found, {"features": ["rff"]}) == found[:1]
