@@ -412,7 +412,7 @@ JOIN = ["--data", "-", "--target", "y", "--server", "localhost:1"]
         ([], "nothing is no command of omkl-federate"),
         (["gird"], "gird is no command of omkl-federate"),
         (["trial", "federation=idd"], "there is no federation=idd. Did you mean iid?"),
-        (["trial", "algorithm=raker"], "no federation is asked for"),
+        (["trial", "algorithm=raker"], "no federation is set"),
         (["grid", "rounds=x"], "grid is called trial now"),
         (["trial", "rounds=x"], "rounds and timeout are numbers"),
         (["trial", "rounds=-1"], "rounds is at least 0"),
