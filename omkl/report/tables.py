@@ -305,10 +305,8 @@ def left_out_text(left_out: Sequence[str]) -> str:
     """What says which columns are not shown and where they are; "" if all are."""
     if not left_out:
         return ""
-    return (
-        f"No room for: {', '.join(left_out)}. They are shown by a wider terminal, or by "
-        "omkl-report show format=csv"
-    )
+    columns = ", ".join(left_out)
+    return f"Hidden columns: {columns} (widen the terminal, or omkl-report show format=csv)"
 
 
 def markdown_table(headings: Sequence[Any], body: Iterable[Sequence[Any]], left: int = 1) -> str:

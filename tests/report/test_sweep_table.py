@@ -169,7 +169,7 @@ def test_sweep_table(sweep, tmp_path):
     assert failures[0]["settings"] == {"M": 90}
     assert failures[0]["error"] == "ValueError: algorithm.M=90 is larger than N=76"
 
-    for width, left_out in ((120, ""), (85, ""), (65, "No room for: seeds, kernels / row")):
+    for width, left_out in ((120, ""), (85, ""), (65, "Hidden columns: seeds, kernels / row")):
         stream = io.StringIO()
         sweep_table.print_sweep(rows, failures, Console(file=stream, width=width))
         text = stream.getvalue()
@@ -180,7 +180,7 @@ def test_sweep_table(sweep, tmp_path):
         assert text.count(" *  ") == 8
         assert "paired t over seeds, Holm, 5%" in " ".join(text.split())
         assert "regret against" in text
-        assert left_out in text and ("No room" in text) is bool(left_out)
+        assert left_out in text and ("Hidden columns" in text) is bool(left_out)
         assert "runs/naval/gf-deadbeef" in text
 
     paths = sweep_table.write_sweep(rows, failures, tmp_path / "t")
@@ -305,7 +305,7 @@ def test_sweep_table_with_many_settings_fits_80_columns(sweep):
 
     beside, below = printed(80), printed(56)
     assert beside.count("columns  ") == beside.count(" ± ") / 2 == 12
-    assert "No room for: seeds, kernels / row, seconds. They are shown" in beside
+    assert "Hidden columns: seeds, kernels / row, seconds (widen the" in beside
     assert below.count("\n  stream.scaling=columns\n") == below.count(" ± ") == 12
 
 
