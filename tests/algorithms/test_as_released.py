@@ -370,7 +370,7 @@ def test_what_cannot_be_replayed_is_told():
         replaying(M=7)
     with pytest.raises(ValueError, match="knows no cauchy kernels"):
         replaying("raker", kernels=(Kernel("cauchy", 1.0),))
-    with pytest.raises(ValueError, match=r"algorithm\.replay=T is the number of rounds"):
+    with pytest.raises(ValueError, match=r"algorithm\.replay=T is the number of rows"):
         replaying(T=None)
     assert replaying(T=None, replay=50).state.model.words.shape == (624,)
     assert replaying(T=None, replay=0, M=7).state.model.words.shape == (0,)

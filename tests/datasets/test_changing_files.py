@@ -119,7 +119,7 @@ def test_what_cannot_be_followed_is_told(tmp_path):
     path = write(tmp_path / "t.parquet")
     with pytest.raises(DataError, match=r"stream.follow=true is for text that grows line by line"):
         open_stream(own(path), RAW | {"follow": True})
-    with pytest.raises(DataError, match=r"stream.follow=true is for own files"):
+    with pytest.raises(DataError, match=r"stream.follow=true is for your own files"):
         open_stream(catalogue.entry("synthetic"), RAW | {"follow": True})
     with pytest.raises(DataError, match=r"stream.follow='yes' must be true or false"):
         open_stream(own(path), RAW | {"follow": "yes"})

@@ -325,7 +325,7 @@ def test_what_is_refused_at_the_door(files):
         (["algorithm=pof_mkl", "clients=3"], ["a"], "eta=1/sqrt.T. needs the number of rounds T"),
         (words_of("pof_mkl"), ["a", "load"], "target=load is one of the inputs"),
         (words_of("raker"), ["a"], "raker does not learn in a federation"),
-        (words_of("ofmkl_avg", "max_upload=3"), ["a"], "sends at least 34 numbers a round"),
+        (words_of("ofmkl_avg", "max_upload=3"), ["a"], "sends at least 34 numbers per round"),
     ],
 )
 def test_terms_that_cannot_be(words, inputs, message):
