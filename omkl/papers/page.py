@@ -236,47 +236,34 @@ def _paper_parts(
     ]
     return [
         Text(paper.verdict),
-        Heading(CLAIMS),
-        _claims([(claim, claims.effects(claim, by_name)) for claim in paper.claims]),
-        Text(CLAIMS_NOTE),
+        Heading("Does it reproduce?"),
+        claims_table([(claim, claims.effects(claim, by_name)) for claim in paper.claims]),
+        Text(
+            "A claim holds where it holds on all data sets that we have, with the settings that "
+            "the paper states. In brackets: by how many per cent the first learner has more or "
+            "less than the best of the others, from the least to the most over the data sets."
+        ),
         *dumbbells,
-        Heading(TABLES),
+        Heading("Tables"),
         Text(f"{RULES}."),
         *tables,
-        Heading(DIFFERS),
+        Heading("What differs, and why"),
         _needed([(known, claims.distances(known, by_name)) for known in paper.known]),
-        Text(DIFFERS_NOTE),
-        Heading(MORE),
-        Links(more_links(paper, _errata(folder))),
+        Text(
+            "What one has to know and the text does not say. The numbers are mean distances from "
+            "the published ones, of the cells that it changes."
+        ),
+        Heading("More"),
+        Links(
+            (
+                ("All cells, figures, theory and run times", f"{paper.file}_cells"),
+                ("All cells as CSV", _csv_of(paper)),
+                *_errata(folder),
+                ("All papers", "README"),
+            )
+        ),
         Facts((("command", f"omkl-report run {names}"), *_total_time(_done(filled), times))),
     ]
-
-
-CLAIMS, TABLES, DIFFERS, MORE = (
-    "Does it reproduce?",
-    "Tables",
-    "What differs, and why",
-    "More",
-)
-CLAIMS_NOTE = (
-    "A claim holds where it holds on all data sets that we have, with the settings that the paper "
-    "states. In brackets: by how many per cent the first learner has more or less than the best of "
-    "the others, from the least to the most over the data sets."
-)
-DIFFERS_NOTE = (
-    "What one has to know and the text does not say. The numbers are mean distances from the "
-    "published ones, of the cells that it changes."
-)
-
-
-def more_links(paper: Paper, errata: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """What the page of a paper leads to."""
-    return (
-        ("All cells, figures, theory and run times", f"{paper.file}_cells"),
-        ("All cells as CSV", _csv_of(paper)),
-        *errata,
-        ("All papers", "README"),
-    )
 
 
 def _csv_of(paper: Paper) -> str:
@@ -291,55 +278,45 @@ def _timed(filled: Iterable[FilledTable]) -> list[FilledTable]:
     return [one for table in filled if (one := table.of(lambda m: not METRICS[m].judged))]
 
 
-def _claims(compared: Sequence[tuple[Claim, Mapping[str, Sequence[float]]]]) -> printed.Table:
+def claims_table(
+    compared: Sequence[tuple[Claim, Mapping[str, Sequence[float]]]],
+) -> printed.Table:
+    """Claims and their effects: our verdict, where they hold by settings, and a command."""
     shown = [
         what
         for what in (claims.PUBLISHED, *VARIANTS.values())
         if any(what in effects for _, effects in compared)
     ]
-    rows = [
-        (claim, {what: _held(claim, effects[what]) for what in shown if what in effects})
-        for claim, effects in compared
-    ]
-    return claims_table(shown, rows)
-
-
-def claims_table(
-    shown: Sequence[str], rows: Sequence[tuple[Claim, Mapping[str, tuple[int, int, str]]]]
-) -> printed.Table:
-    """Claims with our verdict, on how many data sets they hold by settings, and a command."""
     body = []
-    for claim, counted in rows:
-        texts = [_held_text(*counted[what]) if what in counted else "" for what in shown]
-        ours = {what: n == of for what, (n, of, _) in counted.items() if what != claims.PUBLISHED}
-        some = any(n for what, (n, _, _) in counted.items() if what != claims.PUBLISHED)
+    for claim, effects in compared:
+        held = {
+            what: [claims.holds(claim, percent) for percent in percents]
+            for what, percents in effects.items()
+        }
+        texts = [_held(held[what], effects[what]) if what in held else "" for what in shown]
         command = f"omkl-report run {' '.join(claim.tables)}"
-        body.append((claim.text, _verdict(ours, some), *texts, command))
+        body.append((claim.text, _verdict(held), *texts, command))
     heads = ("claim", "our verdict", *shown, "command")
     return printed.Table.of_rows(heads, body, broken=tuple(range(len(heads))))
 
 
-def _verdict(ours: Mapping[str, bool], some: bool) -> str:
-    """Of whether a claim holds everywhere, by settings, and whether it holds anywhere."""
+def _verdict(held: Mapping[str, Sequence[bool]]) -> str:
+    """Of whether a claim holds on each data set, by settings."""
+    ours = {what: each for what, each in held.items() if what != claims.PUBLISHED}
+    everywhere = [what for what, each in ours.items() if all(each)]
     if not ours:
         return "not run"
-    if ours.get(VARIANTS[WRITTEN]):
+    if VARIANTS[WRITTEN] in everywhere:
         return "holds"
-    others = [what for what, everywhere in ours.items() if everywhere]
-    if others:
-        return f"only {' and '.join(others)}"
-    return "in part" if some else "does not hold"
+    if everywhere:
+        return f"only {' and '.join(everywhere)}"
+    return "in part" if any(map(any, ours.values())) else "does not hold"
 
 
-def _held(claim: Claim, percents: Sequence[float]) -> tuple[int, int, str]:
-    """On how many data sets it holds, of how many, and from what to what."""
-    ends = list(dict.fromkeys(f"{one:+.0f}" for one in (min(percents), max(percents))))
-    n = sum(claims.holds(claim, percent) for percent in percents)
-    return n, len(percents), signed(f"{' to '.join(ends)} %")
-
-
-def _held_text(n: int, of: int, ends: str) -> str:
-    return f"{n} of {of} ({ends})"
+def _held(held: Sequence[bool], percents: Sequence[float]) -> str:
+    """On how many data sets a claim holds, of how many, and from what to what."""
+    ends = dict.fromkeys(f"{one:+.0f}" for one in (min(percents), max(percents)))
+    return signed(f"{sum(held)} of {len(held)} ({' to '.join(ends)} %)")
 
 
 def _needed(measured: Sequence[tuple[Known, Mapping[str, float]]]) -> printed.Table:

@@ -143,18 +143,13 @@ def printed_csv(filled: Iterable[FilledTable]) -> str:
     lines = [("table", "metric", "row", "settings", "column", "number", "remark")]
     for table in filled:
         for heading, columns in _panels(table.table):
-            lines += _printed_lines(caption(table.table), heading, _panel(table, columns))
+            panel, row = _panel(table, columns), ""
+            for label, what, *cells in panel.cells:
+                row = label.text or row
+                of_line = (caption(table.table), heading, row, what.text)
+                for head, cell in zip(panel.headings[2:], cells, strict=True):
+                    lines.append((*of_line, head.text, cell.text, cell.remark))
     return csv_text(lines)
-
-
-def _printed_lines(
-    title: str, heading: str, panel: printed.Table
-) -> Iterator[tuple[str, str, str, str, str, str, str]]:
-    row = ""
-    for label, what, *cells in panel.cells:
-        row = label.text or row
-        for head, cell in zip(panel.headings[2:], cells, strict=True):
-            yield title, heading, row, what.text, head.text, cell.text, cell.remark
 
 
 # --- texts ----------------------------------------------------------------------------------------

@@ -216,17 +216,15 @@ def test_the_verdict_on_a_claim_is_of_the_stated_settings_first():
     claim = claims.Claim("new is lower", ("t",), "new", ("old",))
 
     def verdict(**ours):
-        counted = {what.replace("_", " "): (*numbers, "−1 %") for what, numbers in ours.items()}
-        counted[claims.PUBLISHED] = (4, 4, "−9 to −2 %")
-        shown = [claims.PUBLISHED, "as written", "fitted"]
-        (line,) = page.claims_table(shown, [(claim, counted)]).cells
-        assert line[2].text == "4 of 4 (−9 to −2 %)" and line[-1].text == "omkl-report run t"
+        effects = {what.replace("_", " "): percents for what, percents in ours.items()}
+        (line,) = page.claims_table([(claim, {claims.PUBLISHED: [-9, -2], **effects})]).cells
+        assert line[2].text == "2 of 2 (−9 to −2 %)" and line[-1].text == "omkl-report run t"
         return line[1].text
 
-    assert verdict(as_written=(3, 3), fitted=(1, 3)) == "holds"
-    assert verdict(as_written=(1, 3), fitted=(3, 3)) == "only fitted"
-    assert verdict(as_written=(0, 3), fitted=(1, 3)) == "in part"
-    assert verdict(as_written=(0, 3)) == "does not hold"
+    assert verdict(as_written=[-1, -1], fitted=[-1, 2]) == "holds"
+    assert verdict(as_written=[-1, 2], fitted=[-1, -1]) == "only fitted"
+    assert verdict(as_written=[1, 2], fitted=[-1, 2]) == "in part"
+    assert verdict(as_written=[1, 2]) == "does not hold"
     assert verdict() == "not run"
 
 
