@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omkl.report import stats
-from omkl.report.naming import data_name, has_kernels, name_of, readable
+from omkl.report.naming import data_name, has_kernels, name_of, readable, scored_rows
 from omkl.runs.run_folder import ERROR_RATE, measure, number_of, scaling_of
 from omkl.utils.disk import point_to
 from omkl.utils.wording import over_seeds, pluralize, time_left
@@ -46,8 +46,8 @@ def _in_units(result: Mapping[str, Any]) -> bool:
     return "rmse" in result and scaling_of(result) != "whole"
 
 
-def _baselines_text(result: Mapping[str, Any]) -> str:
-    """Their errors in the scale of the run's first line, the best first; "" without any."""
+def _baseline_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Errors of baselines in the scale of the run's first line, the best first."""
     key, own = stats.compared_by(result)
     if key == "rmse" and not _in_units(result):
         key, own = "mse", "mse_mean"
@@ -55,15 +55,18 @@ def _baselines_text(result: Mapping[str, Any]) -> str:
         stats.NAMES[name]: number_of(entry[key]) for name, entry in stats.computed(result).items()
     }
     if not errors:
-        return ""
+        return
     factor = 100.0 if key == "error_rate" else 1.0
     unit = " %" if key == "error_rate" else ""
     in_order = sorted(errors, key=lambda name: errors[name])
     shown = "   ".join(f"{name} {readable(factor * errors[name])}{unit}" for name in in_order)
     best, value = errors[in_order[0]], number_of(result[own])
-    if not 0.0 <= value < best:  # a warning follows
-        return shown
-    return f"{shown}   -> {100.0 * (1.0 - value / best):.3g} % below the best"
+    lines = [shown]
+    if 0.0 <= value < best:  # else a warning follows
+        below = f"-> {100.0 * (1.0 - value / best):.3g} % below the best"
+        whole = f"{shown}   {below}"
+        lines = [whole] if len(whole) <= MOST_LETTERS else [shown, below]
+    yield from zip(["baselines", ""], lines, strict=False)
 
 
 def _spread_text(spread: Mapping[str, Any]) -> str:
@@ -192,9 +195,8 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
     over = over_seeds(n_seeds)
     classify = measure(result) is ERROR_RATE
     federated = result.get("federated")
-    where = result.get("mse_over", "all rounds")
-    only = "" if where == "all rounds" else f", {where}"
-    only = only.replace("rounds", "rows").replace("a label", "a target")
+    where = scored_rows(result)
+    only = "" if where == "all rows" else f", {where}"
     scaled = "; y in [0, 1]" if scaling_of(result) == "whole" else ""
     mse = f"{error_text(result)}   ({over}{only}{scaled})"
     in_units = _in_units(result)
@@ -204,13 +206,7 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
         yield "error", target_text(result)
     else:
         yield "MSE", mse
-    if text := _baselines_text(result):
-        errors, arrow, below = text.rpartition("   -> ")
-        if arrow and len(text) > MOST_LETTERS:
-            yield "baselines", errors
-            yield "", f"-> {below}"
-        else:
-            yield "baselines", text
+    yield from _baseline_rows(result)
     in_scale = "   (y in [0, 1])" if scaled else ""
     if interval := result.get("interval"):
         yield "intervals", _interval_text(interval) + in_scale

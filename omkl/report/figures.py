@@ -307,17 +307,16 @@ def _draw_map(figure: Figure, axes: Axes, run: Run) -> None:
     weights = curves["weights_over_time"]
     if has_kernels(run):
         family, bandwidth = curves["kernel_family"], curves["kernel_bandwidth"]
-        first = {name: i for i, name in reversed([*enumerate(family.tolist())])}
-        # from below, so that the first family of the label is on top
-        order = np.lexsort((bandwidth, [-first[name] for name in family.tolist()]))
+        names = list(dict.fromkeys(family.tolist()))
+        place = np.array([-names.index(name) for name in family.tolist()])  # the first is on top
+        order = np.lexsort((bandwidth, place))
         values = weights[:, order].T
         _name_families(axes, family[order], bandwidth[order])
     else:
         names, order = expert_names(run), np.argsort(weights.sum(axis=0), kind="stable")
-        shown = order[-MOST_NAMES:]
+        rest, shown = order[:-MOST_NAMES], order[-MOST_NAMES:]
         values, labels = weights[:, shown].T, [names[i] for i in shown]
-        if len(shown) < len(order):
-            rest = order[: len(order) - MOST_NAMES]
+        if len(rest):
             values = np.concatenate([weights[:, rest].sum(axis=1)[None], values])
             labels = [f"{len(rest)} others together", *labels]
         axes.set_yticks(np.arange(len(labels)) + 0.5, labels, fontsize=8)
@@ -349,9 +348,7 @@ def _name_families(axes: Axes, family: Array, bandwidth: Array) -> None:
             axes.axhline(start, color="white", linewidth=1.2)
         values = bandwidth[start:end]
         n = max(1, round(9 * (end - start) / len(family)))
-        chosen = [values[0]]
-        if values[0] < values[-1]:
-            chosen = style.log_ticks(values[0], values[-1], _shares(n)) or chosen
+        chosen = style.log_ticks(values[0], values[-1], _shares(n)) or [values[0]]
         rows = np.interp(np.log(chosen), np.log(values), np.arange(start, end)) + 0.5
         apart = [row - start > 0.05 * len(family) or not start for row in rows]
         ticks += list(itertools.compress(rows.tolist(), apart))

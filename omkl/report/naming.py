@@ -70,6 +70,12 @@ def theorem_text(bound: Mapping[str, Any]) -> str:
     return f"{bound['theorem']}, unproved" if bound["unproved"] else str(bound["theorem"])
 
 
+def scored_rows(result: Mapping[str, Any]) -> str:
+    """What ``mse_over`` of result.json says, in the words of readers."""
+    over = str(result.get("mse_over", "all rounds"))
+    return over.replace("rounds", "rows").replace("a label", "a target")
+
+
 OFF = "off"  # a setting that a run does not have, and another of its data set has
 # With other inputs the same labels are predicted, and scores can be compared.
 OF_INPUTS = ("dataset.inputs", "dataset.client_column", "stream.lags")
@@ -332,10 +338,10 @@ def command(run: Run) -> str:
     return " ".join(["omkl-run", *map(shlex.quote, [*chosen, *more])])
 
 
+# --- experts --------------------------------------------------------------------------------------
+
 # Names in run folders that readers have other words for.
 EXPERTS = {"last label": "last target", "past labels": "past targets"}
-
-# --- experts --------------------------------------------------------------------------------------
 
 
 def has_kernels(run: Run) -> bool:

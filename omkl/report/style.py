@@ -420,16 +420,11 @@ def label_ends(axes: Axes) -> None:
 
 
 def legend_of(figure: Figure, axes: Axes, inside: bool) -> None:
-    """The legend of one panel, below it, or inside where the figure is somebody else's.
-
-    None where no line has a label.
-    """
-    if not axes.get_legend_handles_labels()[1]:
-        return
-    if inside:
-        axes.legend(loc="best")
-    else:
+    """The legend of one panel, below it, or inside where the figure is somebody else's."""
+    if not inside:
         figure_legend(figure, [axes])
+    elif axes.get_legend_handles_labels()[1]:
+        axes.legend(loc="best")
 
 
 def axis_name(kind: Measure) -> str:

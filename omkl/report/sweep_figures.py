@@ -282,8 +282,7 @@ def summary(
                 style.log_axis(axes.xaxis, low / 1.15, high * 1.15)
             _name_lines(axes, texts if leftmost else [], len(order))
             if lowest:
-                over = dict.fromkeys(str(r.result.get("mse_over", "all rows")) for r in runs)
-                over = dict.fromkeys(text.replace("rounds", "rows") for text in over)
+                over = dict.fromkeys(naming.scored_rows(run.result) for run in runs)
                 axes.set_xlabel(f"{_axis_names(runs)} of {' or '.join(over)}")
         figure.suptitle(f"Final {_long_names(runs)}, {_spread_of(runs)}", fontsize=10)
         return style.save(figure, folder, name, suffixes)

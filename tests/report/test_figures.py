@@ -144,7 +144,7 @@ def test_weights_over_time_are_a_map_of_kernels_with_the_change(run_folder_maker
     families = {"kernel_family": np.repeat(["polynomial", "gaussian"], 38)}
     figures.over_time(change(folder, families))
     below = kept[1].axes[1]
-    assert below.get_ylabel() in ("degree or bandwidth", "bandwidth or degree")
+    assert below.get_ylabel() == "bandwidth or degree"
     named = [(text.get_text(), text.xy[1]) for text in below.texts]
     assert named == [("gaussian", 38), ("polynomial", 76)], "the first one is on top"
 
@@ -241,8 +241,10 @@ def test_what_says_nothing_is_not_drawn(run_folder_maker, tmp_path):
 
 
 def test_comparison_and_summary(sweep, tmp_path, kept):
-    sweep_figures.summary([change(sweep[0].folder, mse_over="all rounds but the first")], tmp_path)
-    assert kept[0].axes[0].get_xlabel().endswith(" of all rows but the first")
+    sweep_figures.summary(
+        [change(sweep[0].folder, mse_over="rounds with a label but the first")], tmp_path
+    )
+    assert kept[0].axes[0].get_xlabel().endswith(" of rows with a target but the first")
     assert sweep_figures.comparison(sweep[-1:], tmp_path) == [] and len(kept) == 1
 
 
