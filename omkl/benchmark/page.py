@@ -35,7 +35,6 @@ from omkl.report.tables import Cell, Table
 from omkl.utils.disk import write_atomically
 from omkl.utils.wording import pluralize
 
-PNG = ("png",)
 MOST_LINES = 6  # of a panel: what is best in the mean, and the reference
 MOST_RANKS = 10  # of learners in the diagram of ranks
 COLUMNS = 3
@@ -76,7 +75,7 @@ def heat_map(errors: pd.DataFrame, reference: str, folder: Path, name: str) -> l
         bar.set_ticks([math.log(t) for t in ticks], labels=["≤ ¼", "½", "1", "2", "≥ 4"])
         bar.set_label(f"error / error of {reference}")
         bar.outline.set_visible(False)
-        return style.save(figure, folder, name, PNG)
+        return style.save(figure, folder, name)
 
 
 def _numbers(axes: Axes, ratios: pd.DataFrame) -> None:
@@ -120,7 +119,7 @@ def rank_plot(groups: Groups, folder: Path, name: str) -> list[Path]:
                 look = {"color": style.COLOURS[1], "linewidth": 2.5, "solid_capstyle": "butt"}
                 side.plot([level, level], ends, **look)
             side.set_xlim(-0.5, max([6, *bar_levels(groups)]) + 0.5)
-        return style.save(figure, folder, name, PNG)
+        return style.save(figure, folder, name)
 
 
 def best_ranked(groups: Groups) -> Groups:
@@ -183,7 +182,7 @@ def over_time(results: Results, task: str, what: str, folder: Path, name: str) -
                 axes.set_ylabel("MSE" if task == "regression" else "error rate")
         style.figure_legend(figure, figure.axes)
         figure.suptitle(f"Error {TITLES[what]}, means over the seeds", fontsize=10)
-        return style.save(figure, folder, name, PNG)
+        return style.save(figure, folder, name)
 
 
 def _panel(

@@ -199,7 +199,7 @@ class _BoostingOfWindow:
 
     first, most = 200, 30_000
 
-    def __init__(self, seed: int, n_classes: int) -> None:
+    def __init__(self, task: str, n_classes: int, seed: int) -> None:
         from sklearn import ensemble
 
         name = "HistGradientBoosting" + ("Classifier" if n_classes else "Regressor")
@@ -228,10 +228,6 @@ class _BoostingOfWindow:
             del self.X[: -self.most], self.y[: -self.most]
             self.model.fit(np.array(self.X), np.array(self.y))
             self.wait, self.fitted = max(1, len(self.y) // 4), True
-
-
-def _boosting_of_window(task: str, n_classes: int, seed: int) -> Any:
-    return _BoostingOfWindow(seed, n_classes if task == "classification" else 0)
 
 
 def _bayesian_by_blocks(task: str, n_classes: int, seed: int) -> Any:
@@ -330,7 +326,7 @@ PEERS: dict[str, Peer] = {
         "scikit-learn: Bayesian ridge on random features", "sklearn", _bayesian_by_blocks
     ),
     "sklearn_boosting": Peer(
-        "scikit-learn: gradient boosting of the last 30,000 rows", "sklearn", _boosting_of_window
+        "scikit-learn: gradient boosting of the last 30,000 rows", "sklearn", _BoostingOfWindow
     ),
     "vw_cubic": Peer(
         "Vowpal Wabbit: cubic", "vowpalwabbit",

@@ -173,8 +173,8 @@ class Count:
     def __call__(self, text: str) -> None:
         with self._lock:
             self.done += 1
-            self.computed += 1.0 / max(self.total, 1)
-            ahead = self.n_streams - self.stream + max(0.0, 1.0 - self.done / max(self.total, 1))
+            self.computed += 1.0 / self.total
+            ahead = self.n_streams - self.stream + 1.0 - self.done / self.total
             elapsed = time.perf_counter() - self.begun
             left = time_left(elapsed, self.computed, self.computed + ahead)
             place = f"stream {self.stream} of {self.n_streams}, {self.done} of {self.total}, {left}"

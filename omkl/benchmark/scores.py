@@ -7,8 +7,8 @@ nothing. Errors of a regression are in units of the target.
     error_rate           of a classification; to say nothing is a mistake
     log_loss             -log of the density or the probability (at least 1e-6) of the label
     interval_score_90, coverage_90   of the central interval of 90 % that a spread gives
-    mse_from_1000, ..    of the rounds 1,000 to 2,999; from 3,000 to 9,999, and so on as far as rows
-                         go: how well a long stream goes on being learned
+    mse_from_1000, ..    (error_rate_from_1000, ..) of the rounds 1,000 to 2,999; from 3,000 to
+                         9,999, and so on as far as rows go: is a long stream learned on and on
     sliding, fading      mse or error_rate of the last ``window`` rounds; with weights fading^age
     as_run               rmse or error rate over all rounds (but the first in a regression): what
                          ``omkl-run`` prints
