@@ -61,7 +61,6 @@ def draw_ranking(rows: list[Row]) -> Figure:
         axes = figure.add_subplot()
         axes.axvline(1.0, color=style.GREY, linewidth=1.0, linestyle="dashed")
         for place, row in enumerate(rows):
-            first = not place
             axes.plot([row.mean[0], row.worst[-1]], [place] * 2, color="#cccccc", linewidth=1.0)
             for values, fill, size, label in (
                 (row.worst, "white", 8, "worst stream"),
@@ -69,7 +68,7 @@ def draw_ranking(rows: list[Row]) -> Figure:
             ):
                 axes.plot(
                     values, [place] * len(values), "o-", color=style.COLOURS[0], markersize=size,
-                    linewidth=2.0, markerfacecolor=fill, label=label if first else "_",
+                    linewidth=2.0, markerfacecolor=fill, label=label,
                 )  # fmt: skip
         low, high = min(row.mean[0] for row in rows), max(row.worst[-1] for row in rows)
         style.log_axis(axes.xaxis, low / 1.3, high * 1.3)

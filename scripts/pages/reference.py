@@ -4,6 +4,7 @@ from typing import Any
 
 import omkl
 from omkl.core import kernels
+from omkl.datasets import catalogue
 from omkl.utils import conf
 
 ESTIMATORS = {
@@ -50,9 +51,8 @@ def _datasets() -> str:
         "| name | title | task | rows | target | licence |",
         "|---|---|---|---|---|---|",
     ]
-    for name in conf.names("dataset"):
-        entry = conf.entry("dataset", name)
-        if entry.get("rows") and entry.get("licence"):
+    for name, entry in catalogue.entries().items():
+        if name != "file":
             columns = ("title", "task", "rows", "target", "licence")
             lines.append(_row(f"`{name}`", *(entry.get(key) for key in columns)))
     return "\n".join(lines) + "\n"

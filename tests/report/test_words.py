@@ -25,7 +25,7 @@ GONE = re.compile(
     r"|in hindsight.*comparator|\ba client-round|file of one's own|\bpeers\b",
     re.IGNORECASE,
 )
-# In messages, help and the comments of YAML files, beside those above.
+# In messages, help and the comments of YAML files.
 HOUSE_WORDS = re.compile(
     r"\b(is|a|for a) blank\b|\bblanks\b|\bone's own\b|(?<!your )\bown files?\b|words (and|or) dates"
     r"|which the text does not|\b(no|a) spread\b|rounds/s|rounds? is open|\bwas told\b"
@@ -39,16 +39,13 @@ def texts_of_code(path: Path) -> list[str]:
     """The strings of a module that can be printed: with a space, and no docstring."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    texts = [
-        "".join(part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
-        if isinstance(node, ast.JoinedStr)
-        else node.value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.JoinedStr)
-        or (
-            isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone
-        )
-    ]
+    texts = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            parts = (part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
+            texts.append("".join(parts))
+        elif isinstance(node, ast.Constant) and id(node) not in alone:
+            texts.append(str(node.value))
     return [text for text in texts if " " in text.strip()]
 
 
