@@ -181,6 +181,11 @@ def test_what_is_no_secret_is_resolved(monkeypatch):
         assert title == "/somewhere"
 
 
+@pytest.mark.parametrize("text", ["it's", "a\\", "\\'", "\\${x}", "\\\\${x}\\"])
+def test_a_text_is_written_so_that_it_is_read_as_it_is(text: str):
+    assert compose([f"dataset.title={conf.override_text(text)}"])["dataset"]["title"] == text
+
+
 @pytest.mark.parametrize(
     "value",
     [

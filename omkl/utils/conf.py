@@ -280,9 +280,9 @@ def override_text(value: Any) -> str:
         return str(value)
     if re.fullmatch(r"[^\W\d][\w./-]*", value) and value.lower() not in _WORDS:
         return value
-    # Hydra takes a backslash for what it is, but before a quote; OmegaConf, one before ${ away.
-    text = re.sub(r"(\\*)('|$)", lambda m: 2 * m[1] + (m[2] and "\\'"), value)
-    text = text.replace("${", "\\${")
+    # A backslash is itself, but before a quote, which ends a text in Hydra, and before ${, which
+    # is an interpolation in OmegaConf.
+    text = re.sub(r"(\\*)(\$\{|'|\Z)", lambda m: 2 * m[1] + (m[2] and f"\\{m[2]}"), value)
     return f"'{text}'"
 
 
