@@ -45,7 +45,7 @@ TITLES = {"running": "over rows 1..t", "sliding": "over the last rows"}
 def heat_map(errors: pd.DataFrame, reference: str, folder: Path, name: str) -> list[Path]:
     """log(error / error of the reference) of streams x learners; blue is better.
 
-    ``errors`` as of ``table.means``; a cross is a learner that failed, nothing a missing value, k
+    ``errors`` as of ``cells.means``; a cross is a learner that failed, nothing a missing value, k
     a thousand. The learner with the least mean of the logarithms is the first row.
     """
     of_reference = errors[reference]

@@ -378,7 +378,7 @@ def _counted(run: Run) -> np.ndarray:
 def coverage_of_windows(
     until: Sequence[int], shares: Sequence[float | None]
 ) -> tuple[Array, Array, Array]:
-    """Windows joined to a tenth of the stream or more: their ends, coverage in %, numbers of rows.
+    """Windows, 20 or more joined to ten to 15: their ends, coverage in %, numbers of rows.
 
     A window without an interval (None) counts nothing.
     """
