@@ -167,7 +167,7 @@ def mse_over_labels(run: Run, into: Axes | None = None) -> Figure | None:
     axes.set_xlim(0, bought[-1])
     axes.set(xlabel="targets requested", ylabel="MSE of all rows so far")
     share = f"{100.0 * run.result['al_efficiency']:.3g} % of the targets requested"
-    axes.set_title(_title(run, f"running mean squared error by targets requested\n{share}"))
+    axes.set_title(_title(run, f"running mean squared error, {share}"))
     style.label_ends(axes)
     return figure
 
@@ -464,7 +464,7 @@ def experts(run: Run, into: Axes | None = None) -> Figure | None:
     axes.set_xlim(left=0)
     axes.set_xlabel("weight after the last row")
     rest = order[len(shown) :]
-    together = f", {len(rest)} more together {100.0 * mean[rest].sum():.2g} %" if len(rest) else ""
+    together = f", {len(rest)} more together {100.0 * mean[rest].sum():.1f} %" if len(rest) else ""
     axes.set_title(_title(run, f"experts by weight{together}"))
     return figure
 
