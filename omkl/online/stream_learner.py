@@ -172,8 +172,8 @@ class StreamLearner:
         self.algorithm, self.params = specification.algorithm, specification.params
         self.before = before
         columns = scaling == "columns"
-        self._softens = columns and not self.algorithm.reads_uncut
-        if before is not None and self._softens:
+        self.softens = columns and not self.algorithm.reads_uncut
+        if before is not None and self.softens:
             before = softened(before)
         with_zero_weights = self.algorithm.representation.with_zero_weights
         first = drawn.learners[0] if drawn else None
@@ -220,16 +220,12 @@ class StreamLearner:
     def prepare(self, X: np.ndarray, y: np.ndarray) -> Prepared:
         """A block as its learners take it; its labels are known from now on."""
         known = self.target.take(y)
-        if known is None:
-            labels = [self._told(y, k) for k in range(len(self.learners))]
-            return Prepared(None, self._inputs(X), labels, y)
-        told = known.scaled(y, self._softens) if self.target.moving else y
-        return Prepared(known, self._inputs(X, known), [told], y)
+        return Prepared(known, self._inputs(X, known), self._labels(y, known), y)
 
     def _inputs(self, X: np.ndarray, known: LabelStats | None = None) -> np.ndarray:
         """Rows X (n, d) as its learners read them, with their lags."""
         X = self.target.with_lags(X, known)
-        return softened(X) if self._softens else X
+        return softened(X) if self.softens else X
 
     def prediction(self, block: Prepared, traces: Sequence[Trace]) -> Prediction:
         """What the traces of its learners, (n,) each, are in the units of the targets."""
@@ -280,7 +276,7 @@ class StreamLearner:
 
         ``spread`` is then that of this prediction. RuntimeError while a round is open.
         """
-        if self.target.n_lags or self._softens:
+        if self.target.n_lags or self.softens:
             x = self._inputs(x[None, :])[0]
         if len(self.learners) > 1:
             said = [learner.predict_one(x) for learner in self.learners]
@@ -303,7 +299,7 @@ class StreamLearner:
             elif several:
                 learner.learn_one(float(self._told(np.array([y]), k)[0]))
             else:
-                learner.learn_one(now.scaled(y, self._softens) if self.target.moving else y)
+                learner.learn_one(now.scaled(y, self.softens) if self.target.moving else y)
                 self.target.take_one(y)
 
     @property
@@ -329,14 +325,10 @@ class StreamLearner:
         """
         X, y_hat, spread, scored, context = row
         targets = np.array([y])
-        known = self.target.take(targets)
-        rows = softened(X) if self._softens else X
-        for k, learner in enumerate(self.learners):
-            moving = known is not None and self.target.moving
-            told = (
-                known.scaled(targets, self._softens) if moving and known else self._told(targets, k)
-            )
-            learner.learn_late(rows, told, context[k])
+        labels = self._labels(targets, self.target.take(targets))
+        rows = softened(X) if self.softens else X
+        for learner, told, then in zip(self.learners, labels, context, strict=True):
+            learner.learn_late(rows, told, then)
         if self.intervals:
             self.intervals.follow_one(y_hat, scored, spread, y)
 
@@ -369,6 +361,12 @@ class StreamLearner:
                 trace.spread[s] = self.spread
                 self.learn_one(label)
         return trace
+
+    def _labels(self, y: np.ndarray, known: LabelStats | None) -> list[np.ndarray]:
+        """The labels (n,) of each of its learners, by what was ``known`` before each."""
+        if known and self.target.moving:
+            return [known.scaled(y, self.softens)]
+        return [self._told(y, k) for k in range(len(self.learners))]
 
     def _told(self, y: np.ndarray, k: int) -> np.ndarray:
         """The labels (n,) of the learner number k."""
