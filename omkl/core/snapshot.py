@@ -39,9 +39,7 @@ def restore(learner: Learner, kept: Mapping[str, np.ndarray]) -> None:
     say, or its own. Where memory grows with the stream, arrays may have room for more rows.
     """
     own = snapshot(learner)
-    if own.keys() != kept.keys():
-        names = ", ".join(sorted(own.keys() ^ kept.keys()))
-        raise Mismatch(f"one has, and the other has not: {names}")
+    require_names(own, kept)
     within = {name: (Range(0, "t"), "") for name in OF_THE_LEARNER} | {"t": (Range(0), "")}
     within |= dict(ranges("state", learner.state))
     for name, array in _with_room(learner, own, kept).items():
@@ -79,6 +77,13 @@ def _filled(
         array = made[id(value)] = aligned(kept[name].shape, kept[name].dtype.name)
         array[...] = kept[name]
     return made[id(value)]
+
+
+def require_names(own: Mapping[str, Any], kept: Mapping[str, Any]) -> None:
+    """Mismatch that says which arrays there are of one alone."""
+    if own.keys() != kept.keys():
+        names = ", ".join(sorted(own.keys() ^ kept.keys()))
+        raise Mismatch(f"one has, and the other has not: {names}")
 
 
 def require_like(name: str, own: np.ndarray, kept: np.ndarray) -> None:

@@ -161,7 +161,7 @@ class OnlineLearner:
                 warnings.warn(
                     f"left out of the inputs, in later rows too ({'; '.join(why)}): name the "
                     "inputs with inputs=, or let more rows come first",
-                    stacklevel=4,
+                    stacklevel=3,
                 )
             if given and all(column.recipe == NUMBERS for column in columns):
                 columns = []
@@ -202,10 +202,6 @@ class OnlineLearner:
     def waits_for_inputs(self) -> bool:
         """Whether the first rows are still to decide which inputs there are."""
         return self._open
-
-    def fix_inputs(self) -> None:
-        """Let the first rows decide no more which inputs there are."""
-        self._open = False
 
     def numbers_of(self, X: Any) -> np.ndarray:
         """Rows X as numbers (n, d), not scaled yet; the first decide which inputs there are.
@@ -382,8 +378,9 @@ class OnlineLearner:
         """
         if not self.has_intervals:
             raise ValueError("there are no intervals: make the learner with interval=0.9, say")
-        y_hat, spread = self._predicted(X)
-        intervals = self._looking_at(X)._learner.intervals
+        look = self._looking_at(X)
+        y_hat, spread = look._predicted(X)
+        intervals = look._learner.intervals
         assert intervals is not None
         half = intervals.half_widths(spread)
         return np.stack([y_hat - half, y_hat + half], axis=1)
@@ -496,9 +493,7 @@ class OnlineLearner:
         """
         self._open = False
         own = self.arrays()
-        if own.keys() != kept.keys():
-            differ = ", ".join(sorted(own.keys() ^ kept.keys()))
-            raise snapshot.Mismatch(f"one has, and the other has not: {differ}")
+        snapshot.require_names(own, kept)
         for name, array in own.items():
             if not name.startswith("learner."):
                 snapshot.require_like(name, array, kept[name])
@@ -537,7 +532,7 @@ class OnlineLearner:
     def _contexts_in(
         self, arrays: Mapping[str, np.ndarray], n: int
     ) -> list[list[list[np.ndarray]]]:
-        """The contexts of n rows that wait; of files from before there were any, none."""
+        """The contexts of n rows that wait; none of those that came before one was learned."""
         learners = self._learner.learners
         like = [one.representation.context(one.state.model) for one in learners]
         wanted = {f"{CONTEXT}{k}.{i}": a for k, c in enumerate(like) for i, a in enumerate(c)}
@@ -709,16 +704,23 @@ def restored(model: model_file.Model, path: Any) -> OnlineLearner:
     if model.panel is not None:
         raise model_file.ModelError(f"{path} holds a panel: omkl.load_panel goes on with it")
     try:
-        columns = columns_of(model.columns, model.settings.inputs)
-        left_out = (model.columns or {}).get("left_out", ())
-        before = model.arrays.get("before")
-        learner = OnlineLearner(model.settings, None, before, columns, left_out)
+        learner = unlearned(model)
         learner.restore({n: a for n, a in model.arrays.items() if not n.startswith("pending.")})
         learner._restore_pending(model)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, KeyError) as error:
         raise model_file.ModelError(f"{path}: {model.misfit(error)}") from None
     except MemoryError as error:
         raise model_file.ModelError(f"{path}: no model, or a damaged one: {error}") from None
+    return learner
+
+
+def unlearned(model: model_file.Model) -> OnlineLearner:
+    """What a file holds, before it learned: first rows decide no more which inputs there are."""
+    columns = columns_of(model.columns, model.settings.inputs)
+    left_out = (model.columns or {}).get("left_out", ())
+    before = model.arrays.get("before")
+    learner = OnlineLearner(model.settings, None, before, columns, left_out)
+    learner._open = False
     return learner
 
 
@@ -748,10 +750,5 @@ def load(path: str | Path) -> OnlineLearner:
     """
     model = model_file.read(path)
     learner = restored(model, path)
-    if not model.is_of_these_sources:
-        warnings.warn(
-            f"{path} was written by omkl {model.version} with other sources than these: it goes "
-            "on, and its numbers may differ from theirs",
-            stacklevel=2,
-        )
+    model.warn_of_other_sources(path)
     return learner

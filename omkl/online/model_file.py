@@ -22,6 +22,7 @@ import dataclasses
 import hashlib
 import io
 import json
+import warnings
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -58,6 +59,15 @@ class Model(NamedTuple):
     @property
     def is_of_these_sources(self) -> bool:
         return bool(self.code) and self.code == code_of(self.settings)
+
+    def warn_of_other_sources(self, path: str | Path) -> None:
+        """Warn whoever loads the file where other sources wrote it."""
+        if not self.is_of_these_sources:
+            warnings.warn(
+                f"{path} was written by omkl {self.version} with other sources than these: it goes "
+                "on, and its numbers may differ from theirs",
+                stacklevel=3,
+            )
 
     def misfit(self, difference: object) -> str:
         """What to say where its arrays are not those of a learner of these settings."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +31,7 @@ from omkl.core.robust_moments import N_NUMBERS
 from omkl.core.weights import normalised
 from omkl.datasets.scaling import Moments, softened
 from omkl.online import model_file
-from omkl.online.learner import LARGEST, OnlineLearner, Predictions, columns_of
+from omkl.online.learner import LARGEST, OnlineLearner, Predictions, unlearned
 from omkl.online.rows import is_frame, with_names
 from omkl.online.settings import LearnerSettings
 from omkl.utils.constraints import whole
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
 
 Key = int | str
 FEATURES, BANDWIDTHS = 24, (0.1, 0.3, 1.0, 3.0, 10.0)  # of a panel, where none are given
-SCALER = ("inputs.moments", "targets.moments", "targets.last")
 OPTIONS = ("key", "max_keys", "share_weights", "share_scaling")
 
 
@@ -84,10 +82,11 @@ class Panel:
         self._free: list[int] = []
         self._open: dict[Key, Any] = {}  # rows whose targets are still to come
         self._one = OnlineLearner(settings)  # what every key begins as
-        some = dataclasses.replace(settings, inputs=self._one.inputs or ("x",))
-        _require_numbers(OnlineLearner(some))
         if self._one.inputs:
+            _require_numbers(self._one)
             self._make()
+        else:
+            _require_numbers(OnlineLearner(dataclasses.replace(settings, inputs=("x",))))
 
     def _make(self) -> None:
         """Room for the first keys, once the inputs are known."""
@@ -98,17 +97,13 @@ class Panel:
         d = len(one.inputs)
         self._moves = stream_learner.target.moving
         self._scaled = self.settings.scaling == "columns"
-        self._softens = self._scaled and not one.algorithm.reads_uncut
         self._moments = Moments(d) if self._scaled and self.share_scaling else None
         n = self._learner.n_slots
-        self._scaler = dict(
-            zip(
-                SCALER,
-                (np.zeros((n, d, N_NUMBERS)), np.zeros((n, 1, N_NUMBERS)),
-                 np.full((n, n_lags), np.nan)),
-                strict=True,
-            )
-        )  # fmt: skip
+        self._scaler = {
+            "inputs.moments": np.zeros((n, d, N_NUMBERS)),
+            "targets.moments": np.zeros((n, 1, N_NUMBERS)),
+            "targets.last": np.full((n, n_lags), np.nan),
+        }
 
     def __repr__(self) -> str:
         name, inputs = self.settings.algorithm, len(self._one.inputs) or "unknown"
@@ -337,14 +332,14 @@ class Panel:
         centre, unit = np.zeros(len(y)), np.ones(len(y))
         if self._moves or self.settings.lags:
             out = np.empty((3, len(y)))
-            moments, last = (self._scaler[name] for name in SCALER[1:])
+            moments, last = self._scaler["targets.moments"], self._scaler["targets.last"]
             scale_targets(
                 groups.starts, groups.slots, groups.learns, moments, last, self._scaled,
                 y, X, len(self._one.inputs), out,
             )  # fmt: skip
             if self._moves:
                 y, centre, unit = out
-        if self._softens:
+        if self._one.stream_learner.softens:
             X, y = softened(X), softened(y) if self._moves else y
         trace = self._learner.run(groups, X, y)
         result = np.empty((2, len(y)))
@@ -363,8 +358,8 @@ class Panel:
             if self._scaled:
                 takes = np.full(len(groups.slots), learns)
                 standardise_rows(
-                    groups.starts, groups.slots, takes, self._scaler[SCALER[0]], X.copy(), LARGEST,
-                    X, FRESH + 1,
+                    groups.starts, groups.slots, takes, self._scaler["inputs.moments"], X.copy(),
+                    LARGEST, X, FRESH + 1,
                 )  # fmt: skip
         lags = self.settings.lags
         return np.concatenate([X, np.zeros((len(X), lags))], axis=1) if lags else X
@@ -376,8 +371,7 @@ class Panel:
         """
         if self._open:
             raise RuntimeError(f"rounds of {len(self._open)} keys are open: learn_one closes them")
-        if not self._one.inputs:
-            raise RuntimeError("it has seen no row and does not know its inputs: nothing to save")
+        self._require_inputs()
         slots = np.fromiter(self._slots.values(), dtype=np.int64)
         text = json.dumps(list(self._slots)).encode()
         arrays = {"keys": np.frombuffer(text, dtype=np.uint8)}
@@ -407,9 +401,7 @@ class Panel:
         if self.max_keys is not None and len(names) > self.max_keys:
             raise ValueError(f"it has {len(names)} keys, and max_keys is {self.max_keys}")
         own, shared = self._own(), self._shared()
-        if {"keys", *own, *shared} != kept.keys():
-            differ = ", ".join(sorted({"keys", *own, *shared} ^ kept.keys()))
-            raise snapshot.Mismatch(f"one has, and the other has not: {differ}")
+        snapshot.require_names({"keys": None} | own | shared, kept)
         for name, array in own.items():
             fresh = np.broadcast_to(array[FRESH], (len(names), *array.shape[1:]))
             snapshot.require_like(name, fresh, kept[name])
@@ -506,17 +498,9 @@ def load(path: str | Path, threads: int | None = None) -> Panel:
         if set(model.panel) != set(OPTIONS):
             raise ValueError(f"options {sorted(set(model.panel) ^ set(OPTIONS))}")
         panel = Panel(model.settings, threads=threads, **model.panel)
-        left_out = (model.columns or {}).get("left_out", ())
-        columns = columns_of(model.columns, model.settings.inputs)
-        panel._one = OnlineLearner(model.settings, None, None, columns, left_out)
-        panel._one.fix_inputs()
+        panel._one = unlearned(model)
         panel.restore(model.arrays)
     except (ValueError, TypeError, KeyError) as error:
         raise model_file.ModelError(f"{path}: {model.misfit(error)}") from None
-    if not model.is_of_these_sources:
-        warnings.warn(
-            f"{path} was written by omkl {model.version} with other sources than these: it goes "
-            "on, and its numbers may differ from theirs",
-            stacklevel=2,
-        )
+    model.warn_of_other_sources(path)
     return panel
