@@ -48,7 +48,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.datasets.base import Chunk, DataError, Source
-from omkl.datasets.scaling import LabelHistory, Moments, known_before
+from omkl.datasets.scaling import LabelHistory, Moments, known_before, softened
 
 if TYPE_CHECKING:
     from omkl.datasets.columns import Column
@@ -287,6 +287,10 @@ class Stream:
     def rows(self, size: int) -> Iterator[Chunk]:
         """As ``blocks``, with the rows that have no target, and without the truth."""
         return _regrouped(self._streamed(), size)
+
+    def softened(self, X: np.ndarray) -> np.ndarray:
+        """Rows X (n, d) of a block as learners read them that need bounded inputs."""
+        return softened(X) if self.scaling == "columns" else X
 
     def unscaled_rows(self) -> Iterator[np.ndarray]:
         """Each row's inputs before they are scaled, without lags: what a human is shown."""

@@ -18,7 +18,6 @@ import numpy as np
 from omkl.config.settings import Settings
 from omkl.datasets import DataError, Stream
 from omkl.datasets.base import Chunk
-from omkl.datasets.scaling import softened
 from omkl.experiment import bounds, kept_model
 from omkl.experiment.comparators import load_or_compute
 from omkl.experiment.evaluate import Counted, Left, StreamJob
@@ -344,8 +343,7 @@ def _further(
 def _rows(job: Classification) -> tuple[np.ndarray, np.ndarray]:
     """All rows of the first seed's order."""
     X, y = zip(*job.stream.blocks(1024), strict=True)
-    rows = np.concatenate(X)
-    return softened(rows) if job.stream.scaling == "columns" else rows, np.concatenate(y)
+    return job.stream.softened(np.concatenate(X)), np.concatenate(y)
 
 
 def _no_bound(job: Classification, T: int) -> str | None:

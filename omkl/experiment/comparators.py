@@ -25,7 +25,6 @@ from omkl.core.linalg import (
     padded_frequencies,
 )
 from omkl.core.representations.random_features import draw_features, features_of
-from omkl.datasets.scaling import softened
 from omkl.experiment.job import Job, Progress, modules_of_families
 from omkl.experiment.metrics import Recorder, mean_and_deviation
 from omkl.runs import run_folder
@@ -336,7 +335,7 @@ def _centred(job: Job, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
             total, n = total + float(y.sum()), n + len(y)
         mean = total / n
     for X, y in job.stream.blocks(size):
-        yield softened(X) if job.stream.scaling == "columns" else X, y - mean
+        yield job.stream.softened(X), y - mean
 
 
 def _kernel_name(kernel: Kernel) -> str:

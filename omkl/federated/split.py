@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from omkl.datasets import DataError, Stream, opening
-from omkl.datasets.scaling import softened
 
 SCHEMES = ("iid", "in_turn", "consecutive", "by_site", "column")
 HOLDERS = "holders"  # every client has its own file: no data set is split
@@ -115,9 +114,7 @@ def by_column(labels: np.ndarray, n_rounds: int | None) -> tuple[np.ndarray, lis
 def streams_of(stream: Stream, rows: np.ndarray, clients: list[str]) -> Split:
     """The streams of K clients from their rows (T, K) of a data set, -1 where one is done."""
     blocks = list(stream.blocks(65_536))
-    X = np.concatenate([block[0] for block in blocks])
-    if stream.scaling == "columns":
-        X = softened(X)
+    X = stream.softened(np.concatenate([block[0] for block in blocks]))
     y = np.concatenate([block[1] for block in blocks])
     there = rows >= 0
     lengths = there.sum(axis=0)
