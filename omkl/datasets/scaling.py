@@ -27,16 +27,6 @@ class Moments:
         """What columns are measured with now (C,), 0 before one has moved."""
         return robust_moments.scales(self._state)
 
-    @property
-    def count(self) -> np.ndarray:
-        """How many numbers there have been (C,)."""
-        return self._state[:, robust_moments.COUNT].copy()
-
-    @property
-    def n_beyond(self) -> np.ndarray:
-        """How many of them were beyond 4 deviations (C,)."""
-        return self._state[:, robust_moments.BEYOND].copy()
-
     def standardised(self, values: np.ndarray) -> np.ndarray:
         """``values`` (n, C) standardised, each by what its column held up to its row; they are
         taken in. 0 for blanks and where nothing has moved yet."""
