@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from omkl.config.command_line import CommandLine, jobs_of
+from omkl.config.command_line import CommandLine, jobs_of, of_file
 from omkl.config.compose import Composer
 from omkl.config.settings import drop_foreign_parameters
 from omkl.notebook import requests
@@ -149,8 +149,7 @@ def load_runs(outputs: str | Path, long: bool, where: Mapping[str, Any]) -> Runs
     wanted = {}
     for key, value in flattened(where):
         values = value if isinstance(value, list | tuple) else [value]
-        texts = [naming.value_text(one) for one in values]
-        wanted["dataset.target" if key == "target" else key] = texts
+        wanted[of_file(key)] = [naming.value_text(one) for one in values]
     return Runs.of(query.matching(runs, wanted), long, tuple(wanted))
 
 
