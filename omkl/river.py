@@ -291,10 +291,7 @@ class PanelMKLRegressor(LearnerParameters, base.MiniBatchRegressor):
             )  # fmt: skip
         return self._made
 
-    @property
-    def _raw_memory_usage(self) -> int:
-        """Bytes of its pickle: River's walk would count the compiler."""
-        return len(pickle.dumps(self))
+    _raw_memory_usage = _Online._raw_memory_usage
 
     def predict_one(self, x: dict) -> Any:
         """The prediction for x as the next row of its key; nothing is learned."""
