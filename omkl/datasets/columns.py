@@ -384,8 +384,9 @@ def _column_of(series: pd.Series, name: str) -> Column:
     if pd.api.types.is_datetime64_any_dtype(series.dtype):
         return _date_column(name, series, None)
     n, blank = len(series), _blank(series)
+    rows = f"the first {pluralize(n, 'row')}"
     if blank.all():
-        return Column(name, "left out", (name,), f"no value in the first {n} rows", NUMBERS)
+        return Column(name, "left out", (name,), f"no value in {rows}", NUMBERS)
     if any(isinstance(cell, list | dict | tuple | set | np.ndarray) for cell in series):
         return Column(name, "left out", (), "lists or objects in its cells")
     values, text = numbers_of(series)
@@ -393,7 +394,7 @@ def _column_of(series: pd.Series, name: str) -> Column:
         if n >= FEWEST_ROWS and bool(np.all(np.diff(values) == 1.0)):
             return Column(name, "left out", (name,), "an id: it counts the rows", NUMBERS)
         constant = np.nanmin(values) == np.nanmax(values)
-        why = f"constant in the first {pluralize(n, 'row')}" if constant else ""
+        why = f"constant in {rows}" if constant else ""
         return Column(name, "numbers", (name,), why, NUMBERS)
     words = _words(series[~blank])
     for format in _formats(words):
@@ -454,7 +455,8 @@ def _date_column(name: str, series: pd.Series, format: str | None) -> Column:
     times = _times(series, format)
     present = times.dropna()
     if present.empty:
-        return Column(name, "left out", (), f"no value in the first {len(series)} rows")
+        rows = pluralize(len(series), "row")
+        return Column(name, "left out", (), f"no value in the first {rows}")
     day_alone = bool((present == present.dt.normalize()).all())
     parts = ("hour", "weekday", "day_of_year", "days_elapsed")[1 if day_alone else 0 :]
     if format is not None and format.startswith("%H"):
