@@ -17,6 +17,7 @@ from omkl.config.command_line import (
     CommandLine,
     UsageError,
     jobs_of,
+    key_of,
     of_file,
     parse_override,
     values_of,
@@ -251,7 +252,7 @@ def expanded(arguments: Sequence[str]) -> list[str]:
     config = _config_of(Path(folder).expanduser())
     if "path" in config["dataset"]:  # a file of the user's
         left = [text if text.startswith("-") else of_file(text) for text in left]
-    typed = {text.lstrip("+~").partition("=")[0] for text in left if not text.startswith("-")}
+    typed = {key_of(text) for text in left if not text.startswith("-")}
     return [*left[:place], *_overrides(config, typed), *left[place:]]
 
 

@@ -374,7 +374,7 @@ def _with_file(texts: Sequence[str]) -> list[str]:
             f"{' and '.join(tables)}: one file is read in a run. For a run of each: "
             f"-m dataset=file dataset.path={','.join(tables)}"
         )
-    keys = {_key_of(text) for text in texts}
+    keys = {key_of(text) for text in texts}
     if tables and (twice := keys & {"dataset", "dataset.path"}):
         raise UsageError(f"{tables[0]} is the data set already: leave {min(twice)}= out")
     chosen = f"dataset={NAMED_FILE}"
@@ -392,10 +392,8 @@ def of_file(text: str) -> str:
     """
     if _is_table(text):
         return f"dataset.path={override_text(text)}"
-    if _key_of(text) not in _keys_of_file():
-        return text
-    bare = text.lstrip("+")
-    return f"{text[: len(text) - len(bare)]}dataset.{bare}"
+    key = key_of(text)
+    return text.replace(key, f"dataset.{key}", 1) if key in _keys_of_file() else text
 
 
 @functools.cache
@@ -403,7 +401,8 @@ def _keys_of_file() -> frozenset[str]:
     return frozenset(conf.entry("dataset", NAMED_FILE).keys() - conf.read(conf.main_file()).keys())
 
 
-def _key_of(text: str) -> str:
+def key_of(text: str) -> str:
+    """The key of an override: ``target`` of ``+target=y``."""
     return text.lstrip("+~").partition("=")[0]
 
 
