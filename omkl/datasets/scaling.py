@@ -72,13 +72,8 @@ def softened(z: np.ndarray) -> np.ndarray:
     out = np.array(z, dtype=np.float64)
     flat = out.reshape(-1)
     for k in np.flatnonzero(np.abs(flat) > FAR):
-        flat[k] = _softened(flat[k])
+        flat[k] = robust_moments.softened(flat[k])
     return out
-
-
-def _softened(z: float) -> float:
-    beyond = abs(z) - FAR
-    return math.copysign(FAR + math.log1p(beyond), z) if beyond > 0.0 else z
 
 
 class RunningLabelStats(NamedTuple):
@@ -95,7 +90,7 @@ class RunningLabelStats(NamedTuple):
             scaled = min(max(off / self.unit, -most), most)
         else:
             scaled = math.copysign(most, off) if off and not math.isnan(off) else off
-        return _softened(scaled) if soft else scaled
+        return robust_moments.softened(scaled) if soft else scaled
 
 
 class LabelStats(NamedTuple):
