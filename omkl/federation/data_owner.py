@@ -22,8 +22,9 @@ import numpy as np
 from omkl.federated.parties import Broadcast, Client, Refused, Update
 from omkl.federation import terms as agreement
 from omkl.federation.models import client_model
-from omkl.federation.rows import ClientRows, Row, Units, fields_below
+from omkl.federation.rows import ClientRows, Row, Units
 from omkl.federation.terms import Terms
+from omkl.online.stream_learner import below
 from omkl.utils.disk import npz_bytes, write_atomically
 from omkl.utils.wording import pluralize
 
@@ -189,9 +190,9 @@ class DataOwner:
         client, t, n_rows, self.n_scored, done, self._n_lines = kept["counts"].tolist()
         self.squared_error, self.regret, error, regret = kept["numbers"].tolist()
         party = self._party_of(client)
-        party.restore(fields_below("party.", kept))
-        self._units.restore(fields_below("units.", kept))
-        update = Update(client, t, **fields_below("reply.", kept))
+        party.restore(below("party.", kept))
+        self._units.restore(below("units.", kept))
+        update = Update(client, t, **below("reply.", kept))
         self._last = (t, Reply(update, error, regret, bool(done)))
         self.rows.skip(n_rows)
         path = self.folder / PREDICTIONS

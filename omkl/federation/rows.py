@@ -25,6 +25,7 @@ from omkl.datasets import DataError
 from omkl.datasets.scaling import LabelHistory, Moments, RunningLabelStats, softened
 from omkl.federation.terms import Terms
 from omkl.online.rows import listed
+from omkl.online.stream_learner import below
 
 BLANKS = ("", "na", "nan", "null", "none")
 DELIMITERS = (",", ";", "\t")
@@ -230,12 +231,7 @@ class Units:
         return columns | {f"labels.{name}": a for name, a in self._labels.arrays().items()}
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
-        self._columns.restore(fields_below("columns.", kept))
-        self._labels.restore(fields_below("labels.", kept))
+        self._columns.restore(below("columns.", kept))
+        self._labels.restore(below("labels.", kept))
         if self.scaling != "bounds":
             self._stats = self._labels.take(np.empty(0)).last
-
-
-def fields_below(head: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The arrays whose names begin with ``head``, without it."""
-    return {n.removeprefix(head): array for n, array in arrays.items() if n.startswith(head)}
