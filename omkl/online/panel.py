@@ -287,8 +287,9 @@ class Panel:
         touched: set[int] = set()
         for row, code in enumerate(codes.tolist()):
             name = names[code]
-            slot = self._slots.pop(name, None)
-            if slot is None:
+            if name in self._slots:
+                self._slots[name] = self._slots.pop(name)  # the most recent
+            else:
                 if len(self._slots) >= self.max_keys:
                     gone = self._slots.pop(next(iter(self._slots)))
                     if gone in touched:
@@ -296,10 +297,8 @@ class Panel:
                         start, slots_of_rows, touched = row, [], set()
                     self._free.append(gone)
                 self._begin([name])
-                slot = self._slots.pop(name)
-            self._slots[name] = slot
-            slots_of_rows.append(slot)
-            touched.add(slot)
+            slots_of_rows.append(self._slots[name])
+            touched.add(self._slots[name])
         yield slice(start, len(codes)), np.array(slots_of_rows, dtype=np.int64)
 
     def _begin(self, names: Sequence[Key]) -> None:
