@@ -83,7 +83,7 @@ def build(
         pages[paper.file] = (paper.title, _paper_parts(paper, members, times, folder))
         cells = _cell_parts(paper, members, outputs, folder)
         pages[f"{paper.file}_cells"] = (f"{paper.name}: all cells", cells)
-        every = [*_judged(members), *_timed(members)]
+        every = [*_tables(members, judged=True), *_tables(members, judged=False)]
         write_atomically(folder / _csv_of(paper), rendering.printed_csv(every))
     paths: list[Path] = []
     for name, (title, parts) in pages.items():
@@ -232,7 +232,8 @@ def _paper_parts(
     )
     names = " ".join(table.table.name for table in filled)
     tables = [
-        Fold(rendering.caption(table.table), rendering.parts_of(table)) for table in _judged(filled)
+        Fold(rendering.caption(table.table), rendering.parts_of(table))
+        for table in _tables(filled, judged=True)
     ]
     return [
         Text(paper.verdict),
@@ -270,12 +271,9 @@ def _csv_of(paper: Paper) -> str:
     return f"{paper.file}_cells.csv"
 
 
-def _judged(filled: Iterable[FilledTable]) -> list[FilledTable]:
-    return [one for table in filled if (one := table.of(lambda metric: METRICS[metric].judged))]
-
-
-def _timed(filled: Iterable[FilledTable]) -> list[FilledTable]:
-    return [one for table in filled if (one := table.of(lambda m: not METRICS[m].judged))]
+def _tables(filled: Iterable[FilledTable], judged: bool) -> list[FilledTable]:
+    """Their columns of metrics that get a verdict, or of run times."""
+    return [one for t in filled if (one := t.of(lambda m: METRICS[m].judged == judged))]
 
 
 def claims_table(
@@ -336,12 +334,9 @@ def _cell_parts(
 ) -> list[Part]:
     """Its tables, figures and theory; run times, which get no verdict, at the end."""
     links = ((f"{paper.name}: {paper.title}", paper.file), ("All cells as CSV", _csv_of(paper)))
-    parts: list[Part] = [
-        Links(links),
-        Text(f"{RULES}."),
-    ]
-    timed = _timed(filled)
-    for table in _judged(filled):
+    parts: list[Part] = [Links(links), Text(f"{RULES}.")]
+    timed = _tables(filled, judged=False)
+    for table in _tables(filled, judged=True):
         parts += [Heading(rendering.caption(table.table)), *rendering.parts_of(table)]
     by_name = {table.table.name: table for table in filled}
     if drawn := figures.FIGURES[paper.file](by_name, folder):
