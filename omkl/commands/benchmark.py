@@ -82,7 +82,7 @@ def _list(arguments: argparse.Namespace) -> int:
     if arguments.suite is None:
         for name in suite.names():
             one = suite.read(name)
-            print(f"{name:18} {one.version}  {pluralize(len(one.streams), 'stream')}  {one.title}")
+            print(f"{name:20} {one.version}  {pluralize(len(one.streams), 'stream')}  {one.title}")
         return 0
     one = suite.read(arguments.suite)
     rows, seeds = pluralize(one.rows, "row"), pluralize(one.seeds, "seed")

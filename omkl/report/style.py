@@ -389,34 +389,30 @@ def label_ends(axes: Axes) -> None:
 
     The axes have their limits by now. A line of changes keeps its place in the legend.
     """
-    lines = [
-        line
-        for line in axes.get_lines()
-        if not str(line.get_label()).startswith("_") and line.get_label() != CHANGES
-    ]
     to_axes = axes.transData + axes.transAxes.inverted()
     ends = []
-    for line in lines:
+    for line in axes.get_lines():
+        label = str(line.get_label())
         x, y = (np.asarray(values, dtype=float) for values in line.get_data())
         finite = np.flatnonzero(np.isfinite(y))
-        if len(finite):
+        if len(finite) and label != CHANGES and not label.startswith("_"):
             height = float(to_axes.transform((x[finite[-1]], y[finite[-1]]))[1])
-            ends.append((min(max(height, 0.0), 1.0), line))
+            ends.append((min(max(height, 0.0), 1.0), label, line))
     ends.sort(key=lambda end: end[0])
     apart = 13.0 / max(72.0 * axes.bbox.height / axes.figure.dpi, 40.0)
-    places = [height for height, _ in ends]
+    places = [height for height, *_ in ends]
     for k in range(1, len(places)):
         places[k] = max(places[k], places[k - 1] + apart)
+    above = 1.0 + apart
     for k in reversed(range(len(places))):  # back into the axes where it has gone out of them
-        above = places[k + 1] if k + 1 < len(places) else 1.0 + apart
-        places[k] = min(places[k], above - apart)
-    for place, (_, line) in zip(places, ends, strict=True):
-        text = wrapped(str(line.get_label()), 30)
+        above = places[k] = min(places[k], above - apart)
+    for place, (_, label, line) in zip(places, ends, strict=True):
         axes.annotate(
-            text, (1.0, place), (4, 0), xycoords="axes fraction", textcoords="offset points",
-            va="center", fontsize=8, color=line.get_color(), annotation_clip=False,
+            wrapped(label, 30), (1.0, place), (4, 0), xycoords="axes fraction",
+            textcoords="offset points", va="center", fontsize=8, color=line.get_color(),
+            annotation_clip=False,
         )  # fmt: skip
-        line.set_label("_" + str(line.get_label()))
+        line.set_label(f"_{label}")
 
 
 def legend_of(figure: Figure, axes: Axes, inside: bool) -> None:
