@@ -243,9 +243,13 @@ class OnlineLearner:
             self._before_round = columns, [one.before_round() for one in learner.learners]
         row = self._standardised_row(self._table.one(x))
         said, self.asks = learner.predict_one(row)
+        return self._answer(said, learner.spread)
+
+    def _answer(self, said: Any, spread: float) -> Any:
+        """The last prediction from now on: a number, or the class that ``said``, scores, means."""
         if not self.classes:
-            self._margin = learner.spread
-            self.spread = self._margin if self.algorithm.has_spread else math.nan
+            self._margin = spread
+            self.spread = spread if self.algorithm.has_spread else math.nan
             if not math.isfinite(said):
                 self.require_finite(np.array([said]))
             self._y_hat, self._half = said, None
@@ -310,20 +314,11 @@ class OnlineLearner:
                 f"target that will not come; the first id is {self.pending[0]!r}"
             )
         row = self._learner.predict_late(self._standardised_row(self._table.one(x)))
-        y_hat = row.y_hat[None]
-        self.require_finite(y_hat)
-        intervals = self._learner.intervals
-        self._pending[id] = row
-        self.asks = False
-        if not self.classes:
-            self._margin = row.spread
-            self.spread = self._margin if self.algorithm.has_spread else math.nan
-            self._y_hat = float(row.y_hat)
-            self._half = intervals.half_width(self._margin) if intervals else math.nan
-            return self._y_hat
-        if self.algorithm.probabilities:
-            self.probabilities = tuple(probabilities_of(y_hat)[0].tolist())
-        return self.classes[_codes_of(y_hat)[0]]
+        answer = self._answer(row.y_hat.tolist(), row.spread)
+        self._pending[id], self.asks = row, False
+        if intervals := self._learner.intervals:  # as it is now, whatever is learned before it
+            self._half = intervals.half_width(row.spread)
+        return answer
 
     def _learn_pending(self, y: Any, id: int | str) -> None:
         """Learn the target of a row that waits."""

@@ -209,7 +209,8 @@ class Panel:
         """``predict`` of a data frame as a Series with its index, as River has it."""
         import pandas as pd
 
-        index = with_names(X).index if is_frame(with_names(X)) else None
+        X = with_names(X)
+        index = X.index if is_frame(X) else None
         return pd.Series(self.predict(X, keys), index=index, name="y_hat")
 
     def learn_many(self, X: Any, y: Any, keys: Any = None) -> None:
