@@ -234,16 +234,12 @@ def qualify_name(kind: type) -> None:
 
 
 def element(columns, s):
-    """Number s of a NamedTuple whose leaves, nested ones too, are arrays: one of such leaves."""
+    """Number s of a NamedTuple whose leaves, nested ones too, are arrays (S, ...).
+
+    They are numbers or views; of arrays (1, ...), which all share, the only one.
+    """
     if isinstance(columns, tuple):
         return type(columns)(*(element(column, s) for column in columns))
-    return columns[s]
-
-
-def element_or_shared(columns, s):
-    """Number s of a NamedTuple of arrays (S, ...) as views; of arrays (1, ...) the only one."""
-    if isinstance(columns, tuple):
-        return type(columns)(*(element_or_shared(column, s) for column in columns))
     return columns[min(s, len(columns) - 1)]
 
 
@@ -260,23 +256,14 @@ if ENABLED:
 
     @overloads(element)
     def _element_compiled(columns, s):
-        if not isinstance(columns, types.NamedTuple | types.NamedUniTuple):
-            return lambda columns, s: columns[s]
-        leaves = (f"element(columns.{field}, s)" for field in columns.fields)
-        scope: dict[str, Any] = {"kind": columns.instance_class, "element": element}
-        exec(f"def pick(columns, s):\n    return kind({', '.join(leaves)})", scope)
-        return scope["pick"]
-
-    @overloads(element_or_shared)
-    def _element_or_shared_compiled(columns, s):
         # Without reference counts a function cannot return a view, but a tuple of views.
         fields = [
-            f"element_or_shared(columns.{field}, s)"
+            f"element(columns.{field}, s)"
             if isinstance(kind, types.NamedTuple | types.NamedUniTuple)
             else f"columns.{field}[min(s, columns.{field}.shape[0] - 1)]"
             for field, kind in zip(columns.fields, columns, strict=True)
         ]
-        scope = {"kind": columns.instance_class, "element_or_shared": element_or_shared}
+        scope: dict[str, Any] = {"kind": columns.instance_class, "element": element}
         exec(f"def pick(columns, s):\n    return kind({', '.join(fields)})", scope)
         return scope["pick"]
 

@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.compiler import compiled, compiled_strict, copy_element, element_or_shared
+from omkl.core.compiler import compiled, compiled_strict, copy_element, element
 from omkl.core.learner import Learner, Trace, empty_trace
 from omkl.core.protocol import OPEN, WHOLE, run_block
 from omkl.core.rng import Uniform
-from omkl.core.robust_moments import COUNT, centre_of, scale_of, take_number, take_row
+from omkl.core.robust_moments import COUNT, centre_of, in_units, scale_of, take_number, take_row
 from omkl.core.simd import aligned
 from omkl.core.snapshot import ranges
 
@@ -82,7 +82,7 @@ def _run_groups(
         if not learns[g]:
             own, part = scratch, OPEN
             copy_element(all_slots, s, scratch)
-        found = element_or_shared(all_slots, own)
+        found = element(all_slots, own)
         run_block(
             params, found.state, t[s], X[a:b], y[a:b], found.rng, selection,
             y_hat[a:b], asked[a:b], spread[a:b], used, worst, part,
@@ -269,11 +269,7 @@ def scale_targets(starts, slots, learns, moments, last, scaled, y, X, d, out):
             if not learns[g]:
                 continue
             if scaled:
-                off, most = y[r] - centre, math.sqrt(count)
-                if unit > 0.0:
-                    out[0, r] = min(max(off / unit, -most), most)
-                else:
-                    out[0, r] = 0.0 if off == 0.0 else (most if off > 0.0 else -most)
+                out[0, r] = in_units(y[r] - centre, unit, math.sqrt(count))
             take_number(moments[s], 0, y[r], True)
             for j in range(k - 1):
                 last[s, j] = last[s, j + 1]

@@ -81,6 +81,14 @@ def softened(z):
 
 
 @inlined
+def in_units(off, unit, most):
+    """off / unit, at most ``most`` from 0; so far out, or 0, where the unit is 0."""
+    if unit > 0.0:
+        return min(max(off / unit, -most), most)
+    return math.copysign(most, off) if abs(off) > 0.0 else off
+
+
+@inlined
 def deviation_of(state, k, at):
     """Of column k, at home or away; 0 before it has moved."""
     return math.sqrt(state[k, at + SQUARES] / max(state[k, at], 1.0))

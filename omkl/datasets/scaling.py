@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from omkl.core import robust_moments
-from omkl.core.robust_moments import FAR
+from omkl.core.robust_moments import FAR, in_units
 
 
 class Moments:
@@ -85,11 +85,7 @@ class RunningLabelStats(NamedTuple):
 
     def scaled(self, y: float, soft: bool) -> float:
         """As ``LabelStats.scaled``, to the bit."""
-        off, most = y - self.centre, math.sqrt(self.n_known)
-        if self.unit > 0.0:
-            scaled = min(max(off / self.unit, -most), most)
-        else:
-            scaled = math.copysign(most, off) if off and not math.isnan(off) else off
+        scaled = in_units(y - self.centre, self.unit, math.sqrt(self.n_known))
         return robust_moments.softened(scaled) if soft else scaled
 
 

@@ -148,7 +148,10 @@ def print_columns(stream: Mapping[str, Any], console: Console) -> None:
     if stream.get("delimiter", ",") != ",":
         between = "spaces" if stream["delimiter"] is None else repr(stream["delimiter"])
         heading += f"   (separated by {between}, decimals by {stream['decimal']!r})"
-    rows = [(str(c["column"]), f"{c['as']}: {c['why']}") for c in others[:MOST_LINES]]
+    rows = [
+        (str(c["column"]), c["why"] if c["as"] in c["why"] else f"{c['as']}: {c['why']}")
+        for c in others[:MOST_LINES]
+    ]
     if len(others) > MOST_LINES:
         rows.append(("...", f"{len(others) - MOST_LINES} more columns: stream in result.json"))
     if plain:

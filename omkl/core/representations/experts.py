@@ -454,20 +454,19 @@ def _write_readings(model, scratch, i):
     for k in range(scratch.held.shape[0]):
         if abs(scratch.held[k]) > FAR:
             scratch.n_readings[0] = 2
-    if scratch.n_readings[0] > 1:
-        said = _read(model, scratch, i, True)
-        whole = _reference(model, i) + said
-        scratch.readings[1] = near_labels(model, whole, WIDE_MARGIN)
-        if model.readings[1] < model.readings[0] and scratch.readings[1] == whole:
-            scratch.is_uncut[0] = True
-            soft = _read(model, scratch, i, False)
-            soft /= 1.0 + scratch.first.variance[i]
-            scratch.readings[0] = near_labels(model, _reference(model, i) + soft, MARGIN)
-            scratch.f[i] = _read(model, scratch, i, True)
-            return
     scratch.f[i] = _read(model, scratch, i, False)
     soft = scratch.f[i] / (1.0 + scratch.first.variance[i])
     scratch.readings[0] = near_labels(model, _reference(model, i) + soft, MARGIN)
+    if scratch.n_readings[0] == 1:
+        return
+    said = _read(model, scratch, i, True)
+    whole = _reference(model, i) + said
+    scratch.readings[1] = near_labels(model, whole, WIDE_MARGIN)
+    if model.readings[1] < model.readings[0] and scratch.readings[1] == whole:
+        scratch.is_uncut[0] = True
+        scratch.f[i] = said
+    else:
+        _read(model, scratch, i, False)  # by whose features the learner learns
 
 
 @inlined

@@ -308,11 +308,9 @@ def learn_mixture(model, scratch, f, y, t):
 
     In round 1 all of them predicted 0, and there is nothing to tell them apart.
     """
-    told = y
+    told, deviation = y, np.inf
     if t > 1:
         told = foreseen_label(model.experts, y, model.experts.lags[0], FARTHEST_LABEL)
-    deviation = np.inf
-    if t > 1:
         p = scratch.candidates[REGRETS]
         deviation = _deviation(model)
         farthest = FARTHEST * deviation
