@@ -307,8 +307,8 @@ class Panel:
         n = len(names)
         slots = [self._free.pop() for _ in range(min(n, len(self._free)))]
         used = FIRST + len(self._slots) + len(self._free) + len(slots)
-        slots += range(used, used + n - len(slots))
-        most = used + n
+        most = used + n - len(slots)
+        slots += range(used, most)
         if most > self._learner.n_slots:
             room = max(most, 2 * self._learner.n_slots)
             if self.max_keys is not None:

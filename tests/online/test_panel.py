@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import omkl
+from omkl.core.panel import FIRST
 from omkl.online.panel import BANDWIDTHS, FEATURES
 
 NAMES = ["a", "b"]
@@ -122,6 +123,7 @@ def test_the_least_recent_key_is_forgotten(size: int) -> None:
         expected.append(learners[device].partial_fit([[a, b]], [y]).y_hat[0])
     np.testing.assert_array_equal(np.concatenate([part.y_hat for part in parts]), expected)
     assert panel.keys == tuple(learners)
+    assert panel._learner.n_slots == FIRST + 3, "memory is that of so many keys"
 
 
 @pytest.mark.parametrize(
