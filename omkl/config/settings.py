@@ -430,13 +430,16 @@ def _checked_task(config: Mapping[str, Any], scheme: str | None) -> str:
 
 
 def task_in(config: Mapping[str, Any]) -> str:
-    """The task that is meant: what may be either is classified where the algorithm does that."""
+    """The task that is meant: what may be either is classified where the algorithm does that.
+
+    "" for a data set that does not say its own, which the schema refuses.
+    """
     registry.declare_named(config)
     dataset = config["dataset"]
     if config.get("task") or not _may_be_either(dataset):
-        return str(config.get("task") or dataset["task"])
+        return str(config.get("task") or dataset.get("task", ""))
     name = config["algorithm"]["name"]
-    return "classification" if task_of(name) == "classification" else str(dataset["task"])
+    return "classification" if task_of(name) == "classification" else str(dataset.get("task", ""))
 
 
 def _may_be_either(dataset: Mapping[str, Any]) -> bool:

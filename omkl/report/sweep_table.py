@@ -51,9 +51,11 @@ def sweep_table(runs: Sequence[Run]) -> list[Row]:
     "complete" or "baseline".
     """
     swept = naming.swept(runs)
+    complete = [run for run in runs if run.complete]
+    codes = iter(stats.codes_of(complete))
     rows = [
-        _row(run, settings, code)
-        for run, settings, code in zip(runs, swept, stats.codes_of(runs), strict=True)
+        _row(run, settings, next(codes))
+        for run, settings in zip(runs, swept, strict=True)
         if run.complete
     ]
     comparable: dict[str, list[Row]] = {}

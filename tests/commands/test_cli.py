@@ -180,6 +180,14 @@ def test_parameter_that_some_of_the_swept_lack_is_told_once(capsys):
     assert capsys.readouterr().out == "raker has no algorithm.M and runs without it.\n"
 
 
+def test_a_data_set_of_ones_own_says_its_task(tmp_path):
+    (tmp_path / "dataset").mkdir()
+    (tmp_path / "dataset" / "mine.yaml").write_text("name: mine\npath: rows.csv\ntarget: y\n")
+    done = omkl_run(tmp_path, "--config-dir=.", "dataset=mine", "algorithm=raker")
+    assert done.returncode != 0
+    assert "dataset.task is missing; it is one of regression, classification" in done.stderr
+
+
 def test_own_yaml_counts_as_a_name(tmp_path):
     (tmp_path / "algorithm").mkdir()
     own = tmp_path / "algorithm" / "quick.yaml"

@@ -235,6 +235,15 @@ def test_runs_that_do_not_say_their_sources_are_known_by_their_commit(run_folder
     assert stats.codes_of(runs) == [stats.NEWEST, "version 0.1.0 of 2026-01-01"]
 
 
+def test_a_run_that_failed_makes_no_other_one_old(run_folder_maker, tmp_path):
+    code = {"shared": "new", "learner": "r"}
+    run = change(run_folder_maker(tmp_path, "raker"), code=code)
+    failed = run_folder_maker(tmp_path, "gf")
+    change(failed, started="2026-02-01T00:00:00+00:00", status="failed", error={"message": "no"})
+    (row,) = [row for row in sweep_table.sweep_table([run, Run(failed)]) if "code" in row]
+    assert row["code"] == stats.NEWEST
+
+
 @pytest.fixture
 def streams(run_folder_maker, tmp_path):
     """Raker and GF on 500 rows and GF on 900, with the running mean beside each."""
