@@ -29,11 +29,13 @@ class Chunk(NamedTuple):
     """Consecutive rows: ``x`` (n, d), ``y`` (n,), NaN where blank, ``truth`` (n,) or None.
 
     ``rows`` (n,) are their numbers in the file, from 1. In x only scaling "columns" takes NaN.
+    ``time`` (n,) are days since 1970 of a date among the inputs, NaN where blank; else None.
     """
 
     x: np.ndarray
     y: np.ndarray
     rows: np.ndarray
+    time: np.ndarray | None = None
     truth: np.ndarray | None = None
 
 

@@ -235,6 +235,16 @@ class Stream:
             missing[column] = max(int(n), missing.get(column, 0))
         return {name: n for name, n in missing.items() if n}
 
+    @cached_property
+    def _clock(self) -> tuple[int, float] | None:
+        """The input that counts the days since a date, and that date in days since 1970."""
+        for column in self.columns:
+            name = f"{column.name}.days_elapsed"
+            if name in column.inputs:
+                since = np.datetime64(column.recipe["date"]["start"]) - np.datetime64(0, "D")
+                return self._source.inputs.index(name), float(since / np.timedelta64(1, "D"))
+        return None
+
     def __repr__(self) -> str:
         rounds = "?" if self.n_rounds is None else self.n_rounds
         return f"Stream({self.name!r}, {rounds} rounds x {self.n_inputs} inputs)"
@@ -330,6 +340,9 @@ class Stream:
             if left is not None:
                 chunk = _of(chunk, slice(left))
                 left -= len(chunk.y)
+            if self._clock:
+                place, start = self._clock
+                chunk = chunk._replace(time=start + chunk.x[:, place])
             blank += np.isnan(chunk.x).sum(axis=0)
             order.add(chunk.y)
             yield chunk
@@ -340,7 +353,7 @@ class Stream:
 
     def _survey(self) -> Extent:
         n, max_norm, low, high = 0, 0.0, np.inf, -np.inf
-        for x, y, _, _ in self._limited():
+        for x, y, *_ in self._limited():
             n += int(np.sum(~np.isnan(y)))
             max_norm = max(max_norm, float(np.nanmax(norms(x), initial=0.0)))
             low = min(low, float(np.nanmin(y, initial=np.inf)))
@@ -430,18 +443,18 @@ class Stream:
             _, max_norm, low, high = self._extent
             if self.classes:
                 low, high = 0.0, 1.0
-            for x, y, rows, truth in self._limited():
-                yield Chunk(
-                    x / max_norm if max_norm > 0 else x,
-                    (y - low) / (high - low),
-                    rows,
-                    None if truth is None else (truth - low) / (high - low),
+            for chunk in self._limited():
+                x, truth = chunk.x, chunk.truth
+                yield chunk._replace(
+                    x=x / max_norm if max_norm > 0 else x,
+                    y=(chunk.y - low) / (high - low),
+                    truth=None if truth is None else (truth - low) / (high - low),
                 )
 
 
 def _of(chunk: Chunk, rows: slice | np.ndarray) -> Chunk:
-    truth = None if chunk.truth is None else chunk.truth[rows]
-    return Chunk(chunk.x[rows], chunk.y[rows], chunk.rows[rows], truth)
+    arrays: list[Any] = [None if array is None else array[rows] for array in chunk]
+    return Chunk(*arrays)
 
 
 def _ahead(chunks: Iterable[Chunk], horizon: int) -> Iterator[Chunk]:
@@ -454,21 +467,20 @@ def _ahead(chunks: Iterable[Chunk], horizon: int) -> Iterator[Chunk]:
         held = _of(chunk, slice(n, None))
         if n:
             truth = None if chunk.truth is None else chunk.truth[horizon:]
-            yield Chunk(chunk.x[:n], chunk.y[horizon:].copy(), chunk.rows[:n], truth)
+            yield _of(chunk, slice(n))._replace(y=chunk.y[horizon:].copy(), truth=truth)
     if held is not None:
         none = np.full(len(held.y), np.nan)
         yield held._replace(y=none, truth=None if held.truth is None else none)
 
 
 def _concatenated(first: Chunk, second: Chunk) -> Chunk:
-    x, y, rows = (np.concatenate(pair) for pair in zip(first[:3], second[:3], strict=True))
-    if first.truth is None or second.truth is None:
-        return Chunk(x, y, rows)
-    return Chunk(x, y, rows, np.concatenate([first.truth, second.truth]))
+    pairs: Iterator[Any] = zip(first, second, strict=True)
+    arrays: list[Any] = [None if b is None else np.concatenate([a, b]) for a, b in pairs]
+    return Chunk(*arrays)
 
 
 def _regrouped(chunks: Iterable[Chunk], size: int) -> Iterator[Chunk]:
-    pieces = (chunk[:3] for chunk in chunks)
+    pieces = (tuple(array for array in chunk[:4] if array is not None) for chunk in chunks)
     return (Chunk(*arrays) for arrays in regroup(pieces, _checked_size(size)))
 
 

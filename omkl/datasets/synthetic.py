@@ -108,7 +108,7 @@ class SyntheticSource:
                 middle = np.where(np.arange(n) < change, self._before.middle, self._after.middle)
                 yield Chunk(x[:n], np.where(y > middle, 1.0, -1.0), rows)
             else:
-                yield Chunk(x[:n], y, rows, truth)
+                yield Chunk(x[:n], y, rows, truth=truth)
 
     def _generator(self, *key: int) -> np.random.Generator:
         # A root of its own: random features of the same seed must not be the function's centres.

@@ -26,7 +26,7 @@ from omkl.utils import registry
 
 FIRST = 1024  # every round up to here is recorded
 LIMIT = 16384  # then at most about this many
-LAST = 120  # rounds whose predictions are drawn
+STRETCH = 120  # rows whose predictions are drawn
 
 
 class Recorder:
@@ -130,22 +130,46 @@ def but_the_first(n_unscored: int) -> str:
     return " but the first" + (f" {n_unscored}" if n_unscored > 1 else "")
 
 
-class Recent:
-    """The last rounds of one seed, at most ``LAST``: the round, y, and what was said of it."""
+class Stretches:
+    """Two stretches of ``STRETCH`` rows of one seed: the last, and that of the largest error.
+
+    The one with the largest sum of squared errors is sought after the first ``STRETCH`` rows, in
+    which every learner knows little.
+    """
 
     def __init__(self) -> None:
-        self._held: dict[str, np.ndarray] = {}
+        self._last: dict[str, np.ndarray] = {}
+        self._worst: dict[str, np.ndarray] = {}
+        self._total = self._largest = 0.0
 
-    def add(self, first: int, **block: np.ndarray) -> None:
-        """A block of rounds from ``first`` on, (n,) each by name; what is not known is NaN."""
-        n = len(block["y"])
-        for name, values in {"t": np.arange(first, first + n), **block}.items():
-            held = self._held.get(name, values[:0])
-            self._held[name] = np.concatenate([held, values])[-LAST:]
+    def add(self, first: int, squared: np.ndarray, **block: np.ndarray) -> None:
+        """A block of rounds from ``first`` on: squared errors (n,), and what is drawn, (n,) each.
+
+        What is not known is NaN; a round that is not scored has a squared error of 0.
+        """
+        n = len(squared)
+        # Summed one by one from the running total, so that no split changes a bit.
+        total = np.cumsum(np.append(self._total, squared))
+        self._total = total[-1]
+        rows = {"t": np.arange(first, first + n), **block, "total": total[1:]}
+        held = {name: np.concatenate([self._last.get(name, v[:0]), v]) for name, v in rows.items()}
+        self._last = {name: values[-STRETCH:] for name, values in held.items()}
+        sums = held["total"][STRETCH:] - held["total"][:-STRETCH]
+        sums[held["t"][STRETCH:] < 2 * STRETCH] = 0.0
+        if sums.max(initial=0.0) > self._largest:
+            k = int(sums.argmax())
+            self._largest = sums[k]
+            self._worst = {name: values[k + 1 : k + 1 + STRETCH] for name, values in held.items()}
 
     def curves(self) -> dict[str, np.ndarray]:
-        """recent_t, recent_y, .., as curves.npz names them."""
-        return {f"recent_{name}": values for name, values in self._held.items()}
+        """recent_t, recent_y, .., worst_t, .., as curves.npz names them."""
+        stretches = {"recent": self._last, "worst": self._worst}
+        return {
+            f"{kind}_{name}": values
+            for kind, stretch in stretches.items()
+            for name, values in stretch.items()
+            if name != "total"
+        }
 
 
 class Accuracy:

@@ -31,9 +31,9 @@ from omkl.experiment.job import (
 from omkl.experiment.metrics import (
     Accuracy,
     Baselines,
-    Recent,
     Recorder,
     Spreads,
+    Stretches,
     but_the_first,
     intervals_of,
     label_cost,
@@ -120,7 +120,7 @@ class RegressionMetrics:
     def __init__(self, job: Regression, staging: Path | None) -> None:
         self.job, R = job, len(job.seeds)
         self.squared, self.asked = Recorder(R), Recorder(R)
-        self.recent, self.spreads = Recent(), Spreads(R)
+        self.stretches, self.spreads = Stretches(), Spreads(R)
         self.intervals = intervals_of(R, job.settings.interval, job.algorithm, job.params)
         self.accuracy = Accuracy(R, job.stream.target_unit)
         self.low, self.high, self.largest_norm, self.largest_error = np.inf, -np.inf, 0.0, 0.0
@@ -140,11 +140,12 @@ class RegressionMetrics:
             stacked = Prediction(*(array[:, counted.is_round] for array in stacked))
         X, y, known, scored = counted.rounds
         half = {"half": stacked.half[0]} if self.intervals else {}
-        one = {"y": y, "y_hat": stacked.y_hat[0], "spread": stacked.spread[0], **half}
-        self.recent.add(self.squared.n_rounds + 1, **one)
+        time = {} if block.time is None else {"time": block.time[counted.is_round]}
+        one = {"y": y, "y_hat": stacked.y_hat[0], "spread": stacked.spread[0], **half, **time}
         with np.errstate(over="ignore", invalid="ignore"):  # _require_finite tells
             errors = stacked.y_hat - y
             squared = np.where(scored, np.square(errors), 0.0)
+            self.stretches.add(self.squared.n_rounds + 1, squared[0], **one)
             self.squared.add(squared)
             self.accuracy.add(errors[:, scored], y[scored])
             if self.job.algorithm.has_spread:
@@ -233,7 +234,7 @@ def _computed(
         "change_rounds": np.array(job.stream.change_rounds, dtype=np.int64),
         **left.baselines.curves(np.broadcast_to(n_scored, n_queried.shape)[0], n_unscored),
     }
-    curves |= metrics.recent.curves() | weight_curves(left.histories, T, weights)
+    curves |= metrics.stretches.curves() | weight_curves(left.histories, T, weights)
     covered = metrics.spreads.curves()
     covered |= metrics.intervals.curves() if metrics.intervals else {}
     curves |= {name: share[:, n_unscored:] for name, share in covered.items()}

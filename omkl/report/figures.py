@@ -368,21 +368,56 @@ def _name_families(axes: Axes, family: Array, bandwidth: Array) -> None:
 
 @_panel("predictions")
 def predictions(run: Run, into: Axes | None = None) -> Figure | None:
-    """Predictions of the last rows beside their targets, with intervals.
+    """Predictions beside their targets, with intervals: the last rows, and those worst predicted.
 
     The intervals are those of ``interval``, or of 90 % by the learner's standard deviation. Rows
-    in random order are points: a line through them would show a course that there is not.
+    in random order are points: a line through them would show a course that there is not. Axes
+    of somebody else have the last rows alone.
     """
-    curves = run.curves
-    if "recent_t" not in curves:
+    if "recent_t" not in run.curves:
         return None
-    t, y, y_hat, spread = (curves[f"recent_{name}"] for name in ("t", "y", "y_hat", "spread"))
+    stretches = {name: _stretch(run, name) for name in ("worst", "recent")}
+    worst, last = (stretch["t"].tolist() for stretch in stretches.values())
+    n, seed = len(last), run.result["seeds"][0]
+    of_seed = f", seed {seed}" if len(run.result["seeds"]) > 1 else ""
+    if into is not None or worst in ([], last):
+        figure, axes = _single(3.8, into=into)
+        _draw_stretch(axes, run, stretches["recent"])
+        axes.set_title(_title(run, f"predictions of the last {n} rows{of_seed}"))
+        style.legend_of(figure, axes, into is not None)
+        return figure
+    figure = Figure(figsize=(style.WIDTH, 6.0))
+    panels = figure.subplots(2, 1)
+    what = (f"rows {worst[0]:,} to {worst[-1]:,}, the largest error", f"the last {n:,} rows")
+    for axes, stretch, title in zip(panels, stretches.values(), what, strict=True):
+        _draw_stretch(axes, run, stretch)
+        rmse = np.sqrt(np.nanmean(np.square(stretch["y_hat"] - stretch["y"])))
+        axes.set_title(f"{title}: RMSE {naming.readable(float(rmse))}")
+    figure.suptitle(_title(run, f"predictions{of_seed}"), fontsize=10)
+    style.figure_legend(figure, panels)
+    return figure
+
+
+def _stretch(run: Run, name: str) -> dict[str, Array]:
+    """Arrays of rows that are drawn, by their names; none are of a run that has no such rows."""
+    names = ("t", "y", "y_hat", "spread", "half", "time")
+    none = np.empty(0)
+    return {array: run.curves.get(f"{name}_{array}", none) for array in names}
+
+
+def _draw_stretch(axes: Axes, run: Run, stretch: dict[str, Array]) -> None:
+    """Targets, predictions and intervals over the rows, or over times that increase."""
+    t, y, y_hat, spread, half, time = stretch.values()
     shuffled = run.config.get("stream", {}).get("order") == "shuffled"
-    figure, axes = _single(3.8, into=into)
     colour = style.look(0)["color"]
-    percent, half = 90.0, NormalDist().inv_cdf(0.95) * spread
+    percent = 90.0
     if interval := run.result.get("interval"):  # of so few rows none may be known
-        percent, half = 100.0 * interval["level"], curves["recent_half"]
+        percent = 100.0 * interval["level"]
+    else:
+        half = NormalDist().inv_cdf(0.95) * spread
+    if in_time := len(time) > 1 and not shuffled and bool(np.all(np.diff(time) > 0.0)):
+        t = time
+        style.time_axis(axes)
     if np.isfinite(half).any():
         label = f"{percent:g} % interval"
         if shuffled:
@@ -394,15 +429,11 @@ def predictions(run: Run, into: Axes | None = None) -> Figure | None:
     line: dict[str, Any] = {"color": colour, "linewidth": 1.2, "label": "prediction"}
     axes.plot(t, y_hat, **line | ({"linestyle": "none", "marker": "_"} if shuffled else {}))
     axes.plot(t, y, color="#444444", linestyle="none", marker=".", markersize=3, label="target")
-    axes.set_xlim(t[0] - 0.5, t[-1] + 0.5)
-    axes.set_xlabel("row in random order" if shuffled else "row t")
+    margin = 0.5 * (t[-1] - t[0]) / max(len(t) - 1, 1)
+    axes.set_xlim(t[0] - margin, t[-1] + margin)
+    axes.set_xlabel("time" if in_time else "row in random order" if shuffled else "row t")
     scaled = ", scaled to [0, 1]" if scaling_of(run.result) == "whole" else ""
     axes.set_ylabel(f"{run.result['stream']['target']}{scaled}", parse_math=False)
-    seed = run.result["seeds"][0]
-    of_seed = f", seed {seed}" if len(run.result["seeds"]) > 1 else ""
-    axes.set_title(_title(run, f"predictions of the last {len(t)} rows{of_seed}"))
-    style.legend_of(figure, axes, into is not None)
-    return figure
 
 
 @_panel("coverage")

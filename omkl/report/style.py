@@ -291,6 +291,15 @@ def round_axis(axes: Axes, t: Array) -> None:
         axes.xaxis.get_major_locator().set_params(integer=True, nbins=6)  # type: ignore[call-arg]
 
 
+def time_axis(axes: Axes) -> None:
+    """Ticks at round dates and hours of an axis in days since 1970."""
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    locator = AutoDateLocator(maxticks=7)
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+
+
 def mark_changes(axes: Axes, rounds: Array, t: Array) -> None:
     """Lines where the stream is known to change, above all else; the first carries the label."""
     from matplotlib.patheffects import withStroke

@@ -117,7 +117,10 @@ it holds an absolute path. Tables, figures and the MLflow view are all made from
     interval_coverage  (R, P) the same of the intervals of ``interval``
     recent_t, recent_y, recent_y_hat, recent_spread   (up to 120,) the last rounds of the first
                       seed: label, prediction and its spread, NaN where it is not known; and
-                      recent_half, half the width of the interval of ``interval``
+                      recent_half, half the width of the interval of ``interval``; and
+                      recent_time, days since 1970, where a date is among the inputs
+    worst_t, ..       (120,) the same of the consecutive rounds with the largest squared error,
+                      sought after the first 120; of no stream of fewer than 240
     regret_<name>     (R, P) cumulative squared error minus the comparator's
     baseline_<name>   (P,) error of a baseline in rounds 1..t; in classification seeds' mean
     weights           (R, N) expert weights after the last round, rows sum to 1

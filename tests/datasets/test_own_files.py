@@ -66,6 +66,17 @@ def test_columns_become_numbers_and_it_is_said_how(tmp_path, frame):
     )
 
 
+@pytest.mark.parametrize("settings", [COLUMNS, RAW | {"horizon": 2}])
+def test_rows_have_the_time_of_their_date(tmp_path, frame, settings):
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    stream = open_stream(own(tmp_path / "t.csv", inputs=["size", "when"]), settings)
+    times = np.concatenate([block.time for block in stream.rows(7)])
+    days = (pd.to_datetime(frame["when"]) - pd.Timestamp(0)).dt.total_seconds() / 86400
+    np.testing.assert_allclose(times, days, atol=1e-9)
+    without = open_stream(own(tmp_path / "t.csv", inputs=["size"]), settings)
+    assert next(without.rows(7)).time is None
+
+
 def test_what_is_named_is_an_input(tmp_path, frame):
     frame.to_csv(tmp_path / "t.csv", index=False)
     stream = open_stream(own(tmp_path / "t.csv", inputs=["id", "key"]), RAW)

@@ -1,5 +1,6 @@
 """The recorder of curves, and comparators in hindsight against other solvers."""
 
+import itertools
 import pickle
 
 import numpy as np
@@ -13,7 +14,7 @@ from omkl.core.linalg import add_rounds
 from omkl.core.representations.random_features import features_of, random_features
 from omkl.experiment import comparators, metrics
 from omkl.experiment.comparators import kernel_ridge, ridge_features
-from omkl.experiment.metrics import Recorder
+from omkl.experiment.metrics import STRETCH, Recorder, Stretches
 
 
 def record(errors, sizes):
@@ -64,6 +65,26 @@ def test_a_million_rounds_in_constant_memory():
     assert rounds[-1] == 1_000_000 and sums[:, -1].tolist() == [1e6] * 3
     np.testing.assert_array_equal(sums[0], rounds)
     assert len(rounds) <= metrics.LIMIT + 1
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.sampled_from([90, 239, 240, 700]), st.data())
+def test_the_worst_stretch_is_that_of_the_largest_error_after_the_start(n, data):
+    """Row by row or in blocks; the first rows, which are the worst here, are left out."""
+    squared = np.random.default_rng(n).exponential(size=n)
+    squared[:STRETCH] = 100.0
+    cuts = sorted(data.draw(st.lists(st.integers(0, n), max_size=8)))
+    stretches = Stretches()
+    for start, stop in itertools.pairwise([0, *cuts, n]):
+        stretches.add(start + 1, squared[start:stop], y=squared[start:stop])
+    found = stretches.curves()
+    assert found["recent_t"].tolist() == list(range(max(n - STRETCH, 0) + 1, n + 1))
+    sums = [squared[k : k + STRETCH].sum() for k in range(STRETCH, n - STRETCH + 1)]
+    assert ("worst_t" in found) == bool(sums)
+    if sums:
+        first = STRETCH + int(np.argmax(sums))
+        assert found["worst_t"].tolist() == list(range(first + 1, first + STRETCH + 1))
+        np.testing.assert_array_equal(found["worst_y"], squared[first : first + STRETCH])
 
 
 @pytest.mark.slow

@@ -229,6 +229,22 @@ def test_rows_in_random_order_have_no_line_through_them(run_folder_maker, tmp_pa
     assert (line.get_linestyle(), shuffled.get_linestyle()) == ("-", "None")
 
 
+def test_the_worst_rows_are_drawn_above_the_last_ones_over_time(run_folder_maker, tmp_path, kept):
+    """Over rows where times do not increase; of what has no others, the last rows alone."""
+    t = np.arange(1, 121)
+    rows = {"y": t, "y_hat": t + 2.0, "spread": t * np.nan}
+    recent = {f"recent_{name}": v for name, v in {"t": t + 280, "time": t / 24, **rows}.items()}
+    worst = {f"worst_{name}": v for name, v in {"t": t + 130, "time": 0.0 * t, **rows}.items()}
+    folder = run_folder_maker(tmp_path)
+    figures.predictions(change(folder, recent))
+    figures.predictions(change(folder, worst))
+    assert [len(figure.axes) for figure in kept] == [1, 2]
+    above, below = kept[1].axes
+    assert (above.get_xlabel(), below.get_xlabel()) == ("row t", "time")
+    assert above.get_title() == "rows 131 to 250, the largest error: RMSE 2.000"
+    assert below.get_title() == "the last 120 rows: RMSE 2.000"
+
+
 def test_what_says_nothing_is_not_drawn(run_folder_maker, tmp_path):
     """Kernels that are all evaluated in all rows, and mistakes without a bound."""
     everywhere = {"usage": np.full((3, 76), 400)}
