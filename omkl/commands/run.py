@@ -26,7 +26,7 @@ from omkl.config.compose import Composer, resolve, without_hydra
 from omkl.papers import citation
 from omkl.utils import conf, interrupts, registry
 from omkl.utils.conf import PROSE, flattened, override_text
-from omkl.utils.wording import UNEXPLAINED
+from omkl.utils.wording import UNEXPLAINED, pluralize
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -143,7 +143,8 @@ def run_alone(config: dict[str, Any], overrides: Sequence[str]) -> int:
     shown: list[Run] = []
 
     def begin(job: JobInfo) -> None:
-        bar.print(lambda where: console.print_columns(job.stream.provenance, where))
+        rows = str(job.stream.row_count or "")
+        bar.print(lambda where: console.print_columns(job.stream.provenance, rows, where))
 
     def show(run: Run) -> None:
         bar.print(lambda where: console.print_run(run, where))
@@ -153,7 +154,9 @@ def run_alone(config: dict[str, Any], overrides: Sequence[str]) -> int:
     with bar as progress:
         outcome = viewers.run_and_show(config, interrupts.ending(progress), None, show, begin)
     if outcome.status == "reused":
-        console.print_columns(outcome.run.result["stream"], Console())
+        result = outcome.run.result
+        n_rows = result["n_rounds"] + result.get("rows_without_target", 0)
+        console.print_columns(result["stream"], pluralize(n_rows, "row"), Console())
     _print_outcome(outcome, Path(config["outputs"]), bool(shown))
     return EXIT_FAILED if outcome.status == "failed" else 0
 

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from omkl.utils.wording import pluralize
+
 PACKAGE = Path(__file__).parents[1]
 SCALINGS = ("columns", "whole", "none")
 ORDERS = ("file", "shuffled")
@@ -39,6 +41,19 @@ class Chunk(NamedTuple):
     truth: np.ndarray | None = None
 
 
+class RowCount(NamedTuple):
+    """How many rows a pass will have: ``exact``, or an estimate that is not below."""
+
+    n: int
+    exact: bool
+
+    def __str__(self) -> str:
+        if self.exact:
+            return pluralize(self.n, "row")
+        step = 10 ** max(len(str(self.n)) - 3, 0)
+        return f"about {-(-self.n // step) * step:,} rows"
+
+
 class Source(Protocol):
     """Raw rows in the order of time, finite where they are not blank."""
 
@@ -46,6 +61,7 @@ class Source(Protocol):
     target: str
     n_rows: int | None  # with a target; None when only reading to the end can tell
     has_truth: bool
+    row_count: RowCount | None  # those without a target too
 
     def chunks(self) -> Iterator[Chunk]:
         """Start anew from the first row; the chunks are the caller's to overwrite."""

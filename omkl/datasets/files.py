@@ -36,6 +36,8 @@ class ChangedFile(DataError):
 class FileContent:
     """A file's path, ``name``, ``size`` in bytes and ``sha256``, of which ``open`` gives no others.
 
+    ``n_lines`` is how many lines it has, where it is text that is not packed.
+
     Raises DataError where the path is no regular file or cannot be read.
     """
 
@@ -43,6 +45,7 @@ class FileContent:
         self.path, self.name, self._follow = path, path.name, follow
         digest = hashlib.sha256()
         self._blocks: list[bytes] = []
+        self.n_lines, block = 0, b"\n"
         with _opened(path) as file:
             self._facts = _facts(os.fstat(file.fileno()))
             self.size = self._facts[0]
@@ -54,6 +57,8 @@ class FileContent:
                 block = self._read(file, k)
                 digest.update(block)
                 self._blocks.append(_digest(block))
+                self.n_lines += block.count(b"\n")
+            self.n_lines += not block.endswith(b"\n")
             self.sha256 = digest.hexdigest()
         self._require_facts()
 

@@ -24,7 +24,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from omkl.datasets import prepare
-from omkl.datasets.base import DataError, as_data_error
+from omkl.datasets.base import DataError, RowCount, as_data_error
 from omkl.datasets.columns import place_of, require_distinct, require_few
 from omkl.datasets.files import FileContent
 
@@ -112,6 +112,23 @@ def row_count(content: FileContent, cfg: Mapping[str, Any]) -> int | None:
 
     with as_data_error(content.name), content.open() as raw:
         return int(pq.read_metadata(raw).num_rows)
+
+
+def count_rows(
+    content: FileContent, cfg: Mapping[str, Any], first: pd.DataFrame
+) -> RowCount | None:
+    """How many rows there are, by the ``first`` frame and the lines of text; None: unknown."""
+    if (n := row_count(content, cfg)) is not None:
+        return RowCount(n, True)
+    read = _reader(content.path)
+    in_parts = read in (_text, _json_lines) and not cfg.get("prepare")
+    if read is not _feather and not (in_parts and len(first) >= chunk_rows(first.shape[1])):
+        return RowCount(len(first), True)
+    if not content.name.lower().endswith(GROWING):  # packed
+        return None
+    has_header = read is _text and cfg.get("header", True)
+    n = content.n_lines - (1 if has_header else 0)
+    return RowCount(n, False) if n >= len(first) else None  # lines may end in other ways
 
 
 def frames(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[pd.DataFrame]:

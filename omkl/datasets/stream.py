@@ -47,7 +47,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.datasets.base import Chunk, DataError, Source
+from omkl.datasets.base import Chunk, DataError, RowCount, Source
 from omkl.datasets.scaling import LabelHistory, Moments, known_before, softened
 
 if TYPE_CHECKING:
@@ -190,6 +190,14 @@ class Stream:
             return limit < self._source.n_rows
         counts = itertools.accumulate(len(chunk.y) for chunk in self._source.chunks())
         return any(count > limit for count in counts)
+
+    @property
+    def row_count(self) -> RowCount | None:
+        """How many rows a pass has, as far as is known before it; None where nothing is."""
+        count, limit = self._source.row_count, self._limit
+        if count is None or limit is None:
+            return count
+        return count._replace(n=min(count.n, limit))
 
     def count_rounds(self) -> None:
         """Read to the end: ``n_rounds`` is known then. DataError where nothing can be learned."""

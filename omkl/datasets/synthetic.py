@@ -23,7 +23,7 @@ from zlib import crc32
 import numpy as np
 
 from omkl.core.kernels import LEAST_BANDWIDTH, MOST_BANDWIDTH, Kernel, with_spectrum
-from omkl.datasets.base import Chunk, DataError
+from omkl.datasets.base import Chunk, DataError, RowCount
 from omkl.datasets.schema import require
 from omkl.utils import constraints
 
@@ -64,6 +64,7 @@ class SyntheticSource:
         for key, constraint in SETTINGS.items():
             require(f"dataset.{key}", cfg.get(key), constraint)
         self.n_rows: int | None = cfg["rows"]
+        self.row_count: RowCount | None = RowCount(cfg["rows"], True)
         self._n_inputs: int = cfg["inputs"]
         self._seed: int = cfg["seed"]
         self.inputs = tuple(f"x{k + 1}" for k in range(self._n_inputs))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from omkl.datasets import prepare, read
-from omkl.datasets.base import Chunk, DataError, as_data_error
+from omkl.datasets.base import Chunk, DataError, RowCount, as_data_error
 from omkl.datasets.columns import (
     INPUT_CURE,
     MOST_COLUMNS,
@@ -48,6 +48,7 @@ class Table(Protocol):
     names: tuple[str, ...]  # the target's last
     n_rows: int | None
     columns: Sequence[Column]  # what became of them, where it has to be told
+    row_count: RowCount | None
 
     def raw(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Pieces (values (n, d + 1), NaN where blank; row numbers (n,))."""
@@ -70,6 +71,7 @@ class ArrayTable:
         self.rows = rows
         self.names = names
         self.n_rows: int | None = len(values)
+        self.row_count: RowCount | None = RowCount(len(values), True)
         self._order = np.arange(len(values)) if order is None else order
 
     def shuffled(self, seed: int) -> ArrayTable:
@@ -99,6 +101,7 @@ class OwnTable:
         if first is None or not len(first):
             left = "no row is left by dataset.prepare" if cfg.get("prepare") else "no rows"
             raise DataError(f"{where}: the file has a header but {left}.")
+        self.row_count = read.count_rows(content, cfg, first)
         names = [str(name) for name in first.columns]
         place = -1 if apart is None else place_of(cfg[apart], names, where, f"dataset.{apart}")
         read_as = first.attrs.get("read_as", {})
@@ -330,6 +333,9 @@ class TableSource:
         self.target = table.names[-1]
         self.n_rows = table.n_rows if missing == "error" or fills_target else None
         self.columns = table.columns
+        self.row_count = count = table.row_count
+        if count and missing == "drop":
+            self.row_count = RowCount(count.n, False)
         self._table = table
         self._where = where
         self._missing = missing
@@ -427,6 +433,9 @@ class LibsvmTable:
 
     def __init__(self, content: FileContent, cfg: Mapping[str, Any]) -> None:
         self._content, self._classes = content, cfg.get("labels")
+        self.row_count: RowCount | None = None
+        if not content.name.lower().endswith(".gz"):
+            self.row_count = RowCount(content.n_lines, False)
         self._encoding = cfg.get("encoding") or "utf-8"
         _check_keys(cfg, content.name)
         n_inputs = _range_from_1(cfg.get("inputs"), content.name)

@@ -235,7 +235,9 @@ def evaluate(
     failed: dict[int, tuple[int, Exception]] = {}  # a job's number: the first pass, and why
     kept: list[dict[int, Any]] = [{} for _ in passes]
     baselines: list[Baselines] = []
-    lock, report = threading.Lock(), _Report(progress, first.stream.n_rounds, len(passes))
+    count = first.stream.row_count
+    n_expected = first.stream.n_rounds or (count.n if count else None)
+    lock, report = threading.Lock(), _Report(progress, n_expected, len(passes))
     before = [job.rows_before() for job in jobs]
 
     def one(number: int, mapped: Any, n_threads: int) -> None:

@@ -18,6 +18,7 @@ from omkl.core import kernels
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import Algorithm
 from omkl.datasets import DataError, Stream, catalogue, label_sources, open_stream, open_streams
+from omkl.datasets.base import RowCount
 from omkl.datasets.files import FileContent
 from omkl.experiment import kept_model, memory, metrics
 from omkl.experiment.kept_model import Resumed, require_keepable
@@ -56,6 +57,9 @@ class Rows(Protocol):
 
     @property
     def provenance(self) -> dict[str, Any]: ...
+
+    @property
+    def row_count(self) -> RowCount | None: ...
 
     @property
     def missing(self) -> Mapping[str, int]: ...

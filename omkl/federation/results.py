@@ -19,6 +19,7 @@ import numpy as np
 from omkl.config.settings import Settings
 from omkl.core.kernels import Kernel
 from omkl.core.weights import normalised
+from omkl.datasets.base import RowCount
 from omkl.experiment.federation import COMPARATOR, over_clients
 from omkl.experiment.job import Computed, Timing, kernel_curves, reported
 from omkl.experiment.metrics import Recorder, label_cost
@@ -37,6 +38,7 @@ class HeldRows(NamedTuple):
     provenance: dict[str, Any]
     missing: Mapping[str, int] = MappingProxyType({})
     target_sorted: bool = False
+    row_count: RowCount | None = None
 
 
 class HeldJob(NamedTuple):

@@ -129,11 +129,11 @@ MOST_LETTERS = 66  # of a line of the table that 80 columns do not break
 MOST_LINES = 12  # columns of a file that are described
 
 
-def print_columns(stream: Mapping[str, Any], console: Console) -> None:
+def print_columns(stream: Mapping[str, Any], rows: str, console: Console) -> None:
     """What became of the columns of a user's file; nothing of other data.
 
-    ``stream`` is as in ``result.json``. Columns of numbers that are inputs as they are, are
-    counted; others have a line each.
+    ``stream`` is as in ``result.json``, ``rows`` says how many there are, "" where unknown.
+    Columns of numbers that are inputs as they are, are counted; others have a line each.
     """
     from rich.text import Text
 
@@ -144,20 +144,25 @@ def print_columns(stream: Mapping[str, Any], console: Console) -> None:
     others = [column for column in columns if column["why"]]
     named = ", ".join(str(column["column"]) for column in plain)
     files = [str(file["name"]) for file in stream.get("files", ())]
-    heading = f"{' '.join(files) or stream['name']} -> {stream['target']}"
+    used = [column["inputs"] for column in columns if column["as"] != "left out"]
+    inputs = pluralize(sum(map(len, used)), "input")
+    size = f"{rows}, " if rows else ""
+    size += f"{inputs} from {pluralize(sum(map(bool, used)), 'column')}"
+    heading = f"{' '.join(files) or stream['name']} -> {stream['target']}   {size}"
+    lines = []
     if stream.get("delimiter", ",") != ",":
         between = "spaces" if stream["delimiter"] is None else repr(stream["delimiter"])
-        heading += f"   (separated by {between}, decimals by {stream['decimal']!r})"
-    rows = [
+        lines.append(("separated by", f"{between}, decimals by {stream['decimal']!r}"))
+    lines += [
         (str(c["column"]), c["why"] if c["as"] in c["why"] else f"{c['as']}: {c['why']}")
         for c in others[:MOST_LINES]
     ]
     if len(others) > MOST_LINES:
-        rows.append(("...", f"{len(others) - MOST_LINES} more columns: stream in result.json"))
+        lines.append(("...", f"{len(others) - MOST_LINES} more columns: stream in result.json"))
     if plain:
         text = named if len(named) <= 60 else pluralize(len(plain), "column")
-        rows.append(("as numbers", text))
-    _print_table(heading, rows, console)
+        lines.append(("as numbers", text))
+    _print_table(heading, lines, console)
     console.print(Text(""))
 
 
@@ -473,7 +478,9 @@ class Bar:
         if stage != self.stage:
             self.stage, self.since = stage, now
             self.bar.reset(self.task, total=total)
-        status = f"{done:,}" + (f"/{total:,}" if total else "") if total or done else ""
+        status = f"{done:,}" if total or done else ""
+        if total:
+            status += f"/{total:,} ({100 * done // total} %)"
         if mse is not None and done:
             # A classification counts the rounds of all seeds.
             rate = done * (1 if self.classify else self.n_seeds) / max(now - self.since, 1e-9)

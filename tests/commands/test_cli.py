@@ -258,7 +258,9 @@ def test_own_table_from_the_prompt_to_the_results(tmp_path):
     assert max(map(len, done.stdout.splitlines())) <= 80
     (folder,) = (tmp_path / "outputs" / "runs").glob("my-*/*")
     assert f"results  {folder.relative_to(tmp_path)}/\n" in done.stdout
-    assert done.stdout.startswith("my.csv -> price\n"), "what was read, before the rows"
+    assert done.stdout.startswith("my.csv -> price   120 rows, 2 inputs from 2 columns\n"), (
+        "what was read, before the rows"
+    )
     assert (tmp_path / "outputs" / "latest").resolve() == folder.resolve()
     for absent in ("plots", "tracked", "\x1b", "/120 "):  # a bar is for a terminal
         assert absent not in done.stdout
@@ -480,7 +482,7 @@ def test_bar_on_a_terminal_leaves_no_trace(tmp_path):
     typed = [*TINY, "dataset.rows=60000", "algorithm=gf", "algorithm.M=3", "regret.max_rounds=0"]
     status, sent = on_a_terminal(tmp_path, *typed)
     assert status == 0, sent
-    assert re.search(r"gf on synthetic.*\d,000/60,000 [\d,]+ rows/s MSE 0\.\d+", sent)
+    assert re.search(r"gf on synthetic.*\d,000/60,000 \(\d+ %\) [\d,]+ rows/s MSE 0\.\d+", sent)
     (folder,) = (tmp_path / "outputs" / "runs" / "synthetic").iterdir()
     links = re.findall(r"\x1b\]8;id=\d+;(file://[^\x1b]+)\x1b\\([^\x1b]+)\x1b\]8;;\x1b\\", sent)
     assert links == [(folder.as_uri(), f"{folder.relative_to(tmp_path)}/")], "can be clicked on"

@@ -77,6 +77,24 @@ def test_rows_have_the_time_of_their_date(tmp_path, frame, settings):
     assert next(without.rows(7)).time is None
 
 
+def test_rows_are_counted_before_they_are_read(tmp_path, frame, monkeypatch):
+    """Of text that is read in parts by its lines, which may be more than its rows."""
+
+    def told(name: str, **stream) -> str:
+        return str(open_stream(own(tmp_path / name, missing="mean"), COLUMNS | stream).row_count)
+
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_csv(tmp_path / "t.csv.gz", index=False)
+    frame.to_parquet(tmp_path / "t.parquet")
+    frame.to_json(tmp_path / "t.jsonl", orient="records", lines=True)
+    names = ("t.csv", "t.csv.gz", "t.parquet", "t.jsonl")
+    assert [*map(told, names)] == ["40 rows"] * 4
+    monkeypatch.setattr(read, "CHUNK_ROWS", 8)
+    assert [*map(told, names)] == ["about 40 rows", "None", "40 rows", "about 40 rows"]
+    assert told("t.csv", limit=7) == "about 7 rows"
+    assert str(base.RowCount(1_234_567, False)) == "about 1,240,000 rows"
+
+
 def test_what_is_named_is_an_input(tmp_path, frame):
     frame.to_csv(tmp_path / "t.csv", index=False)
     stream = open_stream(own(tmp_path / "t.csv", inputs=["id", "key"]), RAW)

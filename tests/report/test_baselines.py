@@ -2,6 +2,7 @@
 
 import csv
 import io
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -223,6 +224,16 @@ def test_what_does_not_fit_beside_the_baselines_is_a_line(with_baselines):
     assert line == "             -> 97.6 % below the best"
 
 
+def test_a_bar_says_how_much_is_done_and_how_long_the_rest_takes(monkeypatch):
+    shown, clock = [], iter([0.0, 10.0])
+    monkeypatch.setattr(console.time, "perf_counter", lambda: next(clock))
+    bar = console.Bar("auto on my.csv", n_seeds=1)
+    bar.bar, bar.task = Mock(update=lambda task, **fields: shown.append(fields["status"])), 0
+    bar.show("rounds", 0, 1240, None)
+    bar.show("rounds", 310, 1240, 4.0)
+    assert shown == ["0/1,240 (0 %)", "310/1,240 (25 %) 31 rows/s MSE 4.000 30 s left"]
+
+
 def test_columns_of_a_file_before_its_rows():
     columns = [
         {"column": "id", "as": "left out", "inputs": [], "why": "an id: it counts the rows"},
@@ -230,10 +241,12 @@ def test_columns_of_a_file_before_its_rows():
     ]
     stream = io.StringIO()
     known = {"name": "my-1234", "target": "y", "files": [{"name": "my.csv"}], "columns": columns}
-    console.print_columns(known | {"delimiter": ";", "decimal": ","}, Console(file=stream))
+    known |= {"delimiter": ";", "decimal": ","}
+    console.print_columns(known, "about 1,240 rows", Console(file=stream))
     assert stream.getvalue().splitlines() == [
-        "my.csv -> y   (separated by ';', decimals by ',')",
-        "  id          left out: an id: it counts the rows",
-        "  as numbers  size",
+        "my.csv -> y   about 1,240 rows, 1 input from 1 column",
+        "  separated by  ';', decimals by ','",
+        "  id            left out: an id: it counts the rows",
+        "  as numbers    size",
         "",
     ]
