@@ -183,6 +183,10 @@ def _print_outcome(outcome: Outcome, outputs: Path, shown: bool = False) -> None
         print("Found finished: nothing was computed (force=true computes it again).")
     # Paths stay whole: they are there to be copied.
     console.print_saved("results", folder, outputs)
+    data = folder.parent
+    for file in result["stream"].get("files", ()):  # a file's first run says what its name means
+        if data.name.endswith(f"-{file['sha256'][:4]}") and len(list(data.iterdir())) == 1:
+            print(f"         {data.name}: {file['name']}, and the first digits of its SHA-256")
     kept = [
         f", {name}"
         for name in ("predictions.parquet", "labels.csv", "model.npz")

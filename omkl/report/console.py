@@ -59,14 +59,16 @@ def _baseline_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     factor = 100.0 if key == "error_rate" else 1.0
     unit = " %" if key == "error_rate" else ""
     in_order = sorted(errors, key=lambda name: errors[name])
-    shown = "   ".join(f"{name} {readable(factor * errors[name])}{unit}" for name in in_order)
+    each = (f"{name} {readable(factor * errors[name])}{unit}" for name in in_order)
+    words = "   ".join(text.replace(" ", "\0") for text in each)  # lines end between baselines
+    *above, shown = (line.replace("\0", " ") for line in textwrap.wrap(words, MOST_LETTERS))
     best, value = errors[in_order[0]], number_of(result[own])
-    lines = [shown]
+    lines = [*above, shown]
     if 0.0 <= value < best:  # else a warning follows
         below = f"-> {100.0 * (1.0 - value / best):.3g} % below the best"
         whole = f"{shown}   {below}"
-        lines = [whole] if len(whole) <= MOST_LETTERS else [shown, below]
-    yield from zip(["baselines", ""], lines, strict=False)
+        lines = [*above, *([whole] if len(whole) <= MOST_LETTERS else [shown, below])]
+    yield from zip(["baselines", *[""] * len(lines)], lines, strict=False)
 
 
 def _spread_text(spread: Mapping[str, Any]) -> str:

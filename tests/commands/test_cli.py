@@ -6,9 +6,11 @@ import os
 import pty
 import re
 import select
+import shlex
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +22,7 @@ import omkl
 from omkl.config.command_line import CommandLine, UsageError, jobs_of, swept_keys
 from tests.commands import forks
 
+ROOT = Path(__file__).parents[2]
 OMKL_RUN = Path(sys.executable).with_name("omkl-run")
 TINY = ["kernels=gaussian17", "D=4", "seeds=2", "tracking=none", "figures=false"]
 
@@ -243,6 +246,32 @@ def test_a_disk_without_room_ends_a_sweep_with_one_line(tmp_path):
 
 
 # --- single runs ------------------------------------------------------------------
+
+
+@pytest.mark.slow(3)
+def test_pages_on_files_show_what_is_printed(tmp_path):
+    """Their commands, typed one after the other where their Python has made the files."""
+    pages = [
+        (ROOT / "docs" / f"{name}.md").read_text("utf-8") for name in ("own-files", "start/csv")
+    ]
+    (code,) = re.findall(r"```python\n(.*?)```", pages[0], re.DOTALL)
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
+    head = re.search(r"    id,date.*\n(    .*\n)+", pages[0])[0]
+    assert (tmp_path / "my.csv").read_text("utf-8").startswith(textwrap.dedent(head))
+    shown = re.findall(
+        r"^    \$ omkl-run (.*)\n((?:(?:    (?!\$).*)?\n)*)", "\n".join(pages), re.MULTILINE
+    )
+    assert len(shown) == 7
+
+    def words(text: str) -> str:
+        """Without line breaks and keys, which a terminal and a setting may change."""
+        return re.sub(r"(-[0-9a-f]{4})?/auto-[0-9a-f]{16}", "", " ".join(text.split()))
+
+    for typed, lines in shown:
+        done = omkl_run(tmp_path, *shlex.split(typed), "tracking=none", "figures=false")
+        printed = words(done.stdout + done.stderr)
+        for line in lines.splitlines():
+            assert words(line.removesuffix("...")) in printed, (typed, line)
 
 
 @pytest.mark.slow
