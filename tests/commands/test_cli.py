@@ -251,17 +251,15 @@ def test_a_disk_without_room_ends_a_sweep_with_one_line(tmp_path):
 @pytest.mark.slow(3)
 def test_pages_on_files_show_what_is_printed(tmp_path):
     """Their commands, typed one after the other where their Python has made the files."""
-    pages = [
-        (ROOT / "docs" / f"{name}.md").read_text("utf-8") for name in ("own-files", "start/csv")
-    ]
+    names = ("docs/own-files.md", "docs/start/csv.md", "README.md")
+    pages = [(ROOT / name).read_text("utf-8") for name in names]
     (code,) = re.findall(r"```python\n(.*?)```", pages[0], re.DOTALL)
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
     head = re.search(r"    id,date.*\n(    .*\n)+", pages[0])[0]
     assert (tmp_path / "my.csv").read_text("utf-8").startswith(textwrap.dedent(head))
-    shown = re.findall(
-        r"^    \$ omkl-run (.*)\n((?:(?:    (?!\$).*)?\n)*)", "\n".join(pages), re.MULTILINE
-    )
-    assert len(shown) == 7
+    command = r"^    \$ omkl-run (.*)\n((?:(?:    (?!\$).*)?\n)*)"
+    shown = re.findall(command, "\n".join(pages), re.MULTILINE)
+    assert len(shown) == 8
 
     def words(text: str) -> str:
         """Without line breaks and keys, which a terminal and a setting may change."""

@@ -3,6 +3,7 @@
 import doctest
 import importlib
 import inspect
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,15 @@ def test_the_examples_of_the_page(tmp_path, monkeypatch, name):
     told: list[str] = []
     found = doctest.DocTestRunner(verbose=False).run(test, out=told.append)
     assert found.attempted > (5 if name in SHORT else 20) and found.failed == 0, "".join(told)
+
+
+def test_the_example_of_readme(tmp_path, monkeypatch, capsys):
+    """It prints what is below it."""
+    monkeypatch.chdir(tmp_path)
+    text = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    code, _, below = text.partition("```python\n")[2].partition("```\n\n")
+    exec(code, {})
+    assert capsys.readouterr().out == textwrap.dedent(below.partition("\n\n")[0]) + "\n"
 
 
 @pytest.mark.parametrize("name", ["omkl", "omkl.sklearn", "omkl.river"])
