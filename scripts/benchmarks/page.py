@@ -8,41 +8,40 @@ from benchmarks.tables import Bench
 
 HOW_TO_READ = """\
 - **Measured / least.** The least time is that of the arithmetic alone: the sines, cosines and
-  multiply-adds which a round cannot do without, each at the best speed that this machine showed
-  for it in the same run, as if nothing else were to be done and nothing waited for anything.
-  1 cannot be reached; what is above it is selection, weights, the sum of squares of the
-  coefficients, loads and stores, and the ends of vectors (D = 50 is not a multiple of 8). The
-  formula depends on what is known before a round, so ratios compare with the goal in their row and
-  not between kinds. Where kernels are chosen, a round waits: for the frequencies of what was just
-  chosen, from the second cache, for the sine of an argument, for the sum that is the output, for
-  the loss that the next choice depends on. Frequencies of a kernel are 105 cache lines, and loading
-  them from the second cache is not hidden behind the sines of the kernel before, wherever they are
-  asked for.
-- **2.1 (2.0 to 2.4).** Everything is repeated: the median, and the first and last decile of a
-  learner's times, the smallest and largest of ratios to peers. A wide span means that the machine
-  was busy with something else. Of a learner's calls those count before and after which a
-  short work took at most a tenth longer than at best, where there are five of them. Exact
-  learners take whole streams, in such calls: one that was disturbed counts as the median of
-  the same part of other streams.
-- **Exact kernels with few rows.** Where one classifier learns a row (SUA), each has nine rows of
-  its own on average: two vectors of eight, half of them empty. With one row each, a round of SUA-O
-  on a budget takes half as long: weights and a draw of 76 kernels, a vector of eight for each.
-- **Recursive.** A row is taken in by F additions each of which waits for the one before, four
-  cycles: with F = 100 a tenth of a round that has one matrix in the first cache. No formula has it.
+  multiply-adds which a row cannot do without. Each is taken at the best speed that this machine
+  showed for it in the same run, with nothing else to do and nothing to wait for. 1 cannot be
+  reached. The rest is selection, weights, the sum of squares of the coefficients, loads and
+  stores, and the ends of vectors (D = 50 is not a multiple of 8). The formula depends on what is
+  known before a row, so compare a ratio with the goal in its line, and not with other kinds.
+- **Where kernels are chosen, a row waits.** It waits for the frequencies of the chosen kernels,
+  from the second cache; for the sine of an argument; for the sum that is the output; for the loss
+  that the next choice depends on. The frequencies of a kernel are 105 cache lines. Loading them
+  from the second cache is not hidden behind the sines of the kernel before, wherever it begins.
+- **2.1 (2.0 to 2.4).** Everything is repeated. Shown are the median and, of a learner's times, the
+  first and last decile; of ratios to other libraries the smallest and largest. A wide range means
+  that the machine was busy with something else. A call of a learner counts if a short task
+  before and after it took at most a tenth longer than at best, where five such calls are there.
+  Exact learners take whole streams in such calls. A disturbed call counts as the median of the
+  same part of other streams.
+- **Exact kernels with few rows.** In SUA one classifier learns per row, so each has nine rows of
+  its own on average: two vectors of eight, half of them empty. In SUA-O on a budget each has one
+  row, and a row takes half as long.
+- **Recursive.** Each row is added by F additions, and each of them waits four cycles for the one
+  before. With F = 100 that is a tenth of a row whose one matrix is in the first cache. The
+  least time does not contain it.
 - **Not in the least time.** GMOCP and SAMOCP keep the last scores of each kernel in order and take
-  quantiles of them, and GMOCP draws its graph anew in every round. `auto` has trees and a ridge
-  regression on 400 waves beside its recursive experts, which alone are counted.
-- **Error** of float32: the largest change of a prediction in the first rounds. Its ratio is to the
-  least time of float64. Where rounding tips the choice of kernels, it is as large as that choice.
-- **Times omkl.** Peers and omkl take turns, and a ratio is of times in the same turn. Peers
-  get the same rows and the same random frequencies, and their predictions are the same to
-  1e-8 (`tests/benchmark/test_bench.py`), but for river's own sampler. A peer that is not
-  installed says so. The line of omkl on all cores is the time a seed and round: 0.5 times is the
-  best that two cores can do.
-- **Exponent.** The slope of time against size in logarithms over the last decade of sizes: the
-  power with which a round grows where fixed costs no longer weigh. A step above the stated power
-  is where a model leaves a cache.
-- **Growth.** Memory of the process in the third quarter of the time after its start-up, less that
+  quantiles of them. GMOCP also draws its graph anew in every row. `auto` has trees and a ridge
+  regression on 400 random features beside its recursive experts, which alone are counted.
+- **Error** of float32: the largest change of a prediction in the first rows. Its ratio is to the
+  least time of float64. Where rounding changes the choice of kernels, it is as large as that
+  choice.
+- **Times omkl.** Other libraries and omkl take turns, and a ratio is of times in the same turn.
+  They get the same rows and the same random frequencies, and their predictions are the same to
+  1e-8 (`tests/benchmark/test_bench.py`), except for river's own sampler. The line of omkl on all
+  cores is the time per seed and row: 0.5 times is the best that two cores can do.
+- **Exponent.** The slope of log time against log size over the last decade of sizes, where fixed
+  costs no longer count. A step above the stated power is where a model leaves a cache.
+- **Growth.** Memory of the process in the third quarter of the time after its start-up, minus that
   in the second. The steps at both ends of the plot are packages being loaded, at the end those
   that write the results."""
 
@@ -51,8 +50,8 @@ def page(bench: Bench, plots: str) -> str:
     """The sections that were measured; plots lie in the folder ``plots`` beside the page."""
     parts = [
         "# Performance",
-        "One run of `make bench`. Only ratios mean anything on another machine; it prints all of\n"
-        "this for yours. `outputs/bench/bench.json` has every number.",
+        "One run of `make bench`. On another machine only the ratios are comparable; the command prints\n"
+        "all of this for yours. `outputs/bench/bench.json` has every number.",
         tables.machine(bench),
     ]
     if bench["share_of_core"] < 0.9:
@@ -87,7 +86,7 @@ def _learners(bench: Bench) -> list[str]:
         f"One thread, {_setting(bench['setting'])}, the rows of {bench['setting']['rows']}; "
         f"exact kernels: the first {_exact_rounds(bench):,} rounds of a stream.",
         tables.learner_table(bench),
-        _plot("limits", "measured time of a round over the least"),
+        _plot("limits", "measured time of a row over the least"),
     ]
 
 
@@ -95,7 +94,7 @@ def _federated(bench: Bench) -> list[str]:
     clients = bench["federated"][0]["clients"]
     return [
         "## A client's round in a federation",
-        f"One thread for all of {clients} clients, 51 kernels, D as 1000 numbers a round "
+        f"One thread for all of {clients} clients, 51 kernels, D as 1000 numbers per round "
         f"allow, the rows of {bench['setting']['rows']}. NumPy takes all clients of a round "
         "at once and makes the same predictions to 1e-8. Where every client sends every kernel, "
         "eight kernels are taken side by side: their D = 9 sines are nine whole vectors.",
@@ -106,15 +105,15 @@ def _federated(bench: Bench) -> list[str]:
 def _peers(bench: Bench) -> list[str]:
     found = bench["peers"]
     return [
-        "## Peers",
-        f"{_setting(found)}, the rows of {bench['setting']['rows']}: whole learners from the "
-        f"first round on, {found['rounds']:,} rounds, selection included; median, smallest and "
-        f"largest ratio of {found['turns']} turns. {tables.peer_versions(bench)}.",
+        "## Other libraries",
+        f"{_setting(found)}, {found['rounds']:,} rows of {bench['setting']['rows']}. Learners are whole: "
+        f"from the first row on, with selection. Median, smallest and largest ratio of "
+        f"{found['turns']} turns. {tables.peer_versions(bench)}.",
         tables.peer_table(bench),
-        _plot("peers", "time of a round over that of omkl"),
-        "A kernel and round, against Raker's round over its N kernels "
-        f"({found['rounds_of_libraries']:,} rounds). The second line of river is its own "
-        "sampler, which takes every input by itself: other features, and d times as many.",
+        _plot("peers", "time of a row over that of omkl"),
+        "Time per kernel and row, against that of Raker over its N kernels "
+        f"({found['rounds_of_libraries']:,} rows). The second line of river is its own "
+        "sampler, which samples every input by itself: other features, and d times as many.",
         tables.package_table(bench),
         tables.winners(bench),
     ]
@@ -125,14 +124,14 @@ def _sizes(bench: Bench) -> list[str]:
         "## Cost against sizes",
         _fixed(bench),
         tables.size_table(bench),
-        _plot("sizes", "time of a round against N, D, d and M"),
+        _plot("sizes", "time of a row against N, D, d and M"),
     ]
 
 
 def _streams(bench: Bench) -> list[str]:
     return [
         "## Long streams",
-        "Both at the same time, a core each.",
+        "Both at the same time, one core each.",
         tables.stream_table(bench),
         _plot("memory", "memory over time"),
     ]
@@ -164,6 +163,6 @@ def _fixed(bench: Bench) -> str:
             seen[curve["letter"]] = others
     text = "; ".join(f"{letter} varies with {others}" for letter, others in seen.items())
     return (
-        "One thread, rounds past those in which graphs are drawn; start: seconds before the first "
-        f"round of the largest, random features and graph. {text}."
+        "One thread, rows past those in which graphs are drawn. Start: seconds before the first row "
+        f"of the largest size, for random features and graph. {text}."
     )

@@ -75,7 +75,7 @@ def formulas() -> str:
 def learner_table(bench: Bench) -> str:
     rows = bench["learners"]
     some_error = any("error" in row for row in rows)
-    headings = ["algorithm", "kernels a round", "µs a round", "least", "measured / least", "goal"]
+    headings = ["algorithm", "kernels per row", "µs per row", "least", "measured / least", "goal"]
     headings += ["error"] if some_error else []
     body = []
     for row in rows:
@@ -123,20 +123,20 @@ def _peer_line(row: Mapping[str, Any], first: list[str]) -> list[str]:
     faster = between(times) if row["peer"] != peers.OURS else ""
     goal = verdict(times[0], row["goal"], largest=False)
     if times[0] < 1.0 and not row["peer"].startswith("omkl"):
-        goal = f"{goal}; the peer wins".removeprefix("; ")
+        goal = f"{goal}; the other wins".removeprefix("; ")
     return [*first, row["peer"], number(row["round_us"][0]), faster, goal]
 
 
 def peer_table(bench: Bench) -> str:
     found = bench["peers"]
     body = [_peer_line(row, [title(row["algorithm"])]) for row in found["learners"]]
-    headings = ["algorithm", "", "µs a round", "times omkl", "goal"]
+    headings = ["algorithm", "", "µs per row", "times omkl", "goal"]
     return markdown_table(headings, body, left=2)
 
 
 def package_table(bench: Bench) -> str:
     body = [_peer_line(row, []) for row in bench["peers"]["kernels"]]
-    return markdown_table(["", "µs a kernel and round", "times omkl", "goal"], body, left=1)
+    return markdown_table(["", "µs per kernel and row", "times omkl", "goal"], body, left=1)
 
 
 def peer_versions(bench: Bench) -> str:
@@ -151,7 +151,11 @@ def winners(bench: Bench) -> str:
         for r in rows
         if "times" in r and not r["peer"].startswith("omkl") and r["times"][0] < 1.0
     ]
-    return f"Faster than omkl: {', '.join(ahead)}." if ahead else "No peer was faster than omkl."
+    return (
+        f"Faster than omkl: {', '.join(ahead)}."
+        if ahead
+        else "No other library was faster than omkl."
+    )
 
 
 def size_table(bench: Bench) -> str:
@@ -192,7 +196,7 @@ def stream_table(bench: Bench) -> str:
         ]
         for row in bench["streams"]
     ]
-    headings = ["rows", "rounds", "s, from prompt to end", "µs a round", "peak MB", "growth MB"]
+    headings = ["rows", "rounds", "s, from prompt to end", "µs per row", "peak MB", "growth MB"]
     commands = "\n".join(f"    {row['command']}" for row in bench["streams"])
     return f"{markdown_table(headings, body, left=1)}\n\n{commands}"
 
