@@ -14,9 +14,10 @@ HOW_TO_READ = """\
   stores, and the ends of vectors (D = 50 is not a multiple of 8). The formula depends on what is
   known before a row, so compare a ratio with the goal in its line, and not with other kinds.
 - **Where kernels are chosen, a row waits.** It waits for the frequencies of the chosen kernels,
-  from the second cache; for the sine of an argument; for the sum that is the output; for the loss
-  that the next choice depends on. The frequencies of a kernel are 105 cache lines. Loading them
-  from the second cache is not hidden behind the sines of the kernel before, wherever it begins.
+  from the second cache. It waits for the sine of an argument and for the sum that is the output.
+  It waits for the loss that the next choice depends on. The frequencies of a kernel are 105 cache
+  lines. Loading them from the second cache is not hidden behind the sines of the kernel before,
+  wherever it begins.
 - **2.1 (2.0 to 2.4).** Everything is repeated. Shown are the median and, of a learner's times, the
   first and last decile; of ratios to other libraries the smallest and largest. A wide range means
   that the machine was busy with something else. A call of a learner counts if a short task
@@ -50,8 +51,8 @@ def page(bench: Bench, plots: str) -> str:
     """The sections that were measured; plots lie in the folder ``plots`` beside the page."""
     parts = [
         "# Performance",
-        "One run of `make bench`. On another machine only the ratios are comparable; the command prints\n"
-        "all of this for yours. `outputs/bench/bench.json` has every number.",
+        "One run of `make bench`. On another machine only the ratios are comparable; the command\n"
+        "prints all of this for yours. `outputs/bench/bench.json` has every number.",
         tables.machine(bench),
     ]
     if bench["share_of_core"] < 0.9:
@@ -106,8 +107,8 @@ def _peers(bench: Bench) -> list[str]:
     found = bench["peers"]
     return [
         "## Other libraries",
-        f"{_setting(found)}, {found['rounds']:,} rows of {bench['setting']['rows']}. Learners are whole: "
-        f"from the first row on, with selection. Median, smallest and largest ratio of "
+        f"{_setting(found)}, {found['rounds']:,} rows of {bench['setting']['rows']}. Learners are "
+        "whole: from the first row on, with selection. Median, smallest and largest ratio of "
         f"{found['turns']} turns. {tables.peer_versions(bench)}.",
         tables.peer_table(bench),
         _plot("peers", "time of a row over that of omkl"),
@@ -163,6 +164,6 @@ def _fixed(bench: Bench) -> str:
             seen[curve["letter"]] = others
     text = "; ".join(f"{letter} varies with {others}" for letter, others in seen.items())
     return (
-        "One thread, rows past those in which graphs are drawn. Start: seconds before the first row "
-        f"of the largest size, for random features and graph. {text}."
+        "One thread, rows past those in which graphs are drawn. Start: seconds before the first "
+        f"row of the largest size, for random features and graph. {text}."
     )
