@@ -1,11 +1,11 @@
 # # A federation
 #
-# Ten clients see a stream each, and learn together through a server. In every round a client sends
-# at most a given number of values, and its rows stay with it.
+# Each of ten clients has a stream of its own. They learn together through a server. In every round
+# a client sends at most a given number of values; its rows are never sent.
 
 # %%
-# A file says whose a row is. For five of the ten shops the label is a rough function of the inputs,
-# for the others a smooth one.
+# A column names the client of each row. For five of the ten shops the target is a rough function of
+# the inputs, for the others a smooth one.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -23,7 +23,7 @@ table = pd.DataFrame({"shop": shop, "a": a, "b": b, "y": y + rng.normal(0, 0.02,
 table.to_csv("shops.csv", index=False)
 
 # %%
-# With POF-MKL every client weighs the kernels by itself; with vM-KOFL all share one combination.
+# With POF-MKL every client has its own kernel weights; with vM-KOFL all clients share them.
 
 setting = [
     "dataset=file", "dataset.path=shops.csv", "dataset.target=y", "federation=column",
@@ -36,7 +36,7 @@ runs = {
 }
 
 # %%
-# Each learner has as many random features as its messages have room for.
+# Each learner has as many random features as fit into its messages.
 
 for name, run in runs.items():
     sent = run["federated"]["up"]["numbers_a_round"]

@@ -1,11 +1,11 @@
 # # Classify text features
 #
-# Texts become numbers by hashing their words, which needs no vocabulary and so fits a stream. Here
-# sentences about networks are told from sentences about numbers and data.
+# Texts become numbers by hashing their words. That needs no vocabulary, so it works on a stream.
+# Here sentences about networks are told apart from sentences about numbers and data.
 
 # %%
 # The texts are the docstrings of Python's own library, which every machine has: those of its
-# internet modules, and those of its modules for numbers and data. Their order is drawn.
+# internet modules, and those of its modules for numbers and data. Their order is random.
 
 import ast
 import sysconfig
@@ -54,8 +54,8 @@ subjects = np.array([pairs[k][1] for k in order])
 print(f"{len(texts)} texts; {np.mean(subjects == 'internet'):.0%} are about the internet")
 
 # %%
-# A text becomes 256 counts of hashed words. The classifier has nothing to choose; it says a class
-# and its probability before it is told the subject.
+# A text becomes 256 counts of hashed words. The classifier has nothing to tune. It predicts a class
+# and its probability before the class is known.
 
 hashing = HashingVectorizer(n_features=256, stop_words="english", norm="l2")
 X = hashing.transform(texts).toarray()
@@ -70,7 +70,7 @@ late = slice(len(texts) // 2, None)
 print(f"right: {right.mean():.3f}, in the second half {right[late].mean():.3f}")
 
 # %%
-# Where it is surer it is right more often.
+# Where its probability is larger, it is right more often.
 
 edges = np.quantile(sure[late], [0, 0.25, 0.5, 0.75, 1])
 which = np.digitize(sure[late], edges[1:-1])
@@ -78,4 +78,4 @@ points = [(sure[late][which == k].mean(), right[late][which == k].mean()) for k 
 fig, ax = plt.subplots(figsize=(4.6, 3.4))
 ax.plot([0.5, 1], [0.5, 1], color="0.5", lw=0.8, ls=":")
 ax.plot(*zip(*sorted(points), strict=True), "o-", color="C0")
-labels = ax.set(xlabel="probability that it said", ylabel="share that was right")
+labels = ax.set(xlabel="predicted probability", ylabel="share of correct predictions")

@@ -1,10 +1,10 @@
 # # Compare with River
 #
-# The estimators of `omkl.river` go where River's own go: into its pipelines, its metrics and its
-# progressive validation. Here they predict its data sets beside four of its models.
+# The estimators of `omkl.river` work in River's pipelines, with its metrics and its progressive
+# validation. Here they predict its data sets beside four of its models.
 
 # %%
-# Every model sees a row, predicts it, and then learns its label.
+# Every model gets a row, predicts it, and then learns its target.
 
 import time
 
@@ -28,7 +28,7 @@ streams = {
 }
 
 # %%
-# Mean absolute errors, and microseconds of processor time a row. Compiled code is loaded before.
+# Mean absolute errors, and microseconds of processor time per row. Compiled code is loaded before.
 
 learner = omkl.river.OnlineMKLRegressor()
 learner.predict_one({"x": 1.0})

@@ -1,10 +1,10 @@
 # # Intervals under drift
 #
-# Half way through this stream the function becomes another one. `interval=0.9` asks for intervals
-# that hold 90 % of the labels all the same: they widen where they have lately failed.
+# Half way through this stream the function changes. Intervals of `interval=0.9` still cover 90 % of
+# the targets: they widen after recent misses.
 
 # %%
-# The stream: two inputs, and a label that turns over in the middle.
+# The stream: two inputs, and a target whose sign flips in the middle.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -19,8 +19,8 @@ sign = np.where(np.arange(ROWS) < ROWS // 2, 1.0, -2.0)
 y = sign * np.sin(2.0 * X[:, 0]) + 0.3 * X[:, 1] + rng.normal(0, 0.1, ROWS)
 
 # %%
-# The learner is an ensemble of Gaussian processes whose past does not fade. It has a spread of its
-# own, of which 1.645 deviations on either side would hold 90 % if the world were as it assumes.
+# The learner is an ensemble of Gaussian processes that does not forget. It has a standard deviation
+# of its own. If its assumptions were true, 1.645 of them on either side would cover 90 %.
 
 learner = omkl.learner("ie_gp", inputs=2, interval=0.9)
 said = learner.partial_fit(X, y)
@@ -32,18 +32,18 @@ for name, held in (("adaptive", adaptive), ("its own", own)):
     print(f"{name:8}  before {first.mean():.3f}  after {second.mean():.3f}")
 
 # %%
-# How often both held, in windows of a fortieth of the stream, and the band around the change.
+# The coverage of both in windows of a fortieth of the stream, and the band around the change.
 
 n = ROWS // 40
 windows = np.arange(40) * n + n / 2
 fig, (top, bottom) = plt.subplots(2, figsize=(6, 5.4))
 top.plot(windows, adaptive[: 40 * n].reshape(40, n).mean(axis=1), label="adaptive")
-top.plot(windows, own[: 40 * n].reshape(40, n).mean(axis=1), label="its own spread")
+top.plot(windows, own[: 40 * n].reshape(40, n).mean(axis=1), label="its own standard deviation")
 top.axhline(0.9, color="0.3", lw=0.8, ls=":")
-top.set(xlabel="row", ylabel="share of labels inside", ylim=(0, 1.03))
+top.set(xlabel="row", ylabel="share of targets covered", ylim=(0, 1.03))
 top.legend(frameon=False, loc="lower left")
 shown = np.arange(ROWS // 2 - 75, ROWS // 2 + 75)
 bottom.fill_between(shown, said.low[shown], said.high[shown], color="C0", alpha=0.25, lw=0)
 bottom.plot(shown, y[shown], ".", color="0.3", ms=3)
-bottom.set(xlabel="row", ylabel="label and interval")
+bottom.set(xlabel="row", ylabel="target and interval")
 fig.tight_layout()

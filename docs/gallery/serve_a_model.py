@@ -1,14 +1,14 @@
 # # Serve a model
 #
-# A learner behind HTTP that predicts and learns, keeps itself in one file, and goes on after it was
-# killed; then the same without HTTP, as a loop over a log of events. Targets come late in both.
+# A learner behind HTTP that predicts and learns, is saved in one file, and goes on after it was
+# killed. Then the same without HTTP, as a loop over a log of events. Targets come late in both.
 
 # %%
 # ## The service
 #
 # Predictions and targets carry an id, so a target may come at any time. The model is saved after
-# every 50 targets, with the rows that wait for theirs. A file is replaced as a whole: whoever kills
-# the process at any moment finds one that is complete.
+# every 50 targets, with the rows that wait for theirs. A file is replaced as a whole: it is
+# complete at whatever moment the process is killed.
 
 import json
 import signal
@@ -139,7 +139,7 @@ print("before the kill ", before)
 print("after the start ", after)
 
 # %%
-# What came after the last save is lost to it, and the client sends it again: from row
+# What came after the last save is lost, and the client sends it again: from row
 # `learned + waiting` on.
 
 first = after["learned"] + after["waiting"]
@@ -158,8 +158,8 @@ print(state, f"mean error of the last half: {errors[ROWS // 2 :].mean():.1f} min
 # ## A loop over a log
 #
 # A topic of Kafka, or another log, gives events by their offsets. The loop saves the model under
-# the offset, then commits the offset: whatever moment it crashes at, the committed offset has its
-# model. Here the log is a list, and the loop is ended in the middle.
+# the offset, then commits the offset. So every committed offset has its model, whenever the loop
+# crashes. Here the log is a list, and the loop is ended in the middle.
 
 log = []
 for t in range(ROWS):

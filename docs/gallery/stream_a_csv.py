@@ -1,7 +1,7 @@
 # # Stream a CSV
 #
 # A file with categories, dates and missing values is streamed row by row. Every row is predicted
-# before its target is read. There is nothing to scale, to encode or to choose.
+# before its target is read. There is nothing to scale, to encode or to tune.
 
 # %%
 # The file has hourly rentals of bicycles, which depend on the hour, the weather and the
@@ -33,8 +33,8 @@ print(table.head(3).to_string(index=False))
 # ## One run
 #
 # `omkl.run` does what `omkl-run dataset=file dataset.path=rentals.csv dataset.target=rentals` does
-# on the command line, and `model=True` keeps the learner. Beside the learner stand three that need
-# no kernel: the running mean of the labels, the last label, and a linear ridge.
+# on the command line, and `model=True` keeps the learner. Beside it are three baselines: the
+# running mean of the targets, the last target, and a linear ridge.
 
 run = omkl.run(
     "dataset=file", "dataset.path=rentals.csv", "dataset.target=rentals", seeds=1, model=True
@@ -53,7 +53,7 @@ fig, ax = plt.subplots(figsize=(6, 3.2))
 ax.plot(said["row"][shown], said["y"][shown], color="0.6", label="rentals")
 ax.plot(said["row"][shown], said["y_hat"][shown], color="C0", label="predicted")
 ax.axvline(change, color="0.3", lw=0.8, ls=":")
-ax.set(xlabel="row", ylabel="rentals an hour")
+ax.set(xlabel="row", ylabel="rentals per hour")
 legend = ax.legend(frameon=False)
 
 # %%

@@ -1,7 +1,7 @@
 # # Ten million rows
 #
-# What a learner keeps does not grow with the stream, and a round takes microseconds. So the length
-# of a stream is a matter of patience alone.
+# The memory of a learner does not grow with the stream, and a row takes microseconds. So a stream
+# may be of any length.
 
 # %%
 # Rows are made here in blocks; they could come from a socket or a file, `omkl.open_stream` say.

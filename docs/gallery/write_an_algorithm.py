@@ -1,11 +1,11 @@
 # # Write an algorithm
 #
-# An algorithm is one Python file with three steps and one YAML with its parameters. It may live in
-# a package of one's own, and is then called by its name as omkl's are. This page runs the template
-# that comes with omkl, `docs/template`.
+# An algorithm is one Python file with three steps and one YAML with its parameters. It may be in
+# a package of your own, and is then chosen by its name like those of omkl. This page runs the
+# template that comes with omkl, `docs/template`.
 
 # %%
-# Fixed share moves a part of the weights to all kernels in every round, so that another kernel can
+# Fixed share moves a part of the weights to all kernels in every row, so that another kernel can
 # become the best one later. These are its steps; the docstring above them states the paper's box.
 
 import inspect
@@ -27,12 +27,12 @@ for step in (fixed_share.select, fixed_share.predict, fixed_share.update):
     print(inspect.getsource(step))
 
 # %%
-# It is made known by its name. An installed package does that with an entry point.
+# It is declared by its name. An installed package does that with an entry point.
 
 registry.declare("fixed_share", "mypkg.fixed_share")
 
 # %%
-# A stream whose best kernel changes: the label is smooth in the first half, rough in the second.
+# A stream whose best kernel changes: the target is smooth in the first half, rough in the second.
 
 rng = np.random.default_rng(4)
 X = rng.uniform(-1, 1, size=(ROWS, 2))
@@ -53,6 +53,6 @@ ax.set(xlabel="row", ylabel="mean squared error", yscale="log")
 legend = ax.legend(frameon=False)
 
 # %%
-# `omkl-check fixed_share` runs the conformance suite on it: whether it looks at labels before it
-# may, whether it uses kernels that it did not choose, whether it says the same for any block size.
+# `omkl-check fixed_share` runs the conformance suite on it: whether it reads targets too early,
+# uses kernels that it did not choose, or predicts something else for another block size.
 # `omkl-run -m algorithm=raker,fixed_share dataset=naval` compares it in a sweep.
