@@ -127,16 +127,7 @@ def main() -> None:
         ]
 
     def line_of(point: Point, values: Sequence[float]) -> dict[str, Any]:
-        """A point's settings, its distances, and MSE x 10^3 of every cell."""
-        ours = np.reshape(values, (len(cells), -1)).mean(axis=1)
-        distance = np.abs(ours / np.array([cell.value for cell in cells]) - 1.0)
-        line: dict[str, Any] = {**point, "distance": float(distance.mean())}
-        for name in dict.fromkeys(cell.algorithm for cell in cells):
-            own = [x for x, cell in zip(distance, cells, strict=True) if cell.algorithm == name]
-            line[f"distance {name}"] = float(np.mean(own))
-        for cell, value in zip(cells, ours, strict=True):
-            line[f"{cell.algorithm} {cell.dataset} M={cell.M}"] = float(value)
-        return line
+        return searches.line_of_cells(point, cells, values)
 
     lines = searches.rank(grid[: 2 if arguments.quick else None], jobs_of, mse, line_of)
     searches.write("federated", lines, "search_federated", parser, arguments)

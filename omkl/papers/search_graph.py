@@ -82,21 +82,6 @@ def mse(cell: Cell, formula: str, count: str, rule: str, seed: int) -> float:
         return float(1e3 * np.mean(np.square(learner.partial_fit(X, y).y_hat - y)))
 
 
-def line_of(point: Point, values: Sequence[float]) -> dict[str, Any]:
-    """A point's settings, its distances, and MSE x 10^3 of every cell."""
-    cells = published()
-    ours = np.reshape(values, (len(cells), -1)).mean(axis=1)
-    ratio = ours / np.array([cell.value for cell in cells])
-    distance = np.where(np.isfinite(ratio), np.abs(ratio - 1.0), np.inf)
-    line: dict[str, Any] = {**point, "distance": float(distance.mean())}
-    for name in NAMES:
-        own = [x for x, cell in zip(distance, cells, strict=True) if cell.algorithm == name]
-        line[f"distance {name}"] = float(np.mean(own))
-    for cell, value in zip(cells, ours, strict=True):
-        line[f"{cell.algorithm} {cell.dataset} M={cell.M}"] = float(value)
-    return line
-
-
 def main() -> None:
     parser = searches.parser("search_graph", str(__doc__))
     parser.add_argument("--seeds", type=int, default=2, help="seeds of a cell (default: 2)")
@@ -106,6 +91,9 @@ def main() -> None:
 
     def jobs_of(point: Point) -> list[tuple[Any, ...]]:
         return [(cell, *point.values(), seed) for cell in published() for seed in seeds]
+
+    def line_of(point: Point, values: Sequence[float]) -> dict[str, Any]:
+        return searches.line_of_cells(point, published(), values)
 
     lines = searches.rank(grid[: 2 if arguments.quick else None], jobs_of, mse, line_of)
     searches.write("arxiv_v1", lines, "search_graph", parser, arguments)

@@ -58,7 +58,7 @@ def code_stamp() -> str:
     """
     digest = hashlib.sha256(provenance.numbers_stamp({}, {}).encode())
     files = conf.files(without=_NOT_SEARCHED)
-    files += [FOLDER / "published.csv", *FOLDER.glob("search_*.py")]
+    files += [FOLDER / "published.csv", *FOLDER.glob("search*.py")]
     for path in sorted(files):
         digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:12]
@@ -112,6 +112,31 @@ def rank(
             print(f"{settings}: distance {lines[-1]['distance']:.4g}", flush=True)
     print(f"{len(lines)} points in {time.perf_counter() - start:.0f} s")
     return sorted(lines, key=lambda line: line["distance"])
+
+
+def line_of_cells(point: Point, cells: Sequence[Any], values: Sequence[float]) -> dict[str, Any]:
+    """A line of ``rank``: a point's settings, its distances, and MSE x 10^3 of every cell.
+
+    Parameters
+    ----------
+    point
+        Settings of the grid.
+    cells
+        Published numbers, with ``algorithm``, ``dataset``, ``M`` and ``value``.
+    values
+        Ours: of the first cell with every seed, then of the second. A distance is infinite where
+        a setting has diverged.
+    """
+    ours = np.reshape(values, (len(cells), -1)).mean(axis=1)
+    ratio = ours / np.array([cell.value for cell in cells])
+    distance = np.where(np.isfinite(ratio), np.abs(ratio - 1.0), np.inf)
+    line: dict[str, Any] = {**point, "distance": float(distance.mean())}
+    for name in dict.fromkeys(cell.algorithm for cell in cells):
+        own = [x for x, cell in zip(distance, cells, strict=True) if cell.algorithm == name]
+        line[f"distance {name}"] = float(np.mean(own))
+    for cell, value in zip(cells, ours, strict=True):
+        line[f"{cell.algorithm} {cell.dataset} M={cell.M}"] = float(value)
+    return line
 
 
 def mean_distance(distances: Iterable[float]) -> float:

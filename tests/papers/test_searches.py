@@ -4,9 +4,11 @@ import functools
 import json
 import subprocess
 
+import numpy as np
 import pytest
 
 from omkl.papers import comparison, page, reproduce, searches, sections
+from omkl.papers.search_graph import Cell
 
 
 @pytest.fixture
@@ -46,6 +48,13 @@ def test_points_are_ranked_by_their_distance_and_shared_jobs_done_once():
     ]
     assert [line["distance"] for line in lines] == [1, 1, 3, 3, 5, 5]
     assert sorted(done) == [(step, seed) for step in (1, 2, 3) for seed in (0, 1)]
+
+
+def test_distances_are_of_means_over_seeds_and_infinite_where_a_setting_diverged():
+    one, other = Cell("sfg_mkl", "naval", 5, 2.0), Cell("sfg_mkl_r", "naval", 5, 4.0)
+    line = searches.line_of_cells({"step": 1}, [one, other], [1.0, 2.0, 5.0, np.inf])
+    assert line["sfg_mkl naval M=5"] == 1.5 and line["distance sfg_mkl"] == 0.25
+    assert line["distance sfg_mkl_r"] == line["distance"] == np.inf and line["step"] == 1
 
 
 def test_a_search_is_outdated_where_its_note_is_of_other_code_options_or_files(written, tmp_path):
