@@ -22,7 +22,6 @@ docs/reliability.md.
 
 import contextlib
 import importlib.util
-import os
 import random
 import shutil
 import signal
@@ -35,7 +34,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import reliability
-from reliability import PATIENCE, Place, ended_within, lost_in
+from reliability import PATIENCE, Place, ended_within, lost_in, send
 
 from omkl.report.tables import markdown_table
 from omkl.runs.run_folder import Run
@@ -102,8 +101,7 @@ class Chaos:
                 with place.start() as process:
                     time.sleep(moment)
                     ended = process.poll() is not None
-                    with contextlib.suppress(ProcessLookupError):
-                        os.killpg(process.pid, signal.SIGKILL)
+                    send(process, signal.SIGKILL)
                     process.communicate()
                 if ended:
                     break
@@ -129,8 +127,7 @@ class Chaos:
                 _wait_for_another_than(before)
                 time.sleep(moment)
                 asked = time.monotonic()
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGINT)
+                send(process, signal.SIGINT)
                 out = ended_within(process, PATIENCE)
                 took = time.monotonic() - asked
             found = [f"it ended after {took:.1f} s"] if took > SOON else []

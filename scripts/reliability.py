@@ -20,11 +20,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import startup
 
 from omkl.report import tracking
 from omkl.runs.run_folder import Run, find
 
-ROOT = Path(__file__).resolve().parents[1]
 PATIENCE = 120.0
 PAGE = "reliability.md"
 CLIENTS, ROUND_PATIENCE = 3, 600.0
@@ -43,19 +43,15 @@ class Place:
     def start(
         self, most_bytes: int | None = None, more: Sequence[str] = ()
     ) -> subprocess.Popen[str]:
-        command = "from omkl.commands.run import run; run()"
-
         def prepare() -> None:
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # whatever started us ignores
             if most_bytes is not None:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
 
-        paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-        own = {"PYTHONPATH": os.pathsep.join(paths), "NUMBA_CACHE_DIR": str(self.cache)}
         return subprocess.Popen(
-            [sys.executable, "-c", command, *self.arguments, *more],
+            [sys.executable, "-c", startup.RUN, *self.arguments, *more],
             cwd=self.folder,
-            env=os.environ | own,
+            env=startup.environment() | {"NUMBA_CACHE_DIR": str(self.cache)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -105,13 +101,18 @@ class Place:
         ]
 
 
+def send(process: subprocess.Popen[str], number: signal.Signals) -> None:
+    """Send a signal to a process and its children, if it has not ended."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
+
+
 def ended_within(process: subprocess.Popen[str], seconds: float) -> str:
     """The output of a process, which is killed with its children where it takes longer."""
     try:
         return process.communicate(timeout=seconds)[0]
     except subprocess.TimeoutExpired:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        send(process, signal.SIGKILL)
         return process.communicate()[0] + f"\nnot at its end after {seconds:g} s"
 
 

@@ -63,12 +63,17 @@ def _once(arguments: Sequence[str], least: Path, outputs: Path) -> dict[str, flo
     return seconds
 
 
-def _seconds(*words: str) -> float:
-    """Of a process of Python that imports this package, whatever else is installed."""
+def environment() -> dict[str, str]:
+    """Variables for a process of Python that imports this checkout, whatever else is installed."""
     paths = filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")])
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+def _seconds(*words: str) -> float:
+    """Of a process of Python with these arguments."""
+    own = environment()
     began = time.perf_counter()
-    subprocess.run([sys.executable, *words], check=True, stdout=subprocess.DEVNULL, env=environment)
+    subprocess.run([sys.executable, *words], check=True, stdout=subprocess.DEVNULL, env=own)
     return time.perf_counter() - began
 
 
