@@ -56,7 +56,8 @@ SHIFT, RATIO = 3.0, 10.0  # of units that are held no longer
 # Places of a column's numbers. Home and away: how many numbers, their mean, their squared
 # deviations. Of the base: its votes (R. S. Boyer and J. S. Moore's), how often it came, how often
 # others did since, their squared distances from it. ``OUTSIDE``: the share of the last rows;
-# ``IS_AWAY``: 1.0 or 0.0; ``COUNT``, ``BEYOND``: all numbers, and those farther out than FAR.
+# ``IS_AWAY``: 1.0 or 0.0; ``COUNT``, ``BEYOND``: all numbers, and those farther out than FAR that
+# are not within reach of those that differ from a base.
 HOME, AWAY = 0, 3
 MEAN, SQUARES = 1, 2
 BASE, VOTES, SAME, OTHERS, OTHER_SQUARES = 6, 7, 8, 9, 10
@@ -145,13 +146,18 @@ def _add_bounded(state, k, at, x, least):
 
 
 @inlined
+def _reach(state, k):
+    """How far honest numbers are from the base, c_k r; 0 without one."""
+    if not _has_base(state, k):
+        return 0.0
+    return _limit_of(state[k, OTHERS]) * math.sqrt(state[k, OTHER_SQUARES] / state[k, OTHERS])
+
+
+@inlined
 def take_number(state, k, x, moves):
     """Take the number x into column k. Not ``moves``: home has it always."""
     based = _has_base(state, k)
-    reach = 0.0  # of honest numbers, from the base
-    if based:
-        r = math.sqrt(state[k, OTHER_SQUARES] / state[k, OTHERS])
-        reach = _limit_of(state[k, OTHERS]) * r
+    reach = _reach(state, k)
     off = abs(x - state[k, MEAN])
     s = deviation_of(state, k, HOME)
     is_outside = state[k, HOME] > 1.0 and off > FAR * s
@@ -258,7 +264,7 @@ def take_standardised(state, k, x, moves):
         return 0.0
     take_number(state, k, x, moves)
     z = standardised(state, k, x)
-    if abs(z) > FAR:
+    if abs(z) > FAR and not (_has_base(state, k) and abs(x - state[k, BASE]) <= _reach(state, k)):
         state[k, BEYOND] += 1.0
     return z
 
@@ -310,6 +316,11 @@ def follow_numbers(state, y, seen):
         seen[2, s] = scale_of(state, 0)
         if s < y.shape[0]:
             take_number(state, 0, y[s], True)
+
+
+def shares_beyond(state: np.ndarray) -> np.ndarray:
+    """``BEYOND`` over ``COUNT`` of each column (C,), 0 before its first number."""
+    return state[:, BEYOND] / np.maximum(state[:, COUNT], 1.0)
 
 
 def scales(state: np.ndarray) -> np.ndarray:

@@ -27,6 +27,11 @@ class Moments:
         """What columns are measured with now (C,), 0 before one has moved."""
         return robust_moments.scales(self._state)
 
+    @property
+    def shares_beyond(self) -> np.ndarray:
+        """The share (C,) of the numbers of each column that came farther out than ``FAR``."""
+        return robust_moments.shares_beyond(self._state)
+
     def standardised(self, values: np.ndarray) -> np.ndarray:
         """``values`` (n, C) standardised, each by what its column held up to its row; they are
         taken in. 0 for blanks and where nothing has moved yet."""

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from omkl.datasets.columns import Column
 
 TINY = 1e-140  # the square of a smaller number loses digits, and of 1e-162 all of them
+HEAVY = 0.005  # of a column beyond 4 deviations is told: a normal one has 6e-5, a Laplace 0.0035
 HUGE = 1e150  # squares of larger numbers overflow, or their sums do
 
 
@@ -234,14 +235,21 @@ class Stream:
         """
         filled = getattr(self._source, "filled", None)
         counts = self._blank if filled is None else filled
-        if counts is None:
-            return {}
+        return {} if counts is None else {c: int(n) for c, n in self._by_column(counts) if n}
+
+    @property
+    def far_out(self) -> dict[str, float]:
+        """The share of the values of each column that came beyond 4 deviations, HEAVY or more."""
+        return {c: s for c, s in self._by_column(self.moments.shares_beyond) if s >= HEAVY}
+
+    def _by_column(self, values: np.ndarray) -> Iterable[tuple[str, float]]:
+        """Of values (d,) of inputs the largest of each column that they came from."""
         column_of = {name: c.name for c in self.columns for name in c.inputs}
-        missing: dict[str, int] = {}
-        for name, n in zip(self._source.inputs, counts, strict=True):
+        largest: dict[str, float] = {}
+        for name, value in zip(self._source.inputs, values.tolist(), strict=True):
             column = column_of.get(name, name)
-            missing[column] = max(int(n), missing.get(column, 0))
-        return {name: n for name, n in missing.items() if n}
+            largest[column] = max(value, largest.get(column, value))
+        return largest.items()
 
     @cached_property
     def _clock(self) -> tuple[int, float] | None:

@@ -65,6 +65,9 @@ class Rows(Protocol):
     def missing(self) -> Mapping[str, int]: ...
 
     @property
+    def far_out(self) -> Mapping[str, float]: ...
+
+    @property
     def target_sorted(self) -> bool: ...
 
 
@@ -175,6 +178,7 @@ def reported(
         "threads": timing.n_threads,
         "stream": job.stream.provenance,
         **({"missing_cells": dict(missing)} if (missing := job.stream.missing) else {}),
+        **({"far_out": dict(far)} if (far := job.stream.far_out) else {}),
         **({"target_sorted": True} if job.stream.target_sorted else {}),
     }
 

@@ -37,6 +37,7 @@ class HeldRows(NamedTuple):
     n_inputs: int
     provenance: dict[str, Any]
     missing: Mapping[str, int] = MappingProxyType({})
+    far_out: Mapping[str, float] = MappingProxyType({})
     target_sorted: bool = False
     row_count: RowCount | None = None
 

@@ -223,6 +223,9 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
     elif spread := result.get("spread"):
         yield "intervals", _spread_text(spread) + in_scale
     yield "rows", _rows_text(result)
+    if far := result.get("far_out"):
+        shares = {name: f"{name} {100 * share:.2g} %" for name, share in far.items()}
+        yield "far out", f"values beyond 4 deviations: {_largest(far, shares)}"
     if federated:
         yield from _federated_rows(federated)
     if classify:
@@ -253,7 +256,7 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
     )
 
 
-MOST_MISSING = 5  # columns with missing cells that are named
+MOST_NAMED = 5  # columns with missing cells, or with values far out
 
 
 def _rows_text(result: Mapping[str, Any]) -> str:
@@ -262,11 +265,16 @@ def _rows_text(result: Mapping[str, Any]) -> str:
     if blank := result.get("rows_without_target"):
         text += f"; {pluralize(blank, 'row')} without a target predicted and not scored"
     if missing := result.get("missing_cells"):
-        columns = sorted(missing, key=lambda name: -missing[name])
-        named = ", ".join(f"{name} {missing[name]:,}" for name in columns[:MOST_MISSING])
-        more = len(columns) - MOST_MISSING
-        text += f"; missing cells: {named}" + (f", and in {more} more columns" if more > 0 else "")
+        text += f"; missing cells: {_largest(missing, {c: f'{c} {missing[c]:,}' for c in missing})}"
     return text
+
+
+def _largest(values: Mapping[str, float], texts: Mapping[str, str]) -> str:
+    """What is told of the columns with the largest values, and how many more there are."""
+    columns = sorted(values, key=lambda name: -values[name])
+    named = ", ".join(texts[name] for name in columns[:MOST_NAMED])
+    more = len(columns) - MOST_NAMED
+    return named + (f", and in {more} more columns" if more > 0 else "")
 
 
 MOST_SHOWN = 10  # classes of a confusion matrix

@@ -25,6 +25,8 @@ it holds an absolute path. Tables, figures and the MLflow view are all made from
     seeds             list of ints, one a repetition
     rows_without_target              rows that were predicted and not scored, in a regression
     missing_cells     {column: cells without a value}, of inputs; absent where none is missing
+    far_out           {column: share of its values beyond 4 deviations}, of inputs, where at least
+                      0.5 % are; with stream.scaling=columns (``omkl.core.robust_moments``)
     target_sorted     true where the rows come in the order of the target, or class by class
     mse, mse_mean, mse_std           per seed (list); mean and sample standard
                                      deviation over the seeds (std is null for one seed)

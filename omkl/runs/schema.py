@@ -366,6 +366,7 @@ OPTIONAL: dict[str, Check] = {
     "labels_of_classes": _list(lambda value, where: None),
     "modules": _each(text),
     "missing_cells": _each(whole),
+    "far_out": _each(number),
     "target_sorted": flag,
     "code": _mapping({"shared": text, "learner": text}),
     "stream": _mapping(

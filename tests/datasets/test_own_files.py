@@ -159,6 +159,21 @@ def test_missing_cells_are_counted_by_column(tmp_path, frame):
         assert stream.missing == ({"town": 2} if limit else {"town": 3, "size": 1})
 
 
+def test_heavy_tails_are_told_and_rare_words_are_none(tmp_path):
+    """By what came up to each row; rain is measured with other rain."""
+    rng, n = np.random.default_rng(0), 3000
+    frame = pd.DataFrame({"delay": rng.standard_t(2, n), "normal": rng.standard_normal(n)})
+    frame["town"] = rng.choice(["Ulm", "Bonn", "Rom"], n, p=[0.97, 0.02, 0.01])
+    frame["rain"] = np.where(rng.random(n) < 0.95, 0.0, rng.exponential(size=n))
+    frame.loc[700, "normal"] = -9999.0
+    frame.assign(y=frame["delay"]).to_csv(tmp_path / "t.csv", index=False)
+    stream = open_stream(own(tmp_path / "t.csv"), COLUMNS)
+    assert stream.far_out == {}, "nothing is read yet"
+    X = collect(stream)[0][:, stream.inputs.index("delay")]
+    assert stream.far_out == {"delay": np.mean(np.abs(X) > 4.0)}
+    assert 0.005 < stream.far_out["delay"] < 0.02
+
+
 def test_codes_depend_on_no_later_row_and_on_no_target(tmp_path, frame, monkeypatch):
     """Chunks of ten rows: what is new later is coded 0, and nothing before it changes."""
     monkeypatch.setattr(read, "CHUNK_ROWS", 10)

@@ -209,10 +209,12 @@ def test_tracked_metrics(with_baselines):
 def test_one_scale_for_a_learner_and_its_baselines(with_baselines):
     """In units of the target where inputs are standardised, and how far below the best."""
     in_units = {"target": "sound", "scaling": {"kind": "columns"}}
-    text = printed(with_baselines(rmse=3.0, stream=in_units, missing_cells={"a": 7, "b": 1234}))
+    cells = {"missing_cells": {"a": 7, "b": 1234}, "far_out": {"b": 0.006, "c": 0.0213}}
+    text = printed(with_baselines(rmse=3.0, stream=in_units, **cells))
     assert "error      RMSE 3.000   MAE 5.180   R2 0.144   (in units of sound)\n" in text
     assert "baselines  last target 4.000   running mean 6.930   -> 25 % below the best\n" in text
     assert "; missing cells: b 1,234, a 7\n" in text
+    assert "  far out    values beyond 4 deviations: c 2.1 %, b 0.6 %\n" in text
 
 
 def test_what_does_not_fit_beside_the_baselines_is_a_line(with_baselines):
