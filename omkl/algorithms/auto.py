@@ -274,7 +274,7 @@ class Auto:
                 of ``ewrls``. Two more: of the 10 nearest of the last 1,000 rows
                 the mean label, weighted by 1 / (q / d + 0.001)^2, where q is the squared distance
                 of standardised inputs; and the linear one and its mean error there. And 100 boosted
-                trees of depth 6 on inputs and the last two labels as they are, of the last 32,768
+                trees of 32 leaves on inputs and the last two labels as they are, of the last 32,768
                 rows (fewer of more than 62 inputs), grown anew after 500 rows, 1.4 times as many
                 and so on, and then every quarter of these; while they do not pay, up to 8 times as
                 rarely. And a ridge regression, lam = 0.05, on 400 normal waves of the inputs, of
@@ -310,9 +310,9 @@ class Auto:
                 as they are.
     Symbols  none
     Cost     O(N D^2 + N D d + d^2) time a round for N = 28 experts and D = 50, O(F^2 + F d) for
-             F = 800 features of many waves, and O(M L d) on average for M = 200 trees of depth
-             L = 6, in d up to 32. A round in which trees grow takes longer, O(M L d W) for W rows,
-             some tenths of a second, and one of a solution O(F^3). Memory
+             F = 800 features of many waves, and O(M L d) on average for M = 200 trees of
+             depth L, 5 to 10 or so, in d up to 32. A round in which trees grow takes longer,
+             O(M L d W) for W rows, some tenths of a second, and one of a solution O(F^3). Memory
              O(N (D + d)^2 + F^2 + d W).
     Bound    none. Without fading, and where no error is cut off, a mixture's regret against the
              best fixed one would be O(sqrt(N T ln T)), as of ``ml_poly``; rounds fade here, and
@@ -491,9 +491,10 @@ class AutoClassifier:
                 deviation 1 / length of coefficients; or have sines and cosines beside these, as of
                 ``auto``, with prior variance 30, and 1 for the rest. In some the past fades. The
                 last expert is 100 boosted trees of the labels, grown as of ``auto``, in inputs and
-                the last two labels as they are: f = their sum, within +-0.999; before they are
-                grown the mixture of the others, so that their weight stays what it was. They pay
-                where their weight or |theta| of them in step 4 is above 0.05.
+                the last two labels as they are, but of 64 leaves, by log loss and on all rows of
+                the window: their sum is the logit l. Before they are grown they say the mixture of
+                the others, so that their weight stays what it was. They pay where their weight is
+                above 0.05, or |theta| of them in step 4 above 0.2.
              3. Mix them: f_i = tanh(l_i / 2), p = sum w_i f_i, l = log((1 + p) / (1 - p)).
              4. Correct that: m = l + theta'z, z = (l_1 - l, .., l_N - l, l, 1), with prior variance
                 0.3 of theta; q = tanh(m / (2 sqrt(1 + pi v / 8))), the logit cut off at 12.
@@ -508,9 +509,9 @@ class AutoClassifier:
              2. Experts say probabilities p_ik: (n_k + 1/2) / (n + K/2) of counts; (c_k + p_1k) /
                 (c + 1) of the counts c_k of classes after the last one; and the softmax of
                 theta_k'z / sqrt(1 + pi v / 4), 0.999 of it and 0.001 / K. Of up to 32 classes
-                trees are the last expert: those of class k, min(100, max(20, 200 / K)), of 1 where
-                it came and 0 elsewhere; p_ik is their sum, in [0.001, 1], over that of all classes.
-                A leaf counts 0.1, or 5 over the number of trees where that is more.
+                trees are the last expert: those of class k, min(100, max(20, 200 / K)), add up
+                to its logit; p_ik is 0.999 of their softmax and 0.001 / K. A leaf counts 0.1, or
+                10 over the number of trees where that is more.
              3. Mix them: p_k = sum w_i p_ik.
              4. Correct that: m_k = log p_k + theta'z_k, z_k = (log p_1k - log p_k, .., log p_Nk -
                 log p_k, log p_k), theta and its P shared by the classes, prior variance 0.3; q is
@@ -534,7 +535,7 @@ class AutoClassifier:
     >>> X, y = learners.Case("auto_classifier").stream(2000)
     >>> y_hat = learners.Case("auto_classifier").learner().partial_fit(X, y).y_hat
     >>> int((y * y_hat <= 0.0).sum())
-    17
+    16
     """
 
     class Params(NamedTuple):

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
+from scipy.special import expit, softmax
 
 from omkl.core.compiler import for_this_process
 from omkl.core.representations import boosted
-from omkl.core.representations.boosted import evaluate_boosted, learn_boosted
+from omkl.core.representations.boosted import BETTER, evaluate_boosted, learn_boosted
 
 
-def learn_rows(model, scratch, X, Y, y_hat):
+def learn_rows(model, scratch, X, Y, y_hat, of_classes):
     W = model.rows.shape[1]
     for t in range(X.shape[0]):
         for c in range(X.shape[1]):
             scratch.x[c] = X[t, c]
-        for e in range(Y.shape[0]):
+        for e in range(y_hat.shape[0]):
             y_hat[e, t] = evaluate_boosted(model, scratch, e)
+        for e in range(Y.shape[0]):
             model.labels[e, model.n[0] % W] = Y[e, t]
-        learn_boosted(model, scratch, True)
+        learn_boosted(model, scratch, of_classes, True)
 
 
 learn_rows_compiled = for_this_process(learn_rows)
@@ -40,7 +44,7 @@ def stream(T: int, missing: float = 0.0, seed: int = 0) -> tuple[np.ndarray, np.
 def learned(X: np.ndarray, *labels: np.ndarray, n_columns: list[int] | None = None):
     model = boosted.fresh_boosted(n_columns or [X.shape[1]] * len(labels))
     y_hat = np.zeros((len(labels), len(X)))
-    learn_rows_compiled(model, boosted.boosted_scratch(model), X, np.array(labels), y_hat)
+    learn_rows_compiled(model, boosted.boosted_scratch(model), X, np.array(labels), y_hat, False)
     return model, y_hat
 
 
@@ -58,54 +62,136 @@ class Draws:
 
 def edges_of(column: np.ndarray) -> np.ndarray:
     numbers = np.sort(column[~np.isnan(column)])
-    k = np.clip(np.arange(1, 64) * len(numbers) // 64, 1, len(numbers) - 1)
-    return 0.5 * (numbers[k - 1] + numbers[k])
+    m, edges = len(numbers), []
+    for b in range(1, 64):
+        first = max(1, b * m // 64)
+        gaps = np.diff(numbers[first - 1 : max(first + 1, (b + 1) * m // 64)])
+        k = first + int(gaps.argmax()) if gaps.max() > 0.5 * gaps.sum() else first
+        edges.append(0.5 * (numbers[k - 1] + numbers[k]))
+    return np.unique(edges)
 
 
-LEAF = 5.0 / 8.0  # of what a leaf says, where there are eight trees
+class Rows(NamedTuple):
+    """Inputs of the rows of a leaf, what is to be explained in them, and how much each counts."""
+
+    X: np.ndarray
+    rest: np.ndarray
+    weight: np.ndarray
+
+    def of(self, which: np.ndarray) -> Rows:
+        return Rows(self.X[which], self.rest[which], self.weight[which])
 
 
-def tree(X: np.ndarray, rest: np.ndarray, edges: list[np.ndarray], level: int = 0):
-    """What a tree says of a row, as a function: the best cut of all edges, and trees behind it."""
-    value = LEAF * rest.sum() / (len(rest) + 1.0)
-    best, cut = rest.sum() ** 2 / (len(rest) + 1.0) * (1.0 + 1e-12), None
+class Rules(NamedTuple):
+    leaves: int
+    least: float
+    step: float
+
+
+def best_cut(rows: Rows, edges: list[np.ndarray], least: float):
+    """What the best cut of all edges brings, and the cut: column, edge, who goes to the right."""
+    X, rest, weight = rows
+
+    def worth(of: np.ndarray) -> float:
+        return rest[of].sum() ** 2 / (weight[of].sum() + 1.0)
+
+    alone = worth(np.ones(len(X), dtype=bool))
+    most, cut = BETTER * alone, None
     for c, of_column in enumerate(edges):
         for edge in of_column:
             right = X[:, c] > edge
-            n = np.count_nonzero(right)
-            if min(n, len(rest) - n) < 20 or level == 6:
-                continue
-            sums = rest[right].sum(), rest[~right].sum()
-            gain = sums[0] ** 2 / (n + 1.0) + sums[1] ** 2 / (len(rest) - n + 1.0)
-            if gain > best:
-                best, cut = gain, (c, edge, right)
-    if cut is None:
-        return lambda x: value
-    c, edge, right = cut
-    high = tree(X[right], rest[right], edges, level + 1)
-    low = tree(X[~right], rest[~right], edges, level + 1)
-    return lambda x: high(x) if x[c] > edge else low(x)
+            lighter = min(weight[right].sum(), weight[~right].sum())
+            if lighter >= least and worth(right) + worth(~right) > most:
+                most, cut = BETTER * (worth(right) + worth(~right)), (c, edge, right)
+    return most - BETTER * alone, cut
+
+
+def tree(rows: Rows, edges: list[np.ndarray], rules: Rules):
+    """What a tree says of a row, as a function; of all leaves the best cut comes next."""
+    leaves = [((), rows, *best_cut(rows, edges, rules.least))]
+    while len(leaves) < rules.leaves and any(cut for *_, cut in leaves):
+        k = max(range(len(leaves)), key=lambda k: leaves[k][2] if leaves[k][3] else 0.0)
+        path, of, _, (c, edge, right) = leaves[k]
+        parts = [of.of(right == side) for side in (False, True)]
+        leaves[k], other = (
+            ((*path, (c, edge, side)), part, *best_cut(part, edges, rules.least))
+            for side, part in enumerate(parts)
+        )
+        leaves.append(other)
+
+    def said(x: np.ndarray) -> float:
+        for path, of, *_ in leaves:
+            if all((x[c] > edge) == side for c, edge, side in path):
+                return rules.step * of.rest.sum() / (of.weight.sum() + 1.0)
+        raise AssertionError("every row is in a leaf")
+
+    return said
 
 
 def ensemble(X: np.ndarray, y: np.ndarray, draws: Draws, n_trees: int):
-    rest = y - y.mean()
+    rest, one = y - y.mean(), np.ones(len(y))
     edges = [edges_of(column) for column in X.T]
     trees = []
     for _ in range(n_trees):
-        rows = np.array([draws.next() % 2 == 0 for _ in y])
-        trees.append(tree(X[rows], rest[rows], edges))
+        some = np.array([draws.next() % 2 == 0 for _ in y])
+        trees.append(tree(Rows(X, rest, one).of(some), edges, Rules(32, 20.0, 5.0 / n_trees)))
         rest = rest - np.array([trees[-1](x) for x in X])
     return lambda x: y.mean() + sum(grown(x) for grown in trees)
+
+
+def ensemble_of_classes(X: np.ndarray, y: np.ndarray, K: int, n_trees: int):
+    """Logits (T, K) of rows (T, d): one tree of each class, then the next of each."""
+    edges = [edges_of(column) for column in X.T]
+    base = np.log([(np.count_nonzero(y == k) + 0.5) / (len(y) + 0.5 * K) for k in range(K)])
+    rounds = []
+
+    def logits(X: np.ndarray) -> np.ndarray:
+        return np.array(
+            [base + sum(np.array([f(x) for f in trees]) for trees in rounds) for x in X]
+        )
+
+    for _ in range(n_trees):
+        p = softmax(logits(X), axis=1)
+        every = [Rows(X, (y == k) - p[:, k], p[:, k] * (1.0 - p[:, k])) for k in range(K)]
+        rounds.append([tree(rows, edges, Rules(64, 1.0, 10.0 / n_trees)) for rows in every])
+    return logits
 
 
 def test_trees_are_the_best_cuts_of_what_is_left():
     X, y = stream(540, missing=0.1)
     model = boosted.fresh_boosted([3], n_trees=8)
     y_hat = np.zeros((1, len(y)))
-    learn_rows_compiled(model, boosted.boosted_scratch(model), X, y[None], y_hat)
+    learn_rows_compiled(model, boosted.boosted_scratch(model), X, y[None], y_hat, False)
     expected = ensemble(X[:500], y[:500], Draws(1), 8)
     np.testing.assert_array_equal(y_hat[0, :500], 0.0)
     np.testing.assert_allclose(y_hat[0, 500:], [expected(x) for x in X[500:]], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_trees_of_classes_add_up_to_logits_by_steps_of_newton(K):
+    X, y = stream(540, missing=0.1)
+    y = np.digitize(y, [0.0, 1.5][: K - 1]).astype(np.float64)
+    model = boosted.fresh_boosted([3] * (1 if K == 2 else K), n_trees=4, of_classes=True)
+    said = np.zeros((len(model.base), len(y)))
+    codes = (2.0 * y - 1.0 if K == 2 else y)[None]
+    learn_rows_compiled(model, boosted.boosted_scratch(model, True), X, codes, said, True)
+    expected = (one_logit if K == 2 else ensemble_of_classes)(X[:500], y[:500], K, 4)(X[500:])
+    np.testing.assert_allclose(said[:, 500:].T, expected, rtol=0, atol=1e-9)
+
+
+def one_logit(X: np.ndarray, y: np.ndarray, K: int, n_trees: int):
+    """The logarithm of the odds (T, 1) of class 1 against class 0."""
+    edges = [edges_of(column) for column in X.T]
+    ones = np.count_nonzero(y)
+    base, trees = np.log((ones + 0.5) / (len(y) - ones + 0.5)), []
+
+    def logit(X: np.ndarray) -> np.ndarray:
+        return np.array([[base + sum(f(x) for f in trees)] for x in X])
+
+    for _ in range(n_trees):
+        p = expit(logit(X)[:, 0])
+        trees.append(tree(Rows(X, y - p, p * (1.0 - p)), edges, Rules(64, 1.0, 10.0 / n_trees)))
+    return logit
 
 
 def test_steps_are_learned():
@@ -160,7 +246,16 @@ def test_the_newest_rows_have_bins_of_their_own():
     X = np.arange(T, dtype=np.float64)[:, None]
     model = boosted.fresh_boosted([1])
     scratch = boosted.boosted_scratch(model)
-    learn_rows_compiled(model, scratch, X, np.sin(X.T), np.zeros((1, T)))
-    edges = scratch.edges[0][scratch.edges[0] < boosted.NEVER]
-    assert model.n[0] == T and np.diff(edges).max() < 2.0 * T / boosted.N_BINS
+    learn_rows_compiled(model, scratch, X, np.sin(X.T), np.zeros((1, T)), False)
+    edges = scratch.edges[0][: scratch.n_bins[0] - 1]
+    assert model.n[0] == T and np.diff(edges).max() < 2.0 * T / boosted.LEAST_BINS
     assert edges[-1] > 0.85 * T
+
+
+def test_numbers_that_lie_close_to_a_few_are_told_apart():
+    """As those of categories do that are standardised as rows come."""
+    rng = np.random.default_rng(1)
+    near = rng.integers(0, 5, 3000)
+    X = (near + 0.02 * rng.standard_normal(3000))[:, None]
+    _, y_hat = learned(X, np.where(near == 2, 1.0, 0.0))
+    assert np.abs(y_hat[0, 2800:] - (near[2800:] == 2)).max() < 0.05

@@ -1,14 +1,20 @@
-"""Boosted regression trees on the last rows, grown anew in rounds that lie farther apart each time.
+"""Boosted trees on the last rows, grown anew in rounds that lie farther apart each time.
 
 Where labels are steps of single inputs, or of inputs together, waves never end: a tree cuts where
 labels are cut. Trees are grown one after the other, each on what those before left unexplained
 (J. H. Friedman, "Greedy function approximation: a gradient boosting machine", Annals of Statistics
-29 (2001)), by histograms of inputs that are cut into bins of equally many rows.
+29 (2001)), by histograms of inputs that are cut into bins of equally many rows. Of all leaves the
+one whose cut brings most is cut next (G. Ke et al., "LightGBM", NIPS 2017): trees are deep where
+labels need it.
+
+What is explained are numbers, by squared error, or classes, by log loss: trees then add up to
+logits, and a step is Newton's (J. Friedman, T. Hastie, R. Tibshirani, "Additive logistic
+regression", Annals of Statistics 28 (2000)).
 
 A window holds the last W rows. There are E ensembles over its first columns: each has columns of
-its own number and labels of its own. A refit takes time of the order of W C for each tree, in the
-round in which it comes; at most every quarter of a window one comes, so that a row takes the same
-time on average however many there were.
+its own number. A refit takes time of the order of W C for each tree, in the round in which it
+comes; at most every quarter of a window one comes, so that a row takes the same time on average
+however many there were.
 """
 
 from __future__ import annotations
@@ -22,38 +28,46 @@ from omkl.core.compiler import inlined
 from omkl.core.hyperparameters import ROUNDS, Range
 
 N_TREES = 100
-DEPTH = 6
-N_CUTS = 2**DEPTH - 1  # of a tree, numbered as in a heap: those after cut k are 2 k + 1 and 2 k + 2
-N_BINS = 64
+N_LEAVES = 64  # of a tree at most; of numbers LEAVES
+N_CUTS = N_LEAVES - 1  # numbered as they are made
+N_BINS = 256
+LEAST_BINS = 64  # while rows are few, or columns many
+ROWS_OF_BIN = 32  # in the window, of more bins than that
+MOST_SUMS = 2**12  # bins of all columns: sums of a leaf stay in the processor's cache
 SHRINK = 0.1  # of what a leaf says, at least; of few trees ENOUGH over their number
-ENOUGH = 5.0
-LEAST = 20  # rows on either side of a cut
+LEAVES, LEAST, ENOUGH = 32, 20.0, 5.0  # of numbers; LEAST rows are on either side of a cut
+LEAST_OF_CLASSES, ENOUGH_OF_CLASSES = 1.0, 10.0  # LEAST is the sum of p (1 - p) of the rows
 RIDGE = 1.0  # rows of label 0 that are added to a leaf
 SAMPLED = 2048  # rows of a column from which bins are made
 MOST_COLUMNS = 32  # that a tree looks at, drawn anew for each
 TAIL, FARTHEST = 0.02, 3.0  # labels far beyond these quantiles count as some that are nearer
+UNSEEN = 0.5  # rows of a class that has not come
 FIRST = 500  # rows before the first fit
 MOST_PATIENCE = 8
 GROWTH = 1.4  # of the rows from one fit to the next, until a quarter of a window comes first
 MOST_ROWS = 2**15
 LEAST_ROWS = 2**10
 MOST_NUMBERS = 2**21  # of a window
-NEVER = 1e300  # a cut there sends every row to the left
+BETTER = 1.0 + 1e-12  # of two cuts that are as good but for rounding the first is taken
+NEVER = 1e300  # an edge there sends every row to the left
 FACTOR, MODULUS = 48271, 2**31 - 1  # of S. K. Park and K. W. Miller's generator
+G, H = 0, 1  # what is added up: gradients and their weights, which are 1 of squares
 
 
 class Boosted(NamedTuple):
     """E ensembles on a window of W rows of C columns; row number t is in place t mod W.
 
-    rows       (C, W); labels (E, W), what is to be explained by each
+    rows       (C, W); labels (E, W), what is to be explained by each, or (1, W): classes 0, 1, ..,
+               one for each ensemble; of a single ensemble -1 and 1
     n_columns  (E,) int64: an ensemble reads the first ones
     n          (1,) int64 rows so far
     wait       (1,) int64: after so many more rows trees are grown anew
     patience   (1,) int64: how many times the usual rows lie between two fits, 1 where trees pay
     fits       (1,) int64
     column     (E, n_trees, N_CUTS) int64, threshold (E, n_trees, N_CUTS): a row with more goes to
-               the right, and so does none where it is NEVER; a missing number goes to the left
-    leaf       (E, n_trees, 2^DEPTH); base (E,) what is added to their sum
+               the right; a missing number goes to the left
+    child      (E, n_trees, N_CUTS, 2) int64: the cuts behind a cut, or -1 - the number of a leaf
+    leaf       (E, n_trees, N_LEAVES); base (E,) what is added to their sum
     """
 
     rows: np.ndarray
@@ -65,6 +79,7 @@ class Boosted(NamedTuple):
     fits: ROUNDS
     column: Annotated[np.ndarray, Range(0, "rows.0", open_high=True)]
     threshold: np.ndarray
+    child: Annotated[np.ndarray, Range(-N_LEAVES, N_CUTS - 1)]
     leaf: np.ndarray
     base: np.ndarray
 
@@ -73,31 +88,46 @@ class BoostedScratch(NamedTuple):
     """What a round writes to.
 
     x       (C,) the row
-    bins    (W, C) uint8, edges (C, N_BINS - 1): a number is in the bin of so many lower edges
+    edges   (C, N_BINS - 1), n_bins (C,) int64: a column has one edge less than bins
+    bins    (W, C) uint8, bins_of (C, W) uint8 the same by column: how many edges are lower
     sample  (SAMPLED,) numbers of a column, sorted
-    rest    (W,) what is not explained yet
-    order, spare  (W,) int32: places of the rows that a tree is grown on, those of a node together
-    begins, size  (2 N_CUTS + 1,) int64: where those of a node are, and how many
-    sums    (DEPTH + 1, 2, MOST_COLUMNS, N_BINS, 2) sum of rest and number of rows by bin
-    whole   (2 N_CUTS + 1, 2) the same of a node
-    cut     (N_CUTS,) int64: the last bin that goes to the left; N_BINS where there is none
-    chosen  (C,) int64: columns that a tree looks at, the first ones; waiting (DEPTH + 2,) nodes
+    rest    (W, 2) G and H of the rows; of squares what is not explained yet, and 1
+    scores, p     (E, W) of classes: logits and probabilities
+    order, spare  (W,) int32: places of the rows that a tree is grown on, those of a leaf together
+    begins, size, slot  (N_LEAVES,) int64: where those of a leaf are, how many, where its sums are
+    sums    (N_LEAVES, at most MOST_COLUMNS, N_BINS, 2) G and H by bin
+    whole, left  (N_LEAVES, 2) the same of a leaf, and of what its best cut sends to the left
+    worth, gain  (N_LEAVES,) what its parts by the best cut explain, and by how much more than it;
+            0 where there is none
+    best    (N_LEAVES, 2) int64: its column, by its place among those chosen, and the last bin on
+            the left; parent (N_LEAVES, 2) int64: cut and side that a leaf is behind
+    cut     (N_CUTS,) int64: the last bin that goes to the left
+    chosen  (C,) int64: columns that a tree looks at, the first ones
     """
 
     x: np.ndarray
     bins: np.ndarray
+    bins_of: np.ndarray
     edges: np.ndarray
+    n_bins: np.ndarray
     sample: np.ndarray
     rest: np.ndarray
+    scores: np.ndarray
+    p: np.ndarray
     order: np.ndarray
     spare: np.ndarray
     begins: np.ndarray
     size: np.ndarray
+    slot: np.ndarray
     sums: np.ndarray
     whole: np.ndarray
+    left: np.ndarray
+    worth: np.ndarray
+    gain: np.ndarray
+    best: np.ndarray
+    parent: np.ndarray
     cut: np.ndarray
     chosen: np.ndarray
-    waiting: np.ndarray
 
 
 def window_rows(C: int) -> int:
@@ -106,13 +136,15 @@ def window_rows(C: int) -> int:
     return max(LEAST_ROWS, min(MOST_ROWS, fitting))
 
 
-def fresh_boosted(n_columns: list[int], n_trees: int = N_TREES) -> Boosted:
+def fresh_boosted(
+    n_columns: list[int], n_trees: int = N_TREES, of_classes: bool = False
+) -> Boosted:
     """Ensembles of so many trees that know nothing; the window is as wide as the widest of them."""
     E, C = len(n_columns), max(n_columns)
     W = window_rows(C)
     return Boosted(
         rows=np.zeros((C, W)),
-        labels=np.zeros((E, W)),
+        labels=np.zeros((1 if of_classes else E, W)),
         n_columns=np.array(n_columns),
         n=np.zeros(1, dtype=np.int64),
         wait=np.full(1, FIRST),
@@ -120,29 +152,40 @@ def fresh_boosted(n_columns: list[int], n_trees: int = N_TREES) -> Boosted:
         fits=np.zeros(1, dtype=np.int64),
         column=np.zeros((E, n_trees, N_CUTS), dtype=np.int64),
         threshold=np.zeros((E, n_trees, N_CUTS)),
-        leaf=np.zeros((E, n_trees, N_CUTS + 1)),
+        child=np.zeros((E, n_trees, N_CUTS, 2), dtype=np.int64),
+        leaf=np.zeros((E, n_trees, N_LEAVES)),
         base=np.zeros(E),
     )
 
 
-def boosted_scratch(model: Boosted) -> BoostedScratch:
+def boosted_scratch(model: Boosted, of_classes: bool = False) -> BoostedScratch:
     C, W = model.rows.shape
-    n_nodes = 2 * N_CUTS + 1
+    E = len(model.n_columns)
+    of_scores = (E, W if of_classes else 0)
     return BoostedScratch(
         x=np.zeros(C),
         bins=np.zeros((W, C), dtype=np.uint8),
+        bins_of=np.zeros((C, W), dtype=np.uint8),
         edges=np.zeros((C, N_BINS - 1)),
+        n_bins=np.ones(C, dtype=np.int64),
         sample=np.zeros(SAMPLED),
-        rest=np.zeros(W),
+        rest=np.zeros((W, 2)),
+        scores=np.zeros(of_scores),
+        p=np.zeros(of_scores),
         order=np.zeros(W, dtype=np.int32),
         spare=np.zeros(W, dtype=np.int32),
-        begins=np.zeros(n_nodes, dtype=np.int64),
-        size=np.zeros(n_nodes, dtype=np.int64),
-        sums=np.zeros((DEPTH + 1, 2, MOST_COLUMNS, N_BINS, 2)),
-        whole=np.zeros((n_nodes, 2)),
+        begins=np.zeros(N_LEAVES, dtype=np.int64),
+        size=np.zeros(N_LEAVES, dtype=np.int64),
+        slot=np.zeros(N_LEAVES, dtype=np.int64),
+        sums=np.zeros((N_LEAVES, min(C, MOST_COLUMNS), N_BINS, 2)),
+        whole=np.zeros((N_LEAVES, 2)),
+        left=np.zeros((N_LEAVES, 2)),
+        worth=np.zeros(N_LEAVES),
+        gain=np.zeros(N_LEAVES),
+        best=np.zeros((N_LEAVES, 2), dtype=np.int64),
+        parent=np.zeros((N_LEAVES, 2), dtype=np.int64),
         cut=np.zeros(N_CUTS, dtype=np.int64),
         chosen=np.zeros(C, dtype=np.int64),
-        waiting=np.zeros(DEPTH + 2, dtype=np.int64),
     )
 
 
@@ -157,10 +200,12 @@ def evaluate_boosted(model, scratch, e):
     said = model.base[e]
     for m in range(model.leaf.shape[1]):
         k = 0
-        for _ in range(DEPTH):
+        for _ in range(N_CUTS):
             right = scratch.x[model.column[e, m, k]] > model.threshold[e, m, k]
-            k = 2 * k + (2 if right else 1)
-        said += model.leaf[e, m, k - N_CUTS]
+            k = model.child[e, m, k, 1 if right else 0]
+            if k < 0:
+                break
+        said += model.leaf[e, m, max(0, -1 - k)]
     return said
 
 
@@ -195,10 +240,32 @@ def _sort(sample, n):
 
 
 @inlined
+def _edge(sample, first, behind, m):
+    """Between which of m sorted numbers to cut, the one before ``first`` or a later one: its place.
+
+    That is at ``first``, but where one gap, up to the number ``behind``, is wider than all others
+    of the bin together.
+    """
+    first = min(m - 1, max(1, first))
+    last = min(m, max(behind, first + 1)) - 1
+    half = 0.5 * (sample[last] - sample[first - 1])
+    for k in range(first, last + 1):
+        if sample[k] - sample[k - 1] > half:
+            return k
+    return first
+
+
+@inlined
 def _make_bins(model, scratch, n):
-    """Cut every column into bins of as many of its numbers, and write the bins of the n rows."""
+    """Cut every column into bins of about as many of its numbers, and write those of the n rows.
+
+    An edge is in a gap of its bin where there is one: a column of a few numbers, standardised as
+    rows come, has many that lie close to these few.
+    """
+    C = model.rows.shape[0]
+    most = min(N_BINS, max(LEAST_BINS, min(n // ROWS_OF_BIN, MOST_SUMS // C)))
     n_sampled = min(n, SAMPLED)  # from all over the window: old rows alone would hide a change
-    for c in range(model.rows.shape[0]):
+    for c in range(C):
         m = 0
         for k in range(n_sampled):
             x = model.rows[c, k * n // n_sampled]
@@ -206,79 +273,92 @@ def _make_bins(model, scratch, n):
                 scratch.sample[m] = x
                 m += 1
         _sort(scratch.sample, m)
-        for b in range(N_BINS - 1):
-            edge = NEVER
-            if m > 1:
-                k = min(m - 1, max(1, (b + 1) * m // N_BINS))
-                edge = 0.5 * (scratch.sample[k - 1] + scratch.sample[k])
-            scratch.edges[c, b] = edge
+        edges, n_edges = scratch.edges[c], 0
+        for b in range(1, most if m > 1 else 0):
+            k = _edge(scratch.sample, b * m // most, (b + 1) * m // most, m)
+            edge = 0.5 * (scratch.sample[k - 1] + scratch.sample[k])
+            if n_edges == 0 or edge > edges[n_edges - 1]:
+                edges[n_edges] = edge
+                n_edges += 1
+        scratch.n_bins[c] = n_edges + 1
         for j in range(n):
             x = model.rows[c, j]
-            low, high = 0, N_BINS - 1
+            low, high = 0, n_edges
             while low < high:
                 middle = (low + high) // 2
-                if x > scratch.edges[c, middle]:
+                if x > edges[middle]:
                     low = middle + 1
                 else:
                     high = middle
             scratch.bins[j, c] = low
+            scratch.bins_of[c, j] = low
 
 
 # --- A tree ---------------------------------------------------------------------------------------
 
 
 @inlined
-def _add_up(scratch, node, level, side, n_chosen):
-    """Write the sums by bin of the rows of a node."""
+def _add_up(scratch, leaf, n_chosen):
+    """Write the sums by bin of the rows of a leaf."""
+    sums = scratch.sums[scratch.slot[leaf]]
     for k in range(n_chosen):
-        for b in range(N_BINS):
-            scratch.sums[level, side, k, b, 0] = 0.0
-            scratch.sums[level, side, k, b, 1] = 0.0
-    for m in range(scratch.begins[node], scratch.begins[node] + scratch.size[node]):
+        for b in range(scratch.n_bins[scratch.chosen[k]]):
+            sums[k, b, G] = 0.0
+            sums[k, b, H] = 0.0
+    for m in range(scratch.begins[leaf], scratch.begins[leaf] + scratch.size[leaf]):
         j = scratch.order[m]
-        r = scratch.rest[j]
+        g, h = scratch.rest[j, G], scratch.rest[j, H]
         for k in range(n_chosen):
             b = scratch.bins[j, scratch.chosen[k]]
-            scratch.sums[level, side, k, b, 0] += r
-            scratch.sums[level, side, k, b, 1] += 1.0
+            sums[k, b, G] += g
+            sums[k, b, H] += h
 
 
 @inlined
-def _best_cut(scratch, node, level, side, n_chosen):
-    """The column, by its place among those chosen, and the last bin on the left; (-1, 0): none.
-
-    Writes the sums of the left child. Of cuts that are as good the first is taken.
-    """
-    total, n = scratch.whole[node, 0], scratch.whole[node, 1]
-    best = total * total / (n + RIDGE)
-    best += 1e-12 * abs(best)
-    column, last = -1, 0
-    left = 2 * node + 1
-    for k in range(n_chosen):
-        s, m = 0.0, 0.0
-        for b in range(N_BINS - 1):
-            s += scratch.sums[level, side, k, b, 0]
-            m += scratch.sums[level, side, k, b, 1]
-            if m < LEAST:
-                continue
-            if n - m < LEAST:
-                break
-            gain = s * s / (m + RIDGE) + (total - s) * (total - s) / (n - m + RIDGE)
-            if gain > best:
-                best, column, last = gain, k, b
-                scratch.whole[left, 0] = s
-                scratch.whole[left, 1] = m
-    return column, last
+def _begin_cut(scratch, leaf):
+    """No cut of a leaf is known."""
+    total = scratch.whole[leaf, G]
+    scratch.worth[leaf] = BETTER * (total * total / (scratch.whole[leaf, H] + RIDGE))
+    scratch.gain[leaf] = 0.0
 
 
 @inlined
-def _part(scratch, node, c, last):
-    """Put the rows of a node that go to the left first, in their order, and the others behind."""
-    first, n = scratch.begins[node], scratch.size[node]
+def _find_cut(scratch, leaf, k, least):
+    """Keep the best cut of a leaf by column k of those chosen, where it is better than others."""
+    sums, left = scratch.sums[scratch.slot[leaf], k], scratch.left[leaf]
+    total, weight = scratch.whole[leaf, G], scratch.whole[leaf, H]
+    before = best = scratch.worth[leaf]
+    if weight < 2.0 * least:
+        return
+    g, h = 0.0, 0.0
+    for b in range(scratch.n_bins[scratch.chosen[k]] - 1):
+        g += sums[b, G]
+        h += sums[b, H]
+        if h < least:
+            continue
+        if weight - h < least:
+            break
+        rest, left_of, right_of = total - g, h + RIDGE, weight - h + RIDGE
+        worth = g * g * right_of + rest * rest * left_of  # over both, but a division is slow
+        if worth > best * (left_of * right_of):
+            best = BETTER * worth / (left_of * right_of)
+            scratch.worth[leaf] = best
+            scratch.gain[leaf] += best - before
+            before = best
+            scratch.best[leaf, 0] = k
+            scratch.best[leaf, 1] = b
+            left[G] = g
+            left[H] = h
+
+
+@inlined
+def _part(scratch, leaf, other, c, last):
+    """Keep the rows of a leaf that go to the left, in their order; the rest are the other's."""
+    first, n = scratch.begins[leaf], scratch.size[leaf]
     n_left, n_right = 0, 0
     for m in range(first, first + n):
         j = scratch.order[m]
-        if scratch.bins[j, c] <= last:
+        if scratch.bins_of[c, j] <= last:
             scratch.order[first + n_left] = j
             n_left += 1
         else:
@@ -286,85 +366,94 @@ def _part(scratch, node, c, last):
             n_right += 1
     for m in range(n_right):
         scratch.order[first + n_left + m] = scratch.spare[m]
-    left = 2 * node + 1
-    scratch.begins[left] = first
-    scratch.size[left] = n_left
-    scratch.begins[left + 1] = first + n_left
-    scratch.size[left + 1] = n_right
+    scratch.size[leaf] = n_left
+    scratch.begins[other] = first + n_left
+    scratch.size[other] = n_right
 
 
 @inlined
-def _close(model, scratch, e, m, node):
-    """No cut from a node on: all rows go to the left, and the leaf there says its mean."""
-    while node < N_CUTS:
-        model.column[e, m, node] = 0
-        model.threshold[e, m, node] = NEVER
-        scratch.cut[node] = N_BINS
-        left = 2 * node + 1
-        scratch.whole[left, 0] = scratch.whole[node, 0]
-        scratch.whole[left, 1] = scratch.whole[node, 1]
-        node = left
-    shrink = max(SHRINK, ENOUGH / model.leaf.shape[1])
-    model.leaf[e, m, node - N_CUTS] = (
-        shrink * scratch.whole[node, 0] / (scratch.whole[node, 1] + RIDGE)
-    )
-
-
-@inlined
-def _add_up_children(scratch, node, level, n_chosen):
-    """Sums by bin of both children: the smaller one's rows are added up, the rest is the other."""
-    left = 2 * node + 1
-    side = (node + 1) % 2
-    small = 0 if scratch.size[left] <= scratch.size[left + 1] else 1
-    _add_up(scratch, left + small, level + 1, small, n_chosen)
-    sums = scratch.sums
+def _find_both_cuts(scratch, leaf, other, n_chosen, least):
+    """Of the two parts of a leaf: the smaller one's rows are added up, the larger has the rest."""
+    small, large = (leaf, other) if scratch.size[leaf] <= scratch.size[other] else (other, leaf)
+    whole = scratch.slot[leaf]
+    scratch.slot[small] = other
+    scratch.slot[large] = whole
+    _add_up(scratch, small, n_chosen)
+    _begin_cut(scratch, leaf)
+    _begin_cut(scratch, other)
     for k in range(n_chosen):
-        for b in range(N_BINS):
-            for what in range(2):
-                sums[level + 1, 1 - small, k, b, what] = (
-                    sums[level, side, k, b, what] - sums[level + 1, small, k, b, what]
-                )
+        for b in range(scratch.n_bins[scratch.chosen[k]]):
+            scratch.sums[whole, k, b, G] -= scratch.sums[other, k, b, G]
+            scratch.sums[whole, k, b, H] -= scratch.sums[other, k, b, H]
+        _find_cut(scratch, leaf, k, least)
+        _find_cut(scratch, other, k, least)
 
 
 @inlined
-def _level_of(node):
-    level = 0
-    while node > 0:
-        node = (node - 1) // 2
-        level += 1
-    return level
+def _best_leaf(scratch, n_leaves):
+    """The one whose cut brings most, the first of such; -1 where none brings anything."""
+    best, most = -1, 0.0
+    for leaf in range(n_leaves):
+        if scratch.gain[leaf] > most:
+            best, most = leaf, scratch.gain[leaf]
+    return best
 
 
 @inlined
-def _grow(model, scratch, e, m, n_chosen):
-    """Grow tree m on the rows of node 0, one node after the other, the left ones first."""
-    _add_up(scratch, 0, 0, 1, n_chosen)
-    scratch.waiting[0] = 0
-    n_waiting = 1
-    while n_waiting > 0:
-        n_waiting -= 1
-        node = scratch.waiting[n_waiting]
-        level, side = _level_of(node), (node + 1) % 2
-        column, last = _best_cut(scratch, node, level, side, n_chosen)
-        if column < 0:
-            _close(model, scratch, e, m, node)
-            continue
-        c = scratch.chosen[column]
-        model.column[e, m, node] = c
-        model.threshold[e, m, node] = scratch.edges[c, last]
-        scratch.cut[node] = last
-        left = 2 * node + 1
+def _grow(model, scratch, of_classes, e, m, n_rows, n_chosen):
+    """Grow tree m on the first n_rows of order, and write what its leaves say; how many these are.
+
+    A cut leaf keeps its number on the left.
+    """
+    least = LEAST_OF_CLASSES if of_classes else LEAST
+    enough = ENOUGH_OF_CLASSES if of_classes else ENOUGH
+    shrink = max(SHRINK, enough / model.leaf.shape[1])
+    most = N_LEAVES if of_classes else LEAVES
+    whole = scratch.whole
+    for what in range(2):
+        whole[0, what] = 0.0
+    for k in range(n_rows):
         for what in range(2):
-            scratch.whole[left + 1, what] = scratch.whole[node, what] - scratch.whole[left, what]
-        if level + 1 == DEPTH:
-            _close(model, scratch, e, m, left)
-            _close(model, scratch, e, m, left + 1)
-            continue
-        _part(scratch, node, c, last)
-        _add_up_children(scratch, node, level, n_chosen)
-        scratch.waiting[n_waiting] = left + 1
-        scratch.waiting[n_waiting + 1] = left
-        n_waiting += 2
+            whole[0, what] += scratch.rest[scratch.order[k], what]
+    scratch.begins[0] = 0
+    scratch.size[0] = n_rows
+    scratch.slot[0] = 0
+    _add_up(scratch, 0, n_chosen)
+    _begin_cut(scratch, 0)
+    for k in range(n_chosen):
+        _find_cut(scratch, 0, k, least)
+    model.column[e, m, 0] = 0
+    model.threshold[e, m, 0] = NEVER  # where no cut is made all rows go to leaf 0
+    model.child[e, m, 0, 0] = -1
+    model.child[e, m, 0, 1] = -1
+    scratch.cut[0] = N_BINS
+    n_leaves = 1
+    while n_leaves < most:
+        leaf = _best_leaf(scratch, n_leaves)
+        if leaf < 0:
+            break
+        other, cut = n_leaves, n_leaves - 1
+        c, last = scratch.chosen[scratch.best[leaf, 0]], scratch.best[leaf, 1]
+        if cut > 0:
+            model.child[e, m, scratch.parent[leaf, 0], scratch.parent[leaf, 1]] = cut
+        model.column[e, m, cut] = c
+        model.threshold[e, m, cut] = scratch.edges[c, last]
+        model.child[e, m, cut, 0] = -1 - leaf
+        model.child[e, m, cut, 1] = -1 - other
+        scratch.cut[cut] = last
+        for what in range(2):
+            whole[other, what] = whole[leaf, what] - scratch.left[leaf, what]
+            whole[leaf, what] = scratch.left[leaf, what]
+        for side in range(2):
+            scratch.parent[other if side else leaf, 0] = cut
+            scratch.parent[other if side else leaf, 1] = side
+        _part(scratch, leaf, other, c, last)
+        n_leaves += 1
+        if n_leaves < most:
+            _find_both_cuts(scratch, leaf, other, n_chosen, least)
+    for leaf in range(n_leaves):
+        model.leaf[e, m, leaf] = shrink * whole[leaf, G] / (whole[leaf, H] + RIDGE)
+    return n_leaves
 
 
 @inlined
@@ -392,7 +481,7 @@ def _ends(scratch, n):
     """
     m = min(n, SAMPLED)
     for k in range(m):
-        scratch.sample[k] = scratch.rest[k * n // m]
+        scratch.sample[k] = scratch.rest[k * n // m, G]
     _sort(scratch.sample, m)
     low, high = scratch.sample[int(TAIL * m)], scratch.sample[m - 1 - int(TAIL * m)]
     if not high > low:
@@ -404,14 +493,15 @@ def _ends(scratch, n):
 def _begin(model, scratch, e, n):
     """Write the labels less their mean into rest; those far out are pulled in."""
     for j in range(n):
-        scratch.rest[j] = model.labels[e, j]
+        scratch.rest[j, G] = model.labels[e, j]
+        scratch.rest[j, H] = 1.0
     low, high = _ends(scratch, n)
     mean = 0.0
     for j in range(n):
-        scratch.rest[j] = min(high, max(low, scratch.rest[j]))
-        mean += scratch.rest[j] / n
+        scratch.rest[j, G] = min(high, max(low, scratch.rest[j, G]))
+        mean += scratch.rest[j, G] / n
     for j in range(n):
-        scratch.rest[j] -= mean
+        scratch.rest[j, G] -= mean
     model.base[e] = mean
 
 
@@ -420,14 +510,14 @@ def _explain(model, scratch, e, m, n):
     """Take what tree m says of the n rows off what is left."""
     for j in range(n):
         k = 0
-        for _ in range(DEPTH):
+        while k >= 0:
             right = scratch.bins[j, model.column[e, m, k]] > scratch.cut[k]
-            k = 2 * k + (2 if right else 1)
-        scratch.rest[j] -= model.leaf[e, m, k - N_CUTS]
+            k = model.child[e, m, k, 1 if right else 0]
+        scratch.rest[j, G] -= model.leaf[e, m, -1 - k]
 
 
 @inlined
-def _fit_one(model, scratch, e, n, draw):
+def _fit_numbers(model, scratch, e, n, draw):
     """Grow all trees of ensemble e on the n rows of the window, each on about half of them."""
     C = model.n_columns[e]
     _begin(model, scratch, e, n)
@@ -435,31 +525,85 @@ def _fit_one(model, scratch, e, n, draw):
         scratch.chosen[c] = c
     for m in range(model.leaf.shape[1]):
         n_chosen, draw = _choose(scratch, C, draw)
-        n_rows, total = 0, 0.0
+        n_rows = 0
         for j in range(n):
             draw = draw * FACTOR % MODULUS
             if draw % 2 == 0:
                 scratch.order[n_rows] = j
-                total += scratch.rest[j]
                 n_rows += 1
-        scratch.begins[0] = 0
-        scratch.size[0] = n_rows
-        scratch.whole[0, 0] = total
-        scratch.whole[0, 1] = n_rows
-        _grow(model, scratch, e, m, n_chosen)
+        _grow(model, scratch, False, e, m, n_rows, n_chosen)
         _explain(model, scratch, e, m, n)
     return draw
 
 
 @inlined
-def _fit(model, scratch, pays):
+def _begin_classes(model, scratch, n):
+    """Write the logarithms of shares of the classes into scores; of one ensemble their odds."""
+    E = model.base.shape[0]
+    for k in range(E):
+        code = 1.0 if E == 1 else float(k)
+        rows = 0.0
+        for j in range(n):
+            rows += 1.0 if model.labels[0, j] == code else 0.0
+        others = n - rows + UNSEEN if E == 1 else n + UNSEEN * E
+        model.base[k] = math.log((rows + UNSEEN) / others)
+        for j in range(n):
+            scratch.scores[k, j] = model.base[k]
+
+
+@inlined
+def _write_chances(model, scratch, n):
+    """Write the probabilities of the classes into p."""
+    E = model.base.shape[0]
+    for j in range(n):
+        top, whole = 0.0, 0.0
+        for k in range(E):
+            top = max(top, scratch.scores[k, j])
+        if E == 1:
+            whole = math.exp(-top)
+        for k in range(E):
+            scratch.p[k, j] = math.exp(scratch.scores[k, j] - top)
+            whole += scratch.p[k, j]
+        for k in range(E):
+            scratch.p[k, j] /= whole
+
+
+@inlined
+def _fit_classes(model, scratch, n, draw):
+    """Grow all trees of all classes on the n rows of the window, one of each class at a time."""
+    E, C = model.base.shape[0], model.rows.shape[0]
+    _begin_classes(model, scratch, n)
+    for c in range(C):
+        scratch.chosen[c] = c
+    for m in range(model.leaf.shape[1]):
+        _write_chances(model, scratch, n)
+        for k in range(E):
+            code = 1.0 if E == 1 else float(k)
+            n_chosen, draw = _choose(scratch, C, draw)
+            for j in range(n):
+                p = scratch.p[k, j]
+                scratch.rest[j, G] = (1.0 if model.labels[0, j] == code else 0.0) - p
+                scratch.rest[j, H] = p * (1.0 - p)
+                scratch.order[j] = j
+            n_leaves = _grow(model, scratch, True, k, m, n, n_chosen)
+            for leaf in range(n_leaves):
+                first = scratch.begins[leaf]
+                for at in range(first, first + scratch.size[leaf]):
+                    scratch.scores[k, scratch.order[at]] += model.leaf[k, m, leaf]
+
+
+@inlined
+def _fit(model, scratch, of_classes, pays):
     """Grow all trees anew, and say when the next time is: later each time that they do not pay."""
     n = min(model.n[0], model.rows.shape[1])
     _make_bins(model, scratch, n)
     model.fits[0] += 1
     draw = model.fits[0] * FACTOR % MODULUS
-    for e in range(model.n_columns.shape[0]):
-        draw = _fit_one(model, scratch, e, n, draw)
+    if of_classes:
+        _fit_classes(model, scratch, n, draw)
+    else:
+        for e in range(model.n_columns.shape[0]):
+            draw = _fit_numbers(model, scratch, e, n, draw)
     model.patience[0] = 1 if pays else min(MOST_PATIENCE, 2 * model.patience[0])
     until = min(int((GROWTH - 1.0) * model.n[0]), model.rows.shape[1] // 4)
     model.wait[0] = model.patience[0] * until
@@ -476,7 +620,7 @@ def write_columns(scratch, row, lags):
 
 
 @inlined
-def learn_boosted(model, scratch, pays):
+def learn_boosted(model, scratch, of_classes, pays):
     """Count the row scratch.x, whose labels stand in their place; grow trees if it is time.
 
     ``pays`` is whether what the present ones say was of use lately.
@@ -487,4 +631,4 @@ def learn_boosted(model, scratch, pays):
     model.n[0] += 1
     model.wait[0] -= 1
     if model.wait[0] <= 0:
-        _fit(model, scratch, pays)
+        _fit(model, scratch, of_classes, pays)

@@ -345,7 +345,7 @@ def _learn_sleepers(model, scratch, y):
     trees.labels[REST, j] = y - scratch.mixed[0] if trees.n[0] > 0 else 0.0
     N = model.regrets.w.shape[0]
     trees_pay = model.regrets.w[N - 2] > 0.0 or _share_of_rest(model) > LEAST_SHARE
-    learn_boosted(trees, scratch.trees, trees_pay)
+    learn_boosted(trees, scratch.trees, False, trees_pay)
     n_beside = _n_beside(scratch.experts.x.shape[0])
     near = _foreseen(scratch.candidates[REGRETS], y, FARTHEST_WIDE * _deviation(model))
     learn_wide(model.wide, scratch.wide, near, n_beside, model.regrets.w[N - 1] > 0.0)
@@ -386,15 +386,14 @@ MIXTURE_OF_EXPERTS = RECURSIVE._replace(
 # Probabilities are mixed by weights that are multiplied by the probability of the label, of which a
 # share starts anew in each round. The mixture's logit is corrected by another such learner, on what
 # the experts predict beyond it; and the correction is mixed once more with the mixture and plain
-# experts. Boosted trees of the labels -1 and +1 are an expert, who says the mixture of the others
+# experts. Boosted trees, whose sum is a logit, are an expert, who says the mixture of the others
 # until they are grown: its weight is then what it was.
 
 
 LOGISTIC_PRIOR = 0.3  # variance of a coefficient of the correction: 0.1 to 1 give errors within 1 %
 SHARE = 1e-3  # of the weights that starts anew: 0.0001 to 0.01 give errors within 0.5 %
 FARTHEST_LOGIT = 8.0  # an expert's logit: a probability of 0.0003
-SUREST_TREES = 0.999  # twice a probability, less 1
-TREES_PAY = 0.05  # a weight, or a coefficient of the correction, with which they do
+TREES_PAY = (0.05, 0.2)  # a weight, and a coefficient of the correction, with which they do
 FARTHEST_CORRECTED = 12.0  # a probability of 0.000006
 UNSEEN = 0.5  # counts of a class that has not come: Krichevsky and Trofimov
 STEEPEST = 30.0  # a margin beyond it counts as this one in the curvature, which is 1e-13 there
@@ -407,7 +406,7 @@ class LogisticMixture(NamedTuple):
     """Experts and their mixtures.
 
     experts     N - 1 of them
-    trees       one ensemble of the labels, in inputs and past labels as they are
+    trees       one ensemble of logits, in inputs and past labels as they are
     followed    (2, 2) how often a label came (second index: -1, +1) after a label (first)
     w           (N,) weights of the experts, which sum to 1
     correction  one recursive learner in N + 1 inputs: l_i - l of all experts, l of the mixture
@@ -453,7 +452,7 @@ def fresh_logistic(model: Experts) -> LogisticMixture:
     n_said = 2 + len(LOGISTIC_PLAIN)
     return LogisticMixture(
         model,
-        fresh_boosted([len(model.inputs) + TREE_LAGS]),
+        fresh_boosted([len(model.inputs) + TREE_LAGS], of_classes=True),
         followed=np.zeros((2, 2)),
         w=np.full(N, 1.0 / N),
         correction=blank_recursive(
@@ -468,7 +467,7 @@ def logistic_scratch(
 ) -> LogisticScratch:
     return LogisticScratch(
         experts_scratch(model.experts, threads, every_kernel, precision),
-        boosted_scratch(model.trees),
+        boosted_scratch(model.trees, of_classes=True),
         rls_scratch(model.correction, threads, every_kernel, precision),
         off=np.zeros((1, model.n_kernels + 1)),
         margin=np.zeros(1),
@@ -562,7 +561,7 @@ def _trees_or_others(scratch, model, f):
     write_columns(scratch.trees, scratch.experts.x, model.experts.lags[:TREE_LAGS])
     said = evaluate_boosted(model.trees, scratch.trees, 0)
     if model.trees.fits[0] > 0:
-        return min(SUREST_TREES, max(-SUREST_TREES, said))
+        return math.tanh(0.5 * min(FARTHEST_LOGIT, max(-FARTHEST_LOGIT, said)))
     n, p, weight = f.shape[0] - 1, 0.0, 0.0
     for i in range(n):
         p += model.w[i] * f[i]
@@ -607,8 +606,8 @@ def learn_logistic(model, scratch, f, y):
     _learn_logistic(model.correction, 0, scratch.correction, 1.0, scratch.margin[0], y)
     n = f.shape[0] - 1
     model.trees.labels[0, model.trees.n[0] % model.trees.labels.shape[1]] = y
-    pays = model.w[n] > TREES_PAY or abs(model.correction.theta[0, n]) > TREES_PAY
-    learn_boosted(model.trees, scratch.trees, pays)
+    pays = model.w[n] > TREES_PAY[0] or abs(model.correction.theta[0, n]) > TREES_PAY[1]
+    learn_boosted(model.trees, scratch.trees, True, pays)
     _learn_weights(model.w, f, y)
     _learn_weights(model.last, scratch.candidates, y)
     if model.experts.label[0, COUNT] > 0.0:

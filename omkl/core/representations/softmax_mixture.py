@@ -54,10 +54,9 @@ STEEPEST = 1e-13  # the least curvature
 NOTHING = 1e-24  # squared length of a gradient that teaches nothing
 MOST_STEPS, PRECISE = 60, 1e-12  # of the search for a step: Newton's, two to four
 PLAIN = (MEAN, LAST, N_PLAIN)  # in the last mixture as they are; the third is linear in x
-# Trees: of each class those of whether a row is of it. All classes together have MOST_TREES of
+# Trees: of each class those of its logit. All classes together have MOST_TREES of
 # them, FEWEST at least; of more than MOST_CLASSES there are none.
 MOST_TREES, FEWEST, MOST_CLASSES = 200, 20, 32
-LEAST_SAID = 1e-3  # a probability that trees say
 CORRECTED, MIXTURE = 0, 1  # the first ones of the last mixture; PLAIN are behind them
 
 
@@ -65,8 +64,8 @@ class SoftmaxMixture(NamedTuple):
     """Experts for K classes and their mixtures.
 
     experts     N - 1 of them, N - 3 learners; their own ``first.theta`` stays 0
-    trees       K ensembles in inputs and past labels as they are, of 1 where a row is of the
-                class and 0 elsewhere; one that is never used where K is above MOST_CLASSES
+    trees       K ensembles of logits in inputs and past labels as they are; one that is never
+                used where K is above MOST_CLASSES
     theta       (N - 3, K, 8 B) coefficients
     counts      (K,) how often a class came; followed (K, K) after which (first index)
     w           (N,) weights of the experts, which sum to 1
@@ -122,7 +121,7 @@ def fresh_softmax(model: Experts, K: int) -> SoftmaxMixture:
     n_trees = min(N_TREES, max(FEWEST, MOST_TREES // K))
     return SoftmaxMixture(
         model,
-        fresh_boosted([n_columns] * (K if K <= MOST_CLASSES else 1), n_trees),
+        fresh_boosted([n_columns] * (K if K <= MOST_CLASSES else 1), n_trees, of_classes=True),
         theta=aligned((len(model.decay), K, model.first.theta.shape[1])),
         counts=np.zeros(K),
         followed=np.zeros((K, K)),
@@ -139,7 +138,7 @@ def softmax_scratch(
     N, K = model.n_kernels, len(model.counts)
     return SoftmaxScratch(
         experts_scratch(model.experts, threads, every_kernel, precision),
-        boosted_scratch(model.trees),
+        boosted_scratch(model.trees, of_classes=True),
         outputs=np.zeros((len(model.experts.decay), K)),
         p=np.zeros((N, K)),
         beyond=np.zeros((N + 1, K)),
@@ -265,15 +264,17 @@ def _write_trees(scratch, model):
     write_columns(scratch.trees, scratch.experts.x, model.experts.lags[:TREE_LAGS])
     N, K = scratch.p.shape
     p = scratch.p[N - 1]
+    if model.trees.fits[0] > 0:
+        for k in range(K):
+            scratch.margin[k] = evaluate_boosted(model.trees, scratch.trees, k)
+        _softmax(scratch.margin, 1.0, p)
+        _flatten(p, FLATTEST)
+        return
     whole = 0.0
     for k in range(K):
         p[k] = 0.0
-        if model.trees.fits[0] > 0:
-            said = evaluate_boosted(model.trees, scratch.trees, k)
-            p[k] = min(1.0, max(LEAST_SAID, said))
-        else:
-            for i in range(N - 1):
-                p[k] += model.w[i] * scratch.p[i, k]
+        for i in range(N - 1):
+            p[k] += model.w[i] * scratch.p[i, k]
         whole += p[k]
     for k in range(K):
         p[k] /= whole
@@ -283,13 +284,11 @@ def _write_trees(scratch, model):
 def _learn_trees(scratch, model, y):
     """Trees take in the row and its class y."""
     trees, n = model.trees, model.w.shape[0] - 1
-    if trees.labels.shape[0] < model.counts.shape[0]:
+    if trees.base.shape[0] < model.counts.shape[0]:
         return
-    place = trees.n[0] % trees.labels.shape[1]
-    for k in range(trees.labels.shape[0]):
-        trees.labels[k, place] = 1.0 if k == y else 0.0
-    pays = model.w[n] > TREES_PAY or abs(model.coefficients[n]) > TREES_PAY
-    learn_boosted(trees, scratch.trees, pays)
+    trees.labels[0, trees.n[0] % trees.labels.shape[1]] = y
+    pays = model.w[n] > TREES_PAY[0] or abs(model.coefficients[n]) > TREES_PAY[1]
+    learn_boosted(trees, scratch.trees, True, pays)
 
 
 @inlined
