@@ -88,14 +88,14 @@ class BoostedScratch(NamedTuple):
     """What a round writes to.
 
     x       (C,) the row
-    edges   (C, N_BINS - 1), n_bins (C,) int64: a column has one edge less than bins
+    edges   (C, B - 1), n_bins (C,) int64: a column has one edge less than bins, B at most
     bins    (W, C) uint8, bins_of (C, W) uint8 the same by column: how many edges are lower
     sample  (SAMPLED,) numbers of a column, sorted
     rest    (W, 2) G and H of the rows; of squares what is not explained yet, and 1
     scores, p     (E, W) of classes: logits and probabilities
     order, spare  (W,) int32: places of the rows that a tree is grown on, those of a leaf together
     begins, size, slot  (N_LEAVES,) int64: where those of a leaf are, how many, where its sums are
-    sums    (N_LEAVES, at most MOST_COLUMNS, N_BINS, 2) G and H by bin
+    sums    (N_LEAVES, at most MOST_COLUMNS, B, 2) G and H by bin
     whole, left  (N_LEAVES, 2) the same of a leaf, and of what its best cut sends to the left
     worth, gain  (N_LEAVES,) what its parts by the best cut explain, and by how much more than it;
             0 where there is none
@@ -136,6 +136,11 @@ def window_rows(C: int) -> int:
     return max(LEAST_ROWS, min(MOST_ROWS, fitting))
 
 
+def most_bins(C: int) -> int:
+    """How many bins one of C columns has at most."""
+    return min(N_BINS, max(LEAST_BINS, MOST_SUMS // C))
+
+
 def fresh_boosted(
     n_columns: list[int], n_trees: int = N_TREES, of_classes: bool = False
 ) -> Boosted:
@@ -166,7 +171,7 @@ def boosted_scratch(model: Boosted, of_classes: bool = False) -> BoostedScratch:
         x=np.zeros(C),
         bins=np.zeros((W, C), dtype=np.uint8),
         bins_of=np.zeros((C, W), dtype=np.uint8),
-        edges=np.zeros((C, N_BINS - 1)),
+        edges=np.zeros((C, most_bins(C) - 1)),
         n_bins=np.ones(C, dtype=np.int64),
         sample=np.zeros(SAMPLED),
         rest=np.zeros((W, 2)),
@@ -177,7 +182,7 @@ def boosted_scratch(model: Boosted, of_classes: bool = False) -> BoostedScratch:
         begins=np.zeros(N_LEAVES, dtype=np.int64),
         size=np.zeros(N_LEAVES, dtype=np.int64),
         slot=np.zeros(N_LEAVES, dtype=np.int64),
-        sums=np.zeros((N_LEAVES, min(C, MOST_COLUMNS), N_BINS, 2)),
+        sums=np.zeros((N_LEAVES, min(C, MOST_COLUMNS), most_bins(C), 2)),
         whole=np.zeros((N_LEAVES, 2)),
         left=np.zeros((N_LEAVES, 2)),
         worth=np.zeros(N_LEAVES),
@@ -241,10 +246,10 @@ def _sort(sample, n):
 
 @inlined
 def _edge(sample, first, behind, m):
-    """Between which of m sorted numbers to cut, the one before ``first`` or a later one: its place.
+    """The first of m sorted numbers above the edge between a bin and the one before it.
 
-    That is at ``first``, but where one gap, up to the number ``behind``, is wider than all others
-    of the bin together.
+    It is ``first``, where the bin begins; but where one gap of the bin, which ends before the
+    number ``behind``, is wider than all others of it together, the edge is in that gap.
     """
     first = min(m - 1, max(1, first))
     last = min(m, max(behind, first + 1)) - 1
@@ -263,7 +268,7 @@ def _make_bins(model, scratch, n):
     rows come, has many that lie close to these few.
     """
     C = model.rows.shape[0]
-    most = min(N_BINS, max(LEAST_BINS, min(n // ROWS_OF_BIN, MOST_SUMS // C)))
+    most = min(scratch.edges.shape[1] + 1, max(LEAST_BINS, n // ROWS_OF_BIN))
     n_sampled = min(n, SAMPLED)  # from all over the window: old rows alone would hide a change
     for c in range(C):
         m = 0
@@ -327,7 +332,7 @@ def _find_cut(scratch, leaf, k, least):
     """Keep the best cut of a leaf by column k of those chosen, where it is better than others."""
     sums, left = scratch.sums[scratch.slot[leaf], k], scratch.left[leaf]
     total, weight = scratch.whole[leaf, G], scratch.whole[leaf, H]
-    before = best = scratch.worth[leaf]
+    best = scratch.worth[leaf]
     if weight < 2.0 * least:
         return
     g, h = 0.0, 0.0
@@ -342,9 +347,8 @@ def _find_cut(scratch, leaf, k, least):
         worth = g * g * right_of + rest * rest * left_of  # over both, but a division is slow
         if worth > best * (left_of * right_of):
             best = BETTER * worth / (left_of * right_of)
+            scratch.gain[leaf] += best - scratch.worth[leaf]
             scratch.worth[leaf] = best
-            scratch.gain[leaf] += best - before
-            before = best
             scratch.best[leaf, 0] = k
             scratch.best[leaf, 1] = b
             left[G] = g

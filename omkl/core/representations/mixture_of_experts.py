@@ -393,7 +393,7 @@ MIXTURE_OF_EXPERTS = RECURSIVE._replace(
 LOGISTIC_PRIOR = 0.3  # variance of a coefficient of the correction: 0.1 to 1 give errors within 1 %
 SHARE = 1e-3  # of the weights that starts anew: 0.0001 to 0.01 give errors within 0.5 %
 FARTHEST_LOGIT = 8.0  # an expert's logit: a probability of 0.0003
-TREES_PAY = (0.05, 0.2)  # a weight, and a coefficient of the correction, with which they do
+TREES_PAY = (0.05, 0.2)  # of their weight, or coefficient of the correction, with more they do
 FARTHEST_CORRECTED = 12.0  # a probability of 0.000006
 UNSEEN = 0.5  # counts of a class that has not come: Krichevsky and Trofimov
 STEEPEST = 30.0  # a margin beyond it counts as this one in the curvature, which is 1e-13 there
@@ -596,6 +596,17 @@ dispatch(evaluate_row, LogisticScratch, _evaluate_logistic)
 
 
 @inlined
+def learn_trees(trees, scratch, y, weight, coefficient):
+    """Trees of classes take in the row and its class y.
+
+    Their weight among experts and their coefficient of the correction say whether they pay.
+    """
+    trees.labels[0, trees.n[0] % trees.labels.shape[1]] = y
+    pays = weight > TREES_PAY[0] or abs(coefficient) > TREES_PAY[1]
+    learn_boosted(trees, scratch, True, pays)
+
+
+@inlined
 def learn_logistic(model, scratch, f, y):
     """Experts, whose predictions were f (N,), and mixtures learn the label y."""
     first = scratch.experts.first
@@ -605,9 +616,7 @@ def learn_logistic(model, scratch, f, y):
         )
     _learn_logistic(model.correction, 0, scratch.correction, 1.0, scratch.margin[0], y)
     n = f.shape[0] - 1
-    model.trees.labels[0, model.trees.n[0] % model.trees.labels.shape[1]] = y
-    pays = model.w[n] > TREES_PAY[0] or abs(model.correction.theta[0, n]) > TREES_PAY[1]
-    learn_boosted(model.trees, scratch.trees, True, pays)
+    learn_trees(model.trees, scratch.trees, y, model.w[n], model.correction.theta[0, n])
     _learn_weights(model.w, f, y)
     _learn_weights(model.last, scratch.candidates, y)
     if model.experts.label[0, COUNT] > 0.0:

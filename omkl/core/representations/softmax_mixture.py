@@ -24,7 +24,6 @@ from omkl.core.representations.boosted import (
     boosted_scratch,
     evaluate_boosted,
     fresh_boosted,
-    learn_boosted,
     write_columns,
 )
 from omkl.core.representations.experts import (
@@ -38,7 +37,7 @@ from omkl.core.representations.experts import (
     experts_scratch,
     write_outputs,
 )
-from omkl.core.representations.mixture_of_experts import SHARE, TREE_LAGS, TREES_PAY
+from omkl.core.representations.mixture_of_experts import SHARE, TREE_LAGS, learn_trees
 from omkl.core.representations.second_order import RECURSIVE
 from omkl.core.robust_moments import COUNT
 from omkl.core.simd import LANES, aligned, fma, load, pack, store, total
@@ -281,17 +280,6 @@ def _write_trees(scratch, model):
 
 
 @inlined
-def _learn_trees(scratch, model, y):
-    """Trees take in the row and its class y."""
-    trees, n = model.trees, model.w.shape[0] - 1
-    if trees.base.shape[0] < model.counts.shape[0]:
-        return
-    trees.labels[0, trees.n[0] % trees.labels.shape[1]] = y
-    pays = model.w[n] > TREES_PAY[0] or abs(model.coefficients[n]) > TREES_PAY[1]
-    learn_boosted(trees, scratch.trees, True, pays)
-
-
-@inlined
 def _mix(w, p, mixture):
     """Write the mixture (K,) of probabilities p (M, K) by weights w (M,)."""
     for k in range(mixture.shape[0]):
@@ -414,7 +402,9 @@ def learn_softmax(model, scratch, label):
     for i in range(scratch.outputs.shape[0]):
         _learn_expert(scratch, model, i, y)
     _learn_correction(scratch, model, y)
-    _learn_trees(scratch, model, y)
+    n = model.w.shape[0] - 1
+    if model.trees.base.shape[0] == model.counts.shape[0]:  # there are trees of so many classes
+        learn_trees(model.trees, scratch.trees, y, model.w[n], model.coefficients[n])
     _learn_weights(model.w, scratch.p, y)
     _learn_weights(model.last, scratch.candidates, y)
     if model.experts.label[0, COUNT] > 0.0:
