@@ -66,7 +66,7 @@ def learner(
     max_pending: int = MOST_PENDING,
     **params: Any,
 ) -> OnlineLearner:
-    """A learner that has seen nothing; a ValueError names the setting and what it may be.
+    """A learner before its first row; a ValueError names a wrong setting and what it may be.
 
     Parameters
     ----------
@@ -78,21 +78,22 @@ def learner(
         A dictionary of ``conf/kernels``, a mapping as such a file holds, or a list of bandwidths
         (of Gaussian kernels), families and parts: ``[0.1, 1.0, {"family": "laplacian", ...}]``.
     D
-        Random features a kernel.
+        Random features per kernel.
     seed
         Whatever is drawn follows from it.
     task
         "regression" or "classification"; None: the algorithm's.
     classes
-        Of a classification, words or numbers: of two the first is -1 and the second +1.
+        Of a classification, texts or numbers: of two the first is -1 and the second +1.
     scaling
-        "columns": inputs and labels are standardised by what was seen; "none": taken as they are.
+        "columns": inputs and targets are standardised online; "none": taken as they are.
     lags
-        How many past labels are inputs besides.
+        How many past targets are further inputs.
     horizon
         T, where a parameter names it (``eta="1/sqrt(T)"``).
     interval
-        A level, 0.9 say: intervals that hold so often, also when the stream changes.
+        A level such as 0.9: intervals cover that share of the targets, also when the stream
+        changes.
     interval_rate
         One rate at which they adapt; None: eight, mixed.
     features
@@ -101,7 +102,7 @@ def learner(
     precision
         "float64" or "float32", of the random features.
     first_rows
-        Rows of the stream, without labels, for the algorithms that look at some in advance.
+        Rows of the stream, without targets, for the algorithms that look at some in advance.
     max_pending
         How many rows may wait for their targets (``predict_one(x, id=...)``).
     params
@@ -189,8 +190,9 @@ def columns(frame: pd.DataFrame, target: str | None = None) -> pd.DataFrame:
 
     Returns
     -------
-    A ``pandas.DataFrame`` by column: ``as`` (numbers, categories, hashed, date, left out), the
-    ``inputs`` that it becomes, and ``why``.
+    pandas.DataFrame
+        One row per column: ``as`` (numbers, categories, hashed, date, left out), the ``inputs``
+        that it becomes, and ``why``.
     """
     import pandas as pd
 
@@ -214,7 +216,7 @@ def open_stream(
 ) -> Stream:
     """A data set as a stream: ``for X, y in omkl.open_stream("airfoil").blocks(1000)``.
 
-    ``dataset`` is the name of one of ``conf/dataset`` or the path of an own file, which has a
+    ``dataset`` is the name of one of ``conf/dataset`` or the path of your file, which has a
     ``target``; ``keys`` are those of such a YAML (``inputs``, ``missing``, ``labels``, ...). The
     rest is as ``stream.*`` of a run, with its defaults; ``scaling="none"`` gives the rows as they
     are, for an ``OnlineLearner`` to standardise. Raises DataError, a ValueError, as a run does.
@@ -251,12 +253,12 @@ def run(*what: Any, **settings: Any) -> Results:
     what
         The name of an algorithm, then a data set: a name of the catalogue, the path of a file, or a
         data frame (pandas, Polars, PyArrow). Either may be left out: ``auto`` is the default for
-        one's own data. A frame is kept as a Parquet file in the folder ``frames`` of the outputs.
+        your own data. A frame is kept as a Parquet file in the folder ``frames`` of the outputs.
         Settings may stand here too, as texts of the command line: ``"algorithm.eta=0.1"``.
     settings
         All others as keywords: ``target="price"``, ``seeds=3``, nested ones as mappings,
         ``stream={"lags": 2}``, or by their dotted names, ``**{"stream.lags": 2}``. Neither figures
-        nor tracking, unless they are asked for.
+        nor tracking, unless they are requested.
 
     Returns
     -------
@@ -321,7 +323,7 @@ def load_runs(outputs: str | Path = "outputs", *, long: bool = False, **where: A
     Raises
     ------
     ValueError
-        There are no runs, none that is asked for, or no such setting.
+        There are no runs, none of that kind, or no such setting.
     """
     from omkl.notebook import runs  # pandas
 

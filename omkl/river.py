@@ -182,7 +182,7 @@ class _MiniBatch:
             self.learn_one(x, label)
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:
-        """What ``predict_one`` says of each row as the next."""
+        """What ``predict_one`` would predict for each row as the next."""
         import pandas as pd  # where somebody has data frames
 
         return pd.Series([self.predict_one(x) for x in X.to_dict("records")], index=X.index)
@@ -214,8 +214,8 @@ class _Regressor(RegressorParameters, _Online):
 class OnlineMKLRegressor(_MiniBatch, _Regressor, base.MiniBatchRegressor):
     """Regression with many kernels, nothing to scale or choose, and intervals that adapt.
 
-    Inputs are told by their names, so their order plays no part. One that is missing, None or NaN
-    counts as its mean so far. Words are hashed, and dates become hour, weekday, day of the year and
+    Inputs are known by their names, so their order plays no part. One that is missing, None or NaN
+    counts as its mean so far. Texts are hashed, and dates become hour, weekday, day of the year and
     days elapsed; the first value of an input decides. With one that comes for the first time the
     learner is made anew, of all inputs known by then, and learns the last 1,000 rows again, which
     are kept for it: what it learned before them is forgotten. Memory grows with the number of
@@ -228,7 +228,7 @@ class OnlineMKLRegressor(_MiniBatch, _Regressor, base.MiniBatchRegressor):
     ----------
     algorithm, kernels, D, params, scaling, lags, horizon, precision, features
         As ``omkl.online.estimator.LearnerParameters`` says. An algorithm of active learning
-        learns the labels that it asks for, here without asking.
+        learns only the targets that it would request.
     interval, interval_rate
         As ``omkl.online.estimator.RegressorParameters`` says.
     seed
@@ -312,9 +312,9 @@ class PanelMKLRegressor(LearnerParameters, base.MiniBatchRegressor):
 
 @dataclasses.dataclass(eq=False, repr=False)
 class ActiveMKLRegressor(_Regressor, base.Regressor):
-    """Regression that asks for some of the labels: the algorithms amkl, amkl_aks, amkl_random.
+    """Regression that requests some of the targets: the algorithms amkl, amkl_aks, amkl_random.
 
-    As ``OnlineMKLRegressor``, but that ``predict_one`` says besides whether it asks for the label,
+    As ``OnlineMKLRegressor``, but that ``predict_one`` also says whether it requests the target,
     as River's active learners do. Each call is a round: one that does not ask is over by itself,
     one that asks waits for ``learn_one``.
 
@@ -331,9 +331,9 @@ class ActiveMKLRegressor(_Regressor, base.Regressor):
     seed: int = 0
 
     def predict_one(self, x: dict, with_interval: bool = False) -> Any:
-        """The prediction for x, or its interval, and whether its label is asked for.
+        """The prediction for x, or its interval, and whether its target is requested.
 
-        Before the first row is learned all are asked for.
+        Before the first row is learned all are requested.
         """
         learner = self._learner
         if learner is not None and not learner.asks:
@@ -356,8 +356,8 @@ class ActiveMKLRegressor(_Regressor, base.Regressor):
 class OnlineMKLClassifier(_MiniBatch, _Online, base.MiniBatchClassifier):
     """Classification with many kernels, and nothing to scale or choose.
 
-    Inputs are told by their names, so their order plays no part. One that is missing, None or NaN
-    counts as its mean so far. Words are hashed, and dates become hour, weekday, day of the year and
+    Inputs are known by their names, so their order plays no part. One that is missing, None or NaN
+    counts as its mean so far. Texts are hashed, and dates become hour, weekday, day of the year and
     days elapsed; the first value of an input decides. With an input or a class that comes for the
     first time the learner is made anew, of all that are known by then, and learns the last 1,000
     rows again, which are kept for it: what it learned before them is forgotten. Of more than two
@@ -401,7 +401,7 @@ class OnlineMKLClassifier(_MiniBatch, _Online, base.MiniBatchClassifier):
     def predict_proba_one(self, x: dict) -> dict[Any, float]:  # type: ignore[override]
         """The probability of each class, {} before the first was learned.
 
-        NotImplementedError, as River has it, of an algorithm that says classes alone.
+        NotImplementedError, as River has it, of an algorithm that predicts classes alone.
         """
         if self._learner is None:
             return dict.fromkeys(self._classes, 1.0)

@@ -70,7 +70,7 @@ class _Online(LearnerParameters, BaseEstimator):
     def _rows(self, X: Any, y: Any = "no_validation", reset: bool = False) -> Any:
         """Rows (n, d), and labels (n,) where they are given, as scikit-learn checks them.
 
-        Words, categories and dates of a data frame become numbers by the recipes of its first rows.
+        Texts, categories and dates of a data frame become numbers by the recipes of its first rows.
         """
         if reset:
             self.columns_, self.told_ = [], set()
@@ -177,11 +177,11 @@ class _Online(LearnerParameters, BaseEstimator):
 
 @dataclasses.dataclass(eq=False, repr=False)
 class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
-    """Regression that learns row by row, with many kernels, a spread and intervals that adapt.
+    """Regression that learns row by row, with many kernels and adaptive intervals.
 
     ``fit`` forgets what was learned and goes once over the rows, ``partial_fit`` goes on with rows
-    in their order. Inputs and labels need no scaling; an input may be NaN and counts as its mean
-    then. Words, categories and dates of a data frame become numbers as in a file
+    in their order. Inputs and targets need no scaling; an input may be NaN and counts as its mean
+    then. Texts, categories and dates of a data frame become numbers as in a file
     (``omkl.columns``). After ``partial_fit`` predictions are for the next row: a learner that looks
     at past targets (``auto``, or ``lags``) takes them to follow the last one that was learned.
 
@@ -213,7 +213,7 @@ class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
     past_targets: bool | str = "auto"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn rows X (n, d) and labels y (n,), and forget those before; see ``past_targets``.
+        """Learn rows X (n, d) and targets y (n,), and forget those before; see ``past_targets``.
 
         A row of weight w is learned floor(W + w) - floor(W) times, W being the sum of the weights
         before it: weights that are whole numbers are numbers of copies, and 0 is left out. Of
@@ -238,8 +238,8 @@ class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The prediction of each row of X (n, d) as the next, (n,); nothing is learned.
 
-        With ``return_std`` also the deviation of its label that the learner expects (n,), NaN
-        before it is known; ValueError of a learner that says none.
+        With ``return_std`` also the standard deviation of the error that the learner expects (n,),
+        NaN before it is known; ValueError of a learner that has none.
         """
         if not return_std:
             return np.concatenate([self.learner_.predict(rows) for rows in self._predicted(X)])
@@ -250,8 +250,8 @@ class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
         """Low and high (n, 2) for each row of X (n, d) as the next; nothing is learned.
 
         They follow from how large the errors before each label were during ``fit`` and
-        ``partial_fit``, and adapt so that the share ``interval`` of labels lies inside. NaN before
-        there was an error, and where the learner says a spread and does not know it yet.
+        ``partial_fit``, and adapt so that the share ``interval`` of targets lies inside. NaN before
+        there was an error, and where the learner does not know its standard deviation yet.
         """
         return np.concatenate([self.learner_.predict_interval(r) for r in self._predicted(X)])
 
@@ -348,7 +348,7 @@ class OnlineMKLClassifier(ClassifierMixin, _Online):
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities (n, K) of the classes, in their order, for each row of X as the next.
 
-        There is no such method where the algorithm says classes alone.
+        There is no such method where the algorithm predicts classes alone.
         """
         said = [self.learner_.predict_proba(rows) for rows in self._predicted(X)]
         return np.concatenate(said)

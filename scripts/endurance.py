@@ -106,7 +106,7 @@ def last(name: str, most: int, seconds: float) -> Lasted:
 
 def table(lasted: list[Lasted]) -> str:
     heads = ["representation", "learner", "rounds", "first tenth", "last tenth"]
-    heads += ["MB more", "us a round", ""]
+    heads += ["MB more", "us per round", ""]
     body = [
         [
             one.representation,

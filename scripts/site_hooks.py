@@ -63,7 +63,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         left = time_left(time.perf_counter() - begun, k, len(gallery.SCRIPTS))
         LOG.info("Gallery %d of %d: %s  %s", k + 1, len(gallery.SCRIPTS), name, left)
         page, figures = _ran(name, (gallery.FOLDER / f"{name}.py").read_text("utf-8"), rows)
-        contents[f"gallery/{name}.md"] = page
+        contents[f"gallery/{name}.md"] = f"---\nhide: [toc]\n---\n\n{page}"  # code needs the room
         contents |= {f"gallery/{file}": figure for file, figure in figures.items()}
     contents[f"{cards.FOLDER}/index.md"] = cards.index()
     LOG.info("Algorithms: %d pages, each with a run", len(cards.names()))

@@ -76,7 +76,7 @@ def test_bibtex_from_the_command_line():
     ]
     assert "title = {{omkl: online multi-kernel learning}}" in told and "omkl = {" not in told
     told = run.cite(["--cite", "algorithm=last"])
-    assert told.startswith("% Last label, paper: none; the persistence or no-change forecast of ")
+    assert told.startswith("% Last target, paper: none; the persistence or no-change forecast of ")
     with pytest.raises(UsageError, match="add algorithm=NAME"):
         run.cite(["--cite"])
     with pytest.raises(UsageError, match="Did you mean raker"):

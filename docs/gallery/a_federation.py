@@ -40,7 +40,7 @@ runs = {
 
 for name, run in runs.items():
     sent = run["federated"]["up"]["numbers_a_round"]
-    print(f"{name}: {run['D']} features, {sent:.0f} numbers a client and round, ", end="")
+    print(f"{name}: {run['D']} features, {sent:.0f} numbers per client and round, ", end="")
     print(f"mean squared error {run['mse_mean']:.5f}")
 
 # %%

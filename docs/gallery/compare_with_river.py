@@ -43,7 +43,7 @@ for name, model in models.items():
         evaluate.progressive_val_score(stream, model.clone(), metric)
         each = 1e6 * (time.process_time() - start) / len(stream)
         errors[name][stream_name] = metric.get()
-        print(f"{name:18}  {stream_name:13}  error {metric.get():7.3f}  {each:6.0f} us a row")
+        print(f"{name:18}  {stream_name:13}  error {metric.get():7.3f}  {each:6.0f} us per row")
 
 # %%
 # The same, each relative to the best of River's.

@@ -43,7 +43,7 @@ for X, y in blocks():
     seconds.append(time.process_time() - start)
     megabytes.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 each = 1e6 * seconds[-1] / rows[-1]
-print(f"{rows[-1]:,} rows in {seconds[-1]:.0f} s of processor time, {each:.1f} us a row")
+print(f"{rows[-1]:,} rows in {seconds[-1]:.0f} s of processor time, {each:.1f} us per row")
 print(f"memory after the first block {megabytes[0]:.0f} MB, after the last {megabytes[-1]:.0f} MB")
 print(f"variance of the noise 0.00040, mean squared error of the last block {errors[-1]:.5f}")
 

@@ -177,7 +177,7 @@ class OmklAks:
              lam    regularisation, >= 0
              delta  least ratio to the largest weight, in [0, 1); 0: every kernel predicts, as Raker
              gamma  bins a kernel, at most, >= 1 (section V: 2)
-    Cost     O(N D d) time a round; O(N D d) memory.
+    Cost     O(N D d) time per round; O(N D d) memory.
     Bound    theorem 1: O(sqrt(T)) with high probability, eta and eta_g of order 1/sqrt(T);
              bounded, Lipschitz losses.
     Differs  from the paper: none. Readings: the box draws the subset of round t + 1 at the end of
@@ -277,7 +277,7 @@ class Amkl:
              lam    regularisation, >= 0
              eta_c  largest disagreement that needs no label, >= 0; 0: every label is asked for
              M      rows in a row without a label, at most, >= 1
-    Cost     O(N D d) time a round; O(N D d) memory.
+    Cost     O(N D d) time per round; O(N D d) memory.
     Bound    none. Theorem 2 states a regret (15) of O(sqrt(T)) with eta, eta_g and eta_c of order
              1/sqrt(T) for bounded, Lipschitz losses that obey the triangle inequality, (a5). It is
              false for every eta_c: rows that kernels agree on may never be asked for, a regret of
@@ -363,7 +363,7 @@ class AmklAks:
     Symbols  eta, eta_g, lam   as in AMKL
              delta, gamma      as in OMKL-AKS
              eta_c, M          as in AMKL
-    Cost     O(N D d) time a round; O(N D d) memory.
+    Cost     O(N D d) time per round; O(N D d) memory.
     Bound    none. Theorem 3 states O(sqrt(T)) with high probability, under the conditions of
              theorem 2, and is false as that is, see AMKL and ``docs/errata.md``. At least one label
              in M + 1 is asked for, (35).
@@ -422,7 +422,7 @@ class AmklRandom:
              lam    regularisation, >= 0
              rate   probability of asking where nothing forces it, in [0, 1]; 1: every label
              M      rows in a row without a label, at most, >= 1
-    Cost     O(N D d) time a round; O(N D d) memory.
+    Cost     O(N D d) time per round; O(N D d) memory.
     Bound    none of its own. At least one label in M + 1 is asked for, as (35) has it for AMKL.
     Differs  none. From one label to the next there are (1 - (1 - rate)^(M + 1)) / rate rows on
              average, so the share of labels tends to one over that: 1 / (2 - rate) with M = 1. A

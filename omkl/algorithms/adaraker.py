@@ -12,7 +12,7 @@ Round    1. On each interval I of the geometric covering that holds t, an instan
 Symbols  eta0    scale of all steps, > 0
          lam     regularisation, >= 0
          levels  how many levels there are: the longest interval has 2^(levels - 1) rounds
-Cost     O(N D d + N D log T) time a round; O(N D levels) memory.
+Cost     O(N D d + N D log T) time per round; O(N D levels) memory.
 Bound    on every interval I at once O(sqrt(|I|) log T) against the best function; losses in
          [0, 1], ||x|| <= 1.
 Reading  Its text is not at hand: what is here follows a summary, where the weights are multiplied

@@ -1,4 +1,4 @@
-"""Learners with nothing to choose: experts of second order on standardised inputs, mixed twice."""
+"""Learners without parameters: experts of second order on standardised inputs, mixed twice."""
 
 from __future__ import annotations
 
@@ -248,14 +248,14 @@ def fresh_experts(
     reads_uncut=True,
 )
 class Auto:
-    """Auto: experts of second order on standardised inputs and past labels, mixed twice.
+    """Auto: experts of second order on standardised inputs and past targets, mixed twice.
 
     Paper    none. Experts: V. Vovk, "Competitive on-line statistics", International Statistical
              Review 69 (2001), K. S. Azoury and M. K. Warmuth, Machine Learning 43 (2001), on the
              features of Rahimi and Recht (NIPS 2007). Mixtures: ML-Poly of P. Gaillard, G. Stoltz,
              T. van Erven, "A second-order bound with excess losses", COLT 2014. Trees: J. H.
              Friedman, Annals of Statistics 29 (2001).
-    Task     regression; full information; nothing to choose: dictionary and D do not matter.
+    Task     regression; full information; no parameters: dictionary and D do not matter.
     Round    1. Standardise every input by what was seen of it up to this row, and the last 24
                 labels by the labels before, robustly (``omkl.core.robust_moments``); what is beyond
                 4 counts as 4 + log(1 + |z| - 4). A missing input counts as its mean. The first
@@ -309,7 +309,7 @@ class Auto:
                 any label of a row with an input beyond 20 deviations, but where inputs are read
                 as they are.
     Symbols  none
-    Cost     O(N D^2 + N D d + d^2) time a round for N = 28 experts and D = 50, O(F^2 + F d) for
+    Cost     O(N D^2 + N D d + d^2) time per round for N = 28 experts and D = 50, O(F^2 + F d) for
              F = 800 features of many waves, and O(M L d) on average for M = 200 trees of
              depth L, 5 to 10 or so, in d up to 32. A round in which trees grow takes longer,
              O(M L d W) for W rows, some tenths of a second, and one of a solution O(F^3). Memory
@@ -482,7 +482,7 @@ class AutoClassifier:
              Spiegelhalter and S. L. Lauritzen, Networks 20 (1990). Mixtures: fixed share, M.
              Herbster and M. K. Warmuth, Machine Learning 32 (1998). Counts: R. E. Krichevsky and V.
              K. Trofimov, IEEE Transactions on Information Theory 27 (1981). Trees as of ``auto``.
-    Task     classification; full information; nothing to choose: dictionary and D do not matter.
+    Task     classification; full information; no parameters: dictionary and D do not matter.
     Round    1. Inputs and the last two labels are standardised as of ``auto``.
              2. Experts say a logit l_i, no farther from 0 than 8, of the label +1: one from the
                 counts n of both classes, log((n+ + 1/2) / (n- + 1/2)); one from the counts of those
@@ -524,7 +524,7 @@ class AutoClassifier:
                 (g'P g)^2.
              7. w_i <- w_i p_iy, u so, and shares as above.
     Symbols  none
-    Cost     O(N D^2 + N D d + d^2) time a round for N = 13 experts and D = 50, and trees as of
+    Cost     O(N D^2 + N D d + d^2) time per round for N = 13 experts and D = 50, and trees as of
              ``auto``; memory O(N (D + d)^2 + d W). Of K > 2 classes O(N K (D + d)) more of both.
     Bound    none for the whole; the log loss of the mixture is at most that of one expert and
              log N + T / 1000 or so.

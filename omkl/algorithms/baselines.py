@@ -1,4 +1,4 @@
-"""What others have to beat: the mean, the last label, and a single kernel by gradient steps."""
+"""What others have to beat: the mean, the last target, and a single kernel by gradient steps."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ LOOKS_AT_NO_INPUT = {"learns": "it does not look at x: it is what others have to
     expected_failures=LOOKS_AT_NO_INPUT,
 )
 class Mean:
-    """Running mean of the labels: what a regression has to beat to have learned anything from x.
+    """Running mean of the targets: what a regression has to beat to have learned anything from x.
 
     Paper    none; the comparator that R2 is measured against, made causal.
-    Task     regression; full information; no kernel, nothing to choose.
+    Task     regression; full information; no kernel, no parameters.
     Round    Predict (y_1 + ... + y_{t-1}) / (t - 1), and 0 in the first round.
     Symbols  none
-    Cost     O(1) time a round; O(1) memory.
+    Cost     O(1) time per round; O(1) memory.
     Bound    sum (y_hat_t - y_t)^2 <= min over c of sum (c - y_t)^2 + 8 Y^2 (1 + ln T), for |y| <= Y
              (N. Cesa-Bianchi, G. Lugosi, "Prediction, Learning, and Games", 2006, theorem 3.1).
     Differs  none.
 
-    After the labels 1, 2, 6 it says 3:
+    After the targets 1, 2, 6 it predicts 3:
 
     >>> import numpy as np
     >>> from omkl import algorithms
@@ -85,17 +85,17 @@ class Mean:
     expected_failures=LOOKS_AT_NO_INPUT,
 )
 class Last:
-    """Last label: what a regression has to beat where labels move slowly.
+    """Last target: what a regression has to beat where targets move slowly.
 
     Paper    none; the persistence or no-change forecast of time series.
-    Task     regression; full information; no kernel, nothing to choose.
+    Task     regression; full information; no kernel, no parameters.
     Round    Predict y_{t-1}, and 0 in the first round.
     Symbols  none
-    Cost     O(1) time a round; O(1) memory.
+    Cost     O(1) time per round; O(1) memory.
     Bound    none.
     Differs  none.
 
-    After the labels 1, 2, 6 it says 6:
+    After the targets 1, 2, 6 it predicts 6:
 
     >>> import numpy as np
     >>> from omkl import algorithms
@@ -142,7 +142,7 @@ class Rbf:
              2. alpha_t = -eta_t (f(x_t) - y_t).
     Symbols  eta        step size, > 0, a schedule in t
              bandwidth  of the kernel as written above, > 0; note that there is no 2 in it
-    Cost     O(t d) time a round; O(T d) memory, growing with the stream.
+    Cost     O(t d) time per round; O(T d) memory, growing with the stream.
     Bound    O(sqrt(T)) against the best function of the kernel's space; bounded squared losses.
     Differs  none. The dictionary (kernels=...) is not used.
     """
@@ -177,7 +177,7 @@ class Poly:
              2. alpha_t = -eta_t (f(x_t) - y_t).
     Symbols  eta     step size, > 0, a schedule in t
              degree  of the polynomial, >= 1; homogeneous, there is no constant in it
-    Cost     O(t d) time a round; O(T d) memory, growing with the stream.
+    Cost     O(t d) time per round; O(T d) memory, growing with the stream.
     Bound    O(sqrt(T)) against the best function of the kernel's space; bounded squared losses.
     Differs  none. The dictionary (kernels=...) is not used.
     """
@@ -202,7 +202,7 @@ class Fogd:
     Symbols  eta        step size, > 0, a schedule in t
              bandwidth  of the kernel exp(-||x - x'||^2 / bandwidth), > 0: there is no 2 in it
              tolerance  errors up to it are not learned from, >= 0 (0)
-    Cost     O(D d) time a round; O(D d) memory.
+    Cost     O(D d) time per round; O(D d) memory.
     Bound    O(sqrt(T)) against the best function of the kernel's space, with high probability, for
              eta of order 1/sqrt(T) and D large enough; Lipschitz losses.
     Reading  Of the paper its abstract was read, and the first author's code, FouGD.m, whole.

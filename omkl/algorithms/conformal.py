@@ -210,7 +210,7 @@ class Samocp:
              eps       rate of the kernels' weights, > 0 (code: 0.9)
              lifetime  g, rounds of the shortest-lived experts (code: 8); 0: one expert that never
                        ends, which is the MOCP of the same paper
-    Cost     O(N D d + g N log t) time a round; O(N D d + 1000 N + 48 g N) memory. No more than
+    Cost     O(N D d + g N log t) time per round; O(N D d + 1000 N + 48 g N) memory. No more than
              (g + 1) / 2 + 1 experts live for every v; 2^48 rounds have a place for all of them.
     Bound    strongly adaptive regret, in the paper; not evaluated.
     Reading  The text was not at hand: this is the released code. There scores are of classes of
@@ -369,12 +369,12 @@ class Gmocp:
     Symbols  eta     step size of theta, > 0, a schedule
              eta_e   exploration, in (0, 1), a schedule
              lam     regularisation, >= 0
-             M       draws of a selective node, 1..N: the largest number of kernels a round
+             M       draws of a selective node, 1..N: the largest number of kernels per round
              J       selective nodes, >= 1
              level   share of labels that intervals are to hold, in (0, 1)
              step    of the levels, > 0
              eps     rate of the kernels' weights, > 0, a schedule
-    Cost     O(M D d + J M N) time a round; O(N D d + J N + 1000 N) memory.
+    Cost     O(M D d + J M N) time per round; O(N D d + J N + 1000 N) memory.
     Bound    sublinear regret, in the paper; not evaluated.
     Reading  The text was not at hand, and no code is public: summaries have step 1, the draws from
              S_t and q. The node, 1 / q in step 4 and eps = 0.1/sqrt(t) are those of OMKL-GF

@@ -15,10 +15,10 @@ Round    1. While t <= freeze, draw the graph (algorithm 2): each of J selective
 Symbols  eta     step size of theta and of the weights, > 0, a schedule
          eta_e   exploration, in (0, 1), a schedule
          lam     regularisation, >= 0
-         M       draws of a selective node, 1..N: the largest number of kernels a round
+         M       draws of a selective node, 1..N: the largest number of kernels per round
          J       selective nodes, >= 1
          freeze  rounds after which the graph is kept, >= 1 (section 5: 300)
-Cost     O(M D d + J M) time a round (J M N more while the graph is drawn);
+Cost     O(M D d + J M) time per round (J M N more while the graph is drawn);
          O(N D d + J N) memory.
 Bound    theorem 2: O(sqrt(N ln N) T^(3/4)) with eta of order sqrt(ln N / N) T^(-3/4),
          eta_e of order N^(1/6) T^(-1/4), J of order N^(1/3); losses in [0, 1], ||x|| <= 1.

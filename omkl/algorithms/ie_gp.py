@@ -63,7 +63,7 @@ class IeGp:
 
     Paper    Q. Lu, G. V. Karanikolas, G. B. Giannakis, "Incremental Ensemble Gaussian Processes",
              IEEE TPAMI 45(2), 2023 (arXiv 2110.06777).
-    Task     regression; full information; no step size; a spread with every prediction.
+    Task     regression; full information; no step size; a standard deviation with every prediction.
     Round    1. Expert i holds theta_i ~ N(m_i, S_i), at first N(0, prior I), and predicts y_t by
                 N(f_i, s_i) with f_i = z_i'm_i and s_i = z_i'S_i z_i + noise.
              2. Predict the mean of the f_i weighted by w_i. The variance is that of the mixture,
@@ -74,7 +74,7 @@ class IeGp:
              prior  variance of every coefficient before the first round, > 0: features have norm 1,
                     so it is that of every f_i(x). m_i is the ridge regression of lam = noise /
                     prior
-    Cost     O(N D^2 + N D d) time a round; O(N D^2) memory.
+    Cost     O(N D^2 + N D d) time per round; O(N D^2) memory.
     Bound    the sum of -log of the mixture's density is at most ln N above that of the best expert.
     Reading  Its text is not at hand: what is here follows a summary. The paper estimates noise and
              prior on the first rows; here they are set. prior = 0.1 is a deviation of a third, as
@@ -121,7 +121,8 @@ class DynamicIeGp:
 
     Paper    Q. Lu, G. V. Karanikolas, G. B. Giannakis, "Incremental Ensemble Gaussian Processes",
              IEEE TPAMI 45(2), 2023 (arXiv 2110.06777), its dynamic form.
-    Task     regression; full information; streams that drift; a spread with every prediction.
+    Task     regression; full information; streams that drift; a standard deviation with every
+             prediction.
     Round    1. As of ``ie_gp`` after two moves. theta_i takes a step of a random walk,
                 S_i <- S_i + walk I; the best expert stays so with probability 1 - switch, else it
                 becomes one of the N - 1 others: w_i <- (1 - switch) w_i + switch (1 - w_i) / (N -
@@ -132,7 +133,7 @@ class DynamicIeGp:
              prior   variance of every coefficient before the first round, > 0
              walk    variance that every coefficient gains in a round, > 0
              switch  probability that the best expert is another in the next round, in [0, 1)
-    Cost     O(N D^2 + N D d) time a round; O(N D^2) memory.
+    Cost     O(N D^2 + N D d) time per round; O(N D^2) memory.
     Bound    none that is stated here.
     Reading  Its text is not at hand: what is here follows a summary. The chain of the best expert
              starts from equal weights.

@@ -63,7 +63,7 @@ class Ridge:
                 x_t in it already, and b = sum_{s<t} y_s z_s.
              2. Take y_t z into b.
     Symbols  lam  regularisation, > 0
-    Cost     O(d^2) time a round; O(d^2) memory.
+    Cost     O(d^2) time per round; O(d^2) memory.
     Bound    sum (y_hat_t - y_t)^2 <= min over theta of lam ||theta||^2 + sum (theta'z_t - y_t)^2,
              + Y^2 (d + 1) ln(1 + T Z^2 / (lam (d + 1))), for |y| <= Y and ||z|| <= Z.
     Reading  The coefficient of the 1 is regularised as the others; not to do so needs another
@@ -98,7 +98,7 @@ class RidgeRff:
     Round    As of ``ridge`` with the 2 D random features z(x_t) in place of (x_t, 1).
     Symbols  lam        regularisation, > 0
              bandwidth  of the kernel exp(-||x - x'||^2 / bandwidth), > 0: there is no 2 in it
-    Cost     O(D^2 + D d) time a round; O(D^2 + D d) memory.
+    Cost     O(D^2 + D d) time per round; O(D^2 + D d) memory.
     Bound    that of ``ridge`` with 2 D in place of d + 1 and Z = 1.
     Reading  bandwidth means here what it means for ``rbf``, the same function by gradient steps.
     Differs  none. The dictionary (kernels=...) is not used.
@@ -137,7 +137,7 @@ class Ewrls:
              bandwidth  of the kernel exp(-||x - x'||^2 / bandwidth), > 0: there is no 2 in it
              decay      weight of a row against the next one, in (0, 1]; about 1 / (1 - decay) rows
                         count, and 1 forgets nothing
-    Cost     O(D^2 + D d) time a round; O(D^2 + D d) memory.
+    Cost     O(D^2 + D d) time per round; O(D^2 + D d) memory.
     Bound    none that is stated here.
     Reading  ``krls`` was its name and goes on. It is not the KRLS of Y. Engel, S. Mannor, R. Meir
              (2004), which keeps a dictionary of rows and forgets nothing.
@@ -185,7 +185,7 @@ class Vaw2:
     Symbols  lam     regularisation of the first level, > 0
              lam2    of the second, > 0; without part where second=weights
              second  what the second level is: vaw or weights
-    Cost     O(N D^2 + N^2 + N D d) time a round; O(N D^2 + N^2) memory.
+    Cost     O(N D^2 + N^2 + N D d) time per round; O(N D^2 + N^2) memory.
     Bound    O(sqrt(T) ln T) against the best function of the kernels' sum, for D of order sqrt(T);
              at either level O(ln T) against the best fixed coefficients. With weights: at most
              8 Y^2 ln N above the best kernel, for |f_i| <= Y.
@@ -307,7 +307,7 @@ class VawJoint:
                 with A = lam I + sum_{s<=t} z z' and b = sum_{s<t} y_s z.
              2. Take y_t z into b.
     Symbols  lam  regularisation, > 0
-    Cost     O(N^2 D^2 + N D d) time a round; O(N^2 D^2) memory: N times those of ``vaw2``.
+    Cost     O(N^2 D^2 + N D d) time per round; O(N^2 D^2) memory: N times those of ``vaw2``.
     Bound    that of ``ridge`` with 2 N D in place of d + 1 and Z^2 = N.
     Reading  Its text is not at hand: from a summary, which names this form. A kernel has no weight,
              and its f_i is its part of the prediction.
@@ -350,7 +350,7 @@ class MlPoly:
              3. With r_i = 2 (y_hat - y_t) (y_hat - f_i), what a little of kernel i would have won:
                 R_i <- R_i + r_i, V_i <- V_i + r_i^2, B <- max(B, max r_i^2), eta_i = 1 / (B + V_i).
     Symbols  lam  regularisation of the kernels, > 0
-    Cost     O(N D^2 + N D d) time a round; O(N D^2) memory.
+    Cost     O(N D^2 + N D d) time per round; O(N D^2) memory.
     Bound    with losses in [0, 1] and B = 1, at every T and for every kernel i:
              R_i <= sqrt(N (1 + ln(1 + max V)) (1 + V_i)), so O(sqrt(N T ln T)) against the best
              mean of kernels. The sum of eta_i max(R_i, 0)^2 grows in a round by no more than the

@@ -6,7 +6,7 @@ combined, and they learn when the combination errs. In DA all of them learn, in 
 drawn, in MUA several. The steps are written against ``add`` and ``project``: most run on exact
 kernels, on random features (``rf/``) and with a bounded number of support vectors (``budget/``). No
 paper has the last two. The features are those of A. Rahimi, B. Recht (NIPS 2007), f_i(x) =
-theta_i'z_i(x): O(N D d) time a round and O(N D d) memory. The budgets are those of K. Crammer, J.
+theta_i'z_i(x): O(N D d) time per round and O(N D d) memory. The budgets are those of K. Crammer, J.
 Kandola, Y. Singer (NIPS 2003, the smallest coefficient goes) and O. Dekel, S. Shalev-Shwartz, Y.
 Singer (NIPS 2005, the oldest goes): O(N budget d) time and memory; no bound holds.
 """
@@ -138,7 +138,7 @@ class DaP1:
              2. z_i = 1 where y_t f_i(x_t) <= 0: f_i <- f_i + z_i y_t kappa_i(x_t, .) and
                 w_i <- w_i beta^z_i.
     Symbols  beta  discount of the weight of a mistaken classifier, in (0, 1)
-    Cost     O(S d + sum_i S_i) time a round, S_i support vectors of classifier i and S rows in
+    Cost     O(S d + sum_i S_i) time per round, S_i support vectors of classifier i and S rows in
              all of them; O(S d + sum_i S_i) memory, growing with the mistakes.
     Bound    theorem 2: M <= 2 ln(1/beta) / (1 - beta) min_i g(kappa_i) + 2 ln N / (1 - beta), g the
              least ||f||^2 + 2 sum of hinge losses. M counts q . z >= 1/2, so a tie and an f_i = 0

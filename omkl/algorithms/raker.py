@@ -47,7 +47,7 @@ class Raker:
                 with L_i(theta) = (theta'z_i - y_t)^2 + lam ||theta||^2.
     Symbols  eta  step size of theta and of the weights, > 0, a schedule in t
              lam  regularisation, >= 0
-    Cost     O(N D d) time a round; O(N D d) memory.
+    Cost     O(N D d) time per round; O(N D d) memory.
     Bound    O(sqrt(T ln N)) with eta of order 1/sqrt(T) and D of order T ln T, with high
              probability; losses in [0, 1], ||x|| <= 1.
     Differs  from the paper: none. The released code takes the regulariser in the loss that
@@ -89,7 +89,7 @@ class Rfomkr:
     Symbols  eta   step size of theta, > 0, a schedule in t
              beta  discount of the weights, in (0, 1) (0.5)
              lam   regularisation, >= 0 (0: the squared error alone)
-    Cost     O(N D d) time a round; O(N D d) memory.
+    Cost     O(N D d) time per round; O(N D d) memory.
     Bound    O(sqrt(T ln N)) for the exact kernels, as the JMLR paper cites it.
     Differs  from the paper: none known; lam is ours and 0. The released code of the JMLR paper
              leaves the weights unnormalised in the prediction: see ``as_released/rfomkr``.
@@ -132,7 +132,7 @@ class Omkr:
              3. alpha_{i,t} = -eta_t (f_i(x_t) - y_t), and w_i <- w_i beta^(f_i(x_t) - y_t)^2.
     Symbols  eta   step size of the coefficients, > 0, a schedule in t
              beta  discount of the weights, in (0, 1)
-    Cost     O(t (N + d)) time a round; O(T (N + d)) memory, growing with the stream.
+    Cost     O(t (N + d)) time per round; O(T (N + d)) memory, growing with the stream.
     Bound    O(sqrt(T ln N)); squared losses that are bounded.
     Differs  from the paper: none. Ghari and Shen's tables have exp(-||x - x'||^2 / b) for a
              Gaussian kernel of bandwidth b: that is kernels=rbf51_lap25_exact here.
@@ -183,7 +183,7 @@ class OmklB:
              lam     regularisation, >= 0
              beta    discount of the weights, in (0, 1)
              budget  rows held, >= 1 (section V: 50)
-    Cost     O(budget (N + d)) time a round; O(budget (N + d)) memory.
+    Cost     O(budget (N + d)) time per round; O(budget (N + d)) memory.
     Bound    none of the combination; the rows dropped weigh (1 - eta lam)^budget at most, which is
              small where eta lam budget is large.
     Differs  from the paper: none. Readings: "on a budget" is the truncation of the paper that is

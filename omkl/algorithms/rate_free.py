@@ -100,7 +100,7 @@ class Adahedge:
                 L_i(theta) = (theta'z_i - y_t)^2 + lam ||theta||^2.
     Symbols  eta  step size of theta, > 0, a schedule in t
              lam  regularisation of theta, >= 0
-    Cost     O(N D d) time a round; O(N D d) memory.
+    Cost     O(N D d) time per round; O(N D d) memory.
     Bound    above the least L_i by a term of order sqrt(V ln N) + S ln N, with V the sum of the
              variances of the losses by the weights and S their largest range, which nobody has to
              know: as others cite the paper, whose theorems were not read.
@@ -143,7 +143,7 @@ class Boa:
                 L_i(theta) = (theta'z_i - y_t)^2 + lam ||theta||^2.
     Symbols  eta  step size of theta, > 0, a schedule in t
              lam  regularisation of theta, >= 0
-    Cost     O(N D d) time a round; O(N D d) memory.
+    Cost     O(N D d) time per round; O(N D d) memory.
     Bound    of order sqrt(sum r_i^2) for each i, up to ln N and ln ln T, against the best convex
              combination of the f_i; squared losses that are bounded.
     Reading  The paper's text was not at hand: this is ``R/BOA.R`` of opera, of which Gaillard is an
@@ -217,7 +217,7 @@ class Kt:
              3. g_i = sign(y_t - f_i) z_i, whose norm is at most 1: W_i <- W_i + g_i'theta_i, and
                 G_i <- G_i + g_i.
     Symbols  epsilon  wealth at the beginning, > 0: the scale of the first bets (1)
-    Cost     O(N D d) time a round; O(N D d) memory.
+    Cost     O(N D d) time per round; O(N D d) memory.
     Bound    for every kernel i and theta: sum |f_i - y_t| <= sum |theta'z_i - y_t|
              + ||theta|| sqrt(T ln(1 + 24 T^2 ||theta||^2 / epsilon^2)) + epsilon (the paper's
              corollary on algorithm 1), and the mixture as ``adahedge`` with these losses.

@@ -213,7 +213,7 @@ class Sfg:
              explore  rounds in which the node is drawn, >= 0 (section 5: 300)
              reading     farthest, one_pass or nearest: how the graph is built, see Reading
              divergence  integral, normalised or sample: what Delta is, see Reading
-    Cost     O(M D d + M log N) time a round; O(N D d + N M) memory; O(N^2 M) time to build the
+    Cost     O(M D d + M log N) time per round; O(N D d + N M) memory; O(N^2 M) time to build the
              graph, once for all seeds.
     Bound    theorem 5: O(sqrt(N ln N) T^(2/3)) with eta of order sqrt(ln N / N) T^(-2/3),
              xi of order T^(-1/3); losses in [0, 1], ||x|| <= 1.
@@ -284,7 +284,7 @@ class SfgMkl:
              lam      regularisation, >= 0
              M        out-neighbours of a node, itself included, 1..N
              explore  rounds in which the node is drawn, >= 0 (section 5: 300)
-    Cost     O(M D d + M log N) time a round; O(N D d + N M) memory; O(N^2 log N) time to build
+    Cost     O(M D d + M log N) time per round; O(N D d + N M) memory; O(N^2 log N) time to build
              the graph, once for all seeds.
     Bound    theorem 3: O(T^(3/4)) with eta of order 1/sqrt(T), xi of order T^(-1/4);
              losses in [0, 1], ||x|| <= 1. (The text prints T^(1/4) for xi.)
@@ -413,7 +413,7 @@ class SfgR:
     Symbols  eta, xi, lam, M, explore, reading, divergence   as in OMKL-SFG
              rank             1..N: how many of the best nodes dominate (more where nodes tie)
              only_undominated true: an edge is added only where DS'_t has none to i yet
-    Cost     O(M D d + M log N) time a round, and O(N) for every node that enters or leaves
+    Cost     O(M D d + M log N) time per round, and O(N) for every node that enters or leaves
              DS'_t, at worst O(N D d + N^2); O(N D d + N M) memory, and N^2 up to N = 1024.
     Bound    theorem 6: O(sqrt(T N ln N)) with eta of order sqrt(ln N / (N T)), xi of order
              1 / sqrt(T), beta <= 1/N; losses in [0, 1], ||x|| <= 1. In expectation: its proof

@@ -14,7 +14,7 @@ A file of conf/benchmark
     peers_see        "scaled": inputs as our learners get them; "raw": as they are
     lags             peers are run with each of these numbers of past labels as inputs
     seconds          of a pass of a peer at most
-    kernels, D       dictionary and random features a kernel of our learners
+    kernels, D       dictionary and random features per kernel of our learners
     streams          list of mappings, see ``omkl.benchmark.streams``
     learners         list of {name, algorithm, params, grid, lags, kernels, D, task}; of ``grid``,
                      values by name of a parameter, the best on the prefix is taken

@@ -21,7 +21,7 @@ class LearnerParameters:
     Parameters
     ----------
     algorithm
-        Its name, as ``omkl-run algorithm=`` has it; "auto" has nothing to choose.
+        Its name, as ``omkl-run algorithm=`` has it; "auto" has no parameters to tune.
     kernels
         A dictionary of ``conf/kernels``, a mapping as such a file holds, or a list of bandwidths,
         families and parts.
@@ -30,10 +30,10 @@ class LearnerParameters:
     params
         Those of the algorithm by name, ``{"eta": 0.1}``; the others have their defaults.
     scaling
-        "columns": inputs, and the labels of a regression, are standardised by what was seen.
+        "columns": inputs, and the targets of a regression, are standardised online.
         "none": they are not, and no input may be missing.
     lags
-        How many past labels are further inputs; of classes only where there are two.
+        How many past targets are further inputs; of classes only where there are two.
     horizon
         T, where a parameter names it.
     precision
@@ -100,7 +100,7 @@ class RegressorParameters(LearnerParameters):
     Parameters
     ----------
     interval
-        The share of labels that intervals are to cover, in (0, 1); None: no intervals but those
+        The share of targets that intervals are to cover, in (0, 1); None: no intervals but those
         that the algorithm has itself (``samocp``), whose ``level`` this may not contradict.
     interval_rate
         How fast intervals adapt, in (0, 1]; None: several rates, mixed.

@@ -37,7 +37,7 @@ LARGEST = 1e150  # of an input that is scaled: squares stay below the largest nu
 
 
 class Predictions(NamedTuple):
-    """What was predicted of n rows, each before its label was learned; (n,) each.
+    """What was predicted of n rows, each before its target was learned; (n,) each.
 
     y_hat, numbers or classes; asked, whether the label was asked for; spread, the standard
     deviation that the learner expects; low and high, the ends of the interval. NaN where there is
@@ -52,12 +52,12 @@ class Predictions(NamedTuple):
 
 
 class OnlineLearner:
-    """A learner of d inputs that predicts a row, then learns its label; ``omkl.learner`` makes it.
+    """A learner of d inputs that predicts a row, then learns its target; ``omkl.learner`` makes it.
 
     A row x is an array or a list (d,), or a mapping by name where inputs have names; rows X are an
     array (n, d), a list of rows, or a data frame. An input may be NaN or None where it is not
     known, or missing in a mapping: it counts as the mean of its column so far. Names that the
-    learner was not made for are ignored, with one warning. Words, categories and dates in rows by
+    learner was not made for are ignored, with one warning. Texts, categories and dates in rows by
     name become numbers as in a file (``omkl.columns``); what they become, and without ``inputs``
     the inputs themselves, is learned from the first rows.
 
@@ -65,12 +65,12 @@ class OnlineLearner:
     ----------
     settings    what it was made with
     inputs      names of the numbers that it learns from (d,), () before the first row
-    columns     how columns of words and dates become inputs, ``omkl.datasets.columns.Column``; ()
+    columns     how columns of texts and dates become inputs, ``omkl.datasets.columns.Column``; ()
                 where all are numbers; ``left_out`` names those that are no inputs
     classes     of a classification, () of a regression
     n_rows      rows that it has learned from
-    asks        whether it asks for the label of the open round; one of active learning may not
-    spread      of the last ``predict_one``: the deviation of the label from the prediction that
+    asks        whether it requests the target of the open row; one of active learning may not
+    spread      of the last ``predict_one``: the standard deviation of its error that
                 it expects, NaN where it has none
     interval    of the last ``predict_one``: its ends, NaN before the first label, and without
                 ``interval=`` where the algorithm has none of its own
@@ -272,12 +272,12 @@ class OnlineLearner:
         self._before_round, self.asks, self._half = None, False, math.nan
 
     def learn_one(self, y: Any = None, id: int | str | None = None) -> None:
-        """Close the open round with the label y of its row; with ``id`` of the row that waits.
+        """Close the open row with its target y; with ``id`` of the row that waits.
 
         Targets may come in any order and after any number of rows. One that is NaN or None lets its
         row wait no longer, and nothing is learned. ValueError for an id that no row waits with.
         Where ``asks`` is False, y may be left out, and one that is given is not looked at. Raises
-        RuntimeError where no round is open, ValueError for a label that is asked for and is none.
+        RuntimeError where no row is open, ValueError for a requested target that is none.
         """
         if id is not None:
             self._learn_pending(y, id)
@@ -332,9 +332,9 @@ class OnlineLearner:
             self._learner.learn_late(row, label)
 
     def partial_fit(self, X: Any, y: Any) -> Predictions:
-        """Predict and learn, row by row: rows X and labels y (n,). Any split gives the same bits.
+        """Predict and learn, row by row: rows X and targets y (n,). Any split gives the same bits.
 
-        A label may be NaN or None: its row is predicted, and nothing is learned from it.
+        A target may be NaN or None: its row is predicted, and nothing is learned from it.
         Returns what was said before each label. ValueError names a row that is none, and nothing
         is learned then.
         """
@@ -355,7 +355,7 @@ class OnlineLearner:
         """What ``predict_one`` would say of each row of X as the next, (n,).
 
         Nothing is learned and nothing changes: before the first row a learner without inputs does
-        not take those of X either. With ``return_std`` also the spread (n,), NaN
+        not take those of X either. With ``return_std`` also its standard deviation (n,), NaN
         before it is known; ValueError of a learner that has none. RuntimeError while a round is
         open.
         """
@@ -383,7 +383,7 @@ class OnlineLearner:
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities (n, K) of the classes, in their order; changes nothing.
 
-        ValueError of a learner that says classes and no probabilities.
+        ValueError of a learner that predicts classes and no probabilities.
         """
         if not self.algorithm.probabilities:
             raise ValueError(

@@ -378,7 +378,7 @@ def active(filled: dict[str, FilledTable], folder: Path) -> list[Picture]:
         queried = _of_variant(filled, "active_table3", variant)
         drawn += _drawn(
             over_time(queried, folder, f"active_labels{name}", against="labels"),
-            f"The learners of table 3, {what}: the same error against the labels bought for it.",
+            f"The learners of table 3, {what}: the same error against the targets requested.",
         )
         drawn += _drawn(
             regret_over_time(queried, folder, f"active_regret{name}"),
@@ -388,8 +388,8 @@ def active(filled: dict[str, FilledTable], folder: Path) -> list[Picture]:
     return drawn + _drawn(
         _smaller(sweep_figures.tradeoff(swept, folder, "active_figure2", PNG)),
         "Active MKL, figure 2: what eta_c and M trade, at fitted settings. AL_eff is the share "
-        "of the labels that were bought; eta_c = 0 buys all. On the right the error against that "
-        "share, beside as many labels bought at random.",
+        "of targets that were requested; eta_c = 0 requests all. On the right the error against "
+        "that share, beside as many targets requested at random.",
     )
 
 

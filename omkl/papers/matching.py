@@ -37,21 +37,24 @@ REPRODUCED_PERCENT = 3.0
 CLOSE_PERCENT = 15.0
 NO_DATA = "no data"
 PRINTED_UNIT = 0.01  # of the last digit of every published number; it may be cut or rounded
-VERDICTS = (
-    *("reproduced", "consistent", "close", "differs", "scatters", "missing", NO_DATA, "failed"),
-)
-RULES = (
-    f"reproduced: at most {REPRODUCED_PERCENT:g} % from the published number, whose last digit may "
-    "be cut or rounded; consistent: more, but at most "
-    f"{STANDARD_ERRORS:g} standard errors of the difference of both means, that is "
-    f"{STANDARD_ERRORS:g} sqrt(2) s / sqrt(R) for R seeds of standard deviation s, theirs taken "
-    f"to scatter as ours; close: at most {CLOSE_PERCENT:g} %; differs: more; "
-    f"scatters: within those {STANDARD_ERRORS:g} standard errors, but they are more than "
-    f"{CLOSE_PERCENT:g} % of the published number, so that the seeds cannot tell: never counted as "
-    "reproduced, however near; without a deviation, as where nothing is drawn, the percentage "
-    "alone counts; missing: not run; no data: the file is not there and cannot be fetched; "
-    "failed: the run ended in an error"
-)
+MEANINGS = {
+    "reproduced": f"at most {REPRODUCED_PERCENT:g} % from the published number, whose last digit "
+    "may be cut or rounded",
+    "consistent": f"farther, but at most {STANDARD_ERRORS:g} standard errors of the difference of "
+    f"both means. That is {STANDARD_ERRORS:g} sqrt(2) s / sqrt(R) for R seeds of standard "
+    "deviation s; the published seeds are taken to vary as ours. Without a standard deviation, as "
+    "where nothing is drawn, the percentage alone counts",
+    "close": f"at most {CLOSE_PERCENT:g} % away",
+    "differs": "farther away",
+    "scatters": f"within those {STANDARD_ERRORS:g} standard errors, but they are more than "
+    f"{CLOSE_PERCENT:g} % of the published number. The seeds cannot tell, and it is never counted "
+    "as reproduced",
+    "missing": "not run",
+    NO_DATA: "the file is not there and cannot be fetched",
+    "failed": "the run ended in an error",
+}
+VERDICTS = tuple(MEANINGS)
+RULES = ". ".join(f"{verdict}: {meaning}" for verdict, meaning in MEANINGS.items())
 
 RUN_TIME_RULE = (
     "run times: seconds for one seed on one thread, and how many times that is faster than the "

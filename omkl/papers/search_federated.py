@@ -13,7 +13,7 @@ eta       step size of theta, of all learners
 eta_w     step size of the weights: of the clients (POF-MKL), of the server (the rivals)
           "eta": the same as eta
 
-PerFedAvg has neither step and is left out. So are the cells of uji with 100 features a kernel,
+PerFedAvg has neither step and is left out. So are the cells of uji with 100 features per kernel,
 which take most of the time, unless --all-cells is given.
 """
 

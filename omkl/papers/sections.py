@@ -353,7 +353,7 @@ SEARCHES = {
         "longitude of uji, as in the text, or its latitude; of Beijing's twelve sites the first "
         "four by name or the last. Fitted, and chosen after the numbers were seen: consecutive, "
         "LATITUDE, last; POF-MKL with eta = eta_k = 0.0775, the rivals with the steps of the text. "
-        "Cells of uji with 100 features a kernel take too long for a grid and are not in the "
+        "Cells of uji with 100 features per kernel take too long for a grid and are not in the "
         "distances.",
         {
             "dealing": "iid",

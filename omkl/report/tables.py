@@ -175,7 +175,7 @@ class Table:
         """The table padded for reading, below it remarks and notes, if there are any."""
         every = (self.headings, *self.cells)
         lines = [[_markdown_cell(cell) for cell in _shown(line, blank=True)] for line in every]
-        parts = [_padded_markdown(lines, self.left)]
+        parts = [_padded_markdown(lines, [self.is_left(i) for i in range(len(lines[0]))])]
         parts += map(markdown_text, self.remarks)
         if self.notes:
             numbered = enumerate(map(markdown_text, self.notes), start=1)
@@ -366,18 +366,20 @@ def _shown(cells: Sequence[Cell], blank: bool = False) -> list[Cell]:
     return shown
 
 
-def _padded_markdown(lines: Sequence[Sequence[str]], left: int) -> str:
-    """A table of Markdown: headings, then the body, the first ``left`` columns flush left."""
+def _padded_markdown(lines: Sequence[Sequence[str]], left: Sequence[bool]) -> str:
+    """A table of Markdown: headings, then the body; ``left`` says which columns are flush left."""
     widths = [max(3, *(len(line[i]) for line in lines)) for i in range(len(lines[0]))]
 
     def joined(line: Sequence[str]) -> str:
         padded = [
-            text.ljust(width) if i < left else text.rjust(width)
-            for i, (text, width) in enumerate(zip(line, widths, strict=True))
+            text.ljust(width) if flush else text.rjust(width)
+            for text, width, flush in zip(line, widths, left, strict=True)
         ]
         return f"| {' | '.join(padded)} |"
 
-    rule = ["-" * w if i < left else "-" * (w - 1) + ":" for i, w in enumerate(widths)]
+    rule = [
+        "-" * w if flush else "-" * (w - 1) + ":" for w, flush in zip(widths, left, strict=True)
+    ]
     return "\n".join([joined(lines[0]), joined(rule), *(joined(line) for line in lines[1:])])
 
 

@@ -1,6 +1,6 @@
 """A client's round of every federated learner on one thread, beside its limit and beside NumPy.
 
-51 kernels, D as 1000 numbers a round allow. NumPy takes all clients of a round at once, in a
+51 kernels, D as 1000 numbers per round allow. NumPy takes all clients of a round at once, in a
 few products of arrays, which is the best that it can do; it makes the same predictions to 1e-8
 (``tests/benchmark/test_bench.py``). Its time and ours are for one client's round.
 """

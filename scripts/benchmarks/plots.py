@@ -104,7 +104,12 @@ def peer_plot(bench: Bench) -> Figure:
 
 def size_plot(bench: Bench) -> Figure:
     letters = list(dict.fromkeys(curve["letter"] for curve in bench["sizes"]))
-    what = {"N": "kernels N", "D": "features a kernel D", "d": "inputs d", "M": "kernels a round M"}
+    what = {
+        "N": "kernels N",
+        "D": "features per kernel D",
+        "d": "inputs d",
+        "M": "kernels per round M",
+    }
     figure = Figure(figsize=(7.0, 5.6))
     grid = figure.subplots(2, 2)
     algorithms = list(dict.fromkeys(curve["algorithm"] for curve in bench["sizes"]))

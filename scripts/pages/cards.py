@@ -185,8 +185,8 @@ def curve(name: str) -> Curve:
     values, compared = so_far(y_hat), so_far(simple)
     label = "share of mistakes" if mistakes else "mean squared error"
     caption = (
-        f"The {label} so far on the small stream of its golden numbers: {values[-1]:.4f} in the "
-        f"end. The {comparator} has {compared[-1]:.4f}."
+        f"The {label} so far on a small simulated stream: {values[-1]:.4f} in the end. "
+        f"The {comparator} has {compared[-1]:.4f}."
     )
     return Curve(label, values, comparator, compared, caption)
 
@@ -218,7 +218,7 @@ def picture(curve: Curve) -> bytes:
         ax.plot(rounds, curve.compared, color=grey, lw=1.2, ls="--", label=curve.comparator)
         ax.plot(rounds, curve.values, color="#3f7fbf", lw=1.6, label="this algorithm")
         ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
-        ax.set(xlabel="round", ylabel=curve.label, xlim=(0, len(curve.values)), ylim=(0, None))
+        ax.set(xlabel="row", ylabel=curve.label, xlim=(0, len(curve.values)), ylim=(0, None))
         ax.tick_params(colors=grey)
         for side, spine in ax.spines.items():
             spine.set(color=grey, visible=side in ("left", "bottom"))

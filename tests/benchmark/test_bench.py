@@ -243,7 +243,7 @@ def test_growth_of_memory():
 
 
 def test_stated_cost_is_that_of_the_docstring():
-    assert scale.stated_cost("raker") == "O(N D d) time a round; O(N D d) memory."
+    assert scale.stated_cost("raker") == "O(N D d) time per round; O(N D d) memory."
 
 
 @pytest.mark.slow(8)

@@ -12,7 +12,7 @@ Symbols  eta        step size of theta, > 0, a schedule in t
          lam        regularisation, >= 0
          sharpness  how fast weights follow losses, > 0
          share      what all kernels divide among themselves in every round, in (0, 1)
-Cost     O(N D d) time a round; O(N D d) memory.
+Cost     O(N D d) time per round; O(N D d) memory.
 Bound    none for kernels that learn.
 Differs  the share goes to all kernels, in the paper to all others.
 """

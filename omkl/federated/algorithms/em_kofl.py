@@ -17,7 +17,7 @@ Round    1. The server draws the kernel J of the next round with probability w_J
 Symbols  eta    step size of theta, > 0, a schedule
          eta_w  step size of the server's weights, > 0, a schedule
          lam    regularisation, >= 0
-Cost     a client: O(N D d) time a round, 2 D + N numbers sent, N D numbers kept.
+Cost     a client: O(N D d) time per round, 2 D + N numbers sent, N D numbers kept.
 Bound    O(sqrt(T)) with probability 1 - delta, for all clients together against the best
          kernel for all of them.
 Differs  from its paper: not known in detail, Ghari and Shen say that the server chooses a

@@ -11,7 +11,7 @@ Round    1. The server sends theta_i of all N kernels.
          4. The server takes their mean.
 Symbols  eta  step size of theta, > 0, a schedule
          lam  regularisation, >= 0
-Cost     a client: O(N D d) time a round, 2 N D numbers sent; the server: O(K N D).
+Cost     a client: O(N D d) time per round, 2 N D numbers sent; the server: O(K N D).
 Bound    O(sqrt(T)) of each kernel against the best function in its space; none of the mean.
 Differs  from the paper: none; mirror descent with the Euclidean norm, one local step.
 """

@@ -9,7 +9,7 @@ Round    OFMKL-Avg with a dictionary of one kernel: the client predicts theta'z(
 Symbols  eta        step size of theta, > 0, a schedule
          lam        regularisation, >= 0
          bandwidth  of exp(-||x - x'||^2 / (2 bandwidth)), > 0 (the paper: 10)
-Cost     a client: O(D d) time a round, 2 D numbers sent.
+Cost     a client: O(D d) time per round, 2 D numbers sent.
 Bound    O(sqrt(T)) against the best function in the kernel's space.
 Differs  from the paper: none. Reading: "bandwidth of 10" is the variance, as in the
          dictionaries of these authors.

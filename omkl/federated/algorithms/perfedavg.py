@@ -13,7 +13,7 @@ Round    1. The server sends the parameters theta of a network of dense layers w
 Symbols  alpha    step size of the adaptation, > 0, a schedule
          beta     step size of the shared parameters, > 0, a schedule
          neurons  of a hidden layer, at most; >= 1 (the paper: 20)
-Cost     a client: O(P) time a round and P numbers sent, P parameters.
+Cost     a client: O(P) time per round and P numbers sent, P parameters.
 Bound    none: clients hold no batch of data.
 Differs  from the paper: none that is known. Readings: the first-order variant, without
          Hessians; as clients store no data, both steps use the sample that has just come,

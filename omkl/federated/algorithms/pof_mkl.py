@@ -17,8 +17,8 @@ Symbols  eta    step size of theta, > 0, a schedule
          lam    regularisation, >= 0
          xi     exploration rate, in (0, 1]
          M      kernels that a client sends a round, 1..N
-Cost     a client: O(N D d + N log N) time a round, O(N D d) memory, 2 M D numbers sent;
-         the server: O(K M D) time a round.
+Cost     a client: O(N D d + N log N) time per round, O(N D d) memory, 2 M D numbers sent;
+         the server: O(K M D) time per round.
 Bound    theorem 1: each client's regret against its best kernel is at most
          ln N / eta_k + eta_k T / 2; losses in [0, 1]. Theorem 2: the server's regret against
          the best function for all clients, see ``omkl.experiment.bounds``.

@@ -14,7 +14,7 @@ Round    1. The server sends theta_i and the weight w_i of all N kernels.
 Symbols  eta    step size of theta, > 0, a schedule
          eta_w  step size of the server's weights, > 0, a schedule
          lam    regularisation, >= 0
-Cost     a client: O(N D d) time a round, N (2 D + 1) numbers sent; the server: O(K N D).
+Cost     a client: O(N D d) time per round, N (2 D + 1) numbers sent; the server: O(K N D).
 Bound    O(sqrt(T)) for all clients together against the best kernel for all of them; none
          for a single client, whose best kernel may be another one.
 Differs  from its paper: not known in detail, Ghari and Shen say what is above. Readings:
