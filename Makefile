@@ -11,7 +11,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 WORKERS ?= auto
 # What make benchmark runs: quick, or regression-1, classification-1, drift-1, river-tracks.
 SUITE ?= quick
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --no-loadscope-reorder
 
 .PHONY: help setup run test test-quick test-data test-wheel test-flower fuzz lint bench benchmark docs ui reproduce-tables lock audit chaos endurance
 

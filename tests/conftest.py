@@ -122,12 +122,26 @@ def pytest_xdist_auto_num_workers() -> int:
     return min(usable_cores(), MOST_WORKERS)  # one more takes longer: each compiles pieces again
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """A worker takes a group at a time.
+
+    ``--dist loadgroup`` of xdist 3.8 adds the groups to the ids of tests in a way that pytest 9.2
+    no longer knows: every test is then a group of its own, and each worker compiles everything.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByGroup(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid)
+
+    return ByGroup(config, log)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if hasattr(config, "workerinput"):
         put_in_order(items)
-        for item in items:  # for --dist loadgroup
-            item.add_marker(pytest.mark.xdist_group(group_of(item.nodeid)))
     if gone := [name for name in sorted(NOT_QUICK) if not (config.rootpath / name).is_file()]:
         raise pytest.UsageError(f"NOT_QUICK of tests/conftest.py names {gone}, which are not there")
     for item in items:
