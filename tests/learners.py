@@ -19,3 +19,11 @@ def learner_of(
     given = default_settings(algorithm.name) | changes
     params = hyperparameters.build(algorithm.Params, given, T, {"N": len(kernels), "D": D})
     return Learner(algorithm, params, kernels, d, D, seed, threads=threads, model=model)
+
+
+def one_of_each_representation() -> list[str]:
+    """A learner for each of what functions are made of, in the order of their names."""
+    found: dict[str, str] = {}
+    for name in algorithms.names():
+        found.setdefault(algorithms.load(name).representation.name, name)
+    return list(found.values())

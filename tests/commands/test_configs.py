@@ -16,6 +16,7 @@ from omkl.experiment import run as runner
 from omkl.runs import run_folder
 from omkl.utils import conf, registry
 from tests.compositions import compose
+from tests.learners import one_of_each_representation
 
 GROUPS = ("algorithm", "dataset", "kernels", "federation")
 OPTIONAL = ("debug",)  # what they set is not below a key of their own
@@ -40,6 +41,9 @@ def test_composes(group: str, name: str):
     config = configuration(f"{group}={name}")
     assert config[group]["name"], "tables and run folders need a name"
     assert config[group] == conf.entry(group, name)
+    if group == "algorithm":  # only what the YAML states can be set, and is shown by --help
+        fields = settings._parameters(config[group]["name"])
+        assert set(config[group]) - {"name"} == set(fields)
     if group == "dataset":
         assert config[group]["task"] in ("regression", "classification")
         assert config[group]["task"] == "regression" or len(config[group]["labels"]) == 2
@@ -49,9 +53,8 @@ def test_composes(group: str, name: str):
         assert len(set(kernels.dictionary(config[group]))) == len(kernels.dictionary(config[group]))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_runs_in_miniature(name: str, tmp_path: Path):
+def in_miniature(name: str, tmp_path: Path) -> dict[str, Any]:
+    """The configuration of a job of 60 rounds."""
     rows, clients, federation = 60, "null", "none"
     if name in federated.names():
         rows, clients, federation = 120, "2", "iid"
@@ -62,20 +65,26 @@ def test_runs_in_miniature(name: str, tmp_path: Path):
     )  # fmt: skip
     # What is typed for another group is its file: ``test_composes``.
     chosen = {"kernels": "gaussian17", "federation": federation}
-    config |= {group: conf.entry(group, choice) for group, choice in chosen.items()}
-    outcome = runner.run(config)
-    assert outcome.status == "complete", outcome.run.result
-    assert outcome.run.result["n_rounds"] == 60
-    assert 0 < outcome.run.result[f"{run_folder.measure(outcome.run.result).key}_mean"] < 1
+    return config | {group: conf.entry(group, choice) for group, choice in chosen.items()}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_yaml_states_every_parameter(name: str):
-    """Only what the YAML states can be set on the command line and is shown by --help."""
-    config = configuration(f"algorithm={name}")
-    fields = settings._parameters(config["algorithm"]["name"])
-    assert set(config["algorithm"]) - {"name"} == set(fields)
+def test_every_algorithm_makes_a_job(tmp_path: Path):
+    for name in ALGORITHMS:
+        assert runner.prepare(in_miniature(name, tmp_path)).D >= 1, name
+
+
+# What the learners of a representation have in common is in ``omkl.checks``.
+RUN = (*one_of_each_representation(), "krls", "as_released/gf_icml", "pof_mkl", "perfedavg")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RUN)
+def test_runs_in_miniature(name: str, tmp_path: Path):
+    outcome = runner.run(in_miniature(name, tmp_path))
+    assert outcome.status == "complete", outcome.run.result
+    assert outcome.run.result["n_rounds"] == 60
+    assert 0 < outcome.run.result[f"{run_folder.measure(outcome.run.result).key}_mean"] < 1
 
 
 def test_help_lists_every_choice_and_setting():

@@ -20,6 +20,7 @@ from omkl.core import compiler, trigonometry
 from omkl.core import protocol as engine
 from omkl.core.representations import blocked, random_features, sincos_features
 from omkl.federated import simulation
+from tests.learners import one_of_each_representation
 
 pytestmark = pytest.mark.skipif(not compiler.ENABLED, reason="NUMBA_DISABLE_JIT is set")
 
@@ -41,7 +42,7 @@ def fresh(name: str):
 # --- one specialisation --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", algorithms.names())
+@pytest.mark.parametrize("name", one_of_each_representation())
 def test_one_specialisation_serves_every_shape_block_and_layout(name):
     X, y = learners.stream()
     before = compiler.n_specialisations(engine.run_block)
@@ -62,7 +63,7 @@ def test_one_specialisation_serves_every_shape_block_and_layout(name):
     assert compiler.n_specialisations(engine.run_block) == once
 
 
-@pytest.mark.parametrize("name", federated.names())
+@pytest.mark.parametrize("name", ["pof_mkl", "em_kofl", "perfedavg"])
 def test_one_specialisation_serves_every_federation(name):
     X, y = federated_checks.streams()
     case = federated_checks.Case(name)
@@ -239,13 +240,8 @@ def test_inner_loops_are_vector_code(function, packed):
     assert not re.findall(TRANSCENDENTAL, llvm)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("raker", "sfg", "omkr")),
-        *("pof_mkl", "em_kofl", "perfedavg"),
-    ],
-)
+@pytest.mark.slow(4)
+@pytest.mark.parametrize("name", ["raker", "omkr", "em_kofl"])
 def test_no_round_calls_the_mathematical_library_number_by_number(name, packed):
     learner, X, y = fresh(name)
     together = name in federated.names()

@@ -11,7 +11,7 @@ import numba
 import numpy as np
 import pytest
 
-from omkl import algorithms, federated
+from omkl import algorithms
 from omkl.algorithms.baselines import constant
 from omkl.algorithms.parts import predict_only as predict  # noqa: F401 - register reads it
 from omkl.algorithms.parts import select_all as select  # noqa: F401
@@ -21,14 +21,16 @@ from omkl.core import compiler, protocol
 from omkl.core.learner import PRECISIONS, Learner, SideBySide
 from omkl.core.representations.blocked import LOCAL_FEATURES
 from omkl.core.representations.experts import CONSTANT, Constant
+from tests.learners import one_of_each_representation
 
 # Enough to see that the switch works: of all rounds, the steps as plain Python are held to compiled
 # ones by the conformance suite.
 ROUNDS = 50
+LEARNERS, TOGETHER = one_of_each_representation(), ["pof_mkl", "perfedavg"]
 
 SCRIPT = """
 import json, sys
-from omkl import algorithms, federated
+from omkl import algorithms
 from omkl.checks import federations
 from omkl.checks.learners import Case, default_settings
 from omkl.core import compiler
@@ -36,12 +38,13 @@ from tests.core.test_no_jit import require_the_same_side_by_side
 assert not compiler.ENABLED
 out = {}
 for name in algorithms.names():
+    require_the_same_side_by_side(Case(name))
+for name in sys.argv[2].split():
     case = Case(name)
-    require_the_same_side_by_side(case)
     learner = case.learner()
     y_hat = learner.partial_fit(*case.stream(int(sys.argv[1]))).y_hat
     out[name] = [y_hat.tolist(), learner.state.log_w.tolist(), learner.used.tolist()]
-for name in federated.names():
+for name in sys.argv[3].split():
     federation = federations.Case(name).learner()
     y_hat = federation.partial_fit(*federations.streams(40)).y_hat
     out[name] = [y_hat.tolist(), federation.totals.losses.tolist(), federation.totals.sent.tolist()]
@@ -80,7 +83,7 @@ def require_the_same_side_by_side(case: Case) -> None:
 @pytest.mark.skipif(not compiler.ENABLED, reason="nothing is compiled in this session")
 def test_plain_python_gives_the_compiled_numbers():
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(ROUNDS)],
+        [sys.executable, "-c", SCRIPT, str(ROUNDS), " ".join(LEARNERS), " ".join(TOGETHER)],
         cwd=Path(__file__).parents[2],
         env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
         capture_output=True,
@@ -89,8 +92,8 @@ def test_plain_python_gives_the_compiled_numbers():
     )
     assert done.returncode == 0, done.stderr
     plain = json.loads(done.stdout)
-    assert list(plain) == [*algorithms.names(), *federated.names()]
-    for name in federated.names():
+    assert list(plain) == [*LEARNERS, *TOGETHER]
+    for name in TOGETHER:
         y_hat, losses, sent = plain.pop(name)
         federation = federated_checks.Case(name).learner()
         compiled = federation.partial_fit(*federated_checks.streams(40)).y_hat

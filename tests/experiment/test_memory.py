@@ -9,11 +9,12 @@ from omkl.experiment import memory
 from omkl.experiment import run as runner
 from omkl.utils import conf
 from tests.compositions import compose
+from tests.learners import one_of_each_representation
 
 SMALL = ("dataset.rows=60", "kernels=gaussian17", "tracking=none", "figures=false")
 
 
-@pytest.mark.parametrize("name", algorithms.names())
+@pytest.mark.parametrize("name", one_of_each_representation())
 def test_bytes_of_a_model_are_foretold_from_small_ones(name):
     dictionary = kernels.dictionary(conf.entry("kernels", "gauss13"))
     algorithm, sizes = algorithms.load(name), {"N": len(dictionary), "D": 40}
