@@ -157,16 +157,6 @@ def test_a_row_a_baseline_and_data_set(with_baselines, tmp_path):
     assert "last target (baseline)" in markdown.read_text(encoding="utf-8")
 
 
-def test_a_sweep_has_one_scale_however_large_its_errors(with_baselines, tmp_path):
-    runs = [with_baselines("raker", "wine", mse_mean=40.09, mse_std=1.2)]
-    runs += [with_baselines("raker", "bias", mse_mean=9.59504, mse_std=0.3)]
-    stream = io.StringIO()
-    sweep_table.print_sweep(sweep_table.sweep_table(runs), [], Console(file=stream, width=100))
-    text = stream.getvalue()
-    assert "40.09 ± 1.20" in text and "9.595 ± 0.300" in text and "0.03400" in text
-    assert "10⁻³" not in text
-
-
 def test_thin_grey_lines(with_baselines, tmp_path, monkeypatch):
     drawn = {}
 
