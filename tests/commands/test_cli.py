@@ -339,11 +339,8 @@ def test_a_run_goes_on_from_the_prompt(tmp_path):
 def test_imports_are_those_that_are_needed(tmp_path):
     heavy = {"mlflow", "matplotlib", "sklearn", "pandas", "pyarrow", "numba", "scipy", "numpy"}
     assert not heavy & modules(tmp_path, "--help")
-    single = [*TINY, "dataset.rows=60", "algorithm.M=3"]
-    assert not {"mlflow", "matplotlib", "sklearn", "pandas"} & modules(tmp_path, *single)
-    found = modules(tmp_path, *single, "figures=true")
-    assert "matplotlib" in found
-    assert not {"matplotlib.pyplot", "mlflow", "sklearn", "pandas", "pyarrow"} & found
+    single = modules(tmp_path, *TINY, "dataset.rows=60", "algorithm.M=3")
+    assert not {"mlflow", "matplotlib", "sklearn", "pandas"} & single
 
 
 # --- sweeps -----------------------------------------------------------------------
@@ -445,7 +442,7 @@ def interrupted(process: subprocess.Popen[str]) -> tuple[str, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seconds", [0.4, 0.8, 1.5])
+@pytest.mark.parametrize("seconds", [0.4, 1.5])
 def test_interrupted_run_leaves_nothing(tmp_path, seconds):
     with started(tmp_path, *TINY, "dataset.rows=3000000", "algorithm.M=3") as process:
         time.sleep(seconds)

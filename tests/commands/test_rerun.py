@@ -18,25 +18,31 @@ OWN = ("dataset=file", "dataset.path=own.csv", "dataset.target=y")
 ROWS = "dataset.rows=60"
 KINDS = {
     "learner": ("algorithm=raker", ROWS),
-    "parameters": ("algorithm=gf", "algorithm.M=5", 'algorithm.eta="0.5/sqrt(t)"', ROWS),
-    "drift": ("algorithm=raker", ROWS, "dataset.change_at=0.5", "dataset.noise=0.3"),
-    "precision": ("algorithm=raker", ROWS, "precision=float32", "seed=7"),
-    "features": ("algorithm=raker", ROWS, "features=qmc"),
-    "kernels": ("algorithm=raker", ROWS, "kernels=rbf9"),
+    "many settings": (
+        *(
+            "algorithm=gf",
+            "algorithm.M=5",
+            'algorithm.eta="0.5/sqrt(t)"',
+            ROWS,
+            "precision=float32",
+        ),
+        *("seed=7", "dataset.change_at=0.5", "dataset.noise=0.3"),
+    ),
+    "kernels": ("algorithm=raker", ROWS, "kernels=rbf9", "features=qmc"),
     "own kernels": ("algorithm=raker", ROWS, "kernels.parts=[{family:gaussian,bandwidth:[0.1,1]}]"),
     "labels asked for": ("algorithm=amkl", ROWS),
-    "classes": ("algorithm=omkc_da_p1", "task=classification", ROWS),
-    "budget": ("algorithm=budget/omkc_da_p1", "task=classification", ROWS),
-    "own file": ("algorithm=ridge", *OWN),
+    "classes": ("algorithm=budget/omkc_da_p1", "task=classification", ROWS),
+    "own file": (
+        *("algorithm=ridge", "stream.lags=2", "interval=0.9", "model=true", "predictions=true"),
+        *OWN,
+    ),
     "seeds": ("algorithm=raker", "seeds=2", *OWN),
-    "lags": ("algorithm=ridge", "stream.lags=2", *OWN),
-    "intervals": ("algorithm=ridge", "interval=0.9", *OWN),
     "words": ("algorithm=omkc_da_p1", "task=classification", *OWN[:2], "dataset.target=colour"),
-    "model": ("algorithm=ridge", "model=true", "predictions=true", *OWN),
     "federation": ("algorithm=pof_mkl", ROWS, "federation=iid", "clients=3"),
-    "consecutive": ("algorithm=pof_mkl", ROWS, "federation=consecutive", "clients=3"),
     "column": ("algorithm=pof_mkl", *OWN, "federation=column", "dataset.client_column=shop"),
-    "privacy": ("algorithm=ofskl", ROWS, "federation=iid", "clients=3", "privacy.epsilon=8"),
+    "privacy": (
+        *("algorithm=ofskl", ROWS, "federation=consecutive", "clients=3", "privacy.epsilon=8"),
+    ),
 }
 
 
