@@ -57,18 +57,6 @@ def by_the_letter(error, level, rates, window=WINDOW, horizon=500):
     return np.array(halves)
 
 
-@pytest.mark.parametrize("decimals", [1, 12])
-def test_the_last_scores_are_kept_sorted(decimals):
-    """Whichever leaves and wherever the new one goes, with and without ties."""
-    error = np.round(np.random.default_rng(3).standard_normal(WINDOW + 300), decimals)
-    intervals = Conformal(0.9)
-    for t, one in enumerate(error, 1):
-        intervals.learn(0.0, one)
-        if t in (1, 2, 9, 10, WINDOW, WINDOW + 1) or t > WINDOW + 250:
-            kept = np.sort(np.abs(error[max(0, t - WINDOW) : t]))
-            np.testing.assert_array_equal(intervals.state.ordered[: len(kept)], kept)
-
-
 def test_first_rounds_by_hand():
     """One rate of 0.1, level 0.5: scores 1, 3, 2, and the levels 0.5, 0.45 and 0.5 on the way.
 
@@ -132,16 +120,6 @@ def test_where_there_is_no_spread_yet_there_is_no_interval():
     np.testing.assert_allclose(half[21:], widths(error[20:])[1:], rtol=1e-12)
 
 
-def test_any_split_and_row_by_row_give_the_same():
-    error = np.random.default_rng(5).standard_normal(60)
-    whole = widths(error)
-    one = Conformal(0.9)
-    for y, expected in zip(error, whole, strict=True):
-        np.testing.assert_equal(one.half_width(), expected)
-        np.testing.assert_equal(one.half_width(), expected)  # asked twice, nothing changes
-        one.learn(0.0, y)
-
-
 def test_the_next_width_is_that_of_what_was_learned_last():
     error = np.random.default_rng(7).standard_normal(40)
     whole, intervals = widths(error), Conformal(0.9)
@@ -162,14 +140,6 @@ def test_the_next_width_is_that_of_what_was_learned_last():
 def test_levels_and_rates_that_are_none(level, rates, message):
     with pytest.raises(ValueError, match=message):
         Conformal(level, rates)
-
-
-def test_arrays_do_not_grow():
-    intervals = Conformal(0.9)
-    sizes = [array.shape for array in intervals.state]
-    intervals.follow(np.zeros(5000), np.arange(5000.0))
-    assert [array.shape for array in intervals.state] == sizes
-    assert conformal.WINDOW == sizes[3][0]
 
 
 def test_examples():

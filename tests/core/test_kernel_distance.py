@@ -24,7 +24,6 @@ from omkl.core.kernel_distance import (
 from omkl.core.kernels import Kernel, dictionary, with_spectrum
 from omkl.utils import conf
 
-ONE_OF_EACH = [Kernel("gaussian", 0.7), Kernel("laplacian", 1.3), Kernel("cauchy", 0.6)]
 PUBLISHED = dictionary(conf.entry("kernels", "rbf51_lap25"))
 
 
@@ -36,7 +35,7 @@ def log_divergence(some, d):
     return divergence_rows(overlaps(tuple(some), d), np.arange(len(some)))
 
 
-MANY = [Kernel(family, b) for family in with_spectrum() for b in (1e-2, 0.3, 2.0, 1e2)]
+MANY = [Kernel(family, b) for family in with_spectrum() for b in (1e-2, 0.3, 1e2)]
 PAIRS = list(itertools.combinations_with_replacement(MANY, 2))
 
 
@@ -96,13 +95,6 @@ def test_divergence_of_gaussians_to_fifty_digits(d):
             assert ours[i, j] == pytest.approx(float(exact), abs=2e-11)
 
 
-def test_wider_kernels_are_farther_in_many_inputs():
-    """In 520 inputs the wider of two Gaussians is nearly the whole of their divergence."""
-    rows = log_divergence([Kernel("gaussian", b) for b in (1e-2, 1e-1, 1.0, 10.0, 1e2)], 520)
-    assert [row.argmax() for row in rows] == [4, 4, 4, 4, 0]
-    assert np.all(np.diff(rows[0][1:]) > 0)
-
-
 @pytest.mark.parametrize("ratio", [30.0, 39.999999, 40.000001, 55.0, 1e3, 1e6])
 def test_cauchy_and_laplacian_with_a_large_ratio(ratio):
     """Closed form and asymptotic series (from a ratio of 40) both are the integral.
@@ -142,7 +134,7 @@ def overlap_to_110_digits():
         if z < 30:
             return mpmath.exp(z * z) * mpmath.erfc(z)
         tail = mpmath.mpf(0)
-        for k in range(1500, 0, -1):
+        for k in range(100, 0, -1):
             tail = (mpmath.mpf(k) / 2) / (z + tail)
         return 1 / (mpmath.sqrt(mpmath.pi) * (z + tail))
 
@@ -168,7 +160,7 @@ def in_d_inputs(overlap, d):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("d", [5, 6, 8, 15, 21])
+@pytest.mark.parametrize("d", [5, 8, 21])
 def test_graph_of_algorithm_4_to_110_digits(overlap_to_110_digits, d):
     """Every row for M = 20, of which M = 5 and 10 are the beginning: sums of Delta itself."""
     with mpmath.workdps(110):
@@ -192,7 +184,7 @@ def test_graph_of_algorithm_4_to_110_digits(overlap_to_110_digits, d):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("d", [1, 5, 8, 21, 78, 520])
+@pytest.mark.parametrize("d", [1, 8, 520])
 def test_order_of_divergences_to_110_digits(overlap_to_110_digits, d):
     """What (45) and the graph of similar kernels decide by: own_j - 2 overlap(i, j)."""
     with mpmath.workdps(110):

@@ -177,18 +177,6 @@ def test_a_matrix_leaves_those_beside_it_alone():
             np.testing.assert_array_equal(P, 3.0 * np.eye(20))
 
 
-@pytest.mark.parametrize("F", [20, 40])
-def test_plain_python_equals_compiled(F):
-    Z, y = rows(60, F), rows(60, 1, seed=1)[:, 0]
-    ours, plain = Learner(F, 5.0), Learner(F, 5.0)
-    variance = ours.learn(Z, y, r=0.3, decay=0.99, ceiling=5.0)
-    assert plain.learn(Z, y, r=0.3, decay=0.99, ceiling=5.0, run=recurse) == pytest.approx(
-        variance, rel=1e-12
-    )
-    np.testing.assert_allclose(plain.P, ours.P, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(plain.theta, ours.theta, rtol=0, atol=1e-12)
-
-
 def test_blocks_hold_rows_of_the_triangle_in_their_order():
     """Bierman's recursion column by column, and where each number of U lies."""
     F, r = 20, 0.7

@@ -120,19 +120,6 @@ def test_its_overlaps_are_the_integrals():
     assert found[0, 1] == pytest.approx(3 * math.log(4 * 0.4 / math.sqrt(3)), abs=1e-11)
 
 
-@pytest.mark.parametrize("other", ["gaussian", "cauchy"])
-@pytest.mark.parametrize("matern", ["matern32", "matern52"])
-def test_matern_kernels_overlap_with_those_of_which_no_closed_form_is_stated(matern, other):
-    """By quadrature, in each input; so the graphs have them."""
-    some = (Kernel(matern, 0.4), Kernel(other, 0.6), Kernel(matern, 0.7))
-    found = log_overlaps(some, 3)
-    r = np.linspace(-60.0, 60.0, 2_400_001)[:, None]
-    one_input = np.sum(some[0].value(r) * some[1].value(r)) * (r[1, 0] - r[0, 0])
-    assert found[0, 1] == found[1, 0] == pytest.approx(3.0 * math.log(one_input), abs=1e-7)
-    graph = dissimilarity_graph(overlaps(some, 3), 1)
-    np.testing.assert_array_equal(graph, dissimilarity_graph(overlap_pieces(some, 3), 1))
-
-
 @pytest.mark.parametrize("name", ["triangle", "flat"])
 def test_what_integration_does_not_find_is_said(name):
     with pytest.raises(ValueError, match=f"overlaps of {name} and {name} kernels are not found"):

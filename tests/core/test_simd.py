@@ -209,12 +209,3 @@ def test_a_job_in_single_precision_is_computed_so_or_refused(tmp_path, algorithm
             learner("float32")
     else:
         assert learner("float32").precision == "float32"
-
-
-def test_precision_is_named_where_it_makes_no_sense():
-    omkr = algorithms.load("omkr")
-    built = hyperparameters.build(omkr.Params, checks.default_settings("omkr"), 10, {"N": 3})
-    with pytest.raises(ValueError, match="omkr has exact kernels; leave it at float64"):
-        Learner(omkr, built, checks.DICTIONARY, 3, 8, 0, precision="float32")
-    with pytest.raises(ValueError, match="precision='half' is none of float64, float32"):
-        Learner(omkr, built, checks.DICTIONARY, 3, 8, 0, precision="half")

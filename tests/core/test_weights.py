@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from scipy.stats import chisquare
 
 from omkl.core import compiler, weights
 from omkl.core.trigonometry import sincos
@@ -184,14 +183,6 @@ def test_a_kernel_whose_weight_is_nothing_has_no_share():
     weights.shares(log_w, np.arange(11), 11, w)
     assert w[0] == 0.0
     np.testing.assert_allclose(w, weights.normalised(log_w), rtol=1e-14)
-
-
-def test_draw_frequencies():
-    p = np.array([0.4, 0.0, 0.05, 0.3, 0.25])
-    u = np.random.default_rng(2).random(50_000)
-    counts = np.bincount([weights.draw(p, v) for v in u], minlength=5)
-    assert counts[1] == 0
-    assert chisquare(counts[p > 0], 50_000 * p[p > 0]).pvalue > 1e-3
 
 
 def test_argmax_takes_the_first_of_equals():
