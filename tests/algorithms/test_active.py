@@ -298,11 +298,6 @@ def test_regret_15_is_counted_over_all_rounds_against_the_best_kernel_of_45(tmp_
 # --- OMKL-B ---------------------------------------------------------------------------------------
 
 
-def budgeted(budget, lam, kernels=DICTIONARY, eta="0.5/sqrt(t)"):
-    settings = default_settings("omkl_b") | dict(budget=budget, lam=lam, eta=eta)
-    return Case("omkl_b", settings).learner(dictionary=kernels, T=1500)
-
-
 @pytest.mark.parametrize("budget", [1, 7, 50, 300])
 def test_omkl_b_is_its_box(budget, data):
     """Coefficients that fade, and of the rows the last ``budget``; 300 is more than a tile."""
@@ -318,13 +313,8 @@ def test_omkl_b_is_its_box(budget, data):
         alpha *= 1 - eta * lam
         alpha[:, t] = -eta * (f - y[t])
         w = w * 0.5 ** ((f - y[t]) ** 2)
-    ours = budgeted(budget, lam, kernels)
+    settings = default_settings("omkl_b") | dict(budget=budget, lam=lam, eta="0.5/sqrt(t)")
+    ours = Case("omkl_b", settings).learner(dictionary=kernels, T=1500)
     parts = [ours.partial_fit(rows[a:b], y[a:b]).y_hat for a, b in ((0, 70), (70, 71), (71, 500))]
     np.testing.assert_allclose(np.concatenate(parts), expected, rtol=0, atol=1e-12)
     assert ours.state.model.n[0] == budget
-
-
-def test_omkl_b_with_room_for_all_is_omkl(data):
-    omkr = Case("omkr", default_settings("omkr") | dict(eta="0.5/sqrt(t)")).learner(T=1500)
-    y_hat = budgeted(2000, 0.0).partial_fit(*data).y_hat
-    np.testing.assert_allclose(y_hat, omkr.partial_fit(*data).y_hat, rtol=0, atol=1e-12)

@@ -242,35 +242,6 @@ def test_adaraker(levels):
     require_equal(ours, said)
 
 
-# --- Reductions -----------------------------------------------------------------------------------
-
-
-def said_with_one_kernel(name, **settings):
-    return learner(name, ONE, **settings).partial_fit(X, Y).y_hat
-
-
-@pytest.mark.parametrize(
-    ("name", "settings"), [("vaw2", {"second": "weights"}), ("ml_poly", {}), ("vaw_joint", {})]
-)
-def test_one_kernel_and_no_second_level_is_ridge_rff(name, settings):
-    expected = said_with_one_kernel("ridge_rff", lam=0.3, bandwidth=2.0 * ONE[0].bandwidth)
-    found = said_with_one_kernel(name, lam=0.3, **settings)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
-
-
-def test_without_forgetting_ewrls_is_a_gaussian_process():
-    """ie_gp of one kernel with noise / prior = lam."""
-    ewrls = said_with_one_kernel("ewrls", lam=0.3, decay=1.0, bandwidth=2.0 * ONE[0].bandwidth)
-    ie_gp = said_with_one_kernel("ie_gp", noise=0.06, prior=0.2)
-    np.testing.assert_allclose(ewrls, ie_gp, rtol=0, atol=1e-12)
-
-
-def test_without_moves_the_dynamic_ensemble_is_the_static_one():
-    static, dynamic = learner("ie_gp"), learner("ie_gp_dynamic", walk=1e-15, switch=0.0)
-    expected = static.partial_fit(X, Y).y_hat
-    np.testing.assert_allclose(dynamic.partial_fit(X, Y).y_hat, expected, rtol=0, atol=1e-9)
-
-
 # --- Other libraries ------------------------------------------------------------------------------
 
 
@@ -288,21 +259,6 @@ def test_gaussian_process_of_scikit_learn():
         mean, deviation = process.fit(Z[:t], Y[:t]).predict(Z[t : t + 1], return_std=True)
         assert said.y_hat[t] == pytest.approx(mean[0], abs=1e-9)
         assert said.spread[t] ** 2 == pytest.approx(deviation[0] ** 2 + noise, rel=1e-9)
-
-
-def test_bayesian_ridge_of_scikit_learn():
-    """With the noise and the prior that it finds: the same coefficients."""
-    linear_model = pytest.importorskip("sklearn.linear_model")
-    first = learner("ie_gp", ONE)
-    Z = all_features(first)[0]
-    theirs = linear_model.BayesianRidge(fit_intercept=False, tol=1e-10, max_iter=1000).fit(Z, Y)
-    ours = learner(
-        "ie_gp", ONE, noise=float(1.0 / theirs.alpha_), prior=float(1.0 / theirs.lambda_)
-    )
-    ours.partial_fit(X, Y)
-    np.testing.assert_allclose(
-        Z @ ours.state.model.theta[0, : Z.shape[1]], theirs.predict(Z), rtol=0, atol=1e-8
-    )
 
 
 # --- Linear kernels -------------------------------------------------------------------------------
