@@ -47,8 +47,10 @@ def small_pieces(monkeypatch):
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize("moment", ["while it is read", "between two passes"])
-@pytest.mark.parametrize("how", ["in place", "by another file"])
+@pytest.mark.parametrize(
+    ("moment", "how"),
+    [("while it is read", "in place"), ("between two passes", "by another file")],
+)
 def test_other_bytes_of_the_same_size_and_time_end_the_run(tmp_path, name, moment, how):
     path = write(tmp_path / name)
     (tmp_path / "other").mkdir()

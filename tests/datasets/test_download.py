@@ -126,15 +126,6 @@ def test_a_failed_download_leaves_nothing_behind(airfoil, publisher, tmp_path, s
     assert files_below(tmp_path) == []
 
 
-def test_a_wrong_checksum_names_both(airfoil, publisher):
-    entry, _ = airfoil
-    publisher["body"] = zipped(b"1 2 3 4 5 6\n")
-    with pytest.raises(DataError) as failure:
-        catalogue.fetch(entry)
-    assert entry["sha256"] in str(failure.value)
-    assert hashlib.sha256(b"1 2 3 4 5 6\n").hexdigest() in str(failure.value)
-
-
 def test_no_server_and_no_permission(airfoil, publisher, tmp_path, monkeypatch):
     entry, _ = airfoil
     monkeypatch.setenv("OMKL_UCI_URL", "http://127.0.0.1:9")
