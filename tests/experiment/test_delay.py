@@ -147,15 +147,6 @@ def test_the_kept_model_has_the_rows_that_wait(frame):
     assert omkl.load_learner("again.npz").pending == (N - 1, N, "next")
 
 
-def test_a_setting_that_is_off_is_no_part_of_a_run(frame):
-    run = omkl.run("ridge", frame, target="y", **QUICK)
-    off = omkl.run("ridge", frame, target="y", stream={"delay": 0, "horizon": 0}, **QUICK)
-    late = omkl.run("ridge", frame, target="y", stream={"delay": 1}, **QUICK)
-    assert off.folder == run.folder != late.folder
-    assert not {"delay", "horizon"} & (run.config["stream"].keys() | run["stream"].keys())
-    assert late.config["stream"]["delay"] == late["stream"]["delay"] == 1
-
-
 @pytest.mark.parametrize(
     ("what", "stream", "message"),
     [

@@ -1,62 +1,75 @@
 """Settings that mean the same are one run: one key, found finished."""
 
+import shlex
+
 import numpy as np
 import pytest
 
 from omkl.config import settings
-from omkl.experiment import run as runner
 from omkl.experiment.job import prepare_learner
-from omkl.runs import writing
+from omkl.runs import provenance, writing
 from tests.compositions import compose
 
+AUTO_CLASSIFIER = "algorithm=auto_classifier task=classification dataset.target=c"
+PARTS = "kernels.parts=[{{family:gaussian,bandwidth:[{}]}}]"
+SAME = [
+    ("algorithm.lam=0", "algorithm.lam=0.0"),
+    ("algorithm.eta=1", "algorithm.eta=1.0"),
+    ("algorithm.eta=\"'1'\"", "algorithm.eta=1.0"),
+    ("regret.lam=1", "regret.lam=1.0"),
+    (PARTS.format(1), PARTS.format("1.0")),
+    ("algorithm=auto D=8", "algorithm=auto"),
+    (f"{AUTO_CLASSIFIER} D=8", AUTO_CLASSIFIER),
+    # What is off, only describes, or is shorter than it may be leaves no trace.
+    *((off, "") for off in ("stream.limit=30", "stream.limit=1000", "stream.lags=0")),
+    *((off, "") for off in ("stream.delay=0", "stream.horizon=0", "interval=null", "features=rff")),
+    *((off, "") for off in ("stream.scaling=columns", "predictions=true", "block=7 threads=2")),
+    ("dataset.title=Another dataset.notes=none", ""),
+    ("dataset.path={folder}/copy.csv", ""),
+]
+OTHERS = (
+    *("", "D=8", "seed=1", "algorithm.eta=0.3", "stream.limit=29", "stream.lags=1"),
+    *("stream.scaling=whole", "stream.delay=1", "interval=0.9", "interval=0.9 interval_rate=0.1"),
+    *("features=orthogonal", "features=qmc", "dataset.path={folder}/copy.txt"),
+)
 
-@pytest.mark.parametrize(
-    ("first", "second", "same"),
-    [
-        (["algorithm=raker", "algorithm.lam=0"], ["algorithm=raker", "algorithm.lam=0.0"], True),
-        (["algorithm=raker", "algorithm.eta=1"], ["algorithm=raker", "algorithm.eta=1.0"], True),
-        (["algorithm=raker", "algorithm.eta='1'"], ["algorithm=raker", "algorithm.eta=1.0"], True),
-        (["algorithm=raker", "regret.lam=1"], ["algorithm=raker", "regret.lam=1.0"], True),
-        (["algorithm=raker", "kernels.parts=[{family: gaussian, bandwidth: [1]}]"],
-         ["algorithm=raker", "kernels.parts=[{family: gaussian, bandwidth: [1.0]}]"], True),
-        (["algorithm=auto", "D=8"], ["algorithm=auto"], True),
-        (["algorithm=auto_classifier", "D=8", "task=classification", "dataset.target=c"],
-         ["algorithm=auto_classifier", "task=classification", "dataset.target=c"], True),
-        (["algorithm=raker", "D=8"], ["algorithm=raker"], False),
-        (["algorithm=raker", "stream.limit=30"], ["algorithm=raker"], True),
-        (["algorithm=raker", "stream.limit=1000"], ["algorithm=raker"], True),
-        (["algorithm=raker", "stream.limit=29"], ["algorithm=raker"], False),
-        (["algorithm=raker", "dataset.path={folder}/copy.csv"], ["algorithm=raker"], True),
-        (["algorithm=raker", "dataset.path={folder}/copy.txt"], ["algorithm=raker"], False),
-    ],
-)  # fmt: skip
-def test_settings_that_say_the_same_have_one_key(tmp_path, first, second, same):
+
+@pytest.fixture
+def key(tmp_path):
+    """key(typed): of Raker on a file of 30 rows, unless another learner is typed."""
     rng = np.random.default_rng(0)
     rows = [f"{a:.3f},{a + b:.3f},{'pq'[int(a > 0)]}" for a, b in rng.normal(size=(30, 2))]
     for name in ("t.csv", "copy.csv", "copy.txt"):
         (tmp_path / name).write_text("\n".join(["a,y,c", *rows]) + "\n")
-    own = ["dataset=file", f"dataset.path={tmp_path}/t.csv", "dataset.target=y"]
-    both = [[text.format(folder=tmp_path) if "{folder}" in text else text for text in given]
-            for given in (first, second)]  # fmt: skip
-    given = [compose([*own, "kernels=gaussian17", *more]) for more in both]
-    jobs = [prepare_learner(settings.read(config)) for config in given]
-    keys = {writing.folder_of(job.settings.config).name for job in jobs}
-    assert (len(keys) == 1) == same
+    own = ["dataset=file", f"dataset.path={tmp_path}/t.csv", "dataset.target=y", "algorithm=raker"]
+
+    def key(typed):
+        more = shlex.split(typed.replace("{folder}", str(tmp_path)))
+        job = prepare_learner(settings.read(compose([*own, "kernels=gaussian17", *more])))
+        return writing.folder_of(job.settings.config).name
+
+    return key
 
 
-def test_a_copy_of_a_file_finds_the_run_of_the_file(tmp_path):
-    for name in ("first.csv", "second.csv"):
-        (tmp_path / name).write_text("a,y\n" + "".join(f"{k % 7},{k % 5}\n" for k in range(30)))
-    outcomes = [
-        runner.run(compose([
-            "algorithm=mean", "dataset=file", f"dataset.path={tmp_path / name}.csv",
-            "dataset.target=y", "tracking=none", "figures=false", f"outputs={tmp_path}",
-        ]))
-        for name in ("first", "second", "first")
-    ]  # fmt: skip
-    assert [outcome.status for outcome in outcomes] == ["complete", "reused", "reused"]
-    assert len({outcome.run.folder for outcome in outcomes}) == 1
-    assert outcomes[1].run.result["dataset"].startswith("first-")
+@pytest.mark.parametrize(("first", "second"), SAME)
+def test_settings_that_say_the_same_have_one_key(key, first, second):
+    assert key(first) == key(second)
+
+
+def test_settings_that_say_something_else_have_others(key):
+    assert len({key(typed) for typed in OTHERS}) == len(OTHERS)
+
+
+def test_keys_of_runs_that_are_there_stay():
+    """Of settings that had no place in a configuration once, and those that are not typed."""
+    config = compose(["algorithm=gf", "dataset=airfoil"])
+    given = settings.read(config).config
+    assert given["stream"] == {
+        "limit": None, "scaling": "whole", "order": "file", "labels": "data"
+    }  # fmt: skip
+    before = {name: value for name, value in config.items() if name != "features"}
+    one, other = (provenance.identity_of(settings.read(c).config).key for c in (config, before))
+    assert one == other == provenance.identity_of(given).key
 
 
 def test_data_sets_of_the_catalogue_and_files_that_nobody_read_have_a_key_too():

@@ -10,7 +10,6 @@ from omkl.core.conformal import RATES, Conformal
 from omkl.experiment import regression
 from omkl.experiment import run as runner
 from omkl.experiment.metrics import HALF, Spreads, spread_scores
-from omkl.runs.provenance import identity_of
 from tests.compositions import compose
 
 
@@ -158,14 +157,6 @@ def test_other_intervals_than_its_own_are_refused(asked):
 def test_one_rate_or_several(tmp_path):
     assert run_on(tmp_path, "interval_rate=0.05").result["interval"]["rates"] == [0.05]
     assert run_on(tmp_path).result["interval"]["rates"] == list(RATES)
-
-
-def test_runs_without_intervals_keep_their_keys():
-    def key(*overrides):
-        return identity_of(read(compose([*overrides])).config).key
-
-    assert key() == key("interval=null")
-    assert len({key(), key("interval=0.9"), key("interval=0.9", "interval_rate=0.1")}) == 3
 
 
 @pytest.mark.parametrize(
