@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import omkl
-from omkl import federated
 from omkl.config.compose import compose
 from omkl.datasets import DataError
 from omkl.experiment import run as runner
@@ -88,7 +87,7 @@ class Parties:
             self.round()
 
 
-@pytest.mark.parametrize("name", federated.names())
+@pytest.mark.parametrize("name", ["pof_mkl", "em_kofl", "perfedavg"])  # all: test_parties.py
 def test_files_give_the_simulation(name, files):
     """Rows as they are, clients of unequal length: bit for bit the federation in one process."""
     parties = Parties(files, files / "own", made(name, scaling="none"))
@@ -341,7 +340,7 @@ def test_omkl_run_has_no_such_federation():
 # --- what is left in the end ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [n for n in federated.names() if n != "perfedavg"])
+@pytest.mark.parametrize("name", ["pof_mkl", "em_kofl", "ofskl"])
 def test_a_model_predicts_as_its_client(name, tmp_path):
     """In the client's own units, from model.npz alone."""
     agreed = terms.make_terms(words_of(name, "D=8"), ["a", "b"], "load", scaling="columns")

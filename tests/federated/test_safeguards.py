@@ -108,7 +108,7 @@ def test_noise_and_robust_means_against_plain_numpy(wanted, trim, middle):
     np.testing.assert_array_equal(federation.totals.replies[:, 0], asked.sum(axis=0))
 
 
-@pytest.mark.parametrize("name", federated.names())
+@pytest.mark.parametrize("name", ["pof_mkl", "em_kofl", "vm_kofl"])
 @pytest.mark.parametrize("guard", ["privacy.epsilon=50", "robust.max_change=0.05"])
 def test_messages_give_the_simulation_with_every_safeguard(name, guard):
     if name == "em_kofl":  # its clients go further before they send
