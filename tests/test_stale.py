@@ -11,7 +11,7 @@ import pytest
 from omkl.core import cache
 from omkl.utils import sources
 
-EDIT = ("2.0 * eta * (f - y)", "3.0 * eta * (f - y)")  # of raker.py, of one length
+EDIT = ("state.total[0] += y", "state.total[0] -= y")  # of the running mean, of one length
 
 RUN = """
 import os, sys
@@ -19,7 +19,7 @@ from pathlib import Path
 import omkl
 from omkl.config.compose import compose
 
-RAKER = Path(omkl.__file__).parent / "algorithms" / "raker.py"
+LEARNER = Path(omkl.__file__).parent / "algorithms" / "baselines.py"
 
 def edit(path, change, same_time=False):
     before = os.stat(path)
@@ -27,10 +27,9 @@ def edit(path, change, same_time=False):
     if same_time:
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
-def start(*more, progress=None, algorithm="raker"):
-    from omkl.utils import conf
+def start(*more, progress=None):
     from omkl.experiment import run
-    typed = [f"algorithm={algorithm}", "dataset.rows=60", "D=2", "seeds=1", *more]
+    typed = ["algorithm=mean", "dataset.rows=60", "kernels=rbf9", "seeds=1", *more]
     quick = ["regret.ridge_features=false", "regret.kernel_ridge=false", "outputs=outputs"]
     outcome = run.run(compose([*typed, *quick]), progress)
     result = outcome.run.result
@@ -45,7 +44,7 @@ class Copy:
 
     def __init__(self, folder: Path, jit: bool = False):
         self.folder = folder
-        self.raker = folder / "omkl" / "algorithms" / "raker.py"
+        self.learner = folder / "omkl" / "algorithms" / "baselines.py"
         root = sources.PACKAGE.parent
         without = shutil.ignore_patterns("__pycache__")
         for name in ("omkl", "conf"):
@@ -75,10 +74,10 @@ class Copy:
 
 @pytest.fixture(scope="module")
 def numbers(tmp_path_factory):
-    """The errors of Raker as it is and as it is edited."""
+    """The errors of the running mean as it is and as it is edited."""
     copy = Copy(tmp_path_factory.mktemp("true"))
     ((_, plain, _),) = copy.run("start()")
-    copy.edit(copy.raker, EDIT)
+    copy.edit(copy.learner, EDIT)
     ((status, edited, _),) = copy.run("start()")
     assert status == "complete" and edited != plain
     assert [path.name[:7] for path in copy.folder.glob("outputs/runs/*/*/result.*.json")] == [
@@ -94,18 +93,17 @@ def test_an_edit_while_a_process_lives_is_never_stamped_as_what_ran(tmp_path, nu
     change = repr(EDIT)
     # Between two runs of one process, after the package and before the learner is imported, and
     # while the data are read.
-    assert copy.run(f"start()\nedit(RAKER, {change})\nstart()") == [
+    assert copy.run(f"start()\nedit(LEARNER, {change})\nstart()") == [
         ("complete", plain, True),
         ("complete", plain, False),
     ]
     assert copy.run("start()") == [("complete", edited, True)]
-    copy.edit(copy.raker, EDIT[::-1])
-    assert copy.run(f"edit(RAKER, {change})\nstart()") == [("complete", edited, False)]
-    copy.edit(copy.raker, EDIT[::-1])
-    during = f"lambda stage, *_: edit(RAKER, {change}) if stage == 'preparing' else None"
+    copy.edit(copy.learner, EDIT[::-1])
+    assert copy.run(f"edit(LEARNER, {change})\nstart()") == [("complete", edited, False)]
+    copy.edit(copy.learner, EDIT[::-1])
+    during = f"lambda stage, *_: edit(LEARNER, {change}) if stage == 'preparing' else None"
     assert copy.run(f"start(progress={during})") == [("complete", plain, False)]
-    assert copy.run("start()") == [("complete", edited, True)]
-    assert copy.run("start()") == [("reused", edited, True)]
+    assert copy.run("start()\nstart()") == [("complete", edited, True), ("reused", edited, True)]
 
 
 @pytest.mark.slow(2)
@@ -114,11 +112,11 @@ def test_bytecode_of_another_source_is_never_stamped_as_the_source(tmp_path, num
     copy = Copy(tmp_path)
     written = {"PYTHONDONTWRITEBYTECODE": ""}
     assert copy.run("start()", **written) == [("complete", plain, True)]
-    copy.run(f"edit(RAKER, {EDIT!r}, same_time=True)")
+    copy.run(f"edit(LEARNER, {EDIT!r}, same_time=True)")
     ((_, error, stamped),) = copy.run("start('force=true')", **written)
     assert error == plain and not stamped, "Python itself takes the old bytecode"
     assert copy.run("start()") == [("complete", plain, False)]
-    for path in copy.folder.rglob("raker*.pyc"):
+    for path in copy.folder.rglob("baselines*.pyc"):
         path.unlink()
     assert copy.run("start()") == [("complete", edited, True)]
 
@@ -127,11 +125,11 @@ def test_bytecode_of_another_source_is_never_stamped_as_the_source(tmp_path, num
 def test_machine_code_is_that_of_the_sources_that_were_imported(tmp_path, numbers):
     plain, edited = numbers
     copy = Copy(tmp_path, jit=True)
-    imports = "import omkl.experiment.run, omkl.algorithms as a; a.load('raker')\n"
-    ((_, error, stamped),) = copy.run(f"{imports}edit(RAKER, {EDIT!r})\nstart()")
+    imports = "import omkl.experiment.run, omkl.algorithms as a; a.load('mean')\n"
+    ((_, error, stamped),) = copy.run(f"{imports}edit(LEARNER, {EDIT!r})\nstart()")
     assert error == pytest.approx(plain) and not stamped
     ((_, error, stamped),) = copy.run("start()")
     assert error == pytest.approx(edited) and stamped
-    copy.edit(copy.raker, EDIT[::-1])
+    copy.edit(copy.learner, EDIT[::-1])
     ((_, error, stamped),) = copy.run("start()")
     assert error == pytest.approx(plain) and stamped

@@ -57,18 +57,6 @@ def test_a_loaded_learner_goes_on_with_the_same_bits(tmp_path, name, given):
     np.testing.assert_array_equal(found.low, expected.low)
 
 
-@pytest.mark.parametrize("name", algorithms.names())
-def test_every_algorithm_is_called_saved_and_pickled(tmp_path, name):
-    """Before its first round: rounds compile, and conformance plays them."""
-    classes = "ab" if algorithms.load(name).task == "classification" else None
-    learner = omkl.learner(name, inputs=2, horizon=100, classes=classes, **SMALL)
-    learner.save(tmp_path / "model.npz")
-    for other in (omkl.load_learner(tmp_path / "model.npz"), pickle.loads(pickle.dumps(learner))):
-        assert other.settings == learner.settings
-        for key, array in learner.arrays().items():
-            np.testing.assert_array_equal(other.arrays()[key], array)
-
-
 def test_another_process_goes_on_with_the_same_bits(tmp_path):
     learner, path = omkl.learner("gf", inputs=2, seed=5, **SMALL), tmp_path / "model.npz"
     learner.partial_fit(X[:200], Y[:200])
@@ -166,12 +154,19 @@ def test_what_is_no_model_is_an_error_that_names_it(tmp_path, spoil, message):
 
 
 @pytest.mark.parametrize("name", algorithms.names())
-def test_no_forged_number_of_any_learner_is_believed(name):
-    """Compiled code reads memory at the places that whole numbers name."""
+def test_every_algorithm_is_saved_and_pickled_and_no_forged_number_is_believed(tmp_path, name):
+    """Before its first round: rounds compile, and conformance plays them.
+
+    Compiled code reads memory at the places that whole numbers name.
+    """
     classes = "ab" if algorithms.load(name).task == "classification" else None
-    settings = {"inputs": 2, "horizon": 100, "classes": classes, **SMALL}
-    learner = omkl.learner(name, **settings)
+    learner = omkl.learner(name, inputs=2, horizon=100, classes=classes, **SMALL)
+    learner.save(tmp_path / "model.npz")
     own = learner.arrays()
+    for other in (omkl.load_learner(tmp_path / "model.npz"), pickle.loads(pickle.dumps(learner))):
+        assert other.settings == learner.settings
+        for key, array in own.items():
+            np.testing.assert_array_equal(other.arrays()[key], array)
     learner.restore(own)
     endless = {"t", "unlabelled", "made_for"}  # counts that nothing is looked up by
     for key, array in own.items():
@@ -181,10 +176,10 @@ def test_no_forged_number_of_any_learner_is_believed(name):
         elif array.dtype.kind == "f" and np.isfinite(array).all():
             forged = [np.nan, np.inf]
         for number in forged if array.size else []:
-            other = array.copy()
-            other.flat[array.size - 1] = number
+            changed = array.copy()
+            changed.flat[array.size - 1] = number
             with pytest.raises(Mismatch, match=rf"^({key}|{key.split('.', 2)[-1]}) "):
-                learner.restore(own | {key: other})
+                learner.restore(own | {key: changed})
 
 
 def test_a_classifier_that_every_row_has_updated_is_read(tmp_path):

@@ -33,17 +33,6 @@ def test_without_a_delay_it_is_the_stream_that_it_always_was(name):
     np.testing.assert_allclose(waiting.interval, (said.low[-1], said.high[-1]), rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("name", ["raker", "auto"])
-def test_no_prediction_knows_a_target_that_has_not_come(name):
-    X, y = stream()
-    y = np.nan_to_num(y, nan=5000.0)
-    other = y.copy()
-    other[100:] += 1000.0
-    found, changed = (late(omkl.learner(name, inputs=2, **SMALL), X, z, 7) for z in (y, other))
-    np.testing.assert_array_equal(found[:108], changed[:108])
-    assert found[108] != changed[108], "the target of row 100 has come"
-
-
 def test_targets_come_in_any_order_and_are_saved(tmp_path):
     X, y = stream()
     y = np.nan_to_num(y, nan=5000.0)
@@ -66,15 +55,6 @@ def test_targets_come_in_any_order_and_are_saved(tmp_path):
     np.testing.assert_array_equal(
         again.predict_interval(X[200:]), learner.predict_interval(X[200:])
     )
-
-
-def test_classes_come_late_too():
-    X, y = stream()
-    labels = np.where(np.nan_to_num(y) > 5000.0, "up", "down")
-    learner = omkl.learner("auto", inputs=2, classes=["down", "up"])
-    predictions = late(learner, X, labels, 20)
-    assert np.mean(predictions[150:] == labels[150:]) > 0.8
-    assert sum(learner.probabilities) == pytest.approx(1.0)
 
 
 def test_what_cannot_wait_is_named():

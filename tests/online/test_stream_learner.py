@@ -74,17 +74,9 @@ def test_row_by_row_with_labels_before_is_what_a_block_is(file, lags):
         known.append(y)
 
 
-def test_blocks_of_any_size_give_the_same_run(file):
-    first, second = start(file, "stream.lags=2"), start(file, "stream.lags=2", "block=7",
-                                                        "force=true")  # fmt: skip
-    assert first.run.result["mse"] == second.run.result["mse"]
-    assert first.run.result["n_rounds"] == 296
-    assert first.run.result["rows_without_target"] == 4
-    assert first.run.result["n_inputs"] == 4
-
-
 def test_errors_are_in_units_of_the_target_and_predictions_are_kept(file):
     run = start(file).run
+    assert (run.result["n_rounds"], run.result["rows_without_target"]) == (296, 4)
     frame = pd.read_parquet(run.folder / "predictions.parquet")
     assert list(frame.columns) == ["row", "y", "y_hat", "asked"]
     assert frame["row"].tolist() == list(range(1, 301))
@@ -174,23 +166,6 @@ def test_a_learner_that_does_not_ask_has_units_and_lags_of_what_it_asked_for(fil
 def test_algorithms_say_whether_they_ask_always():
     names = {n for n in algorithms.names() if algorithms.load(n).queries}
     assert names == {"amkl", "amkl_aks", "amkl_random", "recovered/amkl_aks"}
-
-
-def test_keys_of_runs_that_are_there_stay():
-    """Lags of 0 and what is kept are in no key; a scaling that is not said is the one it was."""
-    from omkl.config import settings
-    from omkl.runs.provenance import identity_of
-
-    def key(*overrides):
-        given = compose(["algorithm=gf", "dataset=airfoil", *overrides])
-        return identity_of(settings.read(given).config).key
-
-    assert key() == key("stream.scaling=whole", "predictions=true", "stream.lags=0")
-    assert len({key(), key("stream.lags=1"), key("stream.scaling=columns")}) == 3
-    read = settings.read(compose(["algorithm=gf", "dataset=airfoil"]))
-    assert read.config["stream"] == {
-        "limit": None, "scaling": "whole", "order": "file", "labels": "data"
-    }  # fmt: skip
 
 
 def test_labels_from_outside_are_given_and_said_in_units_of_the_target(file):
