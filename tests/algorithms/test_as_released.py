@@ -215,7 +215,7 @@ APART = {"raker": 0.01, "rfomkr": 0.06}
 
 @pytest.mark.real_data
 @pytest.mark.slow
-@pytest.mark.parametrize("dataset", ["airfoil", "naval"])
+@pytest.mark.parametrize("dataset", ["airfoil", "concrete", "bias", "naval"])
 @pytest.mark.parametrize("name", list(APART))
 def test_printed_cells_of_full_information(name, dataset, kernels):
     X, y = rows_of(dataset, **OTHER_INPUTS.get(dataset, {}))

@@ -341,6 +341,8 @@ def test_startup_tells_where_the_time_goes(monkeypatch):
     """What is started is not started here."""
 
     def started(words, **options):
+        code = words[words.index("-c") + 1] if "-c" in words else ""
+        exec(code.partition(";")[0], {})  # what is imported is there
         outputs = [Path(word[8:]) for word in words if word.startswith("outputs=")]
         if outputs and outputs[0].name != "plain":
             folder = outputs[0] / "runs" / "synthetic" / "gf-1"

@@ -92,7 +92,7 @@ def refined(state, delta, rank, sign, only_undominated):
 @pytest.mark.slow
 @pytest.mark.parametrize("only_undominated", [False, True])
 @pytest.mark.parametrize("rank", [1, 4, 20])
-@pytest.mark.parametrize("K", [None, 3])
+@pytest.mark.parametrize("K", [None, 1, 3])
 @pytest.mark.parametrize(("name", "sign"), [("sfg_r", 1.0), ("sfg_mkl_r", -1.0)])
 def test_refinement_kept_up_to_date_is_the_one_made_anew(name, sign, K, rank, only_undominated):
     """Steps that are whole numbers: nodes tie, fall behind and come back into DS'_t.

@@ -160,7 +160,7 @@ def in_d_inputs(overlap, d):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("d", [5, 8, 21])
+@pytest.mark.parametrize("d", [5, 6, 8, 15, 21])
 def test_graph_of_algorithm_4_to_110_digits(overlap_to_110_digits, d):
     """Every row for M = 20, of which M = 5 and 10 are the beginning: sums of Delta itself."""
     with mpmath.workdps(110):
@@ -184,7 +184,7 @@ def test_graph_of_algorithm_4_to_110_digits(overlap_to_110_digits, d):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("d", [1, 8, 520])
+@pytest.mark.parametrize("d", [1, 5, 8, 21, 78, 520])
 def test_order_of_divergences_to_110_digits(overlap_to_110_digits, d):
     """What (45) and the graph of similar kernels decide by: own_j - 2 overlap(i, j)."""
     with mpmath.workdps(110):
