@@ -114,12 +114,16 @@ def test_mistakes_are_told_and_leave_nothing(start, tmp_path, overrides, told):
         ("1,old,here,2", [], "row 40, column 'age' has 'old'"),
         ("1,inf,here,2", ["stream.scaling=columns"], "row 40, column 'age' is infinite"),
         ("1,2,here", ["dataset.missing=error"], "row 40, column 'price' is missing"),
+        ("same", ["stream.scaling=columns"], "my.csv: the target 'price' is the same in all 80"),
+        ("short", ["stream.scaling=columns"], "a stream needs at least 2 rows, 1 came"),
     ],
 )
 def test_what_is_wrong_with_a_table_is_the_error_of_the_run(start, table, line, overrides, told):
     """All that there is: ``tests/datasets/test_errors.py``."""
     lines = table.read_text().splitlines()
-    lines[40] = line or lines[40]
+    same = [f"{n},1,here,1" for n in range(ROWS)]
+    whole = {"same": [lines[0], *same], "short": lines[:2]}
+    lines = whole.get(line) or [*lines[:40], line or lines[40], *lines[41:]]
     table.write_text("\n".join(lines) + "\n")
     outcome = start(f"dataset.path={table}", *overrides, base=OWN)
     assert outcome.status == "failed"
