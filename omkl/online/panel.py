@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Key = int | str
+KINDS = (int, str)
 FEATURES, BANDWIDTHS = 24, (0.1, 0.3, 1.0, 3.0, 10.0)  # of a panel, where none are given
 OPTIONS = ("key", "max_keys", "share_weights", "share_scaling")
 
@@ -99,8 +100,9 @@ class Panel:
         self._scaled = self.settings.scaling == "columns"
         self._moments = Moments(d) if self._scaled and self.share_scaling else None
         n = self._learner.n_slots
+        n_own = d if self._scaled and not self.share_scaling else 0
         self._scaler = {
-            "inputs.moments": np.zeros((n, d, N_NUMBERS)),
+            "inputs.moments": np.zeros((n, n_own, N_NUMBERS)),
             "targets.moments": np.zeros((n, 1, N_NUMBERS)),
             "targets.last": np.full((n, n_lags), np.nan),
         }
@@ -114,7 +116,8 @@ class Panel:
         return len(self._slots)
 
     def __contains__(self, key: object) -> bool:
-        return key in self._slots
+        plain = key.item() if isinstance(key, np.generic) else key
+        return type(plain) in KINDS and plain in self._slots
 
     @property
     def keys(self) -> tuple[Key, ...]:
@@ -130,7 +133,7 @@ class Panel:
 
     def n_rows(self, key: Key) -> int:
         """Rows that the learner of a key has learned from; 0 of a key that is not kept."""
-        slot = self._slots.get(key)
+        slot = self._slots.get(_checked(key))
         return 0 if slot is None else int(self._learner.t[slot])
 
     def weights(self, key: Key) -> pd.Series:
@@ -139,7 +142,7 @@ class Panel:
 
         self._require_inputs()
         log_w = self._learner.slots.state.log_w
-        slot = min(self._slots.get(key, FRESH), len(log_w) - 1)
+        slot = min(self._slots.get(_checked(key), FRESH), len(log_w) - 1)
         index = pd.Index(self._one.experts, name="expert")
         return pd.Series(normalised(log_w[slot]), index=index, name="weight")
 
@@ -148,8 +151,12 @@ class Panel:
             raise RuntimeError("the panel has seen no row: it does not know its inputs yet")
 
     def forget(self, key: Key) -> None:
-        """Keep a key no longer: its next row is a first one. KeyError for one that is not kept."""
-        self._free.append(self._slots.pop(key))
+        """Keep a key no longer: its next row is a first one, and an open round of it is over.
+
+        KeyError for one that is not kept.
+        """
+        self._free.append(self._slots.pop(_checked(key)))
+        self._open.pop(key, None)
 
     def partial_fit(self, X: Any, y: Any, keys: Any = None) -> Predictions:
         """Predict and learn, row by row of each key. Any split into blocks gives the same bits.
@@ -241,7 +248,7 @@ class Panel:
                 f"{len(self._open)} rounds are open: predict_one(x, key) opens one, and "
                 "learn_one(y, key) closes that of its key"
             )
-        name = next(iter(self._open)) if key is None else key
+        name = next(iter(self._open)) if key is None else _checked(key)
         if name not in self._open:
             raise RuntimeError(f"no round of key {name!r} is open: predict_one(x, key) opens one")
         self.partial_fit(self._open[name], [y], np.array([name], dtype=object))
@@ -395,7 +402,7 @@ class Panel:
         ValueError where the arrays do not fit, and it is of no use then.
         """
         names = json.loads(kept["keys"].tobytes())
-        alike = isinstance(names, list) and all(type(name) in (int, str) for name in names)
+        alike = isinstance(names, list) and all(type(name) in KINDS for name in names)
         if not alike or len(set(names)) < len(names):
             raise ValueError("its keys are no list of different whole numbers and texts")
         if self.max_keys is not None and len(names) > self.max_keys:
@@ -426,7 +433,9 @@ def _require_supported(settings: LearnerSettings, weights: bool, scaling: bool) 
     if settings.classes:
         raise ValueError("a panel is for regression: make a learner per key for classes")
     if settings.interval is not None:
-        raise ValueError("a panel has no intervals: leave interval out")
+        raise ValueError(
+            "a panel has no intervals, which would take 16 kB per key: leave interval out"
+        )
     if scaling and settings.scaling == "none":
         raise ValueError('share_scaling=True needs scaling="columns"')
     specification = settings.specification()
@@ -478,11 +487,18 @@ def _factorised(keys: Any) -> tuple[np.ndarray, list[Key]]:
     codes, names = pd.factorize(keys)
     if (codes < 0).any():
         raise ValueError(f"row {int(np.argmin(codes)) + 1} of the block has no key")
-    plain = [name.item() if isinstance(name, np.generic) else name for name in names]
-    for name in plain:
-        if type(name) not in (int, str):
-            raise ValueError(f"key {name!r} is no whole number and no text, so it cannot be saved")
-    return codes, plain
+    if keys.dtype == object:  # in which 1, 1.0 and True are equal
+        for kind in set(map(type, keys)):
+            _checked(next(key for key in keys if type(key) is kind))
+    return codes, [_checked(name) for name in names]
+
+
+def _checked(key: Any) -> Key:
+    """A key that is a whole number or a text; ValueError for others, such as True."""
+    plain = key.item() if isinstance(key, np.generic) else key
+    if type(plain) not in KINDS:
+        raise ValueError(f"key {plain!r} is no whole number and no text, so it cannot be saved")
+    return plain
 
 
 def load(path: str | Path, threads: int | None = None) -> Panel:

@@ -161,10 +161,22 @@ def test_words_become_inputs_as_in_a_learner(inputs: list[str] | None, tmp_path:
 
 
 def test_memory_per_key_is_what_is_said() -> None:
-    panel = omkl.panel(inputs=4)
     n_kernels, features, d = 5, 48, 4
     of_learner = 8 * (n_kernels * (features + 2) + 4 + 1)
-    assert panel.bytes_per_key == of_learner + 8 * 20 * (d + 1)
+    assert omkl.panel(inputs=4).bytes_per_key == of_learner + 8 * 20 * (d + 1)
+    shared = omkl.panel(inputs=4, share_scaling=True)
+    assert shared.bytes_per_key == of_learner + 8 * 20, "of the targets alone"
+
+
+def test_a_key_that_is_forgotten_begins_anew() -> None:
+    panel = omkl.panel(inputs=1)
+    panel.partial_fit([[0.0], [1.0], [2.0]], [1.0, 2.0, 3.0], [1, 1, 2])
+    panel.predict_one([0.5], key=1)
+    panel.forget(1)
+    assert 1 not in panel and True not in panel and 2 in panel
+    with pytest.raises(RuntimeError, match="no round of key 1 is open"):
+        panel.learn_one(1.0, key=1)
+    assert panel.predict_one([0.5], key=1) == 0.0
 
 
 def test_frames_are_predicted_as_series() -> None:
@@ -192,6 +204,9 @@ def test_frames_are_predicted_as_series() -> None:
         (lambda: omkl.panel().partial_fit([[1.0]], [1.0], ["a", "b"]), "1 rows X, 1 targets y"),
         (lambda: omkl.panel().partial_fit([[1.0]], [1.0], "a"), "keys='a' is no list"),
         (lambda: omkl.panel().partial_fit([[1.0]] * 2, [1.0] * 2, [1.0, np.nan]), "row 2 of the"),
+        (lambda: omkl.panel().partial_fit([[1.0]] * 2, [1.0] * 2, [1, True]), "key True is no"),
+        (lambda: omkl.panel().partial_fit([[1.0]] * 2, [1.0] * 2, ["a", 1.0]), "key 1.0 is no"),
+        (lambda: omkl.panel().n_rows(True), "key True is no whole number"),
         (lambda: omkl.panel(key="k").predict([{"x": 1.0}]), "a row has no 'k'"),
         (lambda: omkl.panel(key="k").predict(pd.DataFrame({"x": [1]})), "no column 'k'"),
     ],
