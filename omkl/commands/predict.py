@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import csv
 import io
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,18 @@ from omkl.experiment import kept_model
 from omkl.online import learner as online
 from omkl.online import model_file
 from omkl.online.learner import OnlineLearner
+from omkl.online.panel import Panel
+from omkl.online.panel import load as load_panel
 from omkl.utils.disk import write_atomically
+from omkl.utils.wording import pluralize
+
+MOST_NAMED = 5  # keys
 
 EPILOG = """\
 Every row is predicted as if it came next. Columns are found by their names, and text and dates
 become the inputs that they were when the model learned; the target, if it is there, is not read.
+Of a panel each row is the next of its key; a key that the model has not is predicted as one before
+its first row, and is told of.
 Written are row (its number, from 1), y_hat and, where the learner has them, spread, low and high;
 in a classification row, class and, where the learner has them, the probabilities of the classes.
 
@@ -40,8 +48,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def act() -> int:
         path = kept_model.path_of(arguments.model)
-        columns = model_file.read(path).columns
-        pieces = _predicted(online.load(path), columns, arguments.file)
+        model = model_file.read(path)
+        if model.panel is None:
+            pieces = _predicted(online.load(path), model.columns, arguments.file)
+        else:
+            pieces = _of_panel(load_panel(path), model.columns, arguments.file)
         if arguments.output is None:
             terminal.write_data(pieces)
         else:
@@ -71,6 +82,26 @@ def _predicted(learner: OnlineLearner, columns: dict[str, Any] | None, file: str
         yield header + _csv(np.column_stack([rows.astype(object), *_columns(learner, X)]))
         header = ""
     yield header
+
+
+def _of_panel(panel: Panel, columns: dict[str, Any] | None, file: str) -> Iterator[str]:
+    """The same of a panel, whose keys are a column of the file."""
+    if panel.key is None:
+        raise ValueError("the panel was made without a column of keys: predict with it from Python")
+    described = (columns or {}).get("columns")
+    cfg = {**(columns or {}).get("reading", {}), "path": file, "key": panel.key}
+    header, new = _csv([["row", panel.key, "y_hat"]]), dict[Any, None]()
+    whole = all(isinstance(key, int) for key in panel.keys)
+    for rows, X, keys in tables.inputs_in(cfg, described, panel.settings.inputs, whole):
+        new.update(dict.fromkeys(key for key in keys if key not in panel))
+        y_hat = panel.predict(X, keys).astype(object)
+        yield header + _csv(np.column_stack([rows.astype(object), keys, y_hat]))
+        header = ""
+    yield header
+    if new:
+        some = ", ".join(map(str, list(new)[:MOST_NAMED]))
+        told = f"{pluralize(len(new), 'key')} that the model has not: {some}"
+        print(f"omkl-predict: {told}{', ...' * (len(new) > MOST_NAMED)}", file=sys.stderr)
 
 
 def _names(learner: OnlineLearner) -> list[str]:

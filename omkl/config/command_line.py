@@ -19,6 +19,7 @@ from omkl.utils.conf import override_text
 
 MODULE = "algorithm.module"
 NAMED_FILE = "file"  # the data set that is a file of the user's
+PANEL = {"algorithm": "raker", "kernels": "gauss5", "D": "24"}  # of ``omkl.panel``
 
 
 class UsageError(ValueError):
@@ -366,7 +367,8 @@ def _with_file(texts: Sequence[str]) -> list[str]:
     """A file that is named alone, ``my.csv target=price``, as ``dataset=file dataset.path=...``.
 
     Where the data set is a file, keys of ``conf/dataset/file.yaml`` need no ``dataset.``, and one
-    seed is the default; a resumed run keeps its own.
+    seed is the default; a resumed run keeps its own. With ``key=`` the learner of each key is by
+    default as ``omkl.panel`` has it.
     """
     tables = [text for text in texts if _is_table(text)]
     if len(tables) > 1:
@@ -383,6 +385,8 @@ def _with_file(texts: Sequence[str]) -> list[str]:
         return list(texts)
     written = [chosen] if is_named else []
     written += map(of_file, texts)
+    of_panel = PANEL if keys & {"key", "dataset.key"} else {}
+    written += [f"{key}={value}" for key, value in of_panel.items() if key not in keys]
     return written if keys & {"seeds", "resume", "debug"} else [*written, "seeds=1"]
 
 

@@ -208,6 +208,12 @@ def read(config: Mapping[str, Any]) -> Settings:
         order = default_order(dataset, task)
     if scaling is None:
         scaling = default_scaling(dataset, scheme)
+    if dataset.get("key") is not None and (scheme is not None or config["resume"]):
+        one = "resume= goes on with one learner" if config["resume"] else "clients share a learner"
+        raise ValueError(
+            f"dataset.key={dataset['key']!r} gives each key a learner of its own, and {one}: leave "
+            "one of the two out"
+        )
     if scheme is not None and (config["model"] or config["resume"]):
         raise ValueError("model=true and resume=FOLDER are of one learner, not of a federation")
     if late := [f"stream.{key}" for key in ("delay", "horizon") if stream.get(key)]:
@@ -274,8 +280,9 @@ def with_features(kernels: Mapping[str, Any], features: str) -> dict[str, Any]:
 
 
 def _without_new_keys(dataset: Mapping[str, Any]) -> dict[str, Any]:
-    """A data set without ``exclude`` where that is null: so runs made before it are found."""
-    return {key: v for key, v in dataset.items() if key != "exclude" or v is not None}
+    """A data set without keys that came later where they are null: so runs before are found."""
+    later = ("exclude", "key")
+    return {key: v for key, v in dataset.items() if key not in later or v is not None}
 
 
 def _in_one_form(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -502,6 +509,7 @@ def key_of_pass(config: Mapping[str, Any]) -> str | None:
     """
     name, stream = config["algorithm"]["name"], config["stream"]
     alone = config["federation"]["name"] != "none" or config["resume"] is not None
+    alone = alone or config["dataset"].get("key") is not None
     if alone or stream["labels"] != "data" or name not in registry.names("omkl.algorithms"):
         return None
     algorithm = algorithms.load(name)

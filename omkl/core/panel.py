@@ -120,6 +120,16 @@ class PanelLearner:
     def n_slots(self) -> int:
         return len(self.t)
 
+    @property
+    def used(self) -> np.ndarray:
+        """How often (N,) each kernel was evaluated."""
+        return np.sum([used for _, used, _ in self._workers], axis=0)
+
+    @property
+    def worst(self) -> float:
+        """The largest squared error of a single kernel."""
+        return max(float(worst[0]) for *_, worst in self._workers)
+
     def own(self) -> dict[str, np.ndarray]:
         """The arrays that each key has for itself, (S, ...), by name."""
         named = dict(named_arrays("slots", self.slots))

@@ -32,6 +32,7 @@ class Chunk(NamedTuple):
 
     ``rows`` (n,) are their numbers in the file, from 1. In x only scaling "columns" takes NaN.
     ``time`` (n,) are days since 1970 of a date among the inputs, NaN where blank; else None.
+    ``keys`` (n,) are those of a panel, whole numbers or texts; None of one stream.
     """
 
     x: np.ndarray
@@ -39,6 +40,7 @@ class Chunk(NamedTuple):
     rows: np.ndarray
     time: np.ndarray | None = None
     truth: np.ndarray | None = None
+    keys: np.ndarray | None = None
 
 
 class RowCount(NamedTuple):

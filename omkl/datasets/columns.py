@@ -237,6 +237,46 @@ def numbers_of(series: pd.Series) -> tuple[np.ndarray, np.ndarray]:
     return values, np.isnan(values) & ~_blank(series)
 
 
+def keys_are_whole(series: pd.Series, in_text: bool) -> bool:
+    """Whether the keys of a column are whole numbers: all of its first cells are, else texts.
+
+    ``in_text``: cells are as a text file has them, and 07 is no whole number.
+    """
+    import pandas as pd
+
+    if in_text:
+        return bool(_words(series[~_blank(series)]).str.fullmatch(WHOLE).all())
+    return pd.api.types.is_numeric_dtype(series.dtype) and series.dtype != bool
+
+
+def keys_of(series: pd.Series, name: str, rows: np.ndarray, where: str, whole: bool) -> np.ndarray:
+    """The keys (n,) in a column, whole numbers or texts; None where blank."""
+    import pandas as pd
+
+    blank, keys = _blank(series), np.full(len(series), None, dtype=object)
+    is_numeric = pd.api.types.is_numeric_dtype(series.dtype) and series.dtype != bool
+    if whole:
+        values, bad = numbers_of(series)
+        with np.errstate(invalid="ignore"):
+            bad |= ~blank & (np.floor(values) != values) | (np.abs(values) > MOST_WHOLE)
+        keys[~bad & ~blank] = values[~bad & ~blank].astype(np.int64).tolist()
+    else:
+        bad = np.full(len(series), is_numeric) & ~blank
+        keys[~blank] = _words(series[~blank]).to_numpy(dtype=object)
+    if bad.any():
+        n, kind = int(np.argmax(bad)), "whole number" if whole else "text"
+        raise DataError(
+            f"{where}: row {rows[n]}, column {name!r} has {str(series.iloc[n])!r} where a {kind} "
+            "should be, as in the first rows: keys are whole numbers, or they are texts. Correct "
+            "the file."
+        )
+    return keys
+
+
+WHOLE = r"-?[1-9]\d{0,14}|0"  # as a text file has it
+MOST_WHOLE = 2**53  # a number that float64 has exactly
+
+
 def class_codes(
     cells: np.ndarray, classes: Sequence[Any], rows: np.ndarray, where: str
 ) -> np.ndarray:

@@ -97,6 +97,8 @@ def open_streams(
     check_dataset(dataset_cfg)
     options, name = _options(stream_cfg), str(dataset_cfg["name"])
     is_own, is_made = "path" in dataset_cfg, "n_centres" in dataset_cfg
+    if dataset_cfg.get("key") is not None and not is_own:
+        raise DataError(f"{name}: dataset.key is for files of yours: dataset=file.")
     if options.follow and not is_own:
         raise DataError(f"{name}: stream.follow=true is for your own files: dataset=file.")
     _require_delay(options, name)
@@ -328,9 +330,16 @@ def _open_own(
 ) -> list[Stream]:
     """The streams of an own file, one per seed that shuffles it; None: one in the file's order."""
     content = read.open_content(cfg, options.follow)
+    key = None if cfg.get("key") is None else "key"
+    if key:
+        _require_panel(cfg, options, content.name)
     classes = _classes(cfg, content)
-    kind = LibsvmTable if read.is_libsvm(content.path) else tables.OwnTable
-    table = kind(content, {**cfg, "labelled": options.labelled, "labels": classes or None})
+    described = {**cfg, "labelled": options.labelled, "labels": classes or None}
+    table: Table
+    if read.is_libsvm(content.path):
+        table = LibsvmTable(content, described)
+    else:
+        table = tables.OwnTable(content, described, key)
     missing, where = cfg.get("missing", "error"), content.name
     orders: list[tuple[Table, str | dict[str, int]]] = [(table, "file")]
     if seeds is not None:
@@ -340,14 +349,32 @@ def _open_own(
     for ordered, order in orders:
         source = TableSource(ordered, where, missing, options.causal)
         provenance = _provenance(cfg, content, order, table.columns)
-        streams.append(_stream(source, cfg, options, provenance, classes, where=where))
+        stream = _stream(source, cfg, options, provenance, classes, where=where, keyed=bool(key))
+        streams.append(stream)
     return streams
+
+
+def _require_panel(cfg: Mapping[str, Any], options: Options, where: str) -> None:
+    """DataError where rows that have keys cannot be streamed in this way."""
+    if cfg.get("task") == "classification":
+        cure = "a panel is for regression: set task=regression"
+    elif options.order != "file":
+        cure = "shuffled rows have no last target of their key: set stream.order=file"
+    elif options.scaling == "whole":
+        cure = "each key scales its rows as they come: set stream.scaling=columns or none"
+    elif options.delay or options.horizon:
+        cure = "targets of a panel come at once: leave stream.delay and stream.horizon out"
+    elif not options.labelled:
+        cure = "targets of a panel are those of the data: set stream.labels=data"
+    else:
+        return
+    raise DataError(f"{where}: dataset.key gives each key a learner of its own, and {cure}.")
 
 
 def _held(table: Table, where: str) -> ArrayTable:
     """All rows of a table that is read in chunks."""
     parts, n_cells = [], 0
-    for values, rows in table.raw():
+    for values, rows, *_ in table.raw():
         n_cells += values.size
         if n_cells > MOST_SHUFFLED:
             raise DataError(

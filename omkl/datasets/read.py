@@ -243,10 +243,13 @@ def _text(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[pd.DataFrame
         header = _first_row(file, options)
     if has_header := cfg.get("header", True):
         _require_names(header, separators["decimal"], content.name)
-    if cfg.get("task") == "classification" and cfg.get("target") is not None:
-        # Classes are text: "01" and "1" are two, which numbers would merge.
-        place = place_of(cfg["target"], column_names(header, cfg, content.name), content.name)
-        options["dtype"] = {header[place] if has_header else place: str}
+    # Classes and keys are text: "01" and "1" are two, which numbers would merge.
+    of_words = ["target"] if cfg.get("task") == "classification" else ["key"]
+    for column in of_words:
+        if cfg.get(column) is not None:
+            names = column_names(header, cfg, content.name)
+            place = place_of(cfg[column], names, content.name, f"dataset.{column}")
+            options["dtype"] = {header[place] if has_header else place: str}
     size = chunk_rows(len(header))
     with content.open_text() as file, pd.read_csv(file, chunksize=size, **options) as chunks:
         for frame in chunks:

@@ -151,6 +151,7 @@ DATASET: dict[str, Constraint] = {
         _or_list_of(_is_cell, MOST_WORDS),
         f"a cell that stands for a missing value, or a list of at most {MOST_WORDS:,}",
     ),
+    "key": _COLUMN,
     "client_column": _COLUMN,
     "sites": _COLUMN,
     "array": word_of("the name of an array"),

@@ -32,6 +32,10 @@ first h targets belong to no row, and the last h rows have none. With a delay of
 later than at once, so that the prediction of a row knows the targets of rows that came at least
 1 + k + h rows before it, lags among them.
 
+Rows that have keys are a panel: each key has a scale and past labels of its own. Whoever learns
+them keeps those of each key (``omkl.online.panel``); the stream gives rows as they are, without
+lags.
+
 A target that is blank is never made up: its row is in ``rows`` with y NaN, to be predicted, and
 is left out of ``blocks``.
 
@@ -121,6 +125,7 @@ class Stream:
     change_rounds   1-based rounds that are the first after a known change
     horizon         how many rows later the row is whose target is that of a row
     target_delay    how many rows wait for their targets, the horizon among them
+    keyed           whether rows have keys, those of a panel
     labelled        False: labels come from outside, and y is NaN in every block
     moments         what the latest pass has seen of the columns so far
     """
@@ -142,8 +147,9 @@ class Stream:
         delay: int = 0,
         horizon: int = 0,
         where: str | None = None,
+        keyed: bool = False,
     ) -> None:
-        self.where = where or name
+        self.where, self.keyed = where or name, keyed
         if lags and len(classes) > 2:
             raise DataError(
                 f"{self.where}: stream.lags={lags} takes labels for numbers, and there are "
@@ -329,7 +335,8 @@ class Stream:
         """
         if not (self._source.has_truth and self.labelled):
             return None
-        pieces = ((truth,) for *_, truth in self._with_target() if truth is not None)
+        truths = (chunk.truth for chunk in self._with_target())
+        pieces = ((truth,) for truth in truths if truth is not None)
         return (piece[0] for piece in regroup(pieces, _checked_size(size)))
 
     def require_rows(self, n: int) -> None:
@@ -429,7 +436,7 @@ class Stream:
         self.moments = moments
         waiting = np.full(self.target_delay, np.nan)
         for chunk in self._scaled(moments):
-            if self.n_lags:
+            if self.n_lags and not self.keyed:
                 come, waiting = np.split(np.concatenate([waiting, chunk.y]), [len(chunk.y)])
                 lags = known_before(labels, come).lags
                 chunk = chunk._replace(x=np.concatenate([chunk.x, lags], axis=1))
@@ -442,8 +449,10 @@ class Stream:
             low, high = np.inf, -np.inf
             for chunk in self._limited():
                 self._require_small(chunk.x)
-                scaled = moments.standardised(chunk.x)
-                self._require_spread(chunk.x, moments.scale)
+                scaled = chunk.x
+                if not self.keyed:
+                    scaled = moments.standardised(chunk.x)
+                    self._require_spread(chunk.x, moments.scale)
                 low = min(low, float(np.nanmin(chunk.y, initial=np.inf)))
                 high = max(high, float(np.nanmax(chunk.y, initial=-np.inf)))
                 if 0.0 < high - low < TINY:
@@ -496,8 +505,16 @@ def _concatenated(first: Chunk, second: Chunk) -> Chunk:
 
 
 def _regrouped(chunks: Iterable[Chunk], size: int) -> Iterator[Chunk]:
-    pieces = (tuple(array for array in chunk[:4] if array is not None) for chunk in chunks)
-    return (Chunk(*arrays) for arrays in regroup(pieces, _checked_size(size)))
+    names: dict[str, None] = {}  # of the arrays that there are, but for the truth
+
+    def pieces() -> Iterator[tuple[np.ndarray, ...]]:
+        for chunk in chunks:
+            there = {n: a for n, a in chunk._replace(truth=None)._asdict().items() if a is not None}
+            names.update(dict.fromkeys(there))
+            yield tuple(there.values())
+
+    regrouped = regroup(pieces(), _checked_size(size))
+    return (Chunk(**dict(zip(names, arrays, strict=True))) for arrays in regrouped)
 
 
 def regroup(

@@ -27,6 +27,8 @@ from omkl.datasets.columns import (
     column_of,
     column_values,
     excluded_places,
+    keys_are_whole,
+    keys_of,
     mostly_numbers,
     numbers_of,
     place_of,
@@ -50,8 +52,8 @@ class Table(Protocol):
     columns: Sequence[Column]  # what became of them, where it has to be told
     row_count: RowCount | None
 
-    def raw(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Pieces (values (n, d + 1), NaN where blank; row numbers (n,))."""
+    def raw(self) -> Iterator[tuple[np.ndarray, ...]]:
+        """Pieces (values (n, d + 1), NaN where blank; row numbers (n,)), of a panel keys (n,)."""
         ...
 
 
@@ -89,7 +91,8 @@ class OwnTable:
     """Columns of an own file as numbers, in chunks; the first decides what becomes of them.
 
     ``columns`` say what became of each column but the target. Where no inputs are named, the
-    column ``cfg[apart]`` is none of them.
+    column ``cfg[apart]`` is none of them. Pieces have the keys of rows where that is ``"key"``;
+    they are None where blank, if such rows are to be dropped.
     """
 
     def __init__(
@@ -128,10 +131,17 @@ class OwnTable:
                 )
             for k in excluded:
                 columns[k] = columns[k].left_out("dataset.exclude names it")
+        self._key = place if apart == "key" else -1
+        if self._key >= 0:
+            columns[place] = columns[place].left_out("the key: each value has a learner")
+            in_text = read.is_text(content.path)
+            self._whole_keys = keys_are_whole(first.iloc[:, place], in_text)
         usable = [column.kind != "left out" and k != place for k, column in enumerate(columns)]
         labelled = cfg.get("labelled", True)
         chosen = choose_columns(names, usable, wanted, cfg.get("target"), where, labelled)
         *inputs, self._target = chosen.positions
+        if self._target == self._key >= 0:
+            raise DataError(f"{where}: dataset.key and dataset.target are both {names[place]!r}.")
         named = "dataset.inputs names it"
         self._inputs = {k: columns[k].as_named(named, where) for k in inputs}
         became = [
@@ -152,7 +162,7 @@ class OwnTable:
                 "in dataset.inputs."
             )
         self.names = (*new, chosen.names[-1])
-        self._values(first)  # so that what is wrong in the first rows is told before a run begins
+        self._piece(first)  # so that what is wrong in the first rows is told before a run begins
 
     def _blank_classes(self, first: pd.DataFrame) -> str | None:
         """That rows of no class are left out; NA may have been meant for one."""
@@ -164,9 +174,19 @@ class OwnTable:
             "null in text are missing values too"
         )
 
-    def raw(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def raw(self) -> Iterator[tuple[np.ndarray, ...]]:
         for frame in read.frames(self._content, self._cfg):
-            yield self._values(frame)
+            yield self._piece(frame)
+
+    def _piece(self, frame: pd.DataFrame) -> tuple[np.ndarray, ...]:
+        values, rows = self._values(frame)
+        if self._key < 0:
+            return values, rows
+        name, where = str(frame.columns[self._key]), self._content.name
+        keys = keys_of(frame.iloc[:, self._key], name, rows, where, self._whole_keys)
+        if self._cfg.get("missing") != "drop":
+            require_keys(keys, name, rows, where)
+        return values, rows, keys
 
     def _values(self, frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
         where, rows = self._content.name, frame.index.to_numpy() + 1
@@ -178,6 +198,20 @@ class OwnTable:
             parts.append(np.zeros((len(frame), 1)))
         values = np.concatenate(parts, axis=1)
         return prepare.scale_values(values, self._cfg.get("prepare") or {}), rows
+
+
+def require_keys(keys: np.ndarray, name: str, rows: np.ndarray, where: str) -> None:
+    """DataError for a row whose key (n,) is not known."""
+    blank = _is_none(keys)
+    if blank.any():
+        raise DataError(
+            f"{where}: row {rows[blank.argmax()]}, column {name!r} has no value, so the key of "
+            "that row is not known. Set dataset.missing=drop, or correct the file."
+        )
+
+
+def _is_none(keys: np.ndarray) -> np.ndarray:
+    return np.array([key is None for key in keys], dtype=bool)
 
 
 def columns_as_before(
@@ -194,12 +228,16 @@ def columns_as_before(
 
 
 def inputs_in(
-    cfg: Mapping[str, Any], columns: Sequence[Mapping[str, Any]] | None, inputs: Sequence[str]
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    cfg: Mapping[str, Any],
+    columns: Sequence[Mapping[str, Any]] | None,
+    inputs: Sequence[str],
+    whole_keys: bool = False,
+) -> Iterator[tuple[np.ndarray, ...]]:
     """Row numbers (n,), from 1, and inputs X (n, d) of an own file, chunk by chunk.
 
     No target is read. ``columns`` say how those of another file became ``inputs``; None: inputs
-    are columns of numbers. Raises DataError for a file that cannot be read, or has others.
+    are columns of numbers. With ``cfg["key"]`` the keys (n,) of rows follow, whole numbers or
+    texts. Raises DataError for a file that cannot be read, or has others.
     """
     content = read.open_content(cfg)
     where = content.name
@@ -216,7 +254,13 @@ def inputs_in(
         if np.isinf(X).any():
             n, k = np.argwhere(np.isinf(X))[0]
             raise DataError(f"{where}: row {rows[n]}, {inputs[k]!r} is infinite. Correct the file.")
-        yield rows, X
+        if cfg.get("key") is None:
+            yield rows, X
+            continue
+        place = place_of(cfg["key"], names, where, "the key of the model")
+        keys = keys_of(frame.iloc[:, place], names[place], rows, where, whole_keys)
+        require_keys(keys, names[place], rows, where)
+        yield rows, X, keys
 
 
 def classes_in(content: FileContent, cfg: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -345,24 +389,28 @@ class TableSource:
             self._means = self._whole_means(fills_target)
 
     def chunks(self) -> Iterator[Chunk]:
-        for values, rows in self._table.raw():
-            blank = np.isnan(values)
+        for values, rows, *keyed in self._table.raw():
+            blank, keys = np.isnan(values), keyed[0] if keyed else None
             if blank.any() and self._missing == "error":
                 cure = "Set dataset.missing=mean or dataset.missing=drop, or correct the file."
                 self._complain(blank, rows, "is missing", cure)
             if self._missing == "drop":
                 complete = ~blank.any(axis=1)
+                if keys is not None:
+                    complete &= ~_is_none(keys)
+                    keys = keys[complete]
                 values, rows = values[complete], rows[complete]
             elif self._means is not None:
                 values = np.where(blank, self._means, values)
             self._require_finite(values, rows)
-            yield Chunk(np.ascontiguousarray(values[:, :-1]), values[:, -1].copy(), rows)
+            x, y = np.ascontiguousarray(values[:, :-1]), values[:, -1].copy()
+            yield Chunk(x, y, rows, keys=keys)
 
     def _whole_means(self, with_target: bool) -> np.ndarray:
         """Means of the columns (d + 1,); the target's is NaN where it is not to be filled."""
         width = len(self._table.names)
         total, count, n = np.zeros(width), np.zeros(width), 0
-        for values, rows in self._table.raw():
+        for values, rows, *_ in self._table.raw():
             blank = np.isnan(values)
             self._require_finite(values, rows)
             with np.errstate(over="ignore", invalid="ignore"):  # told below
@@ -403,7 +451,7 @@ class TableSource:
 CHUNK_ROWS = 4_096
 CHUNK_CHARACTERS = 2**24
 CHUNK_CELLS = 2**22  # they become dense: 32 MB
-NOT_HERE = ("columns", "exclude", "na_values", "client_column", "prepare")
+NOT_HERE = ("columns", "exclude", "na_values", "key", "client_column", "prepare")
 
 
 class Piece(NamedTuple):

@@ -41,7 +41,6 @@ from omkl.experiment.metrics import (
     largest_norm,
     mistaken,
     weight_curves,
-    weights_of,
 )
 from omkl.online.learner import probabilities_of
 from omkl.online.stream_learner import Prediction
@@ -167,10 +166,10 @@ def _one_seed(job: Classification, left: Left) -> OneSeed:
     learners = learner.learners
     return OneSeed(
         left.metrics,
-        weights=weights_of(learners),
+        weights=learner.weights,
         updates=np.sum([x.state.updates for x in learners], axis=0),
         support=np.sum([kept.support_size(x.state.model) for x in learners], axis=0),
-        used=learners[0].used,
+        used=learner.used,
         rows=sum(kept.kept_rows(x.state.model) for x in learners),
         seconds=left.seconds,
         model=kept_model.content(job, learner, left.moments) if job.settings.model else None,

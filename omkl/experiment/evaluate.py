@@ -26,7 +26,7 @@ from omkl.datasets import Stream
 from omkl.datasets.base import Chunk
 from omkl.experiment import memory
 from omkl.experiment.job import Computed, Job, LearnerJob, Measured, Progress, Timing
-from omkl.experiment.metrics import Baselines, Rounds, WeightHistory
+from omkl.experiment.metrics import FIRST, Baselines, Rounds, WeightHistory
 from omkl.online.stream_learner import InStep, Prediction, StreamLearner
 from omkl.utils.threads import thread_pool
 
@@ -70,31 +70,44 @@ class RoundCounter:
     alike: nothing says where the target lies. That is the row of the first label, and with targets
     that come late as many more as wait for theirs.
 
-    n_unscored   how many of the rounds, the first ones, are not scored; at most
-                 ``datasets.schema.MOST_DELAY`` + 1
+    n_unscored   how many of the rounds, the first ones, are not scored; at most ``metrics.FIRST``.
+                 In a panel the first round of each key is not, among later ones as well
     """
 
     def __init__(self, stream: Stream) -> None:
         self._labelled, self._moving = stream.labelled, stream.moving_units
         self._delay = stream.target_delay
         self._first_label: int | None = None  # the row that it is of, from 0
+        self._labelled_keys: set[int | str] = set()
         self.n_unscored = 0 if stream.labelled else int(stream.moving_units)
         self.n_rows = self.n_rounds = self.n_blank = 0
 
-    def add(self, X: np.ndarray, y: np.ndarray) -> Counted:
+    def add(self, X: np.ndarray, y: np.ndarray, keys: np.ndarray | None = None) -> Counted:
         """The next rows X (n, d) with labels y (n,), NaN where there is none."""
         known = ~np.isnan(y)
         is_round = known if self._labelled else np.ones(len(y), dtype=bool)
-        late = self._before_a_label(known)
-        rounds = rows = Rounds(X, y, known, known & ~late)
+        late = self._before_a_label(known) if keys is None else self._before_its_label(known, keys)
+        rounds = rows = Rounds(X, y, known, known & ~late, keys)
         if not is_round.all():
-            rounds = Rounds(*(array[is_round] for array in rows))
-        if self._labelled:
-            self.n_unscored += int(np.sum(late & is_round))
+            rounds = rows.at(is_round)
+        if self._labelled and self.n_unscored == self.n_rounds:
+            scored = rounds.scored
+            first = int(scored.argmax()) if scored.any() else len(scored)
+            self.n_unscored = min(self.n_unscored + first, FIRST)
         self.n_rows += len(y)
         self.n_rounds += len(rounds.y)
         self.n_blank += int(np.sum(~is_round))
         return Counted(is_round, rounds, rows)
+
+    def _before_its_label(self, known: np.ndarray, keys: np.ndarray) -> np.ndarray:
+        """The same of a panel: of their keys (n,) nothing was known."""
+        late = np.zeros(len(known), dtype=bool)
+        if self._moving:
+            for s, (key, there) in enumerate(zip(keys.tolist(), known.tolist(), strict=True)):
+                late[s] = key not in self._labelled_keys
+                if there:
+                    self._labelled_keys.add(key)
+        return late
 
     def _before_a_label(self, known: np.ndarray) -> np.ndarray:
         """Which of the next rows (n,), some ``known``, nothing was known of when they came."""
@@ -175,13 +188,15 @@ class StreamJob(LearnerJob):
     @property
     def n_threads_each(self) -> int:
         """Threads of each learner, of those that can use several."""
-        lookahead = self.algorithm.representation.lookahead
-        return max(1, self.settings.n_threads // len(self.seeds)) if lookahead else 1
+        several = self.algorithm.representation.lookahead or self.stream.keyed
+        return max(1, self.settings.n_threads // len(self.seeds)) if several else 1
 
 
 def can_share(job: Job) -> bool:
     """Whether a pass over the stream can be for this job and others."""
     if not isinstance(job, StreamJob) or job.resumed or not job.stream.labelled:
+        return False
+    if job.stream.keyed:
         return False
     return not job.algorithm.queries and job.algorithm.representation.with_zero_weights is not None
 
@@ -209,13 +224,15 @@ def warm_up(jobs: Sequence[StreamJob]) -> None:
     """Compile what a pass calls, or load what was compiled, before any clock starts."""
     first, n = jobs[0], LANES if len(jobs) > 1 else 2
     n += first.stream.target_delay  # so that they learn
-    X, y = np.zeros((n, first.stream.n_inputs)), np.zeros(n)
+    keyed = first.stream.keyed
+    n_inputs = first.stream.n_inputs - (first.stream.n_lags if keyed else 0)
+    X, y, keys = np.zeros((n, n_inputs)), np.zeros(n), [np.zeros(n, dtype=np.int64)] * keyed
     if first.stream.classes:
         y = np.resize([-1.0, 1.0] if len(first.stream.classes) == 2 else [0.0, 1.0], n)
     learners = _learners(jobs, [job.rows_before() for job in jobs], 0)
-    InStep(learners).partial_fit(X, y)
+    InStep(learners).partial_fit(X, y, *keys)
     known = np.ones(n, dtype=bool)
-    first.baselines(first.stream).add(Rounds(X, y, known, known))
+    first.baselines(first.stream).add(Rounds(X, y, known, known, *keys))
 
 
 def evaluate(
@@ -372,10 +389,11 @@ class Pass:
         histories, group = [self._histories[r][k] for k in self._going], self._groups[r]
         known = ~np.isnan(block.y)
         for rows in histories[0].pieces(n, known):
-            parts.append(group.partial_fit(block.x[rows], block.y[rows]))
+            own = () if block.keys is None else (block.keys[rows],)
+            parts.append(group.partial_fit(block.x[rows], block.y[rows], *own))
             n += int(known[rows].sum())
             for history, learner in zip(histories, group.learners, strict=True):
-                history.look(n, learner.learners)
+                history.look(n, learner)
         self._seconds[r] += time.perf_counter() - before
         return [_joined(of_job) for of_job in zip(*parts, strict=True)]
 
@@ -389,7 +407,7 @@ class Pass:
             parts.append(prediction)
             labels.append(y)
             n += len(y)
-            history.look(n, learner.learners)
+            history.look(n, learner)
         self._seconds[0] += time.perf_counter() - before
         return [[_joined(parts)]], np.concatenate(labels)
 
@@ -397,7 +415,7 @@ class Pass:
         self, block: Chunk, y: np.ndarray, predictions: Sequence[Sequence[Prediction]]
     ) -> None:
         """Sum up a block; jobs that fail with it are streamed no further."""
-        counted = self.counter.add(block.x, y)
+        counted = self.counter.add(block.x, y, block.keys)
         for s, k in enumerate(self._going):
             try:
                 self.metrics[k].add(block, y, counted, [of_seed[s] for of_seed in predictions])

@@ -23,6 +23,7 @@ from omkl.datasets.files import FileContent
 from omkl.experiment import kept_model, memory, metrics
 from omkl.experiment.kept_model import Resumed, require_keepable
 from omkl.experiment.metrics import mean_and_deviation
+from omkl.online.panel import Panel, PanelOfRun
 from omkl.online.settings import FEATURES, Specification, specify
 from omkl.online.stream_learner import StreamLearner
 from omkl.runs import run_folder
@@ -236,11 +237,15 @@ class LearnerJob(NamedTuple):
         threads: int = 1,
         before: np.ndarray | None = None,
         drawn: StreamLearner | None = None,
-    ) -> StreamLearner:
+    ) -> Any:
         """Its learner of a seed, where ``resume=`` says so that of the model it goes on from.
 
-        ``before`` are rows that it looks at in advance, ``drawn`` has its random features.
+        ``before`` are rows that it looks at in advance, ``drawn`` has its random features. Of a
+        stream with keys it is a ``PanelOfRun``, else a ``StreamLearner``.
         """
+        if self.stream.keyed:
+            key, made = self.settings.dataset["key"], kept_model.settings_of(self, seed)
+            return PanelOfRun(Panel(made, key=str(key), threads=threads))
         learner = StreamLearner(
             self.specification,
             self.stream.n_inputs,
@@ -317,6 +322,8 @@ def prepare_learner(settings: Settings) -> LearnerJob:
     job = LearnerJob(portable, streams, made, seeds, resumed=resumed)
     if resumed:
         resumed.require_same(kept_model.settings_of(job))
+    if stream.keyed:
+        job.learner(seeds[0])  # refuses what a panel cannot have
     return job
 
 

@@ -16,6 +16,7 @@ from omkl.datasets.files import FileContent
 from omkl.online import learner as online
 from omkl.online import model_file
 from omkl.online.model_file import Model
+from omkl.online.panel import PanelOfRun
 from omkl.online.rows import listed
 from omkl.online.settings import SCALINGS, LearnerSettings
 from omkl.online.stream_learner import StreamLearner, below
@@ -69,11 +70,15 @@ class Keepable(Protocol):
     def resumed(self) -> Resumed | None: ...
 
 
-def content(job: Keepable, learner: StreamLearner, moments: Mapping[str, np.ndarray]) -> bytes:
+def content(
+    job: Keepable, learner: StreamLearner | PanelOfRun, moments: Mapping[str, np.ndarray]
+) -> bytes:
     """``model.npz`` of a job of one seed that has ended; ``moments`` of the stream's columns.
 
     Rows whose targets are not in yet wait in it, by their numbers in the stream from 1.
     """
+    if isinstance(learner, PanelOfRun):
+        return learner.panel.content(_columns(job))
     pending, waiting = None, learner.waiting
     arrays = learner.arrays() | online.arrays_of(waiting)
     if waiting:
@@ -83,8 +88,8 @@ def content(job: Keepable, learner: StreamLearner, moments: Mapping[str, np.ndar
     return model_file.content(settings_of(job), arrays, _columns(job), pending)
 
 
-def settings_of(job: Keepable) -> LearnerSettings:
-    """The learner of a job of one seed, as one that is called from Python."""
+def settings_of(job: Keepable, seed: int | None = None) -> LearnerSettings:
+    """The learner of a job, of its first seed if none is given, as one called from Python."""
     stream, settings = job.stream, job.settings
     given = settings.algorithm.params
     names_T = any(isinstance(value, str) and "T" in value for value in given.values())
@@ -95,7 +100,7 @@ def settings_of(job: Keepable) -> LearnerSettings:
         kernels=dict(settings.kernels),
         D=job.D,
         precision=settings.precision,
-        seed=job.seeds[0],
+        seed=job.seeds[0] if seed is None else seed,
         inputs=tuple(stream.inputs[: len(stream.inputs) - stream.n_lags]),
         named=True,
         classes=tuple(stream.classes),

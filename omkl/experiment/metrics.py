@@ -16,10 +16,10 @@ import numpy as np
 
 from omkl import algorithms
 from omkl.config.settings import IntervalSettings, interval_around
-from omkl.core.learner import Learner
 from omkl.core.protocol import Algorithm
-from omkl.core.weights import normalised
 from omkl.datasets import Stream
+from omkl.online import settings
+from omkl.online.panel import Panel, PanelOfRun
 from omkl.online.settings import Specification
 from omkl.online.stream_learner import StreamLearner, rates_of
 from omkl.utils import registry
@@ -123,10 +123,71 @@ class ClientErrors:
         return sums / t
 
 
-def but_the_first(n_unscored: int) -> str:
+FEWEST_SCORED = 10  # rows of a key that is ranked, where some key has so many
+MOST_RANKED = 5  # best keys, and worst ones
+
+
+class KeyErrors:
+    """Squared errors of F forecasters, summed up for each key of a panel.
+
+    places   the place of each key, in the order in which they came
+    n        (K,) scored rows of each key
+    total    (F, K) sums over them
+    """
+
+    def __init__(self, n_forecasters: int) -> None:
+        self.places: dict[int | str, int] = {}
+        self.n, self.total = np.zeros(0), np.zeros((n_forecasters, 0))
+
+    def add(self, keys: np.ndarray, squared: np.ndarray, scored: np.ndarray) -> None:
+        """A block of rows: keys (n,), squared (F, n), and which of them count (n,)."""
+        places = self.places
+        at = [places.setdefault(key, len(places)) for key in keys.tolist()]
+        new = len(places) - len(self.n)
+        self.n = np.pad(self.n, (0, new))
+        self.total = np.pad(self.total, ((0, 0), (0, new)))
+        np.add.at(self.n, at, scored)
+        for total, terms in zip(self.total, np.where(scored, squared, 0.0), strict=True):
+            np.add.at(total, at, terms)
+
+    @property
+    def rmse(self) -> np.ndarray:
+        """(F, K), NaN of a key without a scored row."""
+        n = np.where(self.n > 0.0, self.n, np.nan)
+        return np.sqrt(self.total / n)
+
+    def result(self, column: str, baselines: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        """What result.json says of F seeds of a learner; ``baselines`` (K,) are RMSE of the keys.
+
+        Ranked are keys with ``FEWEST_SCORED`` scored rows, or all where none has so many.
+        """
+        rmse, names = self.rmse.mean(axis=0), list(self.places)
+        ranked = np.flatnonzero(self.n >= min(FEWEST_SCORED, self.n.max(initial=0.0)))
+        ranked = ranked[np.argsort(rmse[ranked], kind="stable")]
+
+        def entry(k: int) -> dict[str, Any]:
+            others = {name: float(values[k]) for name, values in baselines.items()}
+            return {"key": names[k], "rows": int(self.n[k]), "rmse": float(rmse[k]), **others}
+
+        return {
+            "column": column,
+            "n": len(names),
+            "ranked": len(ranked),
+            "better_than": {
+                name: int(np.sum(rmse[ranked] < values[ranked]))
+                for name, values in baselines.items()
+            },
+            "best": [entry(k) for k in ranked[:MOST_RANKED]],
+            "worst": [entry(k) for k in ranked[::-1][:MOST_RANKED]],
+        }
+
+
+def but_the_first(n_unscored: int, of_each_key: bool = False) -> str:
     """What ``mse_over`` of result.json says of rounds that do not count."""
     if not n_unscored:
         return ""
+    if of_each_key:
+        return " but the first of each key"
     return " but the first" + (f" {n_unscored}" if n_unscored > 1 else "")
 
 
@@ -517,10 +578,10 @@ class WeightHistory:
             ends.append(len(known))
         return [slice(a, b) for a, b in zip([0, *ends], ends, strict=False)]
 
-    def look(self, t: int, learners: Sequence[Learner]) -> None:
-        """Keep the weights of a seed's learners after round t, if it is one of those."""
+    def look(self, t: int, learner: Any) -> None:
+        """Keep the weights of a seed's learner after round t, if it is one of those."""
         if self.wants(t):
-            self.keep(t, weights_of(learners))
+            self.keep(t, learner.weights)
 
     def wants(self, t: int) -> bool:
         return t > 0 and self._due(t)
@@ -545,13 +606,6 @@ def weight_curves(
     return {"weights_t": found[0][0], "weights_over_time": over_time}
 
 
-def weights_of(learners: Sequence[Learner]) -> np.ndarray:
-    """The weights (N,) of the learners of one seed, one or one a class: their mean."""
-    with np.errstate(invalid="ignore"):  # of one that diverges: its predictions tell
-        found = [normalised(learner.state.log_w) for learner in learners]
-        return found[0] if len(found) == 1 else np.mean(found, axis=0)
-
-
 RIDGE_LAM = 0.01  # as in conf/algorithm/ridge.yaml
 MOST_INPUTS = 1500  # of ridge, a round of which takes d^2 time and which keeps d^2 numbers
 PARAMS: dict[str, dict[str, float]] = {"mean": {}, "last": {}, "ridge": {"lam": RIDGE_LAM}}
@@ -561,12 +615,20 @@ OF_CLASSES = {"constant": "mean", "last": "last", "ridge": "ridge"}
 
 
 class Rounds(NamedTuple):
-    """Rows X (n, d) with labels y (n,), of which ``known`` (n,) there are and ``scored`` count."""
+    """Rows X (n, d) with labels y (n,), of which ``known`` (n,) there are and ``scored`` count.
+
+    ``keys`` (n,) are those of a panel, or None.
+    """
 
     X: np.ndarray
     y: np.ndarray
     known: np.ndarray
     scored: np.ndarray
+    keys: np.ndarray | None = None
+
+    def at(self, rows: np.ndarray) -> Rounds:
+        """Some of the rows."""
+        return Rounds(*(None if array is None else array[rows] for array in self))  # type: ignore[arg-type]
 
 
 def forecaster(
@@ -583,6 +645,17 @@ def forecaster(
     return StreamLearner(
         specification, d, 0, scaling=scaling, lags=lags, classes=classes, delay=delay
     )
+
+
+def forecasters(name: str, stream: Stream) -> PanelOfRun:
+    """The baseline ``name`` of each key of a panel, which is told past targets of its key."""
+    d = stream.n_inputs - stream.n_lags
+    made = settings.read(
+        name, inputs=d, kernels=[1.0], task=None, classes=None, params=PARAMS[name], D=1,
+        precision="float64", seed=0, scaling=stream.scaling, lags=stream.n_lags, horizon=None,
+        interval=None, interval_rate=None,
+    )  # fmt: skip
+    return PanelOfRun(Panel(made))
 
 
 def _skipped(d: int) -> dict[str, dict[str, Any]]:
@@ -606,13 +679,16 @@ class Baselines:
     def __init__(self, stream: Stream) -> None:
         d = stream.n_inputs
         self.skipped = _skipped(d)
-        self.learners = {
-            shown: forecaster(
+        self.learners: dict[str, Any] = {
+            shown: forecasters(name, stream)
+            if stream.keyed
+            else forecaster(
                 name, d, stream.scaling, stream.n_lags, stream.classes, stream.target_delay
             )
             for shown, name in self.NAMES.items()
             if shown not in self.skipped
         }
+        self.of_keys = KeyErrors(len(self.learners)) if stream.keyed else None
         self._delay = stream.target_delay
         self.squared = Recorder(len(self.learners))
         self.accuracy = Accuracy(len(self.learners), stream.target_unit)
@@ -621,17 +697,22 @@ class Baselines:
     def add(self, rows: Rounds, is_round: np.ndarray | slice = slice(None)) -> None:
         """Learn what is known of a block of rows, and count what is scored of its rounds."""
         before = time.perf_counter()
-        self.squared.add(self._losses(rows)[:, is_round])
+        losses = self._losses(rows)
+        self.squared.add(losses[:, is_round])
+        if self.of_keys and rows.keys is not None:
+            self.of_keys.add(rows.keys, losses, rows.scored)
         self.seconds += time.perf_counter() - before
 
     def _losses(self, rounds: Rounds) -> np.ndarray:
         """Squared errors (B, n) of a block that is learned, 0 where they do not count."""
-        X, y, known, scored = rounds
-        rows = slice(None) if self._delay else known  # rows without a label wait as others do
+        X, y, known, scored, keys = rounds
+        # Rows without a label wait as others do, and in a panel inputs are scaled by them, too.
+        rows = slice(None) if self._delay or keys is not None else known
+        own = () if keys is None else (keys[rows],)
         errors = np.zeros((len(self.learners), len(y)))
         with np.errstate(over="ignore", invalid="ignore"):  # ``entries`` tells
             for k, learner in enumerate(self.learners.values()):
-                errors[k, rows] = learner.partial_fit(X[rows], y[rows]).y_hat - y[rows]
+                errors[k, rows] = learner.partial_fit(X[rows], y[rows], *own).y_hat - y[rows]
             self.accuracy.add(errors[:, scored], y[scored])
             return np.where(scored, np.square(errors), 0.0)
 

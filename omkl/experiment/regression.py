@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,6 @@ from omkl.config.settings import Settings, interval_around
 from omkl.core import hyperparameters
 from omkl.core.hyperparameters import Schedule
 from omkl.core.kernels import FAMILIES
-from omkl.core.weights import normalised
 from omkl.datasets import DataError, Stream, label_sources
 from omkl.datasets.base import Chunk
 from omkl.experiment import kept_model
@@ -31,6 +31,7 @@ from omkl.experiment.job import (
 from omkl.experiment.metrics import (
     Accuracy,
     Baselines,
+    KeyErrors,
     Recorder,
     Spreads,
     Stretches,
@@ -123,6 +124,8 @@ class RegressionMetrics:
         self.stretches, self.spreads = Stretches(), Spreads(R)
         self.intervals = intervals_of(R, job.settings.interval, job.algorithm, job.params)
         self.accuracy = Accuracy(R, job.stream.target_unit)
+        self.scored = Recorder(1)
+        self.of_keys = KeyErrors(R) if job.stream.keyed else None
         self.low, self.high, self.largest_norm, self.largest_error = np.inf, -np.inf, 0.0, 0.0
         self.predictions: Predictions | None = None
         if job.settings.keeps_predictions and staging:
@@ -138,7 +141,7 @@ class RegressionMetrics:
             self.predictions.add(block.rows, y, *stacked)
         if not counted.is_round.all():
             stacked = Prediction(*(array[:, counted.is_round] for array in stacked))
-        X, y, known, scored = counted.rounds
+        X, y, known, scored, keys = counted.rounds
         half = {"half": stacked.half[0]} if self.intervals else {}
         time = {} if block.time is None else {"time": block.time[counted.is_round]}
         one = {"y": y, "y_hat": stacked.y_hat[0], "spread": stacked.spread[0], **half, **time}
@@ -147,6 +150,9 @@ class RegressionMetrics:
             squared = np.where(scored, np.square(errors), 0.0)
             self.stretches.add(self.squared.n_rounds + 1, squared[0], **one)
             self.squared.add(squared)
+            self.scored.add(scored[None, :].astype(float))
+            if self.of_keys and keys is not None:
+                self.of_keys.add(keys, squared, scored)
             self.accuracy.add(errors[:, scored], y[scored])
             if self.job.algorithm.has_spread:
                 self.spreads.add(squared, np.where(scored, stacked.spread, np.nan))
@@ -156,7 +162,8 @@ class RegressionMetrics:
         _require_finite(self.job, self.squared)
         self.low = min(self.low, float(y[known].min(initial=np.inf)))
         self.high = max(self.high, float(y[known].max(initial=-np.inf)))
-        self.largest_norm = max(self.largest_norm, largest_norm(X))
+        if not self.of_keys:  # whose inputs are scaled by each key
+            self.largest_norm = max(self.largest_norm, largest_norm(X))
         self.largest_error = max(self.largest_error, float(squared.max(initial=0.0)))
 
     @property
@@ -192,14 +199,13 @@ def _computed(
     metrics: RegressionMetrics = left.metrics
     metrics.require_enough()
     assert left.baselines is not None
-    learners = [learner.learners[0] for learner in left.learners]
     T, n_unscored = metrics.squared.n_rounds, left.counter.n_unscored
     rounds, sums = (array[..., n_unscored:] for array in metrics.squared.curve())
     n_queried = metrics.asked.curve()[1][:, n_unscored:].astype(np.int64)
-    n_scored = np.maximum((rounds if job.label is None else n_queried) - n_unscored, 1)
-    mse = metrics.squared.total / n_scored[..., -1]
-    used = np.stack([learner.used for learner in learners])
-    worst = max(float(learner.worst[0]) for learner in learners)
+    n_scored = np.maximum(metrics.scored.curve()[1][0, n_unscored:], 1.0)
+    mse = metrics.squared.total / n_scored[-1]
+    used = np.stack([learner.used for learner in left.learners])
+    worst = max(learner.worst for learner in left.learners)
     kernels = job.algorithm.kernels(job.params, job.dictionary)
     r2 = float(metrics.accuracy.r2.mean())
     own = {
@@ -209,21 +215,22 @@ def _computed(
         "deterministic": job.algorithm.deterministic,
         "max_squared_error": metrics.largest_error,
         "max_kernel_squared_error": worst if worst < np.inf else None,
-        "max_norm": metrics.largest_norm,
-        "kernels_per_round": float(used.sum() / (T * len(learners))),
+        "max_norm": None if metrics.of_keys else metrics.largest_norm,
+        "kernels_per_round": float(used.sum() / (T * len(left.learners))),
         **label_cost(mse, n_queried[:, -1], T),
         "mse_over": ("all rounds" if job.label is None else "rounds with a label")
-        + but_the_first(n_unscored),
+        + but_the_first(n_unscored, of_each_key=metrics.of_keys is not None),
         "target_unit": job.stream.target_unit,
         "rmse": float(metrics.accuracy.rmse.mean()),
         "mae": float(metrics.accuracy.mae.mean()),
         "r2": r2 if np.isfinite(r2) else None,
         "baselines": left.baselines.entries(),
+        **_of_keys(job, metrics, left.baselines),
         "regret": {},
         **metrics.spreads.result(),
         **(metrics.intervals.result() if metrics.intervals else {}),
     }
-    weights = np.stack([normalised(learner.state.log_w) for learner in learners])
+    weights = np.stack([learner.weights for learner in left.learners])
     curves = {
         "t": rounds,
         "mse": sums / n_scored,
@@ -232,7 +239,8 @@ def _computed(
         "usage": used,
         **kernel_curves(kernels),
         "change_rounds": np.array(job.stream.change_rounds, dtype=np.int64),
-        **left.baselines.curves(np.broadcast_to(n_scored, n_queried.shape)[0], n_unscored),
+        **left.baselines.curves(n_scored, n_unscored),
+        **({"scored": n_scored} if metrics.of_keys else {}),
     }
     curves |= metrics.stretches.curves() | weight_curves(left.histories, T, weights)
     covered = metrics.spreads.curves()
@@ -249,6 +257,16 @@ def _computed(
     if job.settings.model:
         files[MODEL] = kept_model.content(job, left.learners[0], left.moments)
     return Computed(reported(job, mse, timing, **own), curves, files)
+
+
+def _of_keys(job: Regression, metrics: RegressionMetrics, baselines: Baselines) -> dict[str, Any]:
+    """What result.json says of the keys of a panel."""
+    own, others = metrics.of_keys, baselines.of_keys
+    if own is None or others is None:
+        return {}
+    at = [others.places[key] for key in own.places]
+    of_each = dict(zip(baselines.learners, others.rmse[:, at], strict=True))
+    return {"keys": own.result(str(job.settings.dataset["key"]), of_each)}
 
 
 def _require_finite(job: Regression, squared: Recorder) -> None:

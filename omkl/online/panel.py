@@ -34,6 +34,7 @@ from omkl.online import model_file
 from omkl.online.learner import LARGEST, OnlineLearner, Predictions, unlearned
 from omkl.online.rows import is_frame, with_names
 from omkl.online.settings import LearnerSettings
+from omkl.online.stream_learner import Prediction
 from omkl.utils.constraints import whole
 from omkl.utils.disk import write_atomically
 
@@ -145,6 +146,22 @@ class Panel:
         slot = min(self._slots.get(_checked(key), FRESH), len(log_w) - 1)
         index = pd.Index(self._one.experts, name="expert")
         return pd.Series(normalised(log_w[slot]), index=index, name="weight")
+
+    def mean_weights(self) -> np.ndarray:
+        """The weights (N,) of the kernels, mean over the keys that are kept."""
+        log_w = self._learner.slots.state.log_w
+        slots = np.fromiter(self._slots.values(), dtype=np.int64) if len(log_w) > 1 else [0]
+        return np.mean([normalised(row) for row in log_w[slots]], axis=0)
+
+    @property
+    def used(self) -> np.ndarray:
+        """How often (N,) each kernel was evaluated, of all keys, since the panel was made."""
+        return self._learner.used
+
+    @property
+    def worst(self) -> float:
+        """The largest squared error of a single kernel since the panel was made."""
+        return self._learner.worst
 
     def _require_inputs(self) -> None:
         if not self._one.inputs:
@@ -376,6 +393,10 @@ class Panel:
 
         RuntimeError while a round is open, and before the first row.
         """
+        write_atomically(Path(path).expanduser(), self.content())
+
+    def content(self, columns: Any = None) -> bytes:
+        """The file that ``save`` writes; ``columns`` as ``model_file.content`` takes them."""
         if self._open:
             raise RuntimeError(f"rounds of {len(self._open)} keys are open: learn_one closes them")
         self._require_inputs()
@@ -385,9 +406,8 @@ class Panel:
         arrays |= {name: array[slots] for name, array in self._own().items()}
         arrays |= self._shared()
         options = {name: getattr(self, name) for name in OPTIONS}
-        columns = self._one.columns_of_rows()
-        content = model_file.content(self.settings, arrays, columns, panel=options)
-        write_atomically(Path(path).expanduser(), content)
+        columns = self._one.columns_of_rows() if columns is None else columns
+        return model_file.content(self.settings, arrays, columns, panel=options)
 
     def _own(self) -> dict[str, np.ndarray]:
         return self._learner.own() | self._scaler
@@ -426,6 +446,35 @@ class Panel:
             array[...] = kept[name]
         if self._moments is not None:
             self._moments.restore({n: kept[f"columns.{n}"] for n in self._moments.arrays()})
+
+
+class PanelOfRun:
+    """A panel as a run drives it: as ``StreamLearner``, with the keys of rows beside them."""
+
+    delay = 0
+
+    def __init__(self, panel: Panel) -> None:
+        self.panel = panel
+
+    def partial_fit(self, X: np.ndarray, y: np.ndarray, keys: np.ndarray) -> Prediction:
+        """As ``Panel.partial_fit``."""
+        y_hat, asked, spread, *_ = self.panel.partial_fit(X, y, keys)
+        return Prediction(y_hat, asked, spread, np.full(len(y), np.nan))
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The weights (N,) of kernels, mean over the keys."""
+        return self.panel.mean_weights()
+
+    @property
+    def used(self) -> np.ndarray:
+        """How often (N,) each kernel was evaluated."""
+        return self.panel.used
+
+    @property
+    def worst(self) -> float:
+        """The largest squared error of a single kernel."""
+        return self.panel.worst
 
 
 def _require_supported(settings: LearnerSettings, weights: bool, scaling: bool) -> None:

@@ -18,6 +18,7 @@ from omkl.config.settings import IntervalSettings, interval_around
 from omkl.core import conformal, snapshot
 from omkl.core.conformal import Conformal
 from omkl.core.learner import Learner, SideBySide, Trace, empty_trace, one_against_rest
+from omkl.core.weights import normalised
 from omkl.datasets import label_sources
 from omkl.datasets.scaling import LabelHistory, LabelStats, softened
 from omkl.online.settings import Specification
@@ -199,6 +200,23 @@ class StreamLearner:
     def n_rows(self) -> int:
         """Rows that it has learned from."""
         return self.learners[0].t
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The weights (N,) of its kernels; of one learner per class their mean."""
+        with np.errstate(invalid="ignore"):  # of one that diverges: its predictions tell
+            found = [normalised(learner.state.log_w) for learner in self.learners]
+            return found[0] if len(found) == 1 else np.mean(found, axis=0)
+
+    @property
+    def used(self) -> np.ndarray:
+        """How often (N,) each kernel was evaluated."""
+        return self.learners[0].used
+
+    @property
+    def worst(self) -> float:
+        """The largest squared error of a single kernel."""
+        return float(self.learners[0].worst[0])
 
     def partial_fit(self, X: np.ndarray, y: np.ndarray) -> Prediction:
         """Predict, then learn, row by row: X (n, d), y (n,), NaN where there is no target.
@@ -410,7 +428,7 @@ class InStep:
     never learn at the same time: what rounds write to is then allocated once for both.
     """
 
-    def __init__(self, learners: Sequence[StreamLearner], used_by: InStep | None = None) -> None:
+    def __init__(self, learners: Sequence[Any], used_by: InStep | None = None) -> None:
         self.learners = list(learners)
         self._groups: list[SideBySide] = []
         if len(self.learners) == 1 or self.learners[0].delay:
@@ -421,11 +439,14 @@ class InStep:
         for other in self.learners[1:]:
             other.target = self.learners[0].target
 
-    def partial_fit(self, X: np.ndarray, y: np.ndarray) -> list[Prediction]:
-        """The prediction of each, as ``StreamLearner.partial_fit``, to the bit."""
+    def partial_fit(self, X: np.ndarray, y: np.ndarray, *keys: np.ndarray) -> list[Prediction]:
+        """The prediction of each, as ``StreamLearner.partial_fit``, to the bit.
+
+        ``keys`` (n,) are given to panels.
+        """
         first = self.learners[0]
         if not self._groups:  # one learner, or targets that come late: each goes row by row
-            return [learner.partial_fit(X, y) for learner in self.learners]
+            return [learner.partial_fit(X, y, *keys) for learner in self.learners]
         block = first.prepare(X, y)
         traces = [
             _fit(group, block.X, labels)

@@ -112,7 +112,7 @@ def print_run(run: Run, console: Console) -> None:
     if better := stats.worse_than(result):
         console.print(Text(f"Warning: {name_of(run)} is worse here than {better}.", style="bold"))
         easy = "auto_classifier" if measure(result) is ERROR_RATE else "auto"
-        if result["algorithm"] != easy and "federated" not in result:
+        if result["algorithm"] != easy and not {"federated", "keys"} & result.keys():
             console.print(Text(f"algorithm={easy} is the learner that has nothing to set."))
     if result.get("target_sorted"):
         told = (
@@ -226,6 +226,8 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
     if far := result.get("far_out"):
         shares = {name: f"{name} {100 * share:.2g} %" for name, share in far.items()}
         yield "far out", f"values beyond 4 deviations: {_largest(far, shares)}"
+    if keys := result.get("keys"):
+        yield from _key_rows(keys)
     if federated:
         yield from _federated_rows(federated)
     if classify:
@@ -257,6 +259,18 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
 
 
 MOST_NAMED = 5  # columns with missing cells, or with values far out
+
+
+def _key_rows(keys: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """How many keys of a panel there are, which are the best and the worst, and what beats them."""
+    few = keys["n"] - keys["ranked"]
+    unranked = f"; {few:,} with fewer rows than are ranked" if few else ""
+    yield "keys", f"{keys['n']:,} of {keys['column']}{unranked}"
+    for name in ("best", "worst"):
+        each = [f"{entry['key']} {readable(entry['rmse'])}" for entry in keys[name][:3]]
+        yield "", f"{name} RMSE: {', '.join(each)}"
+    better = [f"{stats.NAMES[name]} on {n:,}" for name, n in keys["better_than"].items()]
+    yield "", f"of {keys['ranked']:,} better than {', '.join(better)}"
 
 
 def _rows_text(result: Mapping[str, Any]) -> str:

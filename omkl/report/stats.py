@@ -368,6 +368,8 @@ def _counted(run: Run) -> np.ndarray:
     """How many rounds count in each recorded mean, (R, P)."""
     curves, result = run.curves, run.result
     shape = curves[measure(result).key].shape
+    if "scored" in curves:  # of a panel, in which the first round of each key is not
+        return np.broadcast_to(curves["scored"], shape)
     over = str(result.get("mse_over", "all rounds"))
     n = curves["labels"] if over.startswith("rounds with a label") else curves["t"]
     left_out = re.search(r"but the first(?: (\d+))?$", over)

@@ -337,6 +337,8 @@ _statement = _mapping(
     dict.fromkeys(("measured", "beta"), number_or_null),
 )
 
+_of_key = _mapping({"rows": whole, "rmse": number}, {"last": number, "ridge": number})
+
 ALWAYS: dict[str, Check] = {
     **dict.fromkeys(("key", "algorithm", "dataset", "kernels"), text),
     "started": moment,
@@ -367,6 +369,14 @@ OPTIONAL: dict[str, Check] = {
     "modules": _each(text),
     "missing_cells": _each(whole),
     "far_out": _each(number),
+    "keys": _mapping(
+        {
+            "column": text,
+            **dict.fromkeys(("n", "ranked"), whole),
+            "better_than": _each(whole),
+            **dict.fromkeys(("best", "worst"), _list(_of_key)),
+        }
+    ),
     "target_sorted": flag,
     "code": _mapping({"shared": text, "learner": text}),
     "stream": _mapping(

@@ -49,7 +49,8 @@ ALL = (np.ones(3, dtype=bool),) * 2  # three labels, known and scored
 def told(n_inputs, unit=1.0):
     """What of a stream decides how labels are told: as they are."""
     return SimpleNamespace(
-        n_inputs=n_inputs, target_unit=unit, scaling="none", n_lags=0, classes=(), target_delay=0
+        n_inputs=n_inputs, target_unit=unit, scaling="none", n_lags=0, classes=(), target_delay=0,
+        keyed=False,
     )  # fmt: skip
 
 

@@ -86,5 +86,5 @@ def test_a_run_keeps_the_weights_over_time_of_the_mean_seed(tmp_path):
         learner.partial_fit(X[:96], y[:96])
     np.testing.assert_array_equal(
         curves["weights_over_time"][5],
-        np.mean([metrics.weights_of(learner.learners) for learner in learners], axis=0),
+        np.mean([learner.weights for learner in learners], axis=0),
     )

@@ -1,0 +1,158 @@
+"""Runs of a panel: one stream with a key, a learner per key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import omkl
+from omkl.commands import predict
+from omkl.online.panel import BANDWIDTHS
+from omkl.utils import conf
+from tests.compositions import compose
+
+QUIET = {"figures": False, "tracking": "none"}
+
+
+def shops(n: int = 400) -> pd.DataFrame:
+    """Shops that open one after another and differ in level; some targets are missing."""
+    rng = np.random.default_rng(0)
+    shop = np.minimum(rng.integers(6, size=n), np.arange(n) // 20)
+    price, town = rng.normal(size=n).round(3), rng.choice(["Oslo", "Rome"], size=n)
+    sales = 20.0 * shop + (1 + shop) * np.sin(price) + 2.0 * (town == "Rome")
+    sales[rng.random(n) < 0.1] = np.nan
+    return pd.DataFrame({"shop": shop, "price": price, "town": town, "sales": sales.round(3)})
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    shops().to_csv(tmp_path / "shops.csv", index=False)
+    return tmp_path / "shops.csv"
+
+
+def run(file: Path, *what: str, **more: object) -> omkl.Results:
+    settings = {"target": "sales", "key": "shop", "outputs": str(file.parent / "out"), **QUIET}
+    return omkl.run(*what, str(file), **(settings | more))
+
+
+def rmse(error: pd.Series) -> float:
+    return float(np.sqrt(np.mean(np.square(error))))
+
+
+@pytest.mark.parametrize("block", [1000, 7])
+def test_a_run_drives_the_panel_that_users_have(file: Path, block: int) -> None:
+    """Its errors are those of the panel, and each key is compared with its own last target."""
+    rows = shops()
+    found = run(file, block=block, seed=3, stream={"lags": 2}, model=True)
+    panel = omkl.panel(key="shop", seed=3, lags=2)
+    inputs = rows[["shop", "price", "town"]]
+    y_hat = panel.partial_fit(inputs, rows.sales).y_hat
+    np.testing.assert_array_equal(found.predictions.y_hat, y_hat)
+
+    known = rows.assign(y_hat=y_hat).dropna(subset="sales")
+    known["last"] = known.groupby("shop").sales.shift()
+    scored = known[known.groupby("shop").cumcount() > 0]
+    assert found["mse_over"] == "all rounds but the first of each key"
+    assert found["rmse"] == pytest.approx(rmse(scored.y_hat - scored.sales))
+    assert found["baselines"]["last"]["rmse"] == pytest.approx(rmse(scored["last"] - scored.sales))
+    of_each = {
+        shop: (len(own), rmse(own.y_hat - own.sales), rmse(own["last"] - own.sales))
+        for shop, own in scored.groupby("shop")
+    }
+    in_order = sorted(of_each, key=lambda shop: of_each[shop][1])
+    keys = found["keys"]
+    assert (keys["column"], keys["n"], keys["ranked"]) == ("shop", 6, 6)
+    assert [entry["key"] for entry in keys["best"]] == in_order[:5]
+    assert [entry["key"] for entry in keys["worst"]] == in_order[::-1][:5]
+    for entry in keys["best"]:
+        said = entry["rows"], entry["rmse"], entry["last"]
+        assert said == pytest.approx(of_each[entry["key"]])
+    assert keys["better_than"]["last"] == sum(own < last for _, own, last in of_each.values())
+
+    kept = omkl.load_panel(found.folder / "model.npz")
+    assert kept.keys == panel.keys
+    np.testing.assert_array_equal(kept.predict(inputs[:20]), panel.predict(inputs[:20]))
+
+
+def test_the_learner_of_a_key_is_by_default_as_the_panel_has_it(file: Path) -> None:
+    found = run(file)
+    assert (found["algorithm"], found["D"], found["n_kernels"]) == ("raker", 24, len(BANDWIDTHS))
+    named = compose(["dataset=file", f"dataset.path={file}", "kernels=gauss5"])["kernels"]
+    assert [part["bandwidth"] for part in named["parts"]] == [list(BANDWIDTHS)]
+    ridge = run(file, "ridge")
+    assert ridge["rmse"] == pytest.approx(ridge["baselines"]["ridge"]["rmse"])
+
+
+def test_several_seeds_are_a_panel_each(file: Path) -> None:
+    found, second = run(file, seeds=2), run(file, seed=1)
+    assert found["mse"][1] == pytest.approx(second["mse"][0])
+
+
+def test_a_kept_panel_predicts_a_file(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = run(file, model=True)
+    coming = shops()[["town", "price", "shop"]][:3].assign(shop=[0, 5, 77])
+    coming.to_csv(tmp_path / "new.csv", index=False)
+    assert predict.main([str(found.folder), str(tmp_path / "new.csv")]) == 0
+    out, err = capsys.readouterr()
+    header, *lines = out.splitlines()
+    assert header == "row,shop,y_hat"
+    panel = omkl.load_panel(found.folder / "model.npz")
+    expected = zip([1, 2, 3], [0, 5, 77], panel.predict(coming), strict=True)
+    assert lines == [f"{row},{shop},{y_hat!r}" for row, shop, y_hat in _plain(expected)]
+    assert "1 key that the model has not: 77" in err
+
+
+def _plain(rows: object) -> list[tuple]:
+    return [(row, shop, float(y_hat)) for row, shop, y_hat in rows]  # type: ignore[attr-defined]
+
+
+def test_keys_of_a_text_file_stay_texts_where_one_is_no_whole_number(file: Path) -> None:
+    rows = shops()
+    rows.assign(shop=rows.shop.map("{:02d}".format)).to_csv(file, index=False)
+    found = run(file, model=True)
+    assert set(omkl.load_panel(found.folder / "model.npz").keys) == {f"0{k}" for k in range(6)}
+
+
+def test_a_row_without_a_key_is_an_error_or_dropped(file: Path) -> None:
+    rows = shops()
+    rows.shop = rows.shop.astype(object).where(rows.index != 30, None)
+    rows.to_csv(file, index=False)
+    with pytest.raises(RuntimeError, match=r"row 31, column 'shop' has no value, so the key"):
+        run(file)
+    found = run(file, missing="drop")
+    assert found["n_rounds"] == rows.drop(30).sales.notna().sum()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"algorithm": "auto"}, "auto keeps counts and places"),
+        ({"algorithm": "amkl"}, "amkl requests some of the targets"),
+        ({"interval": 0.9}, "a panel has no intervals"),
+        ({"task": "classification", "algorithm": "auto_classifier"}, "a panel is for regression"),
+        ({"stream": {"order": "shuffled"}}, "set stream.order=file"),
+        ({"stream": {"scaling": "whole"}}, "set stream.scaling=columns or none"),
+        ({"stream": {"horizon": 2}}, "leave stream.delay and stream.horizon out"),
+        ({"federation": "iid", "clients": 2, "algorithm": "pof_mkl"}, "clients share a learner"),
+        ({"key": "sales"}, "dataset.key and dataset.target are both 'sales'"),
+        ({"key": "shpo"}, "dataset.key: no column 'shpo'. Did you mean 'shop'"),
+    ],
+)
+def test_what_a_panel_cannot_do_is_said(file: Path, settings: dict, message: str) -> None:
+    with pytest.raises((RuntimeError, ValueError), match=message):
+        run(file, **settings)
+
+
+def test_a_data_set_of_the_catalogue_has_no_key(tmp_path: Path) -> None:
+    with pytest.raises((RuntimeError, ValueError), match="dataset.key is for files of yours"):
+        omkl.run("ridge", "+dataset.key=1", "airfoil", outputs=str(tmp_path), **QUIET)
+
+
+def test_a_file_without_a_key_keeps_the_key_of_its_run(file: Path) -> None:
+    assert conf.entry("dataset", "file")["key"] is None
+    assert "key" not in run(file, "ridge", key=None).config["dataset"]
