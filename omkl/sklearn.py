@@ -36,6 +36,7 @@ except ImportError as error:
 
 from omkl.datasets.columns import NUMBERS, Column
 from omkl.online.estimator import LearnerParameters, RegressorParameters
+from omkl.online.panel import BANDWIDTHS, FEATURES, Panel
 from omkl.online.rows import columns_in, encoded, is_frame, of_numbers
 
 if TYPE_CHECKING:
@@ -110,13 +111,10 @@ class _Online(LearnerParameters, BaseEstimator):
 
     def _made(self, X: np.ndarray, task: str, **further: Any) -> OnlineLearner:
         """A fresh learner for rows like X (n, d), which some algorithms look at in advance."""
-        seed = self.random_state
-        if not isinstance(seed, int | np.integer):
-            seed = check_random_state(seed).randint(2**31)
         looks_ahead = self.algorithm_for(task).rows_before
         return self.new_learner(
             inputs=X.shape[1],
-            seed=int(seed),
+            seed=_seed(self.random_state),
             task=task,
             first_rows=X if looks_ahead else None,
             **further,
@@ -254,6 +252,70 @@ class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
         there was an error, and where the learner does not know its standard deviation yet.
         """
         return np.concatenate([self.learner_.predict_interval(r) for r in self._predicted(X)])
+
+
+@dataclasses.dataclass(eq=False, repr=False)
+class PanelMKLRegressor(RegressorMixin, LearnerParameters, BaseEstimator):
+    """A regression per key, of devices or shops; all share random features (``omkl.panel``).
+
+    Keys are a column of a data frame X, named ``key``, or given beside the rows as ``keys``, which
+    scikit-learn's metadata routing passes on.
+
+    Parameters
+    ----------
+    algorithm, kernels, D, params, scaling, lags, horizon, precision, features
+        As ``omkl.online.estimator.LearnerParameters`` says; of an algorithm that ``omkl.panel``
+        has, with a few kernels and features, as each key has coefficients of its own.
+    key
+        The column that holds the key of a row; None: keys are given beside the rows.
+    max_keys, share_weights, share_scaling
+        As ``omkl.panel`` says.
+    random_state
+        The seed, that of ``omkl-run seed=`` if it is a number.
+
+    Attributes
+    ----------
+    panel_
+        The ``Panel`` that has learned.
+    """
+
+    algorithm: str = "raker"
+    kernels: Any = BANDWIDTHS
+    D: int = FEATURES
+    key: str | None = None
+    max_keys: int | None = None
+    share_weights: bool = False
+    share_scaling: bool = False
+    random_state: int | np.random.RandomState | None = 0
+
+    def fit(self, X: Any, y: Any, keys: Any = None) -> Self:
+        """Learn rows X (n, d), targets y (n,) and keys (n,), and forget those before."""
+        made = self.new_learner(inputs=None, seed=_seed(self.random_state), task="regression")
+        self.panel_ = Panel(
+            made.settings, key=self.key, max_keys=self.max_keys,
+            share_weights=self.share_weights, share_scaling=self.share_scaling,
+        )  # fmt: skip
+        return self.partial_fit(X, y, keys)
+
+    def partial_fit(self, X: Any, y: Any, keys: Any = None) -> Self:
+        """Go on with further rows, of any keys; any split into calls gives the same bits."""
+        if not hasattr(self, "panel_"):
+            return self.fit(X, y, keys)
+        check_consistent_length(X, y, keys)
+        self.panel_.partial_fit(X, y, keys)
+        return self
+
+    def predict(self, X: Any, keys: Any = None) -> np.ndarray:
+        """The prediction of each row of X (n, d) as the next of its key, (n,)."""
+        check_is_fitted(self, "panel_")
+        return self.panel_.predict(X, keys)
+
+
+def _seed(random_state: Any) -> int:
+    """A seed, that is drawn where it is no number."""
+    if isinstance(random_state, int | np.integer):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31))
 
 
 def _says_probabilities(model: _Online) -> bool:

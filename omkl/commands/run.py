@@ -203,7 +203,8 @@ def _print_outcome(outcome: Outcome, outputs: Path, shown: bool = False) -> None
         if (folder / "model.npz").exists():
             steps = [f"predict new rows: omkl-predict {folder} FILE"]
         if "rmse" in result:
-            steps.append("compare: -m algorithm=auto,raker,vaw2")
+            others = "kt,raker,vaw2" if "keys" in result else "auto,raker,vaw2"
+            steps.append(f"compare: -m algorithm={others}")
         print(f"next     {'; '.join(steps)}")
 
 

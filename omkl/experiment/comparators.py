@@ -233,8 +233,6 @@ def against_comparators(
 
 def _why_not(job: Job, name: str, T: int) -> str | None:
     """Why a comparator is left out, if it is."""
-    if job.stream.keyed:
-        return "each key has a learner of its own"
     if not job.stream.labelled:
         return "labels come from outside, and those that were not requested are not known"
     most = "max_rounds" if name == "ridge_features" else "kernel_ridge_rounds"

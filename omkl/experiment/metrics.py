@@ -166,7 +166,7 @@ class KeyErrors:
         ranked = ranked[np.argsort(rmse[ranked], kind="stable")]
 
         def entry(k: int) -> dict[str, Any]:
-            others = {name: float(values[k]) for name, values in baselines.items()}
+            others = {n: float(v[k]) for n, v in baselines.items() if np.isfinite(v[k])}
             return {"key": names[k], "rows": int(self.n[k]), "rmse": float(rmse[k]), **others}
 
         return {

@@ -248,7 +248,8 @@ def _computed(
     curves |= {name: share[:, n_unscored:] for name, share in covered.items()}
     if measured:
         measured(Computed(reported(job, mse, timing, **own), curves))
-    if all(kernel.family in FAMILIES for kernel in kernels):  # experts, say, are none
+    of_kernels = all(kernel.family in FAMILIES for kernel in kernels)  # experts, say, are none
+    if of_kernels and not job.stream.keyed:  # one function for all keys is no comparator
         own["regret"], found = against_comparators(job, rounds, sums, n_unscored, progress)
         curves |= found
     files: dict[str, bytes | Path] = {}

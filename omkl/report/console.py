@@ -264,13 +264,13 @@ MOST_NAMED = 5  # columns with missing cells, or with values far out
 def _key_rows(keys: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """How many keys of a panel there are, which are the best and the worst, and what beats them."""
     few = keys["n"] - keys["ranked"]
-    unranked = f"; {few:,} with fewer rows than are ranked" if few else ""
+    unranked = f"; {few:,} with too few rows are not ranked" if few else ""
     yield "keys", f"{keys['n']:,} of {keys['column']}{unranked}"
     for name in ("best", "worst"):
         each = [f"{entry['key']} {readable(entry['rmse'])}" for entry in keys[name][:3]]
         yield "", f"{name} RMSE: {', '.join(each)}"
-    better = [f"{stats.NAMES[name]} on {n:,}" for name, n in keys["better_than"].items()]
-    yield "", f"of {keys['ranked']:,} better than {', '.join(better)}"
+    ahead = [f"{stats.NAMES[name]} on {n:,}" for name, n in keys["better_than"].items()]
+    yield "", f"ahead of {', '.join(ahead)}"
 
 
 def _rows_text(result: Mapping[str, Any]) -> str:

@@ -42,14 +42,15 @@ it holds an absolute path. Tables, figures and the MLflow view are all made from
     max_squared_error, max_kernel_squared_error, max_norm
                       largest squared error of a prediction and of a single evaluated
                       kernel (null where it has overflowed), over rounds and seeds; largest
-                      norm of x. With stream.scaling=columns mse and all squared errors are in
-                      the target's units, but a kernel's in those that the learner is told
-                      labels in (``omkl.datasets.stream``)
+                      norm of x (null of a panel). With stream.scaling=columns mse and all
+                      squared errors are in the target's units, but a kernel's in those that the
+                      learner is told labels in (``omkl.datasets.stream``)
     mse_over          "all rounds", or "rounds with a label" where labels come from outside
                       (``omkl.datasets.label_sources``) and no others are known; regret is
                       skipped then. With stream.scaling=columns " but the first" follows: it
                       counts for nobody, and curves begin with the second round. With targets
-                      that come late it is " but the first 8", as many as knew of no target
+                      that come late it is " but the first 8", as many as knew of no target;
+                      of a panel " but the first of each key"
     labels, labels_per_seed   asked for: mean over the seeds, list
     al_efficiency, al_efficiency_std
                       labels over rounds: mean and sample standard deviation over the seeds;
@@ -62,7 +63,11 @@ it holds an absolute path. Tables, figures and the MLflow view are all made from
     regret            {comparator: {"label": .., "mean": .., "std": ..}} cumulative squared
                       error above the comparator's at the last round; or
                       {comparator: {"label": .., "skipped": reason}}; {} where what the
-                      learner weighs are no kernels
+                      learner weighs are no kernels, and of a panel
+    keys              of a panel (``dataset.key``): {"column", "n", "ranked": keys with ten scored
+                      rows, all where none has so many, "better_than": {baseline: on how many of
+                      these}, "best", "worst": [{"key", "rows", "rmse", and the RMSE of baselines
+                      by name}]}, at most five each; else absent
     spread            of a learner whose predictions have one, scored as normal distributions:
                       {"log_loss", "coverage_50", "coverage_90", "width_90",
                       "interval_score_90"}, means over seeds and the rounds whose spread is
@@ -113,6 +118,7 @@ it holds an absolute path. Tables, figures and the MLflow view are all made from
 ``curves.npz`` (R seeds, P recorded rounds, N kernels)
     t                 (P,) rounds that are recorded, 1-based
     mse               (R, P) mean squared error of rounds 1..t, with or without a label
+    scored            (P,) of a panel: rounds that count among rounds 1..t
     labels            (R, P) labels asked for in rounds 1..t
     coverage_50, coverage_90   (R, P) share of rounds 1..t whose label was in the interval of
                       50 and 90 %, of those whose spread is known; NaN before the first

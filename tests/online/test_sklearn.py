@@ -5,15 +5,17 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import PolynomialFeatures
+from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from omkl.sklearn import OnlineMKLClassifier, OnlineMKLRegressor
+import omkl
+from omkl.sklearn import OnlineMKLClassifier, OnlineMKLRegressor, PanelMKLRegressor
 from tests.online import test_learner
 
 SMALL = {"kernels": "gaussian17", "D": 4}
@@ -182,3 +184,27 @@ def test_classes_are_those_of_the_first_call():
         model.partial_fit(X, ["a", "b", "d"])
     model.fit(X, [True, False, True])
     assert model.predict(X).dtype == bool
+
+
+def test_a_panel_takes_keys_as_a_column_or_by_metadata_routing():
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"device": rng.integers(4, size=200), "load": rng.normal(size=200)})
+    y = rows.device + np.sin(rows.load)
+    panel = omkl.panel(key="device", seed=2, lags=1)
+    panel.partial_fit(rows, y)
+    expected = panel.predict(rows)
+    model = PanelMKLRegressor(key="device", lags=1, random_state=2)
+    np.testing.assert_array_equal(model.fit(rows, y).fit(rows, y).predict(rows), expected)
+    parts = clone(model).partial_fit(rows[:90], y[:90]).partial_fit(rows[90:], y[90:])
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(parts)).predict(rows), expected)
+    with config_context(enable_metadata_routing=True):
+        beside = PanelMKLRegressor(lags=1, random_state=2)
+        beside.set_fit_request(keys=True).set_predict_request(keys=True)
+        pipeline = make_pipeline(FunctionTransformer(), beside)
+        pipeline.fit(rows[["load"]], y, keys=rows.device)
+        said = pipeline.predict(rows[["load"]], keys=rows.device)
+    np.testing.assert_array_equal(said, expected)
+    with pytest.raises(NotFittedError):
+        clone(model).predict(rows)
+    with pytest.raises(ValueError, match="which key each row has"):
+        clone(beside).fit(rows, y)
