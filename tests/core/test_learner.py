@@ -39,6 +39,16 @@ def test_a_round_is_opened_and_closed():
     )
 
 
+@pytest.mark.parametrize("label", [None, np.nan, np.inf])
+def test_a_label_that_was_asked_for_is_given(label):
+    ours = learner()
+    assert ours.predict_one(X[0]) == (0.0, True)
+    with pytest.raises(ValueError, match=f"requested the target of row 1, and it is {label}"):
+        ours.learn_one(label)
+    ours.learn_one(y[0])  # the round is still open
+    assert ours.t == 1 and ours.state.log_w.any()
+
+
 @pytest.mark.parametrize("label", [None, np.nan, 1e300])
 def test_a_label_that_was_not_asked_for_is_not_seen(label):
     """AMKL with a criterion that is always met asks in one round of four."""
@@ -85,6 +95,14 @@ def test_an_input_that_is_no_number_is_refused_with_its_row(value):
     else:
         with pytest.raises(ValueError, match="input 2 of row 8 is inf"):
             knows_blanks.partial_fit(bad, y)
+
+
+def test_rows_of_another_shape_are_refused():
+    ours = learner()
+    for wrong in (lambda: ours.predict_one(X[0, :2]), lambda: ours.predict(X[0])):
+        with pytest.raises(ValueError, match=r"a row is x \(3,\), rows are X \(n, 3\); got"):
+            wrong()
+    assert ours.predict(X[:0]).shape == (0,)
 
 
 @pytest.mark.parametrize("name", ["sfg_r", "omkc_sua_o"])

@@ -275,6 +275,12 @@ def test_what_does_not_go_together_is_refused(tmp_path, overrides, message):
     assert re.search(message, outcome.run.result["error"]["message"])
 
 
+def test_an_algorithm_for_classification_wants_such_data(tmp_path):
+    config = compose(["algorithm=omkc_da_p1", "dataset=airfoil", f"outputs={tmp_path}"])
+    with pytest.raises(ValueError, match="omkc_da_p1 is an algorithm for classification"):
+        runner.prepare(config)
+
+
 def test_what_may_be_either_is_what_the_algorithm_does():
     for algorithm, task in (("omkc_da_p1", "classification"), ("raker", "regression")):
         config = compose([f"algorithm={algorithm}", "dataset=synthetic"])

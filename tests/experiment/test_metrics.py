@@ -87,6 +87,18 @@ def test_the_worst_stretch_is_that_of_the_largest_error_after_the_start(n, data)
         np.testing.assert_array_equal(found["worst_y"], squared[first : first + STRETCH])
 
 
+@pytest.mark.slow
+def test_blocks_of_one_round_take_constant_memory_too():
+    """As when rounds are learned one at a time: what is not recorded leaves nothing behind."""
+    recorder, one = Recorder(1), np.ones((1, 1))
+    sizes = []
+    for _ in range(62_000):  # every 4th is recorded since round 31,744
+        recorder.add(one)
+        if recorder.n_rounds in (metrics.LIMIT, 62_000):
+            sizes.append(len(pickle.dumps(recorder)))
+    assert sizes[1] <= sizes[0]
+
+
 @pytest.mark.parametrize("K", [2, 4])
 def test_scores_of_classes_are_those_of_scikit_learn_for_any_split(K):
     sk = pytest.importorskip("sklearn.metrics")

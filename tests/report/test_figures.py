@@ -295,6 +295,15 @@ def test_a_colour_is_an_algorithm_and_a_dash_its_settings(sweep, run_folder_make
     assert len({str(one) for one in looks}) == 8 and len({one["color"] for one in looks}) == 7
 
 
+def test_a_figure_of_a_paper_tells_many_algorithms_apart(run_folder_maker, tmp_path, kept):
+    runs = [Run(run_folder_maker(tmp_path, f"learner_{i}", "wine")) for i in range(9)]
+    sweep_figures.comparison(runs, tmp_path, most=9)
+    (panel,) = kept[0].axes
+    lines = [line for line in panel.get_lines() if str(line.get_label()).startswith("learner")]
+    looks = {(x.get_color(), x.get_linestyle(), x.get_marker()) for x in lines}
+    assert len(lines) == len(looks) == 9
+
+
 def test_from_eight_curves_on_an_algorithm_has_a_panel(run_folder_maker, tmp_path, kept):
     """The others are pale there; fewer share one panel."""
     runs = [Run(run_folder_maker(tmp_path, "raker", level=0.05))]
