@@ -28,6 +28,7 @@ from omkl.core.snapshot import ranges
 
 FRESH, N_SCRATCH = 0, 8  # a slot, and how many of them threads write to
 FIRST = 1 + N_SCRATCH  # the first slot of a key
+WORTH_THREADS = 5_000  # rows: fewer take less time than threads take to start
 
 
 class Slots(NamedTuple):
@@ -158,7 +159,8 @@ class PanelLearner:
         The predictions (n,) in that order; ``asked`` is False for rows without targets.
         """
         trace = empty_trace(len(y))
-        ends = np.searchsorted(groups.starts, np.linspace(0, len(y), self.threads + 1))
+        threads = self.threads if len(y) >= WORTH_THREADS else 1
+        ends = np.searchsorted(groups.starts, np.linspace(0, len(y), threads + 1))
         cuts = [_at_a_key(groups.slots, int(end)) for end in ends[:-1]] + [len(groups.slots)]
 
         def work(k: int) -> None:
@@ -168,11 +170,11 @@ class PanelLearner:
                 selection, *trace, used, worst, 1 + k,
             )  # fmt: skip
 
-        if self.threads == 1:
+        if threads == 1:
             work(0)
         else:
-            with ThreadPoolExecutor(self.threads) as pool:
-                list(pool.map(work, range(self.threads)))
+            with ThreadPoolExecutor(threads) as pool:
+                list(pool.map(work, range(threads)))
         return trace
 
 

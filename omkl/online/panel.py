@@ -151,7 +151,8 @@ class Panel:
         """The weights (N,) of the kernels, mean over the keys that are kept."""
         log_w = self._learner.slots.state.log_w
         slots = np.fromiter(self._slots.values(), dtype=np.int64) if len(log_w) > 1 else [0]
-        return np.mean([normalised(row) for row in log_w[slots]], axis=0)
+        weights = np.exp(log_w[slots] - log_w[slots].max(axis=1, keepdims=True))
+        return np.mean(weights / weights.sum(axis=1, keepdims=True), axis=0)
 
     @property
     def used(self) -> np.ndarray:

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import omkl
-from omkl.core.panel import FIRST
+from omkl.core.panel import FIRST, WORTH_THREADS
 from omkl.online.panel import BANDWIDTHS, FEATURES
 
 NAMES = ["a", "b"]
@@ -85,6 +85,15 @@ def test_rounds_of_several_keys_may_be_open() -> None:
     panel.learn_one(5.0, key="q")
     panel.learn_one(None, key="p")
     assert (panel.n_rows("p"), panel.n_rows("q")) == (1, 1)
+
+
+def test_threads_change_no_bit() -> None:
+    rows = stream(2 * WORTH_THREADS, n_keys=40).fillna({"y": 0.0})
+    said = [
+        omkl.panel(key="device", threads=threads).partial_fit(rows[["device", *NAMES]], rows.y)
+        for threads in (1, 3)
+    ]
+    np.testing.assert_array_equal(said[0].y_hat, said[1].y_hat)
 
 
 @pytest.mark.parametrize("settings", [{"share_weights": True}, {"share_scaling": True}])
