@@ -329,7 +329,7 @@ class _Table:
         self._schema = pa.schema(kinds)
         self._writer = pq.ParquetWriter(str(path), self._schema)
 
-    def add(self, columns: Mapping[str, Any]) -> None:
+    def write(self, columns: Mapping[str, Any]) -> None:
         """Rows: an array (n,) for each column, NaN and None where not known; others are left."""
         arrays = [
             self._pa.array(columns[field.name], field.type, from_pandas=True)
@@ -345,7 +345,7 @@ class _Table:
         return self._path
 
 
-class Predictions:
+class Predictions(_Table):
     """What was said of the rows of a regression: about 20 bytes a row and seed.
 
     Columns: ``seed`` where there are several, ``row`` in the file, from 1, ``y`` (null where there
@@ -360,7 +360,8 @@ class Predictions:
         columns |= {"row": int, "y": float, "y_hat": float, "asked": bool}
         columns |= {"spread": float} if has_spread else {}
         columns |= {"low": float, "high": float} if has_interval else {}
-        self._table, self._seeds = _Table(path, columns), seeds
+        super().__init__(path, columns)
+        self._seeds = seeds
 
     def add(
         self,
@@ -376,14 +377,10 @@ class Predictions:
             columns = {"seed": np.full(len(y), seed), "row": rows, "y": y, "y_hat": y_hat[r]}
             columns |= {"asked": asked[r], "spread": spread[r]}
             columns |= {"low": y_hat[r] - half[r], "high": y_hat[r] + half[r]}
-            self._table.add(columns)
-
-    def finished(self) -> Path:
-        """The file, whole."""
-        return self._table.finished()
+            self.write(columns)
 
 
-class PredictedClasses:
+class PredictedClasses(_Table):
     """What a seed's learners said of the rows of a classification.
 
     Columns: ``seed`` where there are several, ``row`` in the file, from 1, ``y`` and ``y_hat``, the
@@ -394,7 +391,8 @@ class PredictedClasses:
     def __init__(self, path: Path, classes: Sequence[Any], seed: int | None) -> None:
         columns: dict[str, type] = {} if seed is None else {"seed": int}
         columns |= {"row": int, "y": str, "y_hat": str, "score": float}
-        self._table, self._seed = _Table(path, columns), seed
+        super().__init__(path, columns)
+        self._seed = seed
         self._classes = np.array([str(label) for label in classes], dtype=object)
 
     def add(self, rows: np.ndarray, y: np.ndarray, y_hat: np.ndarray) -> None:
@@ -407,11 +405,7 @@ class PredictedClasses:
             score, true = y_hat.max(axis=1), y.astype(int)
             labels = self._classes[y_hat.argmax(axis=1)]
         columns = {"row": rows, "y": self._classes[true], "y_hat": labels, "score": score}
-        self._table.add({"seed": np.full(len(y), self._seed), **columns})
-
-    def finished(self) -> Path:
-        """The file, whole."""
-        return self._table.finished()
+        self.write({"seed": np.full(len(y), self._seed), **columns})
 
 
 def joined(parts: Sequence[Path], path: Path) -> Path:

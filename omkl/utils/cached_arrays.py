@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from omkl.utils import sources
-from omkl.utils.disk import remove_leftovers, write_atomically
+from omkl.utils.disk import npz_bytes, remove_leftovers, write_atomically
 
 Arrays = dict[str, np.ndarray]
 
@@ -92,9 +92,7 @@ def read(path: Path, identity: str) -> Arrays | None:
 def _write(path: Path, identity: str, arrays: Arrays) -> None:
     if sources.nothing_is_kept():
         return
-    sink = io.BytesIO()
-    np.savez(sink, **arrays)  # type: ignore[arg-type]
-    archive = sink.getvalue()
+    archive = npz_bytes(arrays)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _clean_once(path.parent)
