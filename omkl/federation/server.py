@@ -16,6 +16,7 @@ import http
 import logging
 import socket
 import time
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -118,11 +119,23 @@ class ServerLoop:
         self._informed: set[int] = set()  # clients that have the last parameters
         self._changed = asyncio.Event()
         self._sending: set[asyncio.Task[None]] = set()
+        self._connections = weakref.WeakSet[ServerConnection]()
 
     async def run(self) -> None:
         """Play all rounds that are left."""
+        try:
+            await self._run()
+        finally:
+            # Who connects while the server ends is on no list of websockets, and stays open.
+            for connection in self._connections:
+                if hasattr(connection, "transport"):  # TLS is agreed on
+                    connection.transport.abort()
+            await asyncio.sleep(0)  # until they are closed
+
+    async def _run(self) -> None:
         async with serve(
             self._converse,
+            create_connection=self._connection,  # type: ignore[arg-type]
             sock=self._socket,
             ssl=self._context,
             process_request=self._let_in,
@@ -247,6 +260,11 @@ class ServerLoop:
         self._keys = set(certificates)
         for key in [key for key in self._peers if key not in self._keys]:
             self._turn_away(self._peers.pop(key), "its key was taken away")
+
+    def _connection(self, *arguments: Any, **options: Any) -> ServerConnection:
+        connection = ServerConnection(*arguments, **options)
+        self._connections.add(connection)
+        return connection
 
     def _key_of(self, connection: ServerConnection) -> str | None:
         """The fingerprint of the client's key; without TLS that of its token."""

@@ -120,6 +120,8 @@ class Hub:
         for thread in (self.thread, *self.clients):
             thread.join(30.0)
             assert not thread.is_alive()
+        there = [c for c in self.loop._connections if hasattr(c, "transport")]
+        assert all(connection.transport.is_closing() for connection in there)
 
     def identity(self, name):
         """What a client of that name connects with; its key is known to the server."""
