@@ -20,7 +20,6 @@ from omkl.core import compiler
 from omkl.core.kernels import Kernel
 from omkl.federated import parties, protocol, simulation
 from omkl.federated.messages import Protection, no_protection
-from omkl.federated.privacy import ATTACKED, Seen, guess
 from omkl.federated.simulation import FederatedTrace, Federation
 from omkl.utils.conf import default_settings
 
@@ -221,33 +220,6 @@ def check_noise(case: Case) -> None:
         losses = losses * min(1.0, clip_losses / max(float(np.linalg.norm(losses)), 1e-300))
         losses = losses + 2.0 * sd * noisy.normals[s][size:]
         np.testing.assert_allclose(noisy.losses[s], losses, rtol=0, atol=1e-12)
-
-
-def recovered(case: Case, protection: Protection) -> tuple[int, float, float]:
-    """How many of 40 samples a curious server works out to 1e-6 from their messages, the median
-    distance of its guesses from x, and that of the mean input, which takes no message."""
-    X, y = streams(60, K=1)
-    federation, sent = sent_by_one(case, X, y, protection)
-    right, distances = 0, []
-    for s in range(40):
-        seen = Seen(21 + s, sent.theta, sent.announced[s], sent.rows[s], sent.values[s])
-        guessed = guess(case.name, federation.params, federation.server.model, seen)
-        if guessed is not None and np.isfinite(guessed.x).all():
-            distances.append(float(np.linalg.norm(guessed.x - X[20 + s, 0])))
-            right += bool(distances[-1] < 1e-6)
-    blind = np.linalg.norm(X[20:, 0] - X.mean(axis=(0, 1)), axis=1)
-    return right, float(np.median(distances or [np.inf])), float(np.median(blind))
-
-
-def check_what_noise_hides(case: Case) -> None:
-    """With noise as large as two messages may be apart nothing is recovered from one of them."""
-    if case.name not in ATTACKED:
-        raise Skip("nobody has written down what its messages tell")
-    clip = 0.01
-    whole = case.algorithm.announces[0] > 0
-    protection = Protection(clip, clip, 2.0 * clip, 2.0 * clip, whole)
-    right, distance, blind = recovered(case, protection)
-    assert right == 0 and distance > 0.9 * blind
 
 
 def check_budget(case: Case) -> None:

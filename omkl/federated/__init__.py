@@ -5,8 +5,7 @@ client sends and how the server combines it; ``algorithms`` one file a learner; 
 the features of several clients at once. ``simulation`` is a whole federation in one process,
 ``parties`` server and client on their own (``omkl.federation`` puts them on machines apart).
 ``split`` deals rows to clients, ``hindsight`` is what regret is measured against. ``privacy`` has
-the settings of noise, refusals and robust means, what noise is worth, and what a message without
-it gives away: the sample.
+the settings of noise, refusals and robust means, and what noise is worth.
 """
 
 from __future__ import annotations
