@@ -26,7 +26,6 @@ ahead by as much, in the peers' favour.
 
 from __future__ import annotations
 
-import functools
 import importlib
 import itertools
 import time
@@ -38,15 +37,17 @@ import numpy as np
 
 from omkl.config import settings
 from omkl.config.settings import Settings
-from omkl.datasets import DataError, open_stream, open_streams
+from omkl.datasets import DataError, Stream, open_stream, open_streams
 from omkl.experiment import queue
 from omkl.experiment.comparators import ONLINE_LEARNER
 from omkl.experiment.metrics import mean_and_deviation, mistaken
 from omkl.report import console, naming, stats, sweep_figures
 from omkl.report.naming import csv_text, theorem_text
 from omkl.report.tables import Cell, markdown_table
-from omkl.runs import run_folder, schema
+from omkl.runs import run_folder
 from omkl.runs.run_folder import Run
+from omkl.utils import cached_arrays
+from omkl.utils.cached_arrays import Arrays
 from omkl.utils.disk import write_atomically
 from omkl.utils.threads import one_thread_each, worker_processes
 
@@ -328,19 +329,19 @@ def _peer_lines(
             peers.append(name)
     common = [_common_settings(spec, described, configured) for described in there]
     jobs = {
-        (i, name, seed): functools.partial(_outcome_of_peer, common[i], name, outputs, seed)
+        (i, name, seed): (common[i], name, outputs / "peers", seed)
         for i, name, seed in itertools.product(range(len(there)), peers, seeds)
     }
-    results = {key: compute(only_kept=True) for key, compute in jobs.items()}
+    results = {key: _kept_outcome(*job) for key, job in jobs.items()}
     if waiting := [key for key in jobs if results[key] is None]:
         with worker_processes() as pool:
-            futures = [pool.submit(jobs[key]) for key in waiting]
+            futures = [pool.submit(_outcome_of_peer, *jobs[key]) for key in waiting]
             results.update(zip(waiting, [future.result() for future in futures], strict=True))
     lines: list[list[Line]] = [[] for _ in there]
     for (i, described), name in itertools.product(enumerate(there), peers):
         of_seeds = [one for seed in seeds if (one := results[i, name, seed])]
         seconds = float(np.mean([f["seconds"] for f in of_seeds]))
-        rates = [f["mistakes"] / f["rounds"] for f in of_seeds]
+        rates = [float(f["mistakes"] / f["rounds"]) for f in of_seeds]
         line = Line(title(name), _shown(described), rates, seconds)
         lines[i].append(line)
         text = f"{name} on {described['dataset']}: errors {100 * line.mean:.2f}"
@@ -349,49 +350,36 @@ def _peer_lines(
     return lines
 
 
-def _outcome_of_peer(
-    common: Settings, name: str, outputs: Path, seed: int, only_kept: bool = False
-) -> dict[str, Any] | None:
-    """What a peer said of a stream, computed where it is not kept; None where only that counts."""
+def _stream_of_peer(common: Settings, name: str, seed: int) -> tuple[Stream, str]:
+    """The rows that a peer sees, and what its outcome on them is kept for."""
     stream = open_stream(common.dataset, common.stream.options, seed=seed)
-    library = importlib.import_module(PEERS[name][1])
     identity = {
-        "peer": name, "seed": seed, "stream": stream.provenance, "version": library.__version__,
+        "peer": name, "seed": seed, "stream": stream.provenance,
+        "version": importlib.import_module(PEERS[name][1]).__version__,
         "source": Path(__file__).read_text(encoding="utf-8"),
     }  # fmt: skip
-    kept_for = run_folder.settings_sha256(identity)
-    key = kept_for[: run_folder.KEY_DIGITS]
-    path = outputs / "peers" / f"{name}-{stream.name}-{key}.json"
-    kept = _kept(path, kept_for)
-    if kept or only_kept:
-        return kept
-    blocks = list(stream.blocks(1024))
-    X, y = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
-    before = time.perf_counter()
-    with one_thread_each():
-        y_hat = PEERS[name][2](X, y, seed)
-    outcome = {
-        "mistakes": int(mistaken(y_hat, y).sum()),
-        "rounds": len(y),
-        "seconds": time.perf_counter() - before,
-        "version": library.__version__,
-        "kept_for": kept_for,
-    }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, schema.checksummed_text(outcome))
-    return outcome
+    return stream, run_folder.settings_sha256(identity)
 
 
-def _kept(path: Path, kept_for: str) -> dict[str, Any] | None:
-    """What a file says that is whole and kept for this very peer, seed and stream."""
-    try:
-        content = schema.read_checksummed(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except ValueError as error:
-        print(f"{path} is damaged ({error}): made anew", flush=True)
-        return None
-    return content if content.get("kept_for") == kept_for else None
+def _kept_outcome(common: Settings, name: str, folder: Path, seed: int) -> Arrays | None:
+    _, identity = _stream_of_peer(common, name, seed)
+    return cached_arrays.read(folder / cached_arrays.name_of(identity), identity)
+
+
+def _outcome_of_peer(common: Settings, name: str, folder: Path, seed: int) -> Arrays:
+    """Mistakes, rounds and seconds of a peer on a stream, computed where they are not kept."""
+    stream, identity = _stream_of_peer(common, name, seed)
+
+    def make() -> Arrays:
+        X, y = (np.concatenate(arrays) for arrays in zip(*stream.blocks(1024), strict=True))
+        before = time.perf_counter()
+        with one_thread_each():
+            y_hat = PEERS[name][2](X, y, seed)
+        seconds = time.perf_counter() - before
+        numbers = {"mistakes": mistaken(y_hat, y).sum(), "rounds": len(y), "seconds": seconds}
+        return {name: np.array(number) for name, number in numbers.items()}
+
+    return cached_arrays.load_or_make(folder, identity, make)
 
 
 # --- the page -------------------------------------------------------------------------------------
