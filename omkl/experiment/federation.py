@@ -47,8 +47,9 @@ import functools
 import hashlib
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -57,7 +58,6 @@ from omkl.config.settings import Settings, content_addressed, with_defaults_cut
 from omkl.core import hyperparameters, kernels
 from omkl.core.frequencies import RFF
 from omkl.core.hyperparameters import Schedule
-from omkl.core.kernels import Kernel
 from omkl.core.representations.random_features import draw_features
 from omkl.core.weights import normalised
 from omkl.datasets import Stream
@@ -86,7 +86,7 @@ from omkl.experiment.metrics import (
 )
 from omkl.federated import hindsight, privacy, protocol
 from omkl.federated.privacy import NO_SAFEGUARDS
-from omkl.federated.protocol import FederatedAlgorithm
+from omkl.federated.protocol import Plan, ServerState
 from omkl.federated.simulation import FederatedTrace, Federation
 from omkl.federated.split import Split, split
 from omkl.runs import run_folder
@@ -99,53 +99,33 @@ CLIENTS_RIDGE = f"{hindsight.CLIENTS}, mean over the clients"
 CLIENT_ROUNDS = 20_000  # between progress reports
 
 
-class FederatedJob(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class FederatedJob(Plan):
     """A job with the streams of all clients, ``split``."""
 
-    settings: Settings
-    D: int
     split: Split
-    dictionary: tuple[Kernel, ...]
-    algorithm: FederatedAlgorithm
-    params: Any
-    seeds: list[int]
 
     @property
     def stream(self) -> Stream:
         """The data set whose rows the clients have."""
         return self.split.stream
 
-    @property
-    def n_inputs(self) -> int:
-        return self.stream.n_inputs
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """(K,) rounds of each client."""
-        return self.split.lengths
-
     def rows_of(self, client: int) -> tuple[np.ndarray, np.ndarray]:
-        """X (n, d) and y (n,) of a client's rounds."""
-        rounds = slice(self.split.lengths[client])
+        rounds = slice(self.lengths[client])
         X, y = self.split.X[rounds, client], self.split.y[rounds, client]
         return np.ascontiguousarray(X), np.ascontiguousarray(y)
-
-    @property
-    def used(self) -> Sequence[Kernel]:
-        """The kernels that the clients learn with; a network has none."""
-        return self.algorithm.kernels(self.params, self.dictionary)
 
     def federation(self, seed: int) -> Federation:
         return Federation(
             self.algorithm,
             self.params,
             self.dictionary,
-            self.stream.n_inputs,
+            self.n_inputs,
             self.D,
             seed,
-            len(self.split.clients),
+            len(self.lengths),
             self.settings.max_upload,
-            lengths=self.split.lengths,
+            lengths=self.lengths,
             guards=self.settings.safeguards,
         )
 
@@ -193,18 +173,15 @@ class FederatedJob(NamedTuple):
         return _computed(self, federations, sums, histories, timing, progress, measured)
 
 
-class ChosenLearner(NamedTuple):
-    """What settings name, whoever has the rows; ``D`` from the budget where they leave it out."""
+def choose_learner(
+    settings: Settings,
+    n_rounds: int | None,
+    n_inputs: int = 0,
+    lengths: np.ndarray | Sequence[int] = (),
+) -> Plan:
+    """What settings name, whoever has the rows; ``D`` from the budget where they leave it out.
 
-    settings: Settings
-    algorithm: FederatedAlgorithm
-    params: Any
-    dictionary: tuple[Kernel, ...]
-    D: int
-
-
-def choose_learner(settings: Settings, n_rounds: int | None) -> ChosenLearner:
-    """The learner of a federation of ``n_rounds`` rounds, None where nobody knows how many.
+    ``n_rounds`` is None where nobody knows how many.
 
     ValueError names the setting that is wrong, or a budget that is too small.
     """
@@ -222,7 +199,7 @@ def choose_learner(settings: Settings, n_rounds: int | None) -> ChosenLearner:
         D = protocol.features_for(algorithm, params, len(used), most) if used else 1
     if used:
         protocol.check_budget(algorithm, params, (len(used), 2 * D), most)
-    return ChosenLearner(settings, algorithm, params, dictionary, D)
+    return Plan(settings, algorithm, params, dictionary, D, n_inputs, np.asarray(lengths))
 
 
 def prepare(settings: Settings, clients: Split | None = None) -> FederatedJob:
@@ -233,15 +210,15 @@ def prepare(settings: Settings, clients: Split | None = None) -> FederatedJob:
     """
     # Before the data are opened: a wrong number should not wait for a large file.
     early = choose_learner(settings, 2)
-    settings, D, algorithm = early.settings, early.D, early.algorithm
-    used = algorithm.kernels(early.params, early.dictionary)
+    settings, D, algorithm, used = early.settings, early.D, early.algorithm, early.used
     if settings.safeguards.privacy is not None:
         n_kernels = max(1, len(used))
         privacy.account(settings.safeguards.privacy, algorithm, early.params, n_kernels, 2)
     clients = _split(settings.config) if clients is None else clients
     _check_asked(settings, len(clients.clients))
-    chosen = choose_learner(settings, len(clients.y))
-    params, d, n_clients = chosen.params, clients.X.shape[2], len(clients.clients)
+    d, n_clients = clients.X.shape[2], len(clients.clients)
+    chosen = choose_learner(settings, len(clients.y), d, clients.lengths)
+    params = chosen.params
 
     def party_bytes(features: int) -> int:
         model = algorithm.model(params, used, d, features, settings.seed, settings.max_upload)
@@ -253,7 +230,7 @@ def prepare(settings: Settings, clients: Split | None = None) -> FederatedJob:
     each = memory.extrapolated(party_bytes, D)
     memory.require_memory(settings, clients.stream, len(used), D, each, settings.n_seeds)
     portable = content_addressed(settings.resolved(D=D, n_clients=n_clients), clients.stream)
-    return FederatedJob(portable, D, clients, chosen.dictionary, algorithm, params, settings.seeds)
+    return FederatedJob(**vars(chosen) | {"settings": portable}, split=clients)
 
 
 _splits: dict[str, Split] = {}
@@ -368,7 +345,16 @@ def _computed(
         "target_unit": job.stream.target_unit,
         "baselines": sums.baselines.entries(),
         "regret": {},
-        "federated": communication(job, federations),
+        "federated": exchanged(job, federations)
+        | communication(
+            job,
+            federations[0].server,
+            np.stack([run.totals.sent for run in federations]).astype(float),
+            lengths,
+            float(lengths.mean()) if np.ptp(lengths) else T,
+            job.stream.n_rounds,
+            job.algorithm.upload(job.params, *federations[0].server.model.theta.shape),
+        ),
     }
     if measured:
         measured(Computed(reported(job, mse, timing, **fields), curves))
@@ -379,28 +365,30 @@ def _computed(
     return Computed(reported(job, mse, timing, **fields), curves)
 
 
-def communication(job: FederatedJob, runs: list[Federation]) -> dict[str, Any]:
+def communication(
+    plan: Plan,
+    server: ServerState,
+    sent: np.ndarray,
+    counts: np.ndarray,
+    n_rounds: float,
+    n_rows: int | None,
+    most: int,
+) -> dict[str, Any]:
     """Numbers and bytes between a client and the server, mean over clients and seeds.
 
     Numbers are float64 values, parameters and losses; an index of a row is no number but
-    takes bytes. Features are not sent: all parties draw them from the seed.
+    takes bytes. Features are not sent: all parties draw them from the seed. ``sent``, ``n_rounds``
+    and ``most`` are as ``protocol.traffic`` has them, ``counts`` (K,) the rounds of each client.
     """
-    T, K = job.split.y.shape
-    lengths = job.split.lengths
-    n_rounds = float(lengths.mean()) if np.ptp(lengths) else T  # of a client
-    sent = np.stack([run.totals.sent for run in runs]).astype(float)  # (R, K, 2)
-    server = runs[0].server
-    most = job.algorithm.upload(job.params, *server.model.theta.shape)
     return {
-        **exchanged(job, runs),
-        "scheme": job.settings.scheme,
-        "n_clients": K,
-        "rounds": T,
-        "least_rounds": int(lengths.min()),
-        "rows": job.stream.n_rounds,
-        "rows_used": int(lengths.sum()),
-        "max_upload": job.settings.max_upload,
-        **protocol.traffic(job.algorithm, server, sent, n_rounds, most),
+        "scheme": plan.settings.scheme,
+        "n_clients": len(counts),
+        "rounds": int(counts.max()),
+        "least_rounds": int(counts.min()),
+        "rows": n_rows,
+        "rows_used": int(counts.sum()),
+        "max_upload": plan.settings.max_upload,
+        **protocol.traffic(plan.algorithm, server, sent, n_rounds, most),
     }
 
 

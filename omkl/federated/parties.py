@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,9 +25,9 @@ from omkl.federated.messages import (
     receive,
     squared_norm,
 )
-from omkl.federated.privacy import Safeguards, SecretNormals
+from omkl.federated.privacy import SecretNormals
 from omkl.federated.protocol import (
-    FederatedAlgorithm,
+    Plan,
     aggregate,
     broadcast_selection,
     check_budget,
@@ -39,44 +39,7 @@ from omkl.utils.wording import plain
 
 LONGEST_REASON = 500  # characters of what went wrong with a client
 
-if TYPE_CHECKING:
-    from omkl.core.kernels import Kernel
-
 log = logging.getLogger(__name__)
-
-
-class Agreed(Protocol):
-    """Settings that the parties keep to; ``omkl.config.settings.Settings`` are such."""
-
-    @property
-    def max_upload(self) -> int | None: ...
-    @property
-    def safeguards(self) -> Safeguards: ...
-
-
-class Plan(Protocol):
-    """What all parties agree on before the first round; a ``FederatedJob`` is one.
-
-    lengths     (K,) int64 rounds of each client, as far as they are known
-    rows_of(k)  X (n, d) and y (n,) of client k, none where it has them one by one
-    """
-
-    @property
-    def settings(self) -> Agreed: ...
-    @property
-    def algorithm(self) -> FederatedAlgorithm: ...
-    @property
-    def params(self) -> Any: ...
-    @property
-    def dictionary(self) -> Sequence[Kernel]: ...
-    @property
-    def D(self) -> int: ...
-    @property
-    def n_inputs(self) -> int: ...
-    @property
-    def lengths(self) -> np.ndarray: ...
-
-    def rows_of(self, client: int) -> tuple[np.ndarray, np.ndarray]: ...
 
 
 class Broadcast(NamedTuple):
@@ -175,8 +138,7 @@ def set_row(model, i, values):
 def shared_parameters(job: Plan, seed: int) -> Any:
     """The shared parameters before the first round, which every party draws for itself."""
     d, D, budget = job.n_inputs, job.D, job.settings.max_upload
-    kernels = job.algorithm.kernels(job.params, job.dictionary)
-    return job.algorithm.model(job.params, kernels, d, D, seed, budget)
+    return job.algorithm.model(job.params, job.used, d, D, seed, budget)
 
 
 class Server:
@@ -368,8 +330,7 @@ class Client:
         algorithm = job.algorithm
         model = shared_parameters(job, seed)
         self.server = protocol.new_server_state(algorithm, model)  # as last broadcast
-        kernels = algorithm.kernels(job.params, job.dictionary)
-        self._first_state = algorithm.client_state(job.params, kernels, model, 1)
+        self._first_state = algorithm.client_state(job.params, job.used, model, 1)
         protocol.qualify_names(self._first_state, model)
         self._scratch = protocol.new_scratch(algorithm, model)
         self._message = protocol.new_message(algorithm, job.params, model)

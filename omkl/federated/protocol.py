@@ -29,6 +29,7 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -269,6 +270,39 @@ class FederatedAlgorithm(NamedTuple):
     shared_weights: bool
     announces: tuple[int, int]
     expected_failures: Mapping[str, str]
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What all parties agree on before the first round.
+
+    settings    ``omkl.config.settings.Settings``; parties ask for ``max_upload`` and ``safeguards``
+    params      an ``algorithm.Params``
+    D           random features a kernel
+    n_inputs    d
+    lengths     (K,) int64 rounds of each client, as far as they are known
+    """
+
+    settings: Any
+    algorithm: FederatedAlgorithm
+    params: Any
+    dictionary: tuple[Kernel, ...]
+    D: int
+    n_inputs: int
+    lengths: np.ndarray
+
+    @property
+    def used(self) -> Sequence[Kernel]:
+        """The kernels that the clients learn with; a network has none."""
+        return self.algorithm.kernels(self.params, self.dictionary)
+
+    @property
+    def seeds(self) -> list[int]:
+        return list(self.settings.seeds)
+
+    def rows_of(self, client: int) -> tuple[np.ndarray, np.ndarray]:
+        """X (n, d) and y (n,) of a client's rounds; none where it has them one by one."""
+        return np.empty((0, self.n_inputs)), np.empty(0)
 
 
 def _draw_features(

@@ -10,15 +10,16 @@ import numpy as np
 
 from omkl.core.representations.random_features import whole_packs
 from omkl.federated.parties import Client, Server
+from omkl.federated.protocol import Plan
 from omkl.federation.rows import Units
-from omkl.federation.terms import Agreed, Terms
+from omkl.federation.terms import Terms
 from omkl.online import model_file, settings
 from omkl.online.learner import OnlineLearner
 
 FAR = -1e4  # the logarithm of a weight that counts for nothing
 
 
-def client_model(terms: Terms, plan: Agreed, party: Client, units: Units, t: int) -> bytes | None:
+def client_model(terms: Terms, plan: Plan, party: Client, units: Units, t: int) -> bytes | None:
     """``model.npz`` of a client after round t, in the units of its rows; None for a network."""
     if not plan.used:
         return None
@@ -37,7 +38,7 @@ def client_model(terms: Terms, plan: Agreed, party: Client, units: Units, t: int
     return _content(terms, plan, theta, log_w, units, t)
 
 
-def server_model(terms: Terms, plan: Agreed, server: Server, t: int) -> bytes | None:
+def server_model(terms: Terms, plan: Plan, server: Server, t: int) -> bytes | None:
     """``model.npz`` of the server, which knows the clients' weights only where they send losses.
 
     Without them kernels count the same. Where clients scale by what they see, the model is in
@@ -52,7 +53,7 @@ def server_model(terms: Terms, plan: Agreed, server: Server, t: int) -> bytes | 
 
 def _content(
     terms: Terms,
-    plan: Agreed,
+    plan: Plan,
     theta: np.ndarray,
     log_w: np.ndarray,
     units: Units | None,
@@ -91,7 +92,7 @@ def _content(
     return model_file.content(made, arrays)
 
 
-def _kernels(plan: Agreed) -> dict[str, object]:
+def _kernels(plan: Plan) -> dict[str, object]:
     """The kernels that were learned with, as a YAML of ``conf/kernels`` holds them."""
     if plan.used == plan.dictionary:
         return dict(plan.settings.kernels)

@@ -10,20 +10,19 @@ count.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.config.settings import Settings
-from omkl.core.kernels import Kernel
 from omkl.core.weights import normalised
 from omkl.datasets.base import RowCount
-from omkl.experiment.federation import COMPARATOR, over_clients
+from omkl.experiment.federation import COMPARATOR, communication, over_clients
 from omkl.experiment.job import Computed, Timing, kernel_curves, reported
 from omkl.experiment.metrics import Recorder, label_cost
-from omkl.federated import protocol
+from omkl.federated.protocol import Plan
 from omkl.federation.coordinator import Coordinator
 
 
@@ -42,14 +41,11 @@ class HeldRows(NamedTuple):
     row_count: RowCount | None = None
 
 
-class HeldJob(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class HeldJob(Plan):
     """A federation of parties apart as a job of ``omkl.experiment``."""
 
-    settings: Settings
     stream: HeldRows
-    dictionary: tuple[Kernel, ...]
-    D: int
-    seeds: list[int]
 
 
 def job_of(coordinator: Coordinator) -> HeldJob:
@@ -61,8 +57,7 @@ def job_of(coordinator: Coordinator) -> HeldJob:
         "inputs": list(terms.inputs),
         "scaling": {"kind": terms.scaling, "bounds": terms.bounds},
     }
-    stream = HeldRows(plan.n_inputs, provenance)
-    return HeldJob(plan.settings, stream, plan.dictionary, plan.D, plan.seeds)
+    return HeldJob(**vars(plan), stream=HeldRows(plan.n_inputs, provenance))
 
 
 def computed(coordinator: Coordinator) -> Computed:
@@ -113,7 +108,15 @@ def computed(coordinator: Coordinator) -> Computed:
         **label_cost(mse, np.array([served]), served),
         "mse_over": f"all rounds{but_the_first}",
         "regret": {"clients": over_clients(COMPARATOR, client_regret[-1:, heard])},
-        "federated": _communication(coordinator, curves["client_rounds"]),
+        "federated": communication(
+            plan,
+            coordinator.server.state,
+            coordinator.sent.astype(float),
+            curves["client_rounds"],
+            float(max(curves["client_rounds"].mean(), 1.0)),
+            served,
+            coordinator.server.most_numbers,
+        ),
         "events": len(coordinator.server.events),
     }
     timing = Timing(measured.seconds, [measured.seconds], 1)
@@ -142,22 +145,3 @@ def _weights(coordinator: Coordinator) -> np.ndarray:
     n_kernels = len(state.model.theta)
     weights: np.ndarray = np.full(n_kernels, 1.0 / n_kernels)
     return normalised(state.log_w) if len(state.log_w) else weights
-
-
-def _communication(coordinator: Coordinator, client_rounds: Sequence[int]) -> dict[str, Any]:
-    """As ``omkl.experiment.federation.communication``, of the messages that counted."""
-    plan, server = coordinator.plan, coordinator.server
-    counts = np.asarray(client_rounds)
-    n_rounds = float(max(counts.mean(), 1.0))
-    sent = coordinator.sent.astype(float)
-    served = int(counts.sum())
-    return {
-        "scheme": plan.settings.scheme,
-        "n_clients": len(counts),
-        "rounds": int(counts.max()),
-        "least_rounds": int(counts.min()),
-        "rows": served,
-        "rows_used": served,
-        "max_upload": plan.settings.max_upload,
-        **protocol.traffic(plan.algorithm, server.state, sent, n_rounds, server.most_numbers),
-    }

@@ -8,17 +8,16 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from omkl.config import settings as experiment_settings
 from omkl.config.compose import compose
-from omkl.config.settings import Settings
-from omkl.core.kernels import Kernel
 from omkl.experiment.federation import choose_learner
 from omkl.federated.parties import Client, Server
-from omkl.federated.protocol import FederatedAlgorithm
+from omkl.federated.protocol import Plan
 from omkl.federated.split import HOLDERS
 from omkl.online.settings import input_names
 
@@ -138,31 +137,6 @@ def _checked_bounds(
     return limits
 
 
-class Agreed(NamedTuple):
-    """The ``Plan`` of the parties that follows from terms; nobody's rows are known."""
-
-    settings: Settings
-    algorithm: FederatedAlgorithm
-    params: Any
-    dictionary: tuple[Kernel, ...]
-    D: int
-    n_inputs: int
-    lengths: np.ndarray
-
-    @property
-    def used(self) -> Sequence[Kernel]:
-        """The kernels that the clients learn with; a network has none."""
-        return self.algorithm.kernels(self.params, self.dictionary)
-
-    @property
-    def seeds(self) -> list[int]:
-        return self.settings.seeds
-
-    def rows_of(self, client: int) -> tuple[np.ndarray, np.ndarray]:
-        """None: whose they are has them."""
-        return np.empty((0, self.n_inputs)), np.empty(0)
-
-
 def _require_private(terms: Terms) -> None:
     """ValueError where noise would not hide what it is to hide."""
     if terms.measured:
@@ -176,7 +150,7 @@ def _require_private(terms: Terms) -> None:
         )
 
 
-def plan_of(terms: Terms) -> Agreed:
+def plan_of(terms: Terms) -> Plan:
     """What follows from the terms; ValueError names the setting that is wrong."""
     settings = experiment_settings.read(terms.config)
     values = settings.algorithm.params
@@ -186,15 +160,14 @@ def plan_of(terms: Terms) -> Agreed:
             f"algorithm.{with_T[0]}={values[with_T[0]]} needs the number of rounds T, which nobody "
             "knows: set federation.rounds=T, or write the schedule in t"
         )
-    chosen = choose_learner(settings, terms.n_rounds)
+    lengths = np.full(terms.n_clients, terms.n_rounds or ENDLESS, dtype=np.int64)
+    chosen = choose_learner(settings, terms.n_rounds, len(terms.inputs), lengths)
     if settings.safeguards.privacy is not None:
         _require_private(terms)
-    lengths = np.full(terms.n_clients, terms.n_rounds or ENDLESS, dtype=np.int64)
-    settings = chosen.settings.resolved(D=chosen.D, n_clients=terms.n_clients)
-    return Agreed(settings, *chosen[1:], len(terms.inputs), lengths)
+    return replace(chosen, settings=chosen.settings.resolved(D=chosen.D, n_clients=terms.n_clients))
 
 
-def warm_up(plan: Agreed) -> None:
+def warm_up(plan: Plan) -> None:
     """Compile, or load what was compiled, before anybody waits for an answer."""
     server, client = Server(plan, plan.settings.seed), Client(plan, plan.settings.seed, 0)
     server.receive(client.play(server.broadcast(), np.zeros(plan.n_inputs), 0.0).update)

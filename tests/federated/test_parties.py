@@ -1,5 +1,7 @@
 """Server and clients with nothing but messages between them; what goes wrong with messages."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -23,7 +25,8 @@ def test_messages_give_the_simulation(name):
     """Of unequal streams too; no message counts after a stream's end."""
     job = job_of(name)
     lengths = np.array([ROUNDS, 3, 17, ROUNDS])
-    job = job._replace(split=job.split._replace(lengths=lengths))
+    split = job.split._replace(lengths=lengths)
+    job = dataclasses.replace(job, split=split, lengths=lengths)
     federation = job.federation(0)
     expected = federation.partial_fit(job.split.X, job.split.y).y_hat
     server, y_hat = play(job, 0)
