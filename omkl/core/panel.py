@@ -12,7 +12,7 @@ predicted and not learned: a copy is made of a key's slot, as ``Learner.predict`
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -24,7 +24,7 @@ from omkl.core.protocol import OPEN, WHOLE, run_block
 from omkl.core.rng import Uniform
 from omkl.core.robust_moments import COUNT, centre_of, in_units, scale_of, take_number, take_row
 from omkl.core.simd import aligned
-from omkl.core.snapshot import ranges
+from omkl.core.snapshot import mapped, named_arrays, ranges
 
 FRESH, N_SCRATCH = 0, 8  # a slot, and how many of them threads write to
 FIRST = 1 + N_SCRATCH  # the first slot of a key
@@ -111,7 +111,15 @@ class PanelLearner:
         is_shared, n = _same_for_all(fresh), FIRST
         if share_weights:
             is_shared.add(id(fresh.state.log_w))
-        self.slots = _with_slots(Slots(fresh.state, fresh.rng), n, is_shared)
+
+        def with_slots(_: str, array: np.ndarray) -> np.ndarray:
+            if id(array) in is_shared:
+                return array[None]
+            copies = aligned((n, *array.shape), array.dtype.name)
+            copies[:] = array
+            return copies
+
+        self.slots = mapped(with_slots, "slots", Slots(fresh.state, fresh.rng))
         self.t = np.zeros(n, dtype=np.int64)
         self._workers = [
             (fresh.empty_selection(), fresh.used.copy(), np.zeros(1)) for _ in range(self.threads)
@@ -143,7 +151,11 @@ class PanelLearner:
     def make_room(self, n: int) -> None:
         """Have ``n`` slots, where there are fewer."""
         if n > self.n_slots:
-            self.slots = _grown(self.slots, n)
+
+            def grown(_: str, array: np.ndarray) -> np.ndarray:
+                return array if len(array) == 1 else longer(array, n)
+
+            self.slots = mapped(grown, "slots", self.slots)
             self.t = longer(self.t, n)
 
     def begin(self, slots: np.ndarray | Sequence[int]) -> None:
@@ -201,37 +213,11 @@ def _same_for_all(learner: Learner) -> set[int]:
     }
 
 
-def named_arrays(name: str, value: Any) -> Iterator[tuple[str, np.ndarray]]:
-    """The arrays of nested NamedTuples, by the names of their fields."""
-    if isinstance(value, np.ndarray):
-        yield name, value
-        return
-    for field in value._fields:
-        yield from named_arrays(f"{name}.{field}", getattr(value, field))
-
-
-def _with_slots(value: Any, n: int, is_shared: set[int]) -> Any:
-    """The same NamedTuple with n copies of each array, or one of those whose ids are given."""
-    if not isinstance(value, np.ndarray):
-        return type(value)(*(_with_slots(field, n, is_shared) for field in value))
-    if id(value) in is_shared:
-        return value[None]
-    array = aligned((n, *value.shape), value.dtype.name)
-    array[:] = value
-    return array
-
-
 def longer(array: np.ndarray, n: int) -> np.ndarray:
     """An array (n, ...) that begins with ``array``, zeros behind."""
     grown = aligned((n, *array.shape[1:]), array.dtype.name)
     grown[: len(array)] = array
     return grown
-
-
-def _grown(value: Any, n: int) -> Any:
-    if not isinstance(value, np.ndarray):
-        return type(value)(*(_grown(field, n) for field in value))
-    return value if len(value) == 1 else longer(value, n)
 
 
 # --- Scaling by what each key had so far ----------------------------------------------------------

@@ -7,7 +7,7 @@ whole numbers may be. Compiled code believes those, as places and counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ class Mismatch(ValueError):
 def snapshot(learner: Learner) -> dict[str, np.ndarray]:
     """Copies of all arrays that the next round depends on; RuntimeError while a round is open."""
     learner.require_no_open_round()
-    found = {name: array.copy() for name, array in _arrays("state", learner.state)}
+    found = {name: array.copy() for name, array in named_arrays("state", learner.state)}
     found |= {name: getattr(learner, name).copy() for name in OF_THE_LEARNER}
     return found | {"rng": learner.rng.state.copy(), "t": np.array([learner.t])}
 
@@ -46,37 +46,38 @@ def restore(learner: Learner, kept: Mapping[str, np.ndarray]) -> None:
         require_like(name, array, kept[name])
         if array.dtype.kind in "bi":
             _require_within(name, array, kept, learner, within.get(name))
-    learner.state = _filled("state", learner.state, kept, {})
+    made: dict[int, np.ndarray] = {}  # by the id of what is replaced: one in two places stays one
+
+    def filled(name: str, array: np.ndarray) -> np.ndarray:  # new: learners share some of theirs
+        if id(array) not in made:
+            made[id(array)] = aligned(kept[name].shape, kept[name].dtype.name)
+            made[id(array)][...] = kept[name]
+        return made[id(array)]
+
+    learner.state = mapped(filled, "state", learner.state)
     for name in OF_THE_LEARNER:
         getattr(learner, name)[:] = kept[name]
     learner.rng.state[:] = kept["rng"]
     learner.t = int(kept["t"][0])
 
 
-def _arrays(name: str, value: Any) -> Iterator[tuple[str, np.ndarray]]:
+def named_arrays(name: str, value: Any) -> Iterator[tuple[str, np.ndarray]]:
+    """The arrays of nested NamedTuples, by the names of their fields."""
     if isinstance(value, np.ndarray):
         yield name, value
     elif isinstance(value, tuple) and hasattr(value, "_fields"):
         for field in value._fields:
-            yield from _arrays(f"{name}.{field}", getattr(value, field))
+            yield from named_arrays(f"{name}.{field}", getattr(value, field))
     else:
         raise TypeError(f"{name} is a {type(value).__name__}: a state is made of arrays")
 
 
-def _filled(
-    name: str, value: Any, kept: Mapping[str, np.ndarray], made: dict[int, np.ndarray]
-) -> Any:
-    """``value`` with the contents that were kept, in new arrays: learners share some of theirs.
-
-    ``made`` has them by the id of the array in whose place they are; one in two places stays one.
-    """
-    if not isinstance(value, np.ndarray):
-        fields = {f: _filled(f"{name}.{f}", getattr(value, f), kept, made) for f in value._fields}
-        return value._replace(**fields)
-    if id(value) not in made:
-        array = made[id(value)] = aligned(kept[name].shape, kept[name].dtype.name)
-        array[...] = kept[name]
-    return made[id(value)]
+def mapped(function: Callable[[str, np.ndarray], np.ndarray], name: str, value: Any) -> Any:
+    """The same NamedTuples with what a function makes of each name and array."""
+    if isinstance(value, np.ndarray):
+        return function(name, value)
+    fields = zip(value._fields, value, strict=True)
+    return type(value)(*(mapped(function, f"{name}.{field}", part) for field, part in fields))
 
 
 def require_names(own: Mapping[str, Any], kept: Mapping[str, Any]) -> None:
@@ -111,7 +112,7 @@ def _with_room(
         model = grow(learner.state.model, max(longest))
     except MemoryError:
         raise Mismatch(f"an array has room for {max(longest):,} rows") from None
-    return own | dict(_arrays("state.model", model))
+    return own | dict(named_arrays("state.model", model))
 
 
 def ranges(name: str, value: Any) -> Iterator[tuple[str, tuple[Range, str]]]:

@@ -396,16 +396,6 @@ def n_less(ascending, n, number):
     return low
 
 
-@inlined
-def argmax(values):
-    """Smallest index of the largest of values (N,)."""
-    best = 0
-    for i in range(1, values.shape[0]):
-        if values[i] > values[best]:
-            best = i
-    return best
-
-
 def normalised(log_w: np.ndarray) -> np.ndarray:
     """Weights summing to 1 along the last axis, in plain NumPy."""
     w = np.exp(log_w - log_w.max(axis=-1, keepdims=True))

@@ -80,14 +80,11 @@ def panels(
     name: str,
 ) -> list[Path]:
     with style.applied():
-        rows, columns = style.panel_grid(len(datasets))
-        figure = Figure(figsize=(max(style.WIDTH, 3.4 * columns), 2.7 * rows + 0.4))
-        for place, dataset in enumerate(datasets):
-            axes = figure.add_subplot(rows, columns, place + 1)
+        figure, made = style.panels(datasets, 2.7)
+        for axes, dataset, leftmost, lowest in made:
             draw(axes, dataset)
-            axes.set_title(style.wrapped(dataset, 30))
-            axes.set_xlabel(xlabel if place + columns >= len(datasets) else "")
-            axes.set_ylabel(ylabel if place % columns == 0 else "")
+            axes.set_xlabel(xlabel if lowest else "")
+            axes.set_ylabel(ylabel if leftmost else "")
         figure.legend(handles=list(handles), loc="outside lower center", ncols=len(handles))
         return save(figure, folder, name)
 

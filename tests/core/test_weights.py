@@ -183,8 +183,3 @@ def test_a_kernel_whose_weight_is_nothing_has_no_share():
     weights.shares(log_w, np.arange(11), 11, w)
     assert w[0] == 0.0
     np.testing.assert_allclose(w, weights.normalised(log_w), rtol=1e-14)
-
-
-def test_argmax_takes_the_first_of_equals():
-    assert weights.argmax(np.array([1.0, 3.0, 3.0, 2.0])) == 1
-    assert weights.argmax(np.array([-np.inf, -np.inf])) == 0
