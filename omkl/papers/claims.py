@@ -18,6 +18,11 @@ Keys of its files:
         at_most   it holds, too, where there are so many per cent more
     known     what one has to know that the text does not say; each has text, tables, and the rows
               and columns (all where left out) whose distances show what it changes
+    regret    what the page says of its table of regrets, where it has one
+    searches  for settings that give the published numbers; each has
+        file      the CSV file that it writes, in OUTPUTS/search
+        title     what it is called, and grid, its points in words
+        text      the point that is the paper's text, as the columns of the file have it
 """
 
 from __future__ import annotations
@@ -58,7 +63,17 @@ class Known:
     columns: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class Search:
+    """A grid of settings that was searched, and its point that is the text."""
+
+    file: str
+    title: str
+    grid: str
+    text: Mapping[str, str]
+
+
+@dataclass(frozen=True, eq=False)
 class Paper:
     """A paper; ``file`` is its name, and that of the paper's page."""
 
@@ -72,6 +87,8 @@ class Paper:
     why_not: str
     claims: tuple[Claim, ...]
     known: tuple[Known, ...]
+    regret: str = ""
+    searches: tuple[Search, ...] = ()
 
 
 def load() -> list[Paper]:
@@ -81,6 +98,7 @@ def load() -> list[Paper]:
         content = entry("paper", file)
         content["claims"] = tuple(Claim(**_tuples(claim)) for claim in content["claims"])
         content["known"] = tuple(Known(**_tuples(known)) for known in content["known"])
+        content["searches"] = tuple(Search(**search) for search in content.get("searches", ()))
         every_paper.append(Paper(file=file, **_tuples(content)))
     return sorted(every_paper, key=lambda paper: paper.order)
 

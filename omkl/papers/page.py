@@ -342,10 +342,10 @@ def _cell_parts(
     by_name = {table.table.name: table for table in filled}
     if drawn := figures.FIGURES[paper.file](by_name, folder):
         parts += [Heading("Figures"), *drawn]
-    parts += active_regret_parts([t for t in filled if t.table.name == "active_table3"])
-    parts += theory_parts([t for t in filled if t.table.name == "jmlr_table1"])
+    parts += active_regret_parts([t for t in filled if t.table.name == "active_table3"], paper)
+    parts += theory_parts([t for t in filled if t.table.name == "jmlr_table1"], paper)
     parts += baseline_parts(filled)
-    parts += search_parts(outputs / "search", paper.file)
+    parts += search_parts(outputs / "search", paper)
     parts += [Heading("Run times"), Text(f"{RUN_TIME_RULE}.")] if timed else []
     for table in timed:
         parts += [Heading(rendering.caption(table.table), 3), *rendering.parts_of(table)]

@@ -6,7 +6,6 @@ import csv
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +20,7 @@ from omkl.papers.bounds import (
     promised,
     theorem_meant,
 )
+from omkl.papers.claims import Paper, Search
 from omkl.papers.matching import Cell, FilledTable
 from omkl.papers.tables import VARIANTS
 from omkl.report import naming
@@ -151,32 +151,10 @@ def _runs(cell: Cell) -> list[Run]:
 
 # --- theory ---------------------------------------------------------------------------------------
 
-ACTIVE_REGRET = (
-    "Regret (15) of Hong and Chae: the cumulative squared error of all predictions, of "
-    "rounds without a label too, above that of the best kernel in hindsight. Each kernel "
-    "is fitted to the whole stream on the same random features with the learner's lam, "
-    "(45); the penalty shapes that fit and is not counted. Mean ± std over the seeds after "
-    "the last round. In brackets the slope of its logarithm over log t on the second half "
-    "of the rounds; theorems 1 to 3 promise 0.5 at most, for steps and eta_c of order "
-    "1/sqrt(T). Theorems 2 and 3 do not cover these runs: their lemma 6 needs a loss that "
-    "obeys the triangle inequality, (a5), which the squared error does not. As printed, "
-    "(15) lacks the loss around f*; theorem 1 has it."
-)
-THEORY = (
-    "Regret: cumulative squared error above that of the best kernel in hindsight (ridge "
-    "regression on its random features), after the last round, mean over the seeds. The "
-    "fitted slope is that of log regret over log t on the second half of the rounds; the "
-    "promised one belongs to the step sizes that the theorem asks for, which the "
-    "experiments do not use. The bounds are the theorem's right-hand side with the run's "
-    "own settings, once against the best function of the random features and once, as in "
-    "the theorem, against the best of the kernel's space. With losses in [0, 1] no regret "
-    "exceeds T, so a bound above T says nothing."
-)
-
 Judged = tuple[Assumption, str, str]  # with the learner and the data set
 
 
-def active_regret_parts(filled: Sequence[FilledTable]) -> list[Part]:
+def active_regret_parts(filled: Sequence[FilledTable], paper: Paper) -> list[Part]:
     """Regret (15) of Hong and Chae after the last round, and how fast it still grows."""
     body: list[tuple[str, ...]] = []
     columns = list(dict.fromkeys(column for table in filled for column in table.table.columns))
@@ -192,7 +170,7 @@ def active_regret_parts(filled: Sequence[FilledTable]) -> list[Part]:
         return []
     return [
         Heading("Regret of the active learners", 3),
-        Text(ACTIVE_REGRET),
+        Text(paper.regret),
         Table.of_rows(("learner", "settings", *columns), tuple(body), left=2),
     ]
 
@@ -205,7 +183,7 @@ def _regret_text(run: Run) -> str:
     return signed(text + ("" if slope is None else f" ({slope:.2f})"))
 
 
-def theory_parts(filled: Sequence[FilledTable]) -> list[Part]:
+def theory_parts(filled: Sequence[FilledTable], paper: Paper) -> list[Part]:
     """What the theorems say of the runs of table 1, and which of their conditions hold."""
     entries = [cell.written for table in filled for cell in table.all_cells]
     runs = [e.run for e in entries if e.run is not None and e.run.complete]
@@ -231,7 +209,7 @@ def theory_parts(filled: Sequence[FilledTable]) -> list[Part]:
     worst = max(runs, key=lambda run: run.result["max_squared_error"])
     return [
         Heading("Theory beside experiment"),
-        Text(THEORY),
+        Text(paper.regret),
         Table.of_rows(heads, tuple(map(_theory_line, runs, evaluated)), left=2),
         Items(tuple(f"{', '.join(names)}: {note}" for note, names in notes.items())),
         Heading("Assumptions on these data", 3),
@@ -297,75 +275,6 @@ def _features_text(runs: Sequence[Run]) -> str:
 SEARCH_LINES = 8
 
 
-@dataclass(frozen=True)
-class Search:
-    """A grid of a script in words, the paper's page it is for, and its point that is the text."""
-
-    paper: str
-    title: str
-    grid: str
-    text: Mapping[str, str]
-
-
-SEARCHES = {
-    "arxiv_v1": Search(
-        "arxiv_v1",
-        "arXiv v1, tables 1 to 4: SFG-MKL and SFG-MKL-R, 4 data sets, M = 5",
-        "8 points: the similarity of two kernels is an integral over R^d, as in the text, or over "
-        "one input; a node has M out-neighbours with itself or besides itself; after round 300 "
-        "the node is that of the largest u, as in the text, or node 0.",
-        {"formula": "integral", "out-neighbours": "with itself", "rules": "text"},
-    ),
-    "active": Search(
-        "active",
-        "Active MKL, table III: Raker, AMKL, OMKL-AKS and AMKL-AKS, 5 data sets",
-        "74 points: the step of theta is 1/sqrt(T), as in the text, or 50/sqrt(T), which is what "
-        "features without their factor 1/sqrt(D) do; that of the weights 1, 7 or 50/sqrt(T); lam; "
-        "frequencies are independent, or orthogonal in blocks of d; the maximum in AMKL-AKS's "
-        "criterion is over all kernels, as in (33), or over those of the subset; and the target "
-        "of Plant is scaled to [0, 1] or taken as it is. Distances are over errors and, where "
-        "labels are queried, efficiencies. As written: the text, with Plant as in the file.",
-        {
-            "step": "1",
-            "weights": "1",
-            "lam": "0.01",
-            "frequencies": "independent",
-            "criterion": "all",
-            "plant": "as in the file",
-        },
-    ),
-    "active_exact": Search(
-        "active",
-        "Active MKL, table II: the eight rows with exact kernels, 5 data sets",
-        "96 points: all rows share one step, a constant or one over sqrt(T) or sqrt(t), and one "
-        "penalty, by which coefficients fade; the paper states neither for them. The target of "
-        "Plant is taken as it is or scaled to [0, 1]. No point reproduces the rows, together or "
-        "one at a time, so nothing is fitted; KL-RBF (10) and OMKL come near on four data "
-        "sets, at 0.1/sqrt(t) and lam = 0.1, and not on Plant.",
-        {"step": "1/sqrt(T)", "lam": "0", "plant": "as in the file"},
-    ),
-    "federated": Search(
-        "federated",
-        "Federated, tables 1 and 2: POF-MKL and four rivals on Naval, UJI and Air",
-        "96 points: eta of all learners and the step size of the weights (eta_w, of the clients "
-        "or of the server), as in the text, one of some constants, or eta once more; rows of naval "
-        "and uji dealt out at random, as in the text, or one after the other to each client; the "
-        "longitude of uji, as in the text, or its latitude; of Beijing's twelve sites the first "
-        "four by name or the last. Fitted, and chosen after the numbers were seen: consecutive, "
-        "LATITUDE, last; POF-MKL with eta = eta_k = 0.0775, the rivals with the steps of the text. "
-        "Cells of uji with 100 features per kernel take too long for a grid and are not in the "
-        "distances.",
-        {
-            "dealing": "iid",
-            "target": "LONGITUDE",
-            "sites": "first",
-            "eta": "1/sqrt(T)",
-            "eta_w": "1/sqrt(T)",
-        },
-    ),
-}
-
-
 ABOUT = (
     "omkl.papers.search_graph, search_active and search_federated run every point of a "
     "grid on all cells of a paper's tables of these learners, with one or a few seeds, and "
@@ -375,12 +284,12 @@ ABOUT = (
 )
 
 
-def search_parts(folder: Path, paper: str) -> list[Part]:
+def search_parts(folder: Path, paper: Paper) -> list[Part]:
     """A table of each search for a paper whose CSV file is in the folder."""
     parts: list[Part] = []
-    for name, described in SEARCHES.items():
-        path = folder / f"{name}.csv"
-        if described.paper == paper and path.exists():
+    for described in paper.searches:
+        path = folder / f"{described.file}.csv"
+        if path.exists():
             with open(path, newline="", encoding="utf-8") as file:
                 parts += _one_search(path, described, list(csv.DictReader(file)))
     heading = Heading("Search for settings that give the published numbers")
