@@ -19,7 +19,7 @@ from omkl.checks.shared import DICTIONARY, FEATURES, INPUTS, Check, Skip
 from omkl.core import compiler
 from omkl.core.kernels import Kernel
 from omkl.federated import parties, protocol, simulation
-from omkl.federated.messages import Protection, no_protection
+from omkl.federated.messages import NO_PROTECTION, Protection
 from omkl.federated.simulation import FederatedTrace, Federation
 from omkl.utils.conf import default_settings
 
@@ -170,16 +170,15 @@ def sent_by_one(
     federation.partial_fit(X[:start], y[:start])
     params, server, clients = federation.params, federation.server, federation.clients
     message, scratch = federation.message, federation.scratch
-    run = protocol.compiled_for(type(params), parties.run_client_round)
-    announce = protocol.compiled_for(type(params), parties.run_broadcast_selection)
     rng = np.random.default_rng(5)
     theta, messages = server.model.theta.copy(), []
     for s in range(start, len(y)):
         u, v = rng.random(case.algorithm.draws[0]), rng.random(case.algorithm.draws[1])
         normals = rng.standard_normal(message.theta.size + len(message.losses))
-        announce(params, server, s + 1, v)
+        parties.run_broadcast_selection(params, server, s + 1, v)
         draws = (u, normals, protection)
-        run(params, server, clients, s + 1, X[s], y[s, 0], *draws, scratch, message)
+        state = params, server, clients, s + 1
+        parties.run_client_round(*state, X[s], y[s, 0], *draws, scratch, message)
         arrays = server.announced, message.rows, message.theta, message.losses
         messages.append([array.copy() for array in arrays] + [normals])
     return federation, Sent(theta, *(np.stack(part) for part in zip(*messages, strict=True)))
@@ -190,10 +189,10 @@ def check_exposure(case: Case) -> None:
     X, y = streams(60, K=1)
     params = case.params(M=len(DICTIONARY))
     exposure = case.algorithm.exposure(params, len(DICTIONARY), 60)
-    _, plain = sent_by_one(case, X, y, no_protection())
+    _, plain = sent_by_one(case, X, y, NO_PROTECTION)
     other, labels = X.copy(), y.copy()
     other[40], labels[40] = -X[40], 1.0 - y[40]
-    _, changed = sent_by_one(case, other, labels, no_protection())
+    _, changed = sent_by_one(case, other, labels, NO_PROTECTION)
     pairs = list(zip(plain[2:5], changed[2:5], strict=True))
     differ = [not all(np.array_equal(a[s], b[s]) for a, b in pairs) for s in range(40)]
     assert differ[20] and not any(differ[:20])
@@ -203,7 +202,7 @@ def check_exposure(case: Case) -> None:
 def check_noise(case: Case) -> None:
     """A message is clipped, then noise is added to it."""
     X, y = streams(40, K=1)
-    _, plain = sent_by_one(case, X, y, no_protection())
+    _, plain = sent_by_one(case, X, y, NO_PROTECTION)
     whole = case.algorithm.announces[0] > 0
     clip, clip_losses, sd = 1e-3, 1e-2, 0.5
     protection = Protection(clip, clip_losses, sd, 2.0 * sd, whole)

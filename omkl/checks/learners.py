@@ -21,7 +21,7 @@ from omkl import algorithms
 from omkl.checks import shared
 from omkl.checks.shared import DICTIONARY, FEATURES, INPUTS, Check, Skip
 from omkl.core import graph_sampling, hyperparameters, protocol, snapshot
-from omkl.core.compiler import specialise_on_first_call
+from omkl.core.compiler import compiled_for, specialise_on_first_call
 from omkl.core.hyperparameters import (
     EVALUATED_WITH,
     LEARNS_WITH,
@@ -67,7 +67,7 @@ class Case(shared.Case):
         self.name = name
         self.settings = default_settings(name) if settings is None else settings
         self.algorithm: Algorithm = algorithms.load(name)
-        self.loop = protocol.run_block_of(self.algorithm.Params)
+        self.loop = compiled_for(self.algorithm.Params, protocol.run_block)
 
     def params(self, N: int = len(DICTIONARY), T: int | None = None, **changes: Any) -> Any:
         """As above, with what may not exceed N cut to half of it."""
@@ -403,7 +403,7 @@ def opener(learner: Learner, state: Any) -> Callable[[int], None]:
     It is ``select`` as compiled: tens of thousands of draws take a tenth of the time.
     """
     X, y, trace = np.zeros((1, INPUTS)), np.zeros(1), empty_trace(1)
-    run_block = specialise_on_first_call(protocol.run_block_of(type(learner.params)))
+    run_block = specialise_on_first_call(compiled_for(type(learner.params), protocol.run_block))
 
     def opened(t: int) -> None:
         learner.prepare_tile(X)  # what is summed ahead is of so many rows, and each is opened once

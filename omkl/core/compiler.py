@@ -78,6 +78,11 @@ def compiled_uncached(function: Any) -> Any:
     return for_this_process(function.py_func) if ENABLED else function
 
 
+def compiled_for(Params: type, function: Any) -> Any:
+    """Code of algorithms outside the package is not kept on disk, where edits would go unseen."""
+    return function if Params.__module__.startswith("omkl.") else compiled_uncached(function)
+
+
 def specialised(function: Any, *arguments: Any) -> Callable[..., Any]:
     """A compiled function for arguments of these very types, which it does not look at.
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.compiler import specialised
-from omkl.core.protocol import CLOSE, OPEN, WHOLE, Algorithm, Selection, run_block_of
+from omkl.core.compiler import compiled_for, specialised
+from omkl.core.protocol import CLOSE, OPEN, WHOLE, Algorithm, Selection, run_block
 from omkl.core.representations.blocked import (
     LOCAL_FEATURES,
     MultiLearner,
@@ -133,7 +133,7 @@ class Learner:
                 )
             self.state = algorithm.init(params, kernels, model, before)
         self.rng = selection_generator(seed)
-        self._run_block = run_block_of(type(params))
+        self._run_block = compiled_for(type(params), run_block)
         self._written: tuple[Any, list[np.ndarray]] = None, []  # by predict_one, in that state
         self._row_code: tuple[Any, Any] = None, None  # of a round of one row, in that state
         self.n_classes: int = getattr(params, "n_classes", 0)  # that are learned together
@@ -396,7 +396,7 @@ class Learner:
         self.__dict__.update(state)
         self._written, self._row_code = (None, []), (None, None)
         self._row = _empty_row(self.d, self.n_classes)
-        self._run_block = run_block_of(type(self.params))
+        self._run_block = compiled_for(type(self.params), run_block)
         if self._asked is None:
             self.selection = self.empty_selection()
 

@@ -51,7 +51,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from omkl.core.compiler import compiled, compiled_uncached, dispatch, inlined, qualify_name
+from omkl.core.compiler import compiled, dispatch, inlined, qualify_name
 from omkl.core.representations import Representation, evaluate_row, learn_block, learn_row
 from omkl.core.simd import LANES, at_least, largest, load, pack
 
@@ -282,11 +282,6 @@ def run_block(params, state, t, X, y, rng, selection, y_hat, asked, spread, used
             spread[s] = margin(params, state, now, selection)
         if part != OPEN:
             _learn(params, state, now, y[s], asked[s], selection, used, worst)
-
-
-def run_block_of(Params: type) -> Callable[..., None]:
-    """Code of algorithms outside the package is not kept on disk, where edits would go unseen."""
-    return run_block if Params.__module__.startswith("omkl.") else compiled_uncached(run_block)
 
 
 class Algorithm(NamedTuple):

@@ -7,7 +7,7 @@ On its way a client first clips what its message tells, then adds Gaussian noise
 (``protect``): the noise is measured by the clip, so it could not hide what was not clipped. The
 server refuses a message that changes too much (``accepts``), and may leave out the largest and the
 smallest values of every coordinate before it takes the mean (``combine_messages``). All of that is
-off with ``no_protection`` and an ``Inbox`` without cuts: the arithmetic is then that of the
+off with ``NO_PROTECTION`` and an ``Inbox`` without cuts: the arithmetic is then that of the
 learners alone.
 
 Shapes: N rows of W shared parameters, E losses; ``theta`` of a server's model is (N, W). A row
@@ -214,6 +214,9 @@ class Protection(NamedTuple):
     whole: bool
 
 
+NO_PROTECTION = Protection(OFF, OFF, 0.0, 0.0, False)  # messages go out as they are
+
+
 class Inbox(NamedTuple):
     """What the server takes of a message, and the messages of a round that it looks at together.
 
@@ -236,31 +239,6 @@ class Inbox(NamedTuple):
     taken: np.ndarray
     column: np.ndarray
     place: np.ndarray
-
-
-def no_protection() -> Protection:
-    """Messages go out as they are."""
-    return Protection(OFF, OFF, 0.0, 0.0, False)
-
-
-def new_inbox(
-    message: Message, max_change: float | None, max_loss: float | None, cuts: np.ndarray
-) -> Inbox:
-    """An inbox for messages like this one; ``cuts`` (K + 1,) of K senders, or (0,)."""
-    K = max(0, len(cuts) - 1)
-    m, W = message.theta.shape
-    return Inbox(
-        OFF if max_change is None else float(max_change),
-        OFF if max_loss is None else float(max_loss),
-        cuts,
-        rows=np.zeros((K, m), dtype=np.int64),
-        theta=np.zeros((K, m, W)),
-        losses=np.zeros((K, len(message.losses))),
-        n=np.zeros((K, 2), dtype=np.int64),
-        taken=np.zeros(1, dtype=np.int64),
-        column=np.zeros(K),
-        place=np.zeros((K, 2), dtype=np.int64),
-    )
 
 
 @inlined

@@ -31,7 +31,6 @@ from omkl.federated.protocol import (
     aggregate,
     broadcast_selection,
     check_budget,
-    compiled_for,
     learn,
     select,
 )
@@ -171,18 +170,15 @@ class Server:
         self._asked: list[int] = []  # in this round
         self._senders: set[int] = set()  # of this round
         protocol.qualify_names(model)
-        kind = type(job.params)
-        self._set_row = compiled_for(kind, set_row)
-        self._choose = compiled_for(kind, run_broadcast_selection)
-        self._receive = compiled_for(kind, run_receipt)
-        self._aggregate = compiled_for(kind, run_aggregation)
 
     def broadcast(self) -> Broadcast:
         """Begin the next round; returns what every client receives."""
         self.t += 1
         self._senders = set()
         state = self.state
-        self._choose(self.params, state, self.t, self._rng.random(self.algorithm.draws[1]))
+        run_broadcast_selection(
+            self.params, state, self.t, self._rng.random(self.algorithm.draws[1])
+        )
         sends_rows = self.algorithm.announces[0]
         rows = state.announced[:sends_rows] if sends_rows else slice(None)
         log_w = state.log_w[:0] if sends_rows else state.log_w
@@ -221,7 +217,7 @@ class Server:
         message.theta[:n] = update.theta
         message.losses[: len(update.losses)] = update.losses
         message.n[:] = n, len(update.losses)
-        if not self._receive(self.state, message, self._inbox):
+        if not run_receipt(self.state, message, self._inbox):
             bounds = {"robust.max_change": self.guards.max_change}
             bounds |= {"robust.max_loss": self.guards.max_loss} if len(update.losses) else {}
             limits = [f"{key}={bound:g}" for key, bound in bounds.items() if bound is not None]
@@ -280,7 +276,7 @@ class Server:
 
     def finish(self) -> None:
         """End the round: learn from the updates that were taken."""
-        self._aggregate(self.params, self.state, self.t, len(self._asked), self._inbox)
+        run_aggregation(self.params, self.state, self.t, len(self._asked), self._inbox)
 
     def present(self) -> list[int]:
         """The clients that have a sample in this round."""
@@ -302,7 +298,7 @@ class Server:
         """Let a fresh server go on from a ``checkpoint()``, to the bit."""
         self.t = int(checkpoint["t"][0])
         for i, values in enumerate(checkpoint["theta"]):
-            self._set_row(self.state.model, i, values)
+            set_row(self.state.model, i, values)
         self.state.log_w[...] = checkpoint["log_w"]
         self.state.announced[...] = checkpoint["announced"]
         self.numbers[...] = checkpoint["numbers"]
@@ -340,8 +336,6 @@ class Client:
         self._normals = self._message.theta.size + len(self._message.losses)
         self._simulated = simulated
         self.private = job.settings.safeguards.privacy is not None
-        self._run = compiled_for(type(job.params), run_client_round)
-        self._set_row = compiled_for(type(job.params), set_row)
         self._rewind()
 
     def _rewind(self) -> None:
@@ -373,7 +367,7 @@ class Client:
         u, normals = self._draw(broadcast.t)
         states = (self.params, self.server, self.state)
         draws, written = (u, normals, self._protection), (self._scratch, self._message)
-        self.y_hat = self._run(*states, broadcast.t, x[None], y, *draws, *written)
+        self.y_hat = run_client_round(*states, broadcast.t, x[None], y, *draws, *written)
         self.losses[0] += self._scratch.own_loss[0]
         self.losses[1:] += self._scratch.loss
         self.regret = float(self.losses[0] - self.losses[1:].min())
@@ -419,7 +413,7 @@ class Client:
         server.announced[:] = announced
         rows = announced[:sends_rows] if sends_rows else range(N)
         for i, values in zip(rows, theta, strict=True):
-            self._set_row(server.model, i, values)
+            set_row(server.model, i, values)
         if not sends_rows:
             server.log_w[:] = broadcast.log_w
 

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.federated.messages import Inbox, Message, Protection, new_inbox, no_protection
+from omkl.federated.messages import NO_PROTECTION, OFF, Inbox, Message, Protection
 
 if TYPE_CHECKING:
     from omkl.federated.protocol import FederatedAlgorithm
@@ -84,17 +84,33 @@ def cuts(trim: float, n_senders: int) -> np.ndarray:
 def inbox_for(safeguards: Safeguards, n_clients: int, message: Message) -> Inbox:
     """The server's inbox for messages like this one."""
     senders = min(n_clients, safeguards.clients_per_round or n_clients)
-    bounds = safeguards.max_change, safeguards.max_loss
-    return new_inbox(message, *bounds, cuts(safeguards.trim, senders))
+    left_out = cuts(safeguards.trim, senders)
+    K = max(0, len(left_out) - 1)  # of whom messages are looked at together
+    change, loss = safeguards.max_change, safeguards.max_loss
+    return Inbox(
+        OFF if change is None else float(change),
+        OFF if loss is None else float(loss),
+        left_out,
+        rows=np.zeros((K, len(message.rows)), dtype=np.int64),
+        theta=np.zeros((K, *message.theta.shape)),
+        losses=np.zeros((K, len(message.losses))),
+        n=np.zeros((K, 2), dtype=np.int64),
+        taken=np.zeros(1, dtype=np.int64),
+        column=np.zeros(K),
+        place=np.zeros((K, 2), dtype=np.int64),
+    )
 
 
 def protection_for(
     safeguards: Safeguards, algorithm: FederatedAlgorithm, params: Any, N: int, n_rounds: int
 ) -> Protection:
     """What a client does to a message, of ``n_rounds`` of them at most."""
-    if safeguards.privacy is None:
-        return no_protection()
-    return protection_of(safeguards.privacy, algorithm, params, N, n_rounds)
+    privacy = safeguards.privacy
+    if privacy is None:
+        return NO_PROTECTION
+    counted = account(privacy, algorithm, params, N, n_rounds)
+    clips = float(privacy.clip), float(privacy.clip_losses)
+    return Protection(*clips, counted.noise, counted.noise_losses, algorithm.announces[0] > 0)
 
 
 def draw_asked(
@@ -159,16 +175,6 @@ def account(
         epsilon(of_sample),
         epsilon(n_rounds),
     )
-
-
-def protection_of(
-    privacy: Privacy, algorithm: FederatedAlgorithm, params: Any, N: int, n_rounds: int
-) -> Protection:
-    """Clips and noise of a client's messages."""
-    counted = account(privacy, algorithm, params, N, n_rounds)
-    clips = float(privacy.clip), float(privacy.clip_losses)
-    noise = counted.noise, counted.noise_losses
-    return Protection(*clips, *noise, algorithm.announces[0] > 0)
 
 
 def _accountant() -> ModuleType:

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.compiler import compiled_uncached, dispatch, inlined, qualify_name
+from omkl.core.compiler import dispatch, inlined, qualify_name
 from omkl.core.representations.random_features import RandomFeatures, compact, draw_features
 from omkl.federated.client_features import client_tile
 from omkl.federated.messages import Message, empty_message
@@ -229,11 +229,6 @@ def qualify_names(*states: Any) -> None:
     """Give the types of these states their full names in compiled code."""
     for state in states:
         qualify_name(type(state))
-
-
-def compiled_for(Params: type, function: Any) -> Any:
-    """Code of algorithms outside the package is not kept on disk, where edits would go unseen."""
-    return function if Params.__module__.startswith("omkl.") else compiled_uncached(function)
 
 
 # --- registration -------------------------------------------------------------------------------

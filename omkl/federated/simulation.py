@@ -25,7 +25,6 @@ from omkl.federated.protocol import (
     aggregate,
     broadcast_selection,
     check_budget,
-    compiled_for,
     learn,
     learn_clients,
     select,
@@ -249,7 +248,7 @@ class Federation:
         self._prepare()
 
     def _prepare(self) -> None:
-        self.loop = compiled_for(type(self.params), run_rounds)
+        self.loop: Any = run_rounds
         self.scratch = protocol.new_scratch(self.algorithm, self.server.model)
         self.message = protocol.new_message(self.algorithm, self.params, self.server.model)
         self._inbox = privacy.inbox_for(self.guards, self.n_clients, self.message)

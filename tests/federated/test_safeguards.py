@@ -17,7 +17,7 @@ from omkl.core.kernels import Kernel
 from omkl.core.representations.random_features import draw_features
 from omkl.core.rng import asking_generator, noise_generators
 from omkl.experiment import run as runner
-from omkl.federated.messages import Protection, no_protection
+from omkl.federated.messages import NO_PROTECTION, Protection
 from omkl.federated.parties import Client, Server, play
 from omkl.federated.privacy import (
     Privacy,
@@ -262,7 +262,7 @@ def recovered(case, protection):
 def test_a_message_without_noise_gives_its_sample_away(name):
     """And with noise as large as two messages may be apart nothing is recovered from one."""
     case, clip = federations.Case(name), 0.01
-    right, distance, _ = recovered(case, no_protection())
+    right, distance, _ = recovered(case, NO_PROTECTION)
     assert right == (4 if name == "em_kofl" else 40) and distance < 1e-6
     whole = case.algorithm.announces[0] > 0
     right, distance, blind = recovered(case, Protection(clip, clip, 2.0 * clip, 2.0 * clip, whole))

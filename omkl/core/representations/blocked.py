@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.compiler import compiled, compiled_uncached, dispatch, element, inlined
+from omkl.core.compiler import compiled, compiled_for, dispatch, element, inlined
 from omkl.core.protocol import local_step, step_size
 from omkl.core.representations import evaluate_row, learn_block, learn_row
 from omkl.core.representations.random_features import (
@@ -606,8 +606,7 @@ def learn_rows(
     n = min(BLOCK, len(X) - row) // LANES * LANES
     if n == 0 or N * W < FEW:
         return 0
-    ours = type(settings).__module__.startswith("omkl.")
-    (_learn_rows if ours else compiled_uncached(_learn_rows))(settings, made, t, X, y, row, n)
+    compiled_for(type(settings), _learn_rows)(settings, made, t, X, y, row, n)
     return n
 
 
