@@ -121,7 +121,6 @@ class Learner:
         self.params = params
         self.d = d
         self.threads = threads
-        self.every_kernel = algorithm.every_kernel
         self.precision = precision
         if algorithm.rows_before is None:
             self.state = algorithm.init(params, kernels, model)
@@ -403,9 +402,7 @@ class Learner:
     def empty_selection(self) -> Selection:
         model = self.state.model
         N = model.n_kernels
-        scratch = self.representation.scratch(
-            model, self.threads, self.every_kernel, self.precision
-        )
+        scratch = self.representation.scratch(model, self.threads, self.precision)
         return Selection(
             evaluate=np.zeros(N, dtype=np.int64),
             combine=np.zeros(N, dtype=np.int64),

@@ -58,7 +58,7 @@ class Representation(NamedTuple):
 
     name              in words
     fresh             makes a model, a NamedTuple of arrays with ``n_kernels``
-    scratch           (model, threads, every_kernel, precision) -> what a round writes to
+    scratch           (model, threads, precision) -> what a round writes to
     draws_features    f_i = theta_i'z_i with features z_i of norm 1 that are drawn from the
                       seed by the frequencies of the kernel; else kernels are exact
     lookahead         None where a row is looked at in its round alone
@@ -81,7 +81,7 @@ class Representation(NamedTuple):
 
     name: str
     fresh: Fresh
-    scratch: Callable[[Any, int, bool, str], Any]
+    scratch: Callable[[Any, int, str], Any]
     draws_features: bool
     lookahead: Lookahead | None = None
     written: tuple[str, ...] = ()

@@ -359,9 +359,7 @@ dispatch(evaluate_row, LocalScratch, _evaluate_local)
 dispatch(learn_row, LocalScratch, _learn_row)
 
 
-def _scratch(
-    model: RandomFeatures, threads: int, every_kernel: bool, precision: str
-) -> LocalScratch:
+def _scratch(model: RandomFeatures, threads: int, precision: str) -> LocalScratch:
     return local_scratch(model, precision)
 
 

@@ -76,7 +76,7 @@ def _fresh_constant(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed
     return Constant(np.zeros((len(kernels), 1)))
 
 
-def _no_scratch(model: Constant, threads: int, every_kernel: bool, precision: str) -> NoScratch:
+def _no_scratch(model: Constant, threads: int, precision: str) -> NoScratch:
     return NoScratch()
 
 
@@ -365,13 +365,11 @@ def context_of(model: Any) -> tuple[np.ndarray, ...]:
     return model.experts.lags, model.experts.before
 
 
-def experts_scratch(
-    model: Experts, threads: int, every_kernel: bool, precision: str
-) -> ExpertsScratch:
+def experts_scratch(model: Experts, threads: int, precision: str) -> ExpertsScratch:
     d = len(model.inputs)
     n_whole = d + len(model.lags) + len(model.before) + len(model.products)
     return ExpertsScratch(
-        rls_scratch(model.first, threads, every_kernel, precision),
+        rls_scratch(model.first, threads, precision),
         f=np.zeros(model.first.n_kernels),
         x=np.zeros(d),
         moments=no_moments(d),

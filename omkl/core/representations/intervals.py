@@ -126,7 +126,7 @@ def fresh(kernels: Sequence[Kernel], d: int, D: int, seed: int, n_levels: int) -
     return Intervals(rows, row, np.ones(1, dtype=np.int64), mix)
 
 
-def _scratch(model: Intervals, threads: int, every_kernel: bool, precision: str) -> Scratch:
+def _scratch(model: Intervals, threads: int, precision: str) -> Scratch:
     like: Any = local_scratch(model.rows, precision)
     J, N = model.row.shape
     W = model.rows.padded.shape[2]

@@ -195,15 +195,13 @@ def _n_beside(d):
     return d + WIDE_LAGS if d <= MOST_BESIDE else 0
 
 
-def mixture_scratch(
-    model: MixtureOfExperts, threads: int, every_kernel: bool, precision: str
-) -> MixtureScratch:
+def mixture_scratch(model: MixtureOfExperts, threads: int, precision: str) -> MixtureScratch:
     return MixtureScratch(
-        experts_scratch(model.experts, threads, every_kernel, precision),
+        experts_scratch(model.experts, threads, precision),
         neighbours_scratch(),
         boosted_scratch(model.trees),
         wide_scratch(model.wide),
-        rls_scratch(model.corrections, threads, every_kernel, precision),
+        rls_scratch(model.corrections, threads, precision),
         correction=np.zeros(len(FADING)),
         candidates=np.zeros(REGRETS + 1 + len(PLAIN)),
         mixed=np.zeros(1),
@@ -462,13 +460,11 @@ def fresh_logistic(model: Experts) -> LogisticMixture:
     )
 
 
-def logistic_scratch(
-    model: LogisticMixture, threads: int, every_kernel: bool, precision: str
-) -> LogisticScratch:
+def logistic_scratch(model: LogisticMixture, threads: int, precision: str) -> LogisticScratch:
     return LogisticScratch(
-        experts_scratch(model.experts, threads, every_kernel, precision),
+        experts_scratch(model.experts, threads, precision),
         boosted_scratch(model.trees, of_classes=True),
-        rls_scratch(model.correction, threads, every_kernel, precision),
+        rls_scratch(model.correction, threads, precision),
         off=np.zeros((1, model.n_kernels + 1)),
         margin=np.zeros(1),
         candidates=np.zeros(2 + len(LOGISTIC_PLAIN)),

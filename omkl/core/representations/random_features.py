@@ -319,9 +319,7 @@ def _fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) ->
     return draw_features(kernels, d, D, seed)
 
 
-def _scratch(
-    model: RandomFeatures, threads: int, every_kernel: bool, precision: str
-) -> SparseScratch:
+def _scratch(model: RandomFeatures, threads: int, precision: str) -> SparseScratch:
     return sparse_scratch(model, precision)
 
 

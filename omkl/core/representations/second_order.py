@@ -166,7 +166,7 @@ def fresh_rls(kernels: Sequence[Kernel], d: int, D: int, seed: int, prior: float
     )
 
 
-def rls_scratch(model: Recursive, threads: int, every_kernel: bool, precision: str) -> RlsScratch:
+def rls_scratch(model: Recursive, threads: int, precision: str) -> RlsScratch:
     N, F = model.theta.shape
     return RlsScratch(
         z=aligned((N, F)),
@@ -181,10 +181,8 @@ def rls_scratch(model: Recursive, threads: int, every_kernel: bool, precision: s
     )
 
 
-def forecaster_scratch(
-    model: Recursive, threads: int, every_kernel: bool, precision: str
-) -> RlsScratch:
-    made = rls_scratch(model, threads, every_kernel, precision)
+def forecaster_scratch(model: Recursive, threads: int, precision: str) -> RlsScratch:
+    made = rls_scratch(model, threads, precision)
     return made._replace(forecasts=np.ones(1, dtype=np.bool_))
 
 
@@ -390,9 +388,7 @@ def fresh_walk(kernels: Sequence[Kernel], d: int, D: int, seed: int, prior: floa
     )
 
 
-def _walk_scratch(
-    model: RandomWalk, threads: int, every_kernel: bool, precision: str
-) -> WalkScratch:
+def _walk_scratch(model: RandomWalk, threads: int, precision: str) -> WalkScratch:
     N, W = model.theta.shape
     return WalkScratch(
         z=aligned((N, W)),
@@ -584,10 +580,8 @@ def _fresh_joint(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: i
     return JointRls(together, np.arange(N) * D)
 
 
-def _joint_scratch(
-    model: JointRls, threads: int, every_kernel: bool, precision: str
-) -> JointScratch:
-    first = forecaster_scratch(model.all, threads, every_kernel, precision)
+def _joint_scratch(model: JointRls, threads: int, precision: str) -> JointScratch:
+    first = forecaster_scratch(model.all, threads, precision)
     return JointScratch(first, np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64), np.zeros(1))
 
 
@@ -656,17 +650,13 @@ def _fresh_stacked(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed:
     return StackedRls(first, blank_recursive(blank(1, N, 0).padded, no_waves, inputs, prior))
 
 
-def _stacked_scratch(
-    model: StackedRls, threads: int, every_kernel: bool, precision: str
-) -> StackedScratch:
-    first, second = (forecaster_scratch(level, threads, every_kernel, precision) for level in model)
+def _stacked_scratch(model: StackedRls, threads: int, precision: str) -> StackedScratch:
+    first, second = (forecaster_scratch(level, threads, precision) for level in model)
     return StackedScratch(first, second, np.zeros(1))
 
 
-def _recursive_stacked_scratch(
-    model: StackedRls, threads: int, every_kernel: bool, precision: str
-) -> StackedScratch:
-    first, second = (rls_scratch(level, threads, every_kernel, precision) for level in model)
+def _recursive_stacked_scratch(model: StackedRls, threads: int, precision: str) -> StackedScratch:
+    first, second = (rls_scratch(level, threads, precision) for level in model)
     return StackedScratch(first, second, np.zeros(1))
 
 

@@ -131,12 +131,10 @@ def fresh_softmax(model: Experts, K: int) -> SoftmaxMixture:
     )
 
 
-def softmax_scratch(
-    model: SoftmaxMixture, threads: int, every_kernel: bool, precision: str
-) -> SoftmaxScratch:
+def softmax_scratch(model: SoftmaxMixture, threads: int, precision: str) -> SoftmaxScratch:
     N, K = model.n_kernels, len(model.counts)
     return SoftmaxScratch(
-        experts_scratch(model.experts, threads, every_kernel, precision),
+        experts_scratch(model.experts, threads, precision),
         boosted_scratch(model.trees, of_classes=True),
         outputs=np.zeros((len(model.experts.decay), K)),
         p=np.zeros((N, K)),
