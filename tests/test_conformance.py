@@ -8,7 +8,7 @@ from omkl.checks import federations, learners, shared
 
 # Of learners alone on a stream: hundreds of rounds in plain Python, or thousands of draws.
 SLOW = {
-    *("draws", "every_kernel", "honesty", "importance_weights"),
+    *("draws", "honesty", "importance_weights"),
     *("python_equals_compiled", "selection"),
 }
 

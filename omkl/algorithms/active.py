@@ -258,7 +258,7 @@ def update_if_asked(params, state, t, y, selection):
         followed_step(state.model, i, i, t, f, selection.scratch, step, shrink)
 
 
-@register_as("amkl", representation=RANDOM_FEATURES, every_kernel=True, queries=True)
+@register_as("amkl", representation=RANDOM_FEATURES, queries=True)
 class Amkl:
     """AMKL: Raker that asks for a label only where its kernels disagree.
 
@@ -347,7 +347,7 @@ def select_subset(params, state, t, rng, selection):
     choose_subset(state, selection)
 
 
-@register_as("amkl_aks", representation=RANDOM_FEATURES, every_kernel=True, queries=True)
+@register_as("amkl_aks", representation=RANDOM_FEATURES, queries=True)
 class AmklAks:
     """AMKL-AKS: a drawn subset of the good kernels predicts, and asks only when in doubt.
 
@@ -406,7 +406,7 @@ class AmklAks:
         return y_hat, not apart <= params.eta_c  # True for NaN too
 
 
-@register_as("amkl_random", representation=RANDOM_FEATURES, every_kernel=True, queries=True)
+@register_as("amkl_random", representation=RANDOM_FEATURES, queries=True)
 class AmklRandom:
     """random labels: AMKL that asks at random, which its own choice of labels has to beat.
 

@@ -241,7 +241,6 @@ def fresh_experts(
     representation=MIXTURE_OF_EXPERTS._replace(
         fresh=fresh_experts, accepts_blanks=True, uses_D=False
     ),
-    every_kernel=True,
     kernels=kernels_of_auto,
     deterministic=False,
     equivariant=True,
@@ -454,7 +453,6 @@ together = register(
         fresh=fresh_softmax_classifiers, accepts_blanks=True, uses_D=False
     ),
     task="classification",
-    every_kernel=True,
     kernels=kernels_of_several,
     deterministic=False,
     probabilities=True,
@@ -467,7 +465,6 @@ together = register(
         fresh=fresh_classifiers, accepts_blanks=True, uses_D=False
     ),
     task="classification",
-    every_kernel=True,
     kernels=kernels_of_classifier,
     deterministic=False,
     reads_uncut=True,

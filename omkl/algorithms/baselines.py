@@ -26,7 +26,6 @@ LOOKS_AT_NO_INPUT = {"learns": "it does not look at x: it is what others have to
 @register_as(
     "mean",
     representation=CONSTANT,
-    every_kernel=True,
     kernels=constant,
     equivariant=True,
     reads_uncut=True,
@@ -78,7 +77,6 @@ class Mean:
 @register_as(
     "last",
     representation=CONSTANT,
-    every_kernel=True,
     kernels=constant,
     equivariant=True,
     reads_uncut=True,
@@ -127,7 +125,6 @@ KEEPS_EVERY_ROW = {"bounded_memory": "exact kernels keep every row: the curse of
 @register_as(
     "rbf",
     representation=GROWING,
-    every_kernel=True,
     kernels=gaussian_kernel,
     expected_failures=KEEPS_EVERY_ROW,
 )
@@ -162,7 +159,6 @@ def polynomial(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
 @register_as(
     "poly",
     representation=GROWING,
-    every_kernel=True,
     kernels=polynomial,
     expected_failures={**KEEPS_EVERY_ROW, "learns": "the check's target is no quadratic form"},
 )

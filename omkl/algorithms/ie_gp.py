@@ -57,7 +57,7 @@ def fresh_experts(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: 
     return second_order.fresh_rls(kernels, d, D, seed, params.prior / params.noise)
 
 
-@register_as("ie_gp", representation=RECURSIVE._replace(fresh=fresh_experts), every_kernel=True)
+@register_as("ie_gp", representation=RECURSIVE._replace(fresh=fresh_experts))
 class IeGp:
     """IE-GP: an ensemble of Gaussian processes on random features, weighed by their likelihood.
 
@@ -112,9 +112,7 @@ def fresh_walk(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int
     return second_order.fresh_walk(kernels, d, D, seed, (params.prior + params.walk) / params.noise)
 
 
-@register_as(
-    "ie_gp_dynamic", representation=RANDOM_WALK._replace(fresh=fresh_walk), every_kernel=True
-)
+@register_as("ie_gp_dynamic", representation=RANDOM_WALK._replace(fresh=fresh_walk))
 class DynamicIeGp:
     """Dynamic IE-GP: an ensemble of Gaussian processes whose functions move, and whose best
     changes.

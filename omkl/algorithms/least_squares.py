@@ -48,7 +48,6 @@ def update_least_squares(params, state, t, y, selection):
 @register_as(
     "ridge",
     representation=RAW_FORECASTERS,
-    every_kernel=True,
     kernels=linear_kernel,
     reads_uncut=True,
 )
@@ -88,7 +87,7 @@ class Ridge:
     update = update_least_squares
 
 
-@register_as("ridge_rff", representation=FORECASTERS, every_kernel=True, kernels=gaussian_kernel)
+@register_as("ridge_rff", representation=FORECASTERS, kernels=gaussian_kernel)
 class RidgeRff:
     """Ridge on random features: the forecaster of Vovk, Azoury and Warmuth for one Gaussian kernel.
 
@@ -121,7 +120,7 @@ class RidgeRff:
     update = update_least_squares
 
 
-@register_as("ewrls", representation=RECURSIVE, every_kernel=True, kernels=gaussian_kernel)
+@register_as("ewrls", representation=RECURSIVE, kernels=gaussian_kernel)
 class Ewrls:
     """EW-RLS: exponentially weighted recursive least squares on features of one Gaussian kernel.
 
@@ -169,7 +168,7 @@ SECOND = Choice("vaw", "weights")
 VAW = SECOND.index("vaw")
 
 
-@register_as("vaw2", representation=STACKED_RLS, every_kernel=True)
+@register_as("vaw2", representation=STACKED_RLS)
 class Vaw2:
     """VAW^2: a forecaster of Vovk, Azoury and Warmuth for each kernel, and one over them.
 
@@ -247,7 +246,7 @@ class Vaw2:
         learn_both(state.model, selection.scratch, selection.f, y)
 
 
-@register_as("as_released/vaw2", representation=STACKED_RECURSIVE, every_kernel=True)
+@register_as("as_released/vaw2", representation=STACKED_RECURSIVE)
 class ReleasedVaw2:
     """VAW^2 as in its authors' notebook: both levels predict before they take the row in.
 
@@ -297,7 +296,7 @@ class ReleasedVaw2:
         learn_both(state.model, selection.scratch, selection.f, y)
 
 
-@register_as("vaw_joint", representation=JOINT_RLS, every_kernel=True)
+@register_as("vaw_joint", representation=JOINT_RLS)
 class VawJoint:
     """VAW on all features: one forecaster of Vovk, Azoury and Warmuth for all kernels together.
 
@@ -337,7 +336,7 @@ class VawJoint:
 LEAST = 1e-300  # a weight of 0, as log_w holds it
 
 
-@register_as("ml_poly", representation=FORECASTERS, every_kernel=True)
+@register_as("ml_poly", representation=FORECASTERS)
 class MlPoly:
     """ML-Poly over forecasters: kernels of second order, weighted without a rate.
 

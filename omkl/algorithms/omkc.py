@@ -67,7 +67,7 @@ def classifier(*names: str, **options: Any) -> Callable[[Definition], Definition
 
     def decorate(exact: Definition) -> Definition:
         definition: Any = exact
-        options.update(task="classification", every_kernel=True)
+        options.update(task="classification")
         grows = {"bounded_memory": "exact kernels keep every row that taught a classifier"}
         exact_options = options | {"representation": PERCEPTRONS, "expected_failures": grows}
         register_as(names[0], **exact_options)(definition)

@@ -116,7 +116,6 @@ class Rfomkr:
 @register_as(
     "omkr",
     representation=GROWING,
-    every_kernel=True,
     expected_failures={
         "bounded_memory": "exact kernels keep every row: the curse of dimensionality",
     },
@@ -159,7 +158,6 @@ class Omkr:
 @register_as(
     "omkl_b",
     representation=SLIDING,
-    every_kernel=True,
     expected_failures={
         "one_kernel": "its coefficients fade, and the oldest rows are dropped",
         "learns": "steps of 1/sqrt(T) from 50 rows are too little",

@@ -202,7 +202,7 @@ class Boa:
                     state.log_w[i] = max(-FAR, state.log_w[i] + shift)
 
 
-@register_as("kt", representation=RANDOM_FEATURES, every_kernel=True)
+@register_as("kt", representation=RANDOM_FEATURES)
 class Kt:
     """KT: coin betting without a step size for every kernel, mixed by AdaHedge.
 

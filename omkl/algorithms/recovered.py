@@ -64,7 +64,7 @@ class Raker:
     step_size, local_step, reweigh = step_size, local_step, active.reweigh
 
 
-@register_as("recovered/amkl_aks", representation=RANDOM_FEATURES, every_kernel=True, queries=True)
+@register_as("recovered/amkl_aks", representation=RANDOM_FEATURES, queries=True)
 class AmklAks:
     """AMKL-AKS as its published numbers say it was run: only the subset's kernels are compared.
 

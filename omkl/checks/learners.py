@@ -293,18 +293,6 @@ def check_interval(case: Case) -> None:
     assert pickle.dumps(learner) == before
 
 
-def check_every_kernel(case: Case) -> None:
-    """A learner that says so evaluates all kernels in their order, whatever it has seen."""
-    X, y = case.stream()
-    learner = case.learner()
-    if not case.algorithm.every_kernel:
-        learner.partial_fit(X, y)
-        assert learner.used.min() < len(y), "register it with every_kernel=True"
-        return
-    in_their_order = list(range(learner.state.model.n_kernels))
-    assert all(evaluated == in_their_order for evaluated in case.played.evaluated)
-
-
 def check_precision(case: Case) -> None:
     """Single precision is honoured by learners on random features and refused by the others."""
     X, y = case.stream()

@@ -296,8 +296,6 @@ class Algorithm(NamedTuple):
     representation   what the kernels' functions are made of
     task       "regression", or "classification": labels are -1 and +1, and the sign of a
                prediction is the class
-    every_kernel   it evaluates all kernels in every round: features of several rounds
-               are then computed together
     deterministic   whether another seed gives the same numbers on the same rows
     kernels    (params, dictionary) -> the kernels that it learns with
     rows_before   params -> how many rows it wants to see, without labels, before the first
@@ -327,7 +325,6 @@ class Algorithm(NamedTuple):
     init: Callable[..., Any]
     representation: Representation
     task: str
-    every_kernel: bool
     deterministic: bool
     kernels: Callable[[Any, Sequence[Kernel]], Sequence[Kernel]]
     rows_before: Callable[[Any], int] | None
@@ -398,7 +395,6 @@ def register(
     *,
     representation: Representation,
     task: str = "regression",
-    every_kernel: bool = False,
     deterministic: bool = True,
     kernels: Callable[[Any, Sequence[Kernel]], Sequence[Kernel]] = _dictionary,
     rows_before: Callable[[Any], int] | None = None,
@@ -453,7 +449,6 @@ def register(
         init=definition.init,
         representation=representation,
         task=task,
-        every_kernel=every_kernel or local,
         deterministic=deterministic and not representation.draws_features,
         kernels=kernels,
         rows_before=rows_before,

@@ -30,8 +30,8 @@ def learner(recorded, kernels):
     drawing = as_released.ReplayedFeatures(*recorded, np.empty(0, np.int64), np.zeros(1, np.int64))
 
     def make(name):
-        every = algorithms.load(f"as_released/{name}").every_kernel
-        model = recorded if every else drawing
+        draws = not algorithms.load(f"as_released/{name}").representation.local
+        model = drawing if draws else recorded
         return learner_of(f"as_released/{name}", kernels, d, D, T=1503, model=model)
 
     return make

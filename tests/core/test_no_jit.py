@@ -132,9 +132,7 @@ def update(params, state, t, y, selection):
 def test_an_algorithm_with_the_fields_of_another_is_not_taken_for_it(monkeypatch):
     """Numba tells named tuples apart by the class's name, fields and their types alone."""
     mean = algorithms.load("mean")
-    namesake = protocol.register(
-        __name__, representation=CONSTANT, every_kernel=True, kernels=constant
-    )
+    namesake = protocol.register(__name__, representation=CONSTANT, kernels=constant)
     # Compiled in memory: machine code for a class of the tests must not be kept on disk.
     plain = getattr(protocol.run_block, "py_func", protocol.run_block)
     in_memory = numba.njit(nogil=True, error_model="numpy", fastmath=compiler.FLAGS)(plain)

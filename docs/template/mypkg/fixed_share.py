@@ -81,4 +81,4 @@ def update(params, state, t, y, selection):
 
 EXPECTED_FAILURES = {"complete_graph": "its weights follow another rule than Raker's"}
 
-algorithm = register(__name__, representation=RANDOM_FEATURES, every_kernel=True)
+algorithm = register(__name__, representation=RANDOM_FEATURES)
