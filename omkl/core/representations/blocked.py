@@ -82,10 +82,10 @@ class LocalScratch(NamedTuple):
     last: Double | Single
 
 
-def local_scratch(model: RandomFeatures, precision: str) -> LocalScratch:
+def local_scratch(model: RandomFeatures, threads: int, precision: str) -> LocalScratch:
     N, d, W = model.padded.shape
     return LocalScratch(
-        single=sparse_scratch(model, precision),
+        single=sparse_scratch(model, threads, precision),
         before=aligned((N,)),
         f=aligned((BLOCK, N)),
         norm2=aligned((BLOCK + 1, N)),
@@ -359,12 +359,8 @@ dispatch(evaluate_row, LocalScratch, _evaluate_local)
 dispatch(learn_row, LocalScratch, _learn_row)
 
 
-def _scratch(model: RandomFeatures, threads: int, precision: str) -> LocalScratch:
-    return local_scratch(model, precision)
-
-
 LOCAL_FEATURES = RANDOM_FEATURES._replace(
-    name="random features, kernel by kernel", scratch=_scratch, local=True
+    name="random features, kernel by kernel", scratch=local_scratch, local=True
 )
 
 

@@ -127,7 +127,7 @@ def fresh(kernels: Sequence[Kernel], d: int, D: int, seed: int, n_levels: int) -
 
 
 def _scratch(model: Intervals, threads: int, precision: str) -> Scratch:
-    like: Any = local_scratch(model.rows, precision)
+    like: Any = local_scratch(model.rows, threads, precision)
     J, N = model.row.shape
     W = model.rows.padded.shape[2]
     V = -(-J // LANES) * LANES

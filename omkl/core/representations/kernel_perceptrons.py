@@ -390,7 +390,7 @@ def _perceptrons_scratch(model: Perceptrons, threads: int, precision: str) -> Pe
     )
 
 
-def _support_size(model: Perceptrons) -> np.ndarray:
+def _support_size(model: Perceptrons | Budgeted) -> np.ndarray:
     return model.size
 
 
@@ -610,10 +610,6 @@ def _groups(families: Sequence[int]) -> list[int]:
     return [*starts, len(families)]
 
 
-def _budgeted_support(model: Budgeted) -> np.ndarray:
-    return model.size
-
-
 def _budgeted_rows(model: Budgeted) -> int:
     return int(model.size.sum())
 
@@ -624,7 +620,7 @@ BUDGETED = Representation(
     scratch=_budgeted_scratch,
     written=("now", "rounds"),
     draws_features=False,
-    support_size=_budgeted_support,
+    support_size=_support_size,
     kept_rows=_budgeted_rows,
     check_kernels=check_kernels,
 )

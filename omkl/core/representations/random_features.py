@@ -206,7 +206,7 @@ class SparseScratch(NamedTuple):
     angle: np.ndarray
 
 
-def sparse_scratch(model: RandomFeatures, precision: str) -> SparseScratch:
+def sparse_scratch(model: RandomFeatures, threads: int, precision: str) -> SparseScratch:
     N, _, W = model.padded.shape
     start, seen, streak, first, known, n_steps = np.zeros((6, N), dtype=np.int64)
     return SparseScratch(
@@ -319,14 +319,10 @@ def _fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) ->
     return draw_features(kernels, d, D, seed)
 
 
-def _scratch(model: RandomFeatures, threads: int, precision: str) -> SparseScratch:
-    return sparse_scratch(model, precision)
-
-
 RANDOM_FEATURES = Representation(
     name="random features",
     fresh=_fresh,
-    scratch=_scratch,
+    scratch=sparse_scratch,
     draws_features=True,
     supports_float32=True,
     with_zero_weights=with_zero_weights,

@@ -214,19 +214,10 @@ def _each(make: Callable[..., Any]) -> Callable[..., Any]:
     return _by_code([(some, make(inlined(finish))) for finish, some in codes.items()])
 
 
-_sum_of, _gathered_sum_of = _each(_sum), _each(_gathered_sum)
-
-
-@inlined
-def sum_of(family, c, row, alpha, n):
-    """The sum of alpha kappa over n terms, whose distances or values are row[:n]; alpha[:n]."""
-    return _sum_of(family, c, row, alpha, n)
-
-
-@inlined
-def gathered_sum_of(family, c, row, members, base, alpha, n):
-    """``sum_of`` over the entries members[:n] - base of the row, to the same bits."""
-    return _gathered_sum_of(family, c, row, members, base, alpha, n)
+# (family, c, row, alpha, n) -> the sum of alpha kappa over n terms, whose distances or values are
+# row[:n]; and (family, c, row, members, base, alpha, n) -> over the entries members[:n] - base of
+# the row, to the same bits.
+sum_of, gathered_sum_of = _each(_sum), _each(_gathered_sum)
 
 
 # --- Rows that one kernel alone has ---------------------------------------------------------------
