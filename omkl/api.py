@@ -167,10 +167,11 @@ def panel(
     0.0
     >>> panel.learn_one(2.5, key="a")  # doctest: +SKIP
     """
+    interval = params.pop("interval", None)  # which a panel refuses
     made = settings.read(
         algorithm, inputs=inputs, kernels=kernels, task=None, classes=None, params=params, D=D,
         precision=precision, seed=seed, scaling=scaling, lags=lags, horizon=horizon,
-        interval=None, interval_rate=None, features=features,
+        interval=interval, interval_rate=None, features=features,
     )  # fmt: skip
     return Panel(
         made, key=key, max_keys=max_keys, share_weights=share_weights,

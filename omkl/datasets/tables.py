@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 MOST_CLASSES = 100
 ALL_LABELS = "all"  # of dataset.labels: however many classes there are
+OF_KEY = "the key: each value has a learner"
 MOST_COUNTED = 100_000  # different values of a target that holds no classes
 
 
@@ -133,7 +134,6 @@ class OwnTable:
                 columns[k] = columns[k].left_out("dataset.exclude names it")
         self._key = place if apart == "key" else -1
         if self._key >= 0:
-            columns[place] = columns[place].left_out("the key: each value has a learner")
             in_text = read.is_text(content.path)
             self._whole_keys = keys_are_whole(first.iloc[:, place], in_text)
         usable = [column.kind != "left out" and k != place for k, column in enumerate(columns)]
@@ -145,7 +145,8 @@ class OwnTable:
         named = "dataset.inputs names it"
         self._inputs = {k: columns[k].as_named(named, where) for k in inputs}
         became = [
-            self._inputs.get(k) or column.left_out(column.why or "not in dataset.inputs")
+            self._inputs.get(k)
+            or column.left_out(OF_KEY if k == self._key else column.why or "not in dataset.inputs")
             for k, column in enumerate(columns)
             if k != self._target or k in self._inputs
         ]

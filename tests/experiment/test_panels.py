@@ -112,6 +112,11 @@ def _plain(rows: object) -> list[tuple]:
     return [(row, shop, float(y_hat)) for row, shop, y_hat in rows]  # type: ignore[attr-defined]
 
 
+def test_the_key_may_be_an_input_as_well(file: Path) -> None:
+    assert run(file)["stream"]["inputs"] == ["price", "town=Oslo", "town=Rome"]
+    assert run(file, inputs=["shop", "price"])["stream"]["inputs"] == ["shop", "price"]
+
+
 def test_keys_of_a_text_file_stay_texts_where_one_is_no_whole_number(file: Path) -> None:
     rows = shops()
     rows.assign(shop=rows.shop.map("{:02d}".format)).to_csv(file, index=False)

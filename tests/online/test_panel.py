@@ -207,6 +207,7 @@ def test_frames_are_predicted_as_series() -> None:
         (lambda: omkl.panel("omkr", inputs=2), "omkr keeps rows of the stream"),
         (lambda: omkl.panel("ml_poly", inputs=2, share_weights=True), "share_weights=True"),
         (lambda: omkl.panel(max_keys=0), "max_keys"),
+        (lambda: omkl.panel(interval=0.9), "a panel has no intervals, which would take 16 kB"),
         (lambda: omkl.panel().partial_fit([[1.0]], [1.0]), "which key each row has"),
         (lambda: omkl.panel().partial_fit([[1.0]], [1.0], [1.5]), "key 1.5 is no whole number"),
         (lambda: omkl.panel().partial_fit([[1.0]], [1.0], [None]), "row 1 of the block has no key"),
