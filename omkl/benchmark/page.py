@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from omkl.benchmark import cells, scores
 from omkl.benchmark.cells import Results, means
-from omkl.benchmark.scores import MAIN, Groups
+from omkl.benchmark.scores import MAIN, SETTLED, Groups
 from omkl.benchmark.suite import OURS, PEER, PUBLISHED, REFERENCE, TRIVIAL, Suite
 from omkl.report import stats, style
 from omkl.report.naming import readable
@@ -300,6 +300,7 @@ def _of_task(read: Results, task: str, place: Path) -> list[Part]:
             drawn = over_time(read, task, what, place, f"{task}_{what}")
             parts.append(Picture(drawn[0], f"Error {about}"))
     parts += _over_streams(errors, reference, place, task)
+    parts += _faults(read, task)
     for score in (main, *FURTHER):
         values = cells.means(read, task, score)
         if np.isfinite(values).any(axis=None):
@@ -436,6 +437,32 @@ def _cell(value: float, std: float, score: str) -> str:
     if np.isnan(std):
         return text
     return f"{text} ± {std:.2f}" if score in PER_CENT else f"{text} ± {readable(std, value)}"
+
+
+def _faults(read: Results, task: str) -> list[Part]:
+    """Learners x faults: the error after each over that before, the mean over the streams."""
+    ratios = cells.means(read, task, "after_fault")
+    if not np.isfinite(ratios).any(axis=None):
+        return []
+    fault_of = {name: stream.get("fault") for name, stream in read.stated["streams"].items()}
+    by_fault = np.exp(np.log(ratios).groupby(fault_of, sort=False).mean()).T
+    by_fault["worst"] = ratios.max()
+    order = by_fault.drop(columns=["none", "worst"], errors="ignore").mean(axis=1).sort_values()
+    body = [[name, *map(_times, by_fault.loc[name])] for name in order.index]
+    about = (
+        f"The squared error from {SETTLED} rows after a fault on (after its begin, where it "
+        "stays), over that of the rows before it: the geometric mean over the streams, and the "
+        "worst of all. Without a fault it is not 1 either, as learners go on learning."
+    )
+    heading = Heading(f"{task.capitalize()}: error after a fault over that before", 3)
+    return [heading, Text(about), Table.of_rows(["", *by_fault.columns], body)]
+
+
+def _times(ratio: float) -> str:
+    """Two decimals or three digits; a learner that failed has no ratio."""
+    if not np.isfinite(ratio):
+        return "" if np.isnan(ratio) else "failed"
+    return f"{ratio:.2f}" if ratio < 9.995 else _plain(ratio)
 
 
 def _published(read: Results, task: str) -> list[Part]:

@@ -323,7 +323,8 @@ class Runner:
         suite, file = self.suite, self.run.stream
         rules = Rules(suite.n_unscored, suite.window, suite.fading)
         classes = bool(self.stream.classes)
-        return scored(self.y, predictions, rules, file.truth, file.change_rounds, classes)
+        fault = file.stated.get("fault_rounds", ())
+        return scored(self.y, predictions, rules, file.truth, file.change_rounds, classes, fault)
 
     def command(self) -> str:
         """What ``omkl-run`` is typed in the folder of the results; "" of what it has not."""

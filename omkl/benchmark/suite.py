@@ -37,6 +37,11 @@ from omkl import algorithms
 from omkl.utils import conf
 
 TASKS = ("regression", "classification")
+# What sensors do; "none" is the stream as it is. What each is: ``omkl.benchmark.streams``.
+FAULTS = (
+    "none", "one bad cell", "1 % bad cells", "one bad target", "1 % bad targets", "offset", "unit",
+    "frozen", "times ten", "missing cells", "swapped", "zero", "spikes",
+)  # fmt: skip
 GROUP = "benchmark"
 OURS, PEER, TRIVIAL, PUBLISHED = "ours", "peer", "trivial", "published"
 # The algorithm of each, by name; of a classification one class against the rest.
@@ -187,7 +192,8 @@ def checked(content: Mapping[str, Any]) -> Suite:
     needed = ("name", "version", "title", "task", "streams")
     if missing := [name for name in needed if not content.get(name)]:
         raise BadSuite(f"a suite has to say: {', '.join(missing)}")
-    suite = Suite(**content)
+    streams = [*itertools.chain.from_iterable(map(_with_faults, content["streams"]))]
+    suite = Suite(**{**content, "streams": streams})
     for key, low in (("rows", 10), ("seeds", 1), ("peer_seeds", 1), ("peer_seed", 0),
                      ("prefix", 0), ("window", 2)):  # fmt: skip
         value = getattr(suite, key)
@@ -206,6 +212,14 @@ def checked(content: Mapping[str, Any]) -> Suite:
         raise BadSuite(f"{suite.name}: fading={suite.fading!r} is not between 0 and 1")
     _check_lists(suite)
     return suite
+
+
+def _with_faults(stream: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A stream with ``faults: true`` once for each of FAULTS; any other as it is."""
+    plain = {key: value for key, value in stream.items() if key != "faults"}
+    if not stream.get("faults") or "name" not in stream:
+        return [plain]
+    return [{**plain, "name": f"{stream['name']}: {fault}", "fault": fault} for fault in FAULTS]
 
 
 def _check_lists(suite: Suite) -> None:

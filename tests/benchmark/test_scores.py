@@ -76,6 +76,16 @@ def test_recovery_is_the_first_window_that_is_almost_as_good_as_before():
     assert recovery(two, [17, 32], window=4) == (9 + 4) / 2
 
 
+def test_after_a_fault_500_rounds_do_not_count():
+    """Errors of 1 before it, 9 in it and for 400 rounds after, and then 2."""
+    losses = np.repeat([7.0, 1.0, 9.0, 2.0], [200, 1000, 430, 400])
+    y, rules = np.sqrt(losses), Rules(100, 50, 0.9)
+    scores = [scored(y, said(0 * y), rules, fault=(1201, last)).scores for last in (1230, len(y))]
+    assert scores[0]["after_fault"] == pytest.approx(2.0)
+    assert scores[1]["after_fault"] == pytest.approx(2.0)  # it stays: 500 rounds after its begin
+    assert "after_fault" not in scored(y, said(0 * y), rules, fault=(1201, 1600)).scores
+
+
 def test_curves_end_in_the_scores():
     rng = np.random.default_rng(0)
     y, y_hat = rng.standard_normal((2, 1000))
@@ -105,7 +115,7 @@ def test_generators_know_their_truth(name):
     else:
         assert np.var(found.y - found.truth) < 0.2 * np.var(found.y)
     assert all(1 < change <= 2000 for change in found.change_rounds)
-    calm = ("robot_arm", "random_tree", "bells", "thresholds")
+    calm = ("robot_arm", "random_tree", "bells", "thresholds", "sensors")
     if name not in ("turning", "plane", "friedman_gradual", *calm):
         assert found.change_rounds
 

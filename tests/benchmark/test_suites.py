@@ -410,3 +410,35 @@ def test_rows_without_a_target_are_left_out_and_words_become_inputs(tmp_path):
     assert X[1, 0] == 0.0  # a blank is the mean so far
     classes = streams.table_of(entry, frame, np.array([1.0, 0.0, 1.0, 0.0]), "classification")
     assert classes["target"].tolist() == ["1", "0", "1", "0"]
+
+
+@pytest.mark.parametrize("fault", suite.FAULTS)
+def test_a_fault_is_in_its_rounds_alone(fault):
+    entry = {"name": "s", "from": "made", "set": "sensors", "fault": fault}
+    clean = streams.load(entry | {"fault": "none"}, "regression", 1200).frame
+    found = streams.load(entry, "regression", 1200)
+    first, last = found.stated["fault_rounds"]
+    differs = found.frame.ne(clean).to_numpy()
+    rows = np.flatnonzero(differs.any(axis=1)) + 1
+    n = {"none": 0, "offset": 600, "unit": 600, "swapped": 120, "spikes": 20}.get(fault, len(rows))
+    assert first == 601 and len(rows) == n and (not n or first <= rows[0] <= rows[-1] <= last)
+    assert fault == "none" or found.stated["sha256"] != streams.rows_sha256(clean)
+    assert differs[:, -1].any() == ("target" in fault)
+    with pytest.raises(suite.BadSuite, match="no fault 'rust'; there are: none, one bad cell"):
+        streams.load(entry | {"fault": "rust"}, "regression", 1200)
+
+
+def test_errors_after_a_fault_are_a_table_by_fault(tmp_path):
+    described = {"from": "made", "set": "sensors"}
+    listed = [{"name": "a", **described, "faults": True}, {"name": "b", **described}]
+    assert len(suite.checked(SMALL | {"streams": listed}).streams) == len(suite.FAULTS) + 1
+    wanted = [{"name": f, **described, "fault": f} for f in ("none", "offset")]
+    changed = {"streams": wanted, "rows": 1300, "peers": [], "published": [], "seeds": 1}
+    one = suite.checked(SMALL | changed | {"learners": [{"name": "vaw2"}]})
+    running.run(one, tmp_path, tell=lambda text: None)
+    ratios = cells.means(cells.results_of(tmp_path), "regression", "after_fault")
+    assert ratios.loc["none"].between(0.5, 1.5).all()
+    assert ratios.loc["offset", "ridge"] > 1.5  # it forgets nothing
+    page.make(tmp_path)
+    written = (tmp_path / "page" / "page.md").read_text().split("error after a fault over")[1]
+    assert "| none | offset | worst |" in " ".join(written.split())
