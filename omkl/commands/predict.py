@@ -32,6 +32,8 @@ Of a panel each row is the next of its key; a key that the model has not is pred
 its first row, and is told of.
 Written are row (its number, from 1), y_hat and, where the learner has them, spread, low and high;
 in a classification row, class and, where the learner has them, the probabilities of the classes.
+Last comes far_out, the names of inputs beyond 4 deviations of what the model has seen, separated by
+semicolons; a model with stream.scaling=none has none.
 
 exit status: 0 all well, 1 the model or the file cannot be used, 2 wrong usage
 """
@@ -77,9 +79,11 @@ def _predicted(learner: OnlineLearner, columns: dict[str, Any] | None, file: str
     """The lines of the output, in pieces, the header with the first: a file has to fit for it."""
     described = (columns or {}).get("columns")
     cfg = {**(columns or {}).get("reading", {}), "path": file}
-    header = _csv([["row", *_names(learner)]])
+    tells_far = learner.settings.scaling == "columns"
+    header = _csv([["row", *_names(learner), *["far_out"] * tells_far]])
     for rows, X in tables.inputs_in(cfg, described, learner.inputs):
-        yield header + _csv(np.column_stack([rows.astype(object), *_columns(learner, X)]))
+        far = [_far_out(learner, X)] if tells_far else []
+        yield header + _csv(np.column_stack([rows.astype(object), *_columns(learner, X), *far]))
         header = ""
     yield header
 
@@ -121,6 +125,12 @@ def _columns(learner: OnlineLearner, X: np.ndarray) -> list[np.ndarray]:
     columns = list(learner.predict(X, return_std=True)) if spread else [learner.predict(X)]
     columns += list(learner.predict_interval(X).T) if learner.has_intervals else []
     return [array.astype(object) for array in columns]
+
+
+def _far_out(learner: OnlineLearner, X: np.ndarray) -> np.ndarray:
+    """The names (n,) of the inputs of each row that are far out."""
+    names = np.array(learner.inputs, dtype=object)
+    return np.array([";".join(names[row]) for row in learner.far_out(X)], dtype=object)
 
 
 def _csv(lines: Any) -> str:

@@ -262,9 +262,10 @@ def take_standardised(state, k, x, moves):
     """Take x into column k, and return it ``standardised`` with itself among what was seen."""
     if math.isnan(x):
         return 0.0
+    is_of_others = _has_base(state, k) and abs(x - state[k, BASE]) <= _reach(state, k)
     take_number(state, k, x, moves)
     z = standardised(state, k, x)
-    if abs(z) > FAR and not (_has_base(state, k) and abs(x - state[k, BASE]) <= _reach(state, k)):
+    if abs(z) > FAR and not is_of_others:
         state[k, BEYOND] += 1.0
     return z
 
@@ -292,14 +293,16 @@ def take_rows(state, X, out):
 
 
 @compiled_strict
-def standardise_each(state, before, X, out):
+def standardise_each(state, before, X, out, beyond):
     """Write rows X (n, C) to out as ``take_rows`` would each of them as the next.
 
-    ``before`` is a copy of the state, which is left as it was.
+    ``before`` is a copy of the state, which is left as it was; ``beyond`` (n, C) becomes 1 where a
+    number counts among those of ``BEYOND``, else 0.
     """
     for s in range(X.shape[0]):
         for k in range(X.shape[1]):
             out[s, k] = take_standardised(state, k, X[s, k], True)
+            beyond[s, k] = state[k, BEYOND] - before[k, BEYOND]
             for j in range(N_NUMBERS):
                 state[k, j] = before[k, j]
 

@@ -41,9 +41,16 @@ class Moments:
 
     def standardised_each(self, values: np.ndarray) -> np.ndarray:
         """As ``standardised``, of each row as if it came next; changes nothing."""
-        out = np.empty(values.shape)
-        robust_moments.standardise_each(self._state.copy(), self._state, values, out)
-        return out
+        return self._each(values)[0]
+
+    def far_out(self, values: np.ndarray) -> np.ndarray:
+        """Which of ``values`` (n, C), each as if it came next, ``shares_beyond`` would count."""
+        return self._each(values)[1] > 0.0
+
+    def _each(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        out, beyond = np.empty(values.shape), np.empty(values.shape)
+        robust_moments.standardise_each(self._state.copy(), self._state, values, out, beyond)
+        return out, beyond
 
     def standardised_row(self, x: np.ndarray, most: float) -> np.ndarray | None:
         """``standardised`` of one more row x (C,), to the bit.

@@ -380,6 +380,22 @@ class OnlineLearner:
         half = intervals.half_widths(spread)
         return np.stack([y_hat - half, y_hat + half], axis=1)
 
+    def far_out(self, X: Any) -> np.ndarray:
+        """Which inputs (n, d) of rows X are beyond 4 deviations of what their columns held so far.
+
+        Each row is looked at as the next; nothing changes. Where most values of a column are the
+        same number, the others are measured with each other. ValueError of a learner that does not
+        scale its inputs.
+        """
+        if self.settings.scaling != "columns":
+            raise ValueError(
+                f"what is far out is not known with scaling={self.settings.scaling}: make the "
+                "learner with scaling=columns"
+            )
+        look = self._looking_at(X)
+        assert look._moments is not None
+        return look._moments.far_out(look._read(X))
+
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities (n, K) of the classes, in their order; changes nothing.
 

@@ -49,10 +49,11 @@ def test_a_file_is_predicted_and_nothing_is_learned(table, capsys):
     np.testing.assert_array_equal(found["y_hat"], y_hat)
     np.testing.assert_array_equal(found["spread"], spread)
     np.testing.assert_array_equal(found[["low", "high"]], learner.predict_interval(X))
+    assert list(found)[-1] == "far_out" and found["far_out"].isna().all()
     # The first of them is what a run over all rows says of it.
     whole = omkl.run(algorithm="auto", **{**given, "dataset.path": table / "all.csv"})
-    said_first = whole.predictions.loc[100, ["y_hat", "spread", "low", "high"]]
-    assert said_first.tolist() == found.iloc[0, 1:].tolist()
+    names = ["y_hat", "spread", "low", "high"]
+    assert whole.predictions.loc[100, names].tolist() == found.loc[0, names].tolist()
     assert predict.main([str(run.model), str(table / "rest.csv"), "-o", str(table / "o.csv")]) == 0
     assert not capsys.readouterr().out
     pd.testing.assert_frame_equal(read_csv(table / "o.csv"), found)
@@ -65,9 +66,28 @@ def test_classes_are_predicted_with_their_probabilities(table, capsys):
     run = omkl.run(**SMALL, **{"dataset.path": table / "first.csv", "outputs": table / "out",
                                "task": "classification"})  # fmt: skip
     found = said(capsys, run.model, table / "rest.csv")
-    assert list(found) == ["row", "class", "p(high)", "p(low)"]
+    assert list(found) == ["row", "class", "p(high)", "p(low)", "far_out"]
     np.testing.assert_allclose(found["p(high)"] + found["p(low)"], 1.0)
     np.testing.assert_array_equal(found["class"] == "low", found["p(low)"] > 0.5)
+
+
+def test_rows_beyond_what_the_model_has_seen_are_marked(table, capsys):
+    """The only rain of the model is a little, and Ulm is rare: both are no news, other rain is."""
+    frame = pd.concat([read_csv(table / "first.csv")] * 5, ignore_index=True)
+    frame["rain"] = np.where(np.arange(500) % 20 == 0, 1.0 + np.arange(500) / 500, 0.0)
+    frame["town"] = np.where(np.arange(500) % 25 == 7, "Ulm", "Kiel")
+    frame.to_csv(table / "first.csv", index=False)
+    new = pd.DataFrame({"a": [0.0, 99.0, np.nan, -99.0], "rain": [1.5, 0.0, 50.0, 50.0]})
+    new.assign(town="Ulm").to_csv(table / "new.csv", index=False)
+    given = {**SMALL, "dataset.path": table / "first.csv", "outputs": table / "out"}
+    run = omkl.run(algorithm="raker", **given)
+    found = said(capsys, run.folder, table / "new.csv")["far_out"]
+    assert found.fillna("").tolist() == ["", "a", "rain", "a;rain"]
+    new.dropna().assign(town="Ulm").to_csv(table / "new.csv", index=False)
+    run = omkl.run(algorithm="raker", **given, **{"stream.scaling": "none"})
+    assert list(said(capsys, run.folder, table / "new.csv")) == ["row", "y_hat"]
+    with pytest.raises(ValueError, match="not known with scaling=none"):
+        omkl.load_learner(run.model).far_out(np.zeros((1, 4)))
 
 
 def test_what_cannot_be_predicted_is_told(table, capsys):
@@ -85,7 +105,7 @@ def test_what_cannot_be_predicted_is_told(table, capsys):
         told = capsys.readouterr()
         assert words in told.err and not told.out, "no header of a table that does not come"
     (table / "empty.csv").write_text("a,town\n")
-    assert list(said(capsys, run.folder, table / "empty.csv")) == ["row", "y_hat"]
+    assert list(said(capsys, run.folder, table / "empty.csv")) == ["row", "y_hat", "far_out"]
     far = str(table / "nowhere" / "out.csv")
     assert predict.main([str(run.folder), str(table / "rest.csv"), "-o", far]) == 1
     assert f"cannot use {far}: No such file or directory" in capsys.readouterr().err

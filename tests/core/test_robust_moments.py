@@ -114,7 +114,8 @@ def test_any_split_and_one_row_at_a_time_give_the_same_bits():
     moments.take_rows(moments.no_moments(3), X, whole)
     state = moments.no_moments(3)
     for s in range(300):
-        moments.standardise_each(state.copy(), state, X[s : s + 1], peeked[s : s + 1])
+        one, beyond = X[s : s + 1], np.empty((1, X.shape[1]))
+        moments.standardise_each(state.copy(), state, one, peeked[s : s + 1], beyond)
         moments.take_row(state, X[s], math.inf, parts[s])
     np.testing.assert_array_equal(parts, whole)
     np.testing.assert_array_equal(peeked, whole)
