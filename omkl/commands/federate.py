@@ -1,4 +1,4 @@
-"""``omkl-federate``: federations of parties apart, each with a file that nobody else opens."""
+"""``omkl-federate``: federations of parties apart, whose files stay with them."""
 
 from __future__ import annotations
 

@@ -366,7 +366,9 @@ def interval_of(
         return None
     if task != "regression" or scheme is not None:
         where = "a federation" if scheme else "a classification"
-        raise ValueError(f"interval={level!r} is of predicted numbers, and this is {where}")
+        raise ValueError(
+            f"interval={level!r} is only available for regression of one stream: this is {where}"
+        )
     return IntervalSettings(level, rate)
 
 

@@ -1,4 +1,4 @@
-"""Federations of parties apart: each client has a file of rows that nobody else opens.
+"""Federations of parties apart: the file of each client stays on its machine.
 
 ``omkl-federate`` runs them. ``terms`` is what server and clients agree on, ``rows`` a client's file
 and its scaling, ``data_owner`` a client and ``coordinator`` the server, each with the files that

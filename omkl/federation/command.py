@@ -1,4 +1,4 @@
-"""Federations of parties apart, each with a file that nobody else opens (docs/federation-guide.md).
+"""Federations of parties apart, whose files stay with them (docs/federation-guide.md).
 
     omkl-federate keys FOLDER [NAME ...] [host=NAME]    certificates of the server, for a trial
     omkl-federate key FOLDER NAME                       one client's key, by itself

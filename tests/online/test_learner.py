@@ -199,7 +199,7 @@ def test_rows_by_name_are_rows_by_position():
         ({"scaling": "whole"}, "scaling='whole' is none of columns, none: it looks ahead"),
         ({"interval": 90}, "interval=90 is not a number between 0 and 1"),
         ({"algorithm": "samocp", "interval": 0.8}, "samocp has intervals of its own, of level=0.9"),
-        ({"algorithm": "auto", "classes": "ab", "interval": 0.9}, "and this is a classification"),
+        ({"algorithm": "auto", "classes": "ab", "interval": 0.9}, "this is a classification"),
         ({"precision": "half"}, "precision='half' is none of float64, float32"),
         ({"features": "sobol"}, "features='sobol' is none of rff, orthogonal, qmc"),
         ({"features": "orthogonal"}, "laplacian kernels are a product over the inputs"),
