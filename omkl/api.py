@@ -64,6 +64,7 @@ def learner(
     precision: str = "float64",
     first_rows: Any = None,
     max_pending: int = MOST_PENDING,
+    outputs: int | Sequence[str] | None = None,
     **params: Any,
 ) -> OnlineLearner:
     """A learner before its first row; a ValueError names a wrong setting and what it may be.
@@ -105,13 +106,16 @@ def learner(
         Rows of the stream, without targets, for the algorithms that look at some in advance.
     max_pending
         How many rows may wait for their targets (``predict_one(x, id=...)``).
+    outputs
+        How many targets a row has, or their names; None: one, a number. Each output learns by
+        itself, from features that are evaluated once for all.
     params
         Those of the algorithm, as after ``algorithm.NAME=``, in place of its YAML's.
     """
     made = settings.read(
         algorithm, inputs=inputs, kernels=kernels, task=task, classes=classes, params=params, D=D,
         precision=precision, seed=seed, scaling=scaling, lags=lags, horizon=horizon,
-        interval=interval, interval_rate=interval_rate, features=features,
+        interval=interval, interval_rate=interval_rate, features=features, outputs=outputs,
     )  # fmt: skip
     if refusal := whole(1).refusal("max_pending", max_pending):
         raise ValueError(refusal)

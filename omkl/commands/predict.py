@@ -32,6 +32,7 @@ Of a panel each row is the next of its key; a key that the model has not is pred
 its first row, and is told of.
 Written are row (its number, from 1), y_hat and, where the learner has them, spread, low and high;
 in a classification row, class and, where the learner has them, the probabilities of the classes.
+Of several outputs each has its columns, y_hat(NAME) and so on.
 Last comes far_out, the names of inputs beyond 4 deviations of what the model has seen, separated by
 semicolons; a model with stream.scaling=none has none.
 
@@ -113,17 +114,21 @@ def _names(learner: OnlineLearner) -> list[str]:
         names = learner.classes if learner.algorithm.probabilities else ()
         return ["class", *(f"p({name})" for name in names)]
     ends = ["low", "high"] if learner.has_intervals else []
-    return ["y_hat", *(["spread"] if learner.algorithm.has_spread else []), *ends]
+    columns = ["y_hat", *(["spread"] if learner.algorithm.has_spread else []), *ends]
+    if learner.outputs:
+        return [f"{column}({output})" for column in columns for output in learner.outputs]
+    return columns
 
 
 def _columns(learner: OnlineLearner, X: np.ndarray) -> list[np.ndarray]:
-    """The columns that ``_names`` names, of Python's own numbers."""
+    """The columns that ``_names`` names, (n,) or of m outputs (n, m), of Python's own numbers."""
     if learner.classes:
         shares = learner.predict_proba(X).T if learner.algorithm.probabilities else ()
         return [learner.predict(X).astype(object), *(p.astype(object) for p in shares)]
     spread = learner.algorithm.has_spread
     columns = list(learner.predict(X, return_std=True)) if spread else [learner.predict(X)]
-    columns += list(learner.predict_interval(X).T) if learner.has_intervals else []
+    if learner.has_intervals:
+        columns += list(np.moveaxis(learner.predict_interval(X), -1, 0))
     return [array.astype(object) for array in columns]
 
 

@@ -17,6 +17,7 @@ from omkl.core.representations.blocked import (
     LOCAL_FEATURES,
     MultiLearner,
     columns_of,
+    evaluate_others,
     learn_rows,
     multi_learner,
 )
@@ -422,7 +423,7 @@ def one_against_rest(y: np.ndarray, number: int, n_classes: int) -> np.ndarray:
 
 
 class SideBySide:
-    """S learners of one algorithm, dictionary, D and seed that are as far in the same stream.
+    """S learners of one algorithm, dictionary, D and seed on the same rows.
 
     They answer as one ``Learner`` does, with arrays (S, n) for (n,); predictions, states and chance
     are those of learners that are alone, to the bit. Where they are local learners, and so learn
@@ -459,22 +460,38 @@ class SideBySide:
             learner.selection = learner.selection._replace(scratch=own)
 
     def partial_fit(self, X: np.ndarray, y: np.ndarray) -> Trace:
-        """As ``Learner.partial_fit``, for all of them: X (n, d), y (n,) to arrays (S, n)."""
-        first = self.learners[0]
-        if self._shared is None or not np.isfinite(y).all():
-            return stacked([learner.partial_fit(X, y) for learner in self.learners])
-        X, y = first.checked_block(X, y)
-        trace = empty_traces(len(self.learners), len(y))
+        """As ``Learner.partial_fit``, for all of them: X (n, d), y (n,) to arrays (S, n).
+
+        Learners with labels of their own have y (n, S).
+        """
+        first, S, n_rows = self.learners[0], len(self.learners), len(X)
+        Y = np.ascontiguousarray(np.broadcast_to(y.T, (S, n_rows)), dtype=np.float64)
+        if self._shared is None or not np.isfinite(Y).all():
+            return stacked([one.partial_fit(X, y) for one, y in zip(self.learners, Y, strict=True)])
+        X, _ = first.checked_block(X, Y[0])
+        trace = empty_traces(S, n_rows)
         start = 0
-        while start < len(y):
-            n = learn_rows(self._settings, self._shared, first.t + 1, X, y, start)
-            rows = slice(start, start + n if n else len(y))
+        while start < n_rows:
+            t = np.array([learner.t + 1 for learner in self.learners])
+            n = learn_rows(self._settings, self._shared, t, X, Y, start)
+            rows = slice(start, start + n if n else n_rows)
             for s, learner in enumerate(self.learners):
                 own = Trace(*(array[s, rows] for array in trace))
-                self._loop = self._loop or learner.loop_for(X[rows], y[rows], own)
-                learner.run_rows(X[rows], y[rows], own, self._loop)
+                self._loop = self._loop or learner.loop_for(X[rows], Y[s, rows], own)
+                learner.run_rows(X[rows], Y[s, rows], own, self._loop)
             start = rows.stop
         return trace
+
+    def predict_one(self, x: np.ndarray) -> list[tuple[Any, bool]]:
+        """``Learner.predict_one`` of each; features of x (d,) are evaluated once for all."""
+        first, *others = self.learners
+        said = [first.predict_one(x)]
+        if self._shared is None:
+            return said + [learner.predict_one(x) for learner in others]
+        evaluate_others(self._shared, first.selection.scratch.single)
+        said += [learner.predict_one(x) for learner in others]
+        self._shared.place[:] = 0
+        return said
 
     def predict_with_spread(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """As ``Learner.predict_with_spread``: (S, n) each."""

@@ -204,6 +204,8 @@ def read(setting: Any) -> Resumed:
     try:
         model = model_file.read(path)
         online.restored(model, path)  # what cannot be gone on with is told before the data are read
+        if model.settings.outputs:
+            raise model_file.ModelError("a run has one target: go on with its outputs from Python")
     except model_file.ModelError as error:
         raise ValueError(f"resume={setting}: {error}") from None
     return Resumed(model, FileContent(path).sha256)

@@ -23,9 +23,17 @@ from omkl.core.weights import normalised
 from omkl.datasets.columns import FEWEST_ROWS, NUMBERS, Column, class_codes
 from omkl.datasets.scaling import Moments
 from omkl.online import model_file
-from omkl.online.rows import Rows, as_numbers, columns_in, is_frame, of_numbers, with_names
+from omkl.online.rows import (
+    Rows,
+    as_numbers,
+    columns_in,
+    is_frame,
+    of_numbers,
+    targets_of,
+    with_names,
+)
 from omkl.online.settings import LearnerSettings, input_names
-from omkl.online.stream_learner import Pending, StreamLearner, below
+from omkl.online.stream_learner import MultiOutputLearner, Pending, StreamLearner, below
 from omkl.utils.disk import write_atomically
 
 if TYPE_CHECKING:
@@ -68,6 +76,10 @@ class OnlineLearner:
     columns     how columns of texts and dates become inputs, ``omkl.datasets.columns.Column``; ()
                 where all are numbers; ``left_out`` names those that are no inputs
     classes     of a classification, () of a regression
+    outputs     names of the targets of a row, or their places, () where it has one. Of m outputs a
+                target is y (m,), or a mapping by name; a prediction is an array (m,), or a mapping
+                where outputs have names; of n rows all are arrays (n, m). One that is None or NaN
+                teaches its output nothing
     n_rows      rows that it has learned from
     asks        whether it requests the target of the open row; one of active learning may not
     spread      of the last ``predict_one``: the standard deviation of its error that
@@ -88,14 +100,17 @@ class OnlineLearner:
         max_pending: int = MOST_PENDING,
     ) -> None:
         """``before`` are first rows as a learner takes them, which are not scaled again."""
-        self.settings, self.classes = settings, settings.classes
+        self.settings, self.classes, self.outputs = settings, settings.classes, settings.outputs
         self.specification = settings.specification()
         self.algorithm = self.specification.algorithm
-        self.asks, self.spread = False, math.nan
-        self._margin = math.nan  # of the last predict_one: its spread, or half its interval's width
+        self.asks = False
+        self.spread: Any = math.nan  # of m outputs (m,), as what follows
+        self._margin: Any = (
+            math.nan
+        )  # of the last predict_one: its spread, or half its interval's width
         self.probabilities: tuple[float, ...] = ()
-        self._y_hat = math.nan  # of the last predict_one
-        self._half: float | None = math.nan  # half its interval's width; None: not asked for yet
+        self._y_hat: Any = math.nan  # of the last predict_one
+        self._half: Any = math.nan  # half its interval's width; None: not asked for yet
         self._before_round: tuple[Any, list[Before]] | None = None  # of one that can be revoked
         self.left_out = tuple(left_out)
         self.max_pending = max_pending
@@ -119,16 +134,27 @@ class OnlineLearner:
                 self._begin(first_rows, first_rows)
             return
         self._moments = Moments(len(self.inputs)) if settings.scaling == "columns" else None
-        interval = settings.intervals
-        self._learner = StreamLearner(
+        before = self._look_ahead(first_rows) if before is None else before
+        first = self._stream_learner(before)
+        others = [self._stream_learner(before, first) for _ in settings.outputs[1:]]
+        self._learner: StreamLearner | MultiOutputLearner = first
+        if settings.outputs:
+            self._learner = MultiOutputLearner([first, *others])
+
+    def _stream_learner(
+        self, before: np.ndarray | None, drawn: StreamLearner | None = None
+    ) -> StreamLearner:
+        settings = self.settings
+        return StreamLearner(
             self.specification,
             len(self.inputs) + settings.lags,
             settings.seed,
             scaling=settings.scaling,
             classes=self.classes,
             lags=settings.lags,
-            interval=interval,
-            before=self._look_ahead(first_rows) if before is None else before,
+            interval=settings.intervals,
+            before=before,
+            drawn=drawn,
         )
 
     def _begin(self, first: Any, first_rows: Any = None) -> None:
@@ -182,11 +208,12 @@ class OnlineLearner:
 
     def __repr__(self) -> str:
         task = f"{len(self.classes)} classes" if self.classes else "regression"
+        task = f"{len(self.outputs)} outputs" if self.outputs else task
         inputs = f"{len(self.inputs)} inputs" if self.inputs else "inputs of the first row"
         return f"OnlineLearner({self.settings.algorithm!r}, {inputs}, {task}, {self.n_rows} rows)"
 
     @property
-    def interval(self) -> tuple[float, float]:
+    def interval(self) -> tuple[Any, Any]:
         if not self.inputs or self._learner.intervals is None:
             return math.nan, math.nan
         if self._half is None:
@@ -196,7 +223,12 @@ class OnlineLearner:
     @property
     def stream_learner(self) -> StreamLearner:
         """What learns once rows are numbers and scaled; AttributeError before the first row."""
+        assert isinstance(self._learner, StreamLearner)
         return self._learner
+
+    @property
+    def _names_outputs(self) -> bool:
+        return bool(self.outputs) and isinstance(self.outputs[0], str)
 
     @property
     def waits_for_inputs(self) -> bool:
@@ -245,15 +277,16 @@ class OnlineLearner:
         said, self.asks = learner.predict_one(row)
         return self._answer(said, learner.spread)
 
-    def _answer(self, said: Any, spread: float) -> Any:
+    def _answer(self, said: Any, spread: Any) -> Any:
         """The last prediction from now on: a number, or the class that ``said``, scores, means."""
         if not self.classes:
             self._margin = spread
-            self.spread = spread if self.algorithm.has_spread else math.nan
-            if not math.isfinite(said):
+            self.spread = spread if self.algorithm.has_spread else math.nan * spread
+            if self.outputs or not math.isfinite(said):
                 self.require_finite(np.array([said]))
             self._y_hat, self._half = said, None
-            return said
+            named = self._names_outputs
+            return dict(zip(self.outputs, said.tolist(), strict=True)) if named else said
         scores = np.array([said])
         self.require_finite(scores)
         if self.algorithm.probabilities:
@@ -302,6 +335,8 @@ class OnlineLearner:
             raise ValueError(f"id={id!r} is no whole number and no text, so it cannot be saved")
         if id in self._pending:
             raise ValueError(f"a row waits with id={id!r} already: each row has an id of its own")
+        if isinstance(self._learner, MultiOutputLearner):
+            raise ValueError("rows of several outputs do not wait for their targets: leave id out")
         if self.algorithm.queries:
             raise ValueError(
                 f"{self.settings.algorithm} requests some of the targets, and such a request is "
@@ -329,7 +364,7 @@ class OnlineLearner:
         label = self._label(y)
         row = self._pending.pop(id)
         if not math.isnan(label):
-            self._learner.learn_late(row, label)
+            self.stream_learner.learn_late(row, label)
 
     def partial_fit(self, X: Any, y: Any) -> Predictions:
         """Predict and learn, row by row: rows X and targets y (n,). Any split gives the same bits.
@@ -369,6 +404,8 @@ class OnlineLearner:
     def predict_interval(self, X: Any) -> np.ndarray:
         """The ends (n, 2) of the interval of each row of X as the next; changes nothing.
 
+        Of m outputs (n, m, 2).
+
         ValueError of a learner that was made without ``interval=`` and has none of its own.
         """
         if not self.has_intervals:
@@ -378,7 +415,7 @@ class OnlineLearner:
         intervals = look._learner.intervals
         assert intervals is not None
         half = intervals.half_widths(spread)
-        return np.stack([y_hat - half, y_hat + half], axis=1)
+        return np.stack([y_hat - half, y_hat + half], axis=-1)
 
     def far_out(self, X: Any) -> np.ndarray:
         """Which inputs (n, d) of rows X are beyond 4 deviations of what their columns held so far.
@@ -422,7 +459,8 @@ class OnlineLearner:
     def weights(self) -> pd.Series | pd.DataFrame:
         """The weight of each kernel or expert by its name, as shares of 1.
 
-        Of more than two classes that are each learned against the rest a frame, a column a class.
+        Of several outputs a frame, a column an output; of more than two classes that are each
+        learned against the rest a column a class.
         """
         return self._by_expert([normalised(one.state.log_w) for one in self._learners], "weight")
 
@@ -436,7 +474,7 @@ class OnlineLearner:
         classes, and NaN where the next round would not evaluate the kernel. Of more than two
         classes that are learned together (``auto``) it is the probability of the class that the
         expert finds likeliest; of others the columns are those of each class against the rest:
-        (class, "prediction"), (class, "weight").
+        (class, "prediction"), (class, "weight"); of several outputs likewise.
         RuntimeError while a round is open.
         """
         import pandas as pd
@@ -463,7 +501,8 @@ class OnlineLearner:
         index = pd.Index(self.experts, name="expert")
         if len(values) == 1:
             return pd.Series(values[0], index=index, name=name)
-        return pd.DataFrame(dict(zip(self.classes, values, strict=True)), index=index)
+        columns = self.outputs or self.classes
+        return pd.DataFrame(dict(zip(columns, values, strict=True)), index=index)
 
     def save(self, path: str | Path) -> None:
         """Write all that it is and has learned to a file; ``omkl.load_learner`` goes on with it.
@@ -632,8 +671,10 @@ class OnlineLearner:
             self._moments = Moments(len(self.inputs))
         return before
 
-    def _label(self, y: Any) -> float:
-        """A label as a learner takes it; NaN for none."""
+    def _label(self, y: Any) -> Any:
+        """A label as a learner takes it, a number or of several outputs (m,); NaN for none."""
+        if self.outputs:
+            return self.labels([y])[0]
         if y is None:
             return math.nan
         if not self.classes and isinstance(y, int | float) and abs(y) < math.inf:
@@ -641,7 +682,9 @@ class OnlineLearner:
         return float(self.labels([y])[0])
 
     def labels(self, y: Any) -> np.ndarray:
-        """Labels (n,), in a classification codes; NaN where there is none."""
+        """Labels (n,), in a classification codes, of several outputs (n, m); NaN for none."""
+        if self.outputs:
+            return targets_of(y, self.outputs)
         if self.classes:
             cells = np.array(["" if label is None else label for label in y], dtype=object)
             rows = self.n_rows + 1 + np.arange(len(cells))

@@ -13,7 +13,9 @@ are written, as other sources or another machine may draw others. A file unpacks
     pending.rows, .y_hat, .spread, .scored   of rows that wait for their targets, if any do, and
     pending.context.K.I   what each of these knew of the rows before it
     keys, slots.NAME, t, inputs.NAME, targets.NAME   of a panel: JSON, and arrays by key
-    learner.K.NAME, labels.K.NAME, columns.NAME, before   see ``OnlineLearner``
+    learner.K.NAME, labels.K.NAME, columns.NAME, before   see ``OnlineLearner``; the first two begin
+               with output.K where a row has several targets, and are left out where they are those
+               of output.0
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from omkl import algorithms
-from omkl.online.settings import LearnerSettings, input_names
+from omkl.online.settings import LearnerSettings, input_names, output_names
 from omkl.utils import sources
 from omkl.utils.version import __version__
 
@@ -111,7 +113,28 @@ def content(
         **({} if panel is None else {"panel": panel}),
     }
     text = np.frombuffer(json.dumps(head, allow_nan=False).encode(), dtype=np.uint8)
-    return _packed({SETTINGS: text, **arrays})
+    return _packed({SETTINGS: text, **_without_copies(arrays)})
+
+
+def _without_copies(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Arrays without those of an output that the first has too, but for single numbers."""
+    found = {}
+    for name, array in arrays.items():
+        like = arrays.get(f"output.0.{name.split('.', 2)[-1]}") if _is_further(name) else None
+        if like is None or array.size == 1 or not np.array_equal(array, like):
+            found[name] = array
+    return found
+
+
+def _with_copies(arrays: Mapping[str, np.ndarray], n_outputs: int) -> dict[str, np.ndarray]:
+    """All arrays, of those that ``_without_copies`` left."""
+    first = {n.removeprefix("output.0."): a for n, a in arrays.items() if n.startswith("output.0.")}
+    copies = {f"output.{k}.{n}": a for k in range(1, n_outputs) for n, a in first.items()}
+    return copies | dict(arrays)
+
+
+def _is_further(name: str) -> bool:
+    return name.startswith("output.") and not name.startswith("output.0.")
 
 
 def _packed(arrays: Mapping[str, np.ndarray]) -> bytes:
@@ -141,7 +164,7 @@ def read(path: str | Path) -> Model:
         _require_size(settings, arrays)
         return Model(
             settings,
-            arrays,
+            _with_copies(arrays, len(settings.outputs)),
             str(head["omkl"]),
             str(head["code"]),
             head["columns"],
@@ -180,15 +203,22 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
 
 def _settings(given: Mapping[str, Any]) -> LearnerSettings:
     fields = {field.name for field in dataclasses.fields(LearnerSettings)}
+    given = {"outputs": (), **given}  # which files before there were several do not have
     if given.keys() != fields:
         raise ValueError(f"settings {sorted(given.keys() ^ fields)} are missing, or not known")
-    names, classes = input_names(list(given["inputs"])), tuple(given["classes"])
-    return LearnerSettings(**{**given, "inputs": names, "classes": classes})
+    names, classes, outputs = input_names(list(given["inputs"])), given["classes"], given["outputs"]
+    if outputs:  # a list of places has been a number
+        outputs = output_names(outputs if isinstance(outputs[0], str) else len(outputs))
+    return LearnerSettings(
+        **{**given, "inputs": names, "classes": tuple(classes), "outputs": tuple(outputs)}
+    )
 
 
 def _require_size(settings: LearnerSettings, arrays: Mapping[str, np.ndarray]) -> None:
     """Before a learner is made: its random features must have room in what was read."""
     made = settings.specification()
+    if len(settings.outputs) > len(arrays):
+        raise ValueError("the settings have more outputs than there are arrays")
     numbers = sum(array.size for array in arrays.values())
     n_inputs = len(settings.inputs) + settings.lags
     drawn = len(made.algorithm.kernels(made.params, made.dictionary)) * n_inputs * made.D

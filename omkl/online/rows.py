@@ -171,6 +171,32 @@ class Rows:
             warnings.warn(text, stacklevel=5)
 
 
+def targets_of(Y: Any, outputs: Sequence[str | int]) -> np.ndarray:
+    """Targets (n, m) of n rows, by place or by the names of outputs; NaN where there is none.
+
+    ValueError says what was given.
+    """
+    Y, m = with_names(Y), len(outputs)
+    by_name = [set(Y.columns)] if is_frame(Y) else [set(y) for y in Y if isinstance(y, Mapping)]
+    named = isinstance(outputs[0], str)
+    if (named or not is_frame(Y)) and (unknown := set().union(*by_name) - set(outputs)):
+        raise ValueError(f"{listed(sorted(map(str, unknown)))}: no output; {listed(outputs)} are")
+    if is_frame(Y) and named:
+        Y = Y.reindex(columns=list(outputs))
+    elif by_name and not is_frame(Y):
+        Y = [[y.get(name) for name in outputs] if isinstance(y, Mapping) else y for y in Y]
+    try:
+        targets = np.array(Y, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"targets are numbers, (m,) of a row, NaN or None: {error}") from None
+    if targets.ndim != 2 or targets.shape[1] != m:
+        shape = targets.shape[1:] if isinstance(Y, list) and len(Y) == 1 else targets.shape
+        raise ValueError(f"targets of {m} outputs are y ({m},), of n rows (n, {m}); got {shape}")
+    if np.isinf(targets).any():
+        raise ValueError(f"targets are finite numbers; got {targets[np.isinf(targets)][0]}")
+    return targets
+
+
 def is_frame(X: Any) -> bool:
     """Whether it is a data frame of pandas."""
     return hasattr(X, "columns") and hasattr(X, "iloc")
@@ -266,7 +292,7 @@ def encoded(frame: pd.DataFrame, columns: Sequence[Column], warn: Any = None) ->
     return np.ascontiguousarray(np.concatenate(parts, axis=1))
 
 
-def listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[Any]) -> str:
     """Names in print, the first of many."""
     return ", ".join(map(str, names[:40])) + (f", ... ({len(names)})" if len(names) > 40 else "")
 

@@ -24,7 +24,7 @@ from omkl.utils import conf, registry
 from omkl.utils.constraints import one_of, or_null, whole
 
 SCALINGS = ("columns", "none")
-MOST_CLASSES = 10_000
+MOST_CLASSES = MOST_OUTPUTS = 10_000
 CONSTRAINTS = {
     "D": whole(1),
     "seed": SETTINGS["seed"],
@@ -49,6 +49,7 @@ class LearnerSettings:
     horizon             T, for parameters that name it
     interval, interval_rate   a level, None for no intervals; the rate at which they adapt, None
                         for several, mixed
+    outputs             names of the targets that a row has, or their places 0, 1, ..; () of one
     """
 
     algorithm: str
@@ -65,6 +66,7 @@ class LearnerSettings:
     horizon: int | None
     interval: float | None
     interval_rate: float | None
+    outputs: tuple[str | int, ...] = ()
 
     @property
     def intervals(self) -> IntervalSettings | None:
@@ -89,7 +91,12 @@ class LearnerSettings:
             )
         self._require_horizon()
         chosen = dictionary(self.kernels)
-        return specify(self.algorithm, self.params, chosen, self.D, self.precision, self.horizon)
+        made = specify(self.algorithm, self.params, chosen, self.D, self.precision, self.horizon)
+        if self.outputs and self.classes:
+            raise ValueError("outputs are for regression: make a learner per target for classes")
+        if self.outputs and made.algorithm.queries:
+            raise ValueError(f"{self.algorithm} requests some of the targets, so it has one output")
+        return made
 
     def _require_horizon(self) -> None:
         for key, value in self.params.items():
@@ -109,6 +116,7 @@ def read(
     classes: Sequence[Any] | None,
     params: Mapping[str, Any],
     features: str = RFF,
+    outputs: int | Sequence[str] | None = None,
     **further: Any,
 ) -> LearnerSettings:
     """The settings of ``omkl.learner``, with the defaults of the algorithm's YAML."""
@@ -130,6 +138,7 @@ def read(
         inputs=() if inputs is None else input_names(inputs),
         named=not isinstance(inputs, int),
         classes=_classes(classes) if task == "classification" else (),
+        outputs=() if outputs is None else output_names(outputs),
         **further,
     )
 
@@ -221,6 +230,21 @@ def input_names(inputs: int | Sequence[str]) -> tuple[str, ...]:
     names = tuple(inputs)
     if not names or len(set(names)) < len(names):
         raise ValueError(f"inputs={list(names)[:40]!r}: at least one name, and no name twice")
+    return names
+
+
+def output_names(outputs: int | Sequence[str]) -> tuple[str | int, ...]:
+    """Names of the targets of a row, or the places of so many."""
+    outputs = int(outputs) if isinstance(outputs, np.integer) else outputs
+    if isinstance(outputs, int):
+        if isinstance(outputs, bool) or not 1 <= outputs <= MOST_OUTPUTS:
+            raise ValueError(f"outputs={outputs!r}: from 1 to {MOST_OUTPUTS:,}, or their names")
+        return tuple(range(outputs))
+    if isinstance(outputs, str) or not all(isinstance(name, str) for name in outputs):
+        raise ValueError(f"outputs={outputs!r}: say how many there are, or name them in a list")
+    names = tuple(outputs)
+    if not 1 <= len(names) <= MOST_OUTPUTS or len(set(names)) < len(names):
+        raise ValueError(f"outputs={list(names)[:40]!r}: at least one name, and no name twice")
     return names
 
 

@@ -17,7 +17,15 @@ import numpy as np
 from omkl.config.settings import IntervalSettings, interval_around
 from omkl.core import conformal, snapshot
 from omkl.core.conformal import Conformal
-from omkl.core.learner import Learner, SideBySide, Trace, empty_trace, one_against_rest
+from omkl.core.learner import (
+    Before,
+    Learner,
+    SideBySide,
+    Trace,
+    empty_trace,
+    one_against_rest,
+    stacked,
+)
 from omkl.core.weights import normalised
 from omkl.datasets import label_sources
 from omkl.datasets.scaling import LabelHistory, LabelStats, softened
@@ -294,13 +302,19 @@ class StreamLearner:
 
         ``spread`` is then that of this prediction. RuntimeError while a round is open.
         """
-        if self.target.n_lags or self.softens:
-            x = self._inputs(x[None, :])[0]
+        x = self.row(x)
         if len(self.learners) > 1:
             said = [learner.predict_one(x) for learner in self.learners]
             self._asked = [asked for _, asked in said]
             return np.array([f for f, _ in said]), any(self._asked)
-        f, asked = self.learners[0].predict_one(x)
+        return self.answer(*self.learners[0].predict_one(x))
+
+    def row(self, x: np.ndarray) -> np.ndarray:
+        """The row x (d,) as its learners read it."""
+        return self._inputs(x[None, :])[0] if self.target.n_lags or self.softens else x
+
+    def answer(self, f: Any, asked: bool) -> tuple[Any, bool]:
+        """``predict_one`` where its one learner says f of the row."""
         self._asked[0], self.spread = asked, self.learners[0].spread
         if self.target.moving:
             now = self.target.now
@@ -420,6 +434,105 @@ class StreamLearner:
             self.intervals.restore(below("interval.", kept))
 
 
+class MultiOutputLearner:
+    """A learner per output, all of the same settings and seed, on the same rows: targets are (m,).
+
+    Numbers are those of m learners by themselves, to the bit. Random features are kept once, and
+    without lags those of a block are evaluated once (``core.SideBySide``). A target that is NaN
+    teaches its output nothing.
+    """
+
+    def __init__(self, of_outputs: Sequence[StreamLearner]) -> None:
+        self.of_outputs = list(of_outputs)
+        self.spread = np.full(len(self.of_outputs), np.nan)
+        self.intervals: SeveralIntervals | None = None
+        if found := [one.intervals for one in self.of_outputs if one.intervals]:
+            self.intervals = SeveralIntervals(found)
+        self._before: list[Before] = []  # of the open round
+        self._share()
+
+    def _share(self) -> None:
+        """Let its learners go side by side, unless each reads past targets of its own."""
+        lags = self.of_outputs[0].target.n_lags
+        self._group = None if lags else SideBySide(self.learners)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k != "_group"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._share()  # their arrays are parts of its larger ones, and were copied one by one
+
+    @property
+    def learners(self) -> list[Learner]:
+        """Those of the outputs."""
+        return [one.learners[0] for one in self.of_outputs]
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that an output has learned from, the most of any."""
+        return max(learner.t for learner in self.learners)
+
+    def partial_fit(self, X: np.ndarray, Y: np.ndarray) -> Prediction:
+        """As ``StreamLearner.partial_fit``: X (n, d), Y (n, m) to a prediction of arrays (n, m)."""
+        blocks = [one.prepare(X, y) for one, y in zip(self.of_outputs, Y.T, strict=True)]
+        if self._group is None:
+            parts = zip(self.learners, blocks, strict=True)
+            traces = [_fit(learner, block.X, block.labels[0]) for learner, block in parts]
+        else:
+            labels = np.stack([block.labels[0] for block in blocks], axis=1)
+            together = _fit(self._group, blocks[0].X, labels)
+            traces = [Trace(*arrays) for arrays in zip(*together, strict=True)]
+        found = [
+            one.prediction(block, [trace])
+            for one, block, trace in zip(self.of_outputs, blocks, traces, strict=True)
+        ]
+        return Prediction(*(np.stack(arrays, axis=1) for arrays in zip(*found, strict=True)))
+
+    def predict_with_spread(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """As ``StreamLearner.predict_with_spread``: arrays (n, m)."""
+        found = [one.predict_with_spread(X) for one in self.of_outputs]
+        y_hat, spread = (np.stack(arrays, axis=1) for arrays in zip(*found, strict=True))
+        return y_hat, spread
+
+    def outputs(self, X: np.ndarray) -> list[np.ndarray]:
+        """What each kernel would say of the row X (1, d), (N,) for each output."""
+        return [one.outputs(X)[0] for one in self.of_outputs]
+
+    def predict_one(self, x: np.ndarray) -> tuple[np.ndarray, bool]:
+        """Open a round with x (d,): y_hat (m,), and that it asks."""
+        self._before = [learner.before_round() for learner in self.learners]
+        if self._group is None:
+            said = [one.predict_one(x)[0] for one in self.of_outputs]
+        else:
+            found = self._group.predict_one(self.of_outputs[0].row(x))
+            said = [one.answer(*f)[0] for one, f in zip(self.of_outputs, found, strict=True)]
+        self.spread = np.array([one.spread for one in self.of_outputs])
+        return np.array(said), True
+
+    def learn_one(self, y: np.ndarray) -> None:
+        """Close the open round with its targets y (m,)."""
+        for one, before, target in zip(self.of_outputs, self._before, y.tolist(), strict=True):
+            if math.isnan(target):
+                one.learners[0].cancel(before)
+            else:
+                one.learn_one(target)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """As ``StreamLearner.arrays``."""
+        return {
+            f"output.{k}.{name}": array
+            for k, one in enumerate(self.of_outputs)
+            for name, array in one.arrays().items()
+        }
+
+    def restore(self, kept: Mapping[str, np.ndarray]) -> None:
+        """As ``StreamLearner.restore``."""
+        for k, one in enumerate(self.of_outputs):
+            one.restore(below(f"output.{k}.", kept))
+        self._share()
+
+
 class InStep:
     """Learners of the same seed, kernels and D that differ in parameters and learn the same rows.
 
@@ -459,13 +572,20 @@ class InStep:
 
 
 def _fit(learner: Learner | SideBySide, X: np.ndarray, y: np.ndarray) -> Trace:
-    """Predict and learn rows X (n, d) with labels y (n,); one that is NaN is not learned."""
-    blank = np.isnan(y)
+    """Predict and learn rows X (n, d) with labels y (n,); one that is NaN is not learned.
+
+    Learners with labels of their own have y (n, S), and go each by itself where some are NaN.
+    """
+    blank = np.isnan(y) if y.ndim == 1 else np.isnan(y).any(axis=1)
     if not blank.any():
         return learner.partial_fit(X, y)
     parts = []
     for part in np.split(np.arange(len(y)), np.flatnonzero(np.diff(blank)) + 1):
-        if blank[part[0]]:
+        if blank[part[0]] and y.ndim == 2:
+            assert isinstance(learner, SideBySide)
+            each = zip(learner.learners, y[part].T, strict=True)
+            parts.append(stacked([_fit(one, X[part], labels) for one, labels in each]))
+        elif blank[part[0]]:
             f, spread = learner.predict_with_spread(X[part])
             parts.append(Trace(f, np.zeros(spread.shape, dtype=np.bool_), spread))
         else:
@@ -508,6 +628,30 @@ class OwnIntervals:
 def rates_of(settings: IntervalSettings) -> tuple[float, ...]:
     """The rates at which intervals adapt."""
     return conformal.RATES if settings.rate is None else (settings.rate,)
+
+
+class SeveralIntervals:
+    """The intervals of m outputs: numbers are (m,), and of n rows (n, m)."""
+
+    def __init__(self, of_outputs: Sequence[AdaptiveIntervals | OwnIntervals]) -> None:
+        self._of_outputs = list(of_outputs)
+
+    def follow_one(
+        self, y_hat: np.ndarray, asked: bool, spread: np.ndarray, y: np.ndarray
+    ) -> np.ndarray:
+        """As ``OwnIntervals.follow_one``, of arrays (m,)."""
+        rounds = zip(self._of_outputs, y_hat, spread, y, strict=True)
+        return np.array([one.follow_one(f, asked, s, label) for one, f, s, label in rounds])
+
+    def half_width(self, spread: np.ndarray) -> np.ndarray:
+        """Half widths (m,) by spreads (m,)."""
+        each = zip(self._of_outputs, spread, strict=True)
+        return np.array([one.half_width(s) for one, s in each])
+
+    def half_widths(self, spread: np.ndarray) -> np.ndarray:
+        """Half widths (n, m) by spreads (n, m)."""
+        each = zip(self._of_outputs, spread.T, strict=True)
+        return np.stack([one.half_widths(s) for one, s in each], axis=1)
 
 
 class AdaptiveIntervals:

@@ -12,8 +12,8 @@ in every round: the norm follows from a step and the output, to rounding (of sin
 such features), and in rounds that are multiples of RENEWED it is added up. Both ways do that, by
 the number of the round, so no split into blocks shows.
 
-Learners that differ in their settings alone have the same features for one seed: ``MultiLearner``
-evaluates them once for all.
+Learners that differ in their settings or labels alone have the same features for one seed:
+``MultiLearner`` evaluates them once for all.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ class LocalScratch(NamedTuple):
     before   (N,) squared norms before the round that was learned last
     f        (BLOCK, N) outputs of a block of rounds
     norm2    (BLOCK + 1, N) squared norms before each of its rounds, and after the last
-    place    (2,) int64: the present row of these arrays, and how many there are; 0: one by one
+    place    (2,) int64: the present row of these arrays, and how many there are; 0: one by one,
+             -1: one by one, and its outputs are there
     eta      (BLOCK,) step sizes of its rounds
     waves    of eight rows and a group of kernels, (GROUP 8 W,) each
     theta    (GROUP 2 W,) coefficients of the group
@@ -383,6 +384,7 @@ class MultiLearner(NamedTuple):
     after    (S, BLOCK + 1, N) squared norms before each of its rounds, and after the last
     place    (S, 2) as ``LocalScratch`` has it
     eta      (BLOCK, V) step sizes of its rounds
+    renewed  (BLOCK,) bool, whether the round is one in which a learner adds up its norms
     held     (S, 2, W) coefficients of the present kernel
     waves    of eight rows at the present kernel, (8 W,) each
     columns, last    as ``LocalScratch`` has them
@@ -402,6 +404,7 @@ class MultiLearner(NamedTuple):
     after: np.ndarray
     place: np.ndarray
     eta: np.ndarray
+    renewed: np.ndarray
     held: np.ndarray
     waves: Double | Single
     columns: np.ndarray
@@ -466,6 +469,7 @@ def _fresh_multi(S: int, model: RandomFeatures, scratch: LocalScratch) -> MultiL
         after=aligned((S, BLOCK + 1, N)),
         place=np.zeros((S, 2), dtype=np.int64),
         eta=aligned((BLOCK, V)),
+        renewed=np.zeros(BLOCK, dtype=np.bool_),
         held=aligned((S, 2, W)),
         waves=kind(aligned((LANES * W,), dtype), aligned((LANES * W,), dtype)),
         columns=aligned((BLOCK * d,)),
@@ -512,14 +516,14 @@ def _write_eight(shared, i, n):
 
 
 @inlined
-def _take_steps(shared, settings, r, y, root, S):
+def _take_steps(shared, settings, r, y, row, root, S):
     """Steps, shrinkings and followed norms of round r; how many learners stay as they are."""
     outputs, norms, eta = shared.outputs, shared.norms, shared.eta
     steps, shrinks = shared.steps, shared.shrinks
     n_idle = 0
     for s in range(S):
         f = outputs[s]
-        step, shrink = local_step(element(settings, s), eta[r, s], y, f)
+        step, shrink = local_step(element(settings, s), eta[r, s], y[s, row], f)
         norms[s] = followed_norm2(norms[s], f, step, shrink)
         steps[s] = -step / root
         shrinks[s] = shrink
@@ -528,10 +532,13 @@ def _take_steps(shared, settings, r, y, root, S):
 
 
 @inlined
-def _learn_round(shared, z, after, W, S, n_idle, renewed):
-    """All learners learn the row whose waves begin at z; ``dots`` are for the one at ``after``."""
+def _learn_round(shared, t, r, z, after, W, S, n_idle):
+    """All learners learn row r, whose waves begin at z; ``dots`` are for the one at ``after``.
+
+    It is their round t + r, t (S,).
+    """
     held, waves, dots = shared.held, shared.waves, shared.dots
-    steps, shrinks = shared.steps, shared.shrinks
+    steps, shrinks, renewed = shared.steps, shared.shrinks, shared.renewed[r]
     if n_idle == 0:
         several_step_and_evaluate(held, waves, z, after, W, steps, shrinks, 0, S, dots)
     else:
@@ -542,13 +549,14 @@ def _learn_round(shared, z, after, W, S, n_idle, renewed):
             else:
                 one = dot_coefficients(held, w, waves, after, W)
             store(dots, s * LANES, one)
-    if renewed:
-        renew_norms(held, W, 0, S, shared.norms)
+    for s in range(S if renewed else 0):
+        if (t[s] + r) % RENEWED == 0:
+            renew_norms(held, W, s, s + 1, shared.norms)
 
 
 @inlined
 def _learn_eight_together(shared, settings, i, t, y, row, r0, D, W, S):
-    """Rounds t .. t + 7 of kernel i, whose waves are there; they begin at row r0 of f."""
+    """Rounds t + r0 .. t + r0 + 7 of kernel i, whose waves are there; t (S,)."""
     root, scale = math.sqrt(D), 1.0 / math.sqrt(D)
     for s in range(S):
         store(shared.dots, s * LANES, dot_coefficients(shared.held, 2 * W * s, shared.waves, 0, W))
@@ -556,10 +564,10 @@ def _learn_eight_together(shared, settings, i, t, y, row, r0, D, W, S):
         outputs_of_packs(shared.dots, scale, shared.outputs)
         for s in range(S):
             shared.eight[0, i % LANES, s, r0 + r] = shared.outputs[s]
-        n_idle = _take_steps(shared, settings, r0 + r, y[row + r], root, S)
+        n_idle = _take_steps(shared, settings, r0 + r, y, row + r, root, S)
         z = r * W
         after = z + W if r + 1 < LANES else z
-        _learn_round(shared, z, after, W, S, n_idle, (t + r) % RENEWED == 0)
+        _learn_round(shared, t, r0 + r, z, after, W, S, n_idle)
         for s in range(S):
             shared.eight[1, i % LANES, s, r0 + r] = shared.norms[s]
 
@@ -570,10 +578,12 @@ def _learn_rows(settings, shared, t, X, y, row, n):
     D = shared.n_waves[0]
     S = shared.theta.shape[0]
     turn_rows(X, row, n, shared.columns)
+    shared.renewed[:] = False
     for s in range(S):
         params = element(settings, s)
         for r in range(n):
-            shared.eta[r, s] = step_size(params, t + r)
+            shared.eta[r, s] = step_size(params, t[s] + r)
+            shared.renewed[r] |= (t[s] + r) % RENEWED == 0
         shared.place[s, 0] = 0
         shared.place[s, 1] = n
     for i in range(N):
@@ -581,20 +591,20 @@ def _learn_rows(settings, shared, t, X, y, row, n):
         for r0 in range(0, n, LANES):
             first = r0 * d
             waves_of_eight(shared.padded, D, i, X, row + r0, shared.columns, first, shared, 0)
-            _learn_eight_together(shared, settings, i, t + r0, y, row + r0, r0, D, W, S)
+            _learn_eight_together(shared, settings, i, t, y, row + r0, r0, D, W, S)
         _give_back(shared, i, W)
         if i % LANES == LANES - 1 or i == N - 1:
             _write_eight(shared, i, n)
 
 
 def learn_rows(
-    settings: Any, made: MultiLearner, t: int, X: np.ndarray, y: np.ndarray, row: int
+    settings: Any, made: MultiLearner, t: np.ndarray, X: np.ndarray, y: np.ndarray, row: int
 ) -> int:
     """Let all learners learn rounds t, t + 1, .. from X[row] on, kernel by kernel; how many.
 
-    ``settings`` are of ``columns_of``; X (n, d), y (n,). None, 0, where rows or features are too
-    few to be worth it: learners then go by themselves. After it each has to go through just these
-    rounds, in which it combines its kernels' outputs.
+    ``settings`` are of ``columns_of``; t (S,) int64, X (n, d), y (S, n). None, 0, where rows or
+    features are too few to be worth it: learners then go by themselves. After it each has to go
+    through just these rounds, in which it combines its kernels' outputs.
     """
     N, _, W = made.padded.shape
     n = min(BLOCK, len(X) - row) // LANES * LANES
@@ -602,6 +612,24 @@ def learn_rows(
         return 0
     compiled_for(type(settings), _learn_rows)(settings, made, t, X, y, row, n)
     return n
+
+
+@compiled
+def evaluate_others(made, single):
+    """Outputs of all learners but the first for the row that it has evaluated, whose waves stay.
+
+    ``evaluate_row`` of each then hands them out, until ``place`` is 0 again.
+    """
+    S, N = made.norm2.shape
+    W = made.padded.shape[2]
+    scale = 1.0 / math.sqrt(made.n_waves[0])
+    for s in range(1, S):
+        for i in range(N):
+            w = 2 * W * (s * N + i)
+            dot = dot_coefficients(made.theta, w, single.waves, single.start[i], W)
+            made.f[s, 0, i] = scale * total(dot)
+        made.place[s, 0] = 0
+        made.place[s, 1] = -1
 
 
 # --- A tile of rows that are looked at one by one: clients of a federation ------------------------
