@@ -34,6 +34,8 @@ from omkl.core.representations.softmax_mixture import (
 N_LAGS = 2  # labels beside inputs
 MOST_LAGS = 24
 MOST_PRODUCTS = 64  # all of 10 inputs, squares with them
+MOST_WHOLE = 256  # inputs: with more, linear experts have a matrix for every PART of their columns
+PART = 127
 MOST_RAW = 40  # with more inputs, waves have none beside them: the matrices would be theirs
 LAM, LARGER_LAM = 0.01, 1.0
 LINEAR_DECAY, WAVE_DECAY = 0.995, 0.998  # memories of 200 and 500 rounds for 3 and 50 features
@@ -156,11 +158,19 @@ def named(groups: Sequence[Group]) -> Sequence[Kernel]:
 
 def _products(d: int, seed: int) -> np.ndarray:
     """Pairs (K, 2) of inputs, squares among them: all, or some drawn without regard to order."""
-    every = np.column_stack(np.triu_indices(d))
-    if len(every) <= MOST_PRODUCTS:
-        return every
+    n = d * (d + 1) // 2
+    if n <= MOST_PRODUCTS:
+        return np.column_stack(np.triu_indices(d))
     rng = np.random.default_rng([seed, crc32(b"which products")])
-    return every[rng.choice(len(every), MOST_PRODUCTS, replace=False)]
+    drawn = rng.choice(n, MOST_PRODUCTS, replace=False)
+    first = np.cumsum(np.arange(d, 0, -1)) - np.arange(d, 0, -1)  # pairs before those of an input
+    left = np.searchsorted(first, drawn, side="right") - 1
+    return np.column_stack([left, left + drawn - first[left]])
+
+
+def _parts(n: int) -> list[int]:
+    """How many columns are in each part of n: as many, and at most PART."""
+    return [len(part) for part in np.array_split(np.arange(n), -(-n // PART))]
 
 
 class _Layout(NamedTuple):
@@ -208,12 +218,22 @@ def drawn(groups: Sequence[Group], d: int, seed: int) -> Experts:
         n = len(columns[i])
         if group.D:
             padded[i, :n, : group.D] = group.draw(draws[group.name], n, group.D) / length
-    prior = np.array([1.0 / group.lam for group, _ in learners])
-    first = blank_recursive(padded, n_waves, np.array(n_raw), prior)
+    split = [
+        _parts(n) if not D and d > MOST_WHOLE else [n] for n, D in zip(n_raw, n_waves, strict=True)
+    ]
+    parts = len(learners) + np.cumsum([0, *(len(sizes) - 1 for sizes in split)])
+    sizes = np.array([first for first, *_ in split] + [n for _, *more in split for n in more])
+    # Many columns of norm sqrt(n) would begin with a variance z'P z that parts never work off.
+    width = [sum(ns) + len(ns) if len(ns) > 1 else 1 for ns in split]
+    prior = 1.0 / (np.array([group.lam for group, _ in learners]) * width)
+    owners = np.repeat(np.arange(len(learners)), np.diff(parts))
+    first = blank_recursive(
+        padded, np.append(n_waves, n_waves[owners]), sizes, np.append(prior, prior[owners])
+    )
     decay = np.array([group.decay for group, _ in learners])
     from_last = np.array([group.reads is Columns.CHANGES for group, _ in learners])
     return experts.fresh_experts(
-        first, decay, from_last, list(columns), products, (d, n_lags, N_LAGS),
+        first, parts, decay, from_last, list(columns), products, (d, n_lags, N_LAGS),
         np.array([group.uncut for group, _ in learners]),
     )  # fmt: skip
 
@@ -270,9 +290,13 @@ class Auto:
                 beside these, normal ones, as of a Gaussian kernel, or Cauchy ones, as of a
                 Laplacian, in all of the columns, in one of them or in two. lam = 0.01 or 1. In some
                 the past fades, and the variance that this gives back has a ceiling, the prior's, as
-                of ``ewrls``. Two more: of the 10 nearest of the last 1,000 rows
-                the mean label, weighted by 1 / (q / d + 0.001)^2, where q is the squared distance
-                of standardised inputs; and the linear one and its mean error there. And 100 boosted
+                of ``ewrls``. Of more than 256 inputs a linear one has its columns in parts, as few
+                as have 127 at most, each with a 1 and a matrix P_k of its own: f = theta'z; P_k
+                begin as I / (lam F), F features in all; part k learns the error of f with noise
+                1 + v - v_k, where v_k = z_k'P_k z_k and v is their sum.
+                Two more: of the 10 nearest of the last 1,000 rows the mean label, weighted by
+                1 / (q / d + 0.001)^2, where q is the squared distance of standardised inputs; and
+                the linear one and its mean error there. And 100 boosted
                 trees of 32 leaves on inputs and the last two labels as they are, of the last 32,768
                 rows (fewer of more than 62 inputs), grown anew after 500 rows, 1.4 times as many
                 and so on, and then every quarter of these; while they do not pay, up to 8 times as
@@ -308,11 +332,12 @@ class Auto:
                 any label of a row with an input beyond 20 deviations, but where inputs are read
                 as they are.
     Symbols  none
-    Cost     O(N D^2 + N D d + d^2) time per round for N = 28 experts and D = 50, O(F^2 + F d) for
-             F = 800 features of many waves, and O(M L d) on average for M = 200 trees of
-             depth L, 5 to 10 or so, in d up to 32. A round in which trees grow takes longer,
-             O(M L d W) for W rows, some tenths of a second, and one of a solution O(F^3). Memory
-             O(N (D + d)^2 + F^2 + d W).
+    Cost     O(N D^2 + N D d + d m) time per round for N = 28 experts, D = 50 and m = d inputs, of
+             more than 256 m = 127; O(F^2 + F d) for F = 800 features of many waves, and O(M L d) on
+             average for M = 200 trees of depth L, 5 to 10 or so, in d up to 32. A round in which
+             trees grow takes longer, O(M L d W) for W rows, some tenths of a second, and one of a
+             solution O(F^3). Memory O(N D^2 + N d (D + m) + F^2 + d W), 1,000 d of it for
+             neighbours.
     Bound    none. Without fading, and where no error is cut off, a mixture's regret against the
              best fixed one would be O(sqrt(N T ln T)), as of ``ml_poly``; rounds fade here, and
              with a memory of 1,000 rounds it may grow with T.
@@ -411,9 +436,10 @@ def _classifiers(groups: Sequence[Group], d: int, seed: int) -> Experts:
     first = experts.first
     for i, length in enumerate(length for group in groups for length in group.lengths):
         start = 2 * first.n_waves[i]
-        first.diagonal[i, start:] = 1.0 if start else length**-2
+        places = [i, *range(*experts.parts[i : i + 2])]
+        first.diagonal[places, start:] = 1.0 if start else length**-2
         if not start:
-            first.ceiling[i] = length**-2
+            first.ceiling[places] = length**-2
     return experts
 
 
@@ -486,7 +512,9 @@ class AutoClassifier:
                 after the last label; and logistic ones, m / sqrt(1 + pi v / 8) with m = theta'z, v
                 = z'P z. They are linear in the inputs, or in inputs and labels, with a prior
                 deviation 1 / length of coefficients; or have sines and cosines beside these, as of
-                ``auto``, with prior variance 30, and 1 for the rest. In some the past fades. The
+                ``auto``, with prior variance 30, and 1 for the rest. In some the past fades. Of
+                more than 256 inputs linear ones have parts as of ``auto``, with noise r + v - v_k,
+                but the prior as it is. The
                 last expert is 100 boosted trees of the labels, grown as of ``auto``, in inputs and
                 the last two labels as they are, but of 64 leaves, by log loss and on all rows of
                 the window: their sum is the logit l. Before they are grown they say the mixture of
@@ -521,8 +549,9 @@ class AutoClassifier:
                 (g'P g)^2.
              7. w_i <- w_i p_iy, u so, and shares as above.
     Symbols  none
-    Cost     O(N D^2 + N D d + d^2) time per round for N = 13 experts and D = 50, and trees as of
-             ``auto``; memory O(N (D + d)^2 + d W). Of K > 2 classes O(N K (D + d)) more of both.
+    Cost     O(N D^2 + N D d + d m) time per round for N = 13 experts and D = 50, m and trees as of
+             ``auto``; memory O(N D^2 + N d (D + m) + d W). Of K > 2 classes O(N K (D + d)) more of
+             both.
     Bound    none for the whole; the log loss of the mixture is at most that of one expert and
              log N + T / 1000 or so.
     Differs  no paper.

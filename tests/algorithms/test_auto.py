@@ -56,6 +56,43 @@ class Forecaster:
             K += g[j] * column
         self.theta += K / alpha * error
 
+    def forecast(self, z: np.ndarray) -> float:
+        return self.theta @ z / (1.0 + self.variance(z))
+
+
+class Parts:
+    """A linear learner of many columns: parts with a matrix each, which share an error."""
+
+    def __init__(self, sizes: list[int], prior: float, decay: float) -> None:
+        self.parts = [Forecaster(F, prior, decay, prior) for F in sizes]
+        self.ends = np.cumsum(sizes)[:-1]
+
+    @property
+    def theta(self) -> np.ndarray:
+        return np.concatenate([part.theta for part in self.parts])
+
+    @theta.setter
+    def theta(self, numbers: np.ndarray) -> None:
+        for part, theta in zip(self.parts, np.split(numbers, self.ends), strict=True):
+            part.theta = theta
+
+    def variances(self, z: np.ndarray) -> np.ndarray:
+        pairs = zip(self.parts, np.split(z, self.ends), strict=True)
+        return np.array([part.variance(own) for part, own in pairs])
+
+    def variance(self, z: np.ndarray) -> float:
+        return float(self.variances(z).sum())
+
+    def learn(self, z: np.ndarray, error: float, noise: float = 1.0) -> None:
+        q = self.variances(z)
+        for part, own, apart in zip(
+            self.parts, np.split(z, self.ends), noise + q.sum() - q, strict=True
+        ):
+            part.learn(own, error, apart)
+
+    def forecast(self, z: np.ndarray) -> float:
+        return self.theta @ z
+
 
 class MLPoly:
     def __init__(self, N: int) -> None:
@@ -135,13 +172,14 @@ class Kept:
 def plain(X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
     T, d = X.shape
     model = auto.fresh_experts(None, (), d, 1, seed).experts
-    first, pairs = model.first, model.products
+    pairs = model.products
     groups = [group for group in auto.GROUPS for _ in group.lengths]
-    n_features = 2 * first.n_waves + np.where(first.n_raw > 0, first.n_raw + 1, 0)
-    experts = [
-        Forecaster(F, 1.0 / group.lam, group.decay, 1.0 / group.lam)
-        for F, group in zip(n_features, groups, strict=True)
-    ]
+    experts = []
+    for i, group in enumerate(groups):
+        F, prior = sizes(model, i), 1.0 / group.lam
+        several = Parts(F, prior / sum(F), group.decay)
+        whole = Forecaster(F[0], prior, group.decay, prior)
+        experts.append(several if len(F) > 1 else whole)
     N = len(experts) + 6
     regrets, last = MLPoly(N), MLPoly(6)
     units = Units(d)
@@ -166,7 +204,7 @@ def plain(X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
         Z = [features(model, i, held if i == 0 else row) for i in range(len(experts))]
         f = np.array([mean, lags[0], *np.zeros(len(experts)), *kept.means(x), 0.0, 0.0])
         for i, (expert, z) in enumerate(zip(experts, Z, strict=True)):
-            said = reference[i] + expert.theta @ z / (1.0 + expert.variance(z))
+            said = reference[i] + expert.forecast(z)
             f[2 + i] = np.clip(said, low - beyond, high + beyond)
         f[-3] = np.clip(f[2] + f[-3], low - beyond, high + beyond)
         f[-2:] = regrets.w[:-2] @ f[:-2] / regrets.w[:-2].sum()  # neither trees nor many waves yet
@@ -189,13 +227,27 @@ def plain(X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
     return y_hat
 
 
+def pieces(row: np.ndarray, d: int) -> list[np.ndarray]:
+    """The columns of a linear learner: as they are, or of more than 256 inputs in parts."""
+    return np.array_split(row, -(-len(row) // 127)) if d > 256 else [row]
+
+
+def sizes(model, i: int) -> list[int]:
+    """How many features learner i has, or each of its parts."""
+    D, n_raw = model.first.n_waves[i], model.first.n_raw[i]
+    if D:
+        return [2 * D + (n_raw + 1 if n_raw else 0)]
+    columns = model.columns[i, : model.n_columns[i]]
+    return [len(piece) + 1 for piece in pieces(columns, len(model.inputs))]
+
+
 def features(model, i: int, whole: np.ndarray) -> np.ndarray:
     first = model.first
     row = whole[model.columns[i, : model.n_columns[i]]]
     D, n_raw = first.n_waves[i], first.n_raw[i]
-    raw = [*row[:n_raw], 1.0] if n_raw else []
     if not D:
-        return np.array(raw)
+        return np.concatenate([[*piece, 1.0] for piece in pieces(row, len(model.inputs))])
+    raw = [*row[:n_raw], 1.0] if n_raw else []
     angle = row @ first.padded[i, : len(row), :D]
     return np.concatenate([np.sin(angle) / np.sqrt(D), np.cos(angle) / np.sqrt(D), raw])
 
@@ -204,6 +256,20 @@ def test_auto_is_what_its_docstring_says():
     X, y = stream(80)
     X[30:40, 1] = np.nan
     np.testing.assert_allclose(says(X, y, seed=3), plain(X, y, 3), rtol=0, atol=1e-9)
+
+
+def many_inputs(T: int = 60, d: int = 257) -> tuple[np.ndarray, np.ndarray]:
+    """More inputs than a linear learner has in one matrix."""
+    rng = np.random.default_rng(4)
+    X = rng.uniform(-1.0, 1.0, (T, d))
+    X[:2] = [[1.0], [-1.0]]  # nothing is far out then
+    return X, 2.0 * X[:, 0] - X[:, 200] + 0.1 * rng.standard_normal(T)
+
+
+def test_auto_of_many_inputs_is_what_its_docstring_says():
+    X, y = many_inputs()
+    X[30:40, 1] = np.nan
+    np.testing.assert_allclose(says(X, y, seed=3), plain(X, y, 3), rtol=0, atol=1e-12)
 
 
 def test_neighbours_are_of_the_last_thousand_rows():
@@ -387,6 +453,18 @@ def test_rows_blocks_and_a_resumed_model_are_the_same_where_much_was_learned():
         np.testing.assert_array_equal(says(X, changed)[: cut + 1], expected[: cut + 1])
 
 
+def test_rows_blocks_and_a_resumed_model_of_many_inputs_are_the_same():
+    X, y = many_inputs(700, 300)
+    expected = says(X, y)
+    assert np.mean((expected - y)[500:] ** 2) < 0.3 * np.var(y)
+    begun, resumed = learner(300), learner(300)
+    begun.partial_fit(X[:613], y[:613])
+    snapshot.restore(resumed, snapshot.snapshot(begun))
+    for t in range(613, 700):
+        assert resumed.predict_one(X[t])[0] == expected[t]
+        resumed.learn_one(y[t])
+
+
 def test_steps_are_learned_better_the_longer_the_stream():
     X, y = steps(8000)
     error = (says(X, y) - y) ** 2
@@ -457,16 +535,20 @@ def averaged(margin: float, variance: float, farthest: float) -> float:
     return float(np.clip(margin / np.sqrt(1.0 + np.pi * variance / 8.0), -farthest, farthest))
 
 
+def classifiers(model, groups) -> list[Forecaster | Parts]:
+    experts = []
+    for i, (group, length) in enumerate((g, length) for g in groups for length in g.lengths):
+        F, rest = sizes(model, i), 1.0 if group.D else length**-2
+        prior = np.concatenate([np.full(2 * group.D, 30.0), np.full(F[0] - 2 * group.D, rest)])
+        whole = Forecaster(F[0], prior, group.decay, prior.max())
+        experts.append(Parts(F, rest, group.decay) if len(F) > 1 else whole)
+    return experts
+
+
 def plain_classes(X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
     T, d = X.shape
     model = auto.fresh_classifiers(None, (), d, 1, seed).experts
-    experts = []
-    learners = [(group, length) for group in auto.CLASSIFIER_GROUPS for length in group.lengths]
-    for (group, length), n in zip(learners, model.first.n_raw, strict=True):
-        n_raw = n + 1 if n else 0
-        rest = 1.0 if group.D else length**-2
-        prior = np.concatenate([np.full(2 * group.D, 30.0), np.full(n_raw, rest)])
-        experts.append(Forecaster(len(prior), prior, group.decay, prior.max()))
+    experts = classifiers(model, auto.CLASSIFIER_GROUPS)
     N = len(experts) + 3  # with trees, who say the mixture of the others for 500 rows
     w, u, correction = np.full(N, 1.0 / N), np.full(5, 0.2), Forecaster(N + 2, 0.3)
     counts, followed = np.full(2, 0.5), np.full((2, 2), 0.5)
@@ -502,8 +584,10 @@ def plain_classes(X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
     return y_hat
 
 
-def test_auto_classifier_is_what_its_docstring_says():
+@pytest.mark.parametrize("d", [4, 257])
+def test_auto_classifier_is_what_its_docstring_says(d):
     X, y, _ = classes(80)
+    X = X if d == 4 else many_inputs(80, d)[0]
     X[30:40, 1] = np.nan
     np.testing.assert_allclose(says_of_classes(X, y, 3), plain_classes(X, y, 3), rtol=0, atol=1e-9)
 

@@ -14,7 +14,7 @@ from omkl.algorithms import auto
 from omkl.online.learner import probabilities_of
 from omkl.online.settings import specify
 from omkl.online.stream_learner import StreamLearner
-from tests.algorithms.test_auto import Forecaster, features, standardised
+from tests.algorithms.test_auto import classifiers, features, many_inputs, standardised
 
 K = 4
 
@@ -47,12 +47,7 @@ def plain(X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
     """Steps 1 to 7 of the box; probabilities (T, K)."""
     T, d = X.shape
     model = auto.fresh_softmax_classifiers(auto.Together.Params(K), (), d, 1, seed)
-    experts = []
-    learners = [(group, length) for group in auto.SOFTMAX_GROUPS for length in group.lengths]
-    for (group, length), n in zip(learners, model.experts.first.n_raw, strict=True):
-        rest = 1.0 if group.D else length**-2
-        prior = np.concatenate([np.full(2 * group.D, 30.0), np.full(n + 1 if n else 0, rest)])
-        experts.append(Forecaster(len(prior), prior, group.decay, prior.max()))
+    experts = classifiers(model.experts, auto.SOFTMAX_GROUPS)
     thetas = [np.zeros((K, len(expert.theta))) for expert in experts]
     N = len(experts) + 3  # with trees, who say the mixture of the others for 500 rows
     w, u, theta, P = np.full(N, 1 / N), np.full(5, 0.2), np.zeros(N + 1), 0.3 * np.eye(N + 1)
@@ -98,10 +93,12 @@ def plain(X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
     return answers
 
 
-def test_it_is_what_the_docstring_says():
+@pytest.mark.parametrize("d", [3, 257])
+def test_it_is_what_the_docstring_says(d):
     X, y = stream(80)
+    X = X if d == 3 else many_inputs(80, d)[0]
     X[30:40, 1] = np.nan
-    said = probabilities_of(learner(3, 3).partial_fit(X, y).y_hat)
+    said = probabilities_of(learner(d, 3).partial_fit(X, y).y_hat)
     np.testing.assert_allclose(said, plain(X, y, 3), rtol=0, atol=1e-7)
 
 
@@ -119,6 +116,18 @@ def test_any_blocks_and_rows_one_by_one_give_the_same_bits_and_none_looks_ahead(
     np.testing.assert_array_equal(one_by_one.predict_with_spread(X[99:120])[0][0], whole[99])
     changed = np.where(np.arange(300) < 200, y, (y + 1) % K)
     np.testing.assert_array_equal(learner(3).partial_fit(X, changed).y_hat[:201], whole[:201])
+
+
+def test_rows_of_many_inputs_are_the_same_one_by_one():
+    X, y = many_inputs(400, 300)
+    y = np.digitize(y, [-1.0, 0.0, 1.0]).astype(float)
+    whole = learner(300).partial_fit(X, y).y_hat
+    assert np.mean(whole.argmax(axis=1)[200:] == y[200:]) > 0.4
+    one_by_one = learner(300)
+    one_by_one.partial_fit(X[:350], y[:350])
+    for t in range(350, 400):
+        np.testing.assert_array_equal(one_by_one.predict_one(X[t])[0], whole[t])
+        one_by_one.learn_one(y[t])
 
 
 def test_probabilities_sum_to_one_and_come_back_from_a_file(tmp_path):

@@ -9,6 +9,7 @@ seen before their row and, inputs, in it; an input that is missing (NaN) counts 
 Learners read them ``softened`` beyond 4 deviations. The one marked ``uncut`` reads inputs in units
 that are held, and as they are where that errs less. Labels need no scale, since a ridge regression
 is linear in them.
+A linear learner of many columns has a matrix for each of several parts of them: ``learn_parts``.
 """
 
 from __future__ import annotations
@@ -160,7 +161,7 @@ CLOSE = 1e-3
 class Neighbours(NamedTuple):
     """The last KEPT rows; row number t of all, counted from 0, is in place t mod KEPT.
 
-    rows    (d, KEPT)
+    rows    (KEPT / 8, d, 8) tiles of eight places: distances read them from front to back
     labels  (KEPT,)
     errors  (KEPT,) by how much a label was above the other learner's prediction
     n       (1,) int64, how many rows there have been
@@ -186,7 +187,7 @@ class NeighboursScratch(NamedTuple):
 
 def fresh_neighbours(d: int) -> Neighbours:
     n = np.zeros(1, dtype=np.int64)
-    return Neighbours(aligned((d, KEPT)), np.zeros(KEPT), np.zeros(KEPT), n)
+    return Neighbours(aligned((KEPT // LANES, d, LANES)), np.zeros(KEPT), np.zeros(KEPT), n)
 
 
 def neighbours_scratch() -> NeighboursScratch:
@@ -196,10 +197,11 @@ def neighbours_scratch() -> NeighboursScratch:
 @inlined
 def _measure(scratch, model, x, n):
     """Write the squared distances of the first n places from x (d,), the first d of its numbers."""
+    d = model.rows.shape[1]
     for j in range(0, n, LANES):
         total = pack(0.0)
-        for k in range(model.rows.shape[0]):
-            off = load(model.rows, k * KEPT + j) - pack(x[k])
+        for k in range(d):
+            off = load(model.rows, j * d + k * LANES) - pack(x[k])
             total = fma(off, off, total)
         store(scratch.distance, j, total)
 
@@ -238,7 +240,7 @@ def evaluate_neighbours(scratch, model, x):
     whole = 0.0
     for m in range(_find(scratch, n)):
         j = scratch.nearest[m]
-        w = 1.0 / (scratch.distance[j] / model.rows.shape[0] + CLOSE) ** 2
+        w = 1.0 / (scratch.distance[j] / model.rows.shape[1] + CLOSE) ** 2
         whole += w
         scratch.mean[0] += w * model.labels[j]
         scratch.mean[1] += w * model.errors[j]
@@ -251,8 +253,8 @@ def evaluate_neighbours(scratch, model, x):
 def learn_neighbours(model, x, label, error):
     """Keep the row x, its label and error in place of the oldest one."""
     j = model.n[0] % KEPT
-    for k in range(model.rows.shape[0]):
-        model.rows[k, j] = x[k]
+    for k in range(model.rows.shape[1]):
+        model.rows[j // LANES, k, j % LANES] = x[k]
     model.labels[j] = label
     model.errors[j] = error
     model.n[0] += 1
@@ -278,7 +280,9 @@ class Experts(NamedTuple):
     The columns of a row are d inputs, L past labels, the newest first, the changes of the inputs
     and of the C - d newest labels since the row before, and K products of inputs.
 
-    first      recursive learners in the columns that each reads
+    first      recursive learners in the columns that each reads; behind the N further parts of some
+    parts      (N + 1,) int64: those of learner i are parts[i] .. parts[i + 1] - 1 of ``first``;
+               each reads the columns behind those of the one before it
     decay      (N,) their weight of the past, in (0, 1]
     from_last  (N,) whether a learner explains labels less the last one, or less their mean
     columns    (N, W) the columns that a learner reads, ``n_columns`` (N,) of them
@@ -294,6 +298,7 @@ class Experts(NamedTuple):
     """
 
     first: Recursive
+    parts: np.ndarray
     decay: np.ndarray
     from_last: np.ndarray
     columns: np.ndarray
@@ -309,20 +314,22 @@ class Experts(NamedTuple):
 
     @property
     def n_kernels(self) -> int:
-        return self.first.n_kernels + N_PLAIN
+        return len(self.decay) + N_PLAIN
 
 
 class ExpertsScratch(NamedTuple):
     """What a round writes to: that of the recursive learners, and the row.
 
-    f (N,) theta'z of the learners; x (d,) the row as it came; moments (d, 20) of the inputs with
-    the row among them; whole (d + L + C + K,) its columns; held (d,) its inputs, uncut; row (1, W)
-    what a learner reads; readings (2,) what it says by softened inputs and by uncut ones, of which
-    n_readings (1,) are filled; is_uncut (1,) whether the latter are taken.
+    f (N,) theta'z of the learners, and variance (N,) z'P z, of all their parts; x (d,) the row as
+    it came; moments (d, 20) of the inputs with the row among them; whole (d + L + C + K,) its
+    columns; held (d,) its inputs, uncut; row (1, W) what a learner reads; readings (2,) what it
+    says by softened inputs and by uncut ones, of which n_readings (1,) are filled; is_uncut (1,)
+    whether the latter are taken.
     """
 
     first: RlsScratch
     f: np.ndarray
+    variance: np.ndarray
     x: np.ndarray
     moments: np.ndarray
     whole: np.ndarray
@@ -335,6 +342,7 @@ class ExpertsScratch(NamedTuple):
 
 def fresh_experts(
     first: Recursive,
+    parts: np.ndarray,
     decay: np.ndarray,
     from_last: np.ndarray,
     columns: list[np.ndarray],
@@ -344,8 +352,8 @@ def fresh_experts(
 ) -> Experts:
     """Experts that have seen nothing, around recursive learners that read ``columns`` each.
 
-    sizes: how many inputs, past labels, and past labels whose changes are columns. uncut: (N,)
-    whether each reads its inputs uncut.
+    parts: as of ``Experts``. sizes: how many inputs, past labels, and past labels whose changes are
+    columns. uncut: (N,) whether each reads its inputs uncut.
     """
     d, n_lags, n_changing = sizes
     n_columns = np.array([len(read) for read in columns])
@@ -354,9 +362,9 @@ def fresh_experts(
     for i, ones in enumerate(columns):
         read[i, : len(ones)] = ones
     return Experts(
-        first, decay, from_last, read, n_columns, products, uncut, no_moments(d), no_moments(1),
-        bounds=np.zeros(2), lags=np.zeros(n_lags), before=np.zeros(d + n_changing),
-        readings=np.zeros(2),
+        first, parts, decay, from_last, read, n_columns, products, uncut, no_moments(d),
+        no_moments(1), bounds=np.zeros(2), lags=np.zeros(n_lags),
+        before=np.zeros(d + n_changing), readings=np.zeros(2),
     )  # fmt: skip
 
 
@@ -370,7 +378,8 @@ def experts_scratch(model: Experts, threads: int, precision: str) -> ExpertsScra
     n_whole = d + len(model.lags) + len(model.before) + len(model.products)
     return ExpertsScratch(
         rls_scratch(model.first, threads, precision),
-        f=np.zeros(model.first.n_kernels),
+        f=np.zeros(len(model.decay)),
+        variance=np.zeros(len(model.decay)),
         x=np.zeros(d),
         moments=no_moments(d),
         whole=np.zeros(n_whole),
@@ -412,6 +421,65 @@ def _derive(model, scratch):
 
 
 @inlined
+def part_of(model, i, m):
+    """The place in ``first`` of part m of learner i."""
+    return i if m == 0 else model.parts[i] + m - 1
+
+
+@inlined
+def n_parts(model, i):
+    return 1 + model.parts[i + 1] - model.parts[i]
+
+
+@inlined
+def _output(model, scratch, i):
+    """theta'z of learner i at the columns in scratch.row; writes z'P z of all its parts."""
+    first = scratch.first
+    write_features(model.first, scratch.row, 0, model.n_columns[i], i, first)
+    said = rls_output(model.first, i, first)
+    variance = first.variance[i]
+    start = model.first.n_raw[i]
+    for j in range(model.parts[i], model.parts[i + 1]):
+        n_raw = model.first.n_raw[j]
+        for k in range(n_raw):
+            first.z[j, k] = scratch.row[0, start + k]
+        first.z[j, n_raw] = 1.0
+        said += rls_output(model.first, j, first)
+        variance += first.variance[j]
+        start += n_raw
+    scratch.variance[i] = variance
+    return said
+
+
+@inlined
+def _forecast(model, scratch, i):
+    """Of Vovk, Azoury and Warmuth; of several parts, whose variance is too large, theta'z."""
+    return scratch.f[i] / (1.0 + scratch.variance[i]) if n_parts(model, i) == 1 else scratch.f[i]
+
+
+@inlined
+def noise_of_part(scratch, i, j, noise):
+    """What part ``j`` of learner i learns with: to it, what others do not know yet is noise."""
+    return noise + (scratch.variance[i] - scratch.first.variance[j])
+
+
+@inlined
+def learn_parts(model, scratch, i, noise, error):
+    """Learner i learns an error; ``learn_rls`` where it has one part.
+
+    A matrix of all columns costs their number squared. With one P_k for each part, independent of
+    the others, and q_k = z_k'P_k z_k, the posterior of a part after the row is that of recursive
+    least squares with noise r + sum_{j != k} q_j: its gain is P_k z_k / (r + sum_j q_j), the same
+    denominator for all. They share the error and do not overshoot. What is lost is how
+    coefficients of different parts depend on each other, which is forgotten after each row.
+    """
+    for m in range(n_parts(model, i)):
+        j = part_of(model, i, m)
+        apart = noise_of_part(scratch, i, j, noise)
+        learn_rls(model.first, j, scratch.first, apart, model.decay[i], error)
+
+
+@inlined
 def write_outputs(model, scratch, X, row):
     """Write theta'z of all learners at X[row] into scratch.f, and what their steps need."""
     _standardise(model, scratch, X, row)
@@ -423,8 +491,7 @@ def write_outputs(model, scratch, X, row):
             continue
         for k in range(n):
             scratch.row[0, k] = scratch.whole[model.columns[i, k]]
-        write_features(model.first, scratch.row, 0, n, i, scratch.first)
-        scratch.f[i] = rls_output(model.first, i, scratch.first)
+        scratch.f[i] = _output(model, scratch, i)
 
 
 @inlined
@@ -436,8 +503,7 @@ def _read(model, scratch, i, is_uncut):
         scratch.row[0, k] = scratch.whole[at]
         if at < scratch.held.shape[0]:
             scratch.row[0, k] = scratch.held[at] if is_uncut else softened(scratch.held[at])
-    write_features(model.first, scratch.row, 0, n, i, scratch.first)
-    return rls_output(model.first, i, scratch.first)
+    return _output(model, scratch, i)
 
 
 @inlined
@@ -453,7 +519,7 @@ def _write_readings(model, scratch, i):
         if abs(scratch.held[k]) > FAR:
             scratch.n_readings[0] = 2
     scratch.f[i] = _read(model, scratch, i, False)
-    soft = scratch.f[i] / (1.0 + scratch.first.variance[i])
+    soft = _forecast(model, scratch, i)
     scratch.readings[0] = near_labels(model, _reference(model, i) + soft, MARGIN)
     if scratch.n_readings[0] == 1:
         return
@@ -529,7 +595,7 @@ def evaluate_experts(scratch, model, X, row, f):
         if model.uncut[i]:
             f[i + N_PLAIN] = scratch.readings[1 if scratch.is_uncut[0] else 0]
         else:
-            prediction = reference + scratch.f[i] / (1.0 + scratch.first.variance[i])
+            prediction = reference + _forecast(model, scratch, i)
             f[i + N_PLAIN] = near_labels(model, prediction, MARGIN)
 
 
@@ -550,9 +616,9 @@ def learn_experts(model, scratch, y, deviation):
     for i in range(scratch.f.shape[0]):
         error = 0.0 if first else y - _reference(model, i) - scratch.f[i]
         if not is_foreseen and not (model.uncut[i] and scratch.is_uncut[0]):
-            most = FARTHEST_ERROR * deviation * math.sqrt(1.0 + scratch.first.variance[i])
+            most = FARTHEST_ERROR * deviation * math.sqrt(1.0 + scratch.variance[i])
             error = min(most, max(-most, error))
-        learn_rls(model.first, i, scratch.first, 1.0, model.decay[i], error)
+        learn_parts(model, scratch, i, 1.0, error)
     count(model, scratch, y)
 
 

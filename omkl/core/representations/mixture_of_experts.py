@@ -43,6 +43,7 @@ from omkl.core.representations.experts import (
     fresh_neighbours,
     learn_experts,
     learn_neighbours,
+    learn_parts,
     learn_regrets,
     mixture_of,
     near_labels,
@@ -516,13 +517,11 @@ def _margin_after(margin, variance):
 
 
 @inlined
-def _learn_logistic(model, i, scratch, decay, margin, y):
-    """Learner i, whose theta'z (and whatever is added to it) was the margin, learns the label y."""
-    variance = scratch.variance[i]
+def _logistic_error(margin, variance, y):
+    """Noise and error of which a learner learns the label y, where theta'z was the margin."""
     b = _margin_after(y * margin, variance)
     noise = 2.0 + 2.0 * math.cosh(min(STEEPEST, abs(b)))  # one over p (1 - p)
-    error = y * _sigmoid(-b) * (variance + noise)  # theta moves by P z y sigmoid(-b)
-    learn_rls(model, i, scratch, noise, decay, error)
+    return noise, y * _sigmoid(-b) * (variance + noise)  # theta moves by P z y sigmoid(-b)
 
 
 @inlined
@@ -541,14 +540,14 @@ def _write_logits(scratch, model, X, row, logits):
     """Write the logits of the experts at X[row] into logits (N,), but for the last, of trees."""
     labels = model.experts.label
     write_outputs(model.experts, scratch.experts, X, row)
-    first = scratch.experts.first
     n = labels[0, COUNT]
     positive = 0.5 * n * (1.0 + labels[0, CENTRE])
     logits[MEAN] = math.log((positive + UNSEEN) / (n - positive + UNSEEN))
     k = 1 if model.experts.lags[0] > 0.0 else 0
     logits[LAST] = math.log((model.followed[k, 1] + UNSEEN) / (model.followed[k, 0] + UNSEEN))
     for i in range(scratch.experts.f.shape[0]):
-        logits[i + N_PLAIN] = _averaged(scratch.experts.f[i], first.variance[i], FARTHEST_LOGIT)
+        variance = scratch.experts.variance[i]
+        logits[i + N_PLAIN] = _averaged(scratch.experts.f[i], variance, FARTHEST_LOGIT)
 
 
 @inlined
@@ -605,12 +604,12 @@ def learn_trees(trees, scratch, y, weight, coefficient):
 @inlined
 def learn_logistic(model, scratch, f, y):
     """Experts, whose predictions were f (N,), and mixtures learn the label y."""
-    first = scratch.experts.first
     for i in range(scratch.experts.f.shape[0]):
-        _learn_logistic(
-            model.experts.first, i, first, model.experts.decay[i], scratch.experts.f[i], y
-        )
-    _learn_logistic(model.correction, 0, scratch.correction, 1.0, scratch.margin[0], y)
+        variance = scratch.experts.variance[i]
+        noise, error = _logistic_error(scratch.experts.f[i], variance, y)
+        learn_parts(model.experts, scratch.experts, i, noise, error)
+    noise, error = _logistic_error(scratch.margin[0], scratch.correction.variance[0], y)
+    learn_rls(model.correction, 0, scratch.correction, noise, 1.0, error)
     n = f.shape[0] - 1
     learn_trees(model.trees, scratch.trees, y, model.w[n], model.correction.theta[0, n])
     _learn_weights(model.w, f, y)

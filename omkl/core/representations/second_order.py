@@ -91,7 +91,8 @@ def was_learned(block):
 class Recursive(NamedTuple):
     """N learners in d inputs; a learner has F_i features, B_i blocks of eight of them.
 
-    padded    (N, d, W) frequencies as of ``RandomFeatures``; zeros for ``linear``
+    padded    (N, d, W) frequencies as of ``RandomFeatures``; zeros for ``linear``. Learners at the
+              end without waves may have none
     theta     (N, 8 B) coefficients: sines, cosines; or inputs and 1; zeros behind
     factor    (N, B, 8 B, 8) and diagonal (N, 8 B): P_i as of ``core.linalg``
     ceiling   (N,) the largest that an entry of the diagonal becomes by forgetting
@@ -146,7 +147,7 @@ def blank_recursive(
     padded: np.ndarray, n_waves: np.ndarray, n_raw: np.ndarray, prior: np.ndarray
 ) -> Recursive:
     """Learners with theta = 0 and P_i = prior_i I, on frequencies (N, d, W)."""
-    N = len(padded)
+    N = len(n_waves)
     blocks = -(-(2 * n_waves + np.where(n_raw > 0, n_raw + 1, 0)) // LANES)
     factor, diagonal = empty_factor(N, int(blocks.max()) * LANES)
     diagonal *= prior[:, None]

@@ -35,6 +35,9 @@ from omkl.core.representations.experts import (
     context_of,
     count,
     experts_scratch,
+    n_parts,
+    noise_of_part,
+    part_of,
     write_outputs,
 )
 from omkl.core.representations.mixture_of_experts import SHARE, TREE_LAGS, learn_trees
@@ -65,7 +68,7 @@ class SoftmaxMixture(NamedTuple):
     experts     N - 1 of them, N - 3 learners; their own ``first.theta`` stays 0
     trees       K ensembles of logits in inputs and past labels as they are; one that is never
                 used where K is above MOST_CLASSES
-    theta       (N - 3, K, 8 B) coefficients
+    theta       (M, K, 8 B) coefficients of all M parts of learners, as of ``experts.first``
     counts      (K,) how often a class came; followed (K, K) after which (first index)
     w           (N,) weights of the experts, which sum to 1
     covariance  (N + 1, N + 1) and coefficients (N + 1,) of the correction, shared by the classes
@@ -121,7 +124,7 @@ def fresh_softmax(model: Experts, K: int) -> SoftmaxMixture:
     return SoftmaxMixture(
         model,
         fresh_boosted([n_columns] * (K if K <= MOST_CLASSES else 1), n_trees, of_classes=True),
-        theta=aligned((len(model.decay), K, model.first.theta.shape[1])),
+        theta=aligned((model.first.n_kernels, K, model.first.theta.shape[1])),
         counts=np.zeros(K),
         followed=np.zeros((K, K)),
         w=np.full(N, 1.0 / N),
@@ -212,16 +215,19 @@ def _step_and_curvature(logits, direction, y, quadratic, scratch):
 @inlined
 def _write_outputs(scratch, model):
     """Write theta_k'z of every expert and class."""
-    N, K, F = model.theta.shape
+    N, K = scratch.outputs.shape
+    F = model.theta.shape[2]
     for i in range(N):
-        blocks = model.experts.first.blocks[i]
         for k in range(K):
-            at = (i * K + k) * F
-            a = pack(0.0)
-            for b in range(blocks):
-                z = load(scratch.experts.first.z, i * F + b * LANES)
-                a = fma(load(model.theta, at + b * LANES), z, a)
-            scratch.outputs[i, k] = total(a)
+            scratch.outputs[i, k] = 0.0
+            for m in range(n_parts(model.experts, i)):
+                j = part_of(model.experts, i, m)
+                at = (j * K + k) * F
+                a = pack(0.0)
+                for b in range(model.experts.first.blocks[j]):
+                    z = load(scratch.experts.first.z, j * F + b * LANES)
+                    a = fma(load(model.theta, at + b * LANES), z, a)
+                scratch.outputs[i, k] += total(a)
 
 
 @inlined
@@ -245,7 +251,7 @@ def _write_probabilities(scratch, model, X, row):
         scratch.p[MEAN, k] = (model.counts[k] + UNSEEN) / (rows + UNSEEN * K)
         scratch.p[LAST, k] = (model.followed[last, k] + BEGUN * scratch.p[MEAN, k]) / after
     for i in range(scratch.outputs.shape[0]):
-        variance = scratch.experts.first.variance[i]
+        variance = scratch.experts.variance[i]
         p = scratch.p[i + N_PLAIN]
         _softmax(scratch.outputs[i], 1.0 / math.sqrt(1.0 + 0.25 * math.pi * variance), p)
         _flatten(p, FLATTEST)
@@ -322,7 +328,7 @@ def _learn_expert(scratch, model, i, y):
     experts, first = model.experts, scratch.experts.first
     K = model.counts.shape[0]
     gradient, direction = scratch.moved, scratch.direction
-    variance = first.variance[i]
+    variance = scratch.experts.variance[i]
     _softmax(scratch.outputs[i], 1.0, gradient)
     squares = 0.0
     for k in range(K):
@@ -335,20 +341,21 @@ def _learn_expert(scratch, model, i, y):
         s, spread = _step_and_curvature(scratch.outputs[i], direction, y, quadratic, scratch)
         curvature = max(STEEPEST, SHARED * spread / (variance * quadratic))
     noise = 1.0 / curvature
-    take_in(
-        experts.first.factor, experts.first.diagonal, i, experts.first.blocks[i],
-        first.projected, first.alpha, noise, experts.decay[i], experts.first.ceiling[i],
-        first.gain, first.slope, first.step,
-    )  # fmt: skip
-    if s == 0.0:
-        return
     F = model.theta.shape[2]
-    for k in range(K):
-        move = (variance + noise) * s * direction[k] / variance
-        at = (i * K + k) * F
-        for b in range(experts.first.blocks[i]):
-            theta = load(model.theta, at + b * LANES)
-            store(model.theta, at + b * LANES, fma(load(first.step, b * LANES), move, theta))
+    for m in range(n_parts(experts, i)):
+        j = part_of(experts, i, m)
+        apart = noise_of_part(scratch.experts, i, j, noise)
+        take_in(
+            experts.first.factor, experts.first.diagonal, j, experts.first.blocks[j],
+            first.projected, first.alpha, apart, experts.decay[i], experts.first.ceiling[j],
+            first.gain, first.slope, first.step,
+        )  # fmt: skip
+        for k in range(K if s > 0.0 else 0):
+            move = (variance + noise) * s * direction[k] / variance
+            at = (j * K + k) * F
+            for b in range(experts.first.blocks[j]):
+                theta = load(model.theta, at + b * LANES)
+                store(model.theta, at + b * LANES, fma(load(first.step, b * LANES), move, theta))
 
 
 @inlined

@@ -32,7 +32,7 @@ MOST_PATIENCE = 8
 class Wide(NamedTuple):
     """D waves of d inputs beside L columns as they are; F = 2 D + L + 1 features.
 
-    padded    (d, D) frequencies, D in whole packs
+    padded    (D / 8, d, 8) frequencies, those of eight waves together: read from front to back
     theta     (W,) coefficients: sines, cosines, columns, 1; zeros behind. W: F + 1 in whole packs
     moments   (1, W, W) sums of b b', b = (features, label less ``centre``); its upper triangle
     tile      (TILE_ROWS, W) rows b that are not added yet
@@ -67,8 +67,8 @@ def fresh_wide(frequencies: np.ndarray, n_columns: int) -> Wide:
     d, D = frequencies.shape
     if D % LANES:
         raise ValueError(f"waves come in packs of {LANES}; got {D}")
-    padded = aligned((d, D))
-    padded[:] = frequencies
+    padded = aligned((D // LANES, d, LANES))
+    padded[:] = frequencies.reshape(d, -1, LANES).swapaxes(0, 1)
     W = -(-(2 * D + n_columns + 2) // LANES) * LANES
     return Wide(
         padded,
@@ -97,14 +97,19 @@ def _takes(model):
 
 
 @inlined
+def _n_waves(model):
+    return model.padded.shape[0] * LANES
+
+
+@inlined
 def _write_features(model, scratch, x, n_columns):
     """Write the features of x into scratch.b: waves of its first d, and its first columns."""
-    d, D = model.padded.shape
+    D, d = _n_waves(model), model.padded.shape[1]
     scale = 1.0 / math.sqrt(D)
     for j in range(0, D, LANES):
-        angle = load(model.padded, j) * x[0]
+        angle = load(model.padded, j * d) * x[0]
         for k in range(1, d):
-            angle = fma(load(model.padded, k * D + j), x[k], angle)
+            angle = fma(load(model.padded, j * d + k * LANES), x[k], angle)
         s, c = sincos_of_pack(angle)
         store(scratch.b, j, s * scale)
         store(scratch.b, D + j, c * scale)
@@ -138,7 +143,7 @@ def learn_wide(model, scratch, y, n_columns, pays):
         W = model.theta.shape[0]
         for j in range(0, W, LANES):
             store(model.tile, place * W + j, load(scratch.b, j))
-        model.tile[place, 2 * model.padded.shape[1] + n_columns + 1] = y - model.centre[0]
+        model.tile[place, 2 * _n_waves(model) + n_columns + 1] = y - model.centre[0]
         model.n_added[0] += 1
         model.wait[0] -= 1
         if place == TILE_ROWS - 1:
@@ -154,7 +159,7 @@ def _solve(model, scratch, n_columns, pays):
 
     Where rounding hides a pivot they stay as they were.
     """
-    W, K = model.theta.shape[0], 2 * model.padded.shape[1] + n_columns + 1
+    W, K = model.theta.shape[0], 2 * _n_waves(model) + n_columns + 1
     work = scratch.work
     for k in range(K + 1):
         for j in range(k // LANES * LANES, W, LANES):
