@@ -15,12 +15,12 @@ from omkl.notebook.results import Results
 from omkl.online import settings
 from omkl.online.learner import MOST_PENDING, OnlineLearner
 from omkl.online.learner import load as load_learner
-from omkl.online.panel import BANDWIDTHS, Panel
-from omkl.online.panel import FEATURES as PANEL_FEATURES
+from omkl.online.panel import Panel
 from omkl.online.panel import load as load_panel
 from omkl.online.rows import columns_in
 from omkl.online.settings import FEATURES
 from omkl.utils import conf
+from omkl.utils.conf import PANEL
 from omkl.utils.constraints import whole
 
 if TYPE_CHECKING:
@@ -127,8 +127,8 @@ def panel(
     *,
     key: str | None = None,
     inputs: int | Sequence[str] | None = None,
-    kernels: str | Mapping[str, Any] | Sequence[Any] = BANDWIDTHS,
-    D: int = PANEL_FEATURES,
+    kernels: str | Mapping[str, Any] | Sequence[Any] = PANEL["kernels"],
+    D: int = PANEL["D"],
     seed: int = 0,
     scaling: str = "columns",
     lags: int = 0,

@@ -24,8 +24,8 @@ except ImportError as error:
     ) from None
 
 from omkl.datasets.columns import NUMBERS, Column
-from omkl.online.estimator import LearnerParameters, RegressorParameters
-from omkl.online.panel import BANDWIDTHS, FEATURES, Panel
+from omkl.online.estimator import LearnerParameters, PanelParameters, RegressorParameters
+from omkl.online.panel import Panel
 from omkl.online.rows import columns_in
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ class OnlineMKLRegressor(_MiniBatch, _Regressor, base.MiniBatchRegressor):
 
 
 @dataclasses.dataclass(eq=False, repr=False)
-class PanelMKLRegressor(LearnerParameters, base.MiniBatchRegressor):
+class PanelMKLRegressor(PanelParameters, base.MiniBatchRegressor):
     """A regression per key of one stream, of devices or shops; all share random features.
 
     ``omkl.panel`` in River's manner. The first row decides which inputs there are; a key that comes
@@ -259,8 +259,7 @@ class PanelMKLRegressor(LearnerParameters, base.MiniBatchRegressor):
     Parameters
     ----------
     algorithm, kernels, D, params, scaling, lags, horizon, precision, features
-        As ``omkl.online.estimator.LearnerParameters`` says; of an algorithm that ``omkl.panel``
-        has, with a few kernels and features, as each key has coefficients of its own.
+        As ``omkl.online.estimator.PanelParameters`` says.
     key
         The input that names the learner of a row, a whole number or a text.
     max_keys, share_weights, share_scaling
@@ -269,13 +268,7 @@ class PanelMKLRegressor(LearnerParameters, base.MiniBatchRegressor):
         Random features and choices are drawn from it.
     """
 
-    algorithm: str = "raker"
-    kernels: Any = BANDWIDTHS
-    D: int = FEATURES
     key: str = "key"
-    max_keys: int | None = None
-    share_weights: bool = False
-    share_scaling: bool = False
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -284,11 +277,7 @@ class PanelMKLRegressor(LearnerParameters, base.MiniBatchRegressor):
     @property
     def _panel(self) -> Panel:
         if self._made is None:
-            learner = self.new_learner(inputs=None, seed=self.seed, task="regression")
-            self._made = Panel(
-                learner.settings, key=self.key, max_keys=self.max_keys,
-                share_weights=self.share_weights, share_scaling=self.share_scaling,
-            )  # fmt: skip
+            self._made = self.new_panel(self.seed)
         return self._made
 
     _raw_memory_usage = _Online._raw_memory_usage

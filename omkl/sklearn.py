@@ -35,8 +35,7 @@ except ImportError as error:
     ) from None
 
 from omkl.datasets.columns import NUMBERS, Column
-from omkl.online.estimator import LearnerParameters, RegressorParameters
-from omkl.online.panel import BANDWIDTHS, FEATURES, Panel
+from omkl.online.estimator import LearnerParameters, PanelParameters, RegressorParameters
 from omkl.online.rows import columns_in, encoded, is_frame, of_numbers
 
 if TYPE_CHECKING:
@@ -255,7 +254,7 @@ class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
 
 
 @dataclasses.dataclass(eq=False, repr=False)
-class PanelMKLRegressor(RegressorMixin, LearnerParameters, BaseEstimator):
+class PanelMKLRegressor(RegressorMixin, PanelParameters, BaseEstimator):
     """A regression per key, of devices or shops; all share random features (``omkl.panel``).
 
     Keys are a column of a data frame X, named ``key``, or given beside the rows as ``keys``, which
@@ -264,8 +263,7 @@ class PanelMKLRegressor(RegressorMixin, LearnerParameters, BaseEstimator):
     Parameters
     ----------
     algorithm, kernels, D, params, scaling, lags, horizon, precision, features
-        As ``omkl.online.estimator.LearnerParameters`` says; of an algorithm that ``omkl.panel``
-        has, with a few kernels and features, as each key has coefficients of its own.
+        As ``omkl.online.estimator.PanelParameters`` says.
     key
         The column that holds the key of a row; None: keys are given beside the rows.
     max_keys, share_weights, share_scaling
@@ -279,22 +277,11 @@ class PanelMKLRegressor(RegressorMixin, LearnerParameters, BaseEstimator):
         The ``Panel`` that has learned.
     """
 
-    algorithm: str = "raker"
-    kernels: Any = BANDWIDTHS
-    D: int = FEATURES
-    key: str | None = None
-    max_keys: int | None = None
-    share_weights: bool = False
-    share_scaling: bool = False
     random_state: int | np.random.RandomState | None = 0
 
     def fit(self, X: Any, y: Any, keys: Any = None) -> Self:
         """Learn rows X (n, d), targets y (n,) and keys (n,), and forget those before."""
-        made = self.new_learner(inputs=None, seed=_seed(self.random_state), task="regression")
-        self.panel_ = Panel(
-            made.settings, key=self.key, max_keys=self.max_keys,
-            share_weights=self.share_weights, share_scaling=self.share_scaling,
-        )  # fmt: skip
+        self.panel_ = self.new_panel(_seed(self.random_state))
         return self.partial_fit(X, y, keys)
 
     def partial_fit(self, X: Any, y: Any, keys: Any = None) -> Self:

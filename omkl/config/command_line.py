@@ -19,7 +19,6 @@ from omkl.utils.conf import override_text
 
 MODULE = "algorithm.module"
 NAMED_FILE = "file"  # the data set that is a file of the user's
-PANEL = {"algorithm": "raker", "kernels": "gauss5", "D": "24"}  # of ``omkl.panel``
 
 
 class UsageError(ValueError):
@@ -385,7 +384,7 @@ def _with_file(texts: Sequence[str]) -> list[str]:
         return list(texts)
     written = [chosen] if is_named else []
     written += map(of_file, texts)
-    of_panel = PANEL if keys & {"key", "dataset.key"} else {}
+    of_panel = conf.PANEL if keys & {"key", "dataset.key"} else {}
     written += [f"{key}={value}" for key, value in of_panel.items() if key not in keys]
     return written if keys & {"seeds", "resume", "debug"} else [*written, "seeds=1"]
 

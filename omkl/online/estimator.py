@@ -11,7 +11,9 @@ from omkl.core.protocol import Algorithm
 from omkl.datasets.columns import Column
 from omkl.online import settings
 from omkl.online.learner import OnlineLearner
+from omkl.online.panel import Panel
 from omkl.online.settings import FEATURES
+from omkl.utils.conf import PANEL
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -108,3 +110,33 @@ class RegressorParameters(LearnerParameters):
 
     interval: float | None = 0.9
     interval_rate: float | None = None
+
+
+@dataclasses.dataclass(eq=False, repr=False)
+class PanelParameters(LearnerParameters):
+    """``LearnerParameters`` of a learner per key, and those of a panel.
+
+    The algorithm is one that ``omkl.panel`` has, with a few kernels and features, as each key has
+    coefficients of its own.
+
+    Parameters
+    ----------
+    max_keys, share_weights, share_scaling
+        As ``omkl.panel`` says.
+    """
+
+    algorithm: str = PANEL["algorithm"]
+    kernels: Any = PANEL["kernels"]
+    D: int = PANEL["D"]
+    key: str | None = None
+    max_keys: int | None = None
+    share_weights: bool = False
+    share_scaling: bool = False
+
+    def new_panel(self, seed: int) -> Panel:
+        """A panel that has seen nothing; ValueError names the parameter that is wrong."""
+        made = self.new_learner(inputs=None, seed=seed, task="regression")
+        return Panel(
+            made.settings, key=self.key, max_keys=self.max_keys,
+            share_weights=self.share_weights, share_scaling=self.share_scaling,
+        )  # fmt: skip

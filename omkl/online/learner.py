@@ -105,9 +105,8 @@ class OnlineLearner:
         self.algorithm = self.specification.algorithm
         self.asks = False
         self.spread: Any = math.nan  # of m outputs (m,), as what follows
-        self._margin: Any = (
-            math.nan
-        )  # of the last predict_one: its spread, or half its interval's width
+        # Of the last predict_one: its spread, or half its interval's width.
+        self._margin: Any = math.nan
         self.probabilities: tuple[float, ...] = ()
         self._y_hat: Any = math.nan  # of the last predict_one
         self._half: Any = math.nan  # half its interval's width; None: not asked for yet

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
 Key = int | str
 KINDS = (int, str)
-FEATURES, BANDWIDTHS = 24, (0.1, 0.3, 1.0, 3.0, 10.0)  # of a panel, where none are given
 OPTIONS = ("key", "max_keys", "share_weights", "share_scaling")
 
 

@@ -19,6 +19,9 @@ from typing import Any
 from omkl.utils import outside
 from omkl.utils.constraints import no_such_key
 
+# Of a learner per key, which needs few numbers for each; where nothing else is chosen.
+PANEL: dict[str, Any] = {"algorithm": "raker", "kernels": "gauss5", "D": 24}
+
 
 class MissingEntry(LookupError):
     """There is no YAML file of that name; the text says where it was looked for."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,6 @@ import pytest
 
 import omkl
 from omkl.commands import predict
-from omkl.online.panel import BANDWIDTHS
 from omkl.utils import conf
 from tests.compositions import compose
 
@@ -80,9 +80,12 @@ def test_a_run_drives_the_panel_that_users_have(file: Path, block: int) -> None:
 
 def test_the_learner_of_a_key_is_by_default_as_the_panel_has_it(file: Path) -> None:
     found = run(file)
-    assert (found["algorithm"], found["D"], found["n_kernels"]) == ("raker", 24, len(BANDWIDTHS))
+    own = inspect.signature(omkl.panel).parameters
+    chosen = [found[name] for name in ("algorithm", "kernels", "D")]
+    assert chosen == [own[name].default for name in ("algorithm", "kernels", "D")]
+    assert (found["algorithm"], found["D"], found["n_kernels"]) == ("raker", 24, 5)
     named = compose(["dataset=file", f"dataset.path={file}", "kernels=gauss5"])["kernels"]
-    assert [part["bandwidth"] for part in named["parts"]] == [list(BANDWIDTHS)]
+    assert [part["bandwidth"] for part in named["parts"]] == [[0.1, 0.3, 1, 3, 10]]
     ridge = run(file, "ridge")
     assert ridge["rmse"] == pytest.approx(ridge["baselines"]["ridge"]["rmse"])
 

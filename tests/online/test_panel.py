@@ -11,7 +11,7 @@ import pytest
 
 import omkl
 from omkl.core.panel import FIRST, WORTH_THREADS
-from omkl.online.panel import BANDWIDTHS, FEATURES
+from omkl.utils.conf import PANEL
 
 NAMES = ["a", "b"]
 
@@ -28,7 +28,7 @@ def stream(n: int, n_keys: int, seed: int = 0) -> pd.DataFrame:
 
 
 def one_learner(algorithm: str, **settings: object) -> omkl.OnlineLearner:
-    return omkl.learner(algorithm, inputs=NAMES, kernels=BANDWIDTHS, D=FEATURES, **settings)
+    return omkl.learner(algorithm, inputs=NAMES, kernels=PANEL["kernels"], D=PANEL["D"], **settings)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_words_become_inputs_as_in_a_learner(inputs: list[str] | None, tmp_path:
     rows = pd.DataFrame({"device": "pump", "load": np.arange(60) % 7, "town": towns})
     y = 2.0 * rows.load + (rows.town == "Oslo")
     panel = omkl.panel(key="device", inputs=inputs)
-    learner = omkl.learner("raker", inputs=inputs, kernels=BANDWIDTHS, D=FEATURES)
+    learner = omkl.learner("raker", inputs=inputs, kernels=PANEL["kernels"], D=PANEL["D"])
     assert panel.predict(rows[:1]) == 0.0
     expected = learner.partial_fit(rows.drop(columns="device"), y).y_hat
     np.testing.assert_array_equal(panel.partial_fit(rows, y).y_hat, expected)
