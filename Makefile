@@ -62,14 +62,14 @@ lint: setup       ## Check style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(PEERS)   ## Measure the core against the machine's limit and its peers (16 minutes)
+bench: setup      ## Measure the core against the machine's limit and NumPy (minutes)
 	$(BIN)/python scripts/bench.py
 
 benchmark: $(PEERS)  ## Run a suite of streams, learners and peers (SUITE=quick: 3 minutes)
 	$(BIN)/omkl-benchmark run $(SUITE)
 
 $(PEERS): $(STAMP)
-	@echo "Installing the peers of the bench into $(VENV) (once) ..."
+	@echo "Installing the peers of the benchmark into $(VENV) (once) ..."
 	@$(PIP) install --editable '.[bench]'
 	@$(PIP) install --only-binary vowpalwabbit vowpalwabbit || echo "No wheel of Vowpal Wabbit for this Python: its rows say so"
 	@touch $@
@@ -86,8 +86,8 @@ $(DOCS): $(STAMP)
 ui: setup         ## Open MLflow on the runs in outputs/
 	$(BIN)/omkl-report ui
 
-reproduce-tables: setup  ## Rerun the published tables and the searches, put each number beside ours
-	$(BIN)/omkl-report run --searches
+reproduce-tables: setup  ## Rerun the published tables and put each number beside ours
+	$(BIN)/omkl-report run
 
 chaos: setup      ## Kill, starve and damage sweeps at random, and count what is lost (half an hour)
 	$(BIN)/python scripts/chaos.py --docs docs

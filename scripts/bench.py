@@ -1,19 +1,15 @@
-"""Measure the streaming core: against this machine's limit, against peers, and at every size.
+"""Measure the streaming core: against this machine's limit, against NumPy, and over long streams.
 
     python scripts/bench.py [--quick] [--only SECTION ...] [--docs DOCS]
 
-Prints every table as it is measured and writes bench.json, bench.md and the plots. The
-sections:
+Prints every table as it is measured and writes bench.json, bench.md and a plot. The sections:
 
 limits    throughput of what a round is made of: the least time that it could take
 learners  every algorithm beside that least time
 federated a client's round of every federated learner, beside it and beside NumPy
-peers     NumPy, scikit-learn, river (`make bench` installs them)
+peers     a round of four learners beside NumPy
 startup   from the shell prompt to the last line
-sizes     a round against N, D, d and M
 streams   100 million generated rows, 10 million from Parquet: time and memory
-seeds     1,000 repetitions in one run
-jobs      1,000 small jobs in one sweep
 """
 
 import argparse
@@ -31,10 +27,10 @@ from benchmarks import (
     federated,
     learners,
     limits,
+    long_streams,
     page,
     peers,
     plots,
-    scale,
     setting,
     tables,
 )
@@ -46,20 +42,14 @@ class Extent(NamedTuple):
     """How much to measure; the second is ``--quick``."""
 
     seconds: float  # for each measurement of a learner or of the machine
-    turns: int  # of omkl and its peers
+    turns: int  # of omkl and NumPy
     rounds: int  # a turn
-    rounds_of_libraries: int
-    largest: int  # size
-    seconds_of_size: float
     generated: int
     from_parquet: int
-    seeds: tuple[int, ...]
-    jobs: int
 
 
-FULL = Extent(0.5, 5, 2000, 500, 10_000, 0.1, 100_000_000, 10_000_000, (10, 100, 1000), 1000)
-QUICK = Extent(0.2, 3, 500, 100, 1000, 0.02, 10_000_000, 1_000_000, (10, 100), 50)
-JOBS_ONE_BY_ONE = 20
+FULL = Extent(0.5, 5, 2000, 100_000_000, 10_000_000)
+QUICK = Extent(0.2, 3, 500, 10_000_000, 1_000_000)
 
 
 def main(arguments: list[str]) -> int:
@@ -69,7 +59,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--quick", action="store_true", help="smaller and shorter: two minutes")
     parser.add_argument("--only", nargs="+", choices=tables.SECTIONS, help="these sections alone")
     parser.add_argument("--outputs", type=Path, default=Path("outputs/bench"))
-    parser.add_argument("--docs", type=Path, help="also write performance.md and its plots here")
+    parser.add_argument("--docs", type=Path, help="also write performance.md and its plot here")
     given = parser.parse_args(arguments)
     wanted = given.only or list(tables.SECTIONS)
     bench = measure(wanted, QUICK if given.quick else FULL)
@@ -135,28 +125,22 @@ def sections(
         "limits": lambda: limits.measure(extent.seconds),
         "learners": of_learners,
         "federated": of_federations,
-        "peers": lambda: peers.measure(
-            rows, extent.turns, extent.rounds, extent.rounds_of_libraries, extent.seconds / 10
-        ),
+        "peers": lambda: peers.measure(rows, extent.turns, extent.rounds, extent.seconds / 10),
         "startup": lambda: {"table": startup.table(startup.measure())},
-        "sizes": lambda: scale.sizes(extent.seconds_of_size, extent.largest),
-        "streams": lambda: scale.streams(extent.generated, extent.from_parquet),
-        "seeds": lambda: scale.seeds(extent.seeds, 1000),
-        "jobs": lambda: scale.jobs(extent.jobs, JOBS_ONE_BY_ONE),
+        "streams": lambda: long_streams.measure(extent.generated, extent.from_parquet),
     }
 
 
 def write(bench: dict[str, Any], outputs: Path, docs: Path | None) -> None:
     outputs.mkdir(parents=True, exist_ok=True)
     (outputs / "bench.json").write_text(json.dumps(bench, indent=1) + "\n")
-    drawn = plots.draw_all(bench, outputs)
+    drawn = plots.draw(bench, outputs)
     (outputs / "bench.md").write_text(page.page(bench, "."))
-    print(f"\n{outputs}/bench.json, bench.md and plots, {bench['seconds']:.0f} s")
+    print(f"\n{outputs}/bench.json, bench.md and plot, {bench['seconds']:.0f} s")
     if docs:
         (docs / "performance").mkdir(exist_ok=True)
         for picture in drawn:
-            if picture.suffix == ".png":
-                shutil.copy(picture, docs / "performance")
+            shutil.copy(picture, docs / "performance")
         (docs / "performance.md").write_text(page.page(bench, "performance"))
         print(docs / "performance.md")
 

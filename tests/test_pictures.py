@@ -36,7 +36,7 @@ def test_the_table_is_drawn():
 
 
 def test_the_picture_that_readme_shows_is_of_its_table():
-    """A number that is changed there needs ``python scripts/pages/pictures.py ranking``."""
+    """A number that is changed there needs ``python scripts/pages/pictures.py``."""
     rows = pictures.table_of(README)
     assert "docs/images/ranking.png" in README and 5 <= len(rows) <= 8
     with Image.open(pictures.RANKING) as image:

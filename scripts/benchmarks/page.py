@@ -36,15 +36,11 @@ HOW_TO_READ = """\
 - **Error** of float32: the largest change of a prediction in the first rows. Its ratio is to the
   least time of float64. Where rounding changes the choice of kernels, it is as large as that
   choice.
-- **Times omkl.** Other libraries and omkl take turns, and a ratio is of times in the same turn.
-  They get the same rows and the same random frequencies, and their predictions are the same to
-  1e-8 (`tests/benchmark/test_bench.py`), except for river's own sampler. The line of omkl on all
-  cores is the time per seed and row: 0.5 times is the best that two cores can do.
-- **Exponent.** The slope of log time against log size over the last decade of sizes, where fixed
-  costs no longer count. A step above the stated power is where a model leaves a cache.
+- **Times omkl.** NumPy and omkl take turns, and a ratio is of times in the same turn. Both get the
+  same rows and the same random frequencies, and their predictions are the same to 1e-8
+  (`tests/benchmark/test_bench.py`).
 - **Growth.** Memory of the process in the third quarter of the time after its start-up, minus that
-  in the second. The steps at both ends of the plot are packages being loaded, at the end those
-  that write the results."""
+  in the second."""
 
 
 def page(bench: Bench, plots: str) -> str:
@@ -69,10 +65,6 @@ def page(bench: Bench, plots: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _plot(name: str, text: str) -> str:
-    return f"![{text}](PLOTS/{name}.png)"
-
-
 def _setting(part: Mapping[str, Any]) -> str:
     return f"N = {part['N']} kernels, D = {part['D']}, d = {part['d']}"
 
@@ -87,7 +79,7 @@ def _learners(bench: Bench) -> list[str]:
         f"One thread, {_setting(bench['setting'])}, the rows of {bench['setting']['rows']}; "
         f"exact kernels: the first {_exact_rounds(bench):,} rounds of a stream.",
         tables.learner_table(bench),
-        _plot("limits", "measured time of a row over the least"),
+        "![measured time of a row over the least](PLOTS/limits.png)",
     ]
 
 
@@ -106,26 +98,11 @@ def _federated(bench: Bench) -> list[str]:
 def _peers(bench: Bench) -> list[str]:
     found = bench["peers"]
     return [
-        "## Other libraries",
+        "## Beside NumPy",
         f"{_setting(found)}, {found['rounds']:,} rows of {bench['setting']['rows']}. Learners are "
         "whole: from the first row on, with selection. Median, smallest and largest ratio of "
-        f"{found['turns']} turns. {tables.peer_versions(bench)}.",
+        f"{found['turns']} turns. One thread each.",
         tables.peer_table(bench),
-        _plot("peers", "time of a row over that of omkl"),
-        "Time per kernel and row, against that of Raker over its N kernels "
-        f"({found['rounds_of_libraries']:,} rows). The second line of river is its own "
-        "sampler, which samples every input by itself: other features, and d times as many.",
-        tables.package_table(bench),
-        tables.winners(bench),
-    ]
-
-
-def _sizes(bench: Bench) -> list[str]:
-    return [
-        "## Cost against sizes",
-        _fixed(bench),
-        tables.size_table(bench),
-        _plot("sizes", "time of a row against N, D, d and M"),
     ]
 
 
@@ -134,7 +111,6 @@ def _streams(bench: Bench) -> list[str]:
         "## Long streams",
         "Both at the same time, one core each.",
         tables.stream_table(bench),
-        _plot("memory", "memory over time"),
     ]
 
 
@@ -145,25 +121,9 @@ PARTS: dict[str, Callable[[Bench], list[str]]] = {
     "federated": _federated,
     "peers": _peers,
     "startup": lambda bench: ["## Start-up", tables.startup(bench)],
-    "sizes": _sizes,
     "streams": _streams,
-    "seeds": lambda bench: ["## Many seeds", tables.seed_table(bench)],
-    "jobs": lambda bench: ["## Many jobs", tables.job_table(bench)],
 }
 
 
 def _exact_rounds(bench: Bench) -> int:
     return max((r["rounds"] for r in bench["learners"] if "rounds" in r), default=0)
-
-
-def _fixed(bench: Bench) -> str:
-    seen: dict[str, str] = {}
-    for curve in bench["sizes"]:
-        others = ", ".join(f"{k} = {v}" for k, v in curve["fixed"].items())
-        if len(others) >= len(seen.get(curve["letter"], "")):
-            seen[curve["letter"]] = others
-    text = "; ".join(f"{letter} varies with {others}" for letter, others in seen.items())
-    return (
-        "One thread, rows past those in which graphs are drawn. Start: seconds before the first "
-        f"row of the largest size, for random features and graph. {text}."
-    )

@@ -1,9 +1,7 @@
 """Raker, OMKL-GF, OMKL-SFG and OMKL-SFG-R in NumPy, selection included.
 
-Two forms: all evaluated kernels in one array operation, and a Python loop over kernels,
-which is how such experiments are usually written. Both take the frequencies of
-``draw_features`` and draw from the same generator in the same order as omkl, so all
-predictions are the same up to rounding.
+All evaluated kernels are in one array operation, with the frequencies of ``draw_features`` and
+draws from the same generator in the same order as omkl: predictions are the same up to rounding.
 """
 
 from collections.abc import Callable, Sequence
@@ -163,37 +161,6 @@ def vectorised(
             own -= (2 * step * error)[:, None] * z
             if not everything:
                 theta[chosen] = own
-        return y_hat
-
-    return run
-
-
-def looped(
-    omega: np.ndarray, selection: Everything, params: Any, rng: np.random.Generator
-) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    """The same with one kernel after the other."""
-    N, _, D = omega.shape
-    by_kernel = np.ascontiguousarray(omega.transpose(0, 2, 1))
-
-    def run(X: np.ndarray, y: np.ndarray) -> np.ndarray:
-        theta, log_w = np.zeros((N, 2 * D)), np.zeros(N)
-        y_hat = np.empty(len(y))
-        for t, (x, label) in enumerate(zip(X, y, strict=True), start=1):
-            chosen, q = selection.select(t, log_w, rng)
-            z, f = {}, np.zeros(len(chosen))
-            for m, i in enumerate(chosen):
-                angle = by_kernel[i] @ x
-                z[i] = np.concatenate([np.sin(angle), np.cos(angle)]) / np.sqrt(D)
-                f[m] = theta[i] @ z[i]
-            n = selection.combined
-            y_hat[t - 1] = normalised(log_w[chosen[:n]]) @ f[:n]
-            selection.learn(t, y_hat[t - 1], label)
-            eta = rate(params.eta, t)
-            for m, i in enumerate(chosen):
-                error, step = f[m] - label, eta / q[m]
-                loss = error**2 + params.lam * (theta[i] @ theta[i])
-                log_w[i] -= step * loss
-                theta[i] = theta[i] - step * (2 * error * z[i] + 2 * params.lam * theta[i])
         return y_hat
 
     return run

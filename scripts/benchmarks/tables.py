@@ -116,72 +116,15 @@ def federated_table(bench: Bench) -> str:
     return markdown_table([*headings, "goal", "NumPy, µs", "times omkl"], body, left=1)
 
 
-def _peer_line(row: Mapping[str, Any], first: list[str]) -> list[str]:
-    if "missing" in row:
-        return [*first, row["peer"], row["missing"], "", ""]
-    times = row["times"]
-    faster = between(times) if row["peer"] != peers.OURS else ""
-    goal = verdict(times[0], row["goal"], largest=False)
-    if times[0] < 1.0 and not row["peer"].startswith("omkl"):
-        goal = f"{goal}; the other wins".removeprefix("; ")
-    return [*first, row["peer"], number(row["round_us"][0]), faster, goal]
-
-
 def peer_table(bench: Bench) -> str:
-    found = bench["peers"]
-    body = [_peer_line(row, [title(row["algorithm"])]) for row in found["learners"]]
+    body = []
+    for row in bench["peers"]["learners"]:
+        times = between(row["times"]) if row["peer"] != peers.OURS else ""
+        goal = verdict(row["times"][0], row["goal"], largest=False)
+        us = number(row["round_us"][0])
+        body.append([title(row["algorithm"]), row["peer"], us, times, goal])
     headings = ["algorithm", "", "µs per row", "times omkl", "goal"]
     return markdown_table(headings, body, left=2)
-
-
-def package_table(bench: Bench) -> str:
-    body = [_peer_line(row, []) for row in bench["peers"]["kernels"]]
-    return markdown_table(["", "µs per kernel and row", "times omkl", "goal"], body, left=1)
-
-
-def peer_versions(bench: Bench) -> str:
-    return ", ".join(f"{name} {v}" for name, v in bench["peers"]["versions"].items())
-
-
-def winners(bench: Bench) -> str:
-    """One sentence on who beats omkl."""
-    rows = [r for part in ("learners", "kernels") for r in bench["peers"][part]]
-    ahead = [
-        f"{r['peer']} on {title(r['algorithm'])}"
-        for r in rows
-        if "times" in r and not r["peer"].startswith("omkl") and r["times"][0] < 1.0
-    ]
-    return (
-        f"Faster than omkl: {', '.join(ahead)}."
-        if ahead
-        else "No other library was faster than omkl."
-    )
-
-
-def size_table(bench: Bench) -> str:
-    body = []
-    for curve in bench["sizes"]:
-        points = curve["points"]
-        slope = curve["exponent"]
-        last = points[-1]
-        body.append(
-            [
-                curve["letter"],
-                title(curve["algorithm"]),
-                f"{points[0]['size']:,} to {last['size']:,}",
-                number(points[0]["round_us"]),
-                number(last["round_us"]),
-                "" if slope is None else f"{slope:.2f}",
-                number(last["start_s"]),
-                curve["stated"].split(";")[0].removesuffix("."),
-            ]
-        )
-    headings = ["", "algorithm", "sizes", "µs, first", "µs, last", "exponent", "start, s", "stated"]
-    notes = [note for curve in bench["sizes"] for note in curve["notes"]]
-    table = markdown_table(headings, body, left=3)
-    return "\n\n".join(
-        [table, *([f"Not measured: {'; '.join(dict.fromkeys(notes))}."] * bool(notes))]
-    )
 
 
 def stream_table(bench: Bench) -> str:
@@ -201,32 +144,6 @@ def stream_table(bench: Bench) -> str:
     return f"{markdown_table(headings, body, left=1)}\n\n{commands}"
 
 
-def seed_table(bench: Bench) -> str:
-    body = [
-        [
-            f"{row['seeds']:,}",
-            number(row["seconds"]),
-            number(row["seconds_of_rounds"]),
-            number(row["round_us"]),
-            number(row["peak_mb"]),
-        ]
-        for row in bench["seeds"]
-    ]
-    headings = ["seeds", "s, from prompt to end", "s, rounds", "µs a seed and round", "peak MB"]
-    return f"{markdown_table(headings, body, left=0)}\n\n    {bench['seeds'][-1]['command']}"
-
-
-def job_table(bench: Bench) -> str:
-    body = []
-    for row in bench["jobs"]:
-        goal = verdict(row["job_ms"], row["goal"], largest=True)
-        line = [row["launcher"], f"{row['jobs']:,}", number(row["seconds"]), number(row["job_ms"])]
-        body.append([*line, goal])
-    commands = "\n".join(f"    {row['command']}" for row in bench["jobs"])
-    table = markdown_table(["launcher", "jobs", "s", "ms a job", "goal"], body, left=1)
-    return f"{table}\n\n{commands}"
-
-
 def startup(bench: Bench) -> str:
     return str(bench["startup"]["table"])
 
@@ -240,10 +157,7 @@ SECTIONS: dict[str, Sequence[Callable[[Bench], str]]] = {
     "limits": (limit_table,),
     "learners": (learner_table,),
     "federated": (federated_table,),
-    "peers": (peer_table, package_table, winners),
+    "peers": (peer_table,),
     "startup": (startup,),
-    "sizes": (size_table,),
     "streams": (stream_table,),
-    "seeds": (seed_table,),
-    "jobs": (job_table,),
 }

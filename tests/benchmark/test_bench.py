@@ -1,4 +1,4 @@
-"""The bench: its peers do the same work, its formulas and fits are right, no row is missing."""
+"""The bench: its peers do the same work, its formulas are right, no row is missing."""
 
 import functools
 import json
@@ -8,7 +8,7 @@ import bench
 import numpy as np
 import pytest
 from benchmarks import federated as federations
-from benchmarks import learners, limits, peers, peers_numpy, scale, setting, tables, timing
+from benchmarks import learners, limits, long_streams, peers, peers_numpy, setting, tables, timing
 from benchmarks.page import page as whole_page
 from benchmarks.timing import deciles, interleaved, ratios, undisturbed, undisturbed_streams
 
@@ -29,23 +29,12 @@ def case_of(name: str) -> setting.Case:
 # --- peers do the same work ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", [peers_numpy.vectorised, peers_numpy.looped])
 @pytest.mark.parametrize("name", peers_numpy.SELECTIONS)
-def test_numpy_predicts_the_same(name, form):
+def test_numpy_predicts_the_same(name):
     case, (X, y) = case_of(name), checks.stream()
     selection = peers_numpy.SELECTIONS[name](case.params, case.dictionary, case.d)
-    run = form(peers.frequencies(case), selection, case.params, peers.selection_generator())
-    np.testing.assert_allclose(run(X, y), case.learner().partial_fit(X, y).y_hat, rtol=0, atol=1e-8)
-
-
-@pytest.mark.parametrize(("package", "name"), [("sklearn", "scikit_learn"), ("river", "river")])
-def test_libraries_predict_the_same_with_one_kernel(package, name):
-    pytest.importorskip(package, reason=f"{package} comes with make bench")
-    from benchmarks import peers_libraries
-
-    X, y = checks.stream()
-    case = case_of("raker")._replace(dictionary=checks.DICTIONARY[:1])
-    run = getattr(peers_libraries, name)(peers.frequencies(case)[0], case.params)
+    omega, rng = peers.frequencies(case), peers.selection_generator()
+    run = peers_numpy.vectorised(omega, selection, case.params, rng)
     np.testing.assert_allclose(run(X, y), case.learner().partial_fit(X, y).y_hat, rtol=0, atol=1e-8)
 
 
@@ -65,17 +54,6 @@ def _same_federation(case, X, y):
     ours = case.federation(X.shape[1]).partial_fit(X, y).y_hat
     both = [stream(X[:15], y[:15]), stream(X[15:], y[15:])]  # it goes on where it was
     np.testing.assert_allclose(np.concatenate(both), ours, rtol=0, atol=1e-8)
-
-
-@pytest.mark.slow
-def test_a_peer_that_is_not_installed_says_so(monkeypatch):
-    monkeypatch.setattr(peers, "installed", lambda package: False)
-    X, y = checks.stream()
-    found = peers.measure(setting.Rows("made up", X, y), 1, 3, 2, seconds=1e-6)
-    missing = {row["peer"] for row in found["kernels"] if "missing" in row}
-    assert missing == {peers.SCIKIT_LEARN, peers.RIVER, peers.RIVER_SAMPLER}
-    table = tables.peer_table({"peers": found}) + tables.package_table({"peers": found})
-    assert table.count("not installed") == 3
 
 
 # --- limits --------------------------------------------------------------------------------------
@@ -210,7 +188,7 @@ def test_a_task_without_a_measurement_is_named(monkeypatch):
     assert "no measurement for the task regression" in tables.learner_table({"learners": rows})
 
 
-# --- timing and scale ----------------------------------------------------------------------------
+# --- timing and streams --------------------------------------------------------------------------
 
 
 def test_ratios_are_taken_turn_by_turn():
@@ -222,51 +200,29 @@ def test_ratios_are_taken_turn_by_turn():
     assert len(took["a"]) == len(took["b"]) == 3
 
 
-def test_exponent_is_that_of_the_last_decade():
-    points = [(n, 5.0 + 1e-3 * n**2.0) for n in (1, 10, 1e5, 1e6)]
-    assert scale.exponent(points) == pytest.approx(2.0, abs=1e-3)
-    assert scale.exponent(points[:2]) is None
-
-
-def test_a_start_that_would_take_too_long_is_left_out():
-    points = [{"size": 100, "start_s": 0.1}, {"size": 1000, "start_s": 10.0}]
-    assert "1000 s" in scale._start_would_take(points, 10_000)
-    assert scale._start_would_take(points[:1], 10_000) is None
-
-
 def test_growth_of_memory():
     flat = [(t / 10, 1e8) for t in range(101)]
     leak = [(t, held + 1e6 * t) for t, held in flat]
-    assert scale.flatness(flat, since=0.0) == {"peak_mb": 100.0, "growth_mb": 0.0}
-    assert scale.flatness(leak, since=0.0)["growth_mb"] == pytest.approx(2.5, abs=0.2)
-    assert scale.flatness(flat[:2], since=0.0)["growth_mb"] is None
-
-
-def test_stated_cost_is_that_of_the_docstring():
-    assert scale.stated_cost("raker") == "O(N D d) time per round; O(N D d) memory."
+    assert long_streams.flatness(flat, since=0.0) == {"peak_mb": 100.0, "growth_mb": 0.0}
+    assert long_streams.flatness(leak, since=0.0)["growth_mb"] == pytest.approx(2.5, abs=0.2)
+    assert long_streams.flatness(flat[:2], since=0.0)["growth_mb"] is None
 
 
 @pytest.mark.slow(8)
-def test_streams_seeds_and_jobs_are_processes_of_omkl_run():
-    generated, parquet = scale.streams(generated=20_000, from_parquet=10_000)
+def test_long_streams_are_processes_of_omkl_run():
+    generated, parquet = long_streams.measure(generated=20_000, from_parquet=10_000)
     assert (generated["rounds"], parquet["rounds"]) == (20_000, 10_000)
     assert generated["peak_mb"] > 20.0 and parquet["file_mb"] > 0.3
-    (row,) = scale.seeds([3], rounds=50)
-    assert row["round_us"] > 0.0
-    jobs = scale.jobs(3, 2)
-    assert [row["jobs"] for row in jobs] == [3, 2]
-    with pytest.raises(scale.Failed, match="Did you mean raker"):
-        scale.omkl_run(["algorithm=rakr"])
+    with pytest.raises(long_streams.Failed, match="Did you mean raker"):
+        long_streams.omkl_run(["algorithm=rakr"])
 
 
 # --- the command ---------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
-def test_the_command_writes_numbers_page_and_plots(tmp_path, monkeypatch, capsys):
-    small = bench.QUICK._replace(
-        seconds=0.001, turns=1, rounds=3, rounds_of_libraries=2, largest=30, seconds_of_size=0.0
-    )
+def test_the_command_writes_numbers_page_and_plot(tmp_path, monkeypatch, capsys):
+    small = bench.QUICK._replace(seconds=0.001, turns=1, rounds=3)
     monkeypatch.setattr(bench, "QUICK", small)
     few = setting.grid(20)
     monkeypatch.setattr(setting, "kernels", lambda: few)
@@ -278,7 +234,7 @@ def test_the_command_writes_numbers_page_and_plots(tmp_path, monkeypatch, capsys
     monkeypatch.setattr(learners, "ROUNDED", ("raker", "gf"))  # of either way to learn features
     docs = tmp_path / "docs"
     docs.mkdir()
-    sections = ["limits", "learners", "peers", "sizes"]
+    sections = ["limits", "learners", "peers"]
     given = ["--quick", "--only", *sections, "--outputs", str(tmp_path), "--docs", str(docs)]
     assert bench.main(given) == 0
     found = json.loads((tmp_path / "bench.json").read_text())
@@ -291,10 +247,8 @@ def test_the_command_writes_numbers_page_and_plots(tmp_path, monkeypatch, capsys
     for section in sections:
         assert section in found and f"## {section} (" in printed
         assert all(part(found) in page for part in tables.SECTIONS[section])
-    for plot in ("limits", "peers", "sizes"):
-        assert (docs / "performance" / f"{plot}.png").exists()
-        assert f"(performance/{plot}.png)" in page
-        assert (tmp_path / f"{plot}.pdf").exists()
+    assert (docs / "performance" / "limits.png").exists()
+    assert "(performance/limits.png)" in page
     assert found["machine"]["processor"] in page
     assert 0.0 < found["share_of_core"] < 2.0
     busy = whole_page(found | {"share_of_core": 0.4}, ".")

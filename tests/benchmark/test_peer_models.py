@@ -9,7 +9,7 @@ from omkl.benchmark import peers, streams
 
 
 def test_bayesian_ridge_is_fitted_anew_after_each_block():
-    pytest.importorskip("sklearn", reason="scikit-learn comes with make bench")
+    pytest.importorskip("sklearn", reason="scikit-learn comes with make benchmark")
     from sklearn.kernel_approximation import RBFSampler
     from sklearn.linear_model import BayesianRidge
 
@@ -26,7 +26,7 @@ def test_bayesian_ridge_is_fitted_anew_after_each_block():
 
 
 def test_boosting_is_fitted_anew_with_a_quarter_more_rows_and_forgets():
-    pytest.importorskip("sklearn", reason="scikit-learn comes with make bench")
+    pytest.importorskip("sklearn", reason="scikit-learn comes with make benchmark")
     from sklearn.ensemble import HistGradientBoostingRegressor
 
     X, y, *_ = streams.made("random_tree", 420, seed=0)
@@ -41,7 +41,7 @@ def test_boosting_is_fitted_anew_with_a_quarter_more_rows_and_forgets():
 
 
 def test_boosting_of_classes_has_probabilities():
-    pytest.importorskip("sklearn", reason="scikit-learn comes with make bench")
+    pytest.importorskip("sklearn", reason="scikit-learn comes with make benchmark")
     X = np.random.default_rng(0).random((260, 2))
     y = X[:, 0] > 0.5
     model = peers.peer("sklearn_boosting").make("classification", 2, 3)
@@ -60,7 +60,7 @@ def _predict_proba(model, x, label):
 
 @pytest.mark.parametrize("name", ["vw_cubic", "vw_nn"])
 def test_vowpal_wabbit_learns_and_has_a_size(name):
-    pytest.importorskip("vowpalwabbit", reason="Vowpal Wabbit comes with make bench")
+    pytest.importorskip("vowpalwabbit", reason="Vowpal Wabbit comes with make benchmark")
     X, y, *_ = streams.made("switch", 400, seed=0)
     model = peers.peer(name).make("regression", 0, 0)
     predictions = np.array(_predict(model, X, y))

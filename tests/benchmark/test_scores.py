@@ -135,7 +135,7 @@ ONE_TASK = ("river_arf_mean", "sklearn_rff_bayes", "vw_cubic", "vw_nn")
 def test_peers_say_numbers_and_probabilities(task):
     rng = np.random.default_rng(0)
     for name, one in peers.PEERS.items():
-        if peers.missing(name):  # what make bench installs besides
+        if peers.missing(name):  # what make benchmark installs besides
             assert name in ("vw_cubic", "vw_nn")
             continue
         n_classes = 3 if task == "classification" else 0

@@ -1,11 +1,9 @@
-"""What a round costs at other sizes, and what long streams and large sweeps take.
+"""What long streams take: ``omkl-run`` is started as a user would, and its memory looked at.
 
-Sizes are measured in this process; streams, seeds and sweeps by starting ``omkl-run`` as a
-user would, with the memory of that process looked at a few times a second.
+This is done a few times a second.
 """
 
 import json
-import math
 import shlex
 import subprocess
 import sys
@@ -17,112 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks import setting
-from benchmarks.setting import D
-from benchmarks.timing import times
 from omkl.datasets import catalogue, open_stream
-from omkl.utils import registry
-from omkl.utils.threads import default_threads
-
-ALGORITHMS = ("raker", "gf", "sfg", "sfg_r")
-WARM_UP = 320  # rounds: past those in which graphs are drawn
-LONGEST_START = 20.0  # seconds that a learner may take before its first round
-Point = dict[str, Any]
-
-
-class Sweep(NamedTuple):
-    """One letter varies, the others are fixed."""
-
-    letter: str
-    sizes: tuple[int, ...]
-    fixed: dict[str, int]
-
-
-SWEEPS = (
-    Sweep("N", (10, 30, 100, 300, 1000, 3000, 10_000), {"D": D, "d": 15}),
-    Sweep("D", (10, 30, 100, 300, 1000, 3000, 10_000), {"N": 10, "d": 15, "M": 5}),
-    Sweep("d", (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000), {"N": 10, "D": D, "M": 5}),
-    Sweep("M", (1, 3, 10, 30, 100, 300, 1000), {"N": 1000, "D": D, "d": 15}),
-)
-
-
-def sizes(seconds: float, largest: int) -> list[dict[str, Any]]:
-    """A curve for each sweep and algorithm; sizes up to ``largest``."""
-    found = []
-    for sweep in SWEEPS:
-        for name in ALGORITHMS:
-            if sweep.letter == "M" and name == "raker":
-                continue  # it has none
-            points, notes = _curve(name, sweep, seconds, largest)
-            found.append(
-                {
-                    "letter": sweep.letter,
-                    "fixed": {k: v for k, v in sweep.fixed.items() if k != "M" or name != "raker"},
-                    "algorithm": name,
-                    "points": points,
-                    "notes": notes,
-                    "exponent": exponent([(p["size"], p["round_us"]) for p in points]),
-                    "start_exponent": exponent([(p["size"], p["start_s"]) for p in points]),
-                    "stated": stated_cost(name),
-                }
-            )
-    return found
-
-
-def _curve(name: str, sweep: Sweep, seconds: float, largest: int) -> tuple[list[Point], list[str]]:
-    points: list[Point] = []
-    for size in sweep.sizes:
-        if size > largest:
-            return points, [f"{sweep.letter} > {largest:,} left out"]
-        if too_long := _start_would_take(points, size):
-            return points, [f"{name}, {sweep.letter} = {size:,} left out: {too_long}"]
-        points.append(_point(name, {**sweep.fixed, sweep.letter: size}, size, seconds))
-    return points, []
-
-
-def _start_would_take(points: Sequence[Point], size: int) -> str | None:
-    """Why a learner of this size is not started, or None."""
-    if len(points) < 2:
-        return None
-    (n0, before), (n1, last) = ((p["size"], p["start_s"]) for p in points[-2:])
-    growth = math.log(last / before) / math.log(n1 / n0)
-    predicted = last * (size / n1) ** min(max(growth, 1.0), 2.0)
-    if predicted > LONGEST_START:
-        return f"it would take about {predicted:.0f} s before the first round"
-    return None
-
-
-def _point(name: str, at: dict[str, int], size: int, seconds: float) -> Point:
-    changes = {"M": at["M"]} if "M" in at and name != "raker" else {}
-    case = setting.case(name, setting.grid(at["N"]), at["d"], at["D"], 10_000, **changes)
-    rng = np.random.default_rng(1)
-    rounds = 100
-    X = rng.uniform(-1.0, 1.0, size=(WARM_UP + rounds, case.d)) / math.sqrt(case.d)
-    y = rng.uniform(0.0, 1.0, size=len(X))
-    start = time.perf_counter()
-    learner = case.learner()
-    start_s = time.perf_counter() - start
-    learner.partial_fit(X[:WARM_UP], y[:WARM_UP])
-    X, y = X[WARM_UP:], y[WARM_UP:]
-    took = times(lambda: learner.partial_fit(X, y), seconds, fewest=3)
-    return {"size": size, "round_us": 1e6 * min(took) / rounds, "start_s": start_s}
-
-
-def exponent(points: Sequence[tuple[float, float]]) -> float | None:
-    """The slope in logarithms over the last decade of sizes, where fixed costs weigh least."""
-    if len(points) < 3:
-        return None
-    last = points[-1][0]
-    upper = np.log([p for p in points if p[0] >= last / 10.001])
-    return float(np.polyfit(upper[:, 0], upper[:, 1], 1)[0])
-
-
-def stated_cost(name: str) -> str:
-    """The section Cost of an algorithm's docstring, on one line."""
-    return " ".join(registry.box(name)["Cost"].split())
-
-
-# --- whole runs, as processes --------------------------------------------------------------------
 
 
 class Process(NamedTuple):
@@ -207,7 +100,7 @@ def resident_bytes(pid: int) -> float | None:
         return None
 
 
-def streams(generated: int, from_parquet: int) -> list[dict[str, Any]]:
+def measure(generated: int, from_parquet: int) -> list[dict[str, Any]]:
     """A long generated stream and a long Parquet file, a small learner each, side by side."""
     learner = ["algorithm=raker", "D=4", "seeds=1", "threads=1", "predictions=false"]
     learner += ["kernels.parts=[{family: gaussian, bandwidth: [0.1, 1]}]"]
@@ -281,60 +174,3 @@ def write_parquet(path: Path, n_rows: int) -> float:
         for X, y in stream.blocks(1 << 18):
             writer.write_table(pa.table([*map(pa.array, X.T), pa.array(y)], schema=schema))
     return time.perf_counter() - start
-
-
-def seeds(counts: Sequence[int], rounds: int) -> list[dict[str, Any]]:
-    """The same run with ever more repetitions."""
-    found = []
-    for count in counts:
-        (process,) = omkl_run(
-            ["algorithm=sfg_r", f"dataset.rows={rounds}", f"seeds={count}", *QUIET]
-        )
-        (result,) = process.results
-        found.append(
-            {
-                "seeds": count,
-                "rounds": rounds,
-                "command": process.command,
-                "seconds": process.seconds,
-                "seconds_of_rounds": result["seconds"],
-                "round_us": 1e6 * result["seconds"] / (rounds * count),
-                "peak_mb": max(held for _, held in process.memory) / 1e6,
-            }
-        )
-    return found
-
-
-GOAL_JOB_MS = 30.0
-
-
-def jobs(count: int, count_one_by_one: int) -> list[dict[str, Any]]:
-    """A sweep of small jobs, several in one process and one by one."""
-    found: list[dict[str, Any]] = []
-    for override, n in (("launcher=batch", count), (None, count_one_by_one)):
-        if override is None and n == count:
-            continue
-        command = [
-            "-m",
-            f"seed=range({n})",
-            "algorithm=raker",
-            "dataset.rows=100",
-            "seeds=1",
-            "D=10",
-        ]
-        command += [*([override] if override else []), *QUIET]
-        (process,) = omkl_run(command)
-        if len(process.results) != n:
-            raise Failed(f"{process.command}: {len(process.results)} of {n} results")
-        found.append(
-            {
-                "launcher": override or "one after the other",
-                "jobs": n,
-                "command": process.command,
-                "seconds": process.seconds,
-                "job_ms": 1e3 * process.seconds / n,
-                "goal": GOAL_JOB_MS if override else None,
-                "threads": default_threads(),
-            }
-        )
-    return found
