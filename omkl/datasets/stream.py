@@ -178,9 +178,9 @@ class Stream:
         self._blank: np.ndarray | None = None  # (d,) cells of the last whole pass
         self.target_sorted = False  # as far as the last whole pass was, LEAST_SORTED rows at least
         self.n_rounds: int | None = None
-        if source.n_rows is not None:
-            self.n_rounds = source.n_rows if limit is None else min(limit, source.n_rows)
-            self.require_rows(self.n_rounds - horizon)
+        if most := [n for n in (source.n_rows, limit) if n is not None]:
+            self.n_rounds = None if source.n_rows is None else min(most)
+            self.require_rows(min(most) - horizon)
         if survey or scaling == "whole" or (horizon and self.n_rounds is not None):
             self.count_rounds()
         n = self.n_rounds
@@ -434,13 +434,15 @@ class Stream:
         """All rows, scaled and with their lags."""
         moments, labels = self._nothing_seen()  # passes may run side by side
         self.moments = moments
-        waiting = np.full(self.target_delay, np.nan)
+        waiting, n = np.full(self.target_delay, np.nan), 0
         for chunk in self._scaled(moments):
+            n += int(np.sum(~np.isnan(chunk.y)))
             if self.n_lags and not self.keyed:
                 come, waiting = np.split(np.concatenate([waiting, chunk.y]), [len(chunk.y)])
                 lags = known_before(labels, come).lags
                 chunk = chunk._replace(x=np.concatenate([chunk.x, lags], axis=1))
             yield chunk if self.labelled else chunk._replace(y=np.full(len(chunk.y), np.nan))
+        self.require_rows(n)
 
     def _scaled(self, moments: Moments) -> Iterator[Chunk]:
         if self.scaling == "none":

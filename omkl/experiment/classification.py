@@ -135,7 +135,6 @@ class ClassificationMetrics:
     def require_enough(self) -> None:
         """DataError for a stream that nothing can be learned from."""
         where, T = self.job.stream.where, self.mistakes.n_rounds
-        self.job.stream.require_rows(T)
         if len(self.classes_met) < 2:
             raise DataError(
                 f"{where}: all {T} labels are the same, so there is nothing to learn. "

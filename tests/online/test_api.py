@@ -45,6 +45,15 @@ def test_what_there_is_no_stream_of_is_named(file):
         omkl.open_stream(file.with_name("gone.csv"), "y")
 
 
+def test_a_stream_without_two_targets_is_no_stream(file):
+    """Where the limit alone leaves none it is told at once, else when the file has ended."""
+    with pytest.raises(DataError, match="2 rows with the target of the row 30 later, 0 came"):
+        omkl.open_stream(file, "y", horizon=30, limit=8)
+    stream = omkl.open_stream(file, "y", horizon=199)
+    with pytest.raises(DataError, match="2 rows with the target of the row 199 later, 1 came"):
+        list(stream.blocks(1000))
+
+
 def test_a_run_and_its_data_frames(file, tmp_path):
     given = {"dataset.path": file, "dataset.target": "y", "outputs": tmp_path / "out"}
     run = omkl.run("algorithm=raker", "regret.kernel_ridge=false", seeds=2, **QUICK, **given)
