@@ -25,7 +25,6 @@ CHOICES = (
 
 FIGURES_OF = "which runs, as in show: dataset=naval algorithm=raker,gf"
 PAGE_OF = "runs of all sweeps instead, as in show: dataset=naval algorithm=raker,gf"
-SEARCHES = "the searches and comparisons that the page shows as well, where they are out of date"
 NO_RUNS = "there are no runs in {}; omkl-run makes some"
 
 
@@ -60,11 +59,9 @@ def _parser() -> argparse.ArgumentParser:
     showing = add("show", _show, "one table of finished and failed runs")
     showing.add_argument("choices", nargs="*", metavar="KEY=VALUE", help=CHOICES)
     running = add("run", _run, "run what published tables need, fill them, make the page")
-    known, also = papers.names("table"), ", ".join(papers.names("comparison"))
-    tables = f"default: {', '.join(known)}; there are also: {also}"
+    tables = f"default: {', '.join(papers.names('table'))}"
     running.add_argument("tables", nargs="*", metavar="TABLE", help=tables)
     running.add_argument("--page", type=Path, help="folder of the page; default: OUTPUTS/page")
-    running.add_argument("--searches", action="store_true", help=SEARCHES)
     running.set_defaults(error=running.error)
     filling = add("table", _table, "fill a published table from the runs that are there")
     filling.add_argument("name", help="jmlr_table1, say")
@@ -156,15 +153,13 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    known = [*papers.names("table"), *papers.names("comparison")]
+    known = papers.names("table")
     for name in arguments.tables:
         if name not in known:
             arguments.error(f"there is no table {name}; there are: {', '.join(known)}")
     from omkl.papers import reproduce
 
-    return reproduce.command(
-        arguments.tables, arguments.outputs, arguments.page, arguments.searches
-    )
+    return reproduce.command(arguments.tables, arguments.outputs, arguments.page)
 
 
 def _table(arguments: argparse.Namespace) -> int:

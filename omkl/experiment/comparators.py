@@ -40,8 +40,6 @@ KERNEL_RIDGE = "best kernel in hindsight (kernel ridge regression)"
 
 CENTRED = "of the target less its mean"
 
-ONLINE_LEARNER = "best online kernel"
-
 TRUTH = "the noise-free target"
 
 

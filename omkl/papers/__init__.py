@@ -1,7 +1,7 @@
 """A wing: what reproduction alone needs, from published tables to a page for each paper.
 
-Its data lie with it: ``conf`` has files of tables, papers and comparisons, ``published.csv`` the
-numbers of the papers, ``papers.bib`` what they are cited as.
+Its data lie with it: ``conf`` has files of tables and papers, ``published.csv`` the numbers of the
+papers, ``searches`` what searches for settings found, ``papers.bib`` what papers are cited as.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ FOLDER = Path(__file__).parent
 
 
 def names(group: str) -> list[str]:
-    """The files of a group: ``table``, ``paper`` or ``comparison``; one's own lie in ``conf``."""
+    """The files of a group, ``table`` or ``paper``; one's own lie in ``conf``."""
     return conf.names(group, [FOLDER / "conf"])
 
 

@@ -20,9 +20,8 @@ Keys of its files:
               and columns (all where left out) whose distances show what it changes
     regret    what the page says of its table of regrets, where it has one
     searches  for settings that give the published numbers; each has
-        file      the CSV file that it writes, in OUTPUTS/search
+        file      the CSV file of ``omkl/papers/searches`` with what it found
         title     what it is called, and grid, its points in words
-        text      the point that is the paper's text, as the columns of the file have it
 """
 
 from __future__ import annotations
@@ -63,14 +62,13 @@ class Known:
     columns: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Search:
-    """A grid of settings that was searched, and its point that is the text."""
+    """A grid of settings that was searched, in words."""
 
     file: str
     title: str
     grid: str
-    text: Mapping[str, str]
 
 
 @dataclass(frozen=True, eq=False)

@@ -43,6 +43,7 @@ MARKS = {
     "released": ("s", "#009E73", -0.15),
     "recovered": ("D", "#D55E00", -0.15),
 }
+DOTTED: dict[str, Any] = {"linestyle": (0, (1, 3)), "markerfacecolor": "white"}
 PUBLISHED: dict[str, Any] = {
     "marker": "o",
     "linestyle": "",
@@ -51,42 +52,66 @@ PUBLISHED: dict[str, Any] = {
 }
 
 
-def save(figure: Figure, folder: Path, name: str, suffixes: Sequence[str] = ("png",)) -> list[Path]:
-    paths = style.save(figure, folder, name, suffixes)
-    for path in paths:
-        if path.suffix == ".png":
-            shrink(path)
-    return paths
+def save(figure: Figure, folder: Path, name: str, suffixes: Sequence[str] = PNG) -> list[Path]:
+    return shrunk(style.save(figure, folder, name, suffixes))
 
 
-def shrink(path: Path) -> None:
+def shrunk(paths: list[Path]) -> list[Path]:
     """Fewer colours: a third of the bytes for a picture of lines, and none to be seen."""
     from PIL import Image
 
-    buffer = io.BytesIO()
-    with Image.open(path) as image:
-        small = image.convert("RGB").quantize(96, dither=Image.Dither.NONE)
-        small.save(buffer, format="png", optimize=True, dpi=image.info["dpi"])
-    write_atomically(path, buffer.getvalue())
+    for path in paths:
+        if path.suffix == ".png":
+            buffer = io.BytesIO()
+            with Image.open(path) as image:
+                small = image.convert("RGB").quantize(96, dither=Image.Dither.NONE)
+                small.save(buffer, format="png", optimize=True, dpi=image.info["dpi"])
+            write_atomically(path, buffer.getvalue())
+    return paths
 
 
 def panels(
-    datasets: Sequence[str],
-    draw: Callable[[Axes, str], None],
-    handles: Sequence[Line2D],
+    runs: Sequence[Run],
+    draw: Callable[[Axes, Run, int], None],
     xlabel: str,
     ylabel: str,
     folder: Path,
     name: str,
+    more: Sequence[Line2D] = (),
 ) -> list[Path]:
+    """A panel a data set, in which ``draw`` draws each run in the colour of a number.
+
+    ``more`` are entries of the legend besides those of the runs.
+    """
+    if not runs:
+        return []
+    entries = legend(runs)
+    order = list(dict.fromkeys(entries))
     with style.applied():
+        datasets = list(dict.fromkeys(run.result["dataset"] for run in runs))
         figure, made = style.panels(datasets, 2.7)
         for axes, dataset, leftmost, lowest in made:
-            draw(axes, dataset)
+            for run, entry in zip(runs, entries, strict=True):
+                if run.result["dataset"] == dataset:
+                    draw(axes, run, order.index(entry))
             axes.set_xlabel(xlabel if lowest else "")
             axes.set_ylabel(ylabel if leftmost else "")
-        figure.legend(handles=list(handles), loc="outside lower center", ncols=len(handles))
+        handles = [Line2D([], [], label=text, **style.look(i)) for i, text in enumerate(order)]
+        _legend(figure, [*handles, *more])
         return save(figure, folder, name)
+
+
+def _legend(figure: Figure, handles: Sequence[Line2D]) -> None:
+    figure.legend(handles=handles, loc="outside lower center", ncols=min(5, len(handles)))
+
+
+def legend(runs: Sequence[Run]) -> list[str]:
+    """The learner's name of each run, and M where it is there with several."""
+    sizes: dict[str, set[int]] = {}
+    for run in runs:
+        sizes.setdefault(naming.name_of(run), set()).add(run.result["params"].get("M"))
+    names = [(naming.name_of(run), run.result["params"].get("M")) for run in runs]
+    return [f"{name}, M = {M}" if len(sizes[name]) > 1 else name for name, M in names]
 
 
 # --- published beside ours ------------------------------------------------------------------------
@@ -138,7 +163,7 @@ def dumbbells(tables: Sequence[FilledTable], metric: str, folder: Path, name: st
             for v, what in VARIANTS.items()
             if v in shown
         ]
-        figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
+        _legend(figure, handles)
         (path,) = save(figure, folder, name)
     caption = f"{METRICS[metric].heading}: published (hollow) and ours."
     return [Picture(path, caption, embedded=False)]
@@ -179,28 +204,21 @@ def _draw(axes: Axes, cells: Sequence[Cell], metric: str, named: bool) -> None:
 def regret_over_time(runs: Sequence[Run], folder: Path, name: str) -> list[Path]:
     """A panel a data set: regret of its runs against the best kernel in hindsight (ridge)."""
     runs = [run for run in runs if f"regret_{COMPARATOR}" in run.curves]
-    if not runs:
-        return []
-    order = list(dict.fromkeys(run.result["algorithm"] for run in runs))
 
-    def draw(axes: Axes, dataset: str) -> None:
-        for run in runs:
-            if run.result["dataset"] == dataset:
-                chosen = style.drawn_rounds(run.curves["t"], limit=style.N_DRAWN_SMALL)
-                mean, std = style.mean_std(run.curves[f"regret_{COMPARATOR}"][:, chosen])
-                index = order.index(run.result["algorithm"])
-                style.band_line(axes, run.curves["t"][chosen], mean, std, index, "", opacity=0.15)
+    def draw(axes: Axes, run: Run, index: int) -> None:
+        _draw_regret(axes, run, index, f"regret_{COMPARATOR}")
         axes.axhline(0, color=style.GREY, linewidth=0.8)
-        last = max(int(r.curves["t"][-1]) for r in runs if r.result["dataset"] == dataset)
-        style.round_axis(axes, np.array([1, last]))
 
-    handles = [
-        Line2D([], [], label=naming.display_name(algorithm), **style.look(index))
-        for index, algorithm in enumerate(order)
-    ]
-    datasets = list(dict.fromkeys(run.result["dataset"] for run in runs))
     label = "cumulative squared error\nabove ridge in hindsight"
-    return panels(datasets, draw, handles, "round t", label, folder, name)
+    return panels(runs, draw, "round t", label, folder, name)
+
+
+def _draw_regret(axes: Axes, run: Run, index: int, curve: str) -> None:
+    t = run.curves["t"]
+    chosen = style.drawn_rounds(t, limit=style.N_DRAWN_SMALL)
+    mean, std = style.mean_std(run.curves[curve][:, chosen])
+    style.band_line(axes, t[chosen], mean, std, index, "", opacity=0.15)
+    style.round_axis(axes, t)
 
 
 def regret_bound(
@@ -221,7 +239,7 @@ def regret_bounds(
     folder: Path,
     name: str,
     with_value: bool = False,
-    suffixes: Sequence[str] = ("png",),
+    suffixes: Sequence[str] = PNG,
 ) -> list[Path]:
     """The same of several runs: algorithms by data sets, or side by side on one data set."""
     runs = [run for run in runs if run.complete and f"regret_{COMPARATOR}" in run.curves]
@@ -251,8 +269,8 @@ def regret_bounds(
             axes.set_title(f"{naming.name_of(run)}, {run.result['dataset']}", fontsize=9)
             axes.set_xlabel("round t" if row == n_rows - 1 else "")
             axes.set_ylabel("regret" if column == 0 else "")
-        handles = _bound_handles(with_value)
-        figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
+        names = list(_BOUND_LOOKS)[: None if with_value else -1]
+        _legend(figure, [Line2D([], [], label=name, **_BOUND_LOOKS[name]) for name in names])
         return save(figure, folder, name, suffixes)
 
 
@@ -263,11 +281,6 @@ _BOUND_LOOKS: dict[str, dict[str, Any]] = {
     "T": {"color": style.GREY, "linewidth": 0.9},
     "theorem's right-hand side": {"color": style.COLOURS[2], "linestyle": style.LINES[3]},
 }
-
-
-def _bound_handles(with_value: bool) -> list[Line2D]:
-    names = list(_BOUND_LOOKS)[: None if with_value else -1]
-    return [Line2D([], [], label=name, **_BOUND_LOOKS[name]) for name in names]
 
 
 def _draw_bound(axes: Axes, run: Run, with_value: bool) -> None:
@@ -383,7 +396,7 @@ def active(filled: dict[str, FilledTable], folder: Path) -> list[Picture]:
         )
     swept = [run for table in filled.values() for run in table.swept]
     return drawn + _drawn(
-        _smaller(sweep_figures.tradeoff(swept, folder, "active_figure2", PNG)),
+        shrunk(sweep_figures.tradeoff(swept, folder, "active_figure2", PNG)),
         "Active MKL, figure 2: what eta_c and M trade, at fitted settings. AL_eff is the share "
         "of targets that were requested; eta_c = 0 requests all. On the right the error against "
         "that share, beside as many targets requested at random.",
@@ -409,13 +422,7 @@ def _written(filled: FilledTable) -> list[Run]:
 
 def over_time(runs: Sequence[Run], folder: Path, name: str, against: str = "t") -> list[Path]:
     """A panel a data set with the MSE curves of its runs, as papers have them."""
-    return _smaller(sweep_figures.comparison(runs, folder, name, PNG, against, most=len(runs)))
-
-
-def _smaller(paths: list[Path]) -> list[Path]:
-    for path in paths:
-        shrink(path)
-    return paths
+    return shrunk(sweep_figures.comparison(runs, folder, name, PNG, against, most=len(runs)))
 
 
 def against_selected(
@@ -437,11 +444,7 @@ def against_selected(
             shown = [c.written.ours for c in line if c.written.ours is not None]
             values = [*(y for _, y in published), *shown]
             low, high = min(low, *values), max(high, *values)
-            axes.plot(
-                *zip(*published, strict=True),
-                **looks | {"linestyle": (0, (1, 3)), "linewidth": 0.8},
-                markerfacecolor="white",
-            )
+            axes.plot(*zip(*published, strict=True), **looks | DOTTED | {"linewidth": 0.8})
             aside = 0.25 * (index - (len(learners) - 1) / 2)  # bars beside each other
             ours = [
                 (c.spec.where["M"] + aside, c.written.ours, c.written.std or 0.0)
@@ -457,17 +460,22 @@ def against_selected(
         style.log_axis(axes.yaxis, low / 1.25, high * 1.25)
         axes.set_xticks(sorted({c.spec.where["M"] for c in cells}))
 
-    handles = [
-        Line2D([], [], label=naming.display_name(learner), **style.look(index))
-        for index, learner in enumerate(learners)
-    ]
-    grey: dict[str, Any] = {"color": style.GREY, "marker": "o"}
-    handles.append(Line2D([], [], label="ours", **grey))
-    dotted: dict[str, Any] = {"linestyle": (0, (1, 3)), "markerfacecolor": "white"}
-    handles.append(Line2D([], [], label="published", **grey | dotted))
-    datasets = list(dict.fromkeys(cell.spec.dataset for cell in cells))
-    label = "MSE × 10⁻³" if metric == "mse_e3" else "run time of a seed, s"
-    return panels(datasets, draw, handles, "selected kernels M", label, folder, name)
+    with style.applied():
+        figure, made = style.panels(list(dict.fromkeys(c.spec.dataset for c in cells)), 2.7)
+        for axes, dataset, leftmost, lowest in made:
+            draw(axes, dataset)
+            label = "MSE × 10⁻³" if metric == "mse_e3" else "run time of a seed, s"
+            axes.set_xlabel("selected kernels M" if lowest else "")
+            axes.set_ylabel(label if leftmost else "")
+        handles = [
+            Line2D([], [], label=naming.display_name(learner), **style.look(index))
+            for index, learner in enumerate(learners)
+        ]
+        grey: dict[str, Any] = {"color": style.GREY, "marker": "o"}
+        handles.append(Line2D([], [], label="ours", **grey))
+        handles.append(Line2D([], [], label="published", **grey | DOTTED))
+        _legend(figure, handles)
+        return save(figure, folder, name)
 
 
 def federated(filled: dict[str, FilledTable], folder: Path) -> list[Picture]:
@@ -511,115 +519,79 @@ def federated(filled: dict[str, FilledTable], folder: Path) -> list[Picture]:
     return drawn
 
 
+def _of_clients(runs: Sequence[Run]) -> list[Run]:
+    return [run for run in runs if run.complete and "client_regret" in run.curves]
+
+
+def client_regret_over_time(runs: Sequence[Run], folder: Path, name: str) -> list[Path]:
+    """Figure 1: a panel a data set with the mean regret of the clients of its runs."""
+
+    def draw(axes: Axes, run: Run, index: int) -> None:
+        _draw_regret(axes, run, index, "regret_clients")
+        axes.set_ylim(bottom=0)
+
+    label = "regret, mean over the clients"
+    return panels(_of_clients(runs), draw, "round t", label, folder, name)
+
+
+def beside_theorem_1(runs: Sequence[Run], folder: Path, name: str) -> list[Path]:
+    """The same on a logarithmic axis, the theorem above it, all clients' regrets at the end."""
+    dashed: dict[str, Any] = {"color": style.GREY, "linestyle": "dashed", "label": "theorem 1"}
+
+    def draw(axes: Axes, run: Run, index: int) -> None:
+        _draw_regret(axes, run, index, "regret_clients")
+        t = run.curves["t"]
+        chosen = style.drawn_rounds(t, limit=style.N_DRAWN_SMALL)
+        bound = run.curves["bound"][chosen]
+        axes.plot(t[chosen], bound, **dashed)
+        least, most = run.curves["client_regret"].min(), run.curves["client_regret"].max()
+        place = t[-1] * (1.0 + 0.02 * index)
+        axes.plot([place, place], [least, most], color=style.look(index)["color"], linewidth=3)
+        axes.set_xlim(0, 1.1 * t[-1])
+        style.log_axis(axes.yaxis, 1e-3 * bound[-1], 2.0 * bound[-1])
+
+    runs = [run for run in _of_clients(runs) if "bound" in run.curves]
+    more, label = [Line2D([], [], **dashed)], "regret, mean over the clients"
+    return panels(runs, draw, "round t", label, folder, name, more)
+
+
+def personalisation(runs: Sequence[Run], folder: Path, name: str) -> list[Path]:
+    """A panel a data set: all clients by their regret; the flatter, the more alike they fare."""
+
+    def draw(axes: Axes, run: Run, index: int) -> None:
+        sorted_clients(axes, run, index)
+        axes.set_ylim(bottom=0)
+
+    label = "regret after the last round"
+    return panels(_of_clients(runs), draw, "clients by regret", label, folder, name)
+
+
+def exploration(runs: Sequence[Run], folder: Path, name: str) -> list[Path]:
+    """Figure 2: a panel a data set with the clients' mean regret over xi, a line an M."""
+    lines: dict[tuple[str, int], list[Run]] = {}
+    for run in sorted(runs, key=lambda run: run.result["params"]["M"]):
+        lines.setdefault((run.result["dataset"], run.result["params"]["M"]), []).append(run)
+
+    def draw(axes: Axes, run: Run, index: int) -> None:
+        line = lines[run.result["dataset"], run.result["params"]["M"]]
+        points = {(float(r.result["params"]["xi"]), *_client_regret(r)) for r in line}
+        xi, mean, std = map(list, zip(*sorted(points), strict=True))
+        axes.errorbar(xi, mean, yerr=std, capsize=3, **style.look(index))
+        axes.set_ylim(bottom=0)
+
+    first = [line[0] for line in lines.values()]
+    label = "regret, mean over the clients"
+    return panels(first, draw, "exploration rate", label, folder, name)
+
+
+def _client_regret(run: Run) -> tuple[float, float]:
+    regret = run.result["regret"]["clients"]
+    return regret["mean"], regret["std"] or 0.0
+
+
 FIGURES: dict[str, Callable[[dict[str, FilledTable], Path], list[Picture]]] = {
     "jmlr": jmlr,
     "arxiv_v1": arxiv_v1,
     "active": active,
     "federated": federated,
 }
-
-
-BOUND = "theorem 1"
-
-
-def client_regret_over_time(runs: Sequence[Run], folder: Path, name: str) -> list[Path]:
-    """Figure 1: a panel a data set with the mean regret of the clients of its runs."""
-    return _panels(runs, folder, name, _draw_regret)
-
-
-def beside_theorem_1(runs: Sequence[Run], folder: Path, name: str) -> list[Path]:
-    """The same on a logarithmic axis, the theorem above it, all clients' regrets at the end."""
-    return _panels([run for run in runs if "bound" in run.curves], folder, name, _draw_theorem)
-
-
-def personalisation(runs: Sequence[Run], folder: Path, name: str) -> list[Path]:
-    """A panel a data set: all clients by their regret; the flatter, the more alike they fare."""
-    return _panels(runs, folder, name, _draw_clients)
-
-
-def _draw_regret(axes: Axes, run: Run, index: int) -> None:
-    t = run.curves["t"]
-    chosen = style.drawn_rounds(t, limit=style.N_DRAWN_SMALL)
-    mean, std = style.mean_std(run.curves["regret_clients"][:, chosen])
-    style.band_line(axes, t[chosen], mean, std, index, "", opacity=0.12)
-    style.round_axis(axes, t)
-    axes.set(xlabel="round t", ylabel="regret, mean over the clients")
-
-
-def _draw_theorem(axes: Axes, run: Run, index: int) -> None:
-    _draw_regret(axes, run, index)
-    t = run.curves["t"]
-    chosen = style.drawn_rounds(t, limit=style.N_DRAWN_SMALL)
-    bound = run.curves["bound"][chosen]
-    axes.plot(t[chosen], bound, color=style.GREY, linestyle="dashed", label=BOUND)
-    least, most = run.curves["client_regret"].min(), run.curves["client_regret"].max()
-    place = t[-1] * (1.0 + 0.02 * index)
-    axes.plot([place, place], [least, most], color=style.look(index)["color"], linewidth=3)
-    axes.set_xlim(0, 1.1 * t[-1])
-    style.log_axis(axes.yaxis, 1e-3 * bound[-1], 2.0 * bound[-1])
-
-
-def _draw_clients(axes: Axes, run: Run, index: int) -> None:
-    sorted_clients(axes, run, index)
-    axes.set(xlabel="clients by regret", ylabel="regret after the last round")
-
-
-def _panels(
-    runs: Sequence[Run], folder: Path, name: str, draw: Callable[[Axes, Run, int], None]
-) -> list[Path]:
-    runs = [run for run in runs if run.complete and "client_regret" in run.curves]
-    if not runs:
-        return []
-    legend = [legend_entry(run) for run in runs]
-    order = list(dict.fromkeys(legend))
-    with style.applied():
-        figure, panels = style.panels(_datasets(runs), 3.0, 0.5)
-        for axes, dataset, leftmost, _ in panels:
-            for run, entry in zip(runs, legend, strict=True):
-                if run.result["dataset"] == dataset:
-                    draw(axes, run, order.index(entry))
-            if axes.get_yscale() == "linear":
-                axes.set_ylim(bottom=0)
-            if not leftmost:
-                axes.set_ylabel("")
-        handles = [Line2D([], [], label=text, **style.look(i)) for i, text in enumerate(order)]
-        if draw is _draw_theorem:
-            handles.append(Line2D([], [], label=BOUND, color=style.GREY, linestyle="dashed"))
-        figure.legend(handles=handles, loc="outside lower center", ncols=min(4, len(handles)))
-        return style.save(figure, folder, name)
-
-
-def legend_entry(run: Run) -> str:
-    """The learner's name, and M where it has one."""
-    M = run.result["params"].get("M")
-    return naming.name_of(run) + ("" if M is None else f", M = {M}")
-
-
-def exploration(runs: Sequence[Run], folder: Path, name: str) -> list[Path]:
-    """Figure 2: a panel a data set with the clients' mean regret over xi, a line an M."""
-    runs = [run for run in runs if run.complete and "xi" in run.result["params"]]
-    if not runs:
-        return []
-    sizes = sorted({run.result["params"]["M"] for run in runs})
-    lines: dict[tuple[str, int], set[tuple[float, float, float]]] = {}
-    for run in runs:
-        params, regret = run.result["params"], run.result["regret"]["clients"]
-        point = float(params["xi"]), regret["mean"], regret["std"] or 0.0
-        lines.setdefault((run.result["dataset"], params["M"]), set()).add(point)
-    with style.applied():
-        figure, panels = style.panels(_datasets(runs), 3.0, 0.5)
-        for axes, dataset, leftmost, _ in panels:
-            for index, M in enumerate(sizes):
-                if line := sorted(lines.get((dataset, M), ())):
-                    xi, mean, std = map(list, zip(*line, strict=True))
-                    label = f"M = {M}"
-                    axes.errorbar(xi, mean, yerr=std, capsize=3, label=label, **style.look(index))
-            axes.set_ylim(bottom=0)
-            axes.set_xlabel("exploration rate")
-            axes.set_ylabel("regret, mean over the clients" if leftmost else "")
-            axes.legend(loc="best")
-        return style.save(figure, folder, name)
-
-
-def _datasets(runs: Sequence[Run]) -> list[str]:
-    return list(dict.fromkeys(run.result["dataset"] for run in runs))

@@ -17,7 +17,6 @@ from omkl.papers.matching import MEANINGS, RUN_TIME_RULE, Counts, FilledTable
 from omkl.papers.sections import (
     active_regret_parts,
     baseline_parts,
-    commands,
     duration,
     search_parts,
     signed,
@@ -43,7 +42,7 @@ from omkl.utils.wording import pluralize
 
 TITLE = "Published and reproduced: online multi-kernel learning"
 TIMES = "tables/times.json"  # seconds of each run, by its key
-COMPARISONS = "classification"  # the folder beside the page where comparisons are
+COMPARISONS = "classification"  # the folder beside the page where comparisons with others are
 ERRATA = "errata.md"  # beside it, too
 VERDICT_TABLE = printed.Table.of_rows(("verdict", "our number"), MEANINGS.items(), broken=(0, 1))
 MOST, FEW = 0.9, 0.1  # shares of the numbers from which a paper does, and up to which it does not
@@ -55,11 +54,6 @@ def read_times(outputs: Path) -> dict[str, float]:
         return json.loads((outputs / TIMES).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-
-
-def comparison_folder(folder: Path) -> Path:
-    """Where the comparisons with other libraries are that a page in ``folder`` links to."""
-    return folder.parent / COMPARISONS
 
 
 def build(
@@ -78,11 +72,11 @@ def build(
         if members := [table for table in filled if table.table.paper == paper.paper]:
             by_paper[paper] = members
     pages: dict[str, tuple[str, list[Part]]] = {
-        "README": (TITLE, _overview(by_paper, times, outputs, folder))
+        "README": (TITLE, _overview(by_paper, times, folder))
     }
     for paper, members in by_paper.items():
         pages[paper.file] = (paper.title, _paper_parts(paper, members, times, folder))
-        cells = _cell_parts(paper, members, outputs, folder)
+        cells = _cell_parts(paper, members, folder)
         pages[f"{paper.file}_cells"] = (f"{paper.name}: all cells", cells)
         every = [*_tables(members, judged=True), *_tables(members, judged=False)]
         write_atomically(folder / _csv_of(paper), rendering.printed_csv(every))
@@ -103,12 +97,11 @@ def build(
 def _overview(
     by_paper: Mapping[Paper, Sequence[FilledTable]],
     times: Mapping[str, float],
-    outputs: Path,
     folder: Path,
 ) -> list[Part]:
     links = [(f"{paper.name}: {paper.title}", paper.file) for paper in by_paper]
     cells = [(f"{paper.name}: all cells", f"{paper.file}_cells") for paper in by_paper]
-    beside = sorted(comparison_folder(folder).glob("*.md"))
+    beside = sorted((folder.parent / COMPARISONS).glob("*.md"))
     more = [
         (f"Classifiers beside other libraries: {path.stem}", f"../{COMPARISONS}/{path.name}")
         for path in beside
@@ -116,7 +109,7 @@ def _overview(
     return [
         *summary_parts(by_paper),
         Links((*links, *cells, *more, *_errata(folder))),
-        *_made_with([table for tables in by_paper.values() for table in tables], times, outputs),
+        *_made_with([table for tables in by_paper.values() for table in tables], times),
     ]
 
 
@@ -131,16 +124,14 @@ def _done(filled: Iterable[FilledTable]) -> list[Run]:
     return [run for run in by_folder.values() if run.complete]
 
 
-def _made_with(
-    filled: Sequence[FilledTable], times: Mapping[str, float], outputs: Path
-) -> list[Part]:
+def _made_with(filled: Sequence[FilledTable], times: Mapping[str, float]) -> list[Part]:
     """Commands, commits and machine behind the numbers of these runs."""
     runs = _done(filled)
     if not runs:
         return []
     started = sorted(str(run.result["started"]) for run in runs)
     facts = [
-        ("commands", commands(outputs / "search")),
+        ("commands", "make reproduce-tables (the runs, this page)"),
         ("page", f"written at {rendering.commit_text(provenance.commit())}"),
         *rendering.provenance(runs),
         ("computed", f"{started[0]} to {started[-1]}"),
@@ -330,9 +321,7 @@ def _needed(measured: Sequence[tuple[Known, Mapping[str, float]]]) -> printed.Ta
 # --- all cells of a paper -------------------------------------------------------------------------
 
 
-def _cell_parts(
-    paper: Paper, filled: Sequence[FilledTable], outputs: Path, folder: Path
-) -> list[Part]:
+def _cell_parts(paper: Paper, filled: Sequence[FilledTable], folder: Path) -> list[Part]:
     """Its tables, figures and theory; run times, which get no verdict, at the end."""
     links = ((f"{paper.name}: {paper.title}", paper.file), ("All cells as CSV", _csv_of(paper)))
     parts: list[Part] = [Links(links), VERDICT_TABLE]
@@ -345,7 +334,7 @@ def _cell_parts(
     parts += active_regret_parts([t for t in filled if t.table.name == "active_table3"], paper)
     parts += theory_parts([t for t in filled if t.table.name == "jmlr_table1"], paper)
     parts += baseline_parts(filled)
-    parts += search_parts(outputs / "search", paper)
+    parts += search_parts(paper)
     parts += [Heading("Run times"), Text(f"{RUN_TIME_RULE}.")] if timed else []
     for table in timed:
         parts += [Heading(rendering.caption(table.table), 3), *rendering.parts_of(table)]

@@ -185,9 +185,9 @@ def _ratio(ratio: float) -> str:
     return f"{ratio:,.0f}" if ratio >= 9.95 else f"{ratio:.1f}"
 
 
-def significant(value: float, digits: int = 2) -> int:
-    """Decimals that show at least ``digits`` digits of a positive value."""
-    return max(0, digits - 1 - math.floor(math.log10(value))) if value > 0 else 2
+def significant(value: float) -> int:
+    """Decimals that show at least two digits of a positive value."""
+    return max(0, 1 - math.floor(math.log10(value))) if value > 0 else 2
 
 
 def _plus_minus(value: float, std: float | None, decimals: int) -> str:

@@ -1,13 +1,11 @@
 """Run what the published tables need, then put every published number beside ours.
 
-    omkl-report run [TABLE ...] [--outputs outputs] [--page FOLDER] [--searches]
+    omkl-report run [TABLE ...] [--outputs outputs] [--page FOLDER]
     make reproduce-tables
 
 Finished runs are reused while code, data and settings are the same; a run that several
 tables share is done once. Jobs run side by side, one a core. The last thing is one page of
-all tables and figures. With ``--searches``, as ``make`` has it, the searches that the page shows
-are run as well, where they are not those of the present code, and the comparisons with other
-libraries, where these are installed.
+all tables and figures.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from pathlib import Path
 
 from omkl.datasets.base import MissingFile
 from omkl.experiment import queue
-from omkl.papers import comparison, entry, matching, names, page, rendering, searches, tables
+from omkl.papers import matching, names, page, rendering, tables
 from omkl.report import console
 from omkl.runs import run_folder
 from omkl.utils.disk import write_atomically
@@ -88,35 +86,12 @@ class Cells:
         return sum(self.spent[tuple(job)] for job in matching.jobs(table))
 
 
-def compare(outputs: Path, folder: Path) -> int:
-    """Make every comparison with other libraries beside the page, where these are installed."""
-    codes = [0]
-    for name in names("comparison"):
-        spec = entry("comparison", name)
-        absent = [reason for peer in spec["peers"] if (reason := comparison.missing(peer))]
-        if absent:
-            print(f"\n{name}: left out: {'; '.join(dict.fromkeys(absent))}", flush=True)
-        else:
-            print(f"\n{name}", flush=True)
-            codes.append(comparison.command(spec, outputs, page.comparison_folder(folder)))
-    return max(codes)
-
-
-def command(
-    wanted: Sequence[str], outputs: Path, page_folder: Path | None = None, everything: bool = False
-) -> int:
+def command(wanted: Sequence[str], outputs: Path, page_folder: Path | None = None) -> int:
     """``omkl-report run``: fill tables and make the page; the exit code.
 
-    ``wanted`` are names of tables and of comparisons; none: all tables. With ``everything``, and
-    where no single table is wanted, the searches and comparisons that the page shows or links to
-    are brought up to date before it is made.
+    ``wanted`` are names of tables; none: all of them.
     """
     known = sorted(names("table"), key=tables.order_of)
-    compared = [name for name in wanted if name not in known]
-    codes = [comparison.command(entry("comparison", n), outputs, page_folder) for n in compared]
-    wanted = [name for name in wanted if name in known]
-    if compared and not wanted:
-        return max(codes)
     start = time.perf_counter()
     cells = Cells(outputs)
     chosen = [tables.load_table(name) for name in wanted or known]
@@ -127,15 +102,10 @@ def command(
         rendering.render(matching.fill(table, runs), rendering.FORMATS, outputs / "tables")
         print(f"  {table.name:16s} {cells.seconds(table):8.1f}")
     print(f"  {'all runs once':16s} {sum(cells.spent.values()):8.1f}")
-    if not any(table.paper for table in chosen):  # of one's own, which is on no page
-        print(f"tables   {outputs / 'tables'}/ ({', '.join(rendering.FORMATS)})")
-        return max(0 if all(cells.done.values()) else 1, *codes, 0)
-    page_folder = page_folder or outputs / "page"
-    if everything and not wanted:
-        codes += [searches.bring_up_to_date(outputs), compare(outputs, page_folder)]
-    every_table = [tables.load_table(name) for name in known]
-    written = page.build(every_table, outputs, page_folder, runs)
     print(f"  {'this call':16s} {time.perf_counter() - start:8.1f}\n")
     print(f"tables   {outputs / 'tables'}/ ({', '.join(rendering.FORMATS)})")
-    print(f"page     {written[0]}")
-    return max(0 if all(cells.done.values()) else 1, *codes, 0)
+    if any(table.paper for table in chosen):  # one's own are on no page
+        every_table = [tables.load_table(name) for name in known]
+        written = page.build(every_table, outputs, page_folder or outputs / "page", runs)
+        print(f"page     {written[0]}")
+    return 0 if all(cells.done.values()) else 1

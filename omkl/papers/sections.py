@@ -5,12 +5,11 @@ from __future__ import annotations
 import csv
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from omkl.experiment.metrics import mean_and_deviation
-from omkl.papers import bounds, rendering, searches
+from omkl.papers import FOLDER, bounds, rendering
 from omkl.papers.bounds import (
     Assumption,
     Bound,
@@ -20,7 +19,7 @@ from omkl.papers.bounds import (
     promised,
     theorem_meant,
 )
-from omkl.papers.claims import Paper, Search
+from omkl.papers.claims import Paper
 from omkl.papers.matching import Cell, FilledTable
 from omkl.papers.tables import VARIANTS
 from omkl.report import naming
@@ -38,13 +37,6 @@ def scientific(value: float) -> str:
 
 
 _RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
-
-
-def short_number(text: str) -> str:
-    try:
-        return text if text.lstrip("-").isdigit() else f"{float(text):.4g}"
-    except ValueError:
-        return text
 
 
 def signed(text: str) -> str:
@@ -272,75 +264,21 @@ def _features_text(runs: Sequence[Run]) -> str:
 
 # --- searches -------------------------------------------------------------------------------------
 
-SEARCH_LINES = 8
-
-
 ABOUT = (
-    "omkl.papers.search_graph, search_active and search_federated run every point of a "
-    "grid on all cells of a paper's tables of these learners, with one or a few seeds, and "
-    "rank it by its distance: the mean of |ours / published − 1|. Where a point near to the "
-    "published numbers was found, it is the variant called fitted. That it gives these "
-    "numbers is what it was chosen for; it is no default anywhere."
+    "Searches ran every point of a grid on all cells of a paper's tables of these learners, with "
+    "one or a few seeds, and ranked it by its distance: the mean of |ours / published − 1|. Where "
+    "a point near to the published numbers was found, it is the variant called fitted. That it "
+    "gives these numbers is what it was chosen for; it is no default anywhere. The tables are of "
+    "commit cbc2e05d1a. Commit b4c228c5 is the last that has the code: omkl/papers/search_*.py."
 )
 
 
-def search_parts(folder: Path, paper: Paper) -> list[Part]:
-    """A table of each search for a paper whose CSV file is in the folder."""
+def search_parts(paper: Paper) -> list[Part]:
+    """A table of each search for a paper: the first points of its grid, and that of the text."""
     parts: list[Part] = []
-    for described in paper.searches:
-        path = folder / f"{described.file}.csv"
-        if path.exists():
-            with open(path, newline="", encoding="utf-8") as file:
-                parts += _one_search(path, described, list(csv.DictReader(file)))
+    for search in paper.searches:
+        path = FOLDER / "searches" / f"{search.file}.csv"
+        heads, *rows = csv.reader(path.read_text(encoding="utf-8").splitlines())
+        parts += [Heading(search.title, 3), Text(search.grid), Table.of_rows(heads, rows)]
     heading = Heading("Search for settings that give the published numbers")
     return [heading, Text(ABOUT), *parts] if parts else []
-
-
-def _one_search(path: Path, described: Search, lines: Sequence[Mapping[str, str]]) -> list[Part]:
-    """The first points of a grid, and that of the text at its rank."""
-    # A column a cell would be too wide; the distance sums them up.
-    heads = [head for head in lines[0] if " M=" not in head]
-    body = [_search_line(rank, line, heads) for rank, line in enumerate(lines, start=1)]
-    shown, note = body[:SEARCH_LINES], ""
-    if len(lines) > SEARCH_LINES:
-        note = f", the first {SEARCH_LINES} of {len(lines)} lines"
-    for rank, line in enumerate(lines, start=1):
-        if all(short_number(line.get(k, "")) == v for k, v in described.text.items()):
-            place = f"{rank}, as written"
-            shown = [row for row in shown if row is not body[rank - 1]]
-            shown.insert(min(rank - 1, len(shown)), (place, *body[rank - 1][1:]))
-    return [
-        Heading(described.title + note, 3),
-        Text(described.grid),
-        Text(made_by_text(path)),
-        Table.of_rows(("rank", *heads), tuple(shown)),
-    ]
-
-
-def made_by_text(path: Path) -> str:
-    """By what a search's table was made, and whether by the code that writes this page."""
-    content = searches.read_note(path)
-    if content is None:
-        return f"By which code {path.name} was made is not known: run its script again."
-    made = f"Made by {searches.command_of(content)} at {rendering.commit_text(content['commit'])}"
-    if content["code"] == searches.code_stamp():
-        return f"{made}, by the code that wrote this page (stamp {content['code']})."
-    return f"{made}, by other code than that which wrote this page: run it again."
-
-
-def commands(folder: Path) -> str:
-    """What writes the page anew: the tables and the searches that it shows."""
-    notes = [searches.read_note(path) for path in sorted(folder.glob("*.csv"))]
-    made = dict.fromkeys(searches.command_of(content) for content in notes if content)
-    return "; ".join(["make reproduce-tables (the runs, the searches, this page)", *made])
-
-
-def _search_line(rank: int, line: Mapping[str, str], heads: Iterable[str]) -> tuple[str, ...]:
-    texts = []
-    for head in heads:
-        value = short_number(line[head])
-        if head.startswith("distance"):
-            distance = float(line[head])
-            value = f"{100 * distance:.1f} %" if distance < 1e4 else "diverges"
-        texts.append(value)
-    return (str(rank), *texts)

@@ -76,9 +76,9 @@ class Metric:
     std_of: str | None = None
 
 
-def _mse(result: Mapping[str, Any]) -> tuple[float, float | None]:
-    std = result["mse_std"]
-    return 1e3 * result["mse_mean"], None if std is None else 1e3 * std
+def _loss(result: Mapping[str, Any], key: str, unit: float) -> tuple[float, float | None]:
+    std = result[f"{key}_std"]
+    return unit * result[f"{key}_mean"], None if std is None else unit * std
 
 
 def _efficiency(result: Mapping[str, Any]) -> tuple[float, float | None]:
@@ -98,11 +98,6 @@ def _regret(result: Mapping[str, Any], comparator: str = "clients") -> tuple[flo
     return entry["mean"], entry["std"]
 
 
-def _errors(result: Mapping[str, Any]) -> tuple[float, float | None]:
-    std = result["error_rate_std"]
-    return 100.0 * result["error_rate_mean"], None if std is None else 100.0 * std
-
-
 def _first_regret(result: Mapping[str, Any]) -> tuple[float, float | None]:
     """Against the first comparator that was computed."""
     computed = [entry for entry in result["regret"].values() if "mean" in entry]
@@ -117,8 +112,10 @@ def _spread(result: Mapping[str, Any], comparator: str = "clients") -> tuple[flo
 
 
 METRICS = {
-    "mse_e3": Metric("MSE × 10⁻³", True, _mse),
-    "error_percent": Metric("errors, %", True, _errors),
+    "mse_e3": Metric("MSE × 10⁻³", True, functools.partial(_loss, key="mse", unit=1e3)),
+    "error_percent": Metric(
+        "errors, %", True, functools.partial(_loss, key="error_rate", unit=100.0)
+    ),
     "regret": Metric("regret", True, _first_regret),
     "al_efficiency": Metric("AL_eff", True, _efficiency),
     "runtime_s": Metric("run time, s", False, _seconds),

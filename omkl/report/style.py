@@ -360,12 +360,8 @@ def panels(
     names: Sequence[str],
     row_height: float,
     more: float = 0.4,
-    titles: Mapping[str, str] | None = None,
 ) -> tuple[Figure, list[Panel]]:
-    """A figure with a panel per name, ``row_height`` inches each and ``more`` for what is around.
-
-    ``titles`` are for names that are called otherwise here.
-    """
+    """A figure with a panel per name, ``row_height`` inches each, and ``more`` around them."""
     from matplotlib.figure import Figure
 
     rows, columns = panel_grid(len(names))
@@ -373,7 +369,7 @@ def panels(
     made = []
     for place, name in enumerate(names):
         axes = figure.add_subplot(rows, columns, place + 1)
-        axes.set_title(wrapped((titles or {}).get(name, name), 30))
+        axes.set_title(wrapped(name, 30))
         made.append(Panel(axes, name, place % columns == 0, place + columns >= len(names)))
     return figure, made
 

@@ -17,9 +17,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from omkl.report import naming, stats, style
-from omkl.report.naming import Entry, theorem_text
+from omkl.report.naming import Entry
 from omkl.runs.run_folder import Run, measure, number_of
-from omkl.utils.wording import over_seeds, pluralize
+from omkl.utils.wording import over_seeds
 
 MOST_IN_A_PANEL = 7  # curves; of more each algorithm has panels of its own
 MOST_OF_AN_ALGORITHM = 5  # curves in one of those
@@ -241,7 +241,7 @@ def _fitted(texts: Sequence[str], width: float) -> tuple[int, float]:
     return columns, 0.17 * deepest * math.ceil(len(texts) / columns) + 0.1
 
 
-# --- final errors, and bounds ---------------------------------------------------------------------
+# --- final errors ---------------------------------------------------------------------------------
 
 
 def summary(
@@ -249,12 +249,8 @@ def summary(
     folder: Path,
     name: str = "summary",
     suffixes: Sequence[str] = style.PNG,
-    titles: Mapping[str, str] | None = None,
 ) -> list[Path]:
-    """Final MSE or error rate of every complete run: a panel a stream, a line an algorithm.
-
-    ``titles`` are for data sets that go by another name here.
-    """
+    """Final MSE or error rate of every complete run: a panel a stream, a line an algorithm."""
     runs, legend, streams = _complete(runs)
     if not runs:
         return []
@@ -264,7 +260,7 @@ def summary(
     n_lines = max(sum(text.count("\n") + 1 for text in texts), 3)
     with style.applied():
         every = list(dict.fromkeys(streams))
-        figure, panels = style.panels(every, 0.9 + 0.2 * n_lines, titles=titles)
+        figure, panels = style.panels(every, 0.9 + 0.2 * n_lines)
         for axes, stream, leftmost, lowest in panels:
             low, high = math.inf, 0.0
             for run, entry, of_run in zip(runs, legend, streams, strict=True):
@@ -285,47 +281,6 @@ def summary(
                 over = dict.fromkeys(naming.scored_rows(run.result) for run in runs)
                 axes.set_xlabel(f"{_axis_names(runs)} of {' or '.join(over)}")
         figure.suptitle(f"Final {_long_names(runs)}, {_spread_of(runs)}", fontsize=10)
-        return style.save(figure, folder, name, suffixes)
-
-
-def bounds(
-    runs: Sequence[Run], folder: Path, name: str = "bounds", suffixes: Sequence[str] = style.PNG
-) -> list[Path]:
-    """Mistakes beside what theorems allow: a panel a data set, a line a run that has a bound."""
-    runs = [run for run in runs if run.complete and run.result.get("bound", {}).get("value")]
-    if not runs:
-        return []
-    legend = [f"{naming.name_of(run)}, {theorem_text(run.result['bound'])}" for run in runs]
-    order = list(dict.fromkeys(legend))
-    with style.applied():
-        every = list(dict.fromkeys(run.result["dataset"] for run in runs))
-        figure, panels = style.panels(every, 0.9 + 0.25 * max(len(order), 3), 0.6)
-        for axes, dataset, leftmost, lowest in panels:
-            low, high = math.inf, 0.0
-            for run, entry in zip(runs, legend, strict=True):
-                if run.result["dataset"] != dataset:
-                    continue
-                index, counts = order.index(entry), np.array(run.result["mistakes"])
-                allowed, T = run.result["bound"]["value"], run.result["n_rounds"]
-                ends = [counts.mean() - counts.min()], [counts.max() - counts.mean()]
-                axes.errorbar(
-                    [counts.mean()], [index], xerr=ends, fmt="o", color=style.COLOURS[0],
-                    ecolor="#999999", label="mistakes: mean, fewest and most",
-                )  # fmt: skip
-                theirs: dict[str, Any] = {
-                    "color": style.COLOURS[1],
-                    "label": "bound of the theorem",
-                }
-                axes.plot([allowed], [index], "D", **theirs)
-                low, high = min(low, float(counts.min()), T), max(high, allowed, T)
-            axes.axvline(T, color=style.GREY, linewidth=0.9, label="every row a mistake")
-            style.log_axis(axes.xaxis, max(low, 1.0) / 1.3, 1.3 * high)
-            _name_lines(axes, order if leftmost else [], len(order))
-            if lowest:
-                axes.set_xlabel("mistakes in all rows")
-        style.figure_legend(figure, figure.axes)
-        n_seeds = pluralize(max(len(run.result["seeds"]) for run in runs), "seed")
-        figure.suptitle(f"Mistakes beside what theorems allow, {n_seeds}", fontsize=10)
         return style.save(figure, folder, name, suffixes)
 
 

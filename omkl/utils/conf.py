@@ -42,12 +42,6 @@ def main_file() -> Path:
     return folder() / "config.yaml"
 
 
-def files(without: Sequence[str] = ()) -> list[Path]:
-    """All YAML files, but for those of some groups."""
-    paths = sorted(folder().rglob("*.yaml"))
-    return [path for path in paths if path.relative_to(folder()).parts[0] not in without]
-
-
 def _places(config_dirs: Iterable[Path]) -> list[Path]:
     return [folder(), *outside.conf_folders(), *config_dirs]
 

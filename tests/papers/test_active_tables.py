@@ -3,13 +3,11 @@
 import numpy as np
 import pytest
 
-from omkl.checks import learners
 from omkl.datasets import catalogue
-from omkl.papers import matching, rendering, search_active, tables
+from omkl.papers import matching, rendering, tables
 from omkl.report import figures, style, sweep_figures
 from omkl.runs.run_folder import Run
 from tests.conftest import change
-from tests.learners import learner_of
 
 PLANT = "+dataset.prepare.scale_inputs.shift=0"
 
@@ -143,25 +141,3 @@ def test_tradeoff_draws_random_labels_beside_those_that_were_chosen(queried, tmp
     assert panels[2] == [[1.0, 0.5], [0.5, 1.0]]  # by eta_c and by rate, over the share of labels
     sweep_figures.tradeoff(at_random, tmp_path)
     assert len(drawn[1].axes) == 1
-
-
-def test_the_search_of_exact_rows_learns_as_the_algorithms_do():
-    """Its eight rows at several steps at once; coefficients fade as those of OMKL-B."""
-    X, y = learners.stream(200)
-    some = learners.DICTIONARY[:2]
-    settings = [("0.5/sqrt(t)", 0.0), ("1/sqrt(T)", 0.0), ("0.3", 0.1)]
-    found = search_active.exact_errors(X, y, some, settings)
-
-    def mse(name, dictionary, **own):
-        trace = learner_of(name, dictionary, X.shape[1], T=len(y), **own).partial_fit(X, y)
-        return pytest.approx(np.mean((trace.y_hat - y) ** 2), rel=1e-10)
-
-    for s, (eta, lam) in enumerate(settings):
-        assert found["omkl_b"][s] == mse("omkl_b", some, eta=eta, lam=lam, beta=0.5, budget=50)
-        if lam == 0.0:
-            assert found["omkl"][s] == mse("omkr", some, eta=eta, beta=0.5)
-            assert found["kl_rbf(10)"][s] == mse("rbf", some, eta=eta, bandwidth=20.0)
-            assert found["poly3"][s] == mse("poly", some, eta=eta, degree=3)
-        for row in ("kl_rbf(0.1)", "linear"):  # one kernel, and a budget that is never full
-            one = (search_active.SINGLE[row],)
-            assert found[row][s] == mse("omkl_b", one, eta=eta, lam=lam, beta=0.5, budget=len(y))

@@ -1,4 +1,4 @@
-"""``omkl-report run NAME`` for every table and comparison, cut to seconds.
+"""``omkl-report run NAME`` for every table, cut to seconds.
 
 Of a table there is one cell: of those with the most variants the first whose data are found, and
 where none are, synthetic rows stand in, with no published number. Of its sweeps there is one run
@@ -10,14 +10,13 @@ import functools
 import io
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from omkl import papers
 from omkl.commands import report
 from omkl.datasets import catalogue
-from omkl.papers import comparison, matching, page, tables
+from omkl.papers import matching, page, tables
 from omkl.runs.run_folder import find
 
 pytestmark = pytest.mark.slow
@@ -109,27 +108,3 @@ def test_all_went_well(outputs):
     folder, code, told = outputs
     assert code == 0 and "failed" not in told, told
     assert all(run.complete for run in find(folder))
-
-
-def small_comparison(name: str) -> dict[str, Any]:
-    spec = papers.entry("comparison", name)
-    datasets = [d for d in spec["datasets"] if found(d["dataset"])][:1]
-    datasets = datasets or [{"dataset": "synthetic"}]
-    kinds = {item["algorithm"].rpartition("/")[0]: item for item in spec["algorithms"]}
-    first = {"algorithm": spec["best_kernel_of"]}
-    more = {"seeds": 1, "peers": [], "datasets": datasets, "algorithms": [first, *kinds.values()]}
-    return spec | more | {"overrides": [*spec["overrides"], *SMALL]}
-
-
-@pytest.mark.parametrize("name", papers.names("comparison"))
-def test_comparison(name, tmp_path, monkeypatch, capsys):
-    whole = comparison.command
-    small = small_comparison(name)
-    monkeypatch.setattr(comparison, "command", lambda spec, *more: whole(small, *more))
-    monkeypatch.setattr(comparison, "_draw", lambda *_: [])  # test_comparison.py
-    monkeypatch.setenv("OMKL_THREADS", "1")
-    code = report.main(["run", name, "--outputs", str(tmp_path)])
-    assert code == 0, capsys.readouterr().out
-    runs = list(find(tmp_path))
-    assert len(runs) == len(small["algorithms"]) and all(run.complete for run in runs)
-    assert comparison.BEST in (tmp_path / "tables" / f"{name}.md").read_text()

@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import functools
 import json
 import re
 from html.parser import HTMLParser
@@ -14,6 +15,7 @@ from omkl import papers
 from omkl.papers import claims, figures, matching, page, sections, tables
 from omkl.papers.bounds import bound_of_run, fitted_slope
 from omkl.papers.matching import Cell, Entry, FilledTable
+from omkl.report.page import markdown_page
 from omkl.runs.run_folder import Run, find, held_in_memory
 from tests.compositions import compose
 from tests.conftest import change
@@ -57,18 +59,6 @@ def outputs(run_folder_maker, tmp_path):
     (tmp_path / "tables").mkdir()
     times = {"10gf": 1.5, "10raker": 2.0, "10sfg": 4.0}
     (tmp_path / page.TIMES).write_text(json.dumps(times))
-    (tmp_path / "search").mkdir()
-    text = {"formula": "integral", "out-neighbours": "with itself", "rules": "text"}
-    near = text | {"formula": "integral, d = 1", "rules": "node 0"}
-    cell = "sfg_mkl naval M=5"
-    points = [near | {"distance": 0.0222 + 0.01 * n, cell: 8.765} for n in range(20)]
-    points.append(text | {"distance": 1e9, cell: 9.0})
-    with open(tmp_path / "search" / "arxiv_v1.csv", "w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(points[0]))
-        writer.writeheader()
-        writer.writerows(points)
-    lines = ["step,mse"] + [f"0.{n},12.34567" for n in range(40)]
-    (tmp_path / "search" / "step_sizes.csv").write_text("\n".join(lines))
     return tmp_path
 
 
@@ -155,12 +145,6 @@ def test_one_screen_for_all_papers_one_for_each_and_all_cells(specs, outputs, tm
     assert "+20.2 %, scatters" in cells  # M = 5
     assert cells.index("Run times") > cells.index("Figures") > cells.index("reproduced")
     assert "for 10 of 20 comparators the best kernel is Laplacian" in cells
-    v1 = " ".join((folder / "arxiv_v1_cells.md").read_text("utf-8").replace("\\", "").split())
-    assert "8 points: the similarity of two kernels" in v1 and "the first 8 of 21 lines" in v1
-    as_written = r"8 \| integral, d = 1 .* 21, as written \| integral .*diverges"
-    assert re.search(as_written, v1)
-    assert "9.2 %" in v1 and "10.2 %" not in v1 and "8.765" not in v1  # a cell of a search
-    assert v1.count("By which code") == 1  # no search here has a note
 
 
 def test_page_without_a_single_run(specs, tmp_path):
@@ -170,6 +154,28 @@ def test_page_without_a_single_run(specs, tmp_path):
     assert "not run" in Page(paths[0].read_text(encoding="utf-8")).text
     cells = tmp_path / "docs" / "jmlr_cells.html"
     assert "missing" in Page(cells.read_text(encoding="utf-8")).text
+
+
+@pytest.mark.parametrize(
+    "paper", [paper for paper in claims.load() if paper.searches], ids=lambda paper: paper.file
+)
+def test_what_searches_found_is_kept_and_shown(paper):
+    """The pages of the site show the tables that lie with the papers, the text's point in each."""
+    parts = sections.search_parts(paper)
+    section = markdown_page("", parts).partition("\n\n")[2].strip()
+    shown = (ROOT / f"docs/reproduction/{paper.file}_cells.md").read_text(encoding="utf-8")
+    assert section in shown and section.count("as written |") == len(paper.searches)
+
+
+def test_the_page_links_to_the_comparisons_that_are_there(tmp_path):
+    build = functools.partial(page.build, [], tmp_path, tmp_path / "page", [])
+    assert all("classification" not in path.read_text(encoding="utf-8") for path in build()[:2])
+    (tmp_path / "classification").mkdir()
+    (tmp_path / "classification" / "omkc_table.md").touch()
+    markup, markdown = (path.read_text(encoding="utf-8") for path in build()[:2])
+    said = "Classifiers beside other libraries: omkc"
+    assert f'<a href="../classification/omkc_table.md">{said}_table</a>' in markup
+    assert rf"[{said}\_table](../classification/omkc_table.md)" in markdown
 
 
 def cell(row, column, published, written=None, released=None, more=()):
