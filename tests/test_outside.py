@@ -92,7 +92,7 @@ def test_an_installed_package_is_found_without_being_imported(package):
 def test_jobs_in_other_processes_learn_of_the_modules_of_their_sweep(package, tmp_path):
     """One that runs Raker, say, leaves out what was typed for the other."""
     CommandLine(["algorithm.module=mypkg.fixed_share"]).checked()
-    Sweep.begin(tmp_path, 2, [])
+    Sweep.begin(tmp_path, [], [])
     forget()
     typed = ["algorithm=raker", "++algorithm.share=0.1"]
     assert "share" in settings.drop_foreign_parameters(compose(typed))["algorithm"], "nobody's"

@@ -311,21 +311,22 @@ def starred(results: Results, means: pd.DataFrame, score: str) -> set[tuple[Any,
     One of ours that gave a single number draws nothing, and has it on every seed; of a peer that is
     not known. Two seeds would tell next to nothing apart: the lowest is then alone.
     """
-    best_cells = set()
+    best = set()
     for stream in means.index:
-        learners = [name for name in means.columns if np.isfinite(means.loc[stream, name])]
-        by_seed = [results.cells[str(stream), str(name)]["scores"][score] for name in learners]
-        n_seeds = max(map(len, by_seed), default=0)
-        if n_seeds:
-            scores = np.full((n_seeds, len(by_seed)), np.nan)
-            for k, (name, values) in enumerate(zip(learners, by_seed, strict=True)):
-                alone = len(values) == 1 and results.kind(str(name)) != PEER
-                scores[: n_seeds if alone else len(values), k] = values
-            if n_seeds < 3:
-                scores = np.nanmean(scores, axis=0, keepdims=True)
-            best = stats.same_as_best(scores).starred
-            best_cells |= {(stream, name) for name, it in zip(learners, best, strict=True) if it}
-    return best_cells
+        rows = []
+        for name in means.columns[np.isfinite(means.loc[stream])]:
+            scores = results.cells[str(stream), str(name)]["scores"][score]
+            rows.append({
+                "learner": name,
+                "scores": dict(enumerate(scores)),
+                "draws": len(scores) > 1 or results.kind(str(name)) == PEER,
+            })  # fmt: skip
+        if max((len(row["scores"]) for row in rows), default=0) < 3:
+            for row in rows:
+                row |= {"scores": {0: np.mean([*row["scores"].values()])}, "draws": True}
+        stats.compare(rows)
+        best |= {(stream, row["learner"]) for row in rows if row["best"]}
+    return best
 
 
 def what_is_missing(results: Results) -> list[tuple[str, str, str, str]]:

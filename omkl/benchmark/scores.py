@@ -25,7 +25,7 @@ averaged over seeds, lower is better. Two values say that there is no score:
 
     NaN   no value: it was not run, the file is not there. Average ranks, Friedman and Nemenyi need
           complete blocks: ``complete_blocks`` leaves learners and streams out, and every result
-          names them. Pairs (Wilcoxon, log-ratios) use the streams that both learners have.
+          names them. Log-ratios use the streams that both learners have.
     inf   the learner has failed: it has diverged or died. It ranks behind all others; learners that
           failed on one stream are tied there. A log-ratio of it does not exist.
 
@@ -46,7 +46,7 @@ from scipy import stats
 from scipy.signal import lfilter
 
 from omkl.experiment import metrics
-from omkl.report.stats import LEVEL, holm
+from omkl.report.stats import LEVEL
 from omkl.utils.wording import pluralize
 
 BANDS = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000)  # rounds in which scores by band begin
@@ -269,42 +269,21 @@ class Groups(NamedTuple):
     blocks: Blocks
 
 
-def checked(errors: pd.DataFrame) -> pd.DataFrame:
-    """The errors as floats. Raises ValueError where they are not what this module is about."""
-    for kind, labels in (("learner", errors.columns), ("stream", errors.index)):
-        if not labels.is_unique:
-            twice = ", ".join(map(str, labels[labels.duplicated()].unique()))
-            raise ValueError(f"each {kind} should be there once; more than once: {twice}")
-    if errors.shape[1] < 2 or errors.shape[0] < 1:
-        learners, streams = pluralize(errors.shape[1], "learner"), pluralize(len(errors), "stream")
-        raise ValueError(
-            f"{learners} on {streams}: give two learners and one stream at least to compare"
-        )
-    try:
-        errors = errors.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"errors should be numbers: {error}") from error
-    if np.isneginf(errors.to_numpy()).any():
-        raise ValueError("an error of -inf is better than any: NaN is no value, inf a failure")
-    return errors
-
-
-def complete_blocks(errors: pd.DataFrame, most_missing: float = MOST_MISSING) -> Blocks:
+def complete_blocks(errors: pd.DataFrame) -> Blocks:
     """The errors of learners and streams that have them all, and who was left out.
 
     First go streams where no learner has a value; then learners without one on more than
-    ``most_missing`` (0 to 1) of the streams; then every stream where one of the others has none.
+    ``MOST_MISSING`` of the streams; then every stream where one of the others has none.
     Raises ValueError where fewer than two learners or no stream remain.
     """
-    errors = checked(errors)
     missing = errors.isna()
     missing = missing[~missing.all(axis=1)]
-    kept = errors.columns[missing.mean() <= most_missing] if len(missing) else errors.columns[:0]
+    kept = errors.columns[missing.mean() <= MOST_MISSING] if len(missing) else errors.columns[:0]
     complete = errors[kept].dropna()
     if len(kept) < 2 or complete.empty:
         raise ValueError(
             f"of {errors.shape[1]} learners on {errors.shape[0]} streams {len(kept)} have a value "
-            f"on {1 - most_missing:.0%} of the streams, and together on {len(complete)} streams: "
+            f"on {1 - MOST_MISSING:.0%} of the streams, and together on {len(complete)} streams: "
             "run what is missing, or leave learners out"
         )
     learners = tuple(str(name) for name in errors.columns if name not in kept)
@@ -340,30 +319,6 @@ def friedman(errors: pd.DataFrame) -> Friedman:
         f, float(stats.f.sf(f, k - 1, (k - 1) * (n - 1))),
         n, k, blocks,
     )  # fmt: skip
-
-
-def pairwise(errors: pd.DataFrame) -> pd.DataFrame:
-    """A row a pair of learners: Wilcoxon's signed-rank test over the streams that both have.
-
-    Columns: first, second; n_streams that both have, n_wins_first, n_wins_second (the rest are
-    ties, which the test leaves out); statistic, p (NaN without a common stream) and p_holm,
-    adjusted for the number of pairs that were tested. Failed learners (inf) lose with the largest
-    ranks.
-    """
-    errors = checked(errors)
-    rows = []
-    values = errors.to_numpy()
-    for (i, first), (j, second) in itertools.combinations(enumerate(errors.columns), 2):
-        both = ~np.isnan(values[:, i] + values[:, j])
-        x, y = values[both, i], values[both, j]
-        with np.errstate(invalid="ignore"):
-            d = np.where(x == y, 0.0, x - y)  # two failures are tied
-        statistic, p = stats.wilcoxon(d) if d.any() else (0.0, 1.0) if len(d) else (np.nan, np.nan)
-        wins = int((d < 0).sum()), int((d > 0).sum())
-        rows.append((first, second, len(d), *wins, statistic, p))
-    names = ["first", "second", "n_streams", "n_wins_first", "n_wins_second", "statistic", "p"]
-    table = pd.DataFrame(rows, columns=names)
-    return table.assign(p_holm=holm(table["p"]))
 
 
 def critical_difference(errors: pd.DataFrame, level: float = LEVEL) -> Groups:
@@ -407,27 +362,19 @@ def log_ratio(errors: pd.DataFrame, to: str = "ridge", level: float = LEVEL) -> 
 
     A row a learner, the best first: n_streams; mean, low, high of log(error / error of ``to``) over
     the streams, with a t interval of 1 - ``level`` (NaN for one stream); ratio, ratio_low,
-    ratio_high, their exponentials: 0.8 is a fifth less error in the geometric mean; and left_out,
-    the streams without a logarithm: no value, a failure, or an error of 0 of one of the two.
+    ratio_high, their exponentials: 0.8 is a fifth less error in the geometric mean. Streams without
+    a logarithm do not count: no value, a failure, or an error of 0 of one of the two.
     """
-    errors = checked(errors)
-    if to not in errors.columns:
-        there = ", ".join(map(str, errors.columns))
-        raise ValueError(f"there is no learner {to} to compare with; there are: {there}")
     usable = errors.where((errors > 0.0) & np.isfinite(errors))
-    if (errors < 0.0).to_numpy().any():
-        raise ValueError("errors below 0 have no ratio: give scores that are 0 or more")
     rows = {}
     for name in errors.columns.drop(to):
-        ratios = np.log(usable[name]) - np.log(usable[to])
-        present = ratios.dropna()
+        present = (np.log(usable[name]) - np.log(usable[to])).dropna()
         n, mean = len(present), present.mean()
         half = np.nan
         if n > 1:
             half = stats.t.ppf(1.0 - level / 2.0, n - 1) * present.std() / np.sqrt(n)
-        missing = ", ".join(map(str, ratios.index[ratios.isna()]))
-        rows[name] = (n, mean, mean - half, mean + half, missing)
-    names = ["n_streams", "mean", "low", "high", "left_out"]
+        rows[name] = (n, mean, mean - half, mean + half)
+    names = ["n_streams", "mean", "low", "high"]
     table = pd.DataFrame.from_dict(rows, orient="index", columns=names)
     for column, log in (("ratio", "mean"), ("ratio_low", "low"), ("ratio_high", "high")):
         table[column] = np.exp(table[log])

@@ -129,12 +129,12 @@ def _verify(arguments: argparse.Namespace) -> int:
 def _show(arguments: argparse.Namespace) -> int:
     from rich.console import Console
 
-    from omkl.report import query, sweep_table
+    from omkl.report import sweep_table
 
-    question = query.read(arguments.choices)
-    runs = query.matching(_runs(arguments), question.wanted)
+    question = sweep_table.read_question(arguments.choices)
+    runs = sweep_table.matching(_runs(arguments), question.wanted)
     rows, failures = sweep_table.sweep_table(runs), sweep_table.failure_table(runs)
-    rows = query.ordered(rows, question.sort)
+    rows = sweep_table.ordered(rows, question.sort)
     if question.rows:
         pivot = sweep_table.pivot(rows, question.rows, question.columns)
         if question.format == "table":
@@ -176,20 +176,20 @@ def _table(arguments: argparse.Namespace) -> int:
 
 def _page(arguments: argparse.Namespace) -> int:
     from omkl.commands.sweep import PAGE
-    from omkl.report import page, query, sweep_table
+    from omkl.report import page, sweep_table
     from omkl.runs import run_folder
     from omkl.runs.run_folder import whole
 
     if arguments.choices and arguments.sweep:
         raise ValueError("a page is of one sweep or of chosen runs: --sweep or KEY=VALUE")
-    question = query.read(arguments.choices)
-    if question != query.Question(question.wanted):
+    question = sweep_table.read_question(arguments.choices)
+    if question != sweep_table.Question(question.wanted):
         raise ValueError("a page has all columns: leave sort=, rows=, columns= and format= out")
     place = arguments.sweep
     if place is None and not arguments.choices:
         place = next(reversed(run_folder.sweep_folders(arguments.outputs)), None)
     if place is None:
-        runs, to = query.matching(_runs(arguments), question.wanted), arguments.outputs
+        runs, to = sweep_table.matching(_runs(arguments), question.wanted), arguments.outputs
     else:
         runs, to = list(whole(run for run, _ in run_folder.jobs_of(place))), place
     complete = [run for run in runs if run.complete]
@@ -212,12 +212,12 @@ def _papers(arguments: argparse.Namespace) -> int:
 
 
 def _figures(arguments: argparse.Namespace) -> int:
-    from omkl.report import query
+    from omkl.report import sweep_table
 
-    question = query.read(arguments.choices)
-    if question != query.Question(question.wanted):
+    question = sweep_table.read_question(arguments.choices)
+    if question != sweep_table.Question(question.wanted):
         raise ValueError("figures are of runs: leave sort=, rows=, columns= and format= out")
-    runs = [run for run in query.matching(_runs(arguments), question.wanted) if run.complete]
+    runs = [run for run in sweep_table.matching(_runs(arguments), question.wanted) if run.complete]
     failed = False
     for number, run in enumerate(runs, start=1):
         if problem := _draw(run, ("png", "pdf") if arguments.pdf else ("png",)):
@@ -261,4 +261,5 @@ def _rebuild(arguments: argparse.Namespace) -> int:
 def _ui(arguments: argparse.Namespace) -> int:
     from omkl.report import tracking
 
-    return tracking.ui(arguments.outputs, port=arguments.port)
+    tracking.ui(arguments.outputs, port=arguments.port)
+    return 0

@@ -6,9 +6,9 @@ import contextlib
 import dataclasses
 import json
 import os
+import shutil
 import sys
 import threading
-import uuid
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -44,6 +44,7 @@ WAITING = 256  # jobs that wait for others like them, at most
 class Task(NamedTuple):
     """A job of a sweep: how it is called, what it is made of, and its file in the sweep."""
 
+    number: int
     label: str
     config: dict[str, Any]
     place: Path
@@ -64,8 +65,9 @@ class Sweep:
 
     Attributes
     ----------
-    start
-        Names this start: what an earlier one has left in the folder holds up nobody.
+    first
+        By the name of a run folder the first job that it belongs to: others of the same settings
+        are not run.
     swept
         The keys that have several values.
     modules
@@ -73,19 +75,23 @@ class Sweep:
     """
 
     folder: Path
-    start: str
     n_jobs: int
+    first: dict[str, int]
     swept: tuple[str, ...]
     modules: dict[str, str]
 
     @classmethod
-    def begin(cls, folder: Path, n_jobs: int, swept: Sequence[str]) -> Sweep:
-        """Make the folder, and take away what killed processes have left there."""
-        folder.mkdir(parents=True, exist_ok=True)
-        for place in (folder, folder / "jobs"):
-            remove_leftovers(place)
-        sweep = cls(folder, uuid.uuid4().hex, n_jobs, tuple(swept), outside.declared())
-        sweep.drop_claims()
+    def begin(cls, folder: Path, configs: Sequence[dict[str, Any]], swept: Sequence[str]) -> Sweep:
+        """Make the folder; what jobs of an earlier start have left there is removed."""
+        from omkl.runs import writing
+
+        shutil.rmtree(folder / "jobs", ignore_errors=True)
+        (folder / "jobs").mkdir(parents=True)
+        remove_leftovers(folder)
+        first: dict[str, int] = {}
+        for number, config in enumerate(configs):
+            first.setdefault(writing.folder_of(config).name, number)
+        sweep = cls(folder, len(configs), first, tuple(swept), outside.declared())
         facts = {key: value for key, value in vars(sweep).items() if key != "folder"}
         write_atomically(folder / "sweep.json", json.dumps(facts), sync=False)
         return sweep
@@ -102,16 +108,14 @@ class Sweep:
 
     def task(self, config: dict[str, Any], number: int) -> Task | None:
         """The job of this configuration; None, and a line, if an earlier one has the same."""
-        from omkl.config import settings
+        from omkl.runs import writing
 
-        config = settings.drop_foreign_parameters(config)
-        width = len(str(self.n_jobs))
+        width, name = len(str(self.n_jobs)), writing.folder_of(config).name
         label = f"[{number + 1:{width}}/{self.n_jobs}] {title_of(config)}{self._settings(config)}"
-        place = self.claim(config, number)
-        if place is None:
+        if self.first.get(name, number) != number:
             print(f"{label}: the same as an earlier job", flush=True)
             return None
-        return Task(label, config, place)
+        return Task(number, label, config, self.folder / "jobs" / f"{name}.json")
 
     def _settings(self, config: Mapping[str, Any]) -> str:
         """What is swept and is neither algorithm nor data set."""
@@ -125,43 +129,10 @@ class Sweep:
                 pairs.append(f"{key.removeprefix('algorithm.')}={value}")
         return f" ({', '.join(pairs)})" if pairs else ""
 
-    def claim(self, config: Mapping[str, Any], number: int) -> Path | None:
-        """A file for this job, or None if another job of this start has the same settings.
-
-        What an earlier start of the sweep in this folder has left claims nothing, and neither does
-        a job that a cluster has put back into its queue: it is the same job.
-        """
-        from omkl.runs import writing
-
-        place = self.folder / "jobs" / f"{writing.folder_of(config).name}.json"
-        place.parent.mkdir(parents=True, exist_ok=True)
-        if not _holds(place.with_suffix(f".{self.start}.claim"), number):
-            place.with_suffix(f".{number}").touch()  # the first of them has its place in the table
-            return None
-        facts = {"number": number, "status": "begun", "start": self.start}
-        write_atomically(place, json.dumps(facts), sync=False)
-        return place
-
-    def drop_claims(self) -> None:
-        for claim in self.folder.glob("jobs/*.claim"):
-            claim.unlink(missing_ok=True)
-
     def has_failed(self) -> bool:
-        """Whether a job of this start has failed."""
         from omkl.runs import run_folder
 
-        facts = (fact for fact, _ in run_folder.facts_of_jobs(self.folder))
-        return any(f["status"] == "failed" for f in facts if f.get("start") == self.start)
-
-
-def _holds(claim: Path, number: int) -> bool:
-    """Whether job ``number`` holds a claim now, as one of those that ask for it at once."""
-    try:
-        with open(claim, "x", encoding="utf-8") as file:
-            file.write(str(number))
-    except FileExistsError:
-        return claim.read_text(encoding="utf-8") == str(number)
-    return True
+        return any(f["status"] == "failed" for f, _ in run_folder.facts_of_jobs(self.folder))
 
 
 def run(line: CommandLine, overrides: Sequence[str], composer: Composer, first: DictConfig) -> bool:
@@ -179,15 +150,17 @@ def run(line: CommandLine, overrides: Sequence[str], composer: Composer, first: 
     jobs = jobs_of(overrides, line.groups())
     launcher = first.hydra.runtime.choices["hydra/launcher"]
     elsewhere = launcher in EXTRAS
-    configs = [nameable(composer.compose(job)) for job in jobs]  # a mistake in one is found early
     workers = _workers_of(first) if launcher == BATCH else None
-    sweep = Sweep.begin(Path(first.hydra.sweep.dir), len(jobs), swept_keys(overrides))
+    # A mistake in one is found early.
+    configs = [_of_its_algorithm(nameable(composer.compose(job))) for job in jobs]
+    sweep = Sweep.begin(Path(first.hydra.sweep.dir), configs, swept_keys(overrides))
     try:
         if elsewhere:
             _run_elsewhere(sweep, line, overrides)
         else:
             tasks = (task for n, c in enumerate(configs) if (task := sweep.task(c, n)) is not None)
-            answers = _in_workers(tasks, len(jobs), workers) if workers else _here(tasks)
+            here = ((task, work(task)) for task in tasks)
+            answers = _in_workers(tasks, len(jobs), workers) if workers else here
             with contextlib.closing(answers):
                 for task, answer in answers:
                     print(answer.text, flush=True)
@@ -203,9 +176,10 @@ def run(line: CommandLine, overrides: Sequence[str], composer: Composer, first: 
 # --- jobs in this process -------------------------------------------------------------------------
 
 
-def _here(tasks: Iterator[Task]) -> Generator[tuple[Task, Answer]]:
-    for task in tasks:
-        yield task, work(task)
+def _of_its_algorithm(config: dict[str, Any]) -> dict[str, Any]:
+    from omkl.config import settings
+
+    return settings.drop_foreign_parameters(config)
 
 
 def work(task: Task, with_bar: bool = True) -> Answer:
@@ -257,8 +231,8 @@ def _line_of(head: str, outcome: Outcome) -> str:
 def record(task: Task, outcome: Outcome) -> Answer:
     """Write how a job ended into its file of the sweep."""
     text, run = _line_of(task.label, outcome), outcome.run
-    facts = json.loads(task.place.read_text(encoding="utf-8"))
-    facts |= {"status": outcome.status, "tracked": outcome.tracked, "text": text}
+    facts: dict[str, Any] = {"number": task.number, "status": outcome.status}
+    facts |= {"tracked": outcome.tracked, "text": text}
     facts["folder"] = os.path.relpath(run.folder, task.place.parent)
     if outcome.status == "failed":  # its run folder may not exist, or hold an older result
         facts |= {"result": run.content, "config": run.config}
@@ -384,9 +358,8 @@ def _run_elsewhere(sweep: Sweep, line: CommandLine, overrides: Sequence[str]) ->
         from omkl.runs import run_folder  # NumPy, which a prompt does not wait for
 
         for fact, path in run_folder.facts_of_jobs(sweep.folder, printed):
-            if "text" in fact and fact.get("start") == sweep.start:
-                printed.add(path)
-                print(fact["text"], flush=True)
+            printed.add(path)
+            print(fact["text"], flush=True)
 
     def watch() -> None:
         while not over.wait(0.5):
@@ -424,7 +397,7 @@ def job_elsewhere(cfg: DictConfig) -> None:
     default_to_one_thread()
     hydra_config = HydraConfig.get()
     sweep = Sweep.read(Path(hydra_config.sweep.dir))
-    config = resolve(cfg, hydra_config.overrides.task)
+    config = _of_its_algorithm(resolve(cfg, hydra_config.overrides.task))
     if config["fail_fast"] and sweep.has_failed():
         return
     task = sweep.task(config, hydra_config.job.num)
@@ -447,7 +420,6 @@ def finish(sweep: Sweep, outputs: Path, figures: bool | str, interrupted: bool =
     from omkl.runs import run_folder
     from omkl.runs.schema import CorruptFileError
 
-    sweep.drop_claims()
     folder, complete = sweep.folder, True
     jobs = []
     for run, tracked in run_folder.jobs_of(folder):

@@ -24,7 +24,6 @@ from omkl.runs.provenance import (
     identity_of,
     machine,
     numbers_stamp,
-    same_numbers,
     versions,
 )
 from omkl.runs.run_folder import Run, held_in_memory
@@ -32,7 +31,6 @@ from omkl.runs.schema import RESULT, content_of
 from omkl.runs.writing import (
     MODEL,
     PREDICTIONS,
-    change_result,
     files_of_run,
     find_finished,
     folder_of,
@@ -217,10 +215,9 @@ def _begin(
             and not edited
             and not (job.settings.force or _lacking(job.settings, folder))
         ):
-            reused, why = _with_stamp(finished, numbers, job, modules)
-            if reused is not None:
-                return Outcome(reused, "reused", notes, job.settings)
-            notes.append(f"{folder.name} was {why}: computed anew")
+            if finished.result.get("numbers") == numbers:
+                return Outcome(finished, "reused", notes, job.settings)
+            notes.append(f"{folder.name} was computed by other code or data: computed anew")
         stamp = _stamp(job, started, numbers, modules)
     except Exception as error:
         return _broken_of(config, started, error)
@@ -270,18 +267,6 @@ def _lacking(settings: Settings, folder: Path) -> bool:
     """Whether a finished run did not keep what is asked for now."""
     asked = {PREDICTIONS: settings.predictions is True, MODEL: settings.model}
     return any(wanted and not (folder / name).exists() for name, wanted in asked.items())
-
-
-def _with_stamp(
-    finished: Run, numbers: str, job: Job, modules: Mapping[str, str]
-) -> tuple[Run | None, str]:
-    """A finished run whose numbers are those of this code and data; else None, and why."""
-    if finished.result.get("numbers") == numbers:
-        return finished, ""
-    if not same_numbers(finished.content, job.stream.provenance, modules):
-        return None, "computed by other code or data"
-    now = {"numbers": numbers, "code": code_of(learners_of(job))}
-    return change_result(finished, now), "replaced by another process"
 
 
 def _write(folder: Path, staging: Path, config: Mapping[str, Any], computed: Computed) -> Run:

@@ -14,7 +14,7 @@ from omkl.config.compose import Composer
 from omkl.config.settings import drop_foreign_parameters
 from omkl.notebook import requests
 from omkl.notebook.results import SEEDS, Results
-from omkl.report import naming, query, sweep_table
+from omkl.report import naming, sweep_table
 from omkl.runs import run_folder
 from omkl.runs.run_folder import ERROR_RATE, Run, measure, number_of
 from omkl.utils.conf import flattened
@@ -69,7 +69,7 @@ class Runs(pd.DataFrame):
         It has ``frame``, ``markdown()``, ``latex()`` and ``html()``; a notebook shows it.
         """
         rows = sweep_table.sweep_table([Run(one.folder) for one in self.runs])
-        return sweep_table.table(query.ordered(rows, ""))
+        return sweep_table.table(sweep_table.ordered(rows, ""))
 
     def plot(self, ax: Axes | None = None) -> Any:
         """Draw the running errors of all runs, a panel per stream, and return the Axes.
@@ -150,7 +150,7 @@ def load_runs(outputs: str | Path, long: bool, where: Mapping[str, Any]) -> Runs
     for key, value in flattened(where):
         values = value if isinstance(value, list | tuple) else [value]
         wanted[of_file(key)] = [naming.value_text(one) for one in values]
-    return Runs.of(query.matching(runs, wanted), long, tuple(wanted))
+    return Runs.of(sweep_table.matching(runs, wanted), long, tuple(wanted))
 
 
 def sweep(

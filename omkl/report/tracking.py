@@ -24,9 +24,6 @@ import math
 import os
 import re
 import shutil
-import signal
-import socket
-import subprocess
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,10 +32,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-import numpy as np
 from filelock import FileLock, Timeout
 
-from omkl.report import naming
+from omkl.report import naming, style
 from omkl.report.stats import NAMES, accuracy_text, computed, windowed, worse_than
 from omkl.runs import run_folder, schema
 from omkl.runs.run_folder import (
@@ -46,12 +42,13 @@ from omkl.runs.run_folder import (
     MSE,
     NEUTRAL,
     Run,
+    find,
     folders,
     measure,
     number_of,
     scaling_of,
 )
-from omkl.runs.schema import LABELS, RESULT
+from omkl.runs.schema import LABELS, RESULT, CorruptFileError
 from omkl.utils import disk
 from omkl.utils.conf import flattened
 from omkl.utils.wording import pluralize
@@ -72,13 +69,10 @@ SWEEP = "sweep"  # a tag of the runs that stand above those of a sweep
 SWEEP_FILES = ("*.md", "*.csv", "*.html", "*.png", "*.pdf")
 LOGGED = "logged.txt"  # below mlartifacts: digests of the results that the view holds
 CURVES, FINAL = "curves", "final"  # sections of MLflow's page of charts
-CURVE_POINTS, REGRET_POINTS = 500, 100
-
+CURVE_POINTS = 500
 # Limits of MLflow: of log_batch, of a search, and of texts.
 METRICS_PER_BATCH, PARAMS_PER_BATCH, RUNS_PER_SEARCH = 1000, 100, 50_000
 NAME_LENGTH, TAG_LENGTH, PARAM_LENGTH, NOTE_LENGTH, DIGEST_LENGTH = 250, 5000, 6000, 8000, 36
-
-
 INSTALL = "pip install 'omkl[mlflow]' installs it, tracking=none runs without it"
 
 
@@ -119,8 +113,12 @@ def log_run(folder: Path, outputs: Path) -> str:
         Whatever went wrong.
     """
     outputs = checked(outputs)
-    with _opened(outputs) as client:
-        return _write(client, folder, outputs)
+    with _opened(outputs) as client, disk.shared_lock(folder):  # nobody replaces it meanwhile
+        try:
+            run = Run(folder).held()
+        except (CorruptFileError, OSError) as error:
+            raise TrackingError(f"cannot read the run folder {folder} ({error})") from error
+        return _write(client, run, outputs)
 
 
 def log_sweep(sweep: Path, outputs: Path) -> list[str]:
@@ -154,7 +152,7 @@ def rebuild(outputs: Path) -> int:
 
     This mends a damaged or outdated database and an outputs folder that was moved (MLflow stores
     absolute paths). Notes typed into the user interface and runs of other programs are dropped.
-    Run folders that cannot be read are warned of and left out.
+    Damaged run folders are named on stderr and left out.
 
     Returns
     -------
@@ -166,28 +164,14 @@ def rebuild(outputs: Path) -> int:
     TrackingError
         Where there are no run folders, or MLflow fails.
     """
-    if not installed():
-        raise TrackingError(f"MLflow is not installed: {INSTALL}")
     outputs = checked(outputs)
-    runs = list(folders(outputs))
-    if not runs:
+    if next(folders(outputs), None) is None:
         raise TrackingError(f"there are no run folders below {outputs / 'runs'}: nothing to show")
-    n_logged = 0
-    with _locked(outputs):
-        for path in outputs.glob("mlflow.db*"):  # and the journals of SQLite
-            path.unlink()
-        shutil.rmtree(_artifacts(outputs), ignore_errors=True)
-        _create(outputs)
-        client = _client(database_file(outputs))
-        for run in runs:
-            try:
-                _write(client, run.folder, outputs)
-                n_logged += 1
-            except UnreadableRun as error:
-                warnings.warn(f"{run.folder} is left out: {error}", stacklevel=2)
+    with _opened(outputs, anew=True) as client:
+        runs = [_write(client, run, outputs) for run in find(outputs)]
         for sweep in run_folder.sweep_folders(outputs):
             _write_sweep(client, sweep, outputs)
-    return n_logged
+    return len(runs)
 
 
 def checked(outputs: Path) -> Path:
@@ -224,35 +208,35 @@ def ignore_warnings() -> None:
 
 
 @contextlib.contextmanager
-def _opened(outputs: Path) -> Iterator[MlflowClient]:
-    """A client of the database under the lock; the database is made where there is none."""
-    with _locked(outputs):
-        if not database_file(outputs).exists():
-            _create(outputs)
-        yield _client(database_file(outputs))
+def _opened(outputs: Path, anew: bool = False) -> Iterator[MlflowClient]:
+    """A client of the database, under the one lock of the view.
 
-
-@contextlib.contextmanager
-def _locked(outputs: Path) -> Iterator[None]:
-    """Hold the one lock of the view, and turn whatever a library raises into a TrackingError."""
+    The database is made where there is none, and ``anew`` in place of one. Whatever a library
+    raises is a TrackingError.
+    """
+    if not installed():
+        raise TrackingError(f"MLflow is not installed: {INSTALL}")
     outputs.mkdir(parents=True, exist_ok=True)
-    lock = outputs / ".mlflow.lock"
+    database, lock = database_file(outputs), outputs / ".mlflow.lock"
     try:
         with FileLock(lock, timeout=LOCK_SECONDS, thread_local=False):
-            yield
+            if anew:
+                for path in outputs.glob("mlflow.db*"):  # and the journals of SQLite
+                    path.unlink()
+                shutil.rmtree(_artifacts(outputs), ignore_errors=True)
+            if not database.exists():
+                _create(outputs)
+            yield _client(database)
     except TrackingError:
         raise
     except Timeout:
         raise TrackingError(
-            f"{database_file(outputs)} is in use: another process has held {lock} for "
-            f"{LOCK_SECONDS:g} s. When it is done, {CURE}"
+            f"{database} is in use: another process has held {lock} for {LOCK_SECONDS:g} s. "
+            f"When it is done, {CURE}"
         ) from None
-    except ImportError as error:
-        raise TrackingError(f"MLflow cannot be imported ({error}): {INSTALL}") from error
     except Exception as error:
-        raise TrackingError(
-            f"{database_file(outputs)} cannot be used ({_reason(error)}): {CURE}"
-        ) from error
+        why = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        raise TrackingError(f"{database} cannot be used ({why}): {CURE}") from error
 
 
 def _create(outputs: Path) -> None:
@@ -282,57 +266,38 @@ def _client(database: Path) -> MlflowClient:
     return mlflow.MlflowClient(tracking_uri=database_uri(database))
 
 
-def _reason(error: Exception) -> str:
-    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
-
-
 # --- one run
 
 
-class UnreadableRun(TrackingError):
-    """A run folder is damaged or gone."""
-
-
-def _write(client: MlflowClient, folder: Path, outputs: Path) -> str:
+def _write(client: MlflowClient, run: Run, outputs: Path) -> str:
     """Log one run, unless the same result of the same folder is there; returns the run's id."""
     from mlflow.entities import Metric, Param
 
-    with disk.shared_lock(folder):  # nobody replaces it meanwhile
-        try:
-            run = Run(folder).held()
-        except Exception as error:
-            why = f"cannot read the run folder {folder} ({_reason(error)})"
-            raise UnreadableRun(f"{why}: it is not in the MLflow view") from error
-        result, metrics = run.result, final_metrics(run.result)
-        experiment = _experiment(client, run, metrics, outputs)
-        place, (start, end) = _place_of(folder, outputs), _times(result)
-        for old in client.search_runs([experiment], f"tags.key = '{result['key']}'"):
-            # A copy of a run folder beside the original is a run of its own.
-            if old.data.tags.get("folder") == place:
-                if old.data.tags.get(DIGEST) == run.digest:
-                    return str(old.info.run_id)
-                _delete(client, old, outputs)
-        tags = tags_of(result) | {"folder": place}
-        new = client.create_run(experiment, start_time=start, run_name=_run_name(run), tags=tags)
-        run_id = str(new.info.run_id)
-        try:
-            config = flattened({k: v for k, v in run.config.items() if k not in NEUTRAL})
-            params = [Param(_key(name), _short(_text(v), PARAM_LENGTH)) for name, v in config]
-            for first in range(0, len(params), PARAMS_PER_BATCH):
-                client.log_batch(run_id, params=params[first : first + PARAMS_PER_BATCH])
-            points = [Metric(name, value, end, 0) for name, value in metrics.items()]
-            points += [Metric(name, value, end, t) for name, t, value in _curves(run)]
-            for first in range(0, len(points), METRICS_PER_BATCH):
-                client.log_batch(run_id, metrics=points[first : first + METRICS_PER_BATCH])
-            if result.get("stream"):
-                client.log_inputs(run_id, [_data(result)])
-            link_all(folder.iterdir(), _path_of(new.info.artifact_uri))
-            client.set_terminated(run_id, "FINISHED" if run.complete else "FAILED", end)
-            client.set_tag(run_id, DIGEST, run.digest)
-        except Exception:
-            with contextlib.suppress(Exception):
-                _delete(client, new, outputs)
-            raise
+    result, metrics = run.result, final_metrics(run.result)
+    experiment = _experiment(client, run, metrics, outputs)
+    place, (start, end) = _place_of(run.folder, outputs), _times(result)
+    for old in client.search_runs([experiment], f"tags.key = '{result['key']}'"):
+        # A copy of a run folder beside the original is a run of its own.
+        if old.data.tags.get("folder") == place:
+            if old.data.tags.get(DIGEST) == run.digest:
+                return str(old.info.run_id)
+            _delete(client, old, outputs)
+    tags = tags_of(result) | {"folder": place}
+    new = client.create_run(experiment, start_time=start, run_name=_run_name(run), tags=tags)
+    run_id = str(new.info.run_id)
+    config = flattened({k: v for k, v in run.config.items() if k not in NEUTRAL})
+    params = [Param(_key(name), _short(_text(v), PARAM_LENGTH)) for name, v in config]
+    for first in range(0, len(params), PARAMS_PER_BATCH):
+        client.log_batch(run_id, params=params[first : first + PARAMS_PER_BATCH])
+    points = [Metric(name, value, end, 0) for name, value in metrics.items()]
+    points += [Metric(name, value, end, t) for name, t, value in _curves(run)]
+    for first in range(0, len(points), METRICS_PER_BATCH):
+        client.log_batch(run_id, metrics=points[first : first + METRICS_PER_BATCH])
+    if result.get("stream"):
+        client.log_inputs(run_id, [_data(result)])
+    link_all(run.folder.iterdir(), _path_of(new.info.artifact_uri))
+    client.set_terminated(run_id, "FINISHED" if run.complete else "FAILED", end)
+    client.set_tag(run_id, DIGEST, run.digest)
     with open(_artifacts(outputs) / LOGGED, "a", encoding="utf-8") as file:
         file.write(f"{run.digest}\n")
     return run_id
@@ -349,8 +314,6 @@ def _experiment(client: MlflowClient, run: Run, metrics: Mapping[str, float], ou
         tags[f"mlflow.sharedViewState.{VIEW}"] = _table_view(metrics)
         return str(client.create_experiment(name, artifact_location=location, tags=tags))
     _check_place(experiment, outputs)
-    if experiment.lifecycle_stage != "active":
-        client.restore_experiment(experiment.experiment_id)
     return str(experiment.experiment_id)
 
 
@@ -462,34 +425,23 @@ def final_metrics(result: Mapping[str, Any]) -> dict[str, float]:
 def _curves(run: Run) -> Iterator[tuple[str, int, float]]:
     """Charts over time: the name, the round and the mean over the seeds of each point.
 
-    The error so far in log-spaced rounds, the first and the last included; that of windows; and
-    the regret against the first comparator that was computed.
+    The error so far, that of windows, and the regret against the first comparator that was
+    computed.
     """
     if not run.complete:
         return
     curves, stated = run.curves, run.result["regret"]
-    t, (what, of, scale) = curves["t"], _unit(run.result)
-    some, windows = _log_spaced(t, CURVE_POINTS), windowed(run)
-    error = scale * curves[measure(run.result).key][:, some]
-    charts = [(f"{what} so far{of}", t[some], error)]
+    t, (what, of, scale), windows = curves["t"], _unit(run.result), windowed(run)
+    drawn = style.drawn_rounds(t, limit=CURVE_POINTS)
+    error = scale * curves[measure(run.result).key][:, drawn]
+    charts = [(f"{what} so far{of}", t[drawn], error)]
     charts.append((f"{what} of a window{of}", windows.edges[1:], scale * windows.loss))
     for name in [n for n in stated if "mean" in stated[n] and f"regret_{n}" in curves][:1]:
-        some = _log_spaced(t, REGRET_POINTS)
-        charts.append(("regret", t[some], curves[f"regret_{name}"][:, some]))
+        charts.append(("regret", t[drawn], curves[f"regret_{name}"][:, drawn]))
     for name, rounds, values in charts:
         for step, value in zip(rounds.tolist(), values.mean(axis=0).tolist(), strict=True):
             if math.isfinite(value):
                 yield f"{CURVES}/{name}", step, value
-
-
-def _log_spaced(t: np.ndarray, n_points: int) -> np.ndarray:
-    """Indices of at most ``n_points`` of the ascending rounds ``t``, evenly spaced in log t."""
-    if t.size <= n_points:
-        return np.arange(t.size)
-    wanted = np.geomspace(t[0], t[-1], n_points)
-    indices = np.unique(np.searchsorted(t, wanted * (1 - 1e-12)))
-    indices[-1] = t.size - 1
-    return indices
 
 
 def tags_of(result: Mapping[str, Any]) -> dict[str, str]:
@@ -652,58 +604,26 @@ def link_all(paths: Iterable[Path], to: Path) -> None:
 # --- the user interface
 
 
-def ui_command(outputs: Path, port: int = 5000, host: str = "127.0.0.1") -> list[str]:
-    """The command that serves the MLflow user interface for ``outputs``.
+def ui(outputs: Path, port: int = 5000) -> None:
+    """Become the server of MLflow's user interface for ``outputs``, on 127.0.0.1.
 
-    One worker and no job queue: ready in 6 s with 0.5 GB instead of 20 s with 3 GB. Python looks
-    for modules where it is installed, not in the folder that it is started in.
-    """
-    return [
-        "env",
-        "PYTHONSAFEPATH=1",
-        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false",
-        "MLFLOW_DISABLE_TELEMETRY=true",
-        "MLFLOW_SQLALCHEMYSTORE_POOLCLASS=NullPool",  # a view that is made anew is seen
-        *(sys.executable, "-m", "mlflow", "ui"),
-        *("--backend-store-uri", database_uri(database_file(checked(outputs)))),
-        *("--host", host, "--port", str(port), "--workers", "1"),
-    ]
-
-
-def ui(outputs: Path, port: int = 5000, host: str = "127.0.0.1") -> int:
-    """Serve the MLflow user interface until Ctrl-C.
-
-    Makes the view first where there are run folders and no database.
-
-    Returns
-    -------
-    int
-        The server's exit status, 0 after Ctrl-C.
+    Makes the view first where there are run folders and no database. Returns never: the server
+    takes the place of this process, so that signals reach it.
 
     Raises
     ------
     TrackingError
-        Where there is nothing to show, the database cannot be used or belongs to another place, or
-        the port is taken.
+        Where there is nothing to show, or the database cannot be used or belongs to another place.
     """
-    if not installed():
-        raise TrackingError(f"MLflow is not installed: {INSTALL}")
     outputs = checked(outputs)
-    database = database_file(outputs)
-    if not database.exists():
-        if next(folders(outputs), None) is None:
-            raise TrackingError(
-                f"there is nothing to show in {outputs}: no {database.name} and no run folders "
-                "below runs/. Run an experiment first (omkl-run), or name the outputs folder."
-            )
+    if not database_file(outputs).exists():
         print(f"making the MLflow view of {outputs} from its run folders ...", flush=True)
         rebuild(outputs)
     with _opened(outputs) as client:
         shown = client.search_experiments(order_by=["name ASC"])
         for experiment in shown:
             _check_place(experiment, outputs)
-    _check_port(host, port)
-    address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    address = f"http://127.0.0.1:{port}"
     print(f"MLflow is ready at {address} in a few seconds; Ctrl-C ends it.")
     # The address of each experiment's table: the home page is MLflow's for language models.
     width = max((len(one.name) for one in shown), default=0)
@@ -711,44 +631,23 @@ def ui(outputs: Path, port: int = 5000, host: str = "127.0.0.1") -> int:
         page = f"{address}/#/experiments/{one.experiment_id}/runs?workflowType=machine_learning"
         print(f"  {one.name:{width}}  {page}&viewStateShareKey={VIEW}")
     sys.stdout.flush()
-    status = _serve(ui_command(outputs, port, host))
-    if status:
-        print(f"MLflow ended with status {status}. If it names its tables or schema: {CURE}")
-    return status
+    _serve(database_file(outputs), port)
 
 
-def _check_port(host: str, port: int) -> None:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as sock:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            sock.bind((host, port))
-        except OSError as error:
-            raise TrackingError(
-                f"cannot listen on {host} port {port} ({error.strerror}): choose another port, "
-                f"such as --port {port + 1}"
-            ) from error
+def _serve(database: Path, port: int) -> None:
+    """Replace this process by the server.
 
-
-def _serve(command: list[str]) -> int:
-    """Run the server until it ends, or a signal ends it and all that it has started."""
-    for number in (signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C does, but for nohup
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, signal.default_int_handler)
-    # The outputs folder may be a stranger's, and a server may import what lies beside it.
-    with disk.temporary_folder() as empty:
-        server = subprocess.Popen(
-            command, cwd=empty, stdin=subprocess.DEVNULL, start_new_session=True
-        )
-        try:
-            return server.wait()
-        except KeyboardInterrupt:
-            return 0
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(server.pid, signal.SIGTERM)
-            try:
-                server.wait(10.0)
-            except subprocess.TimeoutExpired:
-                os.killpg(server.pid, signal.SIGKILL)
-                server.wait()
+    One worker and no job queue: ready in 6 s with 0.5 GB instead of 20 s with 3 GB. Python looks
+    for modules where it is installed, and not in the folder that it is started in, which may be a
+    stranger's.
+    """
+    os.environ |= {
+        "PYTHONSAFEPATH": "1",
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "MLFLOW_SQLALCHEMYSTORE_POOLCLASS": "NullPool",  # a view that is made anew is seen
+    }
+    os.chdir(os.sep)
+    options = ["--backend-store-uri", database_uri(database), "--host", "127.0.0.1"]
+    options += ["--port", str(port), "--workers", "1"]
+    os.execv(sys.executable, [sys.executable, "-m", "mlflow", "ui", *options])

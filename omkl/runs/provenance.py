@@ -33,19 +33,8 @@ def settings_sha256(config: Mapping[str, Any]) -> str:
     if {"path", "sha256"} <= dataset.keys():
         kind = PurePath(str(dataset["path"]).lower().removesuffix(".gz")).suffix
         dataset |= {"name": "", "path": kind}
-    return _sha256_with(config, dataset)
-
-
-def sha256_by_name(config: Mapping[str, Any]) -> str:
-    """The same as it was when an own file had to keep its name."""
-    return _sha256_with(config, without_prose(config["dataset"]))
-
-
-def _sha256_with(config: Mapping[str, Any], dataset: Mapping[str, Any]) -> str:
-    named = {**config, "dataset": dataset}
-    return run_folder.settings_sha256(
-        named if sources.are_compiled() else named | {"compiled": False}
-    )
+    compiled = {} if sources.are_compiled() else {"compiled": False}
+    return run_folder.settings_sha256({**config, "dataset": dataset, **compiled})
 
 
 class Identity(NamedTuple):
@@ -141,30 +130,6 @@ def numbers_stamp(
     named = {"provenance": data, "modules": dict(modules)}
     text = sources_digest(learners) + run_folder.settings_sha256(named)
     return hashlib.sha256(text.encode()).hexdigest()[: run_folder.KEY_DIGITS]
-
-
-# Commits whose sources give the numbers of these, to the bit, and every key of their results: those
-# that only moved code since. A change of a number, or of what result.json holds, empties it.
-SAME_NUMBERS: tuple[str, ...] = ()
-
-
-def same_numbers(
-    result: Mapping[str, Any], provenance: Mapping[str, Any], modules: Mapping[str, str]
-) -> bool:
-    """Whether a finished run would come out again to the bit, although its stamp is another.
-
-    It is of a clean checkout of one of ``SAME_NUMBERS``, of these data and these modules outside
-    the package, and was computed with the same libraries on a processor of this kind.
-    """
-    commit = str(result.get("commit"))
-    return (
-        commit.startswith(SAME_NUMBERS)
-        and not commit.endswith("+")
-        and all(result["versions"].get(name) == versions()[name] for name in COMPUTING)
-        and result["machine"]["processor"] == machine()["processor"]
-        and without_prose(result["stream"]) == without_prose(provenance)
-        and result.get("modules", {}) == modules
-    )
 
 
 @functools.cache

@@ -493,20 +493,14 @@ def facts_of_jobs(
     ``leave_out`` is told of files that no job has left so.
     """
     facts = []
-    others: dict[str, int] = {}
-    for path in sweep.glob("jobs/*"):
-        number = path.suffix.removeprefix(".")
-        if number.isdigit():  # a job with the settings of another
-            others[path.stem] = min(int(number), others.get(path.stem, int(number)))
-        elif path.suffix == ".json" and path not in but:
+    for path in sweep.glob("jobs/*.json"):
+        if path not in but:
             try:
                 fact = json.loads(path.read_text(encoding="utf-8"))
                 schema.require_job(fact)
                 facts.append((fact, path))
             except (ValueError, RecursionError) as error:  # just being written, or a stranger's
                 leave_out(path, error)
-    for fact, path in facts:
-        fact["number"] = min(fact["number"], others.get(path.stem, fact["number"]))
     return sorted(facts, key=lambda pair: pair[0]["number"])
 
 

@@ -15,7 +15,7 @@ import datetime
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -106,8 +106,195 @@ def require_files(folder: Path, seal: Mapping[str, Any], but: tuple[str, ...] = 
         raise CorruptFileError(f"{name} is not as it was written: its sha256 is another")
 
 
-Check = Callable[[Any, str], None]
+Kind = Any  # see ``check``
+
+
+# --- kinds of values ------------------------------------------------------------------------------
+
 LARGEST = 2**63
+WORDS = {
+    str: "text", float: "number", int: "whole number below 2^63", bool: "truth value",
+    list: "list", dict: "mapping",
+}  # fmt: skip
+
+
+def check(value: Any, kind: Any, where: str = "") -> None:
+    """Raise CorruptFileError where a value is not of its kind.
+
+    Parameters
+    ----------
+    kind
+        ``str``, ``float`` (or a whole number), ``int``, ``bool``, ``object`` (anything);
+        ``(kind, None)``, a value that may be null; ``[kind]``, a list; ``{key: kind}``, a mapping
+        that has these keys, where those ending in ``?`` may be missing; ``{"*": kind}``, a mapping
+        of any keys; or a function (value, where) that raises.
+    where
+        The path of the value, its keys joined by dots, which the error names.
+    """
+    if isinstance(kind, tuple):
+        if value is not None:
+            check(value, kind[0], where)
+    elif isinstance(kind, list):
+        _require_type(value, list, where)
+        for k, item in enumerate(value):
+            check(item, kind[0], f"{where}.{k}")
+    elif isinstance(kind, dict):
+        _require_type(value, dict, where)
+        kinds = dict.fromkeys(value, kind["*"]) if "*" in kind else kind
+        for key, of_key in kinds.items():
+            name = key if "*" in kind else key.removesuffix("?")
+            path = f"{where}.{name}" if where else name
+            if name in value:
+                check(value[name], of_key, path)
+            elif name == key:
+                raise CorruptFileError(f"{path} is missing")
+    elif isinstance(kind, type):
+        _require_type(value, kind, where)
+    else:
+        kind(value, where)
+
+
+def _require_type(value: Any, kind: type, where: str) -> None:
+    if kind is float and type(value) is int:
+        kind = int
+    fits = isinstance(value, kind) and (kind in (bool, object) or not isinstance(value, bool))
+    if not fits or (kind is int and not -LARGEST <= value < LARGEST):
+        _refuse(where, value, WORDS[kind])
+
+
+def _refuse(where: str, value: Any, what: str) -> None:
+    raise CorruptFileError(f"{where or 'it'} is {value!r:.40}, which is no {what}")
+
+
+def _moment(value: Any, where: str) -> None:
+    check(value, str, where)
+    try:
+        datetime.datetime.fromisoformat(value)
+    except ValueError:
+        _refuse(where, value, "time")
+
+
+def _windows(*coverages: str) -> Kind:
+    """Last rounds of windows, and as many numbers of each kind; there is one window at least."""
+
+    def check_windows(value: Any, where: str) -> None:
+        check(value, {"until": [float], **dict.fromkeys(coverages, NUMBERS)}, where)
+        for name in coverages:
+            if len(value[name]) != len(value["until"]) or not value["until"]:
+                _refuse(f"{where}.{name}", value[name], "list of a number a window")
+
+    return check_windows
+
+
+def _or_skipped(computed: Kind, together: Kind | None = None) -> Kind:
+    """An entry with numbers, or why it has none; of ``together`` all are there or none."""
+
+    def check_entry(value: Any, where: str) -> None:
+        keys = value.keys() if isinstance(value, dict) else set()
+        more = together if together and keys & together.keys() else {}
+        check(value, {"skipped": str} if "skipped" in keys else {**computed, **more}, where)
+
+    return check_entry
+
+
+# --- what result.json holds -----------------------------------------------------------------------
+
+BASELINES = ("mean", "last", "ridge", "constant")
+
+NUMBER = (float, None)  # a summary that has overflowed is null
+NUMBERS = [NUMBER]
+_way = {
+    "numbers_a_round": float, "bytes": float, "bytes_a_round?": NUMBER,
+    "most_numbers_a_round?": NUMBER, "numbers?": NUMBER,
+}  # fmt: skip
+_scores = ("log_loss", "coverage_50", "coverage_90", "width_90", "interval_score_90")
+_guarantee = ("noise", "clip", "delta", "epsilon_of_sample", "epsilon_of_client")
+_safeguards = {
+    **dict.fromkeys(("clients_per_round", "max_change", "max_loss"), NUMBER),
+    **dict.fromkeys(("trim", "messages", "refused"), float),
+    "privacy?": dict.fromkeys(_guarantee, NUMBER),
+}
+_of_key = {"rows": int, "rmse": float, "last?": float, "ridge?": float}
+
+ALWAYS: dict[str, Kind] = {
+    **dict.fromkeys(("key", "algorithm", "dataset", "kernels"), str),
+    "started": _moment,
+    "params": {"*": object},
+    "versions": {"*": (str, None)},
+    "machine": {"processor?": str, "cores?": int, "system?": str},
+}
+OPTIONAL: dict[str, Kind] = {
+    **dict.fromkeys(("settings_sha256?", "task?", "mse_over?", "machine_code?"), str),
+    **dict.fromkeys(("commit?", "numbers?", "lock?", "changes?", "typed?"), (str, None)),
+    **dict.fromkeys(("rmse?", "mae?", "r2?", "target_unit?", "max_norm?"), NUMBER),
+    **dict.fromkeys(("max_squared_error?", "max_kernel_squared_error?", "mse_per_label?"), NUMBER),
+    **dict.fromkeys(("al_efficiency_std?", "updates_per_kernel?", "support_size?"), NUMBER),
+    **dict.fromkeys(("best_kernel?", "jobs_in_pass?"), NUMBER),
+    **dict.fromkeys(("n_inputs?", "threads?", "rows_without_target?"), int),
+    **dict.fromkeys(("deterministic?", "target_sorted?"), bool),
+    **dict.fromkeys(("log_loss?", "brier_score?"), float),
+    "mistakes?": [float],
+    "confusion?": [[int]],
+    "labels_per_seed?": NUMBERS,
+    "labels_of_classes?": [object],
+    "modules?": {"*": str},
+    "missing_cells?": {"*": int},
+    "far_out?": {"*": float},
+    "keys?": {
+        "column": str, "n": int, "ranked": int, "better_than": {"*": int},
+        "best": [_of_key], "worst": [_of_key],
+    },
+    "code?": {"shared": str, "learner": str},
+    "stream?": {
+        "name?": str, "title?": str, "url?": (str, None), "target?": (str, None), "inputs?": [str],
+        "files?": [{"name": str, "sha256": str}], "scaling?": {"kind?": (str, None)},
+        "limit?": NUMBER, "synthetic?": {"*": object},
+    },
+    "spread?": {
+        **dict.fromkeys(_scores, NUMBER), "windows?": _windows("coverage_50", "coverage_90"),
+    },
+    "interval?": {
+        "level": float, "coverage": NUMBER, "width": NUMBER, "interval_score": NUMBER,
+        "rates?": NUMBERS, "windows?": _windows("coverage"),
+    },
+    "federated?": {
+        "scheme": str,
+        **dict.fromkeys(("n_clients", "rounds", "least_rounds", "rows", "rows_used"), int),
+        "up": _way, "down": _way, "safeguards?": _safeguards, "max_upload?": (int, None),
+        "bytes_of_all?": NUMBER,
+    },
+    "bound?": _or_skipped({
+        "theorem": str, "value": NUMBER, "unproved": (str, None), "minimum?": NUMBERS,
+        "further?": [
+            {"name": str, "value": NUMBER, "of": str, "measured?": NUMBER, "beta?": NUMBER}
+        ],
+    }),
+}  # fmt: skip
+FAILED: dict[str, Kind] = {
+    **ALWAYS, **OPTIONAL, "status": str,
+    "error": {"type": str, "message": str, "traceback": (str, None)},
+}  # fmt: skip
+COMPLETE: dict[str, Kind] = {
+    **ALWAYS, **OPTIONAL,
+    **dict.fromkeys(("n_rounds", "n_kernels", "D"), int),
+    **dict.fromkeys(("seconds", "kernels_per_round", "labels", "al_efficiency"), float),
+    "seeds": [int],
+    "seconds_per_seed": NUMBERS,
+    "regret": {
+        "*": _or_skipped(
+            {"label": str, "mean": float, "std": NUMBER, "spread?": NUMBER, "theta_norm?": NUMBER,
+             "kernels?": [str]},
+            {"theorem": str, "bound_of": str, "bound": NUMBER, "largest_loss": NUMBER},
+        )
+    },
+}  # fmt: skip
+# What a result says since it has checksums.
+WITH_CHECKSUMS: dict[str, Kind] = {
+    "commit": (str, None), "deterministic": bool, "n_inputs": int, "threads": int, "stream": {},
+}  # fmt: skip
+CLASSIFICATION: dict[str, Kind] = {
+    "mistakes": [float], "updates_per_kernel": float, "support_size": float, "best_kernel": NUMBER,
+}  # fmt: skip
 
 
 def require(result: Mapping[str, Any], measure: str) -> None:
@@ -125,21 +312,18 @@ def require(result: Mapping[str, Any], measure: str) -> None:
     if status not in ("complete", "failed"):
         raise CorruptFileError(f"status is {status!r}, neither complete nor failed")
     if status == "failed":
-        _failure(result, "")
+        check(result, FAILED)
         return
-    _mapping(ALWAYS, OPTIONAL)(result, "")
-    error = {measure: number_or_null} if measure == "mse" else {measure: number}
-    of_task = {measure: _list(error[measure]), f"{measure}_mean": error[measure]}
-    accuracy = dict.fromkeys(("rmse", "mae") if measure == "mse" else (), number_or_null)
-    # An error came in a later version.
-    of_baselines = accuracy | (error if "seal" in result else {})
-    of_baseline = _computed_or_skipped(of_baselines, error)
-    baselines = _mapping({}, dict.fromkeys(BASELINES, of_baseline))
-    of_task[f"{measure}_std"] = number_or_null
-    # Before results were sealed they said less.
-    always, often = (WITH_CHECKSUMS, {}) if "seal" in result else ({}, WITH_CHECKSUMS)
-    by_task = CLASSIFICATION if measure == "error_rate" and "seal" in result else {}
-    _mapping(COMPLETE | of_task | always | by_task, often | {"baselines": baselines})(result, "")
+    is_regression, has_checksums = measure == "mse", "seal" in result
+    error = NUMBER if is_regression else float
+    # Before there were checksums, baselines had no error and results said less.
+    of_baseline: dict[str, Kind] = {measure if has_checksums else f"{measure}?": error}
+    of_baseline |= {"rmse": NUMBER, "mae": NUMBER} if is_regression else {}
+    kinds: dict[str, Kind] = {measure: [error], f"{measure}_mean": error, f"{measure}_std": NUMBER}
+    kinds["baselines?"] = {f"{name}?": _or_skipped(of_baseline) for name in BASELINES}
+    check(result, COMPLETE | kinds)
+    if has_checksums:
+        check(result, WITH_CHECKSUMS | ({} if is_regression else CLASSIFICATION))
     if others := set(result.get("baselines", {})) - set(BASELINES):
         raise CorruptFileError(f"baselines has {sorted(others)[0]!r:.40}, which is no baseline")
     if len(result[measure]) != len(result["seeds"]):
@@ -150,126 +334,19 @@ def require(result: Mapping[str, Any], measure: str) -> None:
 
 def require_job(facts: Any) -> None:
     """Raise CorruptFileError where the facts of a sweep's job cannot be read."""
-    _mapping({"number": whole, "status": text}, {"tracked": flag, "folder": text})(facts, "")
+    check(facts, {"number": int, "status": str, "tracked?": bool, "folder?": str})
     if facts["status"] == "failed":
-        anything = _each(lambda value, where: None)
-        _mapping({"result": _failure, "config": anything})(facts, "")
+        check(facts, {"result": FAILED, "config": {"*": object}})
         require_config(facts["config"])
     elif facts["status"] != "begun":
-        _mapping({"tracked": flag, "folder": text})(facts, "")
+        check(facts, {"tracked": bool, "folder": str})
 
 
 def require_config(config: Mapping[str, Any]) -> None:
     """Raise CorruptFileError where a section that reports read is no mapping."""
-    for name in ("algorithm", "dataset", "kernels", "stream", "regret"):
-        if not isinstance(config.get(name, {}), dict | None):
-            _refuse(name, config[name], "mapping")
+    sections = ("algorithm", "dataset", "kernels", "stream", "regret")
+    check(config, {f"{name}?": ({"*": object}, None) for name in sections})
     _require_floats(config, "", or_infinite=True)
-
-
-def _refuse(where: str, value: Any, what: str) -> None:
-    raise CorruptFileError(f"{where or 'it'} is {value!r:.40}, which is no {what}")
-
-
-def text(value: Any, where: str) -> None:
-    if not isinstance(value, str):
-        _refuse(where, value, "text")
-
-
-def text_or_null(value: Any, where: str) -> None:
-    if value is not None:
-        text(value, where)
-
-
-def number(value: Any, where: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        _refuse(where, value, "number")
-    if isinstance(value, int):
-        whole(value, where)
-
-
-def number_or_null(value: Any, where: str) -> None:
-    """A summary that has overflowed is null."""
-    if value is not None:
-        number(value, where)
-
-
-def whole(value: Any, where: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not -LARGEST <= value < LARGEST:
-        _refuse(where, value, "whole number below 2^63")
-
-
-def whole_or_null(value: Any, where: str) -> None:
-    if value is not None:
-        whole(value, where)
-
-
-def flag(value: Any, where: str) -> None:
-    if not isinstance(value, bool):
-        _refuse(where, value, "truth value")
-
-
-def moment(value: Any, where: str) -> None:
-    text(value, where)
-    try:
-        datetime.datetime.fromisoformat(value)
-    except ValueError:
-        _refuse(where, value, "time")
-
-
-def _list(check: Check) -> Check:
-    def check_list(value: Any, where: str) -> None:
-        if not isinstance(value, list):
-            _refuse(where, value, "list")
-        for k, item in enumerate(value):
-            check(item, f"{where}.{k}")
-
-    return check_list
-
-
-def _mapping(wanted: Mapping[str, Check], optional: Mapping[str, Check] | None = None) -> Check:
-    """A mapping that has all keys of ``wanted``, and may have those of ``optional``."""
-
-    def check_mapping(value: Any, where: str) -> None:
-        if not isinstance(value, dict):
-            _refuse(where, value, "mapping")
-        for key, check in {**(optional or {}), **wanted}.items():
-            place = f"{where}.{key}" if where else key
-            if key in value:
-                check(value[key], place)
-            elif key in wanted:
-                raise CorruptFileError(f"{place} is missing")
-
-    return check_mapping
-
-
-def _each(check: Check) -> Check:
-    """A mapping of names to values of one kind."""
-
-    def check_each(value: Any, where: str) -> None:
-        if not isinstance(value, dict):
-            _refuse(where, value, "mapping")
-        for key, item in value.items():
-            check(item, f"{where}.{key}")
-
-    return check_each
-
-
-def _computed_or_skipped(
-    computed: Mapping[str, Check],
-    optional: Mapping[str, Check],
-    together: Mapping[str, Check] | None = None,
-) -> Check:
-    """An entry with numbers, or why it has none; of ``together`` all are there or none."""
-    skipped, done = _mapping({"skipped": text}), _mapping(computed, optional)
-    with_all = _mapping({**computed, **(together or {})}, optional)
-
-    def check_entry(value: Any, where: str) -> None:
-        found = value if isinstance(value, dict) else {}
-        some = found.keys() & (together or {}).keys()
-        (skipped if "skipped" in found else with_all if some else done)(value, where)
-
-    return check_entry
 
 
 def _require_floats(value: Any, where: str, or_infinite: bool = False) -> None:
@@ -300,162 +377,3 @@ def plain_texts(value: Any) -> Any:
     if isinstance(value, dict):
         return {plain(str(key)): plain_texts(item) for key, item in value.items()}
     return [plain_texts(item) for item in value] if isinstance(value, list) else value
-
-
-BASELINES = ("mean", "last", "ridge", "constant")
-
-numbers = _list(number_or_null)
-
-
-def _windows(*coverages: str) -> Check:
-    """Last rounds of windows, and as many numbers of each kind; there is one window at least."""
-    check = _mapping({"until": _list(number), **dict.fromkeys(coverages, numbers)})
-
-    def check_windows(value: Any, where: str) -> None:
-        check(value, where)
-        for name in coverages:
-            if len(value[name]) != len(value["until"]) or not value["until"]:
-                _refuse(f"{where}.{name}", value[name], "list of a number a window")
-
-    return check_windows
-
-
-_scores = ("log_loss", "coverage_50", "coverage_90", "width_90", "interval_score_90")
-_sent = ("numbers_a_round", "bytes_a_round", "most_numbers_a_round", "numbers", "bytes")
-_way = _mapping({"numbers_a_round": number, "bytes": number}, dict.fromkeys(_sent, number_or_null))
-_limits = ("clients_per_round", "max_change", "max_loss")
-_guarantee = ("noise", "clip", "delta", "epsilon_of_sample", "epsilon_of_client")
-_safeguards = _mapping(
-    {
-        **dict.fromkeys(_limits, number_or_null),
-        **dict.fromkeys(("trim", "messages", "refused"), number),
-    },
-    {"privacy": _mapping(dict.fromkeys(_guarantee, number_or_null))},
-)
-_statement = _mapping(
-    {"name": text, "value": number_or_null, "of": text},
-    dict.fromkeys(("measured", "beta"), number_or_null),
-)
-
-_of_key = _mapping({"rows": whole, "rmse": number}, {"last": number, "ridge": number})
-
-ALWAYS: dict[str, Check] = {
-    **dict.fromkeys(("key", "algorithm", "dataset", "kernels"), text),
-    "started": moment,
-    "params": _each(lambda value, where: None),
-    "versions": _each(text_or_null),
-    "machine": _mapping({}, {"processor": text, "cores": whole, "system": text}),
-}
-OPTIONAL: dict[str, Check] = {
-    **dict.fromkeys(("settings_sha256", "task", "mse_over"), text),
-    **dict.fromkeys(("commit", "numbers", "lock", "changes", "typed"), text_or_null),
-    "machine_code": text,
-    **dict.fromkeys(
-        ("rmse", "mae", "r2", "target_unit", "max_norm", "max_squared_error", "mse_per_label"),
-        number_or_null,
-    ),
-    **dict.fromkeys(
-        ("max_kernel_squared_error", "al_efficiency_std", "updates_per_kernel", "support_size"),
-        number_or_null,
-    ),
-    **dict.fromkeys(("best_kernel", "jobs_in_pass"), number_or_null),
-    **dict.fromkeys(("n_inputs", "threads", "rows_without_target"), whole),
-    "deterministic": flag,
-    "mistakes": _list(number),
-    "confusion": _list(_list(whole)),
-    **dict.fromkeys(("log_loss", "brier_score"), number),
-    "labels_per_seed": numbers,
-    "labels_of_classes": _list(lambda value, where: None),
-    "modules": _each(text),
-    "missing_cells": _each(whole),
-    "far_out": _each(number),
-    "keys": _mapping(
-        {
-            "column": text,
-            **dict.fromkeys(("n", "ranked"), whole),
-            "better_than": _each(whole),
-            **dict.fromkeys(("best", "worst"), _list(_of_key)),
-        }
-    ),
-    "target_sorted": flag,
-    "code": _mapping({"shared": text, "learner": text}),
-    "stream": _mapping(
-        {},
-        {
-            "name": text,
-            "title": text,
-            "url": text_or_null,
-            "files": _list(_mapping({"name": text, "sha256": text})),
-            "inputs": _list(text),
-            "target": text_or_null,
-            "scaling": _mapping({}, {"kind": text_or_null}),
-            "limit": number_or_null,
-            "synthetic": _each(lambda value, where: None),
-        },
-    ),
-    "spread": _mapping(
-        dict.fromkeys(_scores, number_or_null),
-        {"windows": _windows("coverage_50", "coverage_90")},
-    ),
-    "interval": _mapping(
-        {
-            "level": number,
-            **dict.fromkeys(("coverage", "width", "interval_score"), number_or_null),
-        },
-        {"rates": numbers, "windows": _windows("coverage")},
-    ),
-    "federated": _mapping(
-        {
-            "scheme": text,
-            **dict.fromkeys(("n_clients", "rounds", "least_rounds", "rows", "rows_used"), whole),
-            "up": _way,
-            "down": _way,
-        },
-        {"safeguards": _safeguards, "max_upload": whole_or_null, "bytes_of_all": number_or_null},
-    ),
-    "bound": _computed_or_skipped(
-        {"theorem": text, "value": number_or_null, "unproved": text_or_null},
-        {
-            "minimum": numbers,
-            "further": _list(_statement),
-        },
-    ),
-}
-_error = _mapping({"type": text, "message": text, "traceback": text_or_null})
-_failure = _mapping({**ALWAYS, "status": text, "error": _error}, OPTIONAL)
-# What a result says since results are sealed, beside what tables ask for.
-WITH_CHECKSUMS: dict[str, Check] = {
-    "commit": text_or_null,
-    "deterministic": flag,
-    **dict.fromkeys(("n_inputs", "threads"), whole),
-    "stream": _mapping({}),
-}
-CLASSIFICATION: dict[str, Check] = {
-    "mistakes": _list(number),
-    **dict.fromkeys(("updates_per_kernel", "support_size"), number),
-    "best_kernel": number_or_null,
-}
-COMPLETE: dict[str, Check] = {
-    "n_rounds": whole,
-    "n_kernels": whole,
-    "D": whole,
-    "seeds": _list(whole),
-    "seconds": number,
-    "seconds_per_seed": numbers,
-    "kernels_per_round": number,
-    "labels": number,
-    "al_efficiency": number,
-    "regret": _each(
-        _computed_or_skipped(
-            {"label": text, "mean": number, "std": number_or_null},
-            {
-                **dict.fromkeys(("spread", "theta_norm"), number_or_null),
-                "kernels": _list(text),
-            },
-            {
-                **dict.fromkeys(("theorem", "bound_of"), text),
-                **dict.fromkeys(("bound", "largest_loss"), number_or_null),
-            },
-        )
-    ),
-}

@@ -7,27 +7,22 @@ on (``Predictions``, ``PredictedClasses``).
 from __future__ import annotations
 
 import contextlib
-import errno
 import io
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from omkl.runs import run_folder
-from omkl.runs.provenance import CHANGES, identity_of, settings_sha256, sha256_by_name
+from omkl.runs.provenance import CHANGES, identity_of, settings_sha256
 from omkl.runs.run_folder import Run
 from omkl.runs.schema import LABELS, RESULT, sha256_of
 from omkl.utils import conf, disk
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 PREDICTIONS, MODEL = "predictions.parquet", "model.npz"
 
@@ -63,25 +58,14 @@ def staging_folder(folder: Path) -> Iterator[Path]:
     """
     prefix = f"{disk.STAGING}{disk.owner()}-"
     with disk.with_path_in_error(folder):
-        staging = Path(_made(folder, lambda: tempfile.mkdtemp(prefix=prefix, dir=folder)))
+        folder.mkdir(parents=True, exist_ok=True)
+        staging = Path(tempfile.mkdtemp(prefix=prefix, dir=folder))
     try:
         yield staging
     finally:
         shutil.rmtree(staging, ignore_errors=True)
         with contextlib.suppress(OSError):  # it holds something
             folder.rmdir()
-
-
-T = TypeVar("T")
-
-
-def _made(folder: Path, make: Callable[[], T]) -> T:
-    """What ``make`` makes in a folder that a process which was interrupted may just remove."""
-    for _ in range(20):
-        folder.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):
-            return make()
-    return make()
 
 
 def write_together(folder: Path, files: Mapping[str, bytes | str | Path]) -> None:
@@ -134,15 +118,6 @@ def add_figures(run: Run, staging: Path) -> bool:
         for new in staging.iterdir():
             os.replace(new, run.folder / new.name)
     return True
-
-
-def change_result(run: Run, changes: dict[str, Any]) -> Run | None:
-    """The run with other entries in ``result.json``; None where the run is another by now."""
-    with disk.exclusive_lock(run.folder):
-        if not _is_there(run):
-            return None
-        run_folder.write_result(run.folder, run.content | changes)
-        return run.held(curves=False)
 
 
 def write_failure(run: Run) -> None:
@@ -211,34 +186,8 @@ def _tidy(result: Mapping[str, Any]) -> bytes:
         "labels": list(result["labels_per_seed"]),
     }
     sink = io.BytesIO()
-    table = pa.Table.from_arrays([arrow_column(v) for v in columns.values()], list(columns))
-    pa.parquet.write_table(table, sink)
+    pa.parquet.write_table(pa.table(columns), sink)
     return sink.getvalue()
-
-
-def arrow_column(values: Sequence[Any]) -> pa.Array:
-    """The array that ``pa.array(values)`` is, without pandas where values are of one plain type.
-
-    To see whether it is given a Series, pyarrow imports pandas: a fifth of a short run.
-    """
-    import pyarrow as pa
-
-    n, types = len(values), {type(value) for value in values}
-    if types == {type(None)}:
-        return pa.nulls(n)
-    if types == {str}:
-        texts = [value.encode() for value in values]
-        ends = np.cumsum([0, *map(len, texts)], dtype=np.int32)
-        data = [ends, b"".join(texts)]
-        return pa.Array.from_buffers(pa.string(), n, [None, *map(pa.py_buffer, data)])
-    if types in ({int}, {float}):
-        numbers = np.array(values, dtype=np.int64 if types == {int} else np.float64)
-        kind = pa.from_numpy_dtype(numbers.dtype)
-        return pa.Array.from_buffers(kind, n, [None, pa.py_buffer(numbers)])
-    if types == {bool}:
-        bits = np.packbits(values, bitorder="little")
-        return pa.Array.from_buffers(pa.bool_(), n, [None, pa.py_buffer(bits)])
-    return pa.array(values)
 
 
 def _cell(value: Any) -> Any:
@@ -246,9 +195,6 @@ def _cell(value: Any) -> Any:
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**63:
         return str(value)
     return json.dumps(value, default=str) if isinstance(value, Mapping | list | tuple) else value
-
-
-_DIGITS_BEFORE = 8  # of the keys in the first names of folders
 
 
 class FinishedRun(NamedTuple):
@@ -261,57 +207,23 @@ class FinishedRun(NamedTuple):
 def find_finished(config: Mapping[str, Any]) -> FinishedRun:
     """Look for the run of a resolved configuration; what killed processes left there is removed.
 
-    What is damaged, or of other settings, is told and not believed. The folder of an earlier
-    version, whose name had a shorter key, is renamed.
+    What is damaged, or of other settings, is told and not believed.
     """
     folder = folder_of(config)
     disk.remove_leftovers(folder)
-    notes = _upgrade(folder, config)
     run = Run(folder)
     try:
         problem = run.problem
     except (FileNotFoundError, NotADirectoryError):
-        return FinishedRun(None, notes)
+        return FinishedRun(None, [])
     if problem is not None:
-        return FinishedRun(None, [*notes, f"{folder.name} is damaged ({problem}): computed anew"])
+        return FinishedRun(None, [f"{folder.name} is damaged ({problem}): computed anew"])
     if not run.complete:
-        return FinishedRun(None, notes)
+        return FinishedRun(None, [])
     if run.result.get("settings_sha256") != settings_sha256(config):
         why = f"{folder.name} holds the results of other settings: computed anew"
-        return FinishedRun(None, [*notes, why])
-    return FinishedRun(run, notes)
-
-
-def _upgrade(folder: Path, config: Mapping[str, Any]) -> list[str]:
-    """Rename the folder that these settings had in an earlier version, if it is theirs."""
-    sha256, by_name = settings_sha256(config), sha256_by_name(config)
-    stem = folder.name.removesuffix(sha256[: run_folder.KEY_DIGITS])
-    keys = by_name[: run_folder.KEY_DIGITS], by_name[:_DIGITS_BEFORE]
-    found = [old for key in keys if (old := folder.with_name(stem + key)) != folder]
-    found = [old for old in found if (old / "result.json").exists()]
-    if folder.exists() or not found:
-        return []
-    old = found[0]
-    # Another process may be at the same: who comes second finds the old name gone.
-    with contextlib.suppress(FileNotFoundError), disk.exclusive_lock(old):
-        run = Run(old)
-        if run.problem is not None:
-            return [f"{old.name}, the name of an earlier version, is damaged ({run.problem}): left"]
-        if settings_sha256(run.config) != sha256:
-            return [f"{old.name} is of other settings, whose key then was the same: left"]
-        names = {"key": sha256[: run_folder.KEY_DIGITS], "settings_sha256": sha256}
-        try:
-            old.rename(folder)
-        except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                raise
-            return [f"{old.name} is left: another process computes {folder.name}"]
-        run_folder.write_result(folder, run.content | names)
-        note = f"{old.name}, the name of an earlier version, is now {folder.name}"
-        if (Path(config["outputs"]) / "mlflow.db").exists():
-            note += "; `omkl-report rebuild-tracking` takes the old name out of the MLflow view"
-        return [note]
-    return []
+        return FinishedRun(None, [why])
+    return FinishedRun(run, [])
 
 
 KINDS = {float: "float64", int: "int64", bool: "bool_", str: "string"}

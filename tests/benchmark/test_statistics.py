@@ -7,14 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from omkl.benchmark import scores
 from omkl.benchmark.scores import (
     average_ranks,
     complete_blocks,
     critical_difference,
     friedman,
     log_ratio,
-    pairwise,
 )
 
 NAN = np.nan
@@ -34,7 +32,6 @@ DEMSAR = pd.DataFrame(
 
 # Ten streams, four learners, no ties; and what scikit-posthocs 0.17.1 says of them:
 #   long = ERRORS.melt(var_name="g", value_name="v")
-#   posthoc_wilcoxon(long, val_col="v", group_col="g", p_adjust=None or "holm", method="exact")
 #   posthoc_nemenyi_friedman(ERRORS)
 ERRORS = pd.DataFrame(
     [
@@ -44,13 +41,13 @@ ERRORS = pd.DataFrame(
     ],
     columns=list("abcd"),
 )  # fmt: skip
-POSTHOCS = {  # pair: p of Wilcoxon, the same by Holm, p of Nemenyi
-    "ab": (0.130859375, 0.392578125, 0.6189123238078663),
-    "ac": (0.322265625, 0.64453125, 0.8998835057401946),
-    "ad": (0.009765625, 0.048828125, 0.017056143645461153),
-    "bc": (0.431640625, 0.64453125, 0.9544113425170127),
-    "bd": (0.02734375, 0.109375, 0.30694968254063437),
-    "cd": (0.005859375, 0.03515625, 0.1096113529818119),
+POSTHOCS = {  # pair: p of Nemenyi
+    "ab": 0.6189123238078663,
+    "ac": 0.8998835057401946,
+    "ad": 0.017056143645461153,
+    "bc": 0.9544113425170127,
+    "bd": 0.30694968254063437,
+    "cd": 0.1096113529818119,
 }
 
 
@@ -101,22 +98,11 @@ def test_friedman_where_all_streams_agree_or_none_says_anything():
         friedman(pd.DataFrame([[1, 2, 3]]))
 
 
-def test_pairs_are_those_of_scikit_posthocs():
-    found = pairwise(ERRORS)
-    assert list(found["first"] + found["second"]) == list(POSTHOCS)
-    assert found[["p", "p_holm"]].to_numpy() == pytest.approx(
-        np.array([values[:2] for values in POSTHOCS.values()])
-    )
-    ab = found.iloc[0]
-    assert (ab.n_streams, ab.n_wins_first, ab.n_wins_second, ab.statistic) == (10, 7, 3, 12.0)
-    assert ab.statistic == stats.wilcoxon(ERRORS["a"], ERRORS["b"]).statistic
-
-
 @pytest.mark.parametrize("pair", POSTHOCS)
 def test_the_critical_difference_at_the_p_value_of_a_pair_is_their_difference(pair):
     ranks = average_ranks(ERRORS)[0]
     apart = abs(ranks[pair[0]] - ranks[pair[1]])
-    assert critical_difference(ERRORS, POSTHOCS[pair][2]).difference == pytest.approx(apart)
+    assert critical_difference(ERRORS, POSTHOCS[pair]).difference == pytest.approx(apart)
 
 
 def test_groups_of_neighbours():
@@ -124,8 +110,6 @@ def test_groups_of_neighbours():
     assert critical_difference(ERRORS).cliques == (("a", "c", "b"), ("c", "b", "d"))
     errors = pd.DataFrame({"a": [1.0, 2.0, np.inf], "b": [np.inf, 3.0, np.inf], "c": [2, 1, 3.0]})
     assert average_ranks(errors)[0].to_dict() == {"c": 4 / 3, "a": 5.5 / 3, "b": 8.5 / 3}
-    first = pairwise(errors).iloc[0]
-    assert (first.n_streams, first.n_wins_first, first.n_wins_second) == (3, 2, 0)
 
 
 @settings(max_examples=10, deadline=None)
@@ -153,7 +137,6 @@ def test_a_ratio_by_hand():
     )
     found = log_ratio(errors)
     assert list(found.index) == ["y", "x"] and found.n_streams.tolist() == [2, 3]
-    assert found.left_out.tolist() == ["s3, s4", "s4"]
     y, x = found.loc["y"], found.loc["x"]
     assert [y["mean"], y.low, y.high] == pytest.approx([np.log(0.1)] * 3)
     half = stats.t.ppf(0.975, 2) * np.log(2) / np.sqrt(3)
@@ -161,12 +144,6 @@ def test_a_ratio_by_hand():
     assert [x.ratio, x.ratio_low, x.ratio_high] == pytest.approx([1, np.exp(-half), np.exp(half)])
     alone = log_ratio(errors.loc[["s1"]]).loc["x"]
     assert alone.ratio == 0.5 and np.isnan(alone.ratio_low)
-    with pytest.raises(
-        ValueError, match="no learner Ridge to compare with; there are: ridge, x, y"
-    ):
-        log_ratio(errors, "Ridge")
-    with pytest.raises(ValueError, match="errors below 0 have no ratio"):
-        log_ratio(-errors.loc[["s1"]])
 
 
 def test_what_lacks_values_is_left_out_and_named():
@@ -181,12 +158,7 @@ def test_what_lacks_values_is_left_out_and_named():
     assert (blocks.learners, blocks.streams) == (("b",), ("s0", "s1"))
     assert blocks.left_out == "Left out for missing values: learners b; streams s0, s1."
     assert critical_difference(errors).blocks.left_out == blocks.left_out
-    kept = complete_blocks(errors, most_missing=0.5)
-    assert (kept.learners, kept.streams) == ((), ("s0", "s1", "s2", "s3"))
-    found = pairwise(errors)  # pairs need no third
-    assert found.n_streams.tolist() == [5, 6, 4]
     errors["c"] = NAN
-    assert pairwise(errors)["p_holm"].isna().tolist() == [False, True, True]
     with pytest.raises(ValueError, match="of 3 learners on 8 streams 1 have a value on 80%"):
         average_ranks(errors)
 
@@ -201,21 +173,3 @@ def test_too_few_streams_are_said_to_be_too_few():
         "1 stream is too few to tell 4 learners apart: their ranks would have to differ by 4.69, "
         "and can by 3 at most (6 streams are needed)"
     )
-
-
-@pytest.mark.parametrize(
-    ("errors", "message"),
-    [
-        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "each learner should be there once; .*: a"),
-        (pd.DataFrame([[1, 2], [3, 4]], index=["s", "s"]), "each stream should be there once"),
-        (pd.DataFrame([[1], [2]]), "1 learner on 2 streams: give two learners"),
-        (pd.DataFrame([["x", 2]]), "errors should be numbers"),
-        (pd.DataFrame([[-np.inf, 2]]), "NaN is no value, inf a failure"),
-    ],
-)
-def test_what_is_no_table_of_errors_is_refused(errors, message):
-    with pytest.raises(ValueError, match=message):
-        scores.checked(errors)
-    for test in (average_ranks, pairwise):
-        with pytest.raises(ValueError, match=message):
-            test(errors)

@@ -92,9 +92,9 @@ QUICK = (
 
 
 def begin(folder: Path) -> tuple[Sweep, list[dict[str, Any]]]:
-    """Start the sweep of D=2,3 in its folder; it and the configurations of its jobs."""
-    sweep = Sweep.begin(folder / "sweep", 2, ["D"])
-    return sweep, [compose([*QUICK, f"D={D}", f"outputs={folder / 'out'}"]) for D in (2, 3)]
+    """Start the sweep of D=2,3,3 in its folder; it and the configurations of its jobs."""
+    configs = [compose([*QUICK, f"D={D}", f"outputs={folder / 'out'}"]) for D in (2, 3, 3)]
+    return Sweep.begin(folder / "sweep", configs, ["D"]), configs
 
 
 def run_job(sweep: Sweep, config: dict[str, Any], number: int) -> str | None:
@@ -102,35 +102,32 @@ def run_job(sweep: Sweep, config: dict[str, Any], number: int) -> str | None:
     return task and work(task).text
 
 
-def test_the_table_does_not_depend_on_who_is_first(tmp_path):
-    """Of jobs with the same settings the one that begins runs; the lowest number counts."""
-    sweep, configs = begin(tmp_path)
-    for number in (3, 1, 2):
-        assert (sweep.claim(configs[number % 2], number) is None) == (number == 1)
-    assert [fact["number"] for fact, _ in facts_of_jobs(sweep.folder)] == [1, 2]
-
-
-def test_only_jobs_of_this_start_are_the_same_as_another(tmp_path, capsys):
-    """As a cluster does that puts a sweep back into its queue."""
-    sweep, (first, second) = begin(tmp_path)
-    assert "MSE" in run_job(sweep, first, 0)
-    assert sweep.claim(second, 1) is not None  # and is killed
-    assert sweep.claim(second, 1) is not None, "put back, it is itself"
-    assert run_job(sweep, second, 2) is None
-    assert "the same as an earlier job" in capsys.readouterr().out
-
-    sweep, (first, second) = begin(tmp_path)
+def test_of_jobs_with_the_same_settings_the_first_runs(tmp_path, capsys):
+    """Whatever their order: as processes of a cluster, which read the sweep from its folder."""
+    sweep, (first, second, third) = begin(tmp_path)
     assert Sweep.read(sweep.folder) == sweep
+    assert run_job(sweep, third, 2) is None
+    assert "[3/3] raker on synthetic (D=3): the same as an earlier job" in capsys.readouterr().out
+    assert "MSE" in run_job(sweep, second, 1)
+    assert "MSE" in run_job(sweep, first, 0)
+    assert [fact["number"] for fact, _ in facts_of_jobs(sweep.folder)] == [0, 1]
+
+
+def test_a_sweep_that_is_started_again_finds_what_is_finished(tmp_path):
+    """As a cluster does that puts it back into its queue."""
+    sweep, (first, second, _) = begin(tmp_path)
+    assert "MSE" in run_job(sweep, first, 0)
+    sweep, _ = begin(tmp_path)
+    assert facts_of_jobs(sweep.folder) == []
     assert run_job(sweep, first, 0).endswith("(found finished)")
     assert "MSE" in run_job(sweep, second, 1)
-    assert run_job(sweep, second, 2) is None
     assert [fact["status"] for fact, _ in facts_of_jobs(sweep.folder)] == ["reused", "complete"]
     assert finish(sweep, tmp_path / "out", figures=False)
     assert len((sweep.folder / "table.md").read_text().splitlines()) > 5
 
 
 def test_failures_of_an_earlier_start_end_nothing(tmp_path):
-    sweep, (config, _) = begin(tmp_path)
+    sweep, (config, *_) = begin(tmp_path)
     assert "failed" in run_job(sweep, config | {"D": -1}, 0)
     assert sweep.has_failed()
     sweep, _ = begin(tmp_path)
@@ -140,7 +137,7 @@ def test_failures_of_an_earlier_start_end_nothing(tmp_path):
 @pytest.mark.parametrize("fault", ["damaged", "removed"])
 def test_a_damaged_run_is_named_and_left_out_of_the_table(tmp_path, capsys, fault):
     sweep, configs = begin(tmp_path)
-    for number, config in enumerate(configs):
+    for number, config in enumerate(configs[:2]):
         assert "MSE" in run_job(sweep, config, number)
     fact, place = facts_of_jobs(sweep.folder)[0]
     folder = place.parent / fact["folder"]

@@ -236,7 +236,7 @@ def test_tasks_of_one_key_are_grouped_as_they_come(monkeypatch):
 
     def task(name: str, D: int, M: int = 3) -> Task:
         own = {**config["algorithm"], "name": name, "M": M}
-        return Task(f"{name} {D} {M}", {**config, "D": D, "algorithm": own}, Path())
+        return Task(0, f"{name} {D} {M}", {**config, "D": D, "algorithm": own}, Path())
 
     tasks = [task("gf", D, M) for M in (2, 3, 4) for D in (5, 6)] + [task("omkr", 5)]
     labels = [[t.label for t in group] for group in grouped(iter(tasks), 2)]

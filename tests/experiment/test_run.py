@@ -233,33 +233,6 @@ def test_an_edit_of_an_algorithm_is_one_for_its_own_runs(start, monkeypatch, edi
     assert "mean" in outcome.run.result["regret"]["ridge_features"]
 
 
-@pytest.mark.parametrize(
-    ("differs", "status"),
-    [
-        ({}, "reused"),
-        ({"commit": "0afbe56123+"}, "complete"),  # the checkout had changes
-        ({"commit": "1234567890"}, "complete"),
-        ({"versions": {"numba": "0.1"}}, "complete"),
-        ({"machine": {"processor": "another"}}, "complete"),
-        ({"stream": {"sha256": "other data"}}, "complete"),
-        ({"modules": {"mypkg.fixed_share": "of other text"}}, "complete"),
-    ],
-)
-def test_a_result_of_code_with_the_same_numbers_gets_a_new_stamp(
-    start, monkeypatch, differs, status
-):
-    monkeypatch.setattr(provenance, "SAME_NUMBERS", ("31e70d1", "0afbe56"))
-    first = start().run
-    result = first.result | {"numbers": "0123456789ab", "commit": "0afbe56123"}
-    run_folder.write_result(first.folder, result | differs)
-    again = start()
-    assert again.status == status
-    assert again.run.result["numbers"] == first.result["numbers"]
-    if status == "reused":
-        found = again.run.result
-        assert found == result | {"numbers": first.result["numbers"], "seal": found["seal"]}
-
-
 @pytest.mark.parametrize("broken", ["failed", "cut", "power failure", "no curves"])
 def test_what_is_not_finished_is_tried_again(start, broken):
     folder = start().run.folder

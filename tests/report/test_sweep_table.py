@@ -11,7 +11,7 @@ from rich.console import Console
 
 from omkl.commands import data, report
 from omkl.papers import figures as paper_figures
-from omkl.report import figures, naming, query, stats, style, sweep_figures, sweep_table
+from omkl.report import figures, naming, stats, style, sweep_figures, sweep_table
 from omkl.report.naming import readable
 from omkl.runs.run_folder import Run
 from tests.conftest import change
@@ -128,14 +128,14 @@ def test_what_cannot_be_shown_is_said(outputs, capsys, choices, message):
 
 def test_numbers_are_compared_as_numbers(outputs):
     runs = [Run(outputs / "runs" / "naval" / name) for name in ("gf-00000005", "gf-00000010")]
-    assert query.matching(runs, {"M": ["5.0"], "regret.lam": ["1e-3"]}) == runs[:1]
+    assert sweep_table.matching(runs, {"M": ["5.0"], "regret.lam": ["1e-3"]}) == runs[:1]
 
 
 def test_a_file_of_the_users_is_found_by_its_name(run_folder_maker, tmp_path):
     run = Run(run_folder_maker(tmp_path, "auto", "my-5c82", "00000000"))
-    assert query.matching([run], {"dataset": ["my"]}) == [run]
+    assert sweep_table.matching([run], {"dataset": ["my"]}) == [run]
     with pytest.raises(ValueError, match="no run has dataset=m"):
-        query.matching([run], {"dataset": ["m"]})
+        sweep_table.matching([run], {"dataset": ["m"]})
 
 
 @pytest.mark.parametrize("width", [80, 70])
@@ -272,7 +272,10 @@ def test_runs_on_other_rows_are_told_apart_and_not_compared(streams, tmp_path, m
     assert stats.meaning(rows, "MSE").endswith(
         "; on synthetic each value of dataset.rows has a best of its own: its rows are others"
     )
-    assert [len(query.matching(streams, {"dataset.rows": [n]})) for n in ("500", "900")] == [2, 1]
+    assert [len(sweep_table.matching(streams, {"dataset.rows": [n]})) for n in ("500", "900")] == [
+        2,
+        1,
+    ]
     drawn = []
     monkeypatch.setattr(style, "save", lambda figure, *_: drawn.append(figure) or [])
     sweep_figures.comparison(streams, tmp_path)

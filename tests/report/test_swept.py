@@ -10,7 +10,7 @@ from rich.console import Console
 
 from omkl.commands import report
 from omkl.experiment import run as runner
-from omkl.report import naming, page, query, stats, style, sweep_figures, sweep_table
+from omkl.report import naming, page, stats, style, sweep_figures, sweep_table
 from omkl.runs.run_folder import Run
 from tests.compositions import compose
 
@@ -118,4 +118,4 @@ def test_features_that_a_configuration_leaves_out_are_called_as_they_are_typed(
     (folders[1] / "config.yaml").write_text(json.dumps(config))
     found = [Run(folder) for folder in folders]
     assert naming.varying(found) == [{"features": "rff"}, {"features": "qmc"}]
-    assert query.matching(found, {"features": ["rff"]}) == found[:1]
+    assert sweep_table.matching(found, {"features": ["rff"]}) == found[:1]

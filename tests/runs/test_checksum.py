@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -18,8 +17,8 @@ from omkl.report import tracking
 from omkl.report.tracking import TrackingError
 from omkl.runs import provenance, run_folder, schema
 from omkl.runs.run_folder import Run, find
-from omkl.runs.writing import arrow_column, files_of_run
-from omkl.utils import conf, sources
+from omkl.runs.writing import files_of_run
+from omkl.utils import sources
 from tests.runs.conftest import TINY
 
 FILES = ("config.yaml", "curves.npz", "results.parquet", "predictions.parquet", "result.json")
@@ -195,43 +194,6 @@ def test_a_folder_of_other_settings_is_not_believed(start, folder):
     assert outcome.run.result["mse"] != other.result["mse"]
 
 
-def made_before(folder: Path) -> Path:
-    """The folder as an earlier version made it: a key of 8 digits, no whole hash, no seal."""
-    result = Run(folder).result
-    result["key"] = result["key"][:8]
-    del result["settings_sha256"], result["seal"]
-    (folder / "result.json").write_text(json.dumps(result))
-    return folder.rename(folder.with_name(f"raker-{result['key']}"))
-
-
-def test_a_folder_with_a_short_key_is_renamed(start, folder):
-    before = Run(folder).result
-    old = made_before(folder)
-    assert Run(old).problem is None and not Run(old).has_checksums
-    outcome = start()
-    assert outcome.status == "reused"
-    assert outcome.notes == [f"{old.name}, the name of an earlier version, is now {folder.name}"]
-    assert not old.exists()
-    after = outcome.run.result
-    assert {**after, "seal": None} == {**before, "seal": None}
-
-
-@pytest.mark.parametrize("fault", ["other settings", "damaged"])
-def test_a_folder_with_a_short_key_is_not_believed_blindly(start, folder, fault):
-    old = made_before(folder)
-    if fault == "damaged":
-        (old / "curves.npz").write_bytes(b"")
-    else:  # whose key of 32 bits is the same
-        config = Run(old).config
-        config["algorithm"]["eta"] = 0.5
-        (old / "config.yaml").write_text(conf.config_text(config))
-    outcome = start()
-    assert outcome.status == "complete"
-    told = {"damaged": "is damaged", "other settings": "is of other settings"}[fault]
-    assert told in outcome.notes[0] and outcome.notes[0].endswith(": left")
-    assert old.exists() and outcome.run.folder == folder
-
-
 @pytest.mark.skipif(not sources.are_compiled(), reason="nothing is compiled in this session")
 def test_plain_python_shares_neither_key_nor_stamp_nor_cache(start, folder, monkeypatch):
     config, stream = Run(folder).config, Run(folder).result["stream"]
@@ -289,14 +251,3 @@ def test_parameters_of_any_kind_are_in_the_table(folder):
     data = files_of_run({**Run(folder).config, "outputs": folder.parents[2]}, result, {}, {})
     table = pq.read_table(io.BytesIO(data["results.parquet"])).to_pylist()
     assert table[0]["algorithm.J"] == str(2**80) and table[0]["algorithm.grid"] == '[1, "a"]'
-
-
-@pytest.mark.parametrize(
-    "values",
-    [["gf", "ä", ""], [1, -(2**62)], [0.5, float("nan")], [True, False] * 5, [None] * 2, [None, 1]],
-    ids=repr,
-)
-def test_a_column_is_what_pyarrow_makes_of_it(values):
-    ours, expected = arrow_column(values), pa.array(values)
-    assert ours.type == expected.type
-    assert repr(ours.to_pylist()) == repr(expected.to_pylist())  # NaN is not equal to itself

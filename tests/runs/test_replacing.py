@@ -154,12 +154,8 @@ def test_nothing_is_added_to_a_result_that_is_another_by_now(numbered, tmp_path)
     (figures / "mse.png").touch()
     write_number(numbered, 2)
     assert not writing.add_figures(run, figures)
-    assert writing.change_result(run, {"numbers": "of other code"}) is None
     assert numbers_in(Run(numbered)) == {2} and not list(numbered.glob("*.png"))
-    now = Run(numbered)
-    changed = writing.change_result(now, {"numbers": "of this code"})
-    assert changed is not None and changed.result["numbers"] == "of this code"
-    assert writing.add_figures(changed, figures) and (numbered / "mse.png").exists()
+    assert writing.add_figures(Run(numbered), figures) and (numbered / "mse.png").exists()
 
 
 def test_a_failure_takes_no_place_of_what_another_process_has_finished(numbered):
@@ -170,21 +166,6 @@ def test_a_failure_takes_no_place_of_what_another_process_has_finished(numbered)
     (numbered / "curves.npz").unlink()
     writing.write_failure(failed)
     assert Run(numbered).result["status"] == "failed"
-
-
-def test_of_two_that_rename_an_old_folder_one_does(outputs, folder, monkeypatch):
-    config = Run(folder).config | {"outputs": str(outputs)}
-    old = folder.rename(folder.with_name(folder.name[:-8]))
-    locked = disk.exclusive_lock
-
-    def late(place: Path):
-        if old.exists():  # another process has just done it
-            old.rename(folder)
-        return locked(place)
-
-    monkeypatch.setattr(disk, "exclusive_lock", late)
-    found = writing.find_finished(config)
-    assert found.notes == [] and found.run is not None and found.run.complete
 
 
 def test_figures_of_a_run_that_is_replaced_are_not_put_beside_the_new_one(
