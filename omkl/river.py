@@ -109,7 +109,7 @@ class _Online(LearnerParameters, base.Estimator):
 
         What becomes of a word or a date is kept: the first one decides.
         """
-        if value is None or value != value:
+        if _is_blank(value):
             return False
         try:
             return not math.isnan(float(value))
@@ -146,14 +146,17 @@ class _Online(LearnerParameters, base.Estimator):
             learner.revoke_one()
             self._open = None
 
-    def _learn(self, x: Mapping[Any, Any], label: Any, new_class: bool = False) -> None:
-        """Learn a row, in the open round if it is that of the row."""
+    def _learn(self, x: Mapping[Any, Any], label: Any, anew: bool = False) -> None:
+        """Learn a row, in the open round if it is that of the row.
+
+        ``anew``: its label has a class or an output that comes for the first time.
+        """
         kept: dict[str, Any] = {}
-        if new_class or self._learner is None or x.keys() != self._known:
+        if anew or self._learner is None or x.keys() != self._known:
             kept = self.__dict__ | {"_rows": self._rows.copy(), "_columns": dict(self._columns)}
         made = False
         try:
-            if self._meet(x) or new_class or self._learner is None:
+            if self._meet(x) or anew or self._learner is None:
                 self._open, made = None, True
                 self._make()
             row = self._row(x)
@@ -202,12 +205,18 @@ class _Regressor(RegressorParameters, _Online):
             y_hat = self._predicted(learner, self._row(x))
         if not with_interval:
             return y_hat
+        self._require_intervals()
+        low, high = (math.nan, math.nan) if learner is None else learner.interval
+        return _interval(y_hat, low, high)
+
+    def _require_intervals(self) -> None:
         if self.interval is None and not self.algorithm_for("regression").has_interval:
             raise ValueError("there are no intervals: make it with interval=0.9, say")
-        low, high = (math.nan, math.nan) if learner is None else learner.interval
-        if math.isnan(low):
-            low = high = y_hat
-        return conf.interval.Interval(low, high)
+
+
+def _interval(y_hat: float, low: float, high: float) -> conf.interval.Interval:
+    """Both ends are the prediction where they are not known yet, NaN."""
+    return conf.interval.Interval(*((y_hat, y_hat) if math.isnan(low) else (low, high)))
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -247,6 +256,73 @@ class OnlineMKLRegressor(_MiniBatch, _Regressor, base.MiniBatchRegressor):
     def learn_one(self, x: dict, y: Any) -> None:
         """Learn the label y of x; ValueError for one that is no number."""
         self._learn(x, y)
+
+
+@dataclasses.dataclass(eq=False, repr=False)
+class MultiTargetMKLRegressor(_Regressor, base.MultiTargetRegressor):
+    """Regression with several targets of a row, by their names.
+
+    Each target learns as an ``OnlineMKLRegressor`` by itself, to the bit, and features are
+    evaluated once for all. Inputs are as of that class. A target that is None, NaN or missing
+    teaches its output nothing. With a target that comes for the first time the learner is made
+    anew, as with a new input, and learns the last 1,000 rows again.
+
+    Before the first row is learned the prediction is {}, and River's metrics do not count it.
+
+    Parameters
+    ----------
+    algorithm, kernels, D, params, scaling, lags, horizon, precision, features
+        As ``omkl.online.estimator.LearnerParameters`` says; no algorithm of active learning.
+    interval, interval_rate
+        As ``omkl.online.estimator.RegressorParameters`` says.
+    seed
+        Random features and choices are drawn from it.
+    """
+
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._places: dict[Any, int] = {}  # of the targets, in the order in which they came
+
+    def _further(self) -> dict[str, Any]:
+        return super()._further() | {"outputs": len(self._places)}
+
+    def _make(self) -> None:
+        if self._places:
+            super()._make()
+
+    def predict_one(self, x: dict, with_interval: bool = False) -> dict[Any, Any]:
+        """The prediction of each target, or its ``river.conf.Interval``; nothing is learned."""
+        if with_interval:
+            self._require_intervals()
+        if self._learner is None:
+            return {}
+        y_hat = self._predicted(self._learner, self._row(x))
+        if not with_interval:
+            return dict(zip(self._places, y_hat.tolist(), strict=True))
+        low, high = self._learner.interval
+        ends = map(_interval, y_hat.tolist(), low.tolist(), high.tolist())
+        return dict(zip(self._places, ends, strict=True))
+
+    def learn_one(self, x: dict, y: dict) -> None:  # type: ignore[override]
+        """Learn the targets y of x, numbers by name; ValueError for one that is no number."""
+        if not isinstance(y, Mapping):
+            raise ValueError(f"targets are numbers by name, {{'north': 1.0}}, and this is {y!r}")
+        there = {name: target for name, target in y.items() if not _is_blank(target)}
+        new = [name for name in there if name not in self._places]
+        self._places |= {name: len(self._places) + k for k, name in enumerate(new)}
+        try:
+            self._learn(x, {self._places[name]: there[name] for name in there}, bool(new))
+        except ValueError:
+            for name in new:
+                del self._places[name]
+            raise
+
+
+def _is_blank(value: Any) -> bool:
+    """Whether it is None or NaN."""
+    return value is None or value != value
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -401,7 +477,7 @@ class OnlineMKLClassifier(_MiniBatch, _Online, base.MiniBatchClassifier):
 
     def learn_one(self, x: dict, y: Any) -> None:
         """Learn the class y of x; ValueError for None and NaN."""
-        if y is None or y != y:
+        if _is_blank(y):
             raise ValueError(f"a class is a text or a number, and this is {y}")
         new = y not in self._codes
         if new:

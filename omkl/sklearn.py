@@ -68,9 +68,10 @@ class _Online(LearnerParameters, BaseEstimator):
             self.learner_ = copy.deepcopy(self.learner_)
 
     def _rows(self, X: Any, y: Any = "no_validation", reset: bool = False) -> Any:
-        """Rows (n, d), and labels (n,) where they are given, as scikit-learn checks them.
+        """Rows (n, d), and labels where they are given, as scikit-learn checks them.
 
-        Texts, categories and dates of a data frame become numbers by the recipes of its first rows.
+        Labels are (n,), or of a regression with m outputs (n, m). Texts, categories and dates of
+        a data frame become numbers by the recipes of its first rows.
         """
         if reset:
             self.columns_, self.told_ = [], set()
@@ -95,7 +96,9 @@ class _Online(LearnerParameters, BaseEstimator):
             "force_writeable": True,
             "ensure_all_finite": "allow-nan" if self.scaling == "columns" else True,
         }
-        numeric = {"y_numeric": True} if is_regressor(self) and not isinstance(y, str) else {}
+        numeric = {}
+        if is_regressor(self) and not isinstance(y, str):
+            numeric = {"y_numeric": True, "multi_output": True}
         if not self.columns_:
             return validate_data(self, X, y, reset=reset, **options, **numeric)
         if isinstance(y, str):
@@ -182,6 +185,9 @@ class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
     (``omkl.columns``). After ``partial_fit`` predictions are for the next row: a learner that looks
     at past targets (``auto``, or ``lags``) takes them to follow the last one that was learned.
 
+    Targets y (n, m) are m outputs. Each output learns as an estimator by itself, to the bit, and
+    features are evaluated once for all. An algorithm that requests some of the targets has one.
+
     Parameters
     ----------
     algorithm, kernels, D, params, scaling, lags, horizon, precision, features
@@ -209,8 +215,15 @@ class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
     random_state: int | np.random.RandomState | None = 0
     past_targets: bool | str = "auto"
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn rows X (n, d) and targets y (n,), and forget those before; see ``past_targets``.
+        """Learn rows X (n, d) and targets y, and forget those before; see ``past_targets``.
+
+        Targets are (n,), or (n, m) of m outputs: a later ``partial_fit`` has as many.
 
         A row of weight w is learned floor(W + w) - floor(W) times, W being the sum of the weights
         before it: weights that are whole numbers are numbers of copies, and 0 is left out. Of
@@ -227,8 +240,13 @@ class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
         X, y = self._rows(X, y, reset=fresh)
         rounds = self._rounds(X, sample_weight, fresh)
         if fresh:
-            widths = {"interval": self.interval, "interval_rate": self.interval_rate}
-            self.learner_ = self._made(X[rounds], "regression", **widths)
+            self.learner_ = self._made(
+                X[rounds],
+                "regression",
+                interval=self.interval,
+                interval_rate=self.interval_rate,
+                outputs=y.shape[1] if y.ndim == 2 else None,
+            )
         self._go_through(X, y, self._in_order(rounds, fit))
         return self
 
@@ -236,7 +254,7 @@ class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
         """The prediction of each row of X (n, d) as the next, (n,); nothing is learned.
 
         With ``return_std`` also the standard deviation of the error that the learner expects (n,),
-        NaN before it is known; ValueError of a learner that has none.
+        NaN before it is known; ValueError of a learner that has none. Of m outputs all are (n, m).
         """
         if not return_std:
             return np.concatenate([self.learner_.predict(rows) for rows in self._predicted(X)])
@@ -246,9 +264,10 @@ class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
     def predict_interval(self, X: Any) -> np.ndarray:
         """Low and high (n, 2) for each row of X (n, d) as the next; nothing is learned.
 
-        They follow from how large the errors before each label were during ``fit`` and
-        ``partial_fit``, and adapt so that the share ``interval`` of targets lies inside. NaN before
-        there was an error, and where the learner does not know its standard deviation yet.
+        Of m outputs they are (n, m, 2). They follow from how large the errors before each label
+        were during ``fit`` and ``partial_fit``, and adapt so that the share ``interval`` of targets
+        lies inside. NaN before there was an error, and where the learner does not know its standard
+        deviation yet.
         """
         return np.concatenate([self.learner_.predict_interval(r) for r in self._predicted(X)])
 

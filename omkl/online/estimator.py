@@ -70,10 +70,12 @@ class LearnerParameters:
         interval_rate: float | None = None,
         first_rows: Any = None,
         columns: Sequence[Column] = (),
+        outputs: int | None = None,
     ) -> OnlineLearner:
         """A learner that has seen nothing; ValueError names the parameter that is wrong.
 
-        ``columns`` say how those of a row become inputs, where these are no numbers.
+        ``columns`` say how those of a row become inputs, where these are no numbers. ``outputs``
+        is how many targets a row has; None: one, which is a number.
         """
         read = settings.read(
             self.algorithm,
@@ -91,6 +93,7 @@ class LearnerParameters:
             horizon=self.horizon,
             interval=interval,
             interval_rate=interval_rate,
+            outputs=outputs,
         )
         return OnlineLearner(read, first_rows, columns=columns)
 

@@ -8,11 +8,17 @@ from omkl.datasets import catalogue
 from omkl.utils import conf
 
 ESTIMATORS = {
-    "scikit-learn": ["omkl.sklearn.OnlineMKLRegressor", "omkl.sklearn.OnlineMKLClassifier"],
+    "scikit-learn": [
+        "omkl.sklearn.OnlineMKLRegressor",
+        "omkl.sklearn.OnlineMKLClassifier",
+        "omkl.sklearn.PanelMKLRegressor",
+    ],
     "River": [
         "omkl.river.OnlineMKLRegressor",
         "omkl.river.OnlineMKLClassifier",
         "omkl.river.ActiveMKLRegressor",
+        "omkl.river.MultiTargetMKLRegressor",
+        "omkl.river.PanelMKLRegressor",
     ],
 }
 CORE = ["omkl.core.conformal.Conformal", "omkl.algorithms.declare"]

@@ -24,6 +24,7 @@ import omkl
 from omkl.river import (
     REPLAYED,
     ActiveMKLRegressor,
+    MultiTargetMKLRegressor,
     OnlineMKLClassifier,
     OnlineMKLRegressor,
     PanelMKLRegressor,
@@ -31,7 +32,12 @@ from omkl.river import (
 from tests.online import test_learner
 
 SMALL = {"kernels": "gaussian17", "D": 4}
-MODELS = [OnlineMKLRegressor(), OnlineMKLClassifier(), ActiveMKLRegressor(**SMALL)]
+MODELS = [
+    OnlineMKLRegressor(),
+    OnlineMKLClassifier(),
+    ActiveMKLRegressor(**SMALL),
+    MultiTargetMKLRegressor("gf", **SMALL),
+]
 CHECKS = [(model, check) for model in MODELS for check in checks.yield_checks(model)]
 
 
@@ -73,6 +79,45 @@ def test_the_numbers_are_those_of_a_run(tmp_path):
     ends = [[interval.lower, interval.upper] for interval in found]
     np.testing.assert_array_equal(ends[2:], kept[["low", "high"]][2:])
     assert ends[0] == [0.0, 0.0] and isinstance(found[0], conf.interval.Interval)
+
+
+def test_several_targets_are_regressors_side_by_side():
+    X, y, xs = rows()
+    east = np.nan_to_num(X[:, 0]) + 0.001 * y
+    targets = [{"north": a, "east": b} for a, b in zip(y, east, strict=True)]
+    together = MultiTargetMKLRegressor("gf", seed=3, interval=0.8, **SMALL)
+    apart = {name: OnlineMKLRegressor("gf", seed=3, interval=0.8, **SMALL) for name in targets[0]}
+    assert together.predict_one(xs[0]) == {}
+    for x, target in zip(xs, targets, strict=True):
+        together.learn_one(x, target)
+        for name, model in apart.items():
+            model.learn_one(x, target[name])
+        for how in ({}, {"with_interval": True}):
+            expected = {name: model.predict_one(x, **how) for name, model in apart.items()}
+            assert together.predict_one(x, **how) == expected
+    again = pickle.loads(pickle.dumps(together))
+    assert again.predict_one(xs[0]) == together.predict_one(xs[0])
+
+
+def test_a_target_may_be_missing_or_come_later():
+    """With a new one the learner is made anew, of the rows that are kept."""
+    X, y, xs = (part[:60] for part in rows())
+    model = MultiTargetMKLRegressor("gf", **SMALL)
+    fresh = omkl.learner("gf", inputs=["a", "b"], outputs=2, interval=0.9, **SMALL)
+    Y = np.stack([y, np.where(np.arange(60) < 40, np.nan, -y)], axis=1)
+    Y[50:55, 0] = np.nan
+    for x, (north, east) in zip(xs, Y.tolist(), strict=True):
+        model.learn_one(x, {"north": north, 7: None if math.isnan(east) else east})
+        if math.isnan(east):
+            assert list(model.predict_one(x)) == ["north"]
+    fresh.partial_fit(X, Y)
+    said = model.predict_one({"a": 0.1, "b": 20.0})
+    assert said == dict(zip(["north", 7], fresh.predict([[0.1, 20.0]])[0], strict=True))
+    model.learn_one(xs[0], {})  # teaches nothing but how the inputs lie
+    for refused in (3.0, {"north": "much"}, {"south": math.inf}):
+        with pytest.raises(ValueError, match="targets are"):
+            model.learn_one(xs[0], refused)
+    assert list(model.predict_one(xs[0])) == ["north", 7]
 
 
 def test_predicting_other_rows_changes_nothing():

@@ -78,6 +78,28 @@ def test_the_numbers_are_those_of_a_run(tmp_path, name, lags):
         np.testing.assert_array_equal(again.predict_interval(X), model.predict_interval(X))
 
 
+@pytest.mark.parametrize(("name", "lags"), [("gf", 2), ("auto", 0)])
+def test_targets_of_two_columns_are_estimators_side_by_side(name, lags):
+    X, y = stream()
+    Y = np.stack([y, np.cos(np.nan_to_num(X[:, 0])) + 0.001 * y], axis=1)
+    made = {"algorithm": name, "lags": lags, "interval": 0.8, "random_state": 3, **SMALL}
+    together, *apart = (OnlineMKLRegressor(**made) for _ in range(3))
+    together.fit(X[:200], Y[:200]).partial_fit(X[200:250], Y[200:250])
+    for one, column in zip(apart, Y.T, strict=True):
+        one.fit(X[:200], column[:200]).partial_fit(X[200:250], column[200:250])
+    rows = X[250:]
+    for said in (
+        lambda model: model.predict(rows),
+        lambda model: model.predict_interval(rows),
+        *([lambda model: model.predict(rows, return_std=True)[1]] if name == "auto" else []),
+    ):
+        np.testing.assert_array_equal(said(together), np.stack(list(map(said, apart)), axis=1))
+    with pytest.raises(ValueError, match=r"targets of 2 outputs are y \(2,\)"):
+        together.partial_fit(rows, np.ones((len(rows), 3)))
+    with pytest.raises(ValueError, match="amkl requests some of the targets, so it has one output"):
+        OnlineMKLRegressor("amkl", horizon=9, **SMALL).fit(X, Y)
+
+
 def test_the_mistakes_of_a_classifier_are_those_of_a_run(tmp_path):
     X, y = stream()
     labels = np.where(y > 5000.0, "spam", "ham")
