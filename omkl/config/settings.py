@@ -124,6 +124,12 @@ class Settings:
         return [self.seed + r for r in range(self.n_seeds)]
 
     @property
+    def n_targets(self) -> int:
+        """How many targets ``dataset.target`` lists; 0 where it is one column, and no list."""
+        target = self.dataset.get("target")
+        return len(target) if isinstance(target, list | tuple) else 0
+
+    @property
     def keeps_predictions(self) -> bool:
         return self.n_seeds == 1 if self.predictions is None else self.predictions
 
@@ -214,6 +220,7 @@ def read(config: Mapping[str, Any]) -> Settings:
             f"dataset.key={dataset['key']!r} gives each key a learner of its own, and {one}: leave "
             "one of the two out"
         )
+    _require_one_target(config, task, scheme)
     if scheme is not None and (config["model"] or config["resume"]):
         raise ValueError("model=true and resume=FOLDER are of one learner, not of a federation")
     if late := [f"stream.{key}" for key in ("delay", "horizon") if stream.get(key)]:
@@ -265,6 +272,29 @@ def read(config: Mapping[str, Any]) -> Settings:
         composed=config,
         **{key: config[key] for key in _PLAIN},
     )
+
+
+def _require_one_target(config: Mapping[str, Any], task: str, scheme: str | None) -> None:
+    """ValueError for several targets where a run has one."""
+    target, stream = config["dataset"].get("target"), config["stream"]
+    if not isinstance(target, list | tuple):
+        return
+    late = [f"stream.{key}" for key in ("delay", "horizon") if stream.get(key)]
+    if scheme is not None:
+        why = "clients of a federation learn one"
+    elif task == "classification":
+        why = "a classification has one: several are numbers, of a regression"
+    elif config["dataset"].get("key") is not None:
+        why = "the learner of a key (dataset.key) has one"
+    elif config["resume"]:
+        why = "resume= goes on with one; omkl.load_learner goes on with several"
+    elif stream["labels"] != "data":
+        why = f"stream.labels={stream['labels']} gives those of one"
+    elif config["model"] and late:
+        why = f"model=true keeps no rows of several that wait for their targets ({late[0]})"
+    else:
+        return
+    raise ValueError(f"dataset.target={list(target)} names {len(target)} targets, and {why}.")
 
 
 def with_features(kernels: Mapping[str, Any], features: str) -> dict[str, Any]:

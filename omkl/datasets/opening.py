@@ -99,6 +99,8 @@ def open_streams(
     is_own, is_made = "path" in dataset_cfg, "n_centres" in dataset_cfg
     if dataset_cfg.get("key") is not None and not is_own:
         raise DataError(f"{name}: dataset.key is for files of yours: dataset=file.")
+    if isinstance(dataset_cfg.get("target"), list | tuple) and not is_own:
+        raise DataError(f"{name}: several targets are for files of yours: dataset=file.")
     if options.follow and not is_own:
         raise DataError(f"{name}: stream.follow=true is for your own files: dataset=file.")
     _require_delay(options, name)
@@ -336,10 +338,12 @@ def _open_own(
     classes = _classes(cfg, content)
     described = {**cfg, "labelled": options.labelled, "labels": classes or None}
     table: Table
+    targets: tuple[str, ...] = ()
     if read.is_libsvm(content.path):
         table = LibsvmTable(content, described)
     else:
-        table = tables.OwnTable(content, described, key)
+        table = own = tables.OwnTable(content, described, key)
+        targets = own.targets
     missing, where = cfg.get("missing", "error"), content.name
     orders: list[tuple[Table, str | dict[str, int]]] = [(table, "file")]
     if seeds is not None:
@@ -349,8 +353,8 @@ def _open_own(
     for ordered, order in orders:
         source = TableSource(ordered, where, missing, options.causal)
         provenance = _provenance(cfg, content, order, table.columns)
-        stream = _stream(source, cfg, options, provenance, classes, where=where, keyed=bool(key))
-        streams.append(stream)
+        more = {"where": where, "keyed": bool(key), "targets": targets}
+        streams.append(_stream(source, cfg, options, provenance, classes, **more))
     return streams
 
 

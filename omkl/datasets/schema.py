@@ -24,6 +24,7 @@ from omkl.utils.constraints import (
 
 MOST_WORDS = 10_000  # of a list that is no list of columns
 MOST_LAGS = 1_000  # each is a column of all rows that are read at a time
+MOST_TARGETS = 100  # of a row: each is a learner of its own
 MOST_DELAY = 1_000  # rows that wait for their targets, a horizon and a delay together
 TASKS = ("regression", "classification")
 MISSING = ("error", "mean", "drop")
@@ -131,7 +132,10 @@ DATASET: dict[str, Constraint] = {
         _list_of(_is_column, MOST_COLUMNS),
         f"a list of names, at most {MOST_COLUMNS:,}: [a,b,c]",
     ),
-    "target": _COLUMN,
+    "target": Constraint(
+        _or_list_of(_is_column, MOST_TARGETS),
+        f"a column, by its name or its position, or a list of at most {MOST_TARGETS}",
+    ),
     "inputs": Constraint(
         _or_list_of(_is_column, MOST_COLUMNS),
         f"columns by name or position, or a range '3-23', or a list of at most {MOST_COLUMNS:,}",

@@ -121,6 +121,7 @@ class Stream:
     n_lags          how many of them, the last ones, are past labels
     scaling         as above; ``moving_units``: whether it scales what a learner is told
     inputs, target  column names
+    targets         names of all targets of its rows, ``target`` among them
     provenance      JSON-able: files with sha256, licence, citation, scaling and its constants
     change_rounds   1-based rounds that are the first after a known change
     horizon         how many rows later the row is whose target is that of a row
@@ -148,6 +149,7 @@ class Stream:
         horizon: int = 0,
         where: str | None = None,
         keyed: bool = False,
+        targets: tuple[str, ...] = (),
     ) -> None:
         self.where, self.keyed = where or name, keyed
         if lags and len(classes) > 2:
@@ -160,12 +162,14 @@ class Stream:
         self.task = task
         self.classes = classes
         self.n_lags = lags
+        self.target = source.target
+        self.targets = targets or (source.target,)
+        past = self.target if len(self.targets) == 1 else "target"
         self.inputs = (
             *source.inputs,
-            *(f"{source.target} {k + delay} before" for k in range(1, lags + 1)),
+            *(f"{past} {k + delay} before" for k in range(1, lags + 1)),
         )
         self.horizon, self.target_delay = horizon, delay + horizon
-        self.target = source.target
         self.n_inputs = len(self.inputs)
         self._source = source
         self.scaling = scaling
@@ -296,6 +300,7 @@ class Stream:
             "task": self.task,
             "inputs": list(self.inputs),
             "target": self.target,
+            **({"targets": list(self.targets)} if len(self.targets) > 1 else {}),
             "rounds": self.n_rounds,
             "limit": self._limit,
             "scaling": scaling,

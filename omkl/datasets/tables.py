@@ -32,6 +32,7 @@ from omkl.datasets.columns import (
     mostly_numbers,
     numbers_of,
     place_of,
+    target_places,
 )
 from omkl.datasets.files import FileContent
 
@@ -93,7 +94,8 @@ class OwnTable:
 
     ``columns`` say what became of each column but the target. Where no inputs are named, the
     column ``cfg[apart]`` is none of them. Pieces have the keys of rows where that is ``"key"``;
-    they are None where blank, if such rows are to be dropped.
+    they are None where blank, if such rows are to be dropped. ``targets`` names all targets of the
+    file, of which this table has the one at the place ``cfg["output"]``.
     """
 
     def __init__(
@@ -113,6 +115,8 @@ class OwnTable:
             column_of(first.iloc[:, k], name, where).noted(read_as.get(name))
             for k, name in enumerate(names)
         ]
+        targets = [] if cfg.get("target") is None else target_places(cfg["target"], names, where)
+        self.targets = tuple(names[k] for k in targets)
         wanted = cfg.get("inputs")
         if cfg.get("encoded"):  # as another file was
             encoded = columns_as_before(cfg["encoded"], names, where)
@@ -125,9 +129,9 @@ class OwnTable:
                     "leave out. Set one of the two."
                 )
             excluded = excluded_places(cfg["exclude"], names, where)
-            if cfg.get("target") is not None and place_of(cfg["target"], names, where) in excluded:
+            if twice := [names[k] for k in targets if k in excluded]:
                 raise DataError(
-                    f"{where}: dataset.exclude names the target {cfg['target']!r}, which is no "
+                    f"{where}: dataset.exclude names the target {twice[0]!r}, which is no "
                     "input anyway. Take it out."
                 )
             for k in excluded:
@@ -138,8 +142,11 @@ class OwnTable:
             self._whole_keys = keys_are_whole(first.iloc[:, place], in_text)
         usable = [column.kind != "left out" and k != place for k, column in enumerate(columns)]
         labelled = cfg.get("labelled", True)
-        chosen = choose_columns(names, usable, wanted, cfg.get("target"), where, labelled)
+        chosen = choose_columns(
+            names, usable, wanted, cfg.get("target"), where, labelled, cfg.get("output")
+        )
         *inputs, self._target = chosen.positions
+        self._others = [k for k in targets if k != self._target]
         if self._target == self._key >= 0:
             raise DataError(f"{where}: dataset.key and dataset.target are both {names[place]!r}.")
         named = "dataset.inputs names it"
@@ -148,7 +155,7 @@ class OwnTable:
             self._inputs.get(k)
             or column.left_out(OF_KEY if k == self._key else column.why or "not in dataset.inputs")
             for k, column in enumerate(columns)
-            if k != self._target or k in self._inputs
+            if k not in (self._target, *self._others) or k in self._inputs
         ]
         if self._target not in self._inputs:
             name = chosen.names[-1]
@@ -195,6 +202,13 @@ class OwnTable:
         if self._cfg.get("labelled", True):
             target = Columns((self._target,), self.names[-1:])
             parts.append(frame_values(frame, target, rows, where, self._cfg.get("labels")))
+            if (
+                self._others and self._cfg.get("missing") == "drop"
+            ):  # for the same rows are those of all targets
+                names = (str(frame.columns[k]) for k in self._others)
+                others = Columns(tuple(self._others), tuple(names))
+                blank = np.isnan(frame_values(frame, others, rows, where))
+                parts[-1][blank.any(axis=1)] = np.nan
         else:
             parts.append(np.zeros((len(frame), 1)))
         values = np.concatenate(parts, axis=1)

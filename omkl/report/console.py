@@ -36,9 +36,12 @@ def error_text(result: Mapping[str, Any]) -> str:
 
 def target_text(result: Mapping[str, Any]) -> str:
     """Errors in units of the target, and R2."""
+    return f"{_errors_text(result)}   (in units of {result['stream']['target']})"
+
+
+def _errors_text(result: Mapping[str, Any]) -> str:
     R2 = "" if result["r2"] is None else f"   R2 {result['r2']:.3f}"
-    errors = stats.accuracy_text(result).replace(", ", "   ")
-    return f"{errors}{R2}   (in units of {result['stream']['target']})"
+    return stats.accuracy_text(result).replace(", ", "   ") + R2
 
 
 def _in_units(result: Mapping[str, Any]) -> bool:
@@ -85,6 +88,14 @@ def _share(value: float | None) -> str:
     return "none" if value is None else f"{100 * value:.1f} %"
 
 
+def _interval_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    in_scale = "   (y in [0, 1])" if scaling_of(result) == "whole" else ""
+    if interval := result.get("interval"):
+        yield "intervals", _interval_text(interval) + in_scale
+    elif spread := result.get("spread"):
+        yield "intervals", _spread_text(spread) + in_scale
+
+
 def _interval_text(interval: Mapping[str, Any]) -> str:
     """Coverage of adaptive intervals, how wide they are, and what they score."""
     width, score = (readable(number_of(interval[key])) for key in ("width", "interval_score"))
@@ -109,8 +120,14 @@ def print_run(run: Run, console: Console) -> None:
 
     result = run.result
     _print_table(f"{name_of(run)} on {data_name(run)}", _rows(run), console)
-    if better := stats.worse_than(result):
-        console.print(Text(f"Warning: {name_of(run)} is worse here than {better}.", style="bold"))
+    worse = [
+        f"{name_of(run)} is worse here than {better}{where}"
+        for where, of_target in _by_target(result)
+        if (better := stats.worse_than(of_target))
+    ]
+    for text in worse:
+        console.print(Text(f"Warning: {text}.", style="bold"))
+    if worse:
         easy = "auto_classifier" if measure(result) is ERROR_RATE else "auto"
         if result["algorithm"] != easy and not {"federated", "keys"} & result.keys():
             console.print(Text(f"algorithm={easy} is the learner that has nothing to set."))
@@ -150,7 +167,8 @@ def print_columns(stream: Mapping[str, Any], rows: str, console: Console) -> Non
     inputs = pluralize(sum(map(len, used)), "input")
     size = f"{rows}, " if rows else ""
     size += f"{inputs} from {pluralize(sum(map(bool, used)), 'column')}"
-    heading = f"{' '.join(files) or stream['name']} -> {stream['target']}   {size}"
+    target = ", ".join(map(str, stream.get("targets", [stream["target"]])))
+    heading = f"{' '.join(files) or stream['name']} -> {target}   {size}"
     lines = []
     if stream.get("delimiter", ",") != ",":
         between = "spaces" if stream["delimiter"] is None else repr(stream["delimiter"])
@@ -198,6 +216,33 @@ def _print_skipped(result: Mapping[str, Any], console: Console) -> None:
             console.print(Text(f"Not computed: {entry['label']} ({entry['skipped']})."))
 
 
+def _by_target(result: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The result of each of several targets, with words that say which; or the one that is."""
+    targets = result.get("targets", {})
+    for name, entry in targets.items():
+        yield f" for {name}", {**result, **entry}
+    if not targets:
+        yield "", result
+
+
+def _target_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Errors of each of several targets, beside its baselines."""
+    n_seeds = len(result["seeds"])
+    for name, entry in result["targets"].items():
+        one = {**result, **entry}
+        where = scored_rows(one)
+        only = "" if where == "all rows" else f"   ({where})"
+        yield name, _errors_text(one)
+        yield from _baseline_rows(one)
+        if n_seeds > 1:
+            yield "MSE", f"{error_text(one)}   ({over_seeds(n_seeds)}){only}"
+        yield from _interval_rows(one)
+        if blank := entry.get("rows_without_target"):
+            told = f"{pluralize(blank, 'row')} without a target predicted and not scored"
+            yield "rows", f"{entry['n_rounds']:,}; {told}"
+        yield from _all_regret_rows(one)
+
+
 def _rows(run: Run) -> Iterator[tuple[str, str]]:
     """Errors, what they are compared with, and then what the run was made of."""
     result = run.result
@@ -210,18 +255,18 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
     scaled = "; y in [0, 1]" if scaling_of(result) == "whole" else ""
     mse = f"{error_text(result)}   ({over}{only}{scaled})"
     in_units = _in_units(result)
-    if classify:
+    several = "targets" in result
+    if several:
+        yield from _target_rows(result)
+    elif classify:
         yield "errors", f"{error_text(result)}   ({over})"
     elif in_units:
         yield "error", target_text(result)
     else:
         yield "MSE", mse
-    yield from _baseline_rows(result)
-    in_scale = "   (y in [0, 1])" if scaled else ""
-    if interval := result.get("interval"):
-        yield "intervals", _interval_text(interval) + in_scale
-    elif spread := result.get("spread"):
-        yield "intervals", _spread_text(spread) + in_scale
+    if not several:
+        yield from _baseline_rows(result)
+        yield from _interval_rows(result)
     yield "rows", _rows_text(result)
     if far := result.get("far_out"):
         shares = {name: f"{name} {100 * share:.2g} %" for name, share in far.items()}
@@ -235,7 +280,9 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
         yield "mistakes", f"{_of_seeds(mistakes, n_seeds)}{_best_kernel_text(result)}"
         yield from _class_rows(result)
     yield from _expert_rows(run)
-    if in_units and (n_seeds > 1 or "target" in only):
+    if several:
+        pass  # each has said it
+    elif in_units and (n_seeds > 1 or "target" in only):
         yield "MSE", mse
     elif not in_units and "rmse" in result:  # of a federation there are none
         yield "error", target_text(result)

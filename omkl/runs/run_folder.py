@@ -68,6 +68,12 @@ it holds an absolute path. Tables, figures and the MLflow view are all made from
                       rows, all where none has so many, "better_than": {baseline: on how many of
                       these}, "best", "worst": [{"key", "rows", "rmse", and the RMSE of baselines
                       by name}]}, at most five each; else absent
+    targets           of several targets (``dataset.target`` a list), by name: {"n_rounds",
+                      "rows_without_target", "mse", "mse_mean", "mse_std", "mse_over", "rmse",
+                      "mae", "r2", "baselines", "regret", "spread", "interval", ..}, as of a run
+                      of that target. All else is then of all: errors, those of baselines too, are
+                      means over the targets, each in its unit; labels and seconds are sums;
+                      n_rounds and the largest errors are the most of any; regret is {}; else absent
     spread            of a learner whose predictions have one, scored as normal distributions:
                       {"log_loss", "coverage_50", "coverage_90", "width_90",
                       "interval_score_90"}, means over seeds and the rounds whose spread is
@@ -137,6 +143,8 @@ it holds an absolute path. Tables, figures and the MLflow view are all made from
     kernel_family     (N,) "gaussian", "laplacian" or another of ``omkl.core.kernels``
     kernel_bandwidth  (N,) bandwidths in the family's convention
     change_rounds     (C,) rounds at which the stream is known to change
+    targets.K.NAME    of target number K of several, from 0, as of a run of that target; those of
+                      all, which have no K, are means or sums at the rounds that all recorded
     In classification error_rate (R, P), mistakes of rounds 1..t divided by t, in place of
     mse; updates, support (R, N), rounds in which a kernel's classifier learned and support
     vectors that it holds; of learners with probabilities calibration (3, 20), by probability in

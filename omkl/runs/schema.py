@@ -247,6 +247,7 @@ OPTIONAL: dict[str, Kind] = {
     "code?": {"shared": str, "learner": str},
     "stream?": {
         "name?": str, "title?": str, "url?": (str, None), "target?": (str, None), "inputs?": [str],
+        "targets?": [str],
         "files?": [{"name": str, "sha256": str}], "scaling?": {"kind?": (str, None)},
         "limit?": NUMBER, "synthetic?": {"*": object},
     },
@@ -288,6 +289,10 @@ COMPLETE: dict[str, Kind] = {
         )
     },
 }  # fmt: skip
+OF_TARGET = (  # of what is said of each of several targets
+    "n_rounds", "regret", "mse_over?", "rmse?", "mae?", "r2?", "rows_without_target?", "spread?",
+    "interval?",
+)  # fmt: skip
 # What a result says since it has checksums.
 WITH_CHECKSUMS: dict[str, Kind] = {
     "commit": (str, None), "deterministic": bool, "n_inputs": int, "threads": int, "stream": {},
@@ -321,11 +326,13 @@ def require(result: Mapping[str, Any], measure: str) -> None:
     of_baseline |= {"rmse": NUMBER, "mae": NUMBER} if is_regression else {}
     kinds: dict[str, Kind] = {measure: [error], f"{measure}_mean": error, f"{measure}_std": NUMBER}
     kinds["baselines?"] = {f"{name}?": _or_skipped(of_baseline) for name in BASELINES}
-    check(result, COMPLETE | kinds)
+    of_target = {key: COMPLETE[key] for key in OF_TARGET} | kinds
+    check(result, COMPLETE | kinds | {"targets?": {"*": of_target}})
     if has_checksums:
         check(result, WITH_CHECKSUMS | ({} if is_regression else CLASSIFICATION))
-    if others := set(result.get("baselines", {})) - set(BASELINES):
-        raise CorruptFileError(f"baselines has {sorted(others)[0]!r:.40}, which is no baseline")
+    for one in (result, *result.get("targets", {}).values()):
+        if others := set(one.get("baselines", {})) - set(BASELINES):
+            raise CorruptFileError(f"baselines has {sorted(others)[0]!r:.40}, which is no baseline")
     if len(result[measure]) != len(result["seeds"]):
         raise CorruptFileError(
             f"{measure} has {len(result[measure])} entries of {len(result['seeds'])} seeds"

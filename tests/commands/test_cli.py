@@ -259,7 +259,7 @@ def test_pages_on_files_show_what_is_printed(tmp_path):
     assert (tmp_path / "my.csv").read_text("utf-8").startswith(textwrap.dedent(head))
     command = r"^    \$ omkl-run (.*)\n((?:(?:    (?!\$).*)?\n)*)"
     shown = re.findall(command, "\n".join(pages), re.MULTILINE)
-    assert len(shown) == 8
+    assert len(shown) == 9
 
     def words(text: str) -> str:
         """Without line breaks and keys, which a terminal and a setting may change."""

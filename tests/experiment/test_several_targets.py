@@ -1,0 +1,143 @@
+"""Runs with several targets of a row: each is learned as in a run of its own, to the bit."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+
+import omkl
+from omkl.commands import predict
+from omkl.report import console
+from omkl.runs.run_folder import Run
+
+SMALL = {"kernels": "gaussian17", "D": 4, "figures": False, "tracking": "none"}
+TARGETS = ["north", "east"]
+
+
+def wind(n: int = 300) -> pd.DataFrame:
+    """Two inputs and two targets in units of their own, of which some are missing."""
+    rng = np.random.default_rng(0)
+    heat, town = rng.normal(size=n).round(3), rng.choice(["Oslo", "Rome"], size=n)
+    rows = pd.DataFrame({"heat": heat, "town": town})
+    rows["north"] = (50.0 + np.sin(heat) + 0.1 * rng.normal(size=n)).round(3)
+    rows["east"] = (300.0 * heat**2 * (town == "Rome")).round(3)
+    rows.loc[rng.random(n) < 0.1, "heat"] = np.nan
+    rows.loc[np.arange(n) % 7 == 3, "east"] = np.nan
+    return rows
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    wind().to_csv(tmp_path / "wind.csv", index=False)
+    return tmp_path / "wind.csv"
+
+
+def run(file: Path, *what: str, **more: object) -> omkl.Results:
+    made = {"target": TARGETS, "outputs": str(file.parent / "out"), **SMALL}
+    return omkl.run(*what, str(file), **(made | more))
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("gf", {"stream": {"lags": 2}, "interval": 0.8}),
+        ("raker", {"stream": {"horizon": 3}, "seeds": 2, "predictions": True}),
+        ("ridge", {"stream": {"scaling": "whole"}}),
+    ],
+)
+def test_each_target_is_as_in_a_run_of_its_own(file: Path, name: str, settings: dict) -> None:
+    together = run(file, name, **settings)
+    said = together.predictions
+    for target in TARGETS:
+        other = next(one for one in TARGETS if one != target)
+        alone = run(file, name, target=target, exclude=other, **settings)
+        own = together["targets"][target]
+        for key in ("mse", "rmse", "r2", "n_rounds", "mse_over", "baselines", "regret"):
+            assert own[key] == alone[key], key
+        if "interval" in settings:
+            assert own["interval"] == alone["interval"]
+        expected = alone.predictions.drop(columns="asked")
+        found = said.rename(columns={f"{c}({target})": c for c in expected})
+        pd.testing.assert_frame_equal(found[list(expected)], expected)
+    of_each = together["targets"].values()
+    assert together["rmse"] == pytest.approx(np.mean([one["rmse"] for one in of_each]))
+    mse = np.mean([one["mse"] for one in of_each], axis=0)
+    assert together["mse"] == pytest.approx(mse)
+    last = [one["baselines"]["last"]["rmse"] for one in of_each]
+    assert together["baselines"]["last"]["rmse"] == pytest.approx(np.mean(last))
+
+
+def test_the_model_that_is_kept_is_a_learner_of_several_outputs(file: Path, tmp_path: Path) -> None:
+    settings = {"stream": {"lags": 2}, "interval": 0.8, "seed": 3}
+    found = run(file, "gf", model=True, inputs=["heat"], **settings)
+    rows, made = wind()[["heat"]], {"kernels": "gaussian17", "D": 4, "interval": 0.8}
+    learner = omkl.learner("gf", inputs=["heat"], outputs=TARGETS, lags=2, seed=3, **made)
+    learner.partial_fit(rows, wind()[TARGETS])
+    kept = omkl.load_learner(found.model)
+    for said in (lambda one: one.predict(rows), lambda one: one.predict_interval(rows)):
+        np.testing.assert_array_equal(said(kept), said(learner))
+    more = rows[:50], wind()[TARGETS][:50]
+    np.testing.assert_array_equal(kept.partial_fit(*more).y_hat, learner.partial_fit(*more).y_hat)
+    assert predict.main([str(found.folder), str(file), "-o", str(tmp_path / "said.csv")]) == 0
+    written = pd.read_csv(tmp_path / "said.csv")[[f"y_hat({name})" for name in TARGETS]]
+    np.testing.assert_array_equal(written, omkl.load_learner(found.model).predict(rows))
+
+
+def test_rows_are_dropped_for_all_targets_alike(file: Path) -> None:
+    found = run(file, "ridge", missing="drop")
+    rows = wind().dropna()
+    assert found.predictions.row.tolist() == (rows.index + 1).tolist()
+    assert found["n_rounds"] == len(rows)
+
+
+def test_the_table_has_a_row_for_each_target(file: Path) -> None:
+    found = run(file, "gf", seeds=2, figures=True)
+    text = io.StringIO()
+    console.print_run(Run(found.folder), Console(file=text, width=100))
+    lines = text.getvalue().splitlines()
+    for target in TARGETS:
+        own = found["targets"][target]
+        (line,) = (n for n, line in enumerate(lines) if line.split()[:1] == [target])
+        assert f"RMSE {own['rmse']:.4g}" in lines[line]
+        assert f"running mean {own['baselines']['mean']['rmse']:.4g}" in lines[line + 1]
+    assert "43 rows without a target" in text.getvalue()
+    assert {"mse", "over_time", "weights"} <= set(found.plots())
+    assert "RMSE" in repr(found) and "last target" in found._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"target": ["north", "noth"]}, r"no column 'noth'. Did you mean 'north'"),
+        ({"target": ["north", 3]}, r"dataset.target=\['north', 3\] names a column twice"),
+        ({"inputs": ["heat", "east"]}, "the target 'east' is also named in dataset.inputs"),
+        ({"exclude": "east"}, "dataset.exclude names the target 'east'"),
+        ({"algorithm": "amkl"}, "amkl requests some of the targets of a row with one"),
+        ({"task": "classification", "algorithm": "auto_classifier"}, "a classification has one"),
+        ({"key": "town"}, "the learner of a key .* has one"),
+        ({"federation": "iid", "clients": 2, "algorithm": "pof_mkl"}, "clients .* learn one"),
+        ({"model": True, "stream": {"delay": 1}}, "wait for their targets"),
+        ({"model": True, "seeds": 2}, "model=true keeps the learner of one seed"),
+    ],
+)
+def test_what_cannot_be_is_said(file: Path, settings: dict, message: str) -> None:
+    with pytest.raises((RuntimeError, ValueError), match=message):
+        run(file, **settings)
+
+
+def test_a_run_does_not_go_on_with_several_targets(file: Path) -> None:
+    found = run(file, "gf", model=True)
+    with pytest.raises((RuntimeError, ValueError), match="go on with its outputs from Python"):
+        omkl.run(str(file), resume=str(found.folder), outputs=str(file.parent / "out"))
+
+
+def test_a_stream_and_an_entry_of_the_catalogue_have_one_target(file: Path) -> None:
+    with pytest.raises(ValueError, match="a stream has one target"):
+        omkl.open_stream(file, TARGETS)
+    with pytest.raises(RuntimeError, match="several targets are for files of yours"):
+        omkl.run("ridge", "airfoil", target=["frequency", "sound_pressure"], **SMALL)
