@@ -242,7 +242,7 @@ def _parts(read: Results, place: Path) -> list[Part]:
     parts += [Heading("Streams"), _streams(read)]
     if lines := cells.what_is_missing(read):
         headings = ["stream", "learner", "", "why"]
-        parts += [Heading("What is not there"), Table.of_rows(headings, lines, 3, broken=(3,))]
+        parts += [Heading("What is not there"), Table(headings, lines, 3, broken=(3,))]
     if commands := [cell["command"] for cell in read.cells.values() if cell["command"]]:
         text = (
             "Each row of ours is a run: typed in the folder of the results, this prints the "
@@ -337,9 +337,11 @@ def _summary(read: Results, task: str, errors: pd.DataFrame) -> Table:
     frame = frame.sort_values("failed", key=lambda n: n > 0, kind="stable")
     if mae.empty:
         frame = frame.drop(columns="of MAE")
-    digits = {"rank": "{:.2f}", "ratio": "{:.3f}", "of MAE": "{:.3f}"}
     plain = dict.fromkeys(("worst", "µs per row", "kB"), _plain)
-    return Table(frame, 2, formats={**digits, **plain})
+    forms = {"rank": "{:.2f}".format, "ratio": "{:.3f}".format, "of MAE": "{:.3f}".format, **plain}
+    for column in frame.columns.intersection([*forms]):
+        frame[column] = frame[column].map(forms[column], na_action="ignore")
+    return Table(list(frame), frame.itertuples(index=False, name=None), left=2)
 
 
 def _ratios(errors: pd.DataFrame, reference: str, learner: str) -> pd.Series:
@@ -401,7 +403,7 @@ def _over_streams(errors: pd.DataFrame, reference: str, place: Path, task: str) 
             for name, row in ratios.iterrows()
         ]
         text = f"Error over that of {reference}: geometric mean, and its 95 % interval."
-        parts += [Text(text), Table.of_rows(["", "ratio", "interval", "streams"], body)]
+        parts += [Text(text), Table(["", "ratio", "interval", "streams"], body)]
     return parts
 
 
@@ -427,7 +429,7 @@ def _scores(read: Results, task: str, score: str, values: pd.DataFrame) -> Table
                 text = "" if status == cells.COMPLETE else status
             line.append(Cell(text, bold=(stream, learner) in starred))
         body.append(line)
-    return Table.of_rows(["", *map(str, values.index)], body)
+    return Table(["", *map(str, values.index)], body)
 
 
 def _cell(value: float, std: float, score: str) -> str:
@@ -455,7 +457,7 @@ def _faults(read: Results, task: str) -> list[Part]:
         "worst of all. Without a fault it is not 1 either, as learners go on learning."
     )
     heading = Heading(f"{task.capitalize()}: error after a fault over that before", 3)
-    return [heading, Text(about), Table.of_rows(["", *by_fault.columns], body)]
+    return [heading, Text(about), Table(["", *by_fault.columns], body)]
 
 
 def _times(ratio: float) -> str:
@@ -487,7 +489,7 @@ def _published(read: Results, task: str) -> list[Part]:
     return [
         Heading(f"{task.capitalize()}: published and rerun", 3),
         Text(f"Published: {'; '.join(sources)}."),
-        Table.of_rows(["stream", "learner", "", NAMES[score]], body, left=3),
+        Table(["stream", "learner", "", NAMES[score]], body, left=3),
     ]
 
 
@@ -508,4 +510,4 @@ def _streams(read: Results) -> Table:
         size = [f"{stream['rows']:,}", stream["columns"]]
         body.append([name, stream["task"], *size, stream["order"], source, stream["sha256"][:12]])
     headings = ["stream", "task", "rows", "columns", "order", "from", "sha256 of the rows"]
-    return Table.of_rows(headings, body, left=2)
+    return Table(headings, body, left=2)

@@ -82,7 +82,7 @@ def _list(entries: Entries) -> int:
         ]
         for name, entry in entries.items()
     ]
-    table = Table.of_rows(
+    table = Table(
         ["name", "rows", "inputs", "target", "where", "licence"], body,
         broken=(3, 4, 5), worth={2: 3, 3: 4, 5: 1}, shortest={0: READABLE, 3: 9},
     )  # fmt: skip

@@ -44,7 +44,7 @@ TITLE = "Published and reproduced: online multi-kernel learning"
 TIMES = "tables/times.json"  # seconds of each run, by its key
 COMPARISONS = "classification"  # the folder beside the page where comparisons with others are
 ERRATA = "errata.md"  # beside it, too
-VERDICT_TABLE = printed.Table.of_rows(("verdict", "our number"), MEANINGS.items(), broken=(0, 1))
+VERDICT_TABLE = printed.Table(("verdict", "our number"), MEANINGS.items(), broken=(0, 1))
 MOST, FEW = 0.9, 0.1  # shares of the numbers from which a paper does, and up to which it does not
 
 
@@ -170,7 +170,7 @@ def summary_parts(papers: Mapping[Paper, Sequence[FilledTable]]) -> list[Part]:
     return [
         Text(sentences[0]),
         Text(" ".join(sentences[1:])),
-        printed.Table.of_rows(heads, tuple(body), left=1, broken=(1, 2, 3, 4, 5)),
+        printed.Table(heads, tuple(body), left=1, broken=(1, 2, 3, 4, 5)),
         Text(
             "Reproduced: at most 3 % off. Consistent: more, but within two standard errors of the "
             f"difference of both means. The answer is yes where at least {100 * MOST:.0f} % of a "
@@ -287,7 +287,7 @@ def claims_table(
         command = f"omkl-report run {' '.join(claim.tables)}"
         body.append((claim.text, _verdict(held), *texts, command))
     heads = ("claim", "our verdict", *shown, "command")
-    return printed.Table.of_rows(heads, body, broken=tuple(range(len(heads))))
+    return printed.Table(heads, body, broken=tuple(range(len(heads))))
 
 
 def _verdict(held: Mapping[str, Sequence[bool]]) -> str:
@@ -315,7 +315,7 @@ def _needed(measured: Sequence[tuple[Known, Mapping[str, float]]]) -> printed.Ta
         (known.text, *(f"{effect[w]:.1f} %" if w in effect else "" for w in shown))
         for known, effect in measured
     )
-    return printed.Table.of_rows(("", *shown), body, broken=(0,))
+    return printed.Table(("", *shown), body, broken=(0,))
 
 
 # --- all cells of a paper -------------------------------------------------------------------------

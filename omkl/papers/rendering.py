@@ -87,7 +87,7 @@ def _panel(filled: FilledTable, columns: Sequence[int]) -> printed.Table:
         groups.append(len(body) - 1)
     names = [filled.table.columns[i] for i in columns]
     headings = [printed.Cell(n, marks=_marks(filled.table, column=n)) for n in names]
-    return printed.Table.of_rows(
+    return printed.Table(
         [printed.Cell(""), printed.Cell(""), *headings], body, 2,
         groups=groups, name=filled.table.name,
     )  # fmt: skip

@@ -90,7 +90,7 @@ def baseline_parts(filled: Sequence[FilledTable]) -> list[Part]:
     return [
         Heading("What needs no kernel"),
         Text(_said(lines)),
-        Table.of_rows(
+        Table(
             ("MSE × 10⁻³", *(NAMES[name] for name in SHOWN), "least published", "by"),
             body,
             left=1,
@@ -163,7 +163,7 @@ def active_regret_parts(filled: Sequence[FilledTable], paper: Paper) -> list[Par
     return [
         Heading("Regret of the active learners", 3),
         Text(paper.regret),
-        Table.of_rows(("learner", "settings", *columns), tuple(body), left=2),
+        Table(("learner", "settings", *columns), tuple(body), left=2),
     ]
 
 
@@ -202,10 +202,10 @@ def theory_parts(filled: Sequence[FilledTable], paper: Paper) -> list[Part]:
     return [
         Heading("Theory beside experiment"),
         Text(paper.regret),
-        Table.of_rows(heads, tuple(map(_theory_line, runs, evaluated)), left=2),
+        Table(heads, tuple(map(_theory_line, runs, evaluated)), left=2),
         Items(tuple(f"{', '.join(names)}: {note}" for note, names in notes.items())),
         Heading("Assumptions on these data", 3),
-        Table.of_rows(
+        Table(
             ("assumption", "holds", "fails", "cannot be told", "where it fails"),
             tuple(_assumption_line(name, found) for name, found in judged.items()),
             broken=(0, 4),
@@ -279,6 +279,6 @@ def search_parts(paper: Paper) -> list[Part]:
     for search in paper.searches:
         path = FOLDER / "searches" / f"{search.file}.csv"
         heads, *rows = csv.reader(path.read_text(encoding="utf-8").splitlines())
-        parts += [Heading(search.title, 3), Text(search.grid), Table.of_rows(heads, rows)]
+        parts += [Heading(search.title, 3), Text(search.grid), Table(heads, rows)]
     heading = Heading("Search for settings that give the published numbers")
     return [heading, Text(ABOUT), *parts] if parts else []

@@ -239,7 +239,7 @@ def _number_text(value: float | None, form: str) -> str:
 
 
 def _table(columns: Sequence[_Column], rows: Sequence[Row]) -> Table:
-    return Table.of_rows(
+    return Table(
         [column.heading for column in columns],
         zip(*(column.cells for column in columns), strict=True),
         left=sum(column.name for column in columns),
@@ -321,7 +321,7 @@ def write_sweep(rows: Sequence[Row], failures: Sequence[Row], folder: Path) -> l
 
 
 def csv(rows: Sequence[Row], failures: Sequence[Row]) -> str:
-    return Table(frame(rows, failures)).csv()
+    return str(frame(rows, failures).to_csv(index=False, lineterminator="\n"))
 
 
 def markdown(rows: Sequence[Row], failures: Sequence[Row]) -> str:
@@ -428,7 +428,7 @@ class Pivot(NamedTuple):
             [name, *(Cell(loss_text(row), bold=row["best"]) if row else ABSENT for row in line)]
             for name, line in zip(self.rows, self.cells, strict=True)
         ]
-        return Table.of_rows([self.named, *self.columns], body, shortest={0: READABLE})
+        return Table([self.named, *self.columns], body, shortest={0: READABLE})
 
     def print(self, console: Console) -> None:
         """Print it; columns that have no room beside the others stand below them."""
@@ -453,7 +453,8 @@ class Pivot(NamedTuple):
             rows = [line[number] for line in self.cells]
             values[column] = [row and row[row["measure"].key] for row in rows]
             values[f"{column} std"] = [row and row[f"{row['measure'].key}_std"] for row in rows]
-        return Table(pd.DataFrame(values, dtype=object)).csv()
+        frame = pd.DataFrame(values, dtype=object)
+        return str(frame.to_csv(index=False, lineterminator="\n"))
 
 
 def pivot(rows: Sequence[Row], by: Sequence[str], over: Sequence[str]) -> Pivot:

@@ -1,10 +1,8 @@
-"""One table for all reports: printed on a terminal, and as Markdown, LaTeX, HTML and CSV.
+"""One table for all reports: printed on a terminal, and as Markdown, LaTeX and HTML.
 
-A ``Table`` is a data frame whose cells are texts, numbers or ``Cell``; what else it has says how it
-looks. Its rows are lines, in the order of the frame; the index is not shown.
+A ``Table`` is lines of texts, numbers or ``Cell``; what else it has says how it looks.
 
-    >>> frame = pd.DataFrame({"learner": ["Raker", "AMKL"], "MSE": [12.5, 14.0]})
-    >>> table = Table(frame, formats={"MSE": "{:.2f}"})
+    >>> table = Table(["learner", "MSE"], [["Raker", "12.50"], ["AMKL", "14.00"]])
     >>> print(table.markdown())
     | learner |   MSE |
     | ------- | ----: |
@@ -15,7 +13,7 @@ What its users need of it:
 
 - A sweep: bold cells are the star. On a terminal a table fits: ``worth`` says which columns are
   left out first, ``shortest`` how far names are cut. ``groups`` are the rows of a data set.
-- The benchmark: ``Table.of_rows(headings, body, left)`` of texts, bold cells as ``Cell``.
+- The benchmark: texts, bold cells as ``Cell``.
 - The papers: cells with a ``remark`` (the verdict) and footnote marks, headings with marks, one
   line a variant in ``groups`` of a row, a ``span`` over cells that are absent, ``kind`` as a class
   of HTML, numbered ``notes`` below. ``broken`` columns hold sentences.
@@ -26,12 +24,11 @@ What its users need of it:
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 from rich.cells import cell_len
 
 from omkl.report.naming import latex_text, markdown_text
@@ -78,22 +75,17 @@ class Cell:
         return self.text
 
 
-Format = str | Callable[[Any], str]
-
-
-@dataclass(frozen=True)
+@dataclass
 class Table:
-    """A data frame and how it looks.
+    """Lines of cells and how they look.
 
     Parameters
     ----------
-    frame
-        Cells are texts, numbers or ``Cell``; None and NaN are blank. Column names are headings,
-        of which each may be a ``Cell`` and some may be equal.
+    headings, cells
+        A heading per column, and the body, line by line. Each is a text, a number or a ``Cell``,
+        which all become; None and NaN are blank.
     left
         The first so many columns are flush left, the others flush right.
-    formats
-        By heading: a template such as ``"{:.3g}"``, or a function that gives the text of a value.
     broken
         Positions of columns whose texts are sentences: flush left, in HTML broken into lines.
     groups
@@ -110,9 +102,9 @@ class Table:
         What anchors of the notes begin with in HTML.
     """
 
-    frame: pd.DataFrame
+    headings: Sequence[Any]
+    cells: Any
     left: int = 1
-    formats: Mapping[str, Format] = field(default_factory=dict)
     broken: Collection[int] = ()
     groups: Collection[int] = ()
     kinds: Mapping[int, str] = field(default_factory=dict)
@@ -122,30 +114,9 @@ class Table:
     remarks: Sequence[str] = ()
     name: str = "table"
 
-    @classmethod
-    def of_rows(
-        cls,
-        headings: Sequence[str | Cell],
-        body: Iterable[Sequence[Any]],
-        left: int = 1,
-        **looks: Any,
-    ) -> Table:
-        """A table of lines of cells, whose headings may be equal."""
-        frame = pd.DataFrame(list(body), columns=range(len(headings)), dtype=object)
-        return cls(frame.set_axis(pd.Index(headings, dtype=object), axis=1), left, **looks)
-
-    @functools.cached_property
-    def headings(self) -> list[Cell]:
-        return [_cell(heading) for heading in self.frame.columns]
-
-    @functools.cached_property
-    def cells(self) -> list[list[Cell]]:
-        """The body, line by line."""
-        forms = [self.formats.get(str(heading)) for heading in self.headings]
-        return [
-            [_cell(value, form) for value, form in zip(line, forms, strict=True)]
-            for line in self.frame.itertuples(index=False, name=None)
-        ]
+    def __post_init__(self) -> None:
+        self.headings = [*map(_cell, self.headings)]
+        self.cells = [[*map(_cell, line)] for line in self.cells]
 
     def is_left(self, column: int) -> bool:
         return column < self.left or column in self.broken
@@ -166,10 +137,6 @@ class Table:
     def row_classes(self, row: int) -> str:
         last = row in self.groups or row + 1 == len(self.cells)
         return " ".join(filter(None, [self.kinds.get(row, ""), "last" if last else ""]))
-
-    def csv(self) -> str:
-        """Values as they are in the frame, without format."""
-        return str(self.frame.to_csv(index=False, lineterminator="\n"))
 
     def markdown(self) -> str:
         """The table padded for reading, below it remarks and notes, if there are any."""
@@ -278,7 +245,8 @@ class Table:
             return {i: looks[column] for i, column in enumerate(columns) if column in looks}
 
         return replace(
-            self, frame=self.frame.iloc[:, list(columns)], worth=moved(self.worth),
+            self, headings=[self.headings[i] for i in columns],
+            cells=[[line[i] for i in columns] for line in self.cells], worth=moved(self.worth),
             shortest=moved(self.shortest), left=sum(column < self.left for column in columns),
             broken={i for i, column in enumerate(columns) if column in self.broken},
         )  # fmt: skip
@@ -297,8 +265,7 @@ class Table:
         def line(cells: Sequence[Cell]) -> list[Cell]:
             return [_cut(c, widths[i]) if i in cut else c for i, c in enumerate(cells)]
 
-        cells = Table.of_rows(line(self.headings), map(line, self.cells))
-        return replace(self, frame=cells.frame, formats={})
+        return replace(self, headings=line(self.headings), cells=map(line, self.cells))
 
 
 def left_out_text(left_out: Sequence[str]) -> str:
@@ -311,7 +278,7 @@ def left_out_text(left_out: Sequence[str]) -> str:
 
 def markdown_table(headings: Sequence[Any], body: Iterable[Sequence[Any]], left: int = 1) -> str:
     """A Markdown table of these lines, its first ``left`` columns flush left."""
-    return Table.of_rows(headings, body, left).markdown()
+    return Table(headings, body, left).markdown()
 
 
 def shortened(text: str, width: int) -> str:
@@ -334,14 +301,10 @@ def templates() -> jinja2.Environment:
     )  # fmt: skip
 
 
-def _cell(value: Any, form: Format | None = None) -> Cell:
+def _cell(value: Any) -> Cell:
     if isinstance(value, Cell):
         return value
-    if value is None or value != value:  # NaN
-        return Cell("")
-    if form is None:
-        return Cell(str(value))
-    return Cell(form.format(value) if isinstance(form, str) else form(value))
+    return Cell("" if value is None or value != value else str(value))  # NaN
 
 
 def _cut(cell: Cell, width: int) -> Cell:
