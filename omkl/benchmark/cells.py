@@ -29,7 +29,6 @@ import io
 import itertools
 import json
 import re
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -121,14 +120,14 @@ def in_path(name: str) -> str:
     return re.sub(r"\W+", "-", name.lower()).strip("-")
 
 
-def read(cell: Path) -> dict[str, Any] | None:
-    """A cell's result, None where there is none. Raises Damaged."""
+def read(path: Path) -> dict[str, Any] | None:
+    """What a file with a checksum says, None where there is none. Raises Damaged."""
     try:
-        return schema.read_checksummed((cell / "result.json").read_text(encoding="utf-8"))
+        return schema.read_checksummed(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except ValueError as error:
-        raise Damaged(f"{cell / 'result.json'}: {error}") from None
+        raise Damaged(f"{path}: {error}") from None
 
 
 def curves(cell: Path) -> dict[str, np.ndarray]:
@@ -167,24 +166,15 @@ def with_curves(
 
 
 def write_index(folder: Path, index: Mapping[str, Any]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / "suite.json", schema.checksummed_text(index))
 
 
 def read_index(folder: Path) -> dict[str, Any]:
     """What suite.json says. Raises Damaged where there is none, or it is not as written."""
-    path = folder / "suite.json"
-    try:
-        return schema.read_checksummed(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise Damaged(f"{folder} has no suite.json: it is no folder of omkl-benchmark") from None
-    except ValueError as error:
-        raise Damaged(f"{path}: {error}") from None
-
-
-def forget(cell: Path) -> None:
-    """Remove a cell that is damaged."""
-    shutil.rmtree(cell, ignore_errors=True)
+    index = read(folder / "suite.json")
+    if index is None:
+        raise Damaged(f"{folder} has no suite.json: it is no folder of omkl-benchmark")
+    return index
 
 
 Cells = dict[tuple[str, str], dict[str, Any]]
@@ -232,7 +222,7 @@ def results_of(folder: Path) -> Results:
     by_name: Cells = {}
     for named in index["cells"]:
         path = folder / named["folder"]
-        result = read(path)
+        result = read(path / "result.json")
         if result is None:
             raise Damaged(f"{path}: there is no result.json, which suite.json names")
         by_name[named["stream"], named["learner"]] = {**result, "folder": path}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import shlex
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -207,10 +208,10 @@ class _Resumed:
         if entry.kind == OURS and learners.draws_nothing(entry, stream.task):
             self.seeds = self.seeds[:1]
         try:
-            result = cells.read(run.folder)
+            result = cells.read(run.folder / "result.json")
         except cells.Damaged as error:
             count.tell(f"computed again: {error}")
-            cells.forget(run.folder)
+            shutil.rmtree(run.folder, ignore_errors=True)
             result = None
         self.result = result or {
             "key": cells.key_of(run.identity), "of": run.identity, "stream": stream.name,

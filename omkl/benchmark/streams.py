@@ -232,26 +232,14 @@ def sensors(rng: np.random.Generator, T: int) -> Made:
     return Made(X, truth + 0.1 * rng.standard_normal(T), truth, ())
 
 
-REGRESSION: dict[str, Callable[[np.random.Generator, int], Made]] = {
-    f.__name__: f
-    for f in (
-        switch,
-        returning,
-        turning,
-        friedman_abrupt,
-        friedman_gradual,
-        waves,
-        robot_arm,
-        random_tree,
-        changing_tree,
-        bells,
-        thresholds,
-        sensors,
+Generator = Callable[[np.random.Generator, int], Made]
+REGRESSION: dict[str, Generator] = {
+    f.__name__: f for f in (
+        switch, returning, turning, friedman_abrupt, friedman_gradual, waves, robot_arm,
+        random_tree, changing_tree, bells, thresholds, sensors,
     )
-}
-CLASSIFICATION: dict[str, Callable[[np.random.Generator, int], Made]] = {
-    f.__name__: f for f in (board, plane, sea, circles)
-}
+}  # fmt: skip
+CLASSIFICATION: dict[str, Generator] = {f.__name__: f for f in (board, plane, sea, circles)}
 
 
 def made(name: str, rows: int, seed: int) -> Made:

@@ -35,6 +35,7 @@ from typing import Any, NamedTuple
 
 from omkl import algorithms
 from omkl.utils import conf
+from omkl.utils.constraints import SHARE, one_of, whole
 
 TASKS = ("regression", "classification")
 # What sensors do; "none" is the stream as it is. What each is: ``omkl.benchmark.streams``.
@@ -159,6 +160,11 @@ class Suite:
         return dataclasses.asdict(self)
 
 
+CONSTRAINTS = {
+    "task": one_of(*TASKS), "rows": whole(10), "seeds": whole(1), "peer_seeds": whole(1),
+    "peer_seed": whole(0), "prefix": whole(0), "first_round": one_of("counted", "not counted"),
+    "window": whole(2), "fading": SHARE, "peers_see": one_of("scaled", "raw"),
+}  # fmt: skip
 OF_A_LEARNER = {"name", "algorithm", "params", "grid", "lags", "kernels", "D", "task"}
 
 
@@ -194,22 +200,11 @@ def checked(content: Mapping[str, Any]) -> Suite:
         raise BadSuite(f"a suite has to say: {', '.join(missing)}")
     streams = [*itertools.chain.from_iterable(map(_with_faults, content["streams"]))]
     suite = Suite(**{**content, "streams": streams})
-    for key, low in (("rows", 10), ("seeds", 1), ("peer_seeds", 1), ("peer_seed", 0),
-                     ("prefix", 0), ("window", 2)):  # fmt: skip
-        value = getattr(suite, key)
-        if isinstance(value, bool) or not isinstance(value, int) or value < low:
-            raise BadSuite(f"{suite.name}: {key}={value!r} is no whole number of at least {low}")
-    for key, allowed in (
-        ("task", TASKS),
-        ("first_round", ("counted", "not counted")),
-        ("peers_see", ("scaled", "raw")),
-    ):
-        if getattr(suite, key) not in allowed:
-            raise BadSuite(f"{suite.name}: {key} is one of {', '.join(allowed)}")
+    for key, rule in CONSTRAINTS.items():
+        if refusal := rule.refusal(key, getattr(suite, key)):
+            raise BadSuite(f"{suite.name}: {refusal}")
     if suite.peers_see == "raw" and any(suite.lags):
         raise BadSuite(f"{suite.name}: lags are standardised, so peers_see=raw has lags=[0] alone")
-    if not 0.0 < suite.fading < 1.0:
-        raise BadSuite(f"{suite.name}: fading={suite.fading!r} is not between 0 and 1")
     _check_lists(suite)
     return suite
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,6 +18,7 @@ from omkl.online import model_file
 from omkl.online.learner import OnlineLearner
 from omkl.online.panel import Panel
 from omkl.online.panel import load as load_panel
+from omkl.report.naming import csv_text
 from omkl.utils.disk import write_atomically
 from omkl.utils.wording import pluralize
 
@@ -81,10 +80,10 @@ def _predicted(learner: OnlineLearner, columns: dict[str, Any] | None, file: str
     described = (columns or {}).get("columns")
     cfg = {**(columns or {}).get("reading", {}), "path": file}
     tells_far = learner.settings.scaling == "columns"
-    header = _csv([["row", *_names(learner), *["far_out"] * tells_far]])
+    header = csv_text([["row", *_names(learner), *["far_out"] * tells_far]])
     for rows, X in tables.inputs_in(cfg, described, learner.inputs):
         far = [_far_out(learner, X)] if tells_far else []
-        yield header + _csv(np.column_stack([rows.astype(object), *_columns(learner, X), *far]))
+        yield header + csv_text(np.column_stack([rows.astype(object), *_columns(learner, X), *far]))
         header = ""
     yield header
 
@@ -95,12 +94,12 @@ def _of_panel(panel: Panel, columns: dict[str, Any] | None, file: str) -> Iterat
         raise ValueError("the panel was made without a column of keys: predict with it from Python")
     described = (columns or {}).get("columns")
     cfg = {**(columns or {}).get("reading", {}), "path": file, "key": panel.key}
-    header, new = _csv([["row", panel.key, "y_hat"]]), dict[Any, None]()
+    header, new = csv_text([["row", panel.key, "y_hat"]]), dict[Any, None]()
     whole = all(isinstance(key, int) for key in panel.keys)
     for rows, X, keys in tables.inputs_in(cfg, described, panel.settings.inputs, whole):
         new.update(dict.fromkeys(key for key in keys if key not in panel))
         y_hat = panel.predict(X, keys).astype(object)
-        yield header + _csv(np.column_stack([rows.astype(object), keys, y_hat]))
+        yield header + csv_text(np.column_stack([rows.astype(object), keys, y_hat]))
         header = ""
     yield header
     if new:
@@ -136,9 +135,3 @@ def _far_out(learner: OnlineLearner, X: np.ndarray) -> np.ndarray:
     """The names (n,) of the inputs of each row that are far out."""
     names = np.array(learner.inputs, dtype=object)
     return np.array([";".join(names[row]) for row in learner.far_out(X)], dtype=object)
-
-
-def _csv(lines: Any) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(lines)
-    return text.getvalue()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -108,6 +108,16 @@ def _runs(arguments: argparse.Namespace) -> list[Run]:
     return runs
 
 
+def _wanted(arguments: argparse.Namespace) -> Mapping[str, Sequence[str]]:
+    """Which runs are asked for, where the table has nothing to say of how."""
+    from omkl.report import sweep_table
+
+    question = sweep_table.read_question(arguments.choices)
+    if question != sweep_table.Question(question.wanted):
+        raise ValueError("sort=, rows=, columns= and format= are of show: leave them out")
+    return question.wanted
+
+
 def _verify(arguments: argparse.Namespace) -> int:
     from omkl.runs.run_folder import find
 
@@ -182,14 +192,12 @@ def _page(arguments: argparse.Namespace) -> int:
 
     if arguments.choices and arguments.sweep:
         raise ValueError("a page is of one sweep or of chosen runs: --sweep or KEY=VALUE")
-    question = sweep_table.read_question(arguments.choices)
-    if question != sweep_table.Question(question.wanted):
-        raise ValueError("a page has all columns: leave sort=, rows=, columns= and format= out")
+    wanted = _wanted(arguments)
     place = arguments.sweep
     if place is None and not arguments.choices:
         place = next(reversed(run_folder.sweep_folders(arguments.outputs)), None)
     if place is None:
-        runs, to = sweep_table.matching(_runs(arguments), question.wanted), arguments.outputs
+        runs, to = sweep_table.matching(_runs(arguments), wanted), arguments.outputs
     else:
         runs, to = list(whole(run for run, _ in run_folder.jobs_of(place))), place
     complete = [run for run in runs if run.complete]
@@ -214,10 +222,8 @@ def _papers(arguments: argparse.Namespace) -> int:
 def _figures(arguments: argparse.Namespace) -> int:
     from omkl.report import sweep_table
 
-    question = sweep_table.read_question(arguments.choices)
-    if question != sweep_table.Question(question.wanted):
-        raise ValueError("figures are of runs: leave sort=, rows=, columns= and format= out")
-    runs = [run for run in sweep_table.matching(_runs(arguments), question.wanted) if run.complete]
+    wanted = _wanted(arguments)
+    runs = [run for run in sweep_table.matching(_runs(arguments), wanted) if run.complete]
     failed = False
     for number, run in enumerate(runs, start=1):
         if problem := _draw(run, ("png", "pdf") if arguments.pdf else ("png",)):

@@ -29,8 +29,6 @@ from omkl.utils.conf import PROSE, flattened, override_text
 from omkl.utils.wording import UNEXPLAINED, pluralize
 
 if TYPE_CHECKING:
-    from omegaconf import DictConfig
-
     from omkl.experiment.job import JobInfo
     from omkl.experiment.run import Outcome
     from omkl.runs.run_folder import Run
@@ -110,19 +108,12 @@ def _start(line: CommandLine) -> int:
 
 
 def _ask_hydra(line: CommandLine, overrides: Sequence[str]) -> int:
-    """What Hydra's own options show; with another main file of YAML, a run."""
-    from hydra.core.hydra_config import HydraConfig
+    """What Hydra's own options show; they run nothing."""
     from omegaconf import OmegaConf
 
-    codes = [0]
-
-    def job(config: DictConfig) -> None:
-        typed = HydraConfig.get().overrides.task
-        codes.append(run_alone(resolve(config, typed), typed))
-
     OmegaConf.register_new_resolver("omkl.help", line.help, replace=True)
-    sweep.by_hydra(line.options, overrides, line.config_dirs, job)
-    return max(codes)
+    sweep.by_hydra(line.options, overrides, line.config_dirs, lambda config: None)
+    return 0
 
 
 def run_alone(config: dict[str, Any], overrides: Sequence[str]) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import importlib.util
 import itertools
@@ -16,6 +15,7 @@ from omkl.config import reference
 from omkl.config.compose import SEARCH
 from omkl.utils import conf, outside, registry
 from omkl.utils.conf import override_text
+from omkl.utils.constraints import did_you_mean
 
 MODULE = "algorithm.module"
 NAMED_FILE = "file"  # the data set that is a file of the user's
@@ -80,16 +80,9 @@ class CommandLine:
         Whether Hydra answers, and nothing is run: ``--help``, ``--cfg job``, ...
     """
 
-    _WITH_VALUE = (
-        "--config-dir", "-cd", "--config-name", "-cn", "--config-path", "-cp",
-        "--package", "-p", "--cfg", "-c", "--experimental-rerun",
-    )  # fmt: skip
+    _WITH_VALUE = ("--config-dir", "-cd", "--package", "-p", "--cfg", "-c")
     _INFORMATION = ("--cfg", "-c", "--info", "-i", "--help", "-h")
-    _ANOTHER_MATTER = (
-        "--shell-completion", "-sc", "--hydra-help", "--experimental-rerun",
-        "--config-name", "-cn", "--config-path", "-cp",
-    )  # fmt: skip
-
+    _ANOTHER_MATTER = ("--shell-completion", "-sc", "--hydra-help")
     _OTHERS = ("--multirun", "-m", "--run", "-r", "--resolve")
 
     def __init__(self, arguments: Sequence[str]) -> None:
@@ -262,7 +255,7 @@ class CommandLine:
         chosen = [t.override.value() for t in typed if t.key == "hydra/launcher"]
         launcher = str(chosen[-1]) if chosen else "basic"
         launchers = ["basic", "batch", *EXTRAS]
-        if launcher not in launchers and difflib.get_close_matches(launcher, launchers):
+        if launcher not in launchers and did_you_mean(launcher, launchers):
             raise UsageError(unknown_name(f"launcher={launcher}", launcher, launchers))
         for one in typed if launcher in ("basic", "batch") else ():
             name = one.key.removeprefix("hydra.")
@@ -507,8 +500,7 @@ def unknown_name(
 ) -> str:
     """That there is no ``shown``, what is like it (of known and hidden), and what there is."""
     everything = [*known, *hidden]
-    near = difflib.get_close_matches(name, everything, n=1, cutoff=0.5)
     # The last word may be right where the group is wrong: "M" for "algorithm.M".
-    near = [k for k in everything if k.rpartition(".")[2] == name.rpartition(".")[2]][:1] or near
-    hint = f" Did you mean {near[0]}?" if near else ""
+    same = [k for k in everything if k.rpartition(".")[2] == name.rpartition(".")[2]]
+    hint = f" Did you mean {same[0]}?" if same else did_you_mean(name, everything)
     return f"there is no {shown}{where}.{hint} There are: {', '.join(known)}."

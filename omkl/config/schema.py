@@ -19,6 +19,7 @@ from omkl.federated.privacy import UNITS
 from omkl.federated.split import HOLDERS, SCHEMES
 from omkl.utils.constraints import (
     MAPPING,
+    SHARE,
     SWITCH,
     Constraint,
     check_section,
@@ -38,7 +39,6 @@ DEEPEST, MOST_BITS = 20, 4096  # of a configuration: levels, and bits of a whole
 
 GROUPS = ("algorithm", "dataset", "kernels", "federation")
 NAME = Constraint(lambda value: isinstance(value, str), "a name")
-SHARE = Constraint(lambda value: is_number(value) and 0 < value < 1, "a number between 0 and 1")
 SIZE = Constraint(
     lambda value: is_number(value) and 0 < value <= 1e100, "a number above 0 up to 1e100"
 )

@@ -422,20 +422,9 @@ def interval_around(
 
 
 _PLAIN = (
-    "D",
-    "precision",
-    "seed",
-    "block",
-    "threads",
-    "figures",
-    "predictions",
-    "model",
-    "resume",
-    "tracking",
-    "force",
-)
-
-
+    "D", "precision", "seed", "block", "threads", "figures", "predictions", "model", "resume",
+    "tracking", "force",
+)  # fmt: skip
 NO_PARAMETERS = ("name", "module")  # of an algorithm's YAML
 
 

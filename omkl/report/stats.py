@@ -24,7 +24,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -194,41 +194,31 @@ def codes_of(runs: Sequence[Run]) -> list[str]:
     and the sources of their algorithm that the newest run of it has. A run that does not say its
     sources, of an earlier version, is known by its commit.
     """
-    results = [run.result for run in runs]
-    datasets = [result["dataset"] for result in results]
-    sources = [result.get("code", {}) for result in results]
-    shared = [
-        code.get("shared", result.get("commit"))
-        for code, result in zip(sources, results, strict=True)
+    codes = []  # (data set, shared sources, algorithm, its sources)
+    for result in (run.result for run in runs):
+        code = result.get("code", {})
+        learner = code.get("learner"), json.dumps(result.get("modules", {}), sort_keys=True)
+        shared = code.get("shared", result.get("commit"))
+        codes.append((result["dataset"], shared, result["algorithm"], learner))
+    in_time = sorted(range(len(runs)), key=lambda i: _started(runs[i]))
+    latest: dict[Hashable, Hashable] = {}  # shared sources by data set, an algorithm's by these
+    for dataset, shared, algorithm, learner in (codes[i] for i in in_time):
+        latest |= {dataset: shared, (dataset, shared, algorithm): learner}
+    names: dict[Hashable, str] = {}
+    alike = Counter[tuple[str, str]]()  # of one day and commit
+    groups: list[Hashable] = [
+        (dataset, shared, None if latest[dataset, shared, algorithm] == learner else learner)
+        for dataset, shared, algorithm, learner in codes
     ]
-    learners = [
-        (code.get("learner"), json.dumps(result.get("modules", {}), sort_keys=True))
-        for code, result in zip(sources, results, strict=True)
-    ]
-    algorithms = [result["algorithm"] for result in results]
-    groups = list(zip(datasets, shared, algorithms, strict=True))
-    ages = _ages(runs, datasets, shared), _ages(runs, groups, learners)
-    codes = list(zip(datasets, *ages, strict=True))
-    newest: dict[tuple[str, int, int], Run] = {}
-    for run, code in zip(runs, codes, strict=True):
-        newest[code] = max(newest.get(code, run), run, key=_started)
-    names: dict[tuple[str, int, int], str] = {}
-    alike = Counter[tuple[str, str]]()
-    for code in sorted(newest):
-        name = _code_name(newest[code]) if any(code[1:]) else NEWEST
-        alike[code[0], name] += 1  # of one day and commit
-        n = alike[code[0], name]
-        names[code] = name if n == 1 else f"{name}, {n}"
-    return [names[code] for code in codes]
-
-
-def _ages(runs: Sequence[Run], groups: Sequence[Hashable], codes: Sequence[Hashable]) -> list[int]:
-    """For each run how many codes of its group are newer than its own."""
-    newest: dict[Hashable, dict[Hashable, str]] = defaultdict(dict)
-    for run, group, code in zip(runs, groups, codes, strict=True):
-        newest[group][code] = max(newest[group].get(code, ""), _started(run))
-    order = {g: sorted(dates, key=dates.__getitem__, reverse=True) for g, dates in newest.items()}
-    return [order[group].index(code) for group, code in zip(groups, codes, strict=True)]
+    for i in reversed(in_time):
+        dataset, group = codes[i][0], groups[i]
+        if group == (dataset, latest[dataset], None):
+            names[group] = NEWEST
+        elif group not in names:
+            alike[dataset, name := _code_name(runs[i])] += 1
+            n = alike[dataset, name]
+            names[group] = name if n == 1 else f"{name}, {n}"
+    return [names[group] for group in groups]
 
 
 def _started(run: Run) -> str:

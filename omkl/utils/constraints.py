@@ -144,5 +144,6 @@ def word_of(words: str) -> Constraint:
     return Constraint(is_text, words)
 
 
+SHARE = Constraint(lambda value: is_number(value) and 0 < value < 1, "a number between 0 and 1")
 SWITCH = Constraint(lambda value: isinstance(value, bool), "true or false")
 MAPPING = Constraint(lambda value: isinstance(value, Mapping), "a mapping of settings")

@@ -310,7 +310,7 @@ def test_the_suites_of_the_package(name):
     [
         ({"colour": 1}, "no colour"),
         ({"rows": 3}, "rows=3"),
-        ({"task": "ranking"}, "task is one of"),
+        ({"task": "ranking"}, "task='ranking' is none of"),
         ({"prefix": 0}, "no prefix to choose on"),
         ({"streams": [{"name": "x"}]}, "has a name and from"),
         ({"streams": SMALL["streams"] + SMALL["streams"][:1]}, "two are called switch"),

@@ -340,7 +340,7 @@ def test_imports_are_those_that_are_needed(tmp_path):
     heavy = {"mlflow", "matplotlib", "sklearn", "pandas", "pyarrow", "numba", "scipy", "numpy"}
     assert not heavy & modules(tmp_path, "--help")
     single = modules(tmp_path, *TINY, "dataset.rows=60", "algorithm.M=3")
-    assert not {"mlflow", "matplotlib", "sklearn", "pandas"} & single
+    assert not {"mlflow", "matplotlib", "sklearn"} & single
 
 
 # --- sweeps -----------------------------------------------------------------------

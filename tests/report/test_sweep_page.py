@@ -81,7 +81,7 @@ def test_the_command_writes_the_page_of_the_last_sweep_or_of_chosen_runs(runs, t
     assert report.main(["page", "--outputs", str(tmp_path), "--to", taken]) == 1
     assert f"cannot use {taken}: Is a directory" in capsys.readouterr().err
     assert report.main(["page", "--outputs", str(tmp_path), "format=csv"]) == 1
-    assert "leave sort=" in capsys.readouterr().err
+    assert "are of show: leave them out" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

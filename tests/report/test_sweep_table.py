@@ -293,7 +293,7 @@ def test_figures_are_drawn_of_the_runs_that_are_chosen(streams, tmp_path, monkey
     told = capsys.readouterr().out.splitlines()
     assert sorted(told) == [f"[1/2] {streams[1].folder}", f"[2/2] {streams[0].folder}"]
     assert report.main(["figures", "sort=mse", "--outputs", str(tmp_path)]) == 1
-    assert "figures are of runs: leave sort=" in capsys.readouterr().err
+    assert "sort=, rows=, columns= and format= are of show" in capsys.readouterr().err
 
 
 def test_a_table_says_what_was_swept_of_all_that_have_it(sweep, run_folder_maker, tmp_path):
