@@ -275,72 +275,78 @@ class Auto:
              T. van Erven, "A second-order bound with excess losses", COLT 2014. Trees: J. H.
              Friedman, Annals of Statistics 29 (2001).
     Task     regression; full information; no parameters: dictionary and D do not matter.
-    Round    1. Standardise every input by what was seen of it up to this row, and the last 24
-                labels by the labels before, robustly (``omkl.core.robust_moments``); what is beyond
-                4 counts as 4 + log(1 + |z| - 4). A missing input counts as its mean. The first
-                linear expert reads inputs in units that are held; in a row with one beyond 4 it
-                reads them as they are, not as above, where that had the lesser squared error in
-                such rows so far, which fade by 0.98, and where it then predicts within three
-                ranges of the labels seen.
-                Further columns: the changes since the row before of inputs and of the last two
-                labels, and 64 products of two inputs, all where there are no more.
-             2. Experts: the mean of the labels; the last label; and forecasters of Vovk, Azoury and
-                Warmuth of the labels less their mean, or less the last one, f = z'A^-1 b,
-                ``GROUPS``: linear in some columns; or with sines and cosines of random frequencies
-                beside these, normal ones, as of a Gaussian kernel, or Cauchy ones, as of a
-                Laplacian, in all of the columns, in one of them or in two. lam = 0.01 or 1. In some
-                the past fades, and the variance that this gives back has a ceiling, the prior's, as
-                of ``ewrls``. Of more than 256 inputs a linear one has its columns in parts, as few
-                as have 127 at most, each with a 1 and a matrix P_k of its own: f = theta'z; P_k
-                begin as I / (lam F), F features in all; part k learns the error of f with noise
-                1 + v - v_k, where v_k = z_k'P_k z_k and v is their sum.
-                Two more: of the 10 nearest of the last 1,000 rows the mean label, weighted by
-                1 / (q / d + 0.001)^2, where q is the squared distance of standardised inputs; and
-                the linear one and its mean error there. And 100 boosted
-                trees of 32 leaves on inputs and the last two labels as they are, of the last 32,768
-                rows (fewer of more than 62 inputs), grown anew after 500 rows, 1.4 times as many
-                and so on, and then every quarter of these; while they do not pay, up to 8 times as
-                rarely. And a ridge regression, lam = 0.05, on 400 normal waves of the inputs, of
-                all, of three and of two, beside inputs and two past labels (of more than 40 inputs
-                on waves alone). It takes every row from row 513 on, with labels no farther than 10
-                s from p, and one in 2 to 8 tiles of 32 rows while it does not pay; is solved anew
-                after 1,024 of these, 1.25 times as many and so on, at the most every 2,048; and
-                forgets them by one in 65,536. Before they know anything the experts of trees and of
-                many waves say the mixture of the others. Experts go beyond the labels seen by no
-                more than half of their range; the linear one, of inputs as they are, by three
-                ranges and as theta'z in place of z'A^-1 b.
-             3. p = sum w_i f_i, w_i proportional to max(R_i, 0) / V_i: R_i sums up r_i = 2 (p - y')
-                (p - f_i), V_i sums up r_i^2, where rounds fade by 0.999; y' is y, or what is
-                nearest to it within 3 s of p, where s^2 is the noise: the mean of p's squared
-                errors in the rounds before, which fade by 0.99. In full, max(R_i, 0) is divided by
-                V_i + 10^-6 max V; weights are equal where no R_i is positive; r_i is 0 where f_i
-                and p differ by less than 10^-12 of p; mixtures learn from round 2 on.
-             4. q = p + theta'(f - p, e), no less than the least f_i and no more than the largest; e
-                is p's error in the round before, cut off as y' is; theta the mean of a normal
-                posterior with prior N(0, 0.1 I) and with the noise, this round's error with it.
-                There are two: the second forgets by 0.995. Neither learns while p never erred.
-             5. m is the mixture, as in 3, of both q, p, the mean, the last label and the linear
-                one. Other trees learn its errors, from the same columns and m: they say g, cut off
-                at 3 s. Predict m + b g, where b in [0, 1] is the sum of e g over that of g^2, and
-                three times s^2; e is m's error, cut off as in 3; rounds fade by 0.998. The spread
-                is s.
-             6. Learn y. A label is far out where it alone, without the one before it, is beyond 20
-                deviations and 10 times as far from the mean as all labels so far. It is told to
-                neighbours, trees and waves as 20 deviations, as is a last label from which others
-                count (as a prediction, 100); it is as far as 3 s from p to s and the corrections;
-                and moves a recursive expert by an error of at most 3 s sqrt(1 + z'P z). So does
-                any label of a row with an input beyond 20 deviations, but where inputs are read
-                as they are.
+    Round    1. Standardise the d inputs and the last 24 labels by robust running estimates of
+                location and scale (``omkl.core.robust_moments``). Those of an input include this
+                row. z with |z| > 4 becomes sign(z) (4 + log(1 + |z| - 4)). A missing input is 0,
+                its mean. Further columns are the changes of the inputs and of the last two labels
+                since the row before, and 64 products of two inputs (all, where there are fewer).
+             2. Evaluate N = 28 experts f_i:
+                - The mean of the labels, and the last label.
+                - 22 recursive ridge regressions (``GROUPS``), each the forecaster of Vovk, Azoury
+                  and Warmuth, f = c + z'A^-1 b with A = lam I + sum_{s<=t} z_s z_s' and lam = 0.01
+                  or 1. They explain the label less its mean (c is the mean), or less the last label
+                  where z holds changes (c is the last label). z is some of the columns and 1. In 16
+                  it has the sines and cosines of D = 25 or 50 random frequencies as well, and only
+                  these where it reads more than 40 columns. Frequencies are normal (Gaussian
+                  kernel) or Cauchy (Laplacian kernel), of all columns, of one or of two. Four
+                  experts forget: A and b fade by 0.98 to 0.998 per row, and no variance exceeds
+                  that of the prior, as in ``ewrls``.
+                - The mean label of the 10 nearest of the last 1,000 rows, weighted by
+                  1 / (q / d + 0.001)^2, q the squared distance of standardised inputs.
+                - The linear expert in the inputs plus its mean error in these 10 rows.
+                - 100 boosted trees of at most 32 leaves on the raw inputs and the last two labels
+                  of the last 32,768 rows (fewer with more than 62 inputs). They are grown after 500
+                  rows, again when there are 1.4 times as many rows, and later after every quarter
+                  of the window; up to 8 times as rarely while they do not pay.
+                - A ridge regression, lam = 0.05, on the sines and cosines of 400 normal frequencies
+                  of all inputs, of three and of two. With at most 40 inputs it has these and two
+                  past labels as well. It learns from row 513 on, in tiles of 32 rows, labels within
+                  10 s of p (see 3). It is solved after 1,024 rows, then after 1.25 times as many,
+                  at least every 2,048, and rows fade by 1 / 65,536. While it does not pay it takes
+                  one tile in 2 to 8.
+                The last two predict the mixture of the others until they are first fitted. Each f_i
+                is clipped to the range of the labels so far, extended by half of it on both sides.
+             3. Mix: p = sum w_i f_i with w_i proportional to max(R_i, 0) / (V_i + 10^-6 max V).
+                R_i and V_i sum r_i and r_i^2, r_i = 2 (p - y') (p - f_i), and fade by 0.999. y' is
+                y clipped to within 3 s of p. s^2 is the mean squared error of p in the rows before,
+                which fade by 0.99. r_i is 0 where |p - f_i| <= 10^-12 |p|. Weights are equal where
+                no R_i is positive.
+             4. Correct: q = p + theta'(f - p, e), clipped to the range of the f_i. e is p's error
+                in the row before, clipped to 3 s. theta is the posterior mean of a Bayesian
+                linear regression of the errors of p, with prior N(0, 0.1 I) and the noise s^2 after
+                the row. There are two such q; one forgets by 0.995. They learn once p has erred.
+             5. Mix again: m is the mixture, as in 3, of both q, p, the mean, the last label and the
+                linear expert. Another 100 trees on the same columns and m predict the error e of m,
+                clipped to 3 s: their prediction g is clipped so too. Predict m + b g, clipped to
+                three ranges of the labels beyond them, with b = sum e g / (sum g^2 + 3 s^2) clipped
+                to [0, 1] and sums that fade by 0.998. The predictive standard deviation is s.
+             6. Learn y. Mixtures learn from the second row on. Single values far out are bounded:
+                - A label is an outlier where it is beyond 20 deviations and 10 times as far from
+                  the mean as all labels before, and the label before it is not so far out on the
+                  same side. Neighbours, trees and the 400 frequencies learn it as 20 deviations. As
+                  a last label it counts as 20 too, as a prediction of the next one as 100. s and
+                  theta learn it as 3 s from p.
+                - With such a label, or an input beyond 20 deviations, the error that a recursive
+                  ridge regression learns is clipped to 3 s sqrt(1 + z'P z), P = A^-1 before the
+                  row.
+                - The linear expert in the inputs keeps their location and scale until a column has
+                  moved, and has two readings of a row with an input beyond 4: compressed as in 1,
+                  and as it is. The second is taken where it had the lesser squared error in such
+                  rows, the sums fading by 0.98, and predicts c + theta'z within three ranges of the
+                  labels. Then neither its prediction nor its error is clipped.
+             With more than 256 inputs a linear expert has its columns in as few parts as have 127
+             at most, each with a 1 and a matrix P_k, I / (lam F) at first for F features in all.
+             It predicts c + theta'z; part k learns the error with noise 1 + v - v_k, where
+             v_k = z_k'P_k z_k and v is their sum.
     Symbols  none
-    Cost     O(N D^2 + N D d + d m) time per round for N = 28 experts, D = 50 and m = d inputs, of
-             more than 256 m = 127; O(F^2 + F d) for F = 800 features of many waves, and O(M L d) on
-             average for M = 200 trees of depth L, 5 to 10 or so, in d up to 32. A round in which
-             trees grow takes longer, O(M L d W) for W rows, some tenths of a second, and one of a
-             solution O(F^3). Memory O(N D^2 + N d (D + m) + F^2 + d W), 1,000 d of it for
-             neighbours.
-    Bound    none. Without fading, and where no error is cut off, a mixture's regret against the
-             best fixed one would be O(sqrt(N T ln T)), as of ``ml_poly``; rounds fade here, and
-             with a memory of 1,000 rounds it may grow with T.
+    Cost     O(N D^2 + N D d + d m + F^2 + F d + M L d) time per round. Experts have D = 50 and m =
+             d, or m = 127 with more than 256 inputs; the 400 frequencies F = 800 features; the M =
+             200 trees depth L, about 5 to 10, and at most 32 for d. A row in which trees grow takes
+             O(M L d W) for W rows, some tenths of a second; one in which the 400 are solved takes
+             O(F^3). O(N D^2 + N d (D + m) + F^2 + d W) memory, 1,000 d of it for neighbours.
+    Bound    none. Without fading and clipping the regret of a mixture against the best fixed one
+             is O(sqrt(N T ln T)), as of ``ml_poly``. Here rows fade with a memory of 1,000, and it
+             may grow with T.
     Differs  no paper.
 
     The labels 0, 1, .., 9 again and again, and no input that says anything; the next one is 9:
@@ -506,54 +512,57 @@ class AutoClassifier:
              Herbster and M. K. Warmuth, Machine Learning 32 (1998). Counts: R. E. Krichevsky and V.
              K. Trofimov, IEEE Transactions on Information Theory 27 (1981). Trees as of ``auto``.
     Task     classification; full information; no parameters: dictionary and D do not matter.
-    Round    1. Inputs and the last two labels are standardised as of ``auto``.
-             2. Experts say a logit l_i, no farther from 0 than 8, of the label +1: one from the
-                counts n of both classes, log((n+ + 1/2) / (n- + 1/2)); one from the counts of those
-                after the last label; and logistic ones, m / sqrt(1 + pi v / 8) with m = theta'z, v
-                = z'P z. They are linear in the inputs, or in inputs and labels, with a prior
-                deviation 1 / length of coefficients; or have sines and cosines beside these, as of
-                ``auto``, with prior variance 30, and 1 for the rest. In some the past fades. Of
-                more than 256 inputs linear ones have parts as of ``auto``, with noise r + v - v_k,
-                but the prior as it is. The
-                last expert is 100 boosted trees of the labels, grown as of ``auto``, in inputs and
-                the last two labels as they are, but of 64 leaves, by log loss and on all rows of
-                the window: their sum is the logit l. Before they are grown they say the mixture of
-                the others, so that their weight stays what it was. They pay where their weight is
-                above 0.05, or |theta| of them in step 4 above 0.2.
-             3. Mix them: f_i = tanh(l_i / 2), p = sum w_i f_i, l = log((1 + p) / (1 - p)).
-             4. Correct that: m = l + theta'z, z = (l_1 - l, .., l_N - l, l, 1), with prior variance
-                0.3 of theta; q = tanh(m / (2 sqrt(1 + pi v / 8))), the logit cut off at 12.
-             5. Predict y_hat = sum u_k g_k, g = (q, p, and f of the counts, of those after the last
-                label, of the first linear expert). (1 + y_hat) / 2 is the probability of +1. A
-                mistake where y_t y_hat is not positive.
-             6. Logistic ones learn: b = y m + v s for s = 1 / (1 + e^b); theta <- theta + P z y s;
-                P <- (P - P z z'P / (v + r)) / decay, r = 2 + 2 cosh b = 1 / (s (1 - s)).
-             7. w_i <- w_i (1 + y f_i) / 2, scaled to sum 1, then 0.999 w_i + 0.001 / N; u so with
-                g.
-             Of K > 2 classes an expert has one P and K theta_k; past labels are no inputs.
-             2. Experts say probabilities p_ik: (n_k + 1/2) / (n + K/2) of counts; (c_k + p_1k) /
-                (c + 1) of the counts c_k of classes after the last one; and the softmax of
-                theta_k'z / sqrt(1 + pi v / 4), 0.999 of it and 0.001 / K. Of up to 32 classes
-                trees are the last expert: those of class k, min(100, max(20, 200 / K)), add up
-                to its logit; p_ik is 0.999 of their softmax and 0.001 / K. A leaf counts 0.1, or
-                10 over the number of trees where that is more.
-             3. Mix them: p_k = sum w_i p_ik.
-             4. Correct that: m_k = log p_k + theta'z_k, z_k = (log p_1k - log p_k, .., log p_Nk -
-                log p_k, log p_k), theta and its P shared by the classes, prior variance 0.3; q is
-                the softmax of m, 0.99999 of it and 0.00001 / K.
-             5. Predict 2 p_k - 1 of the mixture by u of q, p, and p_i as above: p_k sum to 1.
-             6. theta_k <- theta_k + s P z g_k with g_k = [y = k] - p_k of the experts' own softmax
-                of theta_k'z; s in [0, 1] makes log p_y - s^2 v sum g_k^2 / 2 largest; P as above
-                with 1 / r = 0.4 Var(g) / sum g_k^2, the variance by the probabilities after s.
-                The correction so along P g, g = z_y - sum p_k z_k, and 1 / r = Var(z_k'P g) /
-                (g'P g)^2.
-             7. w_i <- w_i p_iy, u so, and shares as above.
+    Round    1. Standardise the inputs and the last two labels as ``auto`` does.
+             2. Evaluate N = 13 experts. Each gives a logit l_i of the label +1, clipped to +-8:
+                - The counts n of both classes: log((n+ + 1/2) / (n- + 1/2)). The same of the rows
+                  that came after a label like the last one.
+                - Ten logistic regressions, l = theta'z / sqrt(1 + pi v / 8) with v = z'P z. They
+                  are linear in the inputs, or in inputs and labels; the prior deviation of their
+                  coefficients is 1 / length. Or z has sines and cosines of random frequencies as
+                  well, as in ``auto``, with prior variance 1 / lam = 30, and 1 for the rest. Some
+                  forget.
+                - 100 boosted trees, grown as in ``auto``, with at most 64 leaves and by log loss.
+                  Their sum is the logit. Until they are grown they predict the mixture of the
+                  others. They pay where their weight is above 0.05, or |theta| of them in step 4
+                  above 0.2.
+             3. Mix: f_i = tanh(l_i / 2), p = sum w_i f_i with the logit l = log((1 + p) / (1 - p)).
+             4. Correct: m = l + theta'z with z = (l_1 - l, .., l_N - l, l, 1), prior variance 0.3
+                of theta; q = tanh(m / (2 sqrt(1 + pi v / 8))), the logit clipped to +-12.
+             5. Predict y_hat = sum u_k g_k. g is q, p and the f of three experts: the counts, those
+                after the last label, the first linear one. (1 + y_hat) / 2 is the probability of
+                +1. A row counts as a mistake where y_t y_hat is not positive.
+             6. Update the logistic regressions. b solves b = y m + v s, s = 1 / (1 + e^b). Then
+                theta <- theta + P z y s and P <- (P - P z z'P / (v + r)) / decay with
+                r = 2 + 2 cosh b = 1 / (s (1 - s)). So does the correction.
+             7. w_i <- w_i (1 + y f_i) / 2, scaled to sum 1; then w_i <- 0.999 w_i + 0.001 / N. The
+                u_k likewise, with g.
+             With more than 256 inputs linear experts have their columns in parts, as in ``auto``,
+             with noise r + v - v_k and the prior as above.
+    Classes  K > 2 classes are learned together. An expert has one P and K vectors theta_k; past
+             labels are no inputs. Steps that differ:
+             - Step 2. Experts give probabilities p_ik. Counts give (n_k + 1/2) / (n + K/2), and
+               (c_k + p_1k) / (c + 1) with the counts c_k of classes after the last one. Regressions
+               give 0.999 times the softmax of theta_k'z / sqrt(1 + pi v / 4), plus 0.001 / K. With
+               at most 32 classes there are min(100, max(20, 200 / K)) trees for each class; their
+               sums are logits of such a softmax. A leaf counts 0.1, or 10 over the number of trees
+               where that is more.
+             - Step 3. p_k = sum w_i p_ik.
+             - Step 4. m_k = log p_k + theta'z_k, z_k = (log p_1k - log p_k, .., log p_Nk - log p_k,
+               log p_k). theta and its P are shared by the classes, prior variance 0.3. q is 0.99999
+               times the softmax of m, plus 0.00001 / K.
+             - Step 5. Predict 2 p_k - 1, where p_k is mixed by u as above; the p_k sum to 1.
+             - Step 6. theta_k <- theta_k + s P z g_k with g_k = [y = k] - p_k, p_k by the softmax
+               of the expert's own theta_k'z. s in [0, 1] maximises log p_y - s^2 v sum g_k^2 / 2. P
+               as above with 1 / r = 0.4 Var(g) / sum g_k^2, the variance by the probabilities after
+               s. The correction moves so along P g, g = z_y - sum p_k z_k, with 1 / r = Var(z_k'P
+               g) / (g'P g)^2.
+             - Step 7. w_i <- w_i p_iy, the u_k likewise, then shared as above.
     Symbols  none
-    Cost     O(N D^2 + N D d + d m) time per round for N = 13 experts and D = 50, m and trees as of
-             ``auto``; memory O(N D^2 + N d (D + m) + d W). Of K > 2 classes O(N K (D + d)) more of
-             both.
-    Bound    none for the whole; the log loss of the mixture is at most that of one expert and
-             log N + T / 1000 or so.
+    Cost     O(N D^2 + N D d + d m + M L d) time per round for N = 13 experts and D = 50, m and M =
+             100 trees as in ``auto``; O(N D^2 + N d (D + m) + d W) memory. K > 2 classes take O(N K
+             (D + d)) more of both.
+    Bound    none for the whole. The log loss of the mixture exceeds that of any one expert by at
+             most about log N + T / 1000.
     Differs  no paper.
 
     >>> from omkl import algorithms
