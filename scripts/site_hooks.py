@@ -18,7 +18,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
-from pages import cards, formulas, gallery, links, reference
+from pages import capabilities, cards, formulas, gallery, links, reference
 
 from omkl.config.reference import markdown as settings_page
 from omkl.utils.wording import time_left
@@ -58,6 +58,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     }
     contents |= reference.pages()
     contents["settings.md"] = settings_page()
+    contents[capabilities.PLACE] = capabilities.page()
     begun = time.perf_counter()
     for k, name in enumerate(gallery.SCRIPTS):
         left = time_left(time.perf_counter() - begun, k, len(gallery.SCRIPTS))

@@ -4,9 +4,10 @@ import ast
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
-from pages import cards, gallery, links
+from pages import capabilities, cards, gallery, links
 
 from omkl import algorithms, federated
 from omkl.utils import registry
@@ -76,6 +77,28 @@ def test_a_card_has_the_box_the_parameters_and_the_bibtex():
     assert "u_j is the sum of w over the kernels of node j; draw a node from p_j = " in card
     assert "| `algorithm.freeze` | `300` |" in card and "@article{ghari2023graph," in card
     assert "[OMKC DA-P(1)](../omkc_da_p1.md)" in cards.card("rf/omkc_da_p1", curve)
+
+
+def test_the_table_of_capabilities_has_what_the_boxes_and_the_program_say():
+    rows = re.findall(r"^\| \[.*?`(\S+)` \| (.*) \|$", capabilities.page(), re.MULTILINE)
+    own = [name for name in algorithms.names() if "/" not in name]
+    assert [name for name, _ in rows] == [*own, *federated.names(), *own]
+    needs, supports = dict(rows[: len(own)]), dict(rows[-len(own) :])
+    assert needs["gf"].startswith("partial (at most M per row) | O(M D d + J M) | O(N D d + J N) |")
+    assert needs["gf"].endswith("| theorem 2: O(sqrt(N ln N) T^(3/4)), unproved for M &gt; 1")
+    assert needs["sfg_mkl_r"].split(" | ")[1:3] == needs["sfg_r"].split(" | ")[1:3]  # "as ..."
+    assert needs["amkl"].startswith("on request | ") and needs["amkl"].endswith("| none")
+    assert all(cell for line in dict(rows[: -len(own)]).values() for cell in line.split(" | "))
+    of_panels = {name for name, line in supports.items() if line.split(" | ")[3] == "✓"}
+    assert {"raker", "vaw2", "mean"} <= of_panels and not {"auto", "gf", "amkl"} & of_panels
+    assert "| own |" in supports["gmocp"] and supports["auto_classifier"].startswith("K together")
+
+
+def test_a_round_is_a_list_with_lists_in_it():
+    curve = cards.Curve("error", np.zeros(2), "mean", np.zeros(2), "a curve")
+    card = cards.card("auto", curve)
+    assert card.count("<ol") == 1 and "Evaluate N = 28 experts f_i:<ul><li>The mean" in card
+    assert '<ol start="0"><li>Before the first round' in cards.card("sfg", curve)
 
 
 def test_dead_links_and_what_comes_from_afar_are_told(tmp_path):

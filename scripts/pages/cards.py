@@ -55,7 +55,11 @@ def groups() -> dict[str, list[str]]:
 
 def index() -> str:
     """The page that lists all algorithms."""
-    lines = ["# Algorithms", "", "What is typed after `algorithm=`, by what it does.", ""]
+    lines = [
+        "# Algorithms", "",
+        "What is typed after `algorithm=`, by what it does.",
+        "[One table](../reference/capabilities.md) says what each needs, costs and supports.", "",
+    ]  # fmt: skip
     for group, members in groups().items():
         lines += [f"## {group}", "", "| | | task |", "|---|---|---|"]
         for name in members:
@@ -106,10 +110,27 @@ def _section(name: str, heading: str, text: str) -> str:
             for symbol, meaning in ([*cell, ""][:2] for cell in cells)
         )
         return f"<table>{shown}</table>"
-    if heading == "Round" and text.startswith("1. "):
+    if heading == "Round" and (first := re.match(r"([01])\. ", text)):
+        text, *after = re.split(r"\n(?=[^\s\d])", text, maxsplit=1)  # what is of no single step
         steps = [re.sub(r"^\d+\. ", "", step) for step in re.split(r"\n(?=\d+\. )", text)]
-        return f"<ol>{''.join(f'<li>{_inline(name, step)}</li>' for step in steps)}</ol>"
-    return f"<p>{_inline(name, text)}</p>"
+        shown = "".join(f"<li>{_with_items(name, step)}</li>" for step in steps)
+        rest = "".join(f"<p>{_inline(name, part)}</p>" for part in after)
+        return f'<ol start="{first[1]}">{shown}</ol>{rest}'
+    return f"<div>{_with_items(name, text)}</div>"
+
+
+def _with_items(name: str, text: str) -> str:
+    """A text, a list of its lines that begin with a dash, and what follows it.
+
+    Lines of an item are indented by two more than its dash; the first that is not ends the list.
+    """
+    before, *items = re.split(r"\n(?= *- )", text)
+    if not items:
+        return _inline(name, text)
+    indent = len(items[0]) - len(items[0].lstrip())
+    items[-1], *after = re.split(rf"\n(?= {{{indent}}}\S)", items[-1], maxsplit=1)
+    shown = "".join(f"<li>{_inline(name, item.lstrip(' -'))}</li>" for item in items)
+    return f"{_inline(name, before)}<ul>{shown}</ul>{''.join(_inline(name, a) for a in after)}"
 
 
 def _inline(name: str, text: str) -> str:

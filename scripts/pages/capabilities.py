@@ -1,0 +1,210 @@
+"""What each algorithm needs, costs and supports: from its box, and by asking the program."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import Any
+
+import omkl
+from omkl import algorithms, federated
+from omkl.utils import registry
+
+PLACE = "reference/capabilities.md"
+YES, NO = "✓", ""
+# Where the conditions of a bound, and what its symbols are, begin.
+CONDITIONS = (
+    r"; |\.(?: (?=[A-Z(])|$)|, with \w the | with eta| for eta|, for |, as others| \(the paper"
+    r"|, g (?:=|the) |, a = "
+)
+PAGE = """\
+---
+hide: [toc]
+---
+
+# What each algorithm needs and supports
+
+There are N kernels, D random frequencies of each, d inputs, T rows (t so far), and M selected
+kernels. Other symbols are explained on the page of the algorithm, which also has the conditions of
+its bound and the rest of its cost. Measured times are on the page [Performance](../performance.md),
+errors in [the benchmark](../benchmark.md).
+
+## Feedback, cost and bound
+
+Feedback is what a learner sees of a row after its prediction. *Full*: the losses of all kernels.
+*Partial*: those of selected kernels. *On request*: a target that it asks for, or nothing.
+
+{needs}
+
+## Federated
+
+These need K clients and a server. A number is a float of 8 bytes.
+
+{federated}
+
+## What it supports
+
+- **classes**: how many. K classes are learned together, or one against the rest. An empty cell: it
+  is for regression.
+- **interval**: *adaptive* ones around its predictions (`interval=0.9`), or its *own*.
+- **std**: a standard deviation with every prediction.
+- **panel**: a learner per key (`key=`, `omkl.panel`).
+- **outputs**: several targets per row (`omkl.learner(outputs=...)`).
+- **delay**: targets that come late (`stream.delay`, `stream.horizon`).
+- **features**: `features=orthogonal` and `features=qmc` place its random frequencies.
+- **float32**: random features in single precision (`precision=float32`).
+- **bounded**: its memory does not grow with the stream.
+- **variants**: folders that have one of its name, such as `as_released/gf`.
+
+Federated algorithms have no classes, intervals, panels, several outputs or delays.
+
+{supports}
+"""
+NEEDS = ("", "feedback", "time per row", "memory", "bound")
+OF_A_CLIENT = ("", "time per row of a client", "numbers sent per row of a client", "bound")
+SUPPORTS = (
+    "", "classes", "interval", "std", "panel", "outputs", "delay", "features", "float32", "bounded",
+    "variants",
+)  # fmt: skip
+# Settings of the smallest learner of any algorithm, so that the answers come at once.
+SMALL: dict[str, Any] = {"inputs": 2, "kernels": "gauss13", "D": 8, "horizon": 1000}
+
+
+def page() -> str:
+    """The Markdown of the page."""
+    own = [name for name in registry.names("omkl.algorithms") if "/" not in name]
+    return PAGE.format(
+        needs=_table(NEEDS, map(_needs, own)),
+        federated=_table(OF_A_CLIENT, map(_federated, federated.names())),
+        supports=_table(SUPPORTS, map(_supports, own)),
+    )
+
+
+def _table(headings: tuple[str, ...], rows: Any) -> str:
+    return "\n".join([_row(headings), _row(("---",) * len(headings)), *map(_row, rows)])
+
+
+def _row(cells: Any) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _link(name: str) -> str:
+    return f"[{registry.title(name)}](../algorithms/{name}.md) `{name}`"
+
+
+# --- what the box says ----------------------------------------------------------------------------
+
+
+def _needs(name: str) -> tuple[str, ...]:
+    cost = _cost(name)
+    return (
+        _link(name), _feedback(name), _text(_order(cost, " time per round")),
+        _text(_order(cost, " memory")), _text(bound(name)),
+    )  # fmt: skip
+
+
+def _federated(name: str) -> tuple[str, ...]:
+    cost = _cost(name)
+    numbers = re.split(r", |: | and ", cost.partition(" numbers sent")[0])[-1]
+    time = _order(cost, " time per round")
+    return _link(name), _text(time), _text(numbers), _text(bound(name))
+
+
+def _feedback(name: str) -> str:
+    """The second part of the box's Task, in the words of the page."""
+    stated = _line(name, "Task").split("; ")[1].rstrip(".")
+    words = {"full information": "full", "queried labels": "on request"}
+    partial = stated.replace("selected kernels", "partial").replace("a round", "per row")
+    return words.get(stated, partial)
+
+
+def _cost(name: str) -> str:
+    """The box's Cost; of one that refers to another algorithm's, that other one's."""
+    cost = _line(name, "Cost")
+    other = re.match(r"as [^(]*\(?``(\w+)``", cost)
+    return _cost(other[1]) if other else cost
+
+
+def _order(text: str, unit: str) -> str:
+    """The O(...) before a unit, or "" where there is none."""
+    for start in (match.start() for match in re.finditer(r"O\(", text)):
+        depth = 0
+        for end in range(start + 1, len(text)):
+            depth += {"(": 1, ")": -1}.get(text[end], 0)
+            if depth == 0:
+                break
+        if text[end + 1 :].startswith(unit):
+            return text[start : end + 1]
+    return ""
+
+
+def bound(name: str) -> str:
+    """The first clause of the box's Bound, and whether it is unproved."""
+    text = _line(name, "Bound")
+    if text.startswith("none"):
+        return "none"
+    clause = re.split(CONDITIONS, text)[0]
+    doubt = re.search(r"Unproved( for [^,:]*)?", text)
+    return f"{clause}, u{doubt[0][1:]}" if doubt else clause
+
+
+def _line(name: str, heading: str) -> str:
+    return " ".join(registry.box(name)[heading].split())
+
+
+def _text(text: str) -> str:
+    """Plain text in a cell of a table; what stands in two backticks is code."""
+    parts = re.split(r"``(.+?)``", text)
+    return "".join(
+        f"`{part}`" if k % 2 else re.sub(r"([_*|])", r"\\\1", html.escape(part, quote=False))
+        for k, part in enumerate(parts)
+    )
+
+
+# --- what the program says ------------------------------------------------------------------------
+
+
+def _supports(name: str) -> tuple[str, ...]:
+    one = algorithms.load(name)
+    kept, folders = one.representation, [folder for folder in registry.FOLDERS if _in(folder, name)]
+    interval = "own" if one.has_interval else "adaptive" if _takes(name, interval=0.9) else NO
+    return (
+        _link(name), _classes(one), interval, _mark(one.has_spread), _mark(_in_panels(name)),
+        _mark(_takes(name, outputs=2)), _mark(not one.queries),
+        _mark(_takes(name, features="qmc")), _mark(kept.supports_float32), _mark(kept.bounded),
+        ", ".join(f"`{folder}`" for folder in folders),
+    )  # fmt: skip
+
+
+def _mark(yes: bool) -> str:
+    return YES if yes else NO
+
+
+def _classes(one: Any) -> str:
+    if one.task != "classification":
+        return NO
+    return "K together" if one.of_classes else "2, K one against the rest"
+
+
+def _in(folder: str, name: str) -> bool:
+    return folder + name in registry.names("omkl.algorithms")
+
+
+def _takes(name: str, **settings: Any) -> bool:
+    """Whether a learner is made with these settings; it is without them."""
+    classes = [0, 1] if algorithms.load(name).task == "classification" else None
+    small = {**SMALL, "classes": classes}
+    omkl.learner(name, **small)
+    try:
+        omkl.learner(name, **small, **settings)
+    except ValueError:
+        return False
+    return True
+
+
+def _in_panels(name: str) -> bool:
+    try:
+        omkl.panel(name, **SMALL)
+    except ValueError:
+        return False
+    return True
