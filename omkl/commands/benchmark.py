@@ -55,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     running.add_argument("suite", metavar="SUITE", help="a suite of the list, or a YAML file")
     running.add_argument("--to", type=Path, help="folder; default: outputs/benchmark/SUITE")
     running.add_argument("--jobs", type=_count, default=1, help="peers at a time; default: 1")
-    running.add_argument("--streams", help="these alone: NAME,NAME")
+    running.add_argument("--streams", help="these alone, separated by ; or ,")
     running.add_argument("--learners", help="these alone, separated by ;")
     running.add_argument("--retry", action="store_true", help="what failed or took too long, again")
     for name in CHANGES:
@@ -92,8 +92,7 @@ def _list(arguments: argparse.Namespace) -> int:
             stated = streams.load(stream, one.task_of(stream), one.rows).stated
             text = f"{stated['rows']:>7,} x {stated['columns']:<4} {stated['sha256'][:12]}"
         except streams.MISSING as error:
-            first = str(error).partition("\n")[0].removesuffix(" Looked for")
-            text = f"not there: {first}"
+            text = "not there: " + str(error).partition("\n")[0]
         print(f"  {stream['name']:24} {text}")
     for name in one.peers:
         reason = peers.missing(name)
@@ -127,13 +126,21 @@ def _wanted(one: Any, streams: str | None, learners: str | None) -> Any:
 
     known_streams = {stream["name"] for stream in one.streams}
     known_learners = {entry.name for task in one.tasks for entry in one.entries(task)}
-    of_streams = set(streams.split(",")) if streams else known_streams
+    of_streams = names_in(streams, known_streams) if streams else known_streams
     of_learners = set(learners.split(";")) if learners else known_learners
     for asked, names in ((of_streams, known_streams), (of_learners, known_learners)):
         if unknown := sorted(asked - names):
             there = "; ".join(sorted(names))
             raise BadSuite(f"{one.name} has no {', '.join(unknown)}; it has: {there}")
     return lambda stream, entry: stream in of_streams and entry.name in of_learners
+
+
+def names_in(text: str, known: set[str]) -> set[str]:
+    """The names in a text, between semicolons, or between commas where that makes no known name."""
+    parts = [part.strip() for part in text.split(";")]
+    return {
+        name.strip() for part in parts for name in ([part] if part in known else part.split(","))
+    }
 
 
 def _page(arguments: argparse.Namespace) -> int:

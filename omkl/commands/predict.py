@@ -29,8 +29,9 @@ Every row is predicted as if it came next. Columns are found by their names, and
 become the inputs that they were when the model learned; the target, if it is there, is not read.
 Of a panel each row is the next of its key; a key that the model has not is predicted as one before
 its first row, and is told of.
-Written are row (its number, from 1), y_hat and, where the learner has them, spread, low and high;
-in a classification row, class and, where the learner has them, the probabilities of the classes.
+Written are row (its number, from 1), y_hat and, where the learner has them, spread (the standard
+deviation that it expects of its error), low and high (the interval). In a classification they are
+row, class and, where the learner has them, the probabilities of the classes.
 Of several outputs each has its columns, y_hat(NAME) and so on.
 Last comes far_out, the names of inputs beyond 4 deviations of what the model has seen, separated by
 semicolons; a model with stream.scaling=none has none.

@@ -162,7 +162,7 @@ def fetch(entry: Mapping[str, Any]) -> FileContent:
             _nowhere(
                 entry,
                 f"OMKL_OFFLINE forbids downloads. Unset it and run: omkl-data fetch {name}\n"
-                f"or take {entry['member']} out of {url} by hand.",
+                f"or take {entry['member']} out of {url}",
             )
         )
     log.info("%s: downloading %s", name, url)
@@ -183,8 +183,9 @@ def fetch(entry: Mapping[str, Any]) -> FileContent:
 
 
 def _nowhere(entry: Mapping[str, Any], cure: str) -> str:
-    places = "\n".join(f"  {folder / entry['file']}" for folder in data_folders())
-    text = f"{entry['name']}: {entry['file']} was not found. Looked for\n{places}\n{cure}"
+    """Where a file was looked for, what to do, and where the data come from."""
+    folders = " or ".join(map(str, data_folders()))
+    text = f"{entry['name']}: {entry['file']} was not found in {folders}\n{cure}"
     url = address(entry)
     if url is not None and url not in cure:
         text += f"\nOriginal data: {url}"
@@ -215,10 +216,8 @@ def _unpacked(entry: Mapping[str, Any], url: str, folder: str) -> dict[str, Path
     import pooch
     from requests import exceptions
 
-    retry = (
-        f"Try again later (omkl-data fetch {entry['name']}), or put the file "
-        "into one of these places by hand."
-    )
+    place = data_folders()[0] / entry["file"]
+    retry = f"Run omkl-data fetch {entry['name']} later, or put the file at {place}"
     pooch.get_logger().setLevel(logging.WARNING)
     http = pooch.HTTPDownloader(timeout=TIMEOUT_SECONDS)
     unzip = pooch.Unzip(extract_dir="unpacked")
@@ -245,7 +244,7 @@ def _unpacked(entry: Mapping[str, Any], url: str, folder: str) -> dict[str, Path
         raise DataError(_nowhere(entry, cure)) from error
     except exceptions.RequestException as error:
         reason = "timed out" if isinstance(error, exceptions.Timeout) else "failed"
-        cure = f"The connection to {url} {reason}. {retry}\n  ({error})"
+        cure = f"The connection to {url} {reason} ({type(error).__name__}). {retry}"
         raise DataError(_nowhere(entry, cure)) from error
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
         cure = f"What {url} sent is not a whole zip file ({error}). {retry}"

@@ -298,12 +298,12 @@ def label_cost(mse: np.ndarray, n_queried: np.ndarray, n_rounds: int) -> dict[st
     efficiency is their share of the rounds, (55) of Hong and Chae: 1 for a learner that asks
     always, and smaller is cheaper.
     """
-    share, deviation = mean_and_deviation(n_queried / n_rounds)
+    _, of_counts = mean_and_deviation(n_queried)  # 0 where all are alike; of shares it may not be
     return {
         "labels": float(n_queried.mean()),
         "labels_per_seed": n_queried.tolist(),
-        "al_efficiency": share,
-        "al_efficiency_std": deviation,
+        "al_efficiency": float((n_queried / n_rounds).mean()),
+        "al_efficiency_std": None if of_counts is None else of_counts / n_rounds,
         "mse_per_label": float((mse / n_queried).mean()),
     }
 

@@ -69,7 +69,7 @@ class Cells:
             without = result["error"]["type"] == MissingFile.__name__
             self.done[job] = without  # nothing can be done about it here
             message = result["error"]["message"]
-            first = message.splitlines()[0].removesuffix(" Looked for")
+            first = message.splitlines()[0]
             why = f"no data: {first}" if without else f"failed: {message}"
             print(f"{text}: {why}", flush=True)
             return

@@ -121,7 +121,7 @@ METRICS = {
     "runtime_s": Metric("run time, s", False, _seconds),
     "mean_client_regret": Metric("regret of the clients, mean", True, _regret),
     "client_regret_spread": Metric(
-        "regret of the clients, spread", True, _spread, std_of="mean_client_regret"
+        "regret of the clients, standard deviation", True, _spread, std_of="mean_client_regret"
     ),
     "mean_client_ridge_regret": Metric(
         "regret of the clients above ridge in hindsight, mean",
@@ -129,7 +129,7 @@ METRICS = {
         functools.partial(_regret, comparator="clients_ridge"),
     ),
     "client_ridge_regret_spread": Metric(
-        "regret of the clients above ridge in hindsight, spread",
+        "regret of the clients above ridge in hindsight, standard deviation",
         True,
         functools.partial(_spread, comparator="clients_ridge"),
     ),

@@ -373,18 +373,25 @@ def predictions(run: Run, into: Axes | None = None) -> Figure | None:
 
     The intervals are those of ``interval``, or of 90 % by the learner's standard deviation. Rows
     in random order are points: a line through them would show a course that there is not. Axes
-    of somebody else have the last rows alone.
+    of somebody else have the last rows alone. Of a short stream both are mostly the same rows:
+    they are drawn once.
     """
     if "recent_t" not in run.curves:
         return None
     stretches = {name: _stretch(run, name) for name in ("worst", "recent")}
-    worst, last = (stretch["t"].tolist() for stretch in stretches.values())
+    worst, last = (stretch["t"] for stretch in stretches.values())
     n, seed = len(last), run.result["seeds"][0]
     of_seed = f", seed {seed}" if len(run.result["seeds"]) > 1 else ""
-    if into is not None or worst in ([], last):
+    is_before = worst < last[0]
+    if into is not None or 2 * is_before.sum() <= len(worst):
         figure, axes = _single(3.8, into=into)
-        _draw_stretch(axes, run, stretches["recent"])
-        axes.set_title(_title(run, f"predictions of the last {n} rows{of_seed}"))
+        what, stretch = f"the last {n} rows", stretches["recent"]
+        if into is None and is_before.any():
+            what = f"rows {worst[0]:,} to {last[-1]:,}, the largest error and the last rows"
+            for name, rows in stretches["worst"].items():  # some have none
+                stretch[name] = np.append(rows[is_before[: len(rows)]], stretch[name])
+        _draw_stretch(axes, run, stretch)
+        axes.set_title(_title(run, f"predictions of {what}{of_seed}"))
         style.legend_of(figure, axes, into is not None)
         return figure
     figure = Figure(figsize=(style.WIDTH, 6.0))

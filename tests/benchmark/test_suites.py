@@ -337,6 +337,13 @@ def test_what_is_typed_wrongly_is_told(capsys, tmp_path):
     assert "no folder of omkl-benchmark" in told
 
 
+def test_names_of_streams_may_have_commas():
+    known = {"Friedman, abrupt", "SEA", "LED"}
+    assert benchmark.names_in("Friedman, abrupt; SEA", known) == {"Friedman, abrupt", "SEA"}
+    assert benchmark.names_in("Friedman, abrupt", known) == {"Friedman, abrupt"}
+    assert benchmark.names_in("SEA,LED", known) == {"SEA", "LED"}
+
+
 def test_what_was_there_stays_in_the_index_of_a_run_that_is_stopped(tmp_path):
     one = without_peers(streams=SMALL["streams"][:2], learners=[])
     running.run(one, tmp_path, tell=lambda text: None)

@@ -129,8 +129,11 @@ def test_a_failed_download_leaves_nothing_behind(airfoil, publisher, tmp_path, s
 def test_no_server_and_no_permission(airfoil, publisher, tmp_path, monkeypatch):
     entry, _ = airfoil
     monkeypatch.setenv("OMKL_UCI_URL", "http://127.0.0.1:9")
-    with pytest.raises(DataError, match=r"connection to http://127.0.0.1:9/.* failed"):
+    with pytest.raises(DataError, match=r"connection to http://127.0.0.1:9/.* failed") as failure:
         open_stream(entry, STREAM)
+    where, what = str(failure.value).splitlines()  # no more: not the library's own words
+    assert "airfoil" in where and "was not found in" in where
+    assert what.endswith(f"or put the file at {catalogue.data_folders()[0] / entry['file']}")
     monkeypatch.setenv("OMKL_OFFLINE", "1")
     with pytest.raises(DataError, match=r"OMKL_OFFLINE forbids.*\n?.*omkl-data fetch airfoil"):
         open_stream(entry, STREAM)

@@ -13,6 +13,7 @@ import pytest
 from omkl.checks import learners
 from omkl.checks.learners import Case, default_settings
 from omkl.datasets import label_sources
+from omkl.experiment import metrics
 from omkl.experiment import run as runner
 from tests.compositions import compose
 
@@ -182,6 +183,14 @@ def test_the_target_of_the_data_is_not_looked_at(tmp_path):
     assert "truth" not in outcome.run.result["regret"]
     with open(Path(outcome.run.folder) / "labels.csv") as file:
         assert file.read().startswith("row,label\n1,0.251\n5,0.255\n")
+
+
+def test_seeds_that_request_as_many_targets_have_no_deviation():
+    """Of their shares there may be one, by rounding."""
+    requested = np.full(3, 95)
+    cost = metrics.label_cost(np.ones(3), requested, 400)
+    assert cost["al_efficiency"] == pytest.approx(0.2375) and cost["al_efficiency_std"] == 0.0
+    assert np.std(requested / 400, ddof=1) > 0.0
 
 
 def test_a_run_says_what_its_labels_cost(tmp_path):

@@ -244,6 +244,19 @@ def test_the_worst_rows_are_drawn_above_the_last_ones_over_time(run_folder_maker
     assert below.get_title() == "the last 120 rows: RMSE 2.000"
 
 
+def test_of_a_short_stream_the_worst_and_the_last_rows_are_drawn_once(
+    run_folder_maker, tmp_path, kept
+):
+    t = np.arange(1, 121)
+    recent, worst = ({f"{name}_t": t + k} for name, k in (("recent", 280), ("worst", 250)))
+    for name, rows in (("recent", recent), ("worst", worst)):
+        rows |= {f"{name}_y": t, f"{name}_y_hat": t + 2.0, f"{name}_spread": t * np.nan}
+    figures.predictions(change(run_folder_maker(tmp_path), recent | worst))
+    (axes,) = kept[0].axes
+    assert axes.get_lines()[0].get_xdata().tolist() == [*range(251, 401)]
+    assert "rows 251 to 400, the largest error and the last rows" in axes.get_title()
+
+
 def test_what_says_nothing_is_not_drawn(run_folder_maker, tmp_path):
     """Kernels that are all evaluated in all rows, and mistakes without a bound."""
     everywhere = {"usage": np.full((3, 76), 400)}
