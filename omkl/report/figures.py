@@ -385,13 +385,13 @@ def predictions(run: Run, into: Axes | None = None) -> Figure | None:
     is_before = worst < last[0]
     if into is not None or 2 * is_before.sum() <= len(worst):
         figure, axes = _single(3.8, into=into)
-        what, stretch = f"the last {n} rows", stretches["recent"]
+        shown, stretch = f"the last {n} rows", stretches["recent"]
         if into is None and is_before.any():
-            what = f"rows {worst[0]:,} to {last[-1]:,}, the largest error and the last rows"
+            shown = f"rows {worst[0]:,} to {last[-1]:,}, the largest error and the last rows"
             for name, rows in stretches["worst"].items():  # some have none
                 stretch[name] = np.append(rows[is_before[: len(rows)]], stretch[name])
         _draw_stretch(axes, run, stretch)
-        axes.set_title(_title(run, f"predictions of {what}{of_seed}"))
+        axes.set_title(_title(run, f"predictions of {shown}{of_seed}"))
         style.legend_of(figure, axes, into is not None)
         return figure
     figure = Figure(figsize=(style.WIDTH, 6.0))
