@@ -31,12 +31,14 @@ def specification(
 ) -> Specification:
     """What an entry makes of a stream; ``further`` parameters count more than its own."""
     task = "classification" if stream.classes else "regression"
+    name = algorithm_of(entry, task)
+    of_algorithm = algorithms.load(name).task
     made = online_settings.read(
-        algorithm_of(entry, task),
+        name,
         inputs=stream.n_inputs,
         kernels=entry.kernels,
-        task=algorithms.load(algorithm_of(entry, task)).task,
-        classes=range(2) if _is_classifier(entry, task) else None,
+        task=of_algorithm,
+        classes=range(2) if of_algorithm == "classification" else None,
         params={**entry.params, **(further or {})},
         D=entry.D,
         precision="float64",
@@ -53,10 +55,6 @@ def specification(
 def algorithm_of(entry: Entry, task: str) -> str:
     """The algorithm's name; ``auto`` is another one in a classification."""
     return "auto_classifier" if (entry.what, task) == ("auto", "classification") else entry.what
-
-
-def _is_classifier(entry: Entry, task: str) -> bool:
-    return algorithms.load(algorithm_of(entry, task)).task == "classification"
 
 
 def draws_nothing(entry: Entry, task: str) -> bool:

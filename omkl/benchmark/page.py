@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -399,7 +398,7 @@ def _over_streams(errors: pd.DataFrame, reference: str, place: Path, task: str) 
     if reference in errors:
         ratios = scores.log_ratio(errors, to=reference)
         body = [
-            [str(name), f"{row.ratio:.3f}", _interval(row), str(row.n_streams)]
+            [str(name), f"{row.ratio:.3f}", _interval(row), str(int(row.n_streams))]
             for name, row in ratios.iterrows()
         ]
         text = f"Error over that of {reference}: geometric mean, and its 95 % interval."
@@ -475,7 +474,13 @@ def _published(read: Results, task: str) -> list[Part]:
         return []
     score = "mae" if task == "regression" else "error_rate"
     lines = [
-        (row["stream"], _published_score(row, score), row["learner"], PUBLISHED) for row in rows
+        (
+            row["stream"],
+            1.0 - float(row["accuracy"]) if "accuracy" in row else float(row[score]),
+            row["learner"],
+            PUBLISHED,
+        )
+        for row in rows
     ]
     for (stream, learner), value in cells.means(read, task, score).stack().items():
         if np.isfinite(value):
@@ -491,10 +496,6 @@ def _published(read: Results, task: str) -> list[Part]:
         Text(f"Published: {'; '.join(sources)}."),
         Table(["stream", "learner", "", NAMES[score]], body, left=3),
     ]
-
-
-def _published_score(row: dict[str, Any], score: str) -> float:
-    return 1.0 - float(row["accuracy"]) if "accuracy" in row else float(row[score])
 
 
 def _streams(read: Results) -> Table:

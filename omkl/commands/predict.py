@@ -82,8 +82,10 @@ def _predicted(learner: OnlineLearner, columns: dict[str, Any] | None, file: str
     cfg = {**(columns or {}).get("reading", {}), "path": file}
     tells_far = learner.settings.scaling == "columns"
     header = csv_text([["row", *_names(learner), *["far_out"] * tells_far]])
+    inputs = np.array(learner.inputs, dtype=object)
     for rows, X in tables.inputs_in(cfg, described, learner.inputs):
-        far = [_far_out(learner, X)] if tells_far else []
+        texts = [";".join(inputs[row]) for row in learner.far_out(X)] if tells_far else None
+        far = [] if texts is None else [np.array(texts, dtype=object)]
         yield header + csv_text(np.column_stack([rows.astype(object), *_columns(learner, X), *far]))
         header = ""
     yield header
@@ -130,9 +132,3 @@ def _columns(learner: OnlineLearner, X: np.ndarray) -> list[np.ndarray]:
     if learner.has_intervals:
         columns += list(np.moveaxis(learner.predict_interval(X), -1, 0))
     return [array.astype(object) for array in columns]
-
-
-def _far_out(learner: OnlineLearner, X: np.ndarray) -> np.ndarray:
-    """The names (n,) of the inputs of each row that are far out."""
-    names = np.array(learner.inputs, dtype=object)
-    return np.array([";".join(names[row]) for row in learner.far_out(X)], dtype=object)

@@ -211,14 +211,12 @@ def cite(arguments: Sequence[str]) -> str:
         raise UsageError(f"{CITE} shows what to cite for an algorithm: add algorithm=NAME")
     typed = [name for one in chosen for name in values_of(one, line.groups()["algorithm"])]
     names = [conf.entry("algorithm", name, line.config_dirs)["name"] for name in typed]
-    remarks = [_remark(name) for name in dict.fromkeys(names) if not citation.papers_of(name)]
+    remarks = []
+    for name in dict.fromkeys(names):
+        if not citation.papers_of(name):  # what its docstring says in place of a known paper
+            paper = registry.box(name).get("Paper", "its docstring names none")
+            remarks.append(f"% {registry.title(name)}, paper: {' '.join(paper.split())}")
     return "\n\n".join([*remarks, citation.bibtex(names)])
-
-
-def _remark(name: str) -> str:
-    """What the docstring of an algorithm says in place of a paper that is known here."""
-    paper = registry.box(name).get("Paper", "its docstring names none")
-    return f"% {registry.title(name)}, paper: {' '.join(paper.split())}"
 
 
 FROM = "--from"

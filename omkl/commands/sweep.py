@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib
 import json
 import os
 import shutil
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
     from omkl.experiment.run import Outcome
     from omkl.report.console import Bar
-    from omkl.runs.run_folder import Run
 
 PAGE = "page.html"  # of a sweep, in its folder
 COUNT = or_null(whole(1, 1_024))  # of workers, and of jobs together
@@ -269,7 +269,9 @@ def _in_workers(
     from omkl.experiment import run as runner
 
     workers = queue.Workers(options.n, options.threads, _load)
-    threading.Thread(target=_load_table, daemon=True).start()
+    # What the table needs, half a second, while jobs run.
+    load = importlib.import_module
+    threading.Thread(target=load, args=("omkl.report.sweep_table",), daemon=True).start()
     groups = grouped(tasks, size_of_groups(n_jobs, options.n, options.together))
     for group, answers in workers.run(work_together, groups, _one_by_one):
         if answers is None:
@@ -295,13 +297,6 @@ def _load() -> None:
     """Import what every job needs."""
     import omkl.experiment.viewers
     import omkl.report.console  # noqa: F401
-
-
-def _load_table() -> None:
-    """Import what the table of the sweep needs, while its jobs run: half a second."""
-    import scipy.special  # noqa: F401
-
-    import omkl.report.sweep_table  # noqa: F401
 
 
 def work_together(group: list[Task]) -> list[tuple[int, Answer]]:
@@ -424,7 +419,9 @@ def finish(sweep: Sweep, outputs: Path, figures: bool | str, interrupted: bool =
     jobs = []
     for run, tracked in run_folder.jobs_of(folder):
         try:
-            jobs.append((as_it_is(run, bool(figures)), tracked))
+            # What failed is held in memory.
+            held = run if "content" in run.__dict__ else run.held(curves=bool(figures))
+            jobs.append((held, tracked))
         except (CorruptFileError, FileNotFoundError) as error:
             complete = False
             gone = isinstance(error, FileNotFoundError)
@@ -464,8 +461,3 @@ def _track(sweep: Path, outputs: Path) -> None:
         tracking.log_sweep(sweep, outputs)
     except tracking.TrackingError as error:
         print(f"Note: {error}")
-
-
-def as_it_is(run: Run, with_curves: bool) -> Run:
-    """A run of a sweep to be shown; what failed is held in memory. Raises as ``Run.held``."""
-    return run if "content" in run.__dict__ else run.held(with_curves)

@@ -226,10 +226,12 @@ def _curves(members: Sequence[Member]) -> dict[str, Any]:
     kind = measure(members[0].run.result)
     short = "MSE" if kind is MSE else kind.long
     baselines = _baselines([member.run for member in members])
+    each = [(one, stats.windowed(one.run)) for one in members]
+    windows = [_line(one.entry, one.looks, w.edges[1:], w.loss) for one, w in each]
     views = [
         (f"{kind.long} so far", f"{short} of rows 1..t", True, SKIPPED,
          [*map(_running, members), *baselines]),
-        ("of windows", f"{short} of a window", True, 0, [*map(_window, members)]),
+        ("of windows", f"{short} of a window", True, 0, windows),
     ]  # fmt: skip
     if regrets := [line for member in members if (line := _regret(member))]:
         ylabel = "cumulative squared error above the comparator"
@@ -246,20 +248,16 @@ def _line(name: str, looks: Mapping[str, Any], t: np.ndarray, values: np.ndarray
     """A line of the script: values (R, P) at rounds t (P,), their mean and deviation."""
     values = np.atleast_2d(values)
     std = values.std(axis=0, ddof=1) if len(values) > 1 else None
-    colour = str(looks["color"])
+    colour, dash = str(looks["color"]), looks["linestyle"]
     return {
         "name": name,
         "colour": "var(--black)" if colour == "#000000" else colour,
-        "dash": _dashes(looks["linestyle"]),
+        "dash": "" if isinstance(dash, str) else " ".join(f"{2 * part:g}" for part in dash[1]),
         "width": looks.get("linewidth", 1.8),
         "t": t.tolist(),
         "y": _brief(values.mean(axis=0)),
         "s": None if std is None else _brief(std),
     }
-
-
-def _dashes(linestyle: Any) -> str:
-    return "" if isinstance(linestyle, str) else " ".join(f"{2 * part:g}" for part in linestyle[1])
 
 
 def _brief(values: np.ndarray) -> list[float | None]:
@@ -279,11 +277,6 @@ def _baselines(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
         dash = style.LINES[index % len(style.LINES)]
         looks = {"color": "#888888", "linestyle": dash, "linewidth": 1}
         yield _line(line.text, looks, line.t[drawn], line.values[drawn])
-
-
-def _window(member: Member) -> dict[str, Any]:
-    windows = stats.windowed(member.run)
-    return _line(member.entry, member.looks, windows.edges[1:], windows.loss)
 
 
 def _regret(member: Member) -> dict[str, Any] | None:

@@ -215,7 +215,10 @@ def codes_of(runs: Sequence[Run]) -> list[str]:
         if group == (dataset, latest[dataset], None):
             names[group] = NEWEST
         elif group not in names:
-            alike[dataset, name := _code_name(runs[i])] += 1
+            result = runs[i].result
+            where = result.get("commit") or f"version {result['versions'].get('omkl')}"
+            name = f"{where} of {_started(runs[i])[:10]}"
+            alike[dataset, name] += 1
             n = alike[dataset, name]
             names[group] = name if n == 1 else f"{name}, {n}"
     return [names[group] for group in groups]
@@ -223,11 +226,6 @@ def codes_of(runs: Sequence[Run]) -> list[str]:
 
 def _started(run: Run) -> str:
     return str(run.result["started"])
-
-
-def _code_name(run: Run) -> str:
-    where = run.result.get("commit") or f"version {run.result['versions'].get('omkl')}"
-    return f"{where} of {_started(run)[:10]}"
 
 
 # --- errors and baselines

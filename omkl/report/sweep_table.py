@@ -470,7 +470,11 @@ def pivot(rows: Sequence[Row], by: Sequence[str], over: Sequence[str]) -> Pivot:
             raise ValueError(f"{key} does not vary in these runs; there are: {', '.join(varies)}")
     several = len({row["dataset"] for row in rows}) > 1
     left = [k for k in varies if k not in (*by, *over) and (k != "dataset" or several)]
-    across = [k for k in left if k not in NAMED and _owner(k) in over]
+    # A setting that varies tells data sets apart by how they are streamed, or learners.
+    across = [
+        k for k in left if k not in NAMED
+        and ("dataset" if k.startswith(("dataset.", "stream.")) else "algorithm") in over
+    ]  # fmt: skip
     left = [k for k in left if k not in across]
     names = [_name([_value(row, key) for key in by], row, left) for row in rows]
     heads = [_name([_named(row, key) for key in over], row, across) for row in rows]
@@ -510,11 +514,6 @@ def _parts(table: Table, width: int) -> Iterator[Table]:
             columns = [0]
         columns.append(number)
     yield table.take(columns)
-
-
-def _owner(key: str) -> str:
-    """What a setting that varies tells apart: data sets by how they are streamed, or learners."""
-    return "dataset" if key.startswith(("dataset.", "stream.")) else "algorithm"
 
 
 def _name(texts: Sequence[str], row: Row, left: Sequence[str]) -> str:

@@ -74,13 +74,7 @@ def sources_digest(learners: tuple[str, ...] | None = None) -> str:
         f"{sources.fingerprint()} compiled: {sources.are_compiled()} "
         f"{[libraries[n] for n in COMPUTING]}"
     )
-    digest = hashlib.sha256(text.encode())
-    files = sources.files(without=sources.VIEWS)
-    if learners is not None:
-        files = sources.files(without=(*sources.VIEWS, *sources.ALGORITHMS))
-        files += sources.files_of(learners)
-    sources.add_to(digest, files)
-    return digest.hexdigest()
+    return hashlib.sha256(f"{text} {code_of(learners)}".encode()).hexdigest()
 
 
 def code_of(learners: tuple[str, ...] | None = None) -> dict[str, str]:

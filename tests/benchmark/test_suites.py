@@ -1,6 +1,7 @@
 """omkl-benchmark: a suite in miniature, what its files say, and the page of its results."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -280,7 +281,9 @@ def test_the_page_in_four_formats(ran):
     assert len(drawn) >= 6 and all(path.stat().st_size > 10_000 for path in drawn)
     long = pd.read_csv(written["results.csv"])
     ridge = long.query("learner == 'ridge' and score == 'mse'")["value"].item()
-    assert f"{ridge:.3f}"[:5] in written["page.md"].read_text()
+    text = written["page.md"].read_text()
+    assert f"{ridge:.3f}"[:5] in text
+    assert re.search(r"^\| mean +\| +[\d.]+ +\| +\| +1 +\|$", text, re.M), "one stream, no interval"
     html = written["page.html"].read_text()
     assert html.count("data:image/png") == len(drawn) and "omkl-run algorithm=raker" in html
     assert r"\begin{tabular}" in written["page.tex"].read_text()

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from omkl.commands import report, sweep
+from omkl.commands import report
 from omkl.report import tracking
 from omkl.runs import run_folder, schema, writing
 from omkl.runs.run_folder import Replaced, Run, find
@@ -82,12 +82,7 @@ def from_held(outputs: Path, folder: Path) -> set[float]:
     return numbers_in(Run(folder).held())
 
 
-def from_sweep(outputs: Path, folder: Path) -> set[float]:
-    """As the table and the plots at the end of a sweep."""
-    return numbers_in(sweep.as_it_is(Run(folder), with_curves=True))
-
-
-@pytest.mark.parametrize("reader", [from_find, from_held, from_sweep])
+@pytest.mark.parametrize("reader", [from_find, from_held])
 def test_a_run_that_is_replaced_between_two_reads_is_read_whole(outputs, numbered, reads, reader):
     """One thread does both, so no lock hinders it: as where the file system has none."""
     seen = []
