@@ -7,7 +7,6 @@ else. What a page says is a list of parts, written down once and rendered twice.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from omkl.papers.matching import MEANINGS, RUN_TIME_RULE, Counts, FilledTable
 from omkl.papers.sections import (
     active_regret_parts,
     baseline_parts,
-    duration,
     search_parts,
     signed,
     theory_parts,
@@ -38,22 +36,12 @@ from omkl.report.page import (
 from omkl.runs import provenance
 from omkl.runs.run_folder import Run, find
 from omkl.utils.disk import write_atomically
-from omkl.utils.wording import pluralize
 
 TITLE = "Published and reproduced: online multi-kernel learning"
-TIMES = "tables/times.json"  # seconds of each run, by its key
 COMPARISONS = "classification"  # the folder beside the page where comparisons with others are
 ERRATA = "errata.md"  # beside it, too
 VERDICT_TABLE = printed.Table(("verdict", "our number"), MEANINGS.items(), broken=(0, 1))
 MOST, FEW = 0.9, 0.1  # shares of the numbers from which a paper does, and up to which it does not
-
-
-def read_times(outputs: Path) -> dict[str, float]:
-    """Seconds that each run took when it was computed, by its key; empty where none is known."""
-    try:
-        return json.loads((outputs / TIMES).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
 
 
 def build(
@@ -66,16 +54,13 @@ def build(
     runs = list(find(outputs) if runs is None else runs)
     filled = [matching.fill(table, runs) for table in specs if table.paper]
     folder.mkdir(parents=True, exist_ok=True)
-    times = read_times(outputs)
     by_paper: dict[Paper, list[FilledTable]] = {}
     for paper in claims.load():
         if members := [table for table in filled if table.table.paper == paper.paper]:
             by_paper[paper] = members
-    pages: dict[str, tuple[str, list[Part]]] = {
-        "README": (TITLE, _overview(by_paper, times, folder))
-    }
+    pages: dict[str, tuple[str, list[Part]]] = {"README": (TITLE, _overview(by_paper, folder))}
     for paper, members in by_paper.items():
-        pages[paper.file] = (paper.title, _paper_parts(paper, members, times, folder))
+        pages[paper.file] = (paper.title, _paper_parts(paper, members, folder))
         cells = _cell_parts(paper, members, folder)
         pages[f"{paper.file}_cells"] = (f"{paper.name}: all cells", cells)
         every = [*_tables(members, judged=True), *_tables(members, judged=False)]
@@ -94,11 +79,7 @@ def build(
 # --- one screen for all papers --------------------------------------------------------------------
 
 
-def _overview(
-    by_paper: Mapping[Paper, Sequence[FilledTable]],
-    times: Mapping[str, float],
-    folder: Path,
-) -> list[Part]:
+def _overview(by_paper: Mapping[Paper, Sequence[FilledTable]], folder: Path) -> list[Part]:
     links = [(f"{paper.name}: {paper.title}", paper.file) for paper in by_paper]
     cells = [(f"{paper.name}: all cells", f"{paper.file}_cells") for paper in by_paper]
     beside = sorted((folder.parent / COMPARISONS).glob("*.md"))
@@ -109,7 +90,7 @@ def _overview(
     return [
         *summary_parts(by_paper),
         Links((*links, *cells, *more, *_errata(folder))),
-        *_made_with([table for tables in by_paper.values() for table in tables], times),
+        *_made_with([table for tables in by_paper.values() for table in tables]),
     ]
 
 
@@ -118,15 +99,10 @@ def _errata(folder: Path) -> list[tuple[str, str]]:
     return [("What the papers themselves have wrong", f"../{ERRATA}")] if there else []
 
 
-def _done(filled: Iterable[FilledTable]) -> list[Run]:
-    """The complete runs of tables, each once."""
-    by_folder = {run.folder: run for table in filled for run in (*table.runs, *table.swept)}
-    return [run for run in by_folder.values() if run.complete]
-
-
-def _made_with(filled: Sequence[FilledTable], times: Mapping[str, float]) -> list[Part]:
+def _made_with(filled: Sequence[FilledTable]) -> list[Part]:
     """Commands, commits and machine behind the numbers of these runs."""
-    runs = _done(filled)
+    by_folder = {run.folder: run for table in filled for run in (*table.runs, *table.swept)}
+    runs = [run for run in by_folder.values() if run.complete]
     if not runs:
         return []
     started = sorted(str(run.result["started"]) for run in runs)
@@ -135,15 +111,8 @@ def _made_with(filled: Sequence[FilledTable], times: Mapping[str, float]) -> lis
         ("page", f"written at {rendering.commit_text(provenance.commit())}"),
         *rendering.provenance(runs),
         ("computed", f"{started[0]} to {started[-1]}"),
-        *_total_time(runs, times),
     ]
     return [Heading("Made with"), Text(rendering.origin_text(runs)), Facts(tuple(facts))]
-
-
-def _total_time(runs: Iterable[Run], times: Mapping[str, float]) -> list[tuple[str, str]]:
-    seconds = [times[run.result["key"]] for run in runs if run.result["key"] in times]
-    total = f"{duration(sum(seconds))} for {pluralize(len(seconds), 'run')}, added up"
-    return [("total time", total)] if seconds else []
 
 
 def summary_parts(papers: Mapping[Paper, Sequence[FilledTable]]) -> list[Part]:
@@ -214,9 +183,7 @@ def _sum(verdicts: Mapping[str, int]) -> str:
 # --- one screen for one paper ---------------------------------------------------------------------
 
 
-def _paper_parts(
-    paper: Paper, filled: Sequence[FilledTable], times: Mapping[str, float], folder: Path
-) -> list[Part]:
+def _paper_parts(paper: Paper, filled: Sequence[FilledTable], folder: Path) -> list[Part]:
     by_name = {table.table.name: table for table in filled}
     drawn = [by_name[name] for name in paper.drawn if name in by_name]
     dumbbells = (
@@ -255,7 +222,7 @@ def _paper_parts(
                 ("All papers", "README"),
             )
         ),
-        Facts((("command", f"omkl-report run {names}"), *_total_time(_done(filled), times))),
+        Facts((("command", f"omkl-report run {names}"),)),
     ]
 
 

@@ -44,10 +44,6 @@ def signed(text: str) -> str:
     return text.replace("-", "−")
 
 
-def duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.1f} minutes"
-
-
 # --- what needs no kernel -------------------------------------------------------------------------
 
 SHOWN = ("mean", "last", "ridge")
