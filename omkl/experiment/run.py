@@ -251,14 +251,11 @@ def _broken_of(config: Mapping[str, Any], started: str, error: Exception) -> Out
 def record(job: JobInfo, computed: Computed, started: str) -> Outcome:
     """Write the run of numbers that parties of their own have computed, begun at an ISO time."""
     config, modules = job.settings.config, own_modules(job)
-    folder = folder_of(config)
     stamp = _stamp(job, started, _numbers_of(job, modules), modules)
-    with staging_folder(folder) as staging:
-        computed = computed._replace(result=stamp | computed.result)
-        if provenance.edited(modules):
-            computed.result["numbers"] = None
-        written = _write(folder, staging, config, computed)
-    return Outcome(written, "complete", job.settings.notes(), job.settings)
+    notes = job.settings.notes()
+    begun = StartedJob(cast(Any, job), config, folder_of(config), started, stamp, notes, None)
+    with staging_folder(begun.folder) as staging:
+        return _finished(begun, staging, computed)
 
 
 def _numbers_of(job: JobInfo, modules: Mapping[str, str]) -> str:

@@ -198,25 +198,6 @@ def _failure_factor(second_moment: float) -> float:
 # --- theorems of runs -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Bound:
-    """A theorem evaluated for a run.
-
-    ``value`` (P,) is the right-hand side against the best function of the random features
-    after each recorded round ``t`` (P,); ``full`` the theorem's own, against the best
-    function of the kernel's space, after the last round. ``constants`` are what went in,
-    ``notes`` how they were chosen.
-    """
-
-    theorem: str
-    t: np.ndarray
-    value: np.ndarray
-    full: float
-    epsilon: float
-    constants: Mapping[str, float]
-    notes: tuple[str, ...]
-
-
 class Constants(NamedTuple):
     """What goes into a theorem; eta and explore (P,) on the recorded rounds t (P,)."""
 
@@ -231,13 +212,28 @@ class Constants(NamedTuple):
     epsilon: float
 
 
+class Bound(NamedTuple):
+    """A theorem evaluated for a run.
+
+    ``value`` (P,) is the right-hand side against the best function of the random features
+    after each recorded round; ``full`` the theorem's own, against the best function of the
+    kernel's space, after the last round. ``constants`` are what went in, ``notes`` how they
+    were chosen.
+    """
+
+    theorem: str
+    value: np.ndarray
+    full: float
+    constants: Constants
+    notes: tuple[str, ...]
+
+
 class Evaluated(NamedTuple):
-    """A right-hand side: ``value`` and ``full`` as in ``Bound``, and what it adds to them."""
+    """A right-hand side: ``value`` and ``full`` as in ``Bound``, and a note, "" for none."""
 
     value: np.ndarray
     full: float
-    constants: Mapping[str, float] = {}
-    note: str | None = None
+    note: str = ""
 
 
 def _theorem2_of(run: Run, c: Constants) -> Evaluated:
@@ -245,7 +241,7 @@ def _theorem2_of(run: Run, c: Constants) -> Evaluated:
     fixed: dict[str, Any] = {"N": c.N, "J": J, "L": c.L, "theta_norm": c.theta_norm}
     value = theorem2(T=c.t, eta=c.eta, eta_e=c.explore, **fixed)
     last = {"eta": c.eta[-1], "eta_e": c.explore[-1], "epsilon": c.epsilon, "C": c.C}
-    return Evaluated(value, theorem2(T=c.T, **last, **fixed), {"J": J})
+    return Evaluated(value, theorem2(T=c.T, **last, **fixed))
 
 
 def _theorem5_of(run: Run, c: Constants) -> Evaluated | None:
@@ -258,7 +254,6 @@ def _theorem5_of(run: Run, c: Constants) -> Evaluated | None:
     return Evaluated(
         theorem5(T=c.t, C=c.theta_norm, **rates, **fixed),
         theorem5(T=c.T, C=c.C, epsilon=c.epsilon, **last, **fixed),
-        {"dominating_set": size},
         f"1/q and 1/q-bar at their worst, |dominating set| / xi with {size} nodes in the set",
     )
 
@@ -269,7 +264,6 @@ def _theorem6_of(run: Run, c: Constants) -> Evaluated:
     return Evaluated(
         theorem6(T=c.t, eta=c.eta, xi=c.explore, C=c.theta_norm, **fixed),
         theorem6(T=c.T, C=c.C, **last, **fixed),
-        {"beta": 1 / c.N},
         "beta at 1/N, the largest and most favourable value that it allows",
     )
 
@@ -368,35 +362,27 @@ def bound_of_run(run: Run) -> Bound | None:
     name = theorem_about(run.result["algorithm"])
     if name is None or not run.complete:
         return None
-    theorem, result, params = THEOREMS[name], run.result, run.result["params"]
+    theorem, params = THEOREMS[name], run.result["params"]
     if theorem.evaluate is None:
         return None
-    constants_of_run = _constants(run, theorem)
-    evaluated = theorem.evaluate(run, constants_of_run)
+    constants = _constants(run, theorem)
+    evaluated = theorem.evaluate(run, constants)
     if evaluated is None:
         return None
     gap = theorem.unproved(params)
     notes = [] if gap is None else [f"{name} is unproved: {gap}"]
-    if np.ptp(constants_of_run.eta) or np.ptp(constants_of_run.explore):
+    if np.ptp(constants.eta) or np.ptp(constants.explore):
         notes.append(
             "the theorem has constant rates; for those that decay their mean over rounds 1..t "
             "is put in their place, for which nothing is proved"
         )
-    if constants_of_run.epsilon == LARGEST_EPSILON:
+    if constants.epsilon == LARGEST_EPSILON:
         notes.append(
-            f"with D={result['D']} no epsilon below 2 has probability {PROBABILITY:g}, and 2 "
+            f"with D={run.result['D']} no epsilon below 2 has probability {PROBABILITY:g}, and 2 "
             "holds always: the random features promise nothing"
         )
-    notes += [] if evaluated.note is None else [evaluated.note]
-    fixed = {
-        "L": constants_of_run.L,
-        "theta_norm": constants_of_run.theta_norm,
-        "C": constants_of_run.C,
-        "lam": params["lam"],
-    }
-    constants = {key: float(value) for key, value in fixed.items()} | dict(evaluated.constants)
-    full, epsilon = float(evaluated.full), constants_of_run.epsilon
-    return Bound(name, constants_of_run.t, evaluated.value, full, epsilon, constants, tuple(notes))
+    notes += filter(None, [evaluated.note])
+    return Bound(name, evaluated.value, float(evaluated.full), constants, tuple(notes))
 
 
 def _constants(run: Run, theorem: Theorem) -> Constants:
