@@ -205,10 +205,10 @@ def test_an_unproved_bound_says_so_where_it_is_evaluated_and_drawn(invented):
 
     from omkl.papers import figures
 
-    for name, settings, gap in (
+    for name, own, gap in (
         ("gf", {}, True), ("gf", {"M": 1}, False), ("sfg", {}, False), ("sfg_r", {}, False),
     ):  # fmt: skip
-        run = invented(name, key=f"{gap:08d}", settings=settings)
+        run = invented(name, key=f"{gap:08d}", settings=own)
         notes = bounds.bound_of_run(run).notes
         assert any("is unproved" in note for note in notes) == gap
         axes = Figure().add_subplot()
