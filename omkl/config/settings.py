@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 
 INTERVAL = ("interval", "interval_rate")
+OF_PANEL = ("max_keys", "share_weights", "share_scaling")  # keys of a data set, as of omkl.panel
 _MAY_BE_OFF = ("lags", "follow", "delay", "horizon")  # of the stream: no part of a key then
 
 
@@ -220,6 +221,11 @@ def read(config: Mapping[str, Any]) -> Settings:
             f"dataset.key={dataset['key']!r} gives each key a learner of its own, and {one}: leave "
             "one of the two out"
         )
+    own = _without_new_keys(dataset)
+    if "key" not in own and (of_panel := [key for key in OF_PANEL if key in own]):
+        raise ValueError(
+            f"dataset.{of_panel[0]} is of a panel: name the column of keys, key=COLUMN"
+        )
     _require_one_target(config, task, scheme)
     if scheme is not None and (config["model"] or config["resume"]):
         raise ValueError("model=true and resume=FOLDER are of one learner, not of a federation")
@@ -249,7 +255,7 @@ def read(config: Mapping[str, Any]) -> Settings:
             {k: value for k, value in config["algorithm"].items() if k not in NO_PARAMETERS},
             registry.names_outside().get(name),
         ),
-        dataset={**_without_new_keys(dataset), "task": task},
+        dataset={**own, "task": task},
         kernels=with_features(config["kernels"], config.get("features", RFF)),
         scheme=scheme,
         n_clients=config["clients"],
@@ -310,9 +316,10 @@ def with_features(kernels: Mapping[str, Any], features: str) -> dict[str, Any]:
 
 
 def _without_new_keys(dataset: Mapping[str, Any]) -> dict[str, Any]:
-    """A data set without keys that came later where they are null: so runs before are found."""
-    later = ("exclude", "key")
-    return {key: v for key, v in dataset.items() if key not in later or v is not None}
+    """A data set without keys that came later where they are off: so runs before are found."""
+    later = ("exclude", "key", *OF_PANEL)
+    off = (None, False)
+    return {k: v for k, v in dataset.items() if k not in later or not any(v is o for o in off)}
 
 
 def _in_one_form(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -339,11 +339,12 @@ def _open_own(
     described = {**cfg, "labelled": options.labelled, "labels": classes or None}
     table: Table
     targets: tuple[str, ...] = ()
+    key_type: type | None = None
     if read.is_libsvm(content.path):
         table = LibsvmTable(content, described)
     else:
         table = own = tables.OwnTable(content, described, key)
-        targets = own.targets
+        targets, key_type = own.targets, own.key_type
     missing, where = cfg.get("missing", "error"), content.name
     orders: list[tuple[Table, str | dict[str, int]]] = [(table, "file")]
     if seeds is not None:
@@ -353,7 +354,7 @@ def _open_own(
     for ordered, order in orders:
         source = TableSource(ordered, where, missing, options.causal)
         provenance = _provenance(cfg, content, order, table.columns)
-        more = {"where": where, "keyed": bool(key), "targets": targets}
+        more = {"where": where, "key_type": key_type, "targets": targets}
         streams.append(_stream(source, cfg, options, provenance, classes, **more))
     return streams
 

@@ -126,7 +126,7 @@ class Stream:
     change_rounds   1-based rounds that are the first after a known change
     horizon         how many rows later the row is whose target is that of a row
     target_delay    how many rows wait for their targets, the horizon among them
-    keyed           whether rows have keys, those of a panel
+    key_type        int or str, of the keys of a panel; None of rows without; ``keyed`` says which
     labelled        False: labels come from outside, and y is NaN in every block
     moments         what the latest pass has seen of the columns so far
     """
@@ -148,10 +148,10 @@ class Stream:
         delay: int = 0,
         horizon: int = 0,
         where: str | None = None,
-        keyed: bool = False,
+        key_type: type | None = None,
         targets: tuple[str, ...] = (),
     ) -> None:
-        self.where, self.keyed = where or name, keyed
+        self.where, self.key_type, self.keyed = where or name, key_type, key_type is not None
         if lags and len(classes) > 2:
             raise DataError(
                 f"{self.where}: stream.lags={lags} takes labels for numbers, and there are "

@@ -95,7 +95,8 @@ class OwnTable:
     ``columns`` say what became of each column but the target. Where no inputs are named, the
     column ``cfg[apart]`` is none of them. Pieces have the keys of rows where that is ``"key"``;
     they are None where blank, if such rows are to be dropped. ``targets`` names all targets of the
-    file, of which this table has the one at the place ``cfg["output"]``.
+    file, of which this table has the one at the place ``cfg["output"]``; ``key_type`` is int or
+    str where pieces have keys, else None.
     """
 
     def __init__(
@@ -136,10 +137,10 @@ class OwnTable:
                 )
             for k in excluded:
                 columns[k] = columns[k].left_out("dataset.exclude names it")
-        self._key = place if apart == "key" else -1
-        if self._key >= 0:
-            in_text = read.is_text(content.path)
-            self._whole_keys = keys_are_whole(first.iloc[:, place], in_text)
+        self._key, self.key_type = -1, None
+        if apart == "key":
+            is_whole = keys_are_whole(first.iloc[:, place], read.is_text(content.path))
+            self._key, self.key_type = place, int if is_whole else str
         usable = [column.kind != "left out" and k != place for k, column in enumerate(columns)]
         labelled = cfg.get("labelled", True)
         chosen = choose_columns(
@@ -191,7 +192,7 @@ class OwnTable:
         if self._key < 0:
             return values, rows
         name, where = str(frame.columns[self._key]), self._content.name
-        keys = keys_of(frame.iloc[:, self._key], name, rows, where, self._whole_keys)
+        keys = keys_of(frame.iloc[:, self._key], name, rows, where, self.key_type is int)
         if self._cfg.get("missing") != "drop":
             require_keys(keys, name, rows, where)
         return values, rows, keys

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from omkl import algorithms
-from omkl.config.settings import Settings, content_addressed, with_defaults_cut
+from omkl.config.settings import OF_PANEL, Settings, content_addressed, with_defaults_cut
 from omkl.core import kernels
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import Algorithm
@@ -244,8 +244,9 @@ class LearnerJob(NamedTuple):
         stream with keys it is a ``PanelOfRun``, else a ``StreamLearner``.
         """
         if self.stream.keyed:
-            key, made = self.settings.dataset["key"], kept_model.settings_of(self, seed)
-            return PanelOfRun(Panel(made, key=str(key), threads=threads))
+            made, dataset = kept_model.settings_of(self, seed), self.settings.dataset
+            options = {name: dataset[name] for name in OF_PANEL if name in dataset}
+            return PanelOfRun(Panel(made, key=str(dataset["key"]), threads=threads, **options))
         learner = StreamLearner(
             self.specification,
             self.stream.n_inputs,

@@ -647,7 +647,7 @@ def forecaster(
     )
 
 
-def forecasters(name: str, stream: Stream) -> PanelOfRun:
+def forecasters(name: str, stream: Stream, max_keys: int | None) -> PanelOfRun:
     """The baseline ``name`` of each key of a panel, which is told past targets of its key."""
     d = stream.n_inputs - stream.n_lags
     made = settings.read(
@@ -655,7 +655,7 @@ def forecasters(name: str, stream: Stream) -> PanelOfRun:
         precision="float64", seed=0, scaling=stream.scaling, lags=stream.n_lags, horizon=None,
         interval=None, interval_rate=None,
     )  # fmt: skip
-    return PanelOfRun(Panel(made))
+    return PanelOfRun(Panel(made, max_keys=max_keys))
 
 
 def _skipped(d: int) -> dict[str, dict[str, Any]]:
@@ -667,7 +667,8 @@ def _skipped(d: int) -> dict[str, dict[str, Any]]:
 class Baselines:
     """Those of a regression, over the rounds whose label is known; memory stays the same.
 
-    They are told labels and lags as a learner is that asks always, as late as it is.
+    They are told labels and lags as a learner is that asks always, as late as it is. Those of a
+    panel keep as many keys.
 
     squared   their squared errors in the scale of the stream
     accuracy  in units of the target
@@ -676,11 +677,11 @@ class Baselines:
 
     NAMES: Mapping[str, str] = dict(zip(PARAMS, PARAMS, strict=True))
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: Stream, max_keys: int | None = None) -> None:
         d = stream.n_inputs
         self.skipped = _skipped(d)
         self.learners: dict[str, Any] = {
-            shown: forecasters(name, stream)
+            shown: forecasters(name, stream, max_keys)
             if stream.keyed
             else forecaster(
                 name, d, stream.scaling, stream.n_lags, stream.classes, stream.target_delay

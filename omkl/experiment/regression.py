@@ -77,7 +77,7 @@ class Regression(StreamJob):
         return rows_before(self.algorithm, self.params, self.stream)
 
     def baselines(self, stream: Stream) -> Baselines:
-        return Baselines(stream)
+        return Baselines(stream, self.settings.dataset.get("max_keys"))
 
     def metrics(self, seeds: Sequence[int], staging: Path | None) -> RegressionMetrics:
         return RegressionMetrics(self, staging)
@@ -130,7 +130,8 @@ class RegressionMetrics:
         self.predictions: Predictions | None = None
         if job.settings.keeps_predictions and staging:
             has = job.algorithm.has_spread, self.intervals is not None
-            self.predictions = Predictions(staging / PREDICTIONS, job.seeds, *has)
+            key_type = job.stream.key_type
+            self.predictions = Predictions(staging / PREDICTIONS, job.seeds, *has, key_type)
 
     def add(
         self, block: Chunk, y: np.ndarray, counted: Counted, predictions: Sequence[Prediction]
@@ -138,7 +139,7 @@ class RegressionMetrics:
         """A block with labels y (n,); rows without one are predicted and counted, no more."""
         stacked = Prediction(*map(np.stack, zip(*predictions, strict=True)))
         if self.predictions:
-            self.predictions.add(block.rows, y, *stacked)
+            self.predictions.add(block.rows, y, *stacked, block.keys)
         if not counted.is_round.all():
             stacked = Prediction(*(array[:, counted.is_round] for array in stacked))
         X, y, known, scored, keys = counted.rounds

@@ -260,16 +260,23 @@ class _Table:
 class Predictions(_Table):
     """What was said of the rows of a regression: about 20 bytes a row and seed.
 
-    Columns: ``seed`` where there are several, ``row`` in the file, from 1, ``y`` (null where there
-    is no target or nobody was asked for it), ``y_hat``, ``asked``, ``spread`` of a learner that
-    has one, and ``low`` and ``high`` of an interval where there is one (null where not known).
+    Columns: ``seed`` where there are several, ``row`` in the file, from 1, ``key`` of the row in a
+    panel, a whole number or a text (``key_type``), ``y`` (null where there is no target or nobody
+    was asked for it), ``y_hat``, ``asked``, ``spread`` of a learner that has one, and ``low`` and
+    ``high`` of an interval where there is one (null where not known).
     """
 
     def __init__(
-        self, path: Path, seeds: Sequence[int], has_spread: bool, has_interval: bool = False
+        self,
+        path: Path,
+        seeds: Sequence[int],
+        has_spread: bool,
+        has_interval: bool = False,
+        key_type: type | None = None,
     ) -> None:
         columns: dict[str, type] = {"seed": int} if len(seeds) > 1 else {}
-        columns |= {"row": int, "y": float, "y_hat": float, "asked": bool}
+        columns |= {"row": int} | ({"key": key_type} if key_type else {})
+        columns |= {"y": float, "y_hat": float, "asked": bool}
         columns |= {"spread": float} if has_spread else {}
         columns |= {"low": float, "high": float} if has_interval else {}
         super().__init__(path, columns)
@@ -283,11 +290,12 @@ class Predictions(_Table):
         asked: np.ndarray,
         spread: np.ndarray,
         half: np.ndarray,
+        keys: np.ndarray | None = None,
     ) -> None:
-        """A block: rows and y (n,), the others (R, n); NaN where not known."""
+        """A block: rows, y and keys (n,), the others (R, n); NaN where not known."""
         for r, seed in enumerate(self._seeds):
             columns = {"seed": np.full(len(y), seed), "row": rows, "y": y, "y_hat": y_hat[r]}
-            columns |= {"asked": asked[r], "spread": spread[r]}
+            columns |= {"key": keys, "asked": asked[r], "spread": spread[r]}
             columns |= {"low": y_hat[r] - half[r], "high": y_hat[r] + half[r]}
             self.write(columns)
 

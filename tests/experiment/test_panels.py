@@ -51,6 +51,7 @@ def test_a_run_drives_the_panel_that_users_have(file: Path, block: int) -> None:
     inputs = rows[["shop", "price", "town"]]
     y_hat = panel.partial_fit(inputs, rows.sales).y_hat
     np.testing.assert_array_equal(found.predictions.y_hat, y_hat)
+    assert found.predictions.key.tolist() == rows.shop.tolist()
 
     known = rows.assign(y_hat=y_hat).dropna(subset="sales")
     known["last"] = known.groupby("shop").sales.shift()
@@ -90,6 +91,21 @@ def test_the_learner_of_a_key_is_by_default_as_the_panel_has_it(file: Path) -> N
     assert ridge["rmse"] == pytest.approx(ridge["baselines"]["ridge"]["rmse"])
 
 
+@pytest.mark.parametrize(
+    "options", [{"max_keys": 2}, {"share_weights": True, "share_scaling": True}]
+)
+def test_what_keys_share_and_how_many_are_kept_is_set(file: Path, options: dict) -> None:
+    rows, found = shops(), run(file, model=True, **options)
+    panel = omkl.panel(key="shop", **options)
+    y_hat = panel.partial_fit(rows[["shop", "price", "town"]], rows.sales).y_hat
+    np.testing.assert_array_equal(found.predictions.y_hat, y_hat)
+    kept = omkl.load_panel(found.folder / "model.npz")
+    assert kept.keys == panel.keys and all(getattr(kept, k) == v for k, v in options.items())
+    assert (found["rmse"] != run(file)["rmse"]) and found.folder != run(file).folder
+    with pytest.raises((RuntimeError, ValueError), match=f"dataset.{next(iter(options))} is of a"):
+        run(file, key=None, **options)
+
+
 def test_several_seeds_are_a_panel_each(file: Path) -> None:
     found, second = run(file, seeds=2), run(file, seed=1)
     assert found["mse"][1] == pytest.approx(second["mse"][0])
@@ -125,6 +141,7 @@ def test_keys_of_a_text_file_stay_texts_where_one_is_no_whole_number(file: Path)
     rows.assign(shop=rows.shop.map("{:02d}".format)).to_csv(file, index=False)
     found = run(file, model=True)
     assert set(omkl.load_panel(found.folder / "model.npz").keys) == {f"0{k}" for k in range(6)}
+    assert found.predictions.key.tolist() == rows.shop.map("{:02d}".format).tolist()
 
 
 def test_a_row_without_a_key_is_an_error_or_dropped(file: Path) -> None:
