@@ -6,7 +6,7 @@ Prints every table as it is measured and writes bench.json, bench.md and a plot.
 
 limits    throughput of what a round is made of: the least time that it could take
 learners  every algorithm beside that least time
-federated a client's round of every federated learner, beside it and beside NumPy
+federated a client's round of every federated learner, beside it
 peers     a round of four learners beside NumPy
 startup   from the shell prompt to the last line
 streams   100 million generated rows, 10 million from Parquet: time and memory
@@ -32,7 +32,6 @@ from benchmarks import (
     peers,
     plots,
     setting,
-    tables,
 )
 
 from omkl.runs import provenance
@@ -57,11 +56,11 @@ def main(arguments: list[str]) -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="smaller and shorter: two minutes")
-    parser.add_argument("--only", nargs="+", choices=tables.SECTIONS, help="these sections alone")
+    parser.add_argument("--only", nargs="+", choices=page.PARTS, help="these sections alone")
     parser.add_argument("--outputs", type=Path, default=Path("outputs/bench"))
     parser.add_argument("--docs", type=Path, help="also write performance.md and its plot here")
     given = parser.parse_args(arguments)
-    wanted = given.only or list(tables.SECTIONS)
+    wanted = given.only or list(page.PARTS)
     bench = measure(wanted, QUICK if given.quick else FULL)
     bench["quick"] = given.quick
     write(bench, given.outputs, given.docs)
@@ -80,7 +79,7 @@ def measure(wanted: list[str], extent: Extent) -> dict[str, Any]:
             continue
         bench[name] = make()
         elapsed = time.perf_counter() - start
-        print(f"\n## {name} ({elapsed:.0f} s)\n\n{tables.section(name, bench)}", flush=True)
+        print(f"\n## {name} ({elapsed:.0f} s)\n\n{page.section(name, bench)}", flush=True)
     bench["seconds"] = time.perf_counter() - start
     return bench
 
@@ -118,7 +117,7 @@ def sections(
         return learners.beside(found, bench["limits"])
 
     def of_federations() -> Any:
-        found = federated.measure(rows, extent.turns, extent.seconds)
+        found = federated.measure(rows, extent.seconds)
         return learners.beside(found, bench["limits"])
 
     return {

@@ -3,6 +3,7 @@
 This is done a few times a second.
 """
 
+import contextlib
 import json
 import shlex
 import subprocess
@@ -24,13 +25,13 @@ class Process(NamedTuple):
     command   as a user types it
     seconds   from start to end
     memory    (seconds since the start, resident bytes) by the time
-    results   the result.json of each of its runs
+    result    the result.json of its run
     """
 
     command: str
     seconds: float
     memory: list[tuple[float, float]]
-    results: list[dict[str, Any]]
+    result: dict[str, Any]
 
 
 QUIET = (
@@ -45,46 +46,30 @@ class Failed(RuntimeError):
     """``omkl-run`` ended with an error; the text is the end of what it said."""
 
 
-def omkl_run(*commands: Sequence[str], every: float = 0.2) -> list[Process]:
-    """Start each command line, all at the same time, and wait for all."""
+def omkl_run(command: Sequence[str], every: float = 0.2) -> Process:
+    """Start a command line and wait for it."""
+    typed = shlex.join(["omkl-run", *command])
     code = [sys.executable, "-c", "from omkl.commands.run import run; run()"]
+    memory: list[tuple[float, float]] = []
     with tempfile.TemporaryDirectory(prefix="omkl-bench-") as folder:
-        at_work = []
-        for number, command in enumerate(commands):
-            outputs = Path(folder) / str(number)
-            log = (Path(folder) / f"{number}.log").open("w+")
-            process = subprocess.Popen(
-                [*code, *command, f"outputs={outputs}"], stdout=log, stderr=subprocess.STDOUT
-            )
-            at_work.append((process, log, outputs, time.perf_counter()))
-        memory: list[list[tuple[float, float]]] = [[] for _ in at_work]
-        seconds = [0.0] * len(at_work)
-        try:
-            while not all(seconds):
-                for k, (process, _, _, start) in enumerate(at_work):
-                    if seconds[k]:
-                        continue
-                    now = time.perf_counter() - start
-                    if process.poll() is not None:
-                        seconds[k] = now
-                    elif resident := resident_bytes(process.pid):
-                        memory[k].append((now, resident))
-                time.sleep(every)
-        finally:
-            for process, *_ in at_work:
+        outputs, log = Path(folder) / "outputs", Path(folder) / "log"
+        start = time.perf_counter()
+        with log.open("w") as said:
+            words = [*code, *command, f"outputs={outputs}"]
+            process = subprocess.Popen(words, stdout=said, stderr=subprocess.STDOUT)
+            try:
+                while process.poll() is None:
+                    if resident := resident_bytes(process.pid):
+                        memory.append((time.perf_counter() - start, resident))
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        process.wait(every)
+            finally:
                 process.kill()
-        found = []
-        for k, (process, log, outputs, _) in enumerate(at_work):
-            log.seek(0)
-            text = log.read()
-            log.close()
-            typed = shlex.join(["omkl-run", *commands[k]])
-            if process.returncode:
-                raise Failed(f"{typed}: {text[-2000:]}")
-            paths = sorted(outputs.glob("runs/*/*/result.json"))
-            results = [json.loads(path.read_text()) for path in paths]
-            found.append(Process(typed, seconds[k], memory[k], results))
-        return found
+        seconds = time.perf_counter() - start
+        if process.returncode:
+            raise Failed(f"{typed}: {log.read_text()[-2000:]}")
+        (path,) = outputs.glob("runs/*/*/result.json")
+        return Process(typed, seconds, memory, json.loads(path.read_text()))
 
 
 def resident_bytes(pid: int) -> float | None:
@@ -101,45 +86,32 @@ def resident_bytes(pid: int) -> float | None:
 
 
 def measure(generated: int, from_parquet: int) -> list[dict[str, Any]]:
-    """A long generated stream and a long Parquet file, a small learner each, side by side."""
+    """A long generated stream and a long Parquet file, a small learner each."""
     learner = ["algorithm=raker", "D=4", "seeds=1", "threads=1", "predictions=false"]
     learner += ["kernels.parts=[{family: gaussian, bandwidth: [0.1, 1]}]"]
     common = [*learner, "stream.scaling=none", "block=65536", *QUIET]
+    made = ["dataset=synthetic", f"dataset.rows={generated}", "dataset.inputs=2"]
     with tempfile.TemporaryDirectory(prefix="omkl-bench-") as folder:
         path = Path(folder) / "rows.parquet"
-        written = write_parquet(path, from_parquet)
-        processes = omkl_run(
-            [
-                "dataset=synthetic",
-                f"dataset.rows={generated}",
-                "dataset.inputs=2",
-                "dataset.n_centres=1",
-                *common,
-            ],
-            ["dataset=file", f"dataset.path={path}", "dataset.target=y", *common],
-        )
-        size = path.stat().st_size
-    found = []
-    for process, source, rows in zip(
-        processes, ("generated", "Parquet"), (generated, from_parquet), strict=True
-    ):
-        (result,) = process.results
-        found.append(
-            {
-                "source": source,
-                "rows": rows,
-                "rounds": result["n_rounds"],
-                "command": process.command.replace(str(path), path.name),
-                "seconds": process.seconds,
-                "seconds_of_rounds": result["seconds"],
-                "round_us": 1e6 * result["seconds"] / result["n_rounds"],
-                "memory": process.memory,
-                # The run reads, compiles and imports before its rounds.
-                **flatness(process.memory, since=process.seconds - result["seconds"]),
-            }
-        )
-    found[1] |= {"file_mb": size / 1e6, "seconds_to_write": written}
-    return found
+        write_parquet(path, from_parquet)
+        of_file = ["dataset=file", f"dataset.path={path}", "dataset.target=y"]
+        processes = {
+            "generated": omkl_run([*made, "dataset.n_centres=1", *common]),
+            "Parquet": omkl_run([*of_file, *common]),
+        }
+    return [
+        {
+            "source": source,
+            "rounds": process.result["n_rounds"],
+            "command": process.command.replace(str(path), path.name),
+            "seconds": process.seconds,
+            "round_us": 1e6 * process.result["seconds"] / process.result["n_rounds"],
+            "memory": process.memory,
+            # The run reads, compiles and imports before its rounds.
+            **flatness(process.memory, since=process.seconds - process.result["seconds"]),
+        }
+        for source, process in processes.items()
+    ]
 
 
 def flatness(memory: Sequence[tuple[float, float]], since: float) -> dict[str, float | None]:
@@ -160,12 +132,11 @@ def flatness(memory: Sequence[tuple[float, float]], since: float) -> dict[str, f
     }
 
 
-def write_parquet(path: Path, n_rows: int) -> float:
-    """Rows of the synthetic stream, written as they come; the seconds that took."""
+def write_parquet(path: Path, n_rows: int) -> None:
+    """Rows of the synthetic stream, written as they come."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    start = time.perf_counter()
     entry = catalogue.entry("synthetic") | {"rows": n_rows, "inputs": 3, "n_centres": 1}
     stream = open_stream(entry, {"limit": None, "scaling": "none", "order": "file"})
     names = [*stream.inputs, stream.target]
@@ -173,4 +144,3 @@ def write_parquet(path: Path, n_rows: int) -> float:
     with pq.ParquetWriter(path, schema) as writer:
         for X, y in stream.blocks(1 << 18):
             writer.write_table(pa.table([*map(pa.array, X.T), pa.array(y)], schema=schema))
-    return time.perf_counter() - start

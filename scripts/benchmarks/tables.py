@@ -1,6 +1,6 @@
 """The sections of a bench as Markdown."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmarks import limits, peers
@@ -108,12 +108,10 @@ def federated_table(bench: Bench) -> str:
             number(row["least_us"]),
             between(row["ratio"]),
             verdict(row["ratio"][0], row["goal"], largest=True),
-            number(row["numpy_us"][0]),
-            between(row["times"]),
         ]
         for row in bench["federated"]
     ]
-    return markdown_table([*headings, "goal", "NumPy, µs", "times omkl"], body, left=1)
+    return markdown_table([*headings, "goal"], body, left=1)
 
 
 def peer_table(bench: Bench) -> str:
@@ -142,22 +140,3 @@ def stream_table(bench: Bench) -> str:
     headings = ["rows", "rounds", "s, from prompt to end", "µs per row", "peak MB", "growth MB"]
     commands = "\n".join(f"    {row['command']}" for row in bench["streams"])
     return f"{markdown_table(headings, body, left=1)}\n\n{commands}"
-
-
-def startup(bench: Bench) -> str:
-    return str(bench["startup"]["table"])
-
-
-def section(name: str, bench: Bench) -> str:
-    """What one section found, without its explanation, as it is printed while the bench runs."""
-    return "\n\n".join(part(bench) for part in SECTIONS[name])
-
-
-SECTIONS: dict[str, Sequence[Callable[[Bench], str]]] = {
-    "limits": (limit_table,),
-    "learners": (learner_table,),
-    "federated": (federated_table,),
-    "peers": (peer_table,),
-    "startup": (startup,),
-    "streams": (stream_table,),
-}
