@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from omkl.config import reference
-from omkl.config.compose import SEARCH
+from omkl.config.compose import SEARCH, parsed
 from omkl.utils import conf, outside, registry
 from omkl.utils.conf import override_text
 from omkl.utils.constraints import did_you_mean
@@ -413,23 +413,21 @@ def _is_table(text: str) -> bool:
 
 def parse_override(text: str) -> tuple[str, Any]:
     """An override as Hydra reads it; schedules such as 0.1/sqrt(t) need no quotes of their own."""
-    from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
     if "=" not in text and not text.startswith("~"):
         groups = [group for group, names in conf.groups().items() if text in names]
         hint = f" Did you mean {groups[0]}={text}?" if groups else ""
         raise UsageError(f"{text!r} is no setting; write key=value, as in algorithm=gf.{hint}")
-    parser = OverridesParser.create()
     try:
-        return text, parser.parse_override(text)
+        return text, parsed(text)
     except (HydraException, ValueError) as error:  # a number of thousands of digits
         reason = str(error).splitlines()[0].partition(" expecting")[0]
     key, _, value = text.partition("=")
     pieces = value.split(",")
     if all(_is_schedule(piece) for piece in pieces):
         quoted = ",".join(f'"{piece}"' for piece in pieces)
-        return f"{key}={quoted}", parser.parse_override(f"{key}={quoted}")
+        return f"{key}={quoted}", parsed(f"{key}={quoted}")
     raise UsageError(
         f"cannot read {text!r} ({reason}). Text with brackets, commas or colons goes in quotes "
         f"of its own, inside those of the shell: '{key}=\"{value}\"'"

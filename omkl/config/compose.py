@@ -52,7 +52,7 @@ class Composer:
         values: list[Override] = []
         choices: list[str] = []
         for text in overrides:
-            one = _parsed(text)
+            one = parsed(text)
             if _is_a_value(one):
                 values.append(one)
             else:
@@ -77,7 +77,7 @@ class Composer:
         others = []
         for text in overrides:
             if text.startswith(f"{SEARCH}="):
-                value: Any = _parsed(text).value()
+                value: Any = parsed(text).value()
                 folders += value if isinstance(value, list) else [value]
             else:
                 others.append(text)
@@ -106,7 +106,8 @@ def declare_batch() -> None:
 
 
 @functools.lru_cache(maxsize=4096)
-def _parsed(text: str) -> Override:
+def parsed(text: str) -> Override:
+    """An override as Hydra reads it."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
     return OverridesParser.create().parse_override(text)

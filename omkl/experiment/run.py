@@ -302,7 +302,7 @@ def _computed(
         assert viewer is not None
         config = job.settings.config
         result = content_of(run_folder.result_text(stamp | computed.result, {}))  # as it is read
-        known = {"result": result, "curves": computed.curves, "config": without_places(config)}
+        known = {"content": result, "curves": computed.curves, "config": without_places(config)}
         viewer.measured(held_in_memory(folder_of(config), **known))
 
     return job.compute(progress, measured if viewer else None, staging)
@@ -362,7 +362,7 @@ def _failed(config: Mapping[str, Any], started: str, error: Exception, explained
         "traceback": None if explained else traceback.format_exc(),
     }
     result = {"status": "failed", **_identity(config, started), "error": failure}
-    return held_in_memory(folder_of(config), result=result, config=without_places(config))
+    return held_in_memory(folder_of(config), content=result, config=without_places(config))
 
 
 def crashed(config: Mapping[str, Any], message: str) -> Outcome:

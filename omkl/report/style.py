@@ -49,7 +49,6 @@ MARKERS = "osD^vPX*"
 GREY = "#666666"
 DPI = 150  # of a PNG
 PNG = ("png",)
-PNG_AND_PDF = ("png", "pdf")  # of figures=pdf
 
 _SETTINGS: dict[str, Any] = {
     "font.size": 9,

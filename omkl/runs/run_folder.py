@@ -447,10 +447,8 @@ def write_result(folder: Path, result: Mapping[str, Any]) -> None:
 
 
 def held_in_memory(folder: Path, **known: Any) -> Run:
-    """A run whose result, curves or configuration are held in memory."""
+    """A run whose content, curves or configuration are held in memory."""
     run = Run(folder)
-    if "result" in known:
-        known["content"] = known.pop("result")
     run.__dict__.update(known)
     return run
 
@@ -517,7 +515,7 @@ def jobs_of(sweep: Path) -> Iterator[tuple[Run, bool]]:
     for fact, path in facts_of_jobs(sweep, leave_out=_left_out):
         if fact["status"] == "failed":
             place = path.relative_to(sweep)  # where the traceback is, seen from the table
-            yield held_in_memory(place, result=fact["result"], config=fact["config"]), False
+            yield held_in_memory(place, content=fact["result"], config=fact["config"]), False
         elif fact["status"] != "begun":
             yield Run(Path(os.path.normpath(path.parent / fact["folder"]))), fact["tracked"]
 

@@ -235,7 +235,7 @@ def test_baselines_stand_beside_the_least_published():
     def cell(dataset, published, ridge):
         entries = {"mean": {"mse": 0.034}, "last": {"mse": 0.0113}, "ridge": {"mse": ridge}}
         result = {"status": "complete", "baselines": entries}
-        entry = Entry("close", run=held_in_memory(Path(dataset), result=result))
+        entry = Entry("close", run=held_in_memory(Path(dataset), content=result))
         spec = tables.Spec("Raker", dataset, "mse_e3", {}, (), 20, {})
         own = {tables.WRITTEN: entry}
         return Cell(f"row {published}", dataset, spec, float(published), None, own, (dataset,))

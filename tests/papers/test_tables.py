@@ -520,7 +520,7 @@ def _run_on_airfoil(result: dict, dataset: str) -> list[Run]:
     own |= {"seconds": 1.0, "machine": {"cores": 2}, "versions": {"omkl": "0.1.0"}}
     result = {**result, **own, "seconds_per_seed": [1.0] * 3}
     place = Path(f"outputs/runs/{dataset}/raker-1")
-    return [held_in_memory(place, result=result)] if dataset == "airfoil" else []
+    return [held_in_memory(place, content=result)] if dataset == "airfoil" else []
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ def test_what_a_run_does_not_have_is_not_drawn(run_folder_maker, tmp_path):
 
 def test_a_pdf_is_saved_where_it_is_asked_for(run_folder_maker, tmp_path):
     run = Run(run_folder_maker(tmp_path))
-    png, pdf = figures.mse(run, tmp_path, style.PNG_AND_PDF)
+    png, pdf = figures.mse(run, tmp_path, ("png", "pdf"))
     assert (png.name, pdf.name) == ("mse.png", "mse.pdf")
     raw = pdf.read_bytes()
     assert raw.startswith(b"%PDF") and b"CreationDate" not in raw

@@ -155,7 +155,7 @@ def test_nothing_is_added_to_a_result_that_is_another_by_now(numbered, tmp_path)
 
 def test_a_failure_takes_no_place_of_what_another_process_has_finished(numbered):
     failure = {"status": "failed", "error": {"type": "X", "message": "x", "traceback": None}}
-    failed = run_folder.held_in_memory(numbered, result=failure, config={})
+    failed = run_folder.held_in_memory(numbered, content=failure, config={})
     writing.write_failure(failed)
     assert numbers_in(Run(numbered).held()) == {1}
     (numbered / "curves.npz").unlink()
