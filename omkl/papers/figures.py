@@ -8,6 +8,7 @@ paper, ``federated`` those of Ghari and Shen's on federations. Only PNG: they be
 
 from __future__ import annotations
 
+import functools
 import io
 import math
 from collections.abc import Callable, Sequence
@@ -78,10 +79,11 @@ def panels(
     folder: Path,
     name: str,
     more: Sequence[Line2D] = (),
+    lowest_y: float | None = None,
 ) -> list[Path]:
     """A panel a data set, in which ``draw`` draws each run in the colour of a number.
 
-    ``more`` are entries of the legend besides those of the runs.
+    ``more`` are entries of the legend besides those of the runs; ``lowest_y`` is where axes begin.
     """
     if not runs:
         return []
@@ -94,6 +96,8 @@ def panels(
             for run, entry in zip(runs, entries, strict=True):
                 if run.result["dataset"] == dataset:
                     draw(axes, run, order.index(entry))
+            if lowest_y is not None:  # last: what is drawn after it would be cut
+                axes.set_ylim(bottom=lowest_y)
             axes.set_xlabel(xlabel if lowest else "")
             axes.set_ylabel(ylabel if leftmost else "")
         handles = [Line2D([], [], label=text, **style.look(i)) for i, text in enumerate(order)]
@@ -525,13 +529,9 @@ def _of_clients(runs: Sequence[Run]) -> list[Run]:
 
 def client_regret_over_time(runs: Sequence[Run], folder: Path, name: str) -> list[Path]:
     """Figure 1: a panel a data set with the mean regret of the clients of its runs."""
-
-    def draw(axes: Axes, run: Run, index: int) -> None:
-        _draw_regret(axes, run, index, "regret_clients")
-        axes.set_ylim(bottom=0)
-
+    draw = functools.partial(_draw_regret, curve="regret_clients")
     label = "regret, mean over the clients"
-    return panels(_of_clients(runs), draw, "round t", label, folder, name)
+    return panels(_of_clients(runs), draw, "round t", label, folder, name, lowest_y=0.0)
 
 
 def beside_theorem_1(runs: Sequence[Run], folder: Path, name: str) -> list[Path]:
@@ -557,13 +557,8 @@ def beside_theorem_1(runs: Sequence[Run], folder: Path, name: str) -> list[Path]
 
 def personalisation(runs: Sequence[Run], folder: Path, name: str) -> list[Path]:
     """A panel a data set: all clients by their regret; the flatter, the more alike they fare."""
-
-    def draw(axes: Axes, run: Run, index: int) -> None:
-        sorted_clients(axes, run, index)
-        axes.set_ylim(bottom=0)
-
-    label = "regret after the last round"
-    return panels(_of_clients(runs), draw, "clients by regret", label, folder, name)
+    x, y = "clients by regret", "regret after the last round"
+    return panels(_of_clients(runs), sorted_clients, x, y, folder, name, lowest_y=0.0)
 
 
 def exploration(runs: Sequence[Run], folder: Path, name: str) -> list[Path]:
@@ -577,11 +572,10 @@ def exploration(runs: Sequence[Run], folder: Path, name: str) -> list[Path]:
         points = {(float(r.result["params"]["xi"]), *_client_regret(r)) for r in line}
         xi, mean, std = map(list, zip(*sorted(points), strict=True))
         axes.errorbar(xi, mean, yerr=std, capsize=3, **style.look(index))
-        axes.set_ylim(bottom=0)
 
     first = [line[0] for line in lines.values()]
-    label = "regret, mean over the clients"
-    return panels(first, draw, "exploration rate", label, folder, name)
+    x, y = "exploration rate", "regret, mean over the clients"
+    return panels(first, draw, x, y, folder, name, lowest_y=0.0)
 
 
 def _client_regret(run: Run) -> tuple[float, float]:

@@ -269,6 +269,27 @@ def test_what_the_papers_claim_is_in_their_tables():
                 assert set(known.columns) <= set(specs[name].columns), known
 
 
+def test_a_line_for_each_m_over_the_exploration_rate(monkeypatch, tmp_path):
+    """The axis begins at 0 and holds what is drawn last as well."""
+
+    def run(M, xi, mean):
+        regret = {"clients": {"mean": mean, "std": None}}
+        params = {"M": M, "xi": xi}
+        result = {"algorithm": "pof_mkl", "dataset": "naval", "params": params, "regret": regret}
+        return held_in_memory(tmp_path / f"{M}-{xi}", result=result)
+
+    drawn = []
+    monkeypatch.setattr(figures, "save", lambda figure, *_: drawn.append(figure) or [])
+    runs = [run(25, 1.0, 9.0), run(1, 0.5, 2.0), run(25, 0.5, 7.0), run(1, 1.0, 3.0)]
+    figures.exploration(runs, tmp_path, "exploration")
+    (axes,) = drawn[0].axes
+    lines = [container.lines[0].get_xydata().tolist() for container in axes.containers]
+    assert lines == [[[0.5, 2.0], [1.0, 3.0]], [[0.5, 7.0], [1.0, 9.0]]]
+    assert axes.get_ylim()[0] == 0.0 and axes.get_ylim()[1] > 9.0
+    labels = [text.get_text() for text in drawn[0].legends[0].get_texts()]
+    assert labels == ["POF-MKL, M = 1", "POF-MKL, M = 25"]
+
+
 def test_regret_beside_the_theorem(outputs, tmp_path, monkeypatch):
     """The lines are the mean regret, the promised slope, the fitted one, T, and the bound."""
     (run,) = (r for r in find(outputs) if r.result["key"] == "10sfg" and "naval" in str(r.folder))
