@@ -38,6 +38,7 @@ from omkl.utils.disk import write_atomically
 
 PNG = ("png",)
 COMPARATOR = "ridge_features"
+ENTRY_INCHES = 1.7  # of the legend
 # Marker, colour and height above its line of each variant; published numbers are hollow.
 MARKS = {
     "algorithm": ("o", "#0072B2", 0.15),
@@ -106,7 +107,8 @@ def panels(
 
 
 def _legend(figure: Figure, handles: Sequence[Line2D]) -> None:
-    figure.legend(handles=handles, loc="outside lower center", ncols=min(5, len(handles)))
+    most = int(figure.get_figwidth() / ENTRY_INCHES)
+    figure.legend(handles=handles, loc="outside lower center", ncols=min(most, len(handles)))
 
 
 def legend(runs: Sequence[Run]) -> list[str]:
