@@ -477,6 +477,15 @@ def test_a_view_of_nothing(tmp_path, command):
 # --- the import, and the user interface
 
 
+def test_ui_on_a_port_in_use(outputs):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(TrackingError, match=rf"port {port} is in use: choose another"):
+            tracking.ui(outputs, port)
+
+
 def test_ui_makes_the_view_first(tmp_path, run_folder_maker, quick_creation, monkeypatch, capsys):
     run_folder_maker(tmp_path)
     served = []

@@ -24,6 +24,7 @@ import math
 import os
 import re
 import shutil
+import socket
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -613,9 +614,13 @@ def ui(outputs: Path, port: int = 5000) -> None:
     Raises
     ------
     TrackingError
-        Where there is nothing to show, or the database cannot be used or belongs to another place.
+        Where there is nothing to show, the database cannot be used or belongs to another place, or
+        the port is in use.
     """
     outputs = checked(outputs)
+    with socket.socket() as probe:  # MLflow would only log it, and end with status 0
+        if probe.connect_ex(("127.0.0.1", port)) == 0:
+            raise TrackingError(f"port {port} is in use: choose another, such as --port {port + 1}")
     if not database_file(outputs).exists():
         print(f"making the MLflow view of {outputs} from its run folders ...", flush=True)
         rebuild(outputs)
