@@ -52,7 +52,7 @@ def test_the_six_steps(tmp_path: Path):
             assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
             commands.append(line)
     assert written == ["algorithms", "algorithm"], "one module and one YAML"
-    assert any("learners.run(" in line for line in commands)
+    assert any(line.startswith("omkl-check ") for line in commands)
     assert any(line.startswith("omkl-run") for line in commands)
     (table,) = copy.glob("outputs/debug/sweeps/*/table.csv")
     with open(table, encoding="utf-8", newline="") as file:

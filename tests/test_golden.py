@@ -94,3 +94,4 @@ if __name__ == "__main__":
     for name in sys.argv[2:] or ALL:
         file_of(name).parent.mkdir(parents=True, exist_ok=True)
         file_of(name).write_text(json.dumps(numbers(name), indent=1) + "\n")
+        print(f"wrote {file_of(name)}")

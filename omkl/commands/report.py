@@ -173,12 +173,15 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _table(arguments: argparse.Namespace) -> int:
+    from rich.console import Console
+
     from omkl.papers import matching, rendering, tables
 
     runs, known = _runs(arguments), papers.names("table")
     if arguments.name not in known:
         raise ValueError(unknown_name(f"table {arguments.name}", arguments.name, known))
     table = matching.fill(tables.load_table(arguments.name), runs)
+    rendering.print_table(table, Console())
     for path in rendering.render(table, rendering.FORMATS, arguments.outputs / "tables"):
         print(path)
     return 0

@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omkl.papers import claims
 from omkl.papers.matching import (
@@ -32,6 +32,9 @@ from omkl.report.naming import csv_text, latex_text
 from omkl.runs.run_folder import Run
 from omkl.utils.disk import write_atomically
 from omkl.utils.wording import pluralize
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 WIDE = 6  # columns that fit beside each other
 MOST_STAMPS = 4  # shown: each algorithm on each data set has one
@@ -374,6 +377,23 @@ def render(filled: FilledTable, formats: Iterable[str], folder: Path) -> list[Pa
         paths.append(folder / f"{filled.table.name}.{form}")
         write_atomically(paths[-1], _WRITERS[form](filled))
     return paths
+
+
+def print_table(filled: FilledTable, console: Console) -> None:
+    """Print its panels and counts on a terminal; footnotes are in the files alone."""
+    from rich.text import Text
+
+    console.print(Text(f"\n{caption(filled.table)}", style="bold"))
+    for part in parts_of(filled):
+        if isinstance(part, printed.Table):
+            cells = [[_with_remark(cell) for cell in line] for line in part.cells]
+            dataclasses.replace(part, cells=cells).print(console)
+            console.print()
+    console.print(Text(f"{count_text(filled)}."))
+
+
+def _with_remark(cell: printed.Cell) -> printed.Cell:
+    return dataclasses.replace(cell, text=f"{cell.text}  {cell.remark}") if cell.remark else cell
 
 
 def _page_of(filled: FilledTable) -> list[page.Part]:

@@ -14,6 +14,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from rich.console import Console
+
 from omkl.datasets.base import MissingFile
 from omkl.experiment import queue
 from omkl.papers import matching, names, page, rendering, tables
@@ -69,7 +71,10 @@ def command(wanted: Sequence[str], outputs: Path, page_folder: Path | None = Non
     well = run_jobs(chosen, outputs)
     runs = list(run_folder.find(outputs))
     for table in chosen:
-        rendering.render(matching.fill(table, runs), rendering.FORMATS, outputs / "tables")
+        filled = matching.fill(table, runs)
+        rendering.render(filled, rendering.FORMATS, outputs / "tables")
+        if wanted:
+            rendering.print_table(filled, Console())
     print(f"\ntables   {outputs / 'tables'}/ ({', '.join(rendering.FORMATS)})")
     if any(table.paper for table in chosen):  # one's own are on no page
         every_table = [tables.load_table(name) for name in known]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from omkl import papers
 from omkl.checks.learners import default_settings
@@ -413,6 +414,9 @@ def test_render(cell_run, here, tmp_path):
         *("as written", "25.73", "25.73", "0.5", "20")
     ]
     assert str(tmp_path) not in "".join(text.values())
+    rendering.print_table(filled, Console(file=(shown := StringIO()), width=120))
+    assert "JMLR, table 1" in shown.getvalue() and "not in omkl yet" in shown.getvalue()
+    assert "11.09 ± 0.05  −2.3 %, reproduced" in shown.getvalue()
     with pytest.raises(ValueError, match="'pdf' is not one of md, csv, tex, html"):
         rendering.render(filled, ["pdf"], folder)
 
