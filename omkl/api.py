@@ -79,7 +79,7 @@ def learner(
         A dictionary of ``conf/kernels``, a mapping as such a file holds, or a list of bandwidths
         (of Gaussian kernels), families and parts: ``[0.1, 1.0, {"family": "laplacian", ...}]``.
     D
-        Random features per kernel.
+        Random features per kernel, 50 by default.
     seed
         Whatever is drawn follows from it.
     task
@@ -105,7 +105,7 @@ def learner(
     first_rows
         Rows of the stream, without targets, for the algorithms that look at some in advance.
     max_pending
-        How many rows may wait for their targets (``predict_one(x, id=...)``).
+        How many rows may wait for their targets (``predict_one(x, id=...)``), 1,000 by default.
     outputs
         How many targets a row has, or their names; None: one, a number. Each output learns by
         itself, from features that are evaluated once for all.
@@ -150,7 +150,8 @@ def panel(
     key
         The column of rows by name that holds the key; None: keys are given beside the rows.
     inputs, kernels, D, seed, scaling, lags, horizon, precision, features
-        As ``omkl.learner``, of the learner of each key; all have the same random features.
+        As ``omkl.learner``, of the learner of each key; all have the same random features. The
+        defaults are smaller: ``kernels="gauss5"``, ``D=24``.
     max_keys
         Most keys that are kept, >= 1: of more the one whose last row is the longest ago is
         forgotten. None: none is forgotten, and memory grows with the number of keys.

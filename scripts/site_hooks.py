@@ -104,3 +104,5 @@ def on_post_build(config: MkDocsConfig) -> None:
     problems = links.problems(Path(config.site_dir))
     if problems:
         raise PluginError("\n".join(problems))
+    site = os.path.relpath(config.site_dir)
+    LOG.info("Open %s/index.html, or with the search: python -m http.server -d %s", site, site)

@@ -23,10 +23,10 @@ y = sign * np.sin(2.0 * X[:, 0]) + 0.3 * X[:, 1] + rng.normal(0, 0.1, ROWS)
 # of its own. If its assumptions were true, 1.645 of them on either side would cover 90 %.
 
 learner = omkl.learner("ie_gp", inputs=2, interval=0.9)
-said = learner.partial_fit(X, y)
+predicted = learner.partial_fit(X, y)
 
-adaptive = (said.low <= y) & (y <= said.high)
-own = np.abs(y - said.y_hat) <= 1.645 * said.spread
+adaptive = (predicted.low <= y) & (y <= predicted.high)
+own = np.abs(y - predicted.y_hat) <= 1.645 * predicted.spread
 for name, held in (("adaptive", adaptive), ("its own", own)):
     first, second = held[: ROWS // 2], held[ROWS // 2 :]
     print(f"{name:8}  before {first.mean():.3f}  after {second.mean():.3f}")
@@ -43,7 +43,9 @@ top.axhline(0.9, color="0.3", lw=0.8, ls=":")
 top.set(xlabel="row", ylabel="share of targets covered", ylim=(0, 1.03))
 top.legend(frameon=False, loc="lower left")
 shown = np.arange(ROWS // 2 - 75, ROWS // 2 + 75)
-bottom.fill_between(shown, said.low[shown], said.high[shown], color="C0", alpha=0.25, lw=0)
+bottom.fill_between(
+    shown, predicted.low[shown], predicted.high[shown], color="C0", alpha=0.25, lw=0
+)
 bottom.plot(shown, y[shown], ".", color="0.3", ms=3)
 bottom.set(xlabel="row", ylabel="target and interval")
 fig.tight_layout()

@@ -39,8 +39,8 @@ print(f"{bought} of 200 targets requested")
 def cost(algorithm: str, **params: float) -> tuple[float, float]:
     """The share of targets that it requested, and its mean squared error on all rows."""
     learner = omkl.learner(algorithm, inputs=2, **steps, **params)
-    said = learner.partial_fit(X, y)
-    return said.asked.mean(), np.mean((said.y_hat - y) ** 2)
+    predicted = learner.partial_fit(X, y)
+    return predicted.asked.mean(), np.mean((predicted.y_hat - y) ** 2)
 
 
 chosen = [cost("amkl", eta_c=price) for price in (0.003, 0.03, 0.1, 0.3, 1.0, 2.0)]

@@ -46,12 +46,12 @@ for name, baseline in run["baselines"].items():
 # %%
 # Six days around the change. Each prediction was made before its row's rentals were known.
 
-said = run.predictions
+rows = run.predictions
 change = 2 * ROWS // 3
 shown = slice(change - 72, change + 72)
 fig, ax = plt.subplots(figsize=(6, 3.2))
-ax.plot(said["row"][shown], said["y"][shown], color="0.6", label="rentals")
-ax.plot(said["row"][shown], said["y_hat"][shown], color="C0", label="predicted")
+ax.plot(rows["row"][shown], rows["y"][shown], color="0.6", label="rentals")
+ax.plot(rows["row"][shown], rows["y_hat"][shown], color="C0", label="predicted")
 ax.axvline(change, color="0.3", lw=0.8, ls=":")
 ax.set(xlabel="row", ylabel="rentals per hour")
 legend = ax.legend(frameon=False)

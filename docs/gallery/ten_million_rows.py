@@ -37,9 +37,9 @@ learner = omkl.learner("ewrls", inputs=4, D=80, bandwidth=6.0, lam=1e-3, decay=0
 rows, errors, seconds, megabytes = [], [], [], []
 start = time.process_time()
 for X, y in blocks():
-    said = learner.partial_fit(X, y)
+    predicted = learner.partial_fit(X, y)
     rows.append(learner.n_rows)
-    errors.append(np.mean((said.y_hat - y) ** 2))
+    errors.append(np.mean((predicted.y_hat - y) ** 2))
     seconds.append(time.process_time() - start)
     megabytes.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 each = 1e6 * seconds[-1] / rows[-1]

@@ -28,7 +28,7 @@ class LearnerParameters:
         A dictionary of ``conf/kernels``, a mapping as such a file holds, or a list of bandwidths,
         families and parts.
     D
-        Random features per kernel.
+        Random features per kernel, 50 by default.
     params
         Those of the algorithm by name, ``{"eta": 0.1}``; the others have their defaults.
     scaling

@@ -10,35 +10,38 @@ r(B)  multiply-add that reads one operand, from the smallest cache that holds B 
 
 and memory, by copying and by a = b + c x on arrays that no cache holds.
 
-The least time of a round, by what the algorithm does in it; |S| kernels are evaluated,
-D features each, from d inputs:
+The least time of a round, by what the algorithm does in it; |S| kernels are
+evaluated, D features each, from d inputs:
 
-all kernels    |S| D (s + d p + 4 c). What is evaluated is known beforehand, so the arguments
-               of many rounds are one matrix product and the frequencies are read once for
-               all of them. Output and update are four multiply-adds a feature: two for the
-               output, two for the coefficients.
-local kernels  the same work of a local learner, whose kernels need not wait for each other: a block
-               of rounds is taken kernel by kernel. On intervals a kernel has a row of
-               coefficients on every level: 4 c a level.
-chosen kernels |S| D (s + d r + 4 c). The choice needs the last round, so the arguments are a
-               matrix times a vector: every frequency is read for one multiply-add, from
-               where all the kernels that were evaluated lie with their coefficients,
-               8 D (d + 2) bytes each. A kernel that was chosen many rounds in a row is guessed to
-               be chosen again, and its arguments are then taken as of all kernels: a learner that
-               keeps to its kernels can come below what this least says of the others.
-recursive      W (s + d p) + S / 2 (r(B) + c + p) for W frequencies and S the sum of F^2 over
-               the matrices (F, F). By symmetry a matrix has F^2 / 2 numbers: each is read for one
-               multiply-add of the projection, and then for two of the update, of which one is
-               written back and one adds to a register. B is 4 S bytes, 4 F^2 of the largest where
-               each learner takes a block of rounds by itself.
+all kernels    |S| D (s + d p + 4 c). What is evaluated is known beforehand, so the
+               arguments of many rounds are one matrix product and the frequencies are
+               read once for all of them. Output and update are four multiply-adds a
+               feature: two for the output, two for the coefficients.
+local kernels  the same work of a local learner, whose kernels need not wait for each
+               other: a block of rounds is taken kernel by kernel. On intervals a
+               kernel has a row of coefficients on every level: 4 c a level.
+chosen kernels |S| D (s + d r + 4 c). The choice needs the last round, so the
+               arguments are a matrix times a vector: every frequency is read for one
+               multiply-add, from where all the kernels that were evaluated lie with
+               their coefficients, 8 D (d + 2) bytes each. A kernel that was chosen
+               many rounds in a row is guessed to be chosen again, and its arguments
+               are then taken as of all kernels: a learner that keeps to its kernels
+               can come below what this least says of the others.
+recursive      W (s + d p) + S / 2 (r(B) + c + p) for W frequencies and S the sum of
+               F^2 over the matrices (F, F). By symmetry a matrix has F^2 / 2 numbers:
+               each is read for one multiply-add of the projection, and then for two
+               of the update, of which one is written back and one adds to a register.
+               B is 4 S bytes, 4 F^2 of the largest where each learner takes a block
+               of rounds by itself.
 exact kernels  over t support rows: N t e + d t c for each kind of distance.
-a client's     N D (s + d p + 2 c) for the output of all kernels, and 4 D c for each row that it
-round          learns, sends and the server adds up. A network of P parameters has no kernels:
-               9 P c, two passes forth, two back, two steps and the server's sum.
+a client's     N D (s + d p + 2 c) for the output of all kernels, and 4 D c for each
+round          row that it learns, sends and the server adds up. A network of P
+               parameters has no kernels: 9 P c, two passes forth, two back, two steps
+               and the server's sum.
 
-Where the coefficients, 16 D bytes a kernel, exceed the last cache, they have to be read and
-written in every round: not less than 32 |S| D bytes at the speed of a copy. The larger of
-the two is the least.
+Where the coefficients, 16 D bytes a kernel, exceed the last cache, they have to be
+read and written in every round: not less than 32 |S| D bytes at the speed of a copy.
+The larger of the two is the least.
 """
 
 from collections.abc import Callable

@@ -122,7 +122,7 @@ PARTS: dict[str, Callable[[Bench], list[str]]] = {
     "learners": _learners,
     "federated": _federated,
     "peers": _peers,
-    "startup": lambda bench: ["## Start-up", str(bench["startup"]["table"])],
+    "startup": lambda bench: ["## Start-up", f"```text\n{bench['startup']['table']}\n```"],
     "streams": _streams,
 }
 

@@ -34,7 +34,11 @@ errors in [the benchmark](../benchmark.md).
 Feedback is what a learner sees of a row after its prediction. *Full*: the losses of all kernels.
 *Partial*: those of selected kernels. *On request*: a target that it asks for, or nothing.
 
+<div class="bounds" markdown>
+
 {needs}
+
+</div>
 
 ## Federated
 
@@ -49,7 +53,7 @@ These need K clients and a server. A number is a float of 8 bytes.
 - **interval**: *adaptive* ones around its predictions (`interval=0.9`), or its *own*.
 - **std**: a standard deviation with every prediction.
 - **panel**: a learner per key (`key=`, `omkl.panel`).
-- **outputs**: several targets per row (`omkl.learner(outputs=...)`).
+- **outputs**: several targets per row (`target=[a,b]`, `omkl.learner(outputs=...)`).
 - **delay**: targets that come late (`stream.delay`, `stream.horizon`).
 - **features**: `features=orthogonal` and `features=qmc` place its random frequencies.
 - **float32**: random features in single precision (`precision=float32`).

@@ -46,7 +46,7 @@ def groups() -> dict[str, list[str]]:
         elif task.startswith("classification"):
             group = "Classification"
         elif "queried labels" in task:
-            group = "Labels that cost"
+            group = "Targets on request"
         else:
             group = "Regression"
         found.setdefault(group, []).append(name)
@@ -78,7 +78,7 @@ def card(name: str, curve: Curve) -> str:
     lines = [f"# {registry.title(name)}", "", html.escape(summary[:1].upper() + summary[1:]), ""]
     if when := conf.when("algorithm", name):
         lines += [f"**When to take it:** {html.escape(when)}.", ""]
-    lines += [f"    omkl-run algorithm={name}{_task_typed(name)}", ""]
+    lines += [f"    {_typed(name)}", ""]
     if parent != name and registry.docstring(name) == registry.docstring(parent):
         common = registry.FOLDERS[name.removesuffix(parent)].replace("``", "`")
         lines += [
@@ -94,10 +94,12 @@ def card(name: str, curve: Curve) -> str:
     return "\n".join(lines)
 
 
-def _task_typed(name: str) -> str:
+def _typed(name: str) -> str:
+    """A command that runs it."""
     if registry.box(name)["Task"].startswith("classification"):
-        return " task=classification dataset=file dataset.path=my.csv dataset.target=class"
-    return " federation=iid clients=5" if name in federated.names() else ""
+        return f"omkl-run my.csv target=class task=classification algorithm={name}"
+    more = " federation=iid clients=5" if name in federated.names() else ""
+    return f"omkl-run algorithm={name}{more}"
 
 
 def _section(name: str, heading: str, text: str) -> str:

@@ -55,12 +55,13 @@ def _datasets() -> str:
         "[your own files](../own-files.md).",
         "",
         "| name | title | task | rows | target | licence |",
-        "|---|---|---|---|---|---|",
+        "|---|---|---|--:|---|---|",
     ]
     for name, entry in catalogue.entries().items():
         if name != "file":
-            columns = ("title", "task", "rows", "target", "licence")
-            lines.append(_row(f"`{name}`", *(entry.get(key) for key in columns)))
+            rows = f"{entry['rows']:,}" if "rows" in entry else None
+            rest = (entry.get(key) for key in ("target", "licence"))
+            lines.append(_row(f"`{name}`", entry["title"], entry["task"], rows, *rest))
     return "\n".join(lines) + "\n"
 
 
