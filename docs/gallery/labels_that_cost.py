@@ -1,4 +1,4 @@
-# # Labels that cost
+# # Targets on request
 #
 # Where every target costs something, a learner may request only some of them. AMKL requests a
 # target where its kernels disagree. Beside it stands a learner that requests at random.
