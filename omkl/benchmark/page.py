@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from omkl.benchmark import cells, scores
 from omkl.benchmark.cells import Results, means
 from omkl.benchmark.scores import MAIN, SETTLED, Groups
-from omkl.benchmark.suite import OURS, PEER, PUBLISHED, REFERENCE, TRIVIAL, Suite
+from omkl.benchmark.suite import OURS, PEER, PUBLISHED, REFERENCE, Suite
 from omkl.report import stats, style
 from omkl.report.naming import readable
 from omkl.report.page import (
@@ -47,10 +47,7 @@ def heat_map(errors: pd.DataFrame, reference: str, folder: Path, name: str) -> l
     ``errors`` as of ``cells.means``; a cross is a learner that failed, nothing a missing value, k
     a thousand. The learner with the least mean of the logarithms is the first row.
     """
-    of_reference = errors[reference]
-    positive = of_reference > 0.0
-    with np.errstate(divide="ignore"):
-        ratios = np.log(errors[positive].div(of_reference[positive], axis=0)).T
+    ratios = _log_ratios(errors, reference).T
     shown = ratios.replace(np.inf, LARGEST).clip(-LARGEST, LARGEST)
     order = ratios.replace(np.inf, LARGEST).mean(axis=1).sort_values(kind="stable").index
     ratios, shown = ratios.loc[order], shown.loc[order]
@@ -75,6 +72,13 @@ def heat_map(errors: pd.DataFrame, reference: str, folder: Path, name: str) -> l
         bar.set_label(f"error / error of {reference}")
         bar.outline.set_visible(False)
         return style.save(figure, folder, name)
+
+
+def _log_ratios(errors: pd.DataFrame, reference: str) -> pd.DataFrame:
+    """log(error / error of the reference), of the streams on which the reference made errors."""
+    positive = errors[errors[reference] > 0.0]
+    with np.errstate(divide="ignore"):
+        return np.log(positive.div(positive[reference], axis=0))
 
 
 def _numbers(axes: Axes, ratios: pd.DataFrame) -> None:
@@ -143,15 +147,10 @@ def bar_levels(groups: Groups) -> list[int]:
 def chosen_learners(results: Results, task: str, errors: pd.DataFrame) -> list[str]:
     """Those that are drawn over time: the reference, and the best of ours and of peers."""
     reference = REFERENCE[task]
-    positive = errors[errors[reference] > 0.0]
-    with np.errstate(divide="ignore"):
-        ratios = np.log(positive.div(positive[reference], axis=0))
-    mean = ratios.replace([np.inf, -np.inf], LARGEST).mean().sort_values(kind="stable")
-    by_kind = {
-        kind: [n for n in mean.index if results.kind(n) == kind] for kind in (OURS, PEER, TRIVIAL)
-    }
-    best = by_kind[OURS][: MOST_LINES - 3] + by_kind[PEER][:2]
-    return [*best, reference]
+    ratios = _log_ratios(errors, reference).replace([np.inf, -np.inf], LARGEST)
+    order = ratios.mean().sort_values(kind="stable").index
+    ours, peers = ([n for n in order if results.kind(n) == kind] for kind in (OURS, PEER))
+    return [*ours[: MOST_LINES - 3], *peers[:2], reference]
 
 
 def over_time(results: Results, task: str, what: str, folder: Path, name: str) -> list[Path]:
@@ -310,28 +309,20 @@ def _of_task(read: Results, task: str, place: Path) -> list[Part]:
 
 def _summary(read: Results, task: str, errors: pd.DataFrame) -> Table:
     """A row per learner: those that never failed first, the best ratio before others."""
-    reference = REFERENCE[task]
-    complete = errors.dropna()
-    ranks = complete.rank(axis=1).mean() if len(complete) else pd.Series(dtype=float)
-    us, size, mae = (cells.means(read, task, name) for name in ("us_a_row", "bytes", "mae"))
-    rows = []
-    for learner in errors.columns:
-        ratios = _ratios(errors, reference, learner)
-        rows.append(
-            {
-                "": learner,
-                "kind": read.kind(learner),
-                "streams": int(errors[learner].notna().sum()),
-                "failed": int(np.isinf(errors[learner]).sum()),
-                "rank": ranks.get(learner, np.nan),
-                "ratio": _geometric(ratios),
-                "of MAE": _geometric(_ratios(mae, reference, learner)),
-                "worst": ratios.max(),
-                "µs per row": _finite(us, learner).median(),
-                "kB": _finite(size / 1000.0, learner).max(),
-            }
-        )
-    frame = pd.DataFrame(rows)
+    ratios, mae = _ratios(errors, REFERENCE[task]), cells.means(read, task, "mae")
+    us, size = (_finite(cells.means(read, task, name)) for name in ("us_a_row", "bytes"))
+    columns = {
+        "kind": [read.kind(name) for name in errors],
+        "streams": errors.notna().sum(),
+        "failed": np.isinf(errors).sum(),
+        "rank": errors.dropna().rank(axis=1).mean(),
+        "ratio": _geometric(ratios),
+        "of MAE": _geometric(_ratios(mae, REFERENCE[task])),
+        "worst": ratios.max(),
+        "µs per row": us.median(),
+        "kB": size.max() / 1000.0,
+    }
+    frame = pd.DataFrame(index=errors.columns).assign(**columns)
     frame = frame.sort_values("ratio", kind="stable")
     frame = frame.sort_values("failed", key=lambda n: n > 0, kind="stable")
     if mae.empty:
@@ -340,25 +331,23 @@ def _summary(read: Results, task: str, errors: pd.DataFrame) -> Table:
     forms = {"rank": "{:.2f}".format, "ratio": "{:.3f}".format, "of MAE": "{:.3f}".format, **plain}
     for column in frame.columns.intersection([*forms]):
         frame[column] = frame[column].map(forms[column], na_action="ignore")
-    return Table(list(frame), frame.itertuples(index=False, name=None), left=2)
+    return Table(["", *frame], frame.itertuples(name=None), left=2)
 
 
-def _ratios(errors: pd.DataFrame, reference: str, learner: str) -> pd.Series:
-    """Errors over the reference's, of the streams where both are finite and above 0."""
-    if learner not in errors or reference not in errors:
-        return pd.Series(dtype=float)
-    ratios = errors[learner] / errors[reference]
-    return ratios[np.isfinite(ratios) & (ratios > 0.0)]
+def _ratios(errors: pd.DataFrame, reference: str) -> pd.DataFrame:
+    """Errors over the reference's; NaN where one of the two is 0 or not finite."""
+    if reference not in errors:
+        return errors * np.nan
+    return _finite(errors.div(errors[reference], axis=0))
 
 
-def _geometric(ratios: pd.Series) -> float:
-    return float(np.exp(np.log(ratios).mean())) if len(ratios) else np.nan
+def _finite(values: pd.DataFrame) -> pd.DataFrame:
+    """Those above 0."""
+    return values.where(np.isfinite(values) & (values > 0.0))
 
 
-def _finite(values: pd.DataFrame, learner: str) -> pd.Series:
-    if learner not in values:
-        return pd.Series(dtype=float)
-    return values[learner][np.isfinite(values[learner])]
+def _geometric(ratios: pd.DataFrame) -> pd.Series:
+    return np.exp(np.log(ratios).mean())
 
 
 def _plain(value: float) -> str:
