@@ -62,7 +62,6 @@ def learner(
     interval_rate: float | None = None,
     features: str = "rff",
     precision: str = "float64",
-    first_rows: Any = None,
     max_pending: int = MOST_PENDING,
     outputs: int | Sequence[str] | None = None,
     **params: Any,
@@ -102,8 +101,6 @@ def learner(
         blocks, of Gaussian kernels; "qmc", evenly.
     precision
         "float64" or "float32", of the random features.
-    first_rows
-        Rows of the stream, without targets, for the algorithms that look at some in advance.
     max_pending
         How many rows may wait for their targets (``predict_one(x, id=...)``), 1,000 by default.
     outputs
@@ -119,7 +116,7 @@ def learner(
     )  # fmt: skip
     if refusal := whole(1).refusal("max_pending", max_pending):
         raise ValueError(refusal)
-    return OnlineLearner(made, first_rows, max_pending=max_pending)
+    return OnlineLearner(made, max_pending=max_pending)
 
 
 def panel(

@@ -112,13 +112,11 @@ class _Online(LearnerParameters, BaseEstimator):
             warnings.warn(text, stacklevel=4)
 
     def _made(self, X: np.ndarray, task: str, **further: Any) -> OnlineLearner:
-        """A fresh learner for rows like X (n, d), which some algorithms look at in advance."""
-        looks_ahead = self.algorithm_for(task).rows_before
+        """A fresh learner for rows like X (n, d)."""
         return self.new_learner(
             inputs=X.shape[1],
             seed=_seed(self.random_state),
             task=task,
-            first_rows=X if looks_ahead else None,
             **further,
         )
 

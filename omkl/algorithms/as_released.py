@@ -276,7 +276,7 @@ def released_graph(N: int, M: int) -> tuple[np.ndarray, Undefined]:
     The out-neighbours of node i are i and the M - 1 smallest other indices.
     """
     divergence = Undefined(np.zeros(N))
-    return edges_of(dissimilarity_graph(divergence, M, logs=False)), divergence
+    return edges_of(dissimilarity_graph(divergence, M)), divergence
 
 
 def _no_distances(divergence, i, others, n, out, scratch):

@@ -13,15 +13,14 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from omkl.core import kernel_distance as divergences
 from omkl.core.compiler import inlined
 from omkl.core.feedback_graph import (
     CANDIDATES,
     N_REFINED,
     PARTNER,
     REFINED,
+    dissimilarity_graph,
     dominating_set,
-    graphs_by,
     refine,
     similarity_graph,
 )
@@ -59,6 +58,7 @@ from omkl.core.kernel_distance import (
     Matrix,
     OverlapPieces,
     matrix_of,
+    normalised,
     overlaps,
     ranked,
 )
@@ -67,9 +67,8 @@ from omkl.core.protocol import choose, register_as
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures, gradient_step
 from omkl.core.weights import mean_by_shares, shares
 
-READINGS = Choice("farthest", "one_pass", "nearest")
-DIVERGENCES = Choice("integral", "normalised", "sample")
-SAMPLE = 1000  # rows
+READINGS = Choice("farthest", "nearest")
+DIVERGENCES = Choice("integral", "normalised")
 
 
 class GraphState(NamedTuple):
@@ -85,40 +84,23 @@ class GraphState(NamedTuple):
     node: KERNELS  # (1,)
 
 
-def rows_before(params: Any) -> int:
-    """How many rows the divergence is taken from."""
-    return SAMPLE if DIVERGENCES[params.divergence] == "sample" else 0
-
-
+@functools.lru_cache(maxsize=4)
 def graph(
-    params: Any, dictionary: Sequence[Kernel], d: int, before: np.ndarray | None = None
+    dictionary: tuple[Kernel, ...], d: int, M: int, reading: int, divergence: int
 ) -> tuple[np.ndarray, Matrix | OverlapPieces]:
     """Edges (3, N, M) of algorithm 4, and Delta by its order; both made once for all seeds."""
-    reading, divergence = READINGS[params.reading], DIVERGENCES[params.divergence]
-    rows = b"" if before is None else np.ascontiguousarray(before, dtype=np.float64).tobytes()
-    return _graph(tuple(dictionary), d, params.M, reading, divergence, rows)
-
-
-@functools.lru_cache(maxsize=4)
-def _graph(
-    dictionary: tuple[Kernel, ...], d: int, M: int, reading: str, divergence: str, rows: bytes
-) -> tuple[np.ndarray, Matrix | OverlapPieces]:
-    N = len(dictionary)
-    if N > LARGEST_MATRIX and (reading == "one_pass" or divergence != "integral"):
-        raise ValueError(
-            f"algorithm.reading={reading} with algorithm.divergence={divergence} keeps a matrix of "
-            f"all kernels: at most {LARGEST_MATRIX}, and there are {N}"
-        )
     delta: Any = overlaps(dictionary, d)
-    order = divergences.ranked(dictionary, d)
-    if divergence == "sample":
-        delta = divergences.sampled(dictionary, np.frombuffer(rows).reshape(-1, d))
-    elif divergence == "normalised":
-        delta = divergences.normalised(delta)
-    if divergence != "integral":
+    order = ranked(dictionary, d)
+    if DIVERGENCES[divergence] == "normalised":
+        if isinstance(delta, OverlapPieces):
+            raise ValueError(
+                f"algorithm.divergence=normalised keeps a matrix of all kernels: at most "
+                f"{LARGEST_MATRIX}, and there are {len(dictionary)}"
+            )
+        delta = normalised(delta)
         order = matrix_of(delta)
-    out = graphs_by(reading, delta, [M], logs=divergence != "sample")[M]
-    return edges_of(out), order
+    join = similarity_graph if READINGS[reading] == "nearest" else dissimilarity_graph
+    return edges_of(join(delta, M)), order
 
 
 def on_graph(edges: np.ndarray, model: RandomFeatures) -> GraphState:
@@ -188,7 +170,7 @@ def update(params, state, t, y, selection):
         gradient_step(model, i, m, scratch, 2.0 * step * error, 1.0 - 2.0 * step * params.lam)
 
 
-@register_as("sfg", representation=RANDOM_FEATURES, rows_before=rows_before, theorem="theorem 5")
+@register_as("sfg", representation=RANDOM_FEATURES, theorem="theorem 5")
 class Sfg:
     """OMKL-SFG: a fixed feedback graph of mutually dissimilar kernels.
 
@@ -211,8 +193,8 @@ class Sfg:
              lam      regularisation, >= 0
              M        out-neighbours of a node, itself included, 1..N
              explore  rounds in which the node is drawn, >= 0 (section 5: 300)
-             reading     farthest, one_pass or nearest: how the graph is built, see Reading
-             divergence  integral, normalised or sample: what Delta is, see Reading
+             reading     farthest or nearest: how the graph is built, see Reading
+             divergence  integral or normalised: what Delta is, see Reading
     Cost     O(M D d + M log N) time per round; O(N D d + N M) memory; O(N^2 M) time to build the
              graph, once for all seeds.
     Bound    theorem 5: O(sqrt(N ln N) T^(2/3)) with eta of order sqrt(ln N / N) T^(-2/3),
@@ -222,13 +204,10 @@ class Sfg:
              in which order the j are tried.
              farthest  (the default) the kernel with the largest mean divergence joins next. On
                        airfoil M = 5, 10, 20 give an MSE of 48.9, 39.9, 33.3 x 10^-3.
-             one_pass  j = 1, .., N in this order, with the largest gamma that leaves exactly M.
              nearest   the M kernels nearest to i, as in the first version of the paper.
              Delta is the integral (27). ``normalised`` divides it by the root of the integrals of
-             kappa_i^2 and kappa_j^2. ``sample`` is the mean of (kappa_i - kappa_j)^2 over
-             differences of the first 1,000 rows of the stream, which section 4.1 names and which
-             looks ahead by these rows. In R^d the integral makes nearly the same star of every
-             node: the widest Laplacian and the narrowest kernels.
+             kappa_i^2 and kappa_j^2. In R^d the integral makes nearly the same star of every node:
+             the widest Laplacian and the narrowest kernels.
              The text changes only how the node is chosen after round 300, so p and q stay (33)
              and (36) there. The combination has no theta of its own, so its loss in (37) is the
              squared error.
@@ -249,10 +228,10 @@ class Sfg:
     State, select, predict, update = GraphState, select_node, predict, update
 
     @staticmethod
-    def init(
-        params: Any, dictionary: Sequence[Kernel], model: RandomFeatures, before: np.ndarray | None
-    ) -> GraphState:
-        return on_graph(graph(params, dictionary, model.omega.shape[1], before)[0], model)
+    def init(params: Any, dictionary: Sequence[Kernel], model: RandomFeatures) -> GraphState:
+        d = model.omega.shape[1]
+        edges, _ = graph(tuple(dictionary), d, params.M, params.reading, params.divergence)
+        return on_graph(edges, model)
 
 
 @functools.lru_cache(maxsize=4)
@@ -393,7 +372,7 @@ def add_probabilities(trees, links, evaluate, n, xi, q):
             q[i] += probability(trees, links[REFINED, i], xi)
 
 
-@register_as("sfg_r", representation=RANDOM_FEATURES, rows_before=rows_before, theorem="theorem 6")
+@register_as("sfg_r", representation=RANDOM_FEATURES, theorem="theorem 6")
 class SfgR:
     """OMKL-SFG-R: the graph of OMKL-SFG, refined in every round.
 
@@ -441,11 +420,10 @@ class SfgR:
     State, predict, update = RefinedState, predict, update
 
     @staticmethod
-    def init(
-        params: Any, dictionary: Sequence[Kernel], model: RandomFeatures, before: np.ndarray | None
-    ) -> RefinedState:
-        edges, divergence = graph(params, dictionary, model.omega.shape[1], before)
-        return on_refined_graph(edges, divergence, params.rank, model)
+    def init(params: Any, dictionary: Sequence[Kernel], model: RandomFeatures) -> RefinedState:
+        d = model.omega.shape[1]
+        made = graph(tuple(dictionary), d, params.M, params.reading, params.divergence)
+        return on_refined_graph(*made, params.rank, model)
 
     @staticmethod
     def select(params, state, t, rng, selection):

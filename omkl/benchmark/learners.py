@@ -16,7 +16,6 @@ from omkl.benchmark.scores import Diverged, Predictions
 from omkl.benchmark.suite import OURS, TRIVIAL, TRIVIALS, Entry
 from omkl.datasets import Stream
 from omkl.experiment import metrics
-from omkl.experiment.job import rows_before
 from omkl.online import settings as online_settings
 from omkl.online.learner import probabilities_of
 from omkl.online.settings import Specification
@@ -66,7 +65,6 @@ def pass_over(
     made: Specification, stream: Stream, seed: int, most: int | None = None
 ) -> Predictions:
     """One pass over the stream, or its first ``most`` rows. Raises Diverged."""
-    before = rows_before(made.algorithm, made.params, stream)
     learner = StreamLearner(
         made,
         stream.n_inputs,
@@ -74,7 +72,6 @@ def pass_over(
         scaling=stream.scaling,
         classes=stream.classes,
         lags=stream.n_lags,
-        before=before,
     )
     return _predicted(learner, stream, most)
 

@@ -13,15 +13,14 @@ from __future__ import annotations
 import functools
 import heapq
 import math
-from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from omkl.core.compiler import compiled, dispatch, inlined
 from omkl.core.graph_sampling import COUNT, COVERS, MEMBER, OUT, is_fresh, toggle_member
 from omkl.core.kernel_distance import (
-    LARGEST_MATRIX,
     LOG_2,
     Matrix,
     OverlapPieces,
@@ -46,18 +45,7 @@ BLOCK = 2**18  # divergences held at a time
 Distances = Any
 
 
-def graphs_by(
-    reading: str, divergence: Distances, Ms: Iterable[int], logs: bool = True
-) -> dict[int, np.ndarray]:
-    """The graph (N, M) of algorithm 4 in one of its readings (``sfg``), for each M."""
-    if reading == "one_pass":
-        return one_pass_graphs(divergence, Ms, logs)
-    if reading == "nearest":
-        return {M: similarity_graph(divergence, M) for M in Ms}
-    return {M: dissimilarity_graph(divergence, M, logs) for M in Ms}
-
-
-def dissimilarity_graph(divergence: Distances, M: int, logs: bool = True) -> np.ndarray:
+def dissimilarity_graph(divergence: Distances, M: int) -> np.ndarray:
     """Out-neighbours (N, M) of a graph whose every node sees M mutually dissimilar kernels.
 
     Ghari and Shen, JMLR, algorithm 4: node i starts with itself, and j joins
@@ -75,8 +63,6 @@ def dissimilarity_graph(divergence: Distances, M: int, logs: bool = True) -> np.
         What ``kernel_distance.overlaps`` gives, or a matrix (N, N) of log Delta.
     M
         Out-neighbours of a node, itself among them.
-    logs
-        False: the matrix has Delta itself, which may then be negative.
 
     Returns
     -------
@@ -93,13 +79,13 @@ def dissimilarity_graph(divergence: Distances, M: int, logs: bool = True) -> np.
     for nodes in _blocks(N):
         some = out[nodes]
         some[:, 0] = nodes
-        join(divergence, some, logs)
+        join(divergence, some)
         out[nodes] = some
     return out
 
 
-def _join_by_value(delta: Distances, some: np.ndarray, logs: bool) -> None:
-    """Fill the rows of out-neighbours from the sums of Delta."""
+def _join_by_value(delta: Distances, some: np.ndarray) -> None:
+    """Fill the rows of out-neighbours from the sums of Delta, by their logarithms."""
 
     def rows_of(nodes: np.ndarray) -> np.ndarray:
         if isinstance(delta, np.ndarray):
@@ -116,10 +102,10 @@ def _join_by_value(delta: Distances, some: np.ndarray, logs: bool) -> None:
             best[r] = _smallest_missing(some[r, :m])
         some[:, m] = best
         if m < some.shape[1] - 1:
-            total = np.logaddexp(total, rows_of(best)) if logs else total + rows_of(best)
+            total = np.logaddexp(total, rows_of(best))
 
 
-def _join_by_overlap(source: Overlaps | OverlapPieces, some: np.ndarray, logs: bool) -> None:
+def _join_by_overlap(source: Overlaps | OverlapPieces, some: np.ndarray) -> None:
     """Fill the rows of out-neighbours from the sums of overlaps."""
     n, M = some.shape
     N = len(source.own)
@@ -186,117 +172,6 @@ def _add_rows(total, rows, which, scratch):
     """total[r] <- log(exp(total[r]) + exp(rows[which[r]]))."""
     for r in range(total.shape[0]):
         add_logs(total[r], rows[which[r]], scratch)
-
-
-def one_pass_graphs(
-    divergence: np.ndarray | Overlaps, Ms: Iterable[int], logs: bool = True
-) -> dict[int, np.ndarray]:
-    """Out-neighbours (N, M) by one literal pass of algorithm 4, for each M.
-
-    Node i starts with itself. j = 1, .., N in this order joins if its mean divergence from those
-    there so far is at least gamma_i, the largest threshold with which exactly M have joined when
-    the pass is over. For some nodes there is no such threshold, as a lower one can let several in
-    at once: the largest that leaves more than M is taken then, and the first M of them. Thresholds
-    and means are compared as whole numbers of any length.
-
-    divergence is what ``dissimilarity_graph`` takes, of at most 1,024 kernels.
-    """
-    wanted = sorted(set(Ms))
-    N = max(_n_kernels(divergence, M) for M in wanted)
-    if isinstance(divergence, OverlapPieces):
-        raise ValueError(f"one pass keeps a matrix: at most {LARGEST_MATRIX} kernels, not {N}")
-    delta = _whole_numbers(divergence, logs)
-    graphs = {M: np.empty((N, M), dtype=np.int64) for M in wanted}
-    for i in range(N):
-        exact: dict[int, list[int]] = {}
-        more: dict[int, list[int]] = {}
-        refused: list[_Candidate] = []
-        begin = _Candidate(0, [i], delta[i], (1, 0))
-        while len(exact) < len(wanted):
-            there = _pass(delta, i, begin, wanted[-1], refused)
-            for M in wanted:
-                if len(there) == M:
-                    exact.setdefault(M, there)
-                elif len(there) > M:
-                    more.setdefault(M, there[:M])
-            if not refused:
-                break
-            begin = refused.pop()
-        for M in wanted:
-            graphs[M][i] = exact.get(M) or more[M]
-    return graphs
-
-
-class _Candidate(NamedTuple):
-    """Kernel j at its turn in a pass of one node.
-
-    there  who has joined by then
-    sums   (N - j,) of Delta over these, of kernel j and those behind it
-    mean   of Delta over these, as numerator and denominator; 1 / 0 stands for +infinity
-    """
-
-    j: int
-    there: list[int]
-    sums: np.ndarray
-    mean: tuple[int, int]
-
-
-def _pass(
-    delta: np.ndarray, i: int, begin: _Candidate, most: int, refused: list[_Candidate]
-) -> list[int]:
-    """Who joins node i at the threshold ``begin.mean``: a pass from that candidate on.
-
-    ``refused`` are the candidates with a mean below the threshold and above those of all refused
-    before them: the last has the next lower threshold, at which everything before it remains as it
-    is. On entry it holds those before ``begin``. The pass ends early when more than ``most`` have
-    joined. Until a lower threshold lets in one of those refused by then, that remains so.
-    """
-    j, there, sums = begin.j, list(begin.there), begin.sums
-    while len(sums) and len(there) <= most:
-        k, n = len(there), len(sums)
-        if begin.mean[1]:
-            joins = np.flatnonzero(sums >= -(-begin.mean[0] * k // begin.mean[1]))
-            joins = joins[joins + j != i]
-            n = int(joins[0]) if len(joins) else n
-        top = refused[-1].mean[0] * k // refused[-1].mean[1] if refused else 0
-        for m, value in enumerate(sums[:n].tolist()):
-            if m + j != i and (value > top or not refused):
-                refused.append(_Candidate(j + m, list(there), sums[m:], (value, k)))
-                top = value
-        if n < len(sums):
-            there.append(j + n)
-            sums = sums[n + 1 :] + delta[j + n, j + n + 1 :]
-        else:
-            sums = sums[n:]
-        j += n + 1
-    return there
-
-
-def _whole_numbers(divergence: np.ndarray | Overlaps, logs: bool) -> np.ndarray:
-    """Delta (N, N) times one power of two, as Python's whole numbers: no digit is lost."""
-    if isinstance(divergence, Overlaps):
-        overlap = _scaled(divergence.values)
-        own = np.diagonal(overlap)
-        return own[:, None] + own[None, :] - 2 * overlap
-    if logs:
-        return _scaled(divergence)
-    fraction, exponent = np.frexp(divergence)
-    return _shifted(fraction, exponent)
-
-
-def _scaled(log: np.ndarray) -> np.ndarray:
-    """exp(log) times one power of two, as whole numbers."""
-    exponent = np.where(np.isfinite(log), np.floor(log / math.log(2.0)), 0.0)
-    return _shifted(np.exp(log - exponent * math.log(2.0)), exponent.astype(np.int64))
-
-
-def _shifted(fraction: np.ndarray, exponent: np.ndarray) -> np.ndarray:
-    lowest = int(exponent[fraction != 0.0].min(initial=0))
-    result = np.zeros(fraction.shape, dtype=object)
-    for place in np.ndindex(fraction.shape):
-        shift = int(exponent[place]) - lowest
-        result[place] = int(fraction[place] * 2.0**53) << shift if fraction[place] else 0
-    return result
 
 
 def similarity_graph(divergence: Distances, M: int) -> np.ndarray:

@@ -432,19 +432,3 @@ def normalised(source: Overlaps) -> np.ndarray:
     """log of Delta(i, j) / (own_i own_j)^(1/2), (N, N): what is far is no longer what is wide."""
     rows = np.arange(len(source.own))
     return divergence_rows(source, rows) - 0.5 * (source.own[:, None] + source.own[None, :])
-
-
-def sampled(kernels: Sequence[Kernel], X: np.ndarray) -> np.ndarray:
-    """The mean of (kappa_i(r) - kappa_j(r))^2 over differences r of rows of X (n, d), (N, N).
-
-    Section 4.1 of the JMLR paper names this expectation as an alternative to the integral. The
-    differences are those of each row and the one that lies n // 2 rows further on.
-    """
-    if len(X) < 2:
-        raise ValueError(f"differences of a sample need at least 2 rows; there are {len(X)}")
-    r = X - np.roll(X, len(X) // 2, axis=0)
-    values = np.stack([kernel.value(r) for kernel in kernels])
-    result = np.empty((len(kernels), len(kernels)))
-    for i in range(len(kernels)):
-        result[i] = np.square(values - values[i]).mean(axis=1)
-    return result

@@ -96,9 +96,6 @@ class Learner:
     precision
         "float32": random features are rounded to single precision, coefficients and sums
         are not. Predictions move by about 1e-8, and by more once that tips a choice of kernels.
-    before
-        Rows (n, d) that the learner sees before the first round, where its settings ask for
-        some. ValueError where they do and none are given.
     """
 
     def __init__(
@@ -112,7 +109,6 @@ class Learner:
         model: Any = None,
         threads: int = 1,
         precision: str = "float64",
-        before: np.ndarray | None = None,
     ) -> None:
         check_precision(algorithm, precision)
         kernels = algorithm.kernels(params, dictionary)
@@ -123,15 +119,7 @@ class Learner:
         self.d = d
         self.threads = threads
         self.precision = precision
-        if algorithm.rows_before is None:
-            self.state = algorithm.init(params, kernels, model)
-        else:
-            if algorithm.rows_before(params) and before is None:
-                raise ValueError(
-                    f"{algorithm.name} with these settings looks at rows before the "
-                    "first one: give them as Learner(before=X)"
-                )
-            self.state = algorithm.init(params, kernels, model, before)
+        self.state = algorithm.init(params, kernels, model)
         self.rng = selection_generator(seed)
         self._run_block = compiled_for(type(params), run_block)
         self._written: tuple[Any, list[np.ndarray]] = None, []  # by predict_one, in that state

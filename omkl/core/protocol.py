@@ -298,8 +298,6 @@ class Algorithm(NamedTuple):
                prediction is the class
     deterministic   whether another seed gives the same numbers on the same rows
     kernels    (params, dictionary) -> the kernels that it learns with
-    rows_before   params -> how many rows it wants to see, without labels, before the first
-               round; ``init`` then has a fourth argument, those rows (n, d) or None for 0
     queries    whether it may leave a label unasked
     equivariant   with labels a + b y it predicts a + b y_hat, but in the first round
     reads_uncut   it bounds itself what an input far out can do: with stream.scaling=columns it
@@ -327,7 +325,6 @@ class Algorithm(NamedTuple):
     task: str
     deterministic: bool
     kernels: Callable[[Any, Sequence[Kernel]], Sequence[Kernel]]
-    rows_before: Callable[[Any], int] | None
     queries: bool
     equivariant: bool
     reads_uncut: bool
@@ -397,7 +394,6 @@ def register(
     task: str = "regression",
     deterministic: bool = True,
     kernels: Callable[[Any, Sequence[Kernel]], Sequence[Kernel]] = _dictionary,
-    rows_before: Callable[[Any], int] | None = None,
     queries: bool = False,
     equivariant: bool = False,
     reads_uncut: bool = False,
@@ -451,7 +447,6 @@ def register(
         task=task,
         deterministic=deterministic and not representation.draws_features,
         kernels=kernels,
-        rows_before=rows_before,
         queries=queries,
         equivariant=equivariant,
         reads_uncut=reads_uncut,

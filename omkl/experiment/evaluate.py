@@ -147,10 +147,6 @@ class StreamJob(LearnerJob):
         """The rows of a pass."""
         raise NotImplementedError
 
-    def rows_before(self) -> np.ndarray | None:
-        """The rows (n, d) that its learners see in advance, if they want some."""
-        return None
-
     def baselines(self, stream: Stream) -> Baselines:
         raise NotImplementedError
 
@@ -229,7 +225,7 @@ def warm_up(jobs: Sequence[StreamJob]) -> None:
     X, y, keys = np.zeros((n, n_inputs)), np.zeros(n), [np.zeros(n, dtype=np.int64)] * keyed
     if first.stream.classes:
         y = np.resize([-1.0, 1.0] if len(first.stream.classes) == 2 else [0.0, 1.0], n)
-    learners = _learners(jobs, [job.rows_before() for job in jobs], 0)
+    learners = _learners(jobs, 0)
     InStep(learners).partial_fit(X, y, *keys)
     known = np.ones(n, dtype=bool)
     first.baselines(first.stream).add(Rounds(X, y, known, known, *keys))
@@ -255,7 +251,6 @@ def evaluate(
     count = first.stream.row_count
     n_expected = first.stream.n_rounds or (count.n if count else None)
     lock, report = threading.Lock(), _Report(progress, n_expected, len(passes))
-    before = [job.rows_before() for job in jobs]
 
     def one(number: int, mapped: Any, n_threads: int) -> None:
         """The jobs none of whose earlier passes has failed, as far as is known."""
@@ -263,8 +258,7 @@ def evaluate(
             going = [k for k in range(n) if k not in failed or failed[k][0] > number]
         if not going:
             return
-        rows = [before[k] for k in going]
-        made = Pass([jobs[k] for k in going], passes[number], rows, n_threads)
+        made = Pass([jobs[k] for k in going], passes[number], n_threads)
         earlier = [first.streams[r] for seeds in passes[:number] for r in seeds]
         if not any(stream is made.stream for stream in earlier):
             made.baselines = first.baselines(made.stream)
@@ -323,28 +317,20 @@ class _Report:
                 self._progress("rounds", int(done), self._total, total / max(scored, 1.0))
 
 
-def _learners(
-    jobs: Sequence[StreamJob], before: Sequence[np.ndarray | None], seed: int
-) -> list[StreamLearner]:
+def _learners(jobs: Sequence[StreamJob], seed: int) -> list[StreamLearner]:
     """The learner of each job; features are drawn once for those of the same kernels."""
     made: list[tuple[Any, StreamLearner]] = []
-    for job, rows in zip(jobs, before, strict=True):
+    for job in jobs:
         kernels = job.algorithm.kernels(job.params, job.dictionary)
         drawn = next((learner for used, learner in made if used == kernels), None)
-        made.append((kernels, job.learner(seed, job.n_threads_each, rows, drawn)))
+        made.append((kernels, job.learner(seed, job.n_threads_each, drawn)))
     return [learner for _, learner in made]
 
 
 class Pass:
     """Some seeds of jobs on one stream; seeds go side by side, the jobs of a seed in step."""
 
-    def __init__(
-        self,
-        jobs: Sequence[StreamJob],
-        seeds: Sequence[int],
-        before: Sequence[np.ndarray | None],
-        n_threads: int,
-    ) -> None:
+    def __init__(self, jobs: Sequence[StreamJob], seeds: Sequence[int], n_threads: int) -> None:
         self.jobs = list(jobs)
         first = jobs[0]
         self.stream, self._label = first.streams[seeds[0]], first.label
@@ -355,7 +341,7 @@ class Pass:
         self.failed: dict[int, FloatingPointError] = {}  # by the number of the job
         self._going = list(range(len(jobs)))
         self._seconds = np.zeros(len(seeds))
-        self._learners = [_learners(jobs, before, first.seeds[r]) for r in seeds]
+        self._learners = [_learners(jobs, first.seeds[r]) for r in seeds]
         self._histories = [[WeightHistory(self.stream.n_rounds) for _ in jobs] for _ in seeds]
         self._groups = self._grouped()
 

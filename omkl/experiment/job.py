@@ -235,13 +235,12 @@ class LearnerJob(NamedTuple):
         self,
         seed: int,
         threads: int = 1,
-        before: np.ndarray | None = None,
         drawn: StreamLearner | None = None,
     ) -> Any:
         """Its learner of a seed, where ``resume=`` says so that of the model it goes on from.
 
-        ``before`` are rows that it looks at in advance, ``drawn`` has its random features. Of a
-        stream with keys it is a ``PanelOfRun``, else a ``StreamLearner``.
+        ``drawn`` has its random features. Of a stream with keys it is a ``PanelOfRun``, else a
+        ``StreamLearner``.
         """
         if self.stream.keyed:
             made, dataset = kept_model.settings_of(self, seed), self.settings.dataset
@@ -255,7 +254,6 @@ class LearnerJob(NamedTuple):
             classes=self.stream.classes,
             lags=self.stream.n_lags,
             interval=self.settings.interval,
-            before=before,
             threads=threads,
             drawn=drawn,
             delay=self.stream.target_delay,
@@ -263,15 +261,6 @@ class LearnerJob(NamedTuple):
         if self.resumed:
             self.resumed.restore(learner)
         return learner
-
-
-def rows_before(algorithm: Algorithm, params: Any, stream: Stream) -> np.ndarray | None:
-    """The rows (n, d) that a learner sees before the first round, where it wants some."""
-    wanted = algorithm.rows_before(params) if algorithm.rows_before else 0
-    before = next(stream.blocks(wanted))[0] if wanted else None
-    if before is not None and stream.n_lags:
-        before[:, -stream.n_lags :] = 0.0  # they are labels
-    return before
 
 
 def prepare_learner(settings: Settings) -> LearnerJob:

@@ -141,10 +141,6 @@ class Resumed(NamedTuple):
             one.used[:], one.worst[:] = 0, 0.0
 
     @property
-    def before(self) -> np.ndarray | None:
-        return self.model.arrays.get("before")
-
-    @property
     def dataset(self) -> dict[str, Any]:
         """What the file is opened with besides: its columns become the inputs that they were."""
         return {"resumed": self.sha256, "encoded": (self.model.columns or {}).get("columns")}

@@ -26,7 +26,6 @@ from omkl.experiment.job import (
     kernel_curves,
     prepare_learner,
     reported,
-    rows_before,
 )
 from omkl.experiment.metrics import (
     Accuracy,
@@ -70,11 +69,6 @@ class Regression(StreamJob):
 
     def blocks(self, stream: Stream) -> Iterator[Chunk]:
         return stream.rows(self.settings.block)
-
-    def rows_before(self) -> np.ndarray | None:
-        if self.resumed:
-            return self.resumed.before
-        return rows_before(self.algorithm, self.params, self.stream)
 
     def baselines(self, stream: Stream) -> Baselines:
         return Baselines(stream, self.settings.dataset.get("max_keys"))

@@ -68,7 +68,6 @@ class LearnerParameters:
         classes: Any = None,
         interval: float | None = None,
         interval_rate: float | None = None,
-        first_rows: Any = None,
         columns: Sequence[Column] = (),
         outputs: int | None = None,
     ) -> OnlineLearner:
@@ -95,7 +94,7 @@ class LearnerParameters:
             interval_rate=interval_rate,
             outputs=outputs,
         )
-        return OnlineLearner(read, first_rows, columns=columns)
+        return OnlineLearner(read, columns)
 
 
 @dataclasses.dataclass(eq=False, repr=False)

@@ -93,13 +93,10 @@ class OnlineLearner:
     def __init__(
         self,
         settings: LearnerSettings,
-        first_rows: Any = None,
-        before: np.ndarray | None = None,
         columns: Sequence[Column] = (),
         left_out: Sequence[str] = (),
         max_pending: int = MOST_PENDING,
     ) -> None:
-        """``before`` are first rows as a learner takes them, which are not scaled again."""
         self.settings, self.classes, self.outputs = settings, settings.classes, settings.outputs
         self.specification = settings.specification()
         self.algorithm = self.specification.algorithm
@@ -114,35 +111,24 @@ class OnlineLearner:
         self.left_out = tuple(left_out)
         self.max_pending = max_pending
         self._pending: dict[int | str, Pending] = {}
-        self._open = settings.named and not columns and before is None  # no row has come yet
-        self._make(settings, columns, first_rows, before)
+        self._open = settings.named and not columns  # no row has come yet
+        self._make(settings, columns)
 
-    def _make(
-        self,
-        settings: LearnerSettings,
-        columns: Sequence[Column],
-        first_rows: Any,
-        before: np.ndarray | None = None,
-    ) -> None:
+    def _make(self, settings: LearnerSettings, columns: Sequence[Column]) -> None:
         """A learner that has seen nothing, once its inputs are known."""
         self.settings, self.inputs, self.columns = settings, settings.inputs, tuple(columns)
         self._table = Rows(self.inputs, settings.named, self.columns, self.left_out)
         self._moments = None
         if not self.inputs:
-            if first_rows is not None:
-                self._begin(first_rows, first_rows)
             return
         self._moments = Moments(len(self.inputs)) if settings.scaling == "columns" else None
-        before = self._look_ahead(first_rows) if before is None else before
-        first = self._stream_learner(before)
-        others = [self._stream_learner(before, first) for _ in settings.outputs[1:]]
+        first = self._stream_learner()
+        others = [self._stream_learner(first) for _ in settings.outputs[1:]]
         self._learner: StreamLearner | MultiOutputLearner = first
         if settings.outputs:
             self._learner = MultiOutputLearner([first, *others])
 
-    def _stream_learner(
-        self, before: np.ndarray | None, drawn: StreamLearner | None = None
-    ) -> StreamLearner:
+    def _stream_learner(self, drawn: StreamLearner | None = None) -> StreamLearner:
         settings = self.settings
         return StreamLearner(
             self.specification,
@@ -152,11 +138,10 @@ class OnlineLearner:
             classes=self.classes,
             lags=settings.lags,
             interval=settings.intervals,
-            before=before,
             drawn=drawn,
         )
 
-    def _begin(self, first: Any, first_rows: Any = None) -> None:
+    def _begin(self, first: Any) -> None:
         """Learn of the first rows, or row, which inputs there are and what becomes of them.
 
         ValueError for what is no row leaves the learner without inputs.
@@ -202,7 +187,7 @@ class OnlineLearner:
             as_numbers(first)
             columns, inputs = [], input_names(int(row[-1]))
         settings = dataclasses.replace(self.settings, inputs=inputs, named=by_name)
-        self._make(settings, columns, first_rows)
+        self._make(settings, columns)
         self._open = False
 
     def __repr__(self) -> str:
@@ -654,22 +639,6 @@ class OnlineLearner:
         lags = self.settings.lags
         return np.concatenate([X, np.zeros((len(X), lags))], axis=1) if lags else X
 
-    def _look_ahead(self, first_rows: Any) -> np.ndarray | None:
-        """The first rows as the learner will get them, for one that looks at some in advance."""
-        wanted = self.algorithm.rows_before
-        n = wanted(self.specification.params) if wanted else 0
-        if n and first_rows is None:
-            raise ValueError(
-                f"{self.settings.algorithm} with these settings looks at {n} rows before the first "
-                "round: give them as first_rows=X"
-            )
-        if not n:
-            return None
-        before = self._standardised(self._read(first_rows)[:n], learns=True)
-        if self._moments:
-            self._moments = Moments(len(self.inputs))
-        return before
-
     def _label(self, y: Any) -> Any:
         """A label as a learner takes it, a number or of several outputs (m,); NaN for none."""
         if self.outputs:
@@ -771,8 +740,7 @@ def unlearned(model: model_file.Model) -> OnlineLearner:
     """What a file holds, before it learned: first rows decide no more which inputs there are."""
     columns = columns_of(model.columns, model.settings.inputs)
     left_out = (model.columns or {}).get("left_out", ())
-    before = model.arrays.get("before")
-    learner = OnlineLearner(model.settings, None, before, columns, left_out)
+    learner = OnlineLearner(model.settings, columns, left_out)
     learner._open = False
     return learner
 

@@ -13,7 +13,7 @@ are written, as other sources or another machine may draw others. A file unpacks
     pending.rows, .y_hat, .spread, .scored   of rows that wait for their targets, if any do, and
     pending.context.K.I   what each of these knew of the rows before it
     keys, slots.NAME, t, inputs.NAME, targets.NAME   of a panel: JSON, and arrays by key
-    learner.K.NAME, labels.K.NAME, columns.NAME, before   see ``OnlineLearner``; the first two begin
+    learner.K.NAME, labels.K.NAME, columns.NAME   see ``OnlineLearner``; the first two begin
                with output.K where a row has several targets, and are left out where they are those
                of output.0
 """

@@ -494,8 +494,6 @@ def _require_supported(settings: LearnerSettings, weights: bool, scaling: bool) 
         why = "requests some of the targets"
     elif algorithm.has_interval:
         why = "has intervals of its own"
-    elif algorithm.rows_before and algorithm.rows_before(specification.params):
-        why = "looks at rows before the first round"
     elif not representation.bounded or representation.lookahead:
         why = "keeps rows of the stream"
     elif not algorithm.module.startswith("omkl."):

@@ -277,10 +277,9 @@ class Specification(NamedTuple):
         n_inputs: int,
         seed: int,
         threads: int = 1,
-        before: np.ndarray | None = None,
         model: Any = None,
     ) -> Learner:
-        """A fresh learner; ``before`` and ``model`` as ``Learner`` has them."""
+        """A fresh learner; ``model`` as ``Learner`` has it."""
         return Learner(
             self.algorithm,
             self.params,
@@ -291,7 +290,6 @@ class Specification(NamedTuple):
             model=model,
             threads=threads,
             precision=self.precision,
-            before=before,
         )
 
 

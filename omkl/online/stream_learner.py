@@ -154,8 +154,6 @@ class StreamLearner:
         algorithm has one, else one per class against the rest.
     interval
         Intervals that are put around predictions. ValueError where the algorithm has its own.
-    before
-        Rows (n, d) that the learner sees in advance, where it looks at some.
     drawn
         A learner of the same seed and kernels, whose random features are taken.
     delay
@@ -172,24 +170,20 @@ class StreamLearner:
         classes: Sequence[Any] = (),
         lags: int = 0,
         interval: IntervalSettings | None = None,
-        before: np.ndarray | None = None,
         threads: int = 1,
         drawn: StreamLearner | None = None,
         delay: int = 0,
     ) -> None:
         specification = specification.of_classes(len(classes))
         self.algorithm, self.params = specification.algorithm, specification.params
-        self.before = before
         columns = scaling == "columns"
         self.softens = columns and not self.algorithm.reads_uncut
-        if before is not None and self.softens:
-            before = softened(before)
         with_zero_weights = self.algorithm.representation.with_zero_weights
         first = drawn.learners[0] if drawn else None
         self.learners: list[Learner] = []
         for _ in range(specification.n_learners(len(classes))):
             model = with_zero_weights(first.state.model) if first and with_zero_weights else None
-            self.learners.append(specification.learner(n_inputs, seed, threads, before, model))
+            self.learners.append(specification.learner(n_inputs, seed, threads, model))
             first = first or self.learners[0]
         moving = columns and not classes and not self.algorithm.equivariant
         self.target = TargetScaler(lags, columns, moving)
@@ -420,7 +414,7 @@ class StreamLearner:
             found |= {f"labels.{k}.{n}": a for n, a in known.items()}
         if self.intervals:
             found |= {f"interval.{n}": a for n, a in self.intervals.arrays().items()}
-        return found if self.before is None else found | {"before": self.before}
+        return found
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
         """Let a fresh learner go on where ``arrays`` were taken of one that was made alike.

@@ -543,7 +543,5 @@ def _dominating_set_size(run: Run) -> int | None:
     algorithm = algorithms.load(result["algorithm"])
     sizes = {"N": len(dictionary), "D": result["D"]}
     built = hyperparameters.build(algorithm.Params, result["params"], result["n_rounds"], sizes)
-    if algorithm.rows_before and algorithm.rows_before(built):
-        return None
     fresh = Learner(algorithm, built, dictionary, result["n_inputs"], D=1, seed=0)
     return int(fresh.state.cover[MEMBER].sum())

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from omkl.core.feedback_graph import dissimilarity_graph, one_pass_graphs, similarity_graph
+from omkl.core.feedback_graph import dissimilarity_graph, similarity_graph
 from omkl.core.kernel_distance import (
     distance_rows,
     divergence_rows,
@@ -19,7 +19,6 @@ from omkl.core.kernel_distance import (
     overlap_pieces,
     overlaps,
     ranks,
-    sampled,
 )
 from omkl.core.kernels import Kernel, dictionary, with_spectrum
 from omkl.utils import conf
@@ -213,64 +212,9 @@ def test_permuting_the_dictionary_permutes_the_graph(build, form, d):
 # --- Other readings -------------------------------------------------------------------------------
 
 
-def test_one_pass_by_hand():
-    """Node 0 meets 1, 2 and 3, in this order, at Delta 1, 4 and 9: gamma = 9 leaves {0, 3}.
-
-    For three of them gamma falls to 4: then 2 joins, and 3 at a mean of (9 + 3) / 2 = 6.
-    """
-    delta = np.array([[0, 1, 4, 9], [1, 0, 2, 7], [4, 2, 0, 3], [9, 7, 3, 0]], dtype=float)
-    graphs = one_pass_graphs(delta, [1, 2, 3], logs=False)
-    assert graphs[1].tolist() == [[0], [1], [2], [3]]
-    assert graphs[2].tolist() == [[0, 3], [1, 3], [2, 0], [3, 0]]
-    assert graphs[3][0].tolist() == [0, 2, 3]
-    with np.errstate(divide="ignore"):
-        logs = np.log(delta)
-    np.testing.assert_array_equal(one_pass_graphs(logs, [2])[2], graphs[2])
-
-
-def threshold_pass(delta, i, gamma):
-    """Algorithm 4 for one threshold, as it is printed."""
-    there = [i]
-    for j in range(len(delta)):
-        if j != i and np.mean([delta[m][j] for m in there]) >= gamma:
-            there.append(j)
-    return there
-
-
-def test_one_pass_has_the_largest_threshold_of_all():
-    """Whole numbers, so that means are exact: every mean that any pass can meet is tried."""
-    rng = np.random.default_rng(3)
-    for _ in range(5):
-        delta = rng.integers(1, 60, (7, 7)).astype(float)
-        delta = delta + delta.T
-        np.fill_diagonal(delta, 0.0)
-        means = {
-            delta[list(there)][:, j].mean()
-            for n in range(1, 7)
-            for there in itertools.combinations(range(7), n)
-            for j in range(7)
-        }
-        for i, row in enumerate(one_pass_graphs(delta, [3], logs=False)[3].tolist()):
-            passes = (threshold_pass(delta, i, gamma) for gamma in sorted(means, reverse=True))
-            counts = [there for there in passes if len(there) >= 3]
-            expected = next((there for there in counts if len(there) == 3), counts[0][:3])
-            assert row == expected
-
-
 def test_normalised_divergence():
     a, b = Kernel("gaussian", 0.5), Kernel("laplacian", 2.0)
     matrix = overlaps((a, b), 3)
     own = np.exp(matrix.own)
     expected = np.exp(log_divergence([a, b], 3)[0, 1]) / np.sqrt(own[0] * own[1])
     assert np.exp(normalised(matrix)[0, 1]) == pytest.approx(expected, rel=1e-12)
-
-
-def test_sampled_divergence_is_a_mean_over_differences():
-    X = np.array([[0.0], [1.0], [3.0], [6.0]])  # differences -3, -5, 3, 5
-    wide, narrow = Kernel("laplacian", 4.0), Kernel("laplacian", 1.0)
-    squares = [(np.exp(-r / 4) - np.exp(-r)) ** 2 for r in (3.0, 5.0)]
-    delta = sampled([wide, narrow], X)
-    assert delta[0, 1] == delta[1, 0] == pytest.approx(np.mean(squares))
-    assert delta[0, 0] == 0.0
-    with pytest.raises(ValueError, match="at least 2 rows; there are 1"):
-        sampled([wide], X[:1])

@@ -208,7 +208,6 @@ def test_rows_by_name_are_rows_by_position():
         ({"classes": "ab"}, "gf is for regression: there are no classes"),
         ({"algorithm": "auto_classifier"}, "so name the classes"),
         ({"algorithm": "auto", "classes": ["a", "a "]}, "from 2 to 10000 different ones"),
-        ({"algorithm": "sfg", "divergence": "sample"}, "give them as first_rows=X"),
     ],
 )  # fmt: skip
 def test_a_wrong_setting_is_named(changes, message):
@@ -239,15 +238,6 @@ def test_a_wrong_row_is_named_and_nothing_is_learned(x, message):
             learner.partial_fit(X, labels)
     found = learner.partial_fit(X, y).y_hat
     np.testing.assert_array_equal(found, expected.partial_fit(X, y).y_hat)
-
-
-def test_the_sample_of_a_graph_is_the_first_rows(tmp_path):
-    X, y = stream()
-    y[np.isnan(y)] = 5000.0
-    given = ("algorithm=sfg", "algorithm.M=5", "algorithm.divergence=sample")
-    kept = pd.read_parquet(run_on(tmp_path, X, y, *given).folder / "predictions.parquet")
-    learner = omkl.learner("sfg", inputs=2, M=5, divergence="sample", first_rows=X, **SMALL)
-    np.testing.assert_array_equal(learner.partial_fit(X, y).y_hat, kept["y_hat"])
 
 
 def test_a_learner_imports_the_compiler_and_the_yaml_reader_alone():
