@@ -23,7 +23,7 @@ from omkl.experiment.run import prepare
 from omkl.papers import bounds
 from omkl.runs.provenance import identity_of, numbers_stamp
 from omkl.runs.run_folder import Run
-from omkl.utils import conf, outside, registry
+from omkl.utils import conf, outside, registry, wording
 
 ROOT = Path(__file__).parents[1]
 TEMPLATE = ROOT / "docs" / "template"
@@ -35,7 +35,7 @@ def forget():
     outside.forget_declared()
     outside.entry_points.cache_clear()
     outside.digest_of.cache_clear()
-    outside.tell.cache_clear()
+    wording.tell.cache_clear()
     for name in [name for name in sys.modules if name.partition(".")[0] == "mypkg"]:
         del sys.modules[name]
 

@@ -98,15 +98,17 @@ def test_names_that_are_left_out_exist():
 def test_nothing_compiled_is_left_out():
     used = {p.relative_to(sources.PACKAGE).as_posix(): decorated(p) for p in MODULES.values()}
     assert used.pop("utils/sources.py") == {"numba"}  # it asks for names of the machine's parts
-    compiled = {p.relative_to(sources.PACKAGE).as_posix() for p in sources.compiled_files()}
+    compiled = {p.relative_to(sources.PACKAGE).as_posix() for p in sources.files(sources.COMPILED)}
     assert not {place: names for place, names in used.items() if names and place not in compiled}
     assert used["core/protocol.py"] and used["algorithms/raker.py"]  # it does find some
     # Compiled code may hold constants of any module that its own module imports.
     compiling = {sources.PACKAGE / place for place, names in used.items() if names}
-    kept = modules_of(sources.compiled_files())
+    kept = modules_of(sources.files(sources.COMPILED))
     names_alone = {"omkl", "omkl.federated", "omkl.utils"}
-    # Names, words of messages, the version, and tests of settings before a run.
-    ground = ("conf", "constraints", "outside", "registry", "sources", "version", "wording")
+    # Files, names, words of messages, the version, and tests of settings before a run.
+    ground = (
+        "conf", "constraints", "disk", "outside", "registry", "sources", "version", "wording"
+    )  # fmt: skip
     names_alone |= {f"omkl.utils.{name}" for name in ground}
     assert reached(modules_of(compiling), lazy=False) - kept <= names_alone
 
@@ -126,7 +128,7 @@ def test_every_compiled_function_is_in_a_source():
         if isinstance(value, Dispatcher)
     }
     ours = {path for path in found if sources.PACKAGE in path.parents}
-    assert len(ours) > 3 and ours <= set(sources.compiled_files())
+    assert len(ours) > 3 and ours <= set(sources.files(sources.COMPILED))
 
 
 def test_what_a_job_imports_is_in_the_digest():
@@ -135,7 +137,7 @@ def test_what_a_job_imports_is_in_the_digest():
     used = reached({"omkl.experiment.run", *learners}, lazy=True)
     assert "omkl.core.feedback_graph" in used & digest and "omkl.core.protocol" in digest
     assert used - digest <= {"omkl"}
-    assert set(sources.compiled_files()) <= set(sources.files(without=sources.VIEWS))
+    assert set(sources.files(sources.COMPILED)) <= set(sources.files(without=sources.VIEWS))
 
 
 def test_an_algorithm_is_made_of_what_it_imports_and_of_no_other():
@@ -166,7 +168,7 @@ def test_every_step_of_an_algorithm_is_in_a_file_that_it_is_made_of():
         algorithms.load(name)
     for name in federated.names():
         federated.load(name)
-    files = set(sources.compiled_files()) - set(sources.shared_files())
+    files = set(sources.files(sources.COMPILED)) - set(sources.shared_files())
     n_steps = 0
     for module in [m for name, m in sys.modules.items() if name.startswith("omkl.")]:
         for step in [f for f in vars(module).values() if hasattr(f, "_clear_cache")]:

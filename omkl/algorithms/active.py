@@ -30,7 +30,6 @@ from omkl.core.kernels import Kernel
 from omkl.core.protocol import choose_all, register_as
 from omkl.core.representations.blocked import LOCAL_FEATURES, followed_step
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
-from omkl.core.rng import FOUR
 from omkl.core.simd import LANES, at_least, largest, load, pack
 from omkl.core.weights import (
     draw,
@@ -77,30 +76,14 @@ def measure_below(log_w, top, delta, gamma):
 
 
 @inlined
-def _add(subset, n, i, follows):
-    """Let kernel i follow the first n, or not; how many there are then.
-
-    Without a branch, which would be guessed wrong.
-    """
-    subset[n] = i
-    return n + 1 if follows else n
-
-
-@inlined
 def add_by_coins(subset, n, first, last, J, bins, rng):
     """Let each of the kernels first .. last - 1 follow the first n with probability J / bins.
 
     How many there are then is returned.
     """
-    whole = last - (last - first) % FOUR
-    for i in range(first, whole, FOUR):
-        a, b, c, d = rng.four()
-        n = _add(subset, n, i, bins * a < J)
-        n = _add(subset, n, i + 1, bins * b < J)
-        n = _add(subset, n, i + 2, bins * c < J)
-        n = _add(subset, n, i + 3, bins * d < J)
-    for i in range(whole, last):
-        n = _add(subset, n, i, bins * rng.random() < J)
+    for i in range(first, last):
+        subset[n] = i  # to stay, or to be overwritten: a branch would be guessed wrong
+        n += 1 if bins * rng.random() < J else 0
     return n
 
 

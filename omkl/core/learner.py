@@ -434,11 +434,6 @@ class SideBySide:
                 return
             self._share(first, used_by._shared if used_by else None)
 
-    @property
-    def shares_features(self) -> bool:
-        """Whether features are evaluated once for all of them."""
-        return self._shared is not None
-
     def _share(self, first: Learner, used_by: MultiLearner | None) -> None:
         models = [learner.state.model for learner in self.learners]
         scratch = first.selection.scratch

@@ -16,13 +16,12 @@ import numpy as np
 from omkl.core import compiler
 
 MULTIPLIER = 0x2360ED051FC65DA44385DF649FCCF645
-FOUR = 4  # numbers that are taken at once: each alone would wait for the state of the one before
 _WORD = 2**64 - 1
 _BOTH = 2**128 - 1
 
 
 class Uniform(NamedTuple):
-    """A generator of numbers in [0, 1); ``random`` and ``four`` are all that it has.
+    """A generator of numbers in [0, 1); ``random`` is all that it has.
 
     state   (4,) uint64: state and increment of PCG64, each high word first
     """
@@ -36,10 +35,6 @@ class Uniform(NamedTuple):
         self.state[0], self.state[1] = state >> 64, state & _WORD
         mixed, turn = state >> 64 ^ state & _WORD, state >> 122
         return (((mixed >> turn | mixed << 64 - turn) & _WORD) >> 11) * 2.0**-53
-
-    def four(self) -> tuple[float, float, float, float]:
-        """The next four numbers."""
-        return self.random(), self.random(), self.random(), self.random()
 
 
 def uniform(generator: np.random.Generator) -> Uniform:
@@ -87,50 +82,29 @@ if compiler.ENABLED:
     from numba import types
     from numba.extending import intrinsic, overload_method
 
-    # The k-th state from now on is _POWERS[k] times the present one + _SUMS[k] increments.
-    _POWERS = [pow(MULTIPLIER, k, 2**128) for k in range(1, FOUR + 1)]
-    _SUMS = [sum(pow(MULTIPLIER, j, 2**128) for j in range(k)) & _BOTH for k in range(1, FOUR + 1)]
-
-    def _next(context: Any, builder: Any, signature: Any, args: Any, n: int) -> list[Any]:
-        """The next n numbers."""
-        word, both = ir.IntType(64), ir.IntType(128)
-        data = context.make_array(signature.args[0])(context, builder, args[0]).data
-        places = [builder.gep(data, [ir.Constant(word, k)]) for k in range(4)]
-        w = [builder.zext(builder.load(place), both) for place in places]
-        half = ir.Constant(both, 64)
-        old = builder.or_(builder.shl(w[0], half), w[1])
-        increment = builder.or_(builder.shl(w[2], half), w[3])
-        found = []
-        for power, times in zip(_POWERS[:n], _SUMS[:n], strict=True):
-            further = builder.mul(increment, ir.Constant(both, times))
-            new = builder.add(builder.mul(old, ir.Constant(both, power)), further)
-            high = builder.trunc(builder.lshr(new, half), word)
-            low = builder.trunc(new, word)
-            mixed = builder.xor(high, low)
-            turn = builder.lshr(high, ir.Constant(word, 58))
-            back = builder.and_(builder.neg(turn), ir.Constant(word, 63))
-            turned = builder.or_(builder.lshr(mixed, turn), builder.shl(mixed, back))
-            top = builder.lshr(turned, ir.Constant(word, 11))
-            real = builder.uitofp(top, ir.DoubleType())
-            found.append(builder.fmul(real, ir.Constant(ir.DoubleType(), 2.0**-53)))
-        builder.store(high, places[0])
-        builder.store(low, places[1])
-        return found
-
     @intrinsic
     def _random(typingctx: Any, state: Any) -> Any:
         def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return _next(context, builder, signature, args, 1)[0]
+            word, both = ir.IntType(64), ir.IntType(128)
+            half = ir.Constant(both, 64)
+            data = context.make_array(signature.args[0])(context, builder, args[0]).data
+            places = [builder.gep(data, [ir.Constant(word, k)]) for k in range(4)]
+            words = [builder.zext(builder.load(place), both) for place in places]
+            old, increment = (
+                builder.or_(builder.shl(words[k], half), words[k + 1]) for k in (0, 2)
+            )
+            new = builder.add(builder.mul(old, ir.Constant(both, MULTIPLIER)), increment)
+            high = builder.trunc(builder.lshr(new, half), word)
+            low = builder.trunc(new, word)
+            builder.store(high, places[0])
+            builder.store(low, places[1])
+            mixed, turn = builder.xor(high, low), builder.lshr(high, ir.Constant(word, 58))
+            back = builder.and_(builder.neg(turn), ir.Constant(word, 63))
+            turned = builder.or_(builder.lshr(mixed, turn), builder.shl(mixed, back))
+            real = builder.uitofp(builder.lshr(turned, ir.Constant(word, 11)), ir.DoubleType())
+            return builder.fmul(real, ir.Constant(ir.DoubleType(), 2.0**-53))
 
         return types.float64(state), build
-
-    @intrinsic
-    def _four(typingctx: Any, state: Any) -> Any:
-        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            found = _next(context, builder, signature, args, FOUR)
-            return context.make_tuple(builder, signature.return_type, found)
-
-        return types.UniTuple(types.float64, FOUR)(state), build
 
     # Numba's type of a named tuple whose fields are of one type.
     @overload_method(types.NamedUniTuple, "random", jit_options=compiler.INSIDE)  # type: ignore[call-arg]
@@ -138,9 +112,3 @@ if compiler.ENABLED:
         if rng.instance_class is not Uniform:
             return None
         return lambda rng: _random(rng.state)  # type: ignore[call-arg]
-
-    @overload_method(types.NamedUniTuple, "four", jit_options=compiler.INSIDE)  # type: ignore[call-arg]
-    def _four_compiled(rng):
-        if rng.instance_class is not Uniform:
-            return None
-        return lambda rng: _four(rng.state)  # type: ignore[call-arg]

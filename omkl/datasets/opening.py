@@ -24,6 +24,7 @@ from omkl.datasets.stream import Stream
 from omkl.datasets.synthetic import SyntheticSource
 from omkl.datasets.tables import ArrayTable, LibsvmTable, Table, TableSource
 from omkl.utils import cached_arrays, sources
+from omkl.utils.disk import user_cache
 
 # What pandas takes for a blank.
 BLANKS = (
@@ -447,7 +448,7 @@ def _in_memory(
 
     identity = json.dumps([content.sha256, dict(cfg), _sources()], sort_keys=True, default=str)
     kept = cached_arrays.load_or_make(
-        cached_arrays.user_folder(), identity, make, MOST_CACHED_BYTES, MOST_CACHED_FILES
+        user_cache() / "data", identity, make, MOST_CACHED_BYTES, MOST_CACHED_FILES
     )
     names, left_out = (tuple(map(str, kept[key])) for key in ("names", "left_out"))
     unused = tables.unused_columns(left_out)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import io
 import os
 import re
@@ -20,6 +21,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar
+
+from omkl.utils.wording import tell
 
 if TYPE_CHECKING:
     import numpy as np
@@ -229,3 +232,56 @@ def npz_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
     buffer = io.BytesIO()
     np.savez(buffer, **dict(arrays))  # type: ignore[arg-type]
     return buffer.getvalue()
+
+
+# --- what is kept to save time --------------------------------------------------------------------
+#
+# Behind the content is a line with its checksum, of the content and of what it is kept for
+# together: a flipped bit, a cut or a renamed file gives nothing, and nothing damaged is parsed.
+
+
+def user_cache() -> Path:
+    """``NUMBA_CACHE_DIR``, or the folder of omkl in the user's cache."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("NUMBA_CACHE_DIR") or Path(home) / "omkl")
+
+
+def sealed(content: bytes, identity: str) -> bytes:
+    """What is written of a content that is kept for ``identity``; ``read_sealed`` reads it."""
+    checksum = hashlib.sha256(identity.encode() + content).hexdigest()
+    return content + b"\nomkl %b\n" % checksum.encode()
+
+
+_SEAL_LENGTH = len("\nomkl \n") + 64
+
+
+def read_sealed(path: Path, identity: str, cure: str) -> bytes | None:
+    """The content of a file that was ``sealed`` for ``identity``; None where there is none.
+
+    One that is damaged is removed, which a line on stderr tells, with what is done about it.
+    """
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        tell(f"{path} cannot be read ({error.strerror}): {cure}")
+        return None
+    content = raw[:-_SEAL_LENGTH]
+    if raw == sealed(content, identity):
+        return content
+    tell(f"{path} is damaged: {cure}")
+    with contextlib.suppress(OSError):
+        path.unlink()
+    return None
+
+
+def keep_newest(folder: Path, ours: re.Pattern[str], n: int) -> None:
+    """Delete all but the ``n`` newest of what has such a name; the folder may hold other things."""
+    with contextlib.suppress(OSError):  # another process removes some as well
+        found = [path for path in folder.iterdir() if ours.fullmatch(path.name)]
+        for path in sorted(found, key=lambda path: path.stat().st_mtime)[:-n]:
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)

@@ -22,6 +22,7 @@ from types import ModuleType
 from typing import NamedTuple
 
 from omkl.utils import sources
+from omkl.utils.wording import tell
 
 GROUP = "omkl.algorithms"
 
@@ -49,12 +50,6 @@ def entry_points() -> dict[str, EntryPoint]:
             both = " and ".join(sorted(f"{one.module} of {one.package}" for one in several))
             tell(f"the algorithm {name} is left out, since it is {both}: uninstall one of them")
     return {name: next(iter(one)) for name, one in sorted(claims.items()) if len(one) == 1}
-
-
-@functools.cache
-def tell(text: str) -> None:
-    """A line on stderr, once."""
-    print(f"omkl: {text}", file=sys.stderr, flush=True)
 
 
 _declared: dict[str, str] = {}

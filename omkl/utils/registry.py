@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from omkl.utils import outside
+from omkl.utils.wording import tell
 
 FEDERATED = "omkl.federated.algorithms"
 PACKAGES = ("omkl.algorithms", FEDERATED)
@@ -106,9 +107,7 @@ def names_outside() -> dict[str, str]:
     """The modules of the algorithms outside the package, by name."""
     modules = outside.modules()
     for name in [name for name in modules if _entry(name)]:
-        outside.tell(
-            f"the algorithm {name} of {modules.pop(name)} is left out: omkl has one of that name"
-        )
+        tell(f"the algorithm {name} of {modules.pop(name)} is left out: omkl has one of that name")
     return modules
 
 

@@ -21,6 +21,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from omkl.utils.wording import tell
+
 PACKAGE = Path(__file__).parents[1]
 
 
@@ -70,16 +72,9 @@ def nothing_is_kept() -> bool:
     """Whether sources are edited, which one line on stderr says: then nothing is found or kept."""
     names = edited()
     if names:
-        _tell(names[0])
+        name = f"{PACKAGE.name}/{names[0]}"
+        tell(f"{name} was edited after it was imported: nothing is kept for later")
     return bool(names)
-
-
-@functools.cache
-def _tell(name: str) -> None:
-    text = (
-        f"omkl: {PACKAGE.name}/{name} was edited after it was imported: nothing is kept for later"
-    )
-    print(text, file=sys.stderr, flush=True)
 
 
 def _name(path: Path) -> str:
@@ -159,6 +154,11 @@ def files_behind(paths: Iterable[Path]) -> list[Path]:
 @functools.cache
 def _imports_of(path: Path, state: tuple[int, ...]) -> tuple[Path, ...]:
     """The files of modules that a file imports, but for those that are installed."""
+    return tuple(sorted({file for name in _names_imported(path) for file in _files_of(name)}))
+
+
+def _names_imported(path: Path) -> set[str]:
+    """The modules that a file imports, inside functions as well, and names that may be modules."""
     package = _package_of(path)
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_bytes())):
@@ -168,7 +168,7 @@ def _imports_of(path: Path, state: tuple[int, ...]) -> tuple[Path, ...]:
             above = package[: len(package) - node.level + 1] if node.level else ()
             base = ".".join([*above, *filter(None, [node.module])])
             names |= {base} | {f"{base}.{alias.name}" for alias in node.names}
-    return tuple(sorted({file for name in names for file in _files_of(name)}))
+    return names
 
 
 def _package_of(path: Path) -> tuple[str, ...]:
@@ -237,11 +237,6 @@ def files(within: Iterable[str] = ("",), without: Iterable[str] = ()) -> list[Pa
     return [p for p, place in places if place.startswith(chosen) and not place.startswith(left_out)]
 
 
-def compiled_files() -> list[Path]:
-    """The files whose text can change a compiled number."""
-    return files(COMPILED)
-
-
 def shared_files() -> list[Path]:
     """Those of them that all learners are made of."""
     return files(COMPILED, ALGORITHMS)
@@ -284,14 +279,8 @@ def _files_named(module: str) -> frozenset[Path]:
 
 @functools.cache
 def _imported(path: Path) -> frozenset[Path]:
-    """The files of algorithms that a file imports, inside functions as well."""
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_bytes())):
-        if isinstance(node, ast.Import):
-            names |= {name.name for name in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            names |= {f"{node.module}.{name.name}" for name in node.names}
-    return frozenset(path for name in names for path in _files_named(name))
+    """The files of algorithms that a file imports."""
+    return frozenset(file for name in _names_imported(path) for file in _files_named(name))
 
 
 def fingerprint(*modules: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
+import sys
 
 UNEXPLAINED = (
     "Neither a setting nor the data are to blame: this is a bug of omkl, or of a module of your "
@@ -20,6 +22,12 @@ _COMMANDS = re.compile(
 def plain(text: str) -> str:
     r"""Text that a terminal shows and does not obey: an escape character is ``\x1b``."""
     return _COMMANDS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+@functools.cache
+def tell(text: str) -> None:
+    """A line on stderr, once."""
+    print(f"omkl: {text}", file=sys.stderr, flush=True)
 
 
 def pluralize(number: int, noun: str) -> str:

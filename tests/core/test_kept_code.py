@@ -7,6 +7,7 @@ import pytest
 
 from omkl.core import cache, compiler
 from omkl.core.protocol import Selection
+from omkl.utils import disk, sources, wording
 
 pytestmark = pytest.mark.skipif(not compiler.ENABLED, reason="nothing is compiled in this session")
 
@@ -27,7 +28,8 @@ def told_by(capsys) -> list[str]:
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache folder of one function; ``tell`` has told nothing yet."""
     monkeypatch.setattr(cache, "folder", lambda: tmp_path)
-    cache.tell.cache_clear()
+    monkeypatch.setattr(sources, "PACKAGE", Path(__file__).parents[1])  # as if this file were of it
+    wording.tell.cache_clear()
     assert compiler.compiled(twice)(2.0) == 4.0
     return tmp_path
 
@@ -74,7 +76,7 @@ def test_a_full_disk_costs_the_kept_code_alone(kept, capsys, monkeypatch):
     def full(source, target):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(cache.os, "replace", full)
+    monkeypatch.setattr(disk.os, "replace", full)
     assert n_hits() == 0
     told = f"omkl: compiled code cannot be kept in {kept} (No space left on device)"
     assert told_by(capsys) == [told]

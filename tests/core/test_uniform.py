@@ -11,11 +11,7 @@ from omkl.core.rng import Uniform, uniform
 
 
 def fill(rng, out):
-    """Four by four, and the last ones one by one."""
-    whole = out.shape[0] - out.shape[0] % 4 - 4
-    for i in range(0, whole, 4):
-        out[i], out[i + 1], out[i + 2], out[i + 3] = rng.four()
-    for i in range(whole, out.shape[0]):
+    for i in range(out.shape[0]):
         out[i] = rng.random()
 
 

@@ -56,8 +56,7 @@ def test_any_flipped_bit_is_found(kept, capsys):
         kept.write_bytes(raw)
         assert cached_arrays.read(kept, "a") is None
     told = capsys.readouterr().err.splitlines()
-    assert set(told) == {f"omkl: {kept} is damaged: its content is computed again"}
-    assert len(told) == len(places)
+    assert told == [f"omkl: {kept} is damaged: its content is computed again"]
 
 
 @pytest.mark.parametrize(
