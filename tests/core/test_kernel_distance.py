@@ -96,7 +96,7 @@ def test_divergence_of_gaussians_to_fifty_digits(d):
 
 @pytest.mark.parametrize("ratio", [30.0, 39.999999, 40.000001, 55.0, 1e3, 1e6])
 def test_cauchy_and_laplacian_with_a_large_ratio(ratio):
-    """Closed form and asymptotic series (from a ratio of 40) both are the integral.
+    """What is integrated is the integral of Gauss and Laguerre.
 
     int exp(-z u) / (1 + u^2) du = (1 / z) int exp(-v) / (1 + (v / z)^2) dv: Gauss-Laguerre.
     """
