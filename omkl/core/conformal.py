@@ -4,9 +4,9 @@ Paper    I. Gibbs, E. J. Candes, "Adaptive conformal inference under distributio
          2021: one rate. The same, "Conformal inference for online prediction with arbitrary
          distribution shifts", JMLR 25 (2024): several rates, mixed (DtACI), for a window of 500.
          Their texts were not at hand: the weights' rate and share, and the rates, are as quoted.
-Round    1. s_t = |y_t - y_hat_t|, over the spread of y_hat_t where the learner has one. Of the
-            last W scores, q(a) is the ceil((1 - a)(n + 1))-th smallest.
-         2. The interval is y_hat +- q(sum p_k a_k) (times the spread), p_k proportional to w_k.
+Round    1. s_t = |y_t - y_hat_t|. Of the last W scores, q(a) is the ceil((1 - a)(n + 1))-th
+            smallest.
+         2. The interval is y_hat +- q(sum p_k a_k), p_k proportional to w_k.
          3. With the label: b is 1 - r / (n + 1), r scores are less than s_t; every a_k moves by
             rate_k (alpha - [a_k > b]), w_k by exp(-eta loss(b, a_k)), where loss(b, a) is
             alpha (b - a) - min(0, b - a); scaled to sum 1, the K weights are then mixed with equal
@@ -17,8 +17,7 @@ Differs  The paper's interval is the whole line for a < 1 / (n + 1). Here q(a) i
          fast as below. Levels are at least -1. Half an interval is at most twice the range of the
          labels so far, once there are 20; ``infinite=True`` gives the paper's. q is 0 for a >= 1.
          A score is then kept as at most 4 times the largest of those kept: a wrong label is not
-         remembered at its size. A round whose label is not known teaches nothing. A
-         spread counts as at least a tenth of the mean absolute error so far.
+         remembered at its size. A round whose label is not known teaches nothing.
 Bound    With one rate: of T rounds with labels a share within (2 + rate) / (rate T) of ``level``
          lies in its interval, on any stream whose scores are at most exp(3) times the largest of
          those kept and whose errors are at most twice the range of the labels before: levels stay
@@ -129,7 +128,6 @@ def missed(off):
 
 RATES = tuple(0.001 * 2.0**k for k in range(8))
 HORIZON = 500  # rounds over which the mixture is as good as the best rate
-FLOOR = 0.1  # of a spread, in mean absolute errors so far
 MOST = 2.0  # half an interval, in ranges of the labels so far
 GROWTH = 3.0  # how fast log(q) grows as a level falls below that of the largest score kept
 LEAST_LEVEL = -1.0
@@ -143,7 +141,6 @@ class State(NamedTuple):
     rates, levels, weights   (K,) rate_k, a_k and w_k
     scores    (W,) the last ones; the next place is ``n`` modulo W; ordered (W,) the same sorted
     n         (1,) scores so far
-    errors    (2,) absolute errors so far: their number and their sum
     labels    (2,) the least and the largest so far
     """
 
@@ -153,7 +150,6 @@ class State(NamedTuple):
     scores: np.ndarray
     ordered: np.ndarray
     n: np.ndarray
-    errors: np.ndarray
     labels: np.ndarray
 
 
@@ -167,18 +163,12 @@ class Conformal:
     rates
         How fast the level moves: the larger, the sooner it follows a change, and the more it
         scatters. One is the method of 2021, several are mixed. In (0, 1].
-    has_spread
-        Whether predictions have spreads, in units of which errors are scored; they have a floor.
     infinite
         Whether an interval is the whole line where the level asks for more than the largest score.
     """
 
     def __init__(
-        self,
-        level: float,
-        rates: Sequence[float] = RATES,
-        has_spread: bool = False,
-        infinite: bool = False,
+        self, level: float, rates: Sequence[float] = RATES, infinite: bool = False
     ) -> None:
         if not 0.0 < level < 1.0:
             raise ValueError(f"an interval's level is between 0 and 1; got {level!r}")
@@ -193,28 +183,23 @@ class Conformal:
             scores=np.zeros(WINDOW),
             ordered=np.full(WINDOW, np.inf),
             n=np.zeros(1, dtype=np.int64),
-            errors=np.zeros(2),
             labels=np.array([np.inf, -np.inf]),
         )
         varies = level**2 * alpha**3 + alpha**2 * level**3
         eta = math.sqrt(3.0 / HORIZON * (math.log(K * HORIZON) + 2.0) / varies)
-        self._constants = (alpha, eta, FLOOR if has_spread else 0.0, infinite)
+        self._constants = (alpha, eta, infinite)
         # Of ``learn``: one prediction.
-        self._row = tuple(np.zeros((4, 1)))
+        self._row = tuple(np.zeros((3, 1)))
 
-    def half_width(self, spread: float = 1.0) -> float:
-        """Of the interval of the next prediction, with its spread; NaN before the first label."""
-        return self.learn(0.0, math.nan, spread)
+    def half_width(self) -> float:
+        """Of the interval of the next prediction; NaN before the first label."""
+        return self.learn(0.0, math.nan)
 
-    def half_widths(self, spread: np.ndarray) -> np.ndarray:
-        """Of the next prediction, for each spread (n,) that it may have; changes nothing."""
-        return self.follow(np.zeros(len(spread)), np.full(len(spread), np.nan), spread)
-
-    def learn(self, y_hat: float, y: float, spread: float = 1.0) -> float:
+    def learn(self, y_hat: float, y: float) -> float:
         """``follow`` of one prediction: half the width of its interval, before its label y."""
-        prediction, label, unit, half = self._row
-        prediction[0], label[0], unit[0] = y_hat, y, spread
-        _learn_one(self.state, prediction, label, unit, half, *self._constants)
+        prediction, label, half = self._row
+        prediction[0], label[0] = y_hat, y
+        _learn_one(self.state, prediction, label, half, *self._constants)
         return float(half[0])
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
@@ -222,18 +207,14 @@ class Conformal:
         for name, array in self.state._asdict().items():
             array[:] = kept[name]
 
-    def follow(
-        self, y_hat: np.ndarray, y: np.ndarray, spread: np.ndarray | None = None
-    ) -> np.ndarray:
+    def follow(self, y_hat: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Half widths (n,) for predictions (n,), each made before its label y (n,) is learned.
 
-        A label is NaN where it is not known. Of a learner without spreads there are none; where
-        one is NaN, there is no interval, and nothing is learned.
+        A label is NaN where it is not known.
         """
         half = np.empty(len(y_hat))
-        spread = np.ones(len(y_hat)) if spread is None else spread
-        y_hat, y, spread = (np.ascontiguousarray(a, dtype=float) for a in (y_hat, y, spread))
-        _follow(self.state, y_hat, y, spread, half, *self._constants)
+        y_hat, y = (np.ascontiguousarray(a, dtype=float) for a in (y_hat, y))
+        _follow(self.state, y_hat, y, half, *self._constants)
         return half
 
 
@@ -273,8 +254,8 @@ def _learn(state, b, alpha, eta):
 
 
 @inlined
-def _half_width(state, unit, infinite):
-    """Half the width of the interval of the next prediction, of this unit."""
+def _half_width(state, infinite):
+    """Half the width of the interval of the next prediction."""
     n = min(state.n[0], state.scores.shape[0])
     if n == 0:
         return math.nan
@@ -283,28 +264,20 @@ def _half_width(state, unit, infinite):
         level += state.weights[k] * state.levels[k]
     if infinite and level < 1.0 / (n + 1.0) - TIE:
         return math.inf
-    half = unit * _reach(state.ordered, n, level)
+    half = _reach(state.ordered, n, level)
     span = state.labels[1] - state.labels[0]
     return min(half, MOST * span) if n >= N_FARTHEST and span > 0.0 and not infinite else half
 
 
 @compiled
-def _follow(state, y_hat, y, spread, half, alpha, eta, floor, infinite):
+def _follow(state, y_hat, y, half, alpha, eta, infinite):
     """Write half (n,), and learn each label after its interval was written."""
     for s in range(y_hat.shape[0]):
-        unit = spread[s]
-        least = floor * state.errors[1] / max(state.errors[0], 1.0)
-        if unit < least:
-            unit = least
-        half[s] = _half_width(state, unit, infinite)
+        half[s] = _half_width(state, infinite)
         if math.isfinite(y[s]):
             state.labels[0] = min(state.labels[0], y[s])
             state.labels[1] = max(state.labels[1], y[s])
-        error = abs(y[s] - y_hat[s])
-        score = error / unit
-        if math.isfinite(error) and unit == unit:
-            state.errors[0] += 1.0
-            state.errors[1] += error
+        score = abs(y[s] - y_hat[s])
         if math.isfinite(score):
             _keep_score(state, score, alpha, eta)
 

@@ -169,6 +169,8 @@ def read(path: str | Path) -> Model:
     path = Path(path).expanduser()
     try:
         arrays = _arrays(path)
+        for name in [name for name in arrays if name.endswith("interval.errors")]:
+            del arrays[name]  # which intervals kept once, and which changes no width
         head = json.loads(arrays.pop(SETTINGS).tobytes())
         if head["format"] != FORMAT:
             raise ModelError(
