@@ -19,26 +19,25 @@ looks at single messages or noise is added to them.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import NamedTuple
 
 import numpy as np
 
 from omkl.core.compiler import dispatch, inlined
-from omkl.core.representations import blocked
-from omkl.core.representations.blocked import (
-    advance_tile,
-    arguments_of_all_inputs,
-    arguments_of_rows,
-    copy,
-    take_step_in_tile,
-    tile_outputs,
-    tile_scratch,
-)
+from omkl.core.representations.blocked import copy
 from omkl.core.representations.random_features import RandomFeatures, take_step
-from omkl.core.representations.sincos_features import arguments, waves_of_four
-from omkl.core.simd import LANES, aligned, fma, load, pack, store
-from omkl.core.trigonometry import Double, Single
+from omkl.core.representations.sincos_features import (
+    arguments,
+    arguments_of_four,
+    clear_behind,
+    dot_features,
+    gradient_step_at,
+    waves_of_four,
+)
+from omkl.core.simd import LANES, aligned, fma, load, pack, store, total
+from omkl.core.trigonometry import Double, Single, empty_waves, fill
 from omkl.federated.messages import step_into
 
 FEWEST_INPUTS = 64  # with less a row is read as it is
@@ -50,6 +49,83 @@ CLIENTS = 32  # of which outputs and losses are kept, a multiple of FOUR
 LANE_FEATURES = 32  # with more a group's arrays leave the first cache
 
 
+# --- A tile of clients whose features are computed at once ----------------------------------------
+#
+# Their arguments are a small matrix product for a tile of rows, so that the frequencies are read
+# once for all of them. Every scratch of clients has
+#
+#     angle   (ROWS S,), S as of ``RandomFeatures``
+#     waves   sines and cosines, (N rows S,) each: kernel by kernel, row by row, zeros behind D
+#     place   (2,) int64: the features of the evaluated kernel number m begin at
+#             m place[0] + place[1]: rows S and the present row's part of that
+
+ROWS = 4  # of a tile, whose arguments are computed at once
+
+
+def tile_of(model: RandomFeatures, rows: int) -> tuple[np.ndarray, Double | Single, np.ndarray]:
+    """These three for a tile of so many rows."""
+    N, S = len(model.padded), model.theta.shape[1] // 2
+    return aligned((ROWS * S,)), empty_waves(N * S * rows, "float64"), np.array([S, 0])
+
+
+@functools.singledispatch
+def arguments_of_rows(scratch, padded, D, i, X, row, r, n):
+    """Those of kernel i at rows r .. r + n - 1 of a tile, n <= ROWS, to scratch.angle (ROWS D,).
+
+    The tile begins at X[row], X (rows, d); padded (N, d, W). Kernel 0 comes first.
+    """
+    raise TypeError(f"no arguments are registered for {type(scratch)}")
+
+
+@inlined
+def arguments_of_all_inputs(scratch, padded, D, i, X, row, r, n):
+    """``arguments_of_rows`` where every input of every row is read."""
+    if n == ROWS:
+        arguments_of_four(padded, D, i, X, row + r, scratch.angle)
+    else:
+        for s in range(n):
+            arguments(padded, D, i, X, row + r + s, scratch.angle, s * D)
+
+
+@inlined
+def advance_tile(model, X, row, scratch):
+    """Bring the tile to X[row], X (rows, d): one row further, or filled anew if used up.
+
+    The rows of X are visited in their order. Kernel by kernel: its frequencies stay near
+    while all rows of the tile need them.
+    """
+    D = model.n_waves[0]
+    S = model.theta.shape[1] // 2
+    if row > 0 and scratch.place[1] + S < scratch.place[0]:
+        scratch.place[1] += S
+        return
+    N = model.padded.shape[0]
+    rows = min(scratch.waves.sin.shape[0] // (N * S), X.shape[0] - row)
+    for i in range(N):
+        for r in range(0, rows, ROWS):
+            n = min(ROWS, rows - r)
+            arguments_of_rows(scratch, model.padded, S, i, X, row, r, n)
+            fill(scratch.waves, n * S, scratch.angle, (i * rows + r) * S)
+        for r in range(rows):
+            clear_behind(scratch.waves, (i * rows + r) * S, D, S)
+    scratch.place[0] = rows * S
+    scratch.place[1] = 0
+
+
+@inlined
+def tile_outputs(model, scratch, f):
+    """f[i] = theta_i'z_i at the present row of the tile, f (N,)."""
+    scale = 1.0 / math.sqrt(model.n_waves[0])
+    for i in range(f.shape[0]):
+        z = i * scratch.place[0] + scratch.place[1]
+        f[i] = scale * total(dot_features(model, i, scratch.waves, z))
+
+
+def take_step_in_tile(scratch, model, i, m, step, shrink):
+    """``take_step`` by features of a tile."""
+    gradient_step_at(model, i, scratch.waves, m * scratch.place[0] + scratch.place[1], step, shrink)
+
+
 @inlined
 def evaluate(model, X, row, scratch):
     """scratch.f[i] = theta_i'z_i(X[row]) of all N kernels; X (C, d).
@@ -57,13 +133,13 @@ def evaluate(model, X, row, scratch):
     Rows are visited in their order: the features of several clients are computed together.
     """
     advance_tile(model, X, row, scratch.model)
-    tile_outputs(model, scratch.every, scratch.f.shape[0], scratch.model, scratch.f)
+    tile_outputs(model, scratch.model, scratch.f)
 
 
 class ClientTile(NamedTuple):
     """What the features of a tile of clients are written to.
 
-    angle, waves, place  as of ``TileScratch``
+    angle, waves, place  see above
     sums      (N, W) frequencies, summed over inputs; (0, 0) where inputs are few
     common    (rows,) the number that most inputs of a row are
     n_others  (rows,) int64: how many are another one; -1 where they are too many
@@ -82,14 +158,11 @@ class ClientTile(NamedTuple):
 def client_tile(model: RandomFeatures) -> ClientTile:
     """Scratch for the features of several clients, of more where frequencies are many."""
     d = model.padded.shape[1]
-    rows = blocked.ROWS if model.padded.nbytes <= CACHED else MANY_ROWS
-    tile = tile_scratch(model, rows)
+    rows = ROWS if model.padded.nbytes <= CACHED else MANY_ROWS
     looked_at = d >= FEWEST_INPUTS
     marked = rows if looked_at else 0
     return ClientTile(
-        angle=tile.angle,
-        waves=tile.waves,
-        place=tile.place,
+        *tile_of(model, rows),
         sums=sums_over_inputs(model.padded) if looked_at else aligned((0, 0)),
         common=np.zeros(marked),
         n_others=np.zeros(marked, dtype=np.int64),
@@ -191,7 +264,7 @@ class LaneScratch(NamedTuple):
 
     G = ceil(N / 8) groups of kernels; (0,) arrays where clients go one by one.
 
-    angle, waves, place  as of ``TileScratch``, for clients that go one by one
+    angle, waves, place  of a tile, for clients that go one by one
     padded  (G, d, 8 D) frequencies: number m of the eight belongs to kernel 8 g + m
     theta   (2 D 8,) coefficients of a group after the part of the step that no label decides
     held    (2 D 8,) before it
@@ -220,7 +293,6 @@ class LaneScratch(NamedTuple):
 
 def lane_scratch(model: RandomFeatures) -> LaneScratch:
     """Scratch of a model; where kernels are few or have many features clients go one by one."""
-    tile = tile_scratch(model)
     N, d, D = model.omega.shape
     G = -(-N // LANES) if 2 * N > LANES and D <= LANE_FEATURES else 0
     width = D * LANES if G else 0
@@ -228,9 +300,7 @@ def lane_scratch(model: RandomFeatures) -> LaneScratch:
     for i in range(N if G else 0):
         padded[i // LANES, :, i % LANES :: LANES] = model.omega[i]
     return LaneScratch(
-        angle=tile.angle,
-        waves=tile.waves,
-        place=tile.place,
+        *tile_of(model, ROWS),
         padded=padded,
         theta=aligned((2 * width,)),
         held=aligned((2 * width,)),

@@ -23,8 +23,8 @@ from typing import NamedTuple
 import numpy as np
 
 from omkl.core.compiler import inlined
-from omkl.core.representations.blocked import copy
-from omkl.core.simd import LANES, fma, load, pack, store, total
+from omkl.core.representations.blocked import copy, squared_norm_at
+from omkl.core.simd import LANES, fma, load, pack, store
 
 OFF = math.inf
 
@@ -95,23 +95,7 @@ def step_into(model, i, message, j, features, step, shrink):
 @inlined
 def squared_norm(theta, i):
     """||theta[i]||^2 of theta (N, W), bit for bit what ``gradient_step`` writes."""
-    D = theta.shape[1] // 2
-    w = theta.shape[1] * i
-    a = pack(0.0)
-    b = pack(0.0)
-    j = 0
-    while j + LANES <= D:
-        s = load(theta, w + j)
-        c = load(theta, w + D + j)
-        a = fma(s, s, a)
-        b = fma(c, c, b)
-        j += LANES
-    if j < D:
-        s = load(theta, w + j, D - j)
-        c = load(theta, w + D + j, D - j)
-        a = fma(s, s, a)
-        b = fma(c, c, b)
-    return total(a + b)
+    return squared_norm_at(theta, theta.shape[1] * i, theta.shape[1] // 2)
 
 
 @inlined

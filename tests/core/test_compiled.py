@@ -18,8 +18,8 @@ from omkl.checks import federations as federated_checks
 from omkl.checks import learners
 from omkl.core import compiler, trigonometry
 from omkl.core import protocol as engine
-from omkl.core.representations import blocked, random_features, sincos_features
-from omkl.federated import simulation
+from omkl.core.representations import random_features, sincos_features
+from omkl.federated import client_features, simulation
 from tests.learners import one_of_each_representation
 
 pytestmark = pytest.mark.skipif(not compiler.ENABLED, reason="NUMBA_DISABLE_JIT is set")
@@ -197,6 +197,7 @@ def arguments_by_name() -> dict:
     D, d = 50, 15
     kernels = learners.DICTIONARY
     model = random_features.random_features(kernels, d, D, np.random.default_rng(0))
+    tile = client_features.client_tile(model)
     X = np.ones((4, d))
     return {
         "model": model,
@@ -206,10 +207,10 @@ def arguments_by_name() -> dict:
         "row": 0,
         "kernels": np.arange(len(kernels)),
         "n": 2,
-        "scratch": blocked.tile_scratch(model),
+        "scratch": tile,
         "f": np.zeros(len(kernels)),
-        "waves": blocked.tile_scratch(model).waves,
-        "angle": blocked.tile_scratch(model).angle,
+        "waves": tile.waves,
+        "angle": tile.angle,
         "z": 0,
         "sin": np.zeros(d),
         "cos": np.zeros(d),
@@ -225,7 +226,7 @@ def arguments_by_name() -> dict:
 LEAST = {
     trigonometry.sincos: 15,
     sincos_features.output_at_row: 17,
-    blocked.tile_outputs: 2,
+    client_features.tile_outputs: 2,
     random_features.gradient_step: 3,
 }
 

@@ -6,8 +6,9 @@ import pytest
 from omkl.checks import federations, learners
 from omkl.core import compiler
 from omkl.core.learner import Learner
-from omkl.core.representations import blocked, random_features
+from omkl.core.representations import random_features
 from omkl.core.representations.random_features import compact, gradient_step, whole_packs
+from omkl.federated import client_features
 from omkl.federated.simulation import Federation
 
 SIZES = [1, 8, 21, 50]  # features: fewer than a pack, one pack, and a few and many lanes left over
@@ -49,18 +50,18 @@ def test_a_step_without_padding_is_the_same_step(D):
 def learn_rows(model, X):
     """What is said of the rows, with a step of every kernel after each; then what was learned."""
     model = model._replace(norm2=np.zeros(model.n_kernels))
-    scratch = blocked.tile_scratch(model)
+    scratch = client_features.client_tile(model)
     said = np.zeros((len(X), model.n_kernels))
     for row in range(len(X)):
-        learn_row(model, X, row, scratch, np.arange(model.n_kernels), said[row])
+        learn_row(model, X, row, scratch, said[row])
     return said, model.coefficients, model.norm2
 
 
 @compiler.compiled
-def learn_row(model, X, row, scratch, kernels, f):
-    blocked.advance_tile(model, X, row, scratch)
-    blocked.tile_outputs(model, kernels, len(kernels), scratch, f)
-    for i in kernels:
+def learn_row(model, X, row, scratch, f):
+    client_features.advance_tile(model, X, row, scratch)
+    client_features.tile_outputs(model, scratch, f)
+    for i in range(f.shape[0]):
         gradient_step(model, i, i, scratch, 0.5 * f[i], 0.9)
 
 

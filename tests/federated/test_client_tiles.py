@@ -5,7 +5,6 @@ import pytest
 
 from omkl.checks import learners
 from omkl.checks.federations import Case
-from omkl.core.representations.blocked import advance_tile, tile_scratch
 from omkl.core.representations.random_features import (
     RandomFeatures,
     compact,
@@ -13,7 +12,13 @@ from omkl.core.representations.random_features import (
     random_features,
 )
 from omkl.federated import hindsight
-from omkl.federated.client_features import FEWEST_INPUTS, SHARE, client_tile
+from omkl.federated.client_features import (
+    FEWEST_INPUTS,
+    SHARE,
+    advance_tile,
+    client_tile,
+    lane_scratch,
+)
 
 d, D = FEWEST_INPUTS + 6, 13
 SOME = learners.DICTIONARY[:2]
@@ -48,7 +53,7 @@ def test_arguments_are_the_sum_over_all_inputs():
         for r in range(n):  # a client by itself has the same bits
             advance_tile(model, part[r : r + 1], 0, tile)
             assert np.array_equal(sines(tile.waves, model, 1)[:, 0], together[:, r])
-        whole = tile_scratch(model)
+        whole = lane_scratch(model)
         advance_tile(model, part, 0, whole)
         if row == 0:  # 0 times a sum adds nothing
             assert np.array_equal(sines(whole.waves, model, n)[:, :2], together[:, :2])

@@ -18,7 +18,6 @@ Learners that differ in their settings or labels alone have the same features fo
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -35,19 +34,13 @@ from omkl.core.representations.random_features import (
     forget_rows,
     gradient_step,
     sparse_scratch,
-    take_step,
 )
 from omkl.core.representations.sincos_features import (
-    arguments,
-    arguments_of_four,
-    clear_behind,
-    dot_features,
-    gradient_step_at,
     turn_rows,
     waves_of_eight,
 )
 from omkl.core.simd import LANES, aligned, fma, load, pack, store, total, totals
-from omkl.core.trigonometry import Double, Single, empty_waves, fill, wide_waves
+from omkl.core.trigonometry import Double, Single, wide_waves
 
 BLOCK = 64  # rounds of which outputs and norms are kept, a multiple of LANES
 RENEWED = 64  # a multiple of it: a round after which squared norms are added up
@@ -199,9 +192,16 @@ def squared_norm_at(theta, w, W):
     """That of the coefficients at w, added up as ``gradient_step`` does."""
     a = pack(0.0)
     b = pack(0.0)
-    for j in range(0, W, LANES):
+    j = 0
+    while j + LANES <= W:
         s = load(theta, w + j)
         c = load(theta, w + W + j)
+        a = fma(s, s, a)
+        b = fma(c, c, b)
+        j += LANES
+    if j < W:
+        s = load(theta, w + j, W - j)
+        c = load(theta, w + W + j, W - j)
         a = fma(s, s, a)
         b = fma(c, c, b)
     return total(a + b)
@@ -630,98 +630,3 @@ def evaluate_others(made, single):
             made.f[s, 0, i] = scale * total(dot)
         made.place[s, 0] = 0
         made.place[s, 1] = -1
-
-
-# --- A tile of rows that are looked at one by one: clients of a federation ------------------------
-
-
-class TileScratch(NamedTuple):
-    """What a tile of rounds writes to, where all kernels are evaluated: its features.
-
-    Their arguments are a small matrix product for a tile of rows, so that the
-    frequencies are read once for all of them.
-
-    angle   (ROWS S,), S as of ``RandomFeatures``
-    waves   sines and cosines, (N rows S,) each: kernel by kernel, row by row, zeros behind D
-    place   (2,) int64: the features of the evaluated kernel number m begin at
-            m place[0] + place[1]: rows S and the present row's part of that
-    """
-
-    angle: np.ndarray
-    waves: Double | Single
-    place: np.ndarray
-
-
-ROWS = 4  # of a tile, whose arguments are computed at once
-
-
-def tile_scratch(model: RandomFeatures, rows: int = ROWS) -> TileScratch:
-    """What a tile of so many rows writes to; ``rows`` are a choice of speed."""
-    N, S = len(model.padded), model.theta.shape[1] // 2
-    return TileScratch(aligned((ROWS * S,)), empty_waves(N * S * rows, "float64"), np.array([S, 0]))
-
-
-@functools.singledispatch
-def arguments_of_rows(scratch, padded, D, i, X, row, r, n):
-    """Those of kernel i at rows r .. r + n - 1 of a tile, n <= ROWS, to scratch.angle (ROWS D,).
-
-    The tile begins at X[row], X (rows, d); padded (N, d, W). Kernel 0 comes first.
-    """
-    raise TypeError(f"no arguments are registered for {type(scratch)}")
-
-
-@inlined
-def arguments_of_all_inputs(scratch, padded, D, i, X, row, r, n):
-    """``arguments_of_rows`` where every input of every row is read."""
-    if n == ROWS:
-        arguments_of_four(padded, D, i, X, row + r, scratch.angle)
-    else:
-        for s in range(n):
-            arguments(padded, D, i, X, row + r + s, scratch.angle, s * D)
-
-
-dispatch(arguments_of_rows, TileScratch, arguments_of_all_inputs)
-
-
-@inlined
-def advance_tile(model, X, row, scratch):
-    """Bring the tile to X[row], X (rows, d): one row further, or filled anew if used up.
-
-    The rows of X are visited in their order. Kernel by kernel: its frequencies stay near
-    while all rows of the tile need them.
-    """
-    D = model.n_waves[0]
-    S = model.theta.shape[1] // 2
-    if row > 0 and scratch.place[1] + S < scratch.place[0]:
-        scratch.place[1] += S
-        return
-    N = model.padded.shape[0]
-    rows = min(scratch.waves.sin.shape[0] // (N * S), X.shape[0] - row)
-    for i in range(N):
-        for r in range(0, rows, ROWS):
-            n = min(ROWS, rows - r)
-            arguments_of_rows(scratch, model.padded, S, i, X, row, r, n)
-            fill(scratch.waves, n * S, scratch.angle, (i * rows + r) * S)
-        for r in range(rows):
-            clear_behind(scratch.waves, (i * rows + r) * S, D, S)
-    scratch.place[0] = rows * S
-    scratch.place[1] = 0
-
-
-@inlined
-def tile_outputs(model, kernels, n, scratch, f):
-    """f[i] = theta_i'z_i for the first ``n`` of ``kernels``; the rest of f (N,) is left alone."""
-    D = model.n_waves[0]
-    scale = 1.0 / math.sqrt(D)
-    for m in range(n):
-        i = kernels[m]
-        z = m * scratch.place[0] + scratch.place[1]
-        f[i] = scale * total(dot_features(model, i, scratch.waves, z))
-
-
-def take_step_in_tile(scratch, model, i, m, step, shrink):
-    """``take_step`` by features that lie as ``TileScratch`` has them."""
-    gradient_step_at(model, i, scratch.waves, m * scratch.place[0] + scratch.place[1], step, shrink)
-
-
-dispatch(take_step, TileScratch, take_step_in_tile)
