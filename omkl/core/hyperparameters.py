@@ -160,27 +160,18 @@ def build(
     return Params(**values)
 
 
-def cut_to_sizes(
-    Params: type, given: Mapping[str, Any], sizes: Mapping[str, int]
-) -> dict[str, int]:
-    """Of the whole numbers ``given``, those above a size that bounds them, cut to it."""
-    cut = {}
+def with_defaults_cut(
+    Params: type, given: Mapping[str, Any], defaults: Mapping[str, Any], sizes: Mapping[str, int]
+) -> dict[str, Any]:
+    """``given``, where whole numbers as in ``defaults`` are cut to the size that bounds them."""
+    cut = dict(given)
     for name, hint in get_type_hints(Params, include_extras=True).items():
         bounds = next((m for m in getattr(hint, "__metadata__", ()) if isinstance(m, Range)), None)
         value = given.get(name)
         if bounds and isinstance(bounds.high, str) and type(value) is int:
             most = sizes[bounds.high] - bounds.open_high
-            if value > most:
-                cut[name] = most
+            cut[name] = min(value, most) if value == defaults.get(name) else value
     return cut
-
-
-def with_defaults_cut(
-    Params: type, given: Mapping[str, Any], defaults: Mapping[str, Any], sizes: Mapping[str, int]
-) -> dict[str, Any]:
-    """``given``, with what is as in ``defaults`` and too large for its size cut to it."""
-    cut = cut_to_sizes(Params, given, sizes)
-    return {**given, **{key: n for key, n in cut.items() if given[key] == defaults.get(key)}}
 
 
 def _convert(key: str, value: Any, hint: Any, horizon: int | None, sizes: Mapping[str, int]) -> Any:

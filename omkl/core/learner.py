@@ -452,7 +452,8 @@ class SideBySide:
         if self._shared is None or not np.isfinite(Y).all():
             return stacked([one.partial_fit(X, y) for one, y in zip(self.learners, Y, strict=True)])
         X, _ = first.checked_block(X, Y[0])
-        trace = empty_traces(S, n_rows)
+        shape = S, n_rows
+        trace = Trace(np.empty(shape), np.empty(shape, dtype=np.bool_), np.empty(shape))
         start = 0
         while start < n_rows:
             t = np.array([learner.t + 1 for learner in self.learners])
@@ -486,7 +487,3 @@ class SideBySide:
 def stacked(traces: Sequence[Trace]) -> Trace:
     """Traces of S learners as one of arrays (S, n)."""
     return Trace(*(np.stack(arrays) for arrays in zip(*traces, strict=True)))
-
-
-def empty_traces(S: int, n: int) -> Trace:
-    return Trace(np.empty((S, n)), np.empty((S, n), dtype=np.bool_), np.empty((S, n)))
