@@ -2,7 +2,7 @@
 
 Numba's own cache, with a locator of ours, has one stamp and one index for each function. All
 learners share ``run_block``: an edit of Raker, 10 s of one core, would compile every learner anew,
-nine of them 64 s, and the index imports the modules of all. Two processes that save at once can
+eight of them 64 s, and the index imports the modules of all. Two processes that save at once can
 write their code under each other's types, and a damaged file or a full disk ends a run.
 """
 

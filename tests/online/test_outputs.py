@@ -117,7 +117,7 @@ def test_outputs_go_by_their_names(tmp_path):
     frame.to_csv(tmp_path / "new.csv", index=False)
     told = [str(tmp_path / name) for name in ("model.npz", "new.csv")]
     assert predict.main([*told, "-o", str(tmp_path / "said.csv")]) == 0
-    written = pd.read_csv(tmp_path / "said.csv")
+    written = pd.read_csv(tmp_path / "said.csv", float_precision="round_trip")
     require(written[[f"y_hat({name})" for name in OUTPUTS]], named.predict(frame))
     require(written[["low(east)", "high(east)"]], named.predict_interval(frame)[:, 1])
 
