@@ -1,20 +1,21 @@
-"""Learners without parameters: experts of second order on standardised inputs, mixed twice."""
+"""Learners without a step size: experts of second order on standardised inputs, mixed twice."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from enum import Enum
+from collections.abc import Sequence
 from typing import Any, NamedTuple
-from zlib import crc32
 
 import numpy as np
 
+from omkl.algorithms import auto_budget
+from omkl.algorithms.auto_budget import Sizes
+from omkl.algorithms.auto_experts import Group, drawn, many_waves
 from omkl.algorithms.parts import select_all
-from omkl.core.hyperparameters import COUNT
+from omkl.core.hyperparameters import COUNT, POSITIVE
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import register, register_as
-from omkl.core.representations import experts, mixture_of_experts
+from omkl.core.representations import mixture_of_experts
 from omkl.core.representations.experts import Experts
 from omkl.core.representations.mixture_of_experts import (
     LOGISTIC_MIXTURE,
@@ -22,8 +23,6 @@ from omkl.core.representations.mixture_of_experts import (
     LogisticMixture,
     MixtureOfExperts,
 )
-from omkl.core.representations.random_features import blank
-from omkl.core.representations.second_order import blank_recursive
 from omkl.core.representations.softmax_mixture import (
     SOFTMAX_MIXTURE,
     SoftmaxMixture,
@@ -31,229 +30,27 @@ from omkl.core.representations.softmax_mixture import (
     learn_softmax,
 )
 
-N_LAGS = 2  # labels beside inputs
-MOST_LAGS = 24
-MOST_PRODUCTS = 64  # all of 10 inputs, squares with them
-MOST_WHOLE = 256  # inputs: with more, linear experts have a matrix for every PART of their columns
-PART = 127
-MOST_RAW = 40  # with more inputs, waves have none beside them: the matrices would be theirs
-LAM, LARGER_LAM = 0.01, 1.0
-LINEAR_DECAY, WAVE_DECAY = 0.995, 0.998  # memories of 200 and 500 rounds for 3 and 50 features
-CHANGES_DECAY = 0.98  # of 50 rounds
-FARTHEST = 30.0  # of a Cauchy number: the waves of larger ones are noise
 TINY = 1e-300
 
-# Frequencies (n, D) of length 1 in n inputs.
-Draw = Callable[[np.random.Generator, int, int], np.ndarray]
+
+def _within(params: Any, whole: Sizes, d: int) -> Sizes:
+    return auto_budget.within(whole, d, params.budget_us, params.budget_mb)
 
 
-def normal(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
-    """In units of sqrt(n), the distance of two standardised rows."""
-    return rng.standard_normal((n, D)) / math.sqrt(n)
-
-
-def cauchy(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
-    """In units of n, the distance in absolute values."""
-    return _clipped_cauchy(rng, (n, D)) / n
-
-
-def _ones(rng: np.random.Generator, n: int, D: int, numbers: np.ndarray) -> np.ndarray:
-    """D numbers, each for one of n inputs, all inputs in turn."""
-    W = np.zeros((n, D))
-    W[np.resize(rng.permutation(n), D), np.arange(D)] = numbers
-    return W
-
-
-def _some(
-    rng: np.random.Generator, n: int, D: int, most: int, draw: Callable[[int], Any]
-) -> np.ndarray:
-    """Numbers for so many of n inputs, drawn anew D times."""
-    W = np.zeros((n, D))
-    for j in range(D):
-        numbers = draw(min(n, most))
-        W[rng.choice(n, len(numbers), replace=False), j] = numbers
-    return W
-
-
-def _clipped_cauchy(rng: np.random.Generator, size: int | tuple[int, int]) -> np.ndarray:
-    return np.clip(rng.standard_cauchy(size), -FARTHEST, FARTHEST)
-
-
-def single(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
-    """Of one input each: functions that are sums over the inputs."""
-    return _ones(rng, n, D, rng.standard_normal(D))
-
-
-def cauchy_single(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
-    return _ones(rng, n, D, _clipped_cauchy(rng, D))
-
-
-def pairs(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
-    """Of two inputs each."""
-    return _some(rng, n, D, 2, rng.standard_normal)
-
-
-def cauchy_pairs(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
-    return _some(rng, n, D, 2, lambda k: _clipped_cauchy(rng, k))
-
-
-def triples(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
-    """Of three inputs each."""
-    return _some(rng, n, D, 3, rng.standard_normal)
-
-
-class Columns(Enum):
-    """What learners read. ``INPUTS`` and ``CHANGES`` are with labels where a group is lagged."""
-
-    INPUTS = "inputs"
-    PRODUCTS = "inputs and their products"
-    CHANGES = "how columns changed; waves are of the inputs too"
-    LABELS = "past labels"
-
-
-class Group(NamedTuple):
-    """Experts that differ in the length of their D waves alone; D = 0: linear ones.
-
-    Those that read changes explain labels less the last one, others labels less their mean.
-    """
-
-    name: str
-    lagged: bool  # past labels are inputs too
-    decay: float = 1.0
-    draw: Draw = normal
-    D: int = 0
-    lengths: tuple[float, ...] = (1.0,)
-    lam: float = LAM
-    reads: Columns = Columns.INPUTS
-    uncut: bool = False  # inputs are read as they are, however far out
-
-
-GROUPS: tuple[Group, ...] = (
-    Group("linear", False, uncut=True),
-    Group("linear, lags, fading", True, LINEAR_DECAY),
-    Group("past labels", True, reads=Columns.LABELS),
-    Group("products", False, lam=LARGER_LAM, reads=Columns.PRODUCTS),
-    Group("changes", True, lam=LARGER_LAM, reads=Columns.CHANGES),
-    Group("changes, fading", True, CHANGES_DECAY, lam=LARGER_LAM, reads=Columns.CHANGES),
-    Group("gaussian, changes", True, 1.0, normal, 25, reads=Columns.CHANGES),
-    Group("gaussian", False, 1.0, normal, 50, (1.0, 4.0), LARGER_LAM),
-    Group("gaussian, lags", True, 1.0, normal, 25, (1.0, 4.0)),
-    Group("gaussian, lags, fading", True, WAVE_DECAY, normal, 25, (4.0,)),
-    Group("laplacian, lags", True, 1.0, cauchy, 25, (2.0, 8.0)),
-    Group("single inputs, lags", True, 1.0, single, 25, (0.25, 1.0), LARGER_LAM),
-    Group("single inputs, lags, fading", True, WAVE_DECAY, single, 25, (0.5,), LARGER_LAM),
-    Group("single inputs, laplacian", False, 1.0, cauchy_single, 50, (1.0,)),
-    Group("pairs, lags", True, 1.0, pairs, 25, (1.0, 2.0)),
-    Group("pairs, laplacian", False, 1.0, cauchy_pairs, 50, (1.0, 2.0)),
-)
-
-MANY_WAVES: tuple[tuple[Draw, int], ...] = ((normal, 160), (triples, 120), (pairs, 120))
-
-
-def named(groups: Sequence[Group]) -> Sequence[Kernel]:
-    """The experts by name, and the length of their waves."""
-    learners = [Kernel(group.name, length) for group in groups for length in group.lengths]
-    return (Kernel("mean", 1.0), Kernel("last label", 1.0), *learners)
-
-
-def _products(d: int, seed: int) -> np.ndarray:
-    """Pairs (K, 2) of inputs, squares among them: all, or some drawn without regard to order."""
-    n = d * (d + 1) // 2
-    if n <= MOST_PRODUCTS:
-        return np.column_stack(np.triu_indices(d))
-    rng = np.random.default_rng([seed, crc32(b"which products")])
-    drawn = rng.choice(n, MOST_PRODUCTS, replace=False)
-    first = np.cumsum(np.arange(d, 0, -1)) - np.arange(d, 0, -1)  # pairs before those of an input
-    left = np.searchsorted(first, drawn, side="right") - 1
-    return np.column_stack([left, left + drawn - first[left]])
-
-
-def _parts(n: int) -> list[int]:
-    """How many columns are in each part of n: as many, and at most PART."""
-    return [len(part) for part in np.array_split(np.arange(n), -(-n // PART))]
-
-
-class _Layout(NamedTuple):
-    """Where the columns of ``experts`` are, for a set of groups and d inputs."""
-
-    d: int
-    n_lags: int
-    n_products: int
-
-    def read(self, group: Group) -> tuple[np.ndarray, int]:
-        """The columns that a group reads, and how many of them, the first ones, are not waves."""
-        inputs = np.arange(self.d)
-        changes = self.d + self.n_lags + np.arange(self.d + N_LAGS if group.lagged else self.d)
-        products = self.d + self.n_lags + self.d + N_LAGS + np.arange(self.n_products)
-        if group.reads is Columns.LABELS:
-            columns = self.d + np.arange(self.n_lags)
-        elif group.reads is Columns.PRODUCTS:
-            columns = np.concatenate([inputs, products])
-        elif group.reads is Columns.CHANGES:
-            columns = changes
-        else:
-            columns = np.arange(self.d + N_LAGS if group.lagged else self.d)
-        n_raw = len(columns) if len(columns) <= MOST_RAW or not group.D else 0
-        if group.D and group.reads is Columns.CHANGES:
-            columns = np.concatenate([changes, inputs])
-        return columns, n_raw
-
-
-def drawn(groups: Sequence[Group], d: int, seed: int) -> Experts:
-    """Experts in d inputs that have learned nothing.
-
-    A group has a generator of its own: what it draws does not depend on the other groups.
-    """
-    draws = {g.name: np.random.default_rng([seed, crc32(g.name.encode())]) for g in groups}
-    learners = [(group, length) for group in groups for length in group.lengths]
-    reads = {group.reads for group in groups}
-    products = _products(d, seed) if Columns.PRODUCTS in reads else np.zeros((0, 2), dtype=np.int64)
-    n_lags = MOST_LAGS if Columns.LABELS in reads else N_LAGS
-    layout = _Layout(d, n_lags, len(products))
-    columns, n_raw = zip(*(layout.read(group) for group, _ in learners), strict=True)
-    n_waves = np.array([group.D for group, _ in learners])
-    height = max(len(read) if D else 1 for read, D in zip(columns, n_waves, strict=True))
-    padded = blank(len(learners), height, int(n_waves.max())).padded
-    for i, (group, length) in enumerate(learners):
-        n = len(columns[i])
-        if group.D:
-            padded[i, :n, : group.D] = group.draw(draws[group.name], n, group.D) / length
-    split = [
-        _parts(n) if not D and d > MOST_WHOLE else [n] for n, D in zip(n_raw, n_waves, strict=True)
-    ]
-    parts = len(learners) + np.cumsum([0, *(len(sizes) - 1 for sizes in split)])
-    sizes = np.array([first for first, *_ in split] + [n for _, *more in split for n in more])
-    # Many columns of norm sqrt(n) would begin with a variance z'P z that parts never work off.
-    width = [sum(ns) + len(ns) if len(ns) > 1 else 1 for ns in split]
-    prior = 1.0 / (np.array([group.lam for group, _ in learners]) * width)
-    owners = np.repeat(np.arange(len(learners)), np.diff(parts))
-    first = blank_recursive(
-        padded, np.append(n_waves, n_waves[owners]), sizes, np.append(prior, prior[owners])
-    )
-    decay = np.array([group.decay for group, _ in learners])
-    from_last = np.array([group.reads is Columns.CHANGES for group, _ in learners])
-    return experts.fresh_experts(
-        first, parts, decay, from_last, list(columns), products, (d, n_lags, N_LAGS),
-        np.array([group.uncut for group, _ in learners]),
-    )  # fmt: skip
-
-
-def many_waves(d: int, seed: int) -> np.ndarray:
-    """Frequencies (d, 400) of inputs, of all of them, of three and of two."""
-    rng = np.random.default_rng([seed, crc32(b"many waves")])
-    return np.hstack([draw(rng, d, D) for draw, D in MANY_WAVES])
-
-
-def kernels_of_auto(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
-    later = ("neighbours", "linear, neighbours", "trees", "many waves")
-    return (*named(GROUPS), *(Kernel(name, 1.0) for name in later))
+def kernels_of_auto(params: Any, dictionary: Sequence[Kernel], d: int) -> Sequence[Kernel]:
+    whole = auto_budget.of_numbers(d)
+    return auto_budget.named(_within(params, whole, d), whole)
 
 
 def fresh_experts(
     params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int
 ) -> MixtureOfExperts:
     """Experts and mixtures that have learned nothing; D has no say."""
-    return mixture_of_experts.fresh_mixture(drawn(GROUPS, d, seed), many_waves(d, seed))
+    sizes = _within(params, auto_budget.of_numbers(d), d)
+    return mixture_of_experts.fresh_mixture(
+        drawn(sizes.groups, d, seed), many_waves(d, seed, sizes.waves), sizes.n_trees,
+        sizes.n_rows, sizes.n_kept,
+    )  # fmt: skip
 
 
 @register_as(
@@ -274,7 +71,7 @@ class Auto:
              features of Rahimi and Recht (NIPS 2007). Mixtures: ML-Poly of P. Gaillard, G. Stoltz,
              T. van Erven, "A second-order bound with excess losses", COLT 2014. Trees: J. H.
              Friedman, Annals of Statistics 29 (2001).
-    Task     regression; full information; no parameters: dictionary and D do not matter.
+    Task     regression; full information; dictionary and D do not matter.
     Round    1. Standardise the d inputs and the last 24 labels by robust running estimates of
                 location and scale (``omkl.core.robust_moments``). Those of an input include this
                 row. z with |z| > 4 becomes sign(z) (4 + log(1 + |z| - 4)). A missing input is 0,
@@ -338,7 +135,9 @@ class Auto:
              at most, each with a 1 and a matrix P_k, I / (lam F) at first for F features in all.
              It predicts c + theta'z; part k learns the error with noise 1 + v - v_k, where
              v_k = z_k'P_k z_k and v is their sum.
-    Symbols  none
+    Symbols  budget_us, budget_mb  microseconds that a row may take, and megabytes of a learner, as
+             ``omkl.algorithms.auto_budget`` counts them; None: any. Where experts would take more
+             they have fewer waves, trees or rows, or are left out
     Cost     O(N D^2 + N D d + d m + F^2 + F d + M L d) time per round. Experts have D = 50 and m =
              d, or m = 127 with more than 256 inputs; the 400 frequencies F = 800 features; the M =
              200 trees depth L, about 5 to 10, and at most 32 for d. A row in which trees grow takes
@@ -362,7 +161,8 @@ class Auto:
     """
 
     class Params(NamedTuple):
-        pass
+        budget_us: POSITIVE = math.nan
+        budget_mb: POSITIVE = math.nan
 
     class State(NamedTuple):
         model: MixtureOfExperts
@@ -391,50 +191,32 @@ class Auto:
             state.log_w[i] = math.log(max(state.model.regrets.w[i], TINY))
 
 
-WAVE_VARIANCE = 30.0  # of a coefficient of a wave before the first label: 10 to 100 do as well
-CLASSIFIER_LINEAR_DECAY, CLASSIFIER_WAVE_DECAY = 0.98, 0.996  # memories of 50 and 250 rounds
-
-CLASSIFIER_GROUPS = tuple(
-    group._replace(lam=1.0 / WAVE_VARIANCE)
-    for group in (
-        Group("linear", False, lengths=(3.0, 1.0)),
-        Group("linear, lags, fading", True, CLASSIFIER_LINEAR_DECAY),
-        Group("gaussian", False, 1.0, normal, 50, (0.5, 1.0)),
-        Group("gaussian, fading", False, CLASSIFIER_WAVE_DECAY, normal, 25, (1.0,)),
-        Group("laplacian", False, 1.0, cauchy, 50, (1.0,)),
-        Group("single inputs", False, 1.0, single, 25, (0.25, 0.5)),
-        Group("pairs", False, 1.0, pairs, 50, (1.0,)),
-    )
-)
+def kernels_of_classifier(params: Any, dictionary: Sequence[Kernel], d: int) -> Sequence[Kernel]:
+    whole = auto_budget.of_classes(d)
+    return auto_budget.named(_within(params, whole, d), whole)
 
 
-# Of more than two classes; past labels are no inputs: classes have no order.
-SOFTMAX_GROUPS = tuple(
-    group._replace(name="linear, fading", lagged=False) if group.lagged else group
-    for group in CLASSIFIER_GROUPS
-)
-
-
-def kernels_of_classifier(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
-    return (*named(CLASSIFIER_GROUPS), Kernel("trees", 1.0))
-
-
-def kernels_of_several(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
-    return (*named(SOFTMAX_GROUPS), Kernel("trees", 1.0))
+def kernels_of_several(params: Any, dictionary: Sequence[Kernel], d: int) -> Sequence[Kernel]:
+    whole = auto_budget.of_classes(d, params.n_classes)
+    return auto_budget.named(_within(params, whole, d), whole)
 
 
 def fresh_classifiers(
     params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int
 ) -> LogisticMixture:
     """Experts and mixtures that have learned nothing; D has no say."""
-    return mixture_of_experts.fresh_logistic(_classifiers(CLASSIFIER_GROUPS, d, seed))
+    sizes = _within(params, auto_budget.of_classes(d), d)
+    made = _classifiers(sizes.groups, d, seed)
+    return mixture_of_experts.fresh_logistic(made, sizes.n_trees, sizes.n_rows)
 
 
 def fresh_softmax_classifiers(
     params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int
 ) -> SoftmaxMixture:
     """The same for ``n_classes`` together."""
-    return fresh_softmax(_classifiers(SOFTMAX_GROUPS, d, seed), params.n_classes)
+    sizes = _within(params, auto_budget.of_classes(d, params.n_classes), d)
+    made = _classifiers(sizes.groups, d, seed)
+    return fresh_softmax(made, params.n_classes, sizes.n_trees, sizes.n_rows)
 
 
 def _classifiers(groups: Sequence[Group], d: int, seed: int) -> Experts:
@@ -454,6 +236,8 @@ class Together:
 
     class Params(NamedTuple):
         n_classes: COUNT
+        budget_us: POSITIVE = math.nan
+        budget_mb: POSITIVE = math.nan
 
     class State(NamedTuple):
         model: SoftmaxMixture
@@ -511,7 +295,7 @@ class AutoClassifier:
              Spiegelhalter and S. L. Lauritzen, Networks 20 (1990). Mixtures: fixed share, M.
              Herbster and M. K. Warmuth, Machine Learning 32 (1998). Counts: R. E. Krichevsky and V.
              K. Trofimov, IEEE Transactions on Information Theory 27 (1981). Trees as of ``auto``.
-    Task     classification; full information; no parameters: dictionary and D do not matter.
+    Task     classification; full information; dictionary and D do not matter.
     Round    1. Standardise the inputs and the last two labels as ``auto`` does.
              2. Evaluate N = 13 experts. Each gives a logit l_i of the label +1, clipped to +-8:
                 - The counts n of both classes: log((n+ + 1/2) / (n- + 1/2)). The same of the rows
@@ -557,7 +341,7 @@ class AutoClassifier:
                s. The correction moves so along P g, g = z_y - sum p_k z_k, with 1 / r = Var(z_k'P
                g) / (g'P g)^2.
              - Step 7. w_i <- w_i p_iy, the u_k likewise, then shared as above.
-    Symbols  none
+    Symbols  budget_us, budget_mb  as of ``auto``
     Cost     O(N D^2 + N D d + d m + M L d) time per round for N = 13 experts and D = 50, m and M =
              100 trees as in ``auto``; O(N D^2 + N d (D + m) + d W) memory. K > 2 classes take O(N K
              (D + d)) more of both.
@@ -574,7 +358,8 @@ class AutoClassifier:
     """
 
     class Params(NamedTuple):
-        pass
+        budget_us: POSITIVE = math.nan
+        budget_mb: POSITIVE = math.nan
 
     class State(NamedTuple):
         model: LogisticMixture

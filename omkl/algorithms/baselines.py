@@ -16,7 +16,7 @@ from omkl.core.representations.experts import CONSTANT, Constant
 from omkl.core.representations.support_vectors import GROWING, append
 
 
-def constant(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
+def constant(params: Any, dictionary: Sequence[Kernel], d: int) -> Sequence[Kernel]:
     return (Kernel("constant", 1.0),)
 
 
@@ -152,7 +152,7 @@ class Rbf:
     update = update_expansion
 
 
-def polynomial(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
+def polynomial(params: Any, dictionary: Sequence[Kernel], d: int) -> Sequence[Kernel]:
     return (Kernel("polynomial", float(params.degree)),)
 
 

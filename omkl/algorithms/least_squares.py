@@ -37,7 +37,7 @@ from omkl.core.representations.second_order import (
 from omkl.core.weights import weighted_mean
 
 
-def linear_kernel(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
+def linear_kernel(params: Any, dictionary: Sequence[Kernel], d: int) -> Sequence[Kernel]:
     return (Kernel(LINEAR, 1.0),)
 
 

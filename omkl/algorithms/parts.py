@@ -30,7 +30,7 @@ def init_one(params: Any, dictionary: Sequence[Kernel], model: Any) -> State:
     return State(model, np.zeros(1))
 
 
-def gaussian_kernel(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
+def gaussian_kernel(params: Any, dictionary: Sequence[Kernel], d: int) -> Sequence[Kernel]:
     """The kernel exp(-||x - x'||^2 / bandwidth), of which a ``Kernel`` has the variance.
 
     Of the dictionary it takes how features are drawn.

@@ -124,7 +124,8 @@ class Case(shared.Case):
 
     @property
     def rounds_to_play(self) -> int:
-        return ROUNDS if self.settings else ROUNDS_WITHOUT_PARAMETERS
+        has_any = any(value is not None for value in self.settings.values())
+        return ROUNDS if has_any else ROUNDS_WITHOUT_PARAMETERS
 
     @functools.cached_property
     def played(self) -> Played:
@@ -410,7 +411,7 @@ def check_permutation(case: Case) -> None:
     if case.fields(MAY_LEARN):
         raise Skip("draws who learns: another order is another draw")
     reference = case.learner(**FULL)
-    if tuple(case.algorithm.kernels(reference.params, DICTIONARY)) != DICTIONARY:
+    if tuple(case.algorithm.kernels(reference.params, DICTIONARY, INPUTS)) != DICTIONARY:
         raise Skip("its kernels are its own")
     y_hat = reference.partial_fit(X, y).y_hat
     if reference.used.min() < len(y):
@@ -457,7 +458,7 @@ def check_one_kernel(case: Case) -> None:
     """
     X, y = case.stream()
     one = (Kernel("gaussian", 0.5),)
-    if len(case.algorithm.kernels(case.params(1), one)) > 1:
+    if len(case.algorithm.kernels(case.params(1), one, INPUTS)) > 1:
         raise Skip("its kernels are its own")
     if case.classifies:
         return _is_a_perceptron(case, X, y)
@@ -467,7 +468,7 @@ def check_one_kernel(case: Case) -> None:
     if not {"eta", "lam"} <= case.settings.keys():
         raise Skip("has no step eta and penalty lam by name: its descent is not known here")
     if not case.representation.draws_features:
-        if tuple(case.algorithm.kernels(learner.params, one)) != one:
+        if tuple(case.algorithm.kernels(learner.params, one, INPUTS)) != one:
             raise Skip("its only kernel is its own")
         rbf = Case("rbf", {"eta": case.settings["eta"], "bandwidth": 2.0 * one[0].bandwidth})
         expected = rbf.learner().partial_fit(X, y).y_hat

@@ -356,12 +356,16 @@ def _with_whole_numbers(value: Any) -> Any:
 
 
 def _parameters_in_one_form(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Numbers as the algorithm's YAML has them."""
+    """Numbers as the algorithm's YAML has them, without keys that are null there and here.
+
+    These came later: runs before are found.
+    """
     defaults = _defaults(params["name"])
-    same = dict(params)
-    for key, value in params.items():
+    same = {k: v for k, v in params.items() if v is not None or defaults.get(k, "") is not None}
+    for key, value in same.items():
         default = defaults.get(key)
-        if isinstance(default, float | str) and key not in NO_PARAMETERS:
+        is_number = isinstance(default, float | str) or (key in defaults and default is None)
+        if is_number and key not in NO_PARAMETERS:
             if type(value) is int or (isinstance(value, str) and _PLAIN_NUMBER.fullmatch(value)):
                 same[key] = float(value)
         elif type(value) is float and value.is_integer() and type(default) is int:

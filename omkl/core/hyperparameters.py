@@ -130,7 +130,7 @@ def build(
     Params
         The NamedTuple of an algorithm, whose annotations say what each field may be.
     given
-        Values by key, as a YAML file has them.
+        Values by key, as a YAML file has them. None is the default of a field that has one.
     horizon
         Rounds of the stream, for schedules that name T; None where it is not known.
     sizes
@@ -149,6 +149,7 @@ def build(
         if key not in names:
             raise ValueError(no_such_key(f"{where}.", key, names))
     defaults = getattr(Params, "_field_defaults", {})
+    given = {key: value for key, value in given.items() if value is not None or key not in defaults}
     missing = [name for name in names if name not in given and name not in defaults]
     if missing:
         raise ValueError(f"{where}.{missing[0]} is missing")

@@ -111,7 +111,7 @@ class Learner:
         precision: str = "float64",
     ) -> None:
         check_precision(algorithm, precision)
-        kernels = algorithm.kernels(params, dictionary)
+        kernels = algorithm.kernels(params, dictionary, d)
         self.representation = algorithm.representation
         if model is None:
             model = self.representation.fresh(params, kernels, d, D, seed)

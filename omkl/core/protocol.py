@@ -297,7 +297,7 @@ class Algorithm(NamedTuple):
     task       "regression", or "classification": labels are -1 and +1, and the sign of a
                prediction is the class
     deterministic   whether another seed gives the same numbers on the same rows
-    kernels    (params, dictionary) -> the kernels that it learns with
+    kernels    (params, dictionary, d) -> the kernels that it learns with, of d inputs
     queries    whether it may leave a label unasked
     equivariant   with labels a + b y it predicts a + b y_hat, but in the first round
     reads_uncut   it bounds itself what an input far out can do: with stream.scaling=columns it
@@ -324,7 +324,7 @@ class Algorithm(NamedTuple):
     representation: Representation
     task: str
     deterministic: bool
-    kernels: Callable[[Any, Sequence[Kernel]], Sequence[Kernel]]
+    kernels: Callable[[Any, Sequence[Kernel], int], Sequence[Kernel]]
     queries: bool
     equivariant: bool
     reads_uncut: bool
@@ -342,7 +342,7 @@ class Algorithm(NamedTuple):
         return hasattr(self.Params, "n_classes")
 
 
-def _dictionary(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
+def _dictionary(params: Any, dictionary: Sequence[Kernel], d: int) -> Sequence[Kernel]:
     return dictionary
 
 
@@ -393,7 +393,7 @@ def register(
     representation: Representation,
     task: str = "regression",
     deterministic: bool = True,
-    kernels: Callable[[Any, Sequence[Kernel]], Sequence[Kernel]] = _dictionary,
+    kernels: Callable[[Any, Sequence[Kernel], int], Sequence[Kernel]] = _dictionary,
     queries: bool = False,
     equivariant: bool = False,
     reads_uncut: bool = False,

@@ -190,7 +190,7 @@ def _computed(
     mistakes = sums[:, -1]
     updates = np.stack([seed.updates for seed in done])
     used = np.stack([seed.used for seed in done])
-    kernels = job.algorithm.kernels(job.params, job.dictionary)
+    kernels = job.kernels
     # Mistakes (R,) of each seed's best classifier, where they are single kernel Perceptrons.
     independent = len(classes) == 2 and job.algorithm.independent
     fewest = updates.min(axis=1) if independent else None

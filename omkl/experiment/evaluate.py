@@ -199,7 +199,7 @@ def can_share(job: Job) -> bool:
 
 def n_in_one_pass(job: StreamJob) -> int:
     """How many jobs like this one the memory has room for, at least 1."""
-    used = job.algorithm.kernels(job.params, job.dictionary)
+    used = job.kernels
     representation, R = job.algorithm.representation, len(job.seeds)
     model = memory.model_bytes(representation, job.params, used, job.stream.n_inputs, job.D)
     n_models = memory.n_models(job.algorithm, job.stream, job.settings, R)
@@ -321,7 +321,7 @@ def _learners(jobs: Sequence[StreamJob], seed: int) -> list[StreamLearner]:
     """The learner of each job; features are drawn once for those of the same kernels."""
     made: list[tuple[Any, StreamLearner]] = []
     for job in jobs:
-        kernels = job.algorithm.kernels(job.params, job.dictionary)
+        kernels = job.kernels
         drawn = next((learner for used, learner in made if used == kernels), None)
         made.append((kernels, job.learner(seed, job.n_threads_each, drawn)))
     return [learner for _, learner in made]

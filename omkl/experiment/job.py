@@ -224,6 +224,11 @@ class LearnerJob(NamedTuple):
         return self.specification.dictionary
 
     @property
+    def kernels(self) -> Sequence[Kernel]:
+        """Those that it learns with."""
+        return self.algorithm.kernels(self.params, self.dictionary, self.stream.n_inputs)
+
+    @property
     def algorithm(self) -> Algorithm:
         return self.specification.algorithm
 
@@ -319,7 +324,7 @@ def prepare_learner(settings: Settings) -> LearnerJob:
 
 def _require_memory(settings: Settings, stream: Stream, made: Specification, R: int) -> None:
     algorithm, params, dictionary, D, _ = made
-    used = algorithm.kernels(params, dictionary)
+    used = algorithm.kernels(params, dictionary, stream.n_inputs)
     each = memory.model_bytes(algorithm.representation, params, used, stream.n_inputs, D)
     n_models = memory.n_models(algorithm, stream, settings, R)
     memory.require_memory(settings, stream, len(used), D, each, n_models)

@@ -91,7 +91,7 @@ def prepare(settings: Settings) -> Regression:
     job = Regression(*prepare_learner(settings))
     interval_around(settings.interval, job.algorithm, job.params)  # refuses what cannot be
     if not job.algorithm.representation.bounded:
-        n_kernels = len(job.algorithm.kernels(job.params, job.dictionary))
+        n_kernels = len(job.kernels)
         _require_memory(n_kernels, job.stream)
     return job
 
@@ -200,7 +200,7 @@ def _computed(
     mse = metrics.squared.total / n_scored[-1]
     used = np.stack([learner.used for learner in left.learners])
     worst = max(learner.worst for learner in left.learners)
-    kernels = job.algorithm.kernels(job.params, job.dictionary)
+    kernels = job.kernels
     r2 = float(metrics.accuracy.r2.mean())
     own = {
         "n_rounds": T,

@@ -430,9 +430,13 @@ class OnlineLearner:
 
     @property
     def experts(self) -> tuple[str, ...]:
-        """Names of what it weighs: kernels, or the experts of ``auto`` and the baselines."""
+        """Names of what it weighs: kernels, or the experts of ``auto`` and the baselines.
+
+        Before the first row says how many inputs there are, those of one input.
+        """
         made = self.specification
-        kernels = made.algorithm.kernels(made.params, made.dictionary)
+        n_inputs = len(self.inputs) + self.settings.lags if self.inputs else 1
+        kernels = made.algorithm.kernels(made.params, made.dictionary, n_inputs)
         families = [kernel.family for kernel in kernels]
         return tuple(
             f"{family}({number:g})" if family in FAMILIES or families.count(family) > 1 else family

@@ -238,6 +238,6 @@ def _require_size(settings: LearnerSettings, arrays: Mapping[str, np.ndarray]) -
         raise ValueError("the settings have more outputs than there are arrays")
     numbers = sum(array.size for array in arrays.values())
     n_inputs = len(settings.inputs) + settings.lags
-    drawn = len(made.algorithm.kernels(made.params, made.dictionary)) * n_inputs * made.D
+    drawn = len(made.algorithm.kernels(made.params, made.dictionary, n_inputs)) * n_inputs * made.D
     if made.algorithm.representation.draws_features and drawn > numbers:
         raise ValueError("the settings are of a larger learner than the arrays")

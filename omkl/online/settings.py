@@ -20,6 +20,7 @@ from omkl.core.frequencies import RFF
 from omkl.core.kernels import FAMILIES, Kernel, dictionary
 from omkl.core.learner import Learner, check_precision
 from omkl.core.protocol import Algorithm
+from omkl.core.representations import Representation
 from omkl.utils import conf, registry
 from omkl.utils.constraints import one_of, or_null, whole
 
@@ -125,7 +126,7 @@ def read(
         raise ValueError(refusal)
     chosen = with_features(_kernels(kernels), features)
     defaults = {k: v for k, v in conf.entry("algorithm", name).items() if k != "name"}
-    given = defaults | dict(params)
+    given = {key: value for key, value in {**defaults, **params}.items() if value is not None}
     sizes = {"N": len(dictionary(chosen)), "D": further["D"]}
     if refusal := CONSTRAINTS["D"].refusal("D", further["D"]):
         raise ValueError(refusal)
@@ -265,7 +266,7 @@ class Specification(NamedTuple):
         together = self.algorithm.of_classes
         if n_classes <= 2 or together is None:
             return self
-        params = together.Params(*self.params, n_classes=n_classes)
+        params = together.Params(**self.params._asdict(), n_classes=n_classes)
         return self._replace(algorithm=together, params=params)
 
     def n_learners(self, n_classes: int) -> int:
@@ -316,5 +317,7 @@ def specify(
             f"features={placed.pop()} places random features, and {name} draws none that can be "
             f"placed; leave it at {RFF}"
         )
-    algorithm.representation.check_kernels(algorithm.kernels(params, dictionary))
+    check = algorithm.representation.check_kernels
+    if check is not Representation._field_defaults["check_kernels"]:  # all that do not look at d
+        check(algorithm.kernels(params, dictionary, 1))
     return Specification(algorithm, params, dictionary, D, precision)

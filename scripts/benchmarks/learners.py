@@ -228,7 +228,7 @@ def exact(case: Case, rows: Rows, seconds: float) -> Row:
     if not most:
         return {"algorithm": case.algorithm.name, "missing": "no row is kept: no least is known"}
     took = whole_streams(case, X, y, seconds)
-    used = case.algorithm.kernels(case.params, case.dictionary)
+    used = case.algorithm.kernels(case.params, case.dictionary, case.d)
     work = {
         "evaluated": float(len(used)),
         "kinds": len({kernel.family for kernel in used}),

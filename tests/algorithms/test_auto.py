@@ -9,7 +9,7 @@ from scipy.signal import lfilter
 from scipy.special import expit
 
 from omkl import algorithms
-from omkl.algorithms import auto
+from omkl.algorithms import auto, auto_experts
 from omkl.core import snapshot
 from omkl.core.learner import Learner
 from omkl.core.representations import mixture_of_experts
@@ -171,9 +171,9 @@ class Kept:
 
 def plain(X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
     T, d = X.shape
-    model = auto.fresh_experts(None, (), d, 1, seed).experts
+    model = auto.fresh_experts(auto.Auto.Params(), (), d, 1, seed).experts
     pairs = model.products
-    groups = [group for group in auto.GROUPS for _ in group.lengths]
+    groups = [group for group in auto_experts.GROUPS for _ in group.lengths]
     experts = []
     for i, group in enumerate(groups):
         F, prior = sizes(model, i), 1.0 / group.lam
@@ -403,7 +403,7 @@ def test_a_fault_costs_its_own_rows(what):
 @pytest.mark.parametrize("name", ["auto", "auto_classifier"])
 def test_what_a_run_shows_of_the_experts(name):
     algorithm = algorithms.load(name)
-    names = algorithm.kernels(algorithm.Params(), ())
+    names = algorithm.kernels(algorithm.Params(), (), 3)
     expert = learner(3) if name == "auto" else classifier(3)
     assert len(set(names)) == len(names) == expert.state.model.n_kernels
     X, y = stream()
@@ -547,8 +547,8 @@ def classifiers(model, groups) -> list[Forecaster | Parts]:
 
 def plain_classes(X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
     T, d = X.shape
-    model = auto.fresh_classifiers(None, (), d, 1, seed).experts
-    experts = classifiers(model, auto.CLASSIFIER_GROUPS)
+    model = auto.fresh_classifiers(auto.AutoClassifier.Params(), (), d, 1, seed).experts
+    experts = classifiers(model, auto_experts.CLASSIFIER_GROUPS)
     N = len(experts) + 3  # with trees, who say the mixture of the others for 500 rows
     w, u, correction = np.full(N, 1.0 / N), np.full(5, 0.2), Forecaster(N + 2, 0.3)
     counts, followed = np.full(2, 0.5), np.full((2, 2), 0.5)

@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 from scipy.special import softmax
 
 import omkl
-from omkl.algorithms import auto
+from omkl.algorithms import auto, auto_experts
 from omkl.online.learner import probabilities_of
 from omkl.online.settings import specify
 from omkl.online.stream_learner import StreamLearner
@@ -47,7 +47,7 @@ def plain(X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
     """Steps 1 to 7 of the box; probabilities (T, K)."""
     T, d = X.shape
     model = auto.fresh_softmax_classifiers(auto.Together.Params(K), (), d, 1, seed)
-    experts = classifiers(model.experts, auto.SOFTMAX_GROUPS)
+    experts = classifiers(model.experts, auto_experts.SOFTMAX_GROUPS)
     thetas = [np.zeros((K, len(expert.theta))) for expert in experts]
     N = len(experts) + 3  # with trees, who say the mixture of the others for 500 rows
     w, u, theta, P = np.full(N, 1 / N), np.full(5, 0.2), np.zeros(N + 1), 0.3 * np.eye(N + 1)

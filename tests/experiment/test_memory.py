@@ -19,7 +19,7 @@ def test_bytes_of_a_model_are_foretold_from_small_ones(name):
     dictionary = kernels.dictionary(conf.entry("kernels", "gauss13"))
     algorithm, sizes = algorithms.load(name), {"N": len(dictionary), "D": 40}
     params = hyperparameters.build(algorithm.Params, learners.default_settings(name), 100, sizes)
-    used = algorithm.kernels(params, dictionary)
+    used = algorithm.kernels(params, dictionary, 7)
     made = algorithm.representation.fresh(params, used, 7, 40, 0)
     told = memory.model_bytes(algorithm.representation, params, used, 7, 40)
     assert told == memory.bytes_of(made) > 0

@@ -142,11 +142,14 @@ def most_bins(C: int) -> int:
 
 
 def fresh_boosted(
-    n_columns: list[int], n_trees: int = N_TREES, of_classes: bool = False
+    n_columns: list[int], n_trees: int = N_TREES, n_rows: int = 0, of_classes: bool = False
 ) -> Boosted:
-    """Ensembles of so many trees that know nothing; the window is as wide as the widest of them."""
+    """Ensembles of so many trees that know nothing; the window is as wide as the widest of them.
+
+    Of 0 trees there never are any. It has ``n_rows`` rows, 0: ``window_rows``.
+    """
     E, C = len(n_columns), max(n_columns)
-    W = window_rows(C)
+    W = n_rows or window_rows(C)
     return Boosted(
         rows=np.zeros((C, W)),
         labels=np.zeros((1 if of_classes else E, W)),
@@ -167,6 +170,7 @@ def boosted_scratch(model: Boosted, of_classes: bool = False) -> BoostedScratch:
     C, W = model.rows.shape
     E = len(model.n_columns)
     of_scores = (E, W if of_classes else 0)
+    most_leaves = N_LEAVES if model.leaf.shape[1] else 0
     return BoostedScratch(
         x=np.zeros(C),
         bins=np.zeros((W, C), dtype=np.uint8),
@@ -182,7 +186,7 @@ def boosted_scratch(model: Boosted, of_classes: bool = False) -> BoostedScratch:
         begins=np.zeros(N_LEAVES, dtype=np.int64),
         size=np.zeros(N_LEAVES, dtype=np.int64),
         slot=np.zeros(N_LEAVES, dtype=np.int64),
-        sums=np.zeros((N_LEAVES, min(C, MOST_COLUMNS), most_bins(C), 2)),
+        sums=np.zeros((most_leaves, min(C, MOST_COLUMNS), most_bins(C), 2)),
         whole=np.zeros((N_LEAVES, 2)),
         left=np.zeros((N_LEAVES, 2)),
         worth=np.zeros(N_LEAVES),
@@ -629,6 +633,8 @@ def learn_boosted(model, scratch, of_classes, pays):
 
     ``pays`` is whether what the present ones say was of use lately.
     """
+    if model.leaf.shape[1] == 0:
+        return
     j = model.n[0] % model.rows.shape[1]
     for c in range(scratch.x.shape[0]):
         model.rows[c, j] = scratch.x[c]

@@ -159,11 +159,11 @@ CLOSE = 1e-3
 
 
 class Neighbours(NamedTuple):
-    """The last KEPT rows; row number t of all, counted from 0, is in place t mod KEPT.
+    """The last n_kept rows; row number t of all, counted from 0, is in place t mod n_kept.
 
-    rows    (KEPT / 8, d, 8) tiles of eight places: distances read them from front to back
-    labels  (KEPT,)
-    errors  (KEPT,) by how much a label was above the other learner's prediction
+    rows    (n_kept / 8, d, 8) tiles of eight places: distances read them from front to back
+    labels  (n_kept,)
+    errors  (n_kept,) by how much a label was above the other learner's prediction
     n       (1,) int64, how many rows there have been
     """
 
@@ -176,7 +176,7 @@ class Neighbours(NamedTuple):
 class NeighboursScratch(NamedTuple):
     """What a round writes to.
 
-    distance (KEPT,) squared; nearest (NEAREST,) places, the nearest first
+    distance (n_kept,) squared; nearest (NEAREST,) places, the nearest first
     mean (2,) of the neighbours' labels, and of the errors there; 0 before the first row
     """
 
@@ -185,13 +185,15 @@ class NeighboursScratch(NamedTuple):
     mean: np.ndarray
 
 
-def fresh_neighbours(d: int) -> Neighbours:
+def fresh_neighbours(d: int, n_kept: int = KEPT) -> Neighbours:
+    """No rows yet; ``n_kept`` is a multiple of LANES, and not below NEAREST."""
     n = np.zeros(1, dtype=np.int64)
-    return Neighbours(aligned((KEPT // LANES, d, LANES)), np.zeros(KEPT), np.zeros(KEPT), n)
+    return Neighbours(aligned((n_kept // LANES, d, LANES)), np.zeros(n_kept), np.zeros(n_kept), n)
 
 
-def neighbours_scratch() -> NeighboursScratch:
-    return NeighboursScratch(aligned((KEPT,)), np.zeros(NEAREST, dtype=np.int64), np.zeros(2))
+def neighbours_scratch(model: Neighbours) -> NeighboursScratch:
+    nearest = np.zeros(NEAREST, dtype=np.int64)
+    return NeighboursScratch(aligned(model.labels.shape), nearest, np.zeros(2))
 
 
 @inlined
@@ -234,7 +236,7 @@ def _find(scratch, n):
 @inlined
 def evaluate_neighbours(scratch, model, x):
     """Write the means of the neighbours of x into scratch.mean."""
-    n = min(model.n[0], KEPT)
+    n = min(model.n[0], model.labels.shape[0])
     _measure(scratch, model, x, n)
     scratch.mean[:] = 0.0
     whole = 0.0
@@ -252,7 +254,7 @@ def evaluate_neighbours(scratch, model, x):
 @inlined
 def learn_neighbours(model, x, label, error):
     """Keep the row x, its label and error in place of the oldest one."""
-    j = model.n[0] % KEPT
+    j = model.n[0] % model.labels.shape[0]
     for k in range(model.rows.shape[1]):
         model.rows[j // LANES, k, j % LANES] = x[k]
     model.labels[j] = label

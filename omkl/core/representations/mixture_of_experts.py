@@ -171,16 +171,22 @@ class MixtureScratch(NamedTuple):
     y_hat: np.ndarray
 
 
-def fresh_mixture(model: Experts, frequencies: np.ndarray) -> MixtureOfExperts:
-    """Mixtures of experts that have seen nothing; (d, D) frequencies of ``wide``."""
+def fresh_mixture(
+    model: Experts, frequencies: np.ndarray, n_trees: int, n_rows: int, n_kept: int
+) -> MixtureOfExperts:
+    """Mixtures of experts that have seen nothing.
+
+    (d, D) frequencies of ``wide``; trees of an ensemble, and rows of their window; rows among which
+    neighbours are looked for.
+    """
     N, d = model.n_kernels + N_LATER, len(model.inputs)
     none, inputs = np.zeros(len(FADING), dtype=np.int64), np.full(len(FADING), N + 1)
     prior = np.full(len(FADING), PRIOR)
     return MixtureOfExperts(
         model,
-        fresh_neighbours(d),
-        fresh_boosted([d + TREE_LAGS, d + TREE_LAGS + 1]),
-        fresh_wide(frequencies, _n_beside(d)),
+        fresh_neighbours(d, n_kept),
+        fresh_boosted([d + TREE_LAGS, d + TREE_LAGS + 1], n_trees, n_rows),
+        fresh_wide(frequencies, n_beside(d)),
         regrets=no_regrets(N),
         corrections=blank_recursive(blank(len(FADING), N + 1, 0).padded, none, inputs, prior),
         noise=np.zeros(2),
@@ -191,7 +197,7 @@ def fresh_mixture(model: Experts, frequencies: np.ndarray) -> MixtureOfExperts:
 
 
 @inlined
-def _n_beside(d):
+def n_beside(d):
     """How many of the columns of a row, the first ones, are beside the waves of ``wide``."""
     return d + WIDE_LAGS if d <= MOST_BESIDE else 0
 
@@ -199,7 +205,7 @@ def _n_beside(d):
 def mixture_scratch(model: MixtureOfExperts, threads: int, precision: str) -> MixtureScratch:
     return MixtureScratch(
         experts_scratch(model.experts, threads, precision),
-        neighbours_scratch(),
+        neighbours_scratch(model.neighbours),
         boosted_scratch(model.trees),
         wide_scratch(model.wide),
         rls_scratch(model.corrections, threads, precision),
@@ -227,8 +233,7 @@ def _evaluate_sleepers(scratch, model, f):
     d, N = scratch.experts.x.shape[0], f.shape[0]
     write_columns(scratch.trees, scratch.experts.x, model.experts.lags[:TREE_LAGS])
     trees = evaluate_boosted(model.trees, scratch.trees, TREES)
-    n_beside = _n_beside(d)
-    wide = evaluate_wide(model.wide, scratch.wide, scratch.experts.whole, n_beside)
+    wide = evaluate_wide(model.wide, scratch.wide, scratch.experts.whole, n_beside(d))
     awake = (model.trees.fits[0] > 0, model.wide.fits[0] > 0)
     said = (near_labels(model.experts, trees, MARGIN), near_labels(model.experts, wide, MARGIN))
     p, weight = 0.0, 0.0
@@ -345,9 +350,9 @@ def _learn_sleepers(model, scratch, y):
     N = model.regrets.w.shape[0]
     trees_pay = model.regrets.w[N - 2] > 0.0 or _share_of_rest(model) > LEAST_SHARE
     learn_boosted(trees, scratch.trees, False, trees_pay)
-    n_beside = _n_beside(scratch.experts.x.shape[0])
+    n_columns = n_beside(scratch.experts.x.shape[0])
     near = _foreseen(scratch.candidates[REGRETS], y, FARTHEST_WIDE * _deviation(model))
-    learn_wide(model.wide, scratch.wide, near, n_beside, model.regrets.w[N - 1] > 0.0)
+    learn_wide(model.wide, scratch.wide, near, n_columns, model.regrets.w[N - 1] > 0.0)
 
 
 @inlined
@@ -444,14 +449,14 @@ class LogisticScratch(NamedTuple):
     y_hat: np.ndarray
 
 
-def fresh_logistic(model: Experts) -> LogisticMixture:
-    """Mixtures of experts that have seen nothing."""
+def fresh_logistic(model: Experts, n_trees: int, n_rows: int) -> LogisticMixture:
+    """Mixtures of experts that have seen nothing; so many trees, and rows of their window."""
     N = model.n_kernels + 1
     none, inputs = np.zeros(1, dtype=np.int64), np.array([N + 1])
     n_said = 2 + len(LOGISTIC_PLAIN)
     return LogisticMixture(
         model,
-        fresh_boosted([len(model.inputs) + TREE_LAGS], of_classes=True),
+        fresh_boosted([len(model.inputs) + TREE_LAGS], n_trees, n_rows, of_classes=True),
         followed=np.zeros((2, 2)),
         w=np.full(N, 1.0 / N),
         correction=blank_recursive(

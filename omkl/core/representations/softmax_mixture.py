@@ -116,14 +116,22 @@ class SoftmaxScratch(NamedTuple):
     product: np.ndarray
 
 
-def fresh_softmax(model: Experts, K: int) -> SoftmaxMixture:
-    """Mixtures of experts that have seen nothing, for K classes."""
+def trees_of_a_class(K: int) -> int:
+    """How many trees add up to the logit of each of K classes."""
+    return min(N_TREES, max(FEWEST, MOST_TREES // K))
+
+
+def fresh_softmax(model: Experts, K: int, n_trees: int, n_rows: int) -> SoftmaxMixture:
+    """Mixtures of experts that have seen nothing, for K classes.
+
+    So many trees of each class, and rows of their window.
+    """
     N, n_last = model.n_kernels + 1, 2 + len(PLAIN)
     n_columns = len(model.inputs) + TREE_LAGS
-    n_trees = min(N_TREES, max(FEWEST, MOST_TREES // K))
+    E = K if K <= MOST_CLASSES else 1
     return SoftmaxMixture(
         model,
-        fresh_boosted([n_columns] * (K if K <= MOST_CLASSES else 1), n_trees, of_classes=True),
+        fresh_boosted([n_columns] * E, n_trees, n_rows, of_classes=True),
         theta=aligned((model.first.n_kernels, K, model.first.theta.shape[1])),
         counts=np.zeros(K),
         followed=np.zeros((K, K)),
