@@ -429,7 +429,7 @@ class Kernel(NamedTuple):
         return FAMILIES[self.family].gram(A, B, self.bandwidth)
 
 
-def dictionary(config: Mapping[str, Any]) -> tuple[Kernel, ...]:
+def dictionary(config: Mapping[str, Any], n_inputs: int | None = None) -> tuple[Kernel, ...]:
     """The kernels that ``conf/kernels/*.yaml`` describes, in its order.
 
     Parameters
@@ -437,8 +437,11 @@ def dictionary(config: Mapping[str, Any]) -> tuple[Kernel, ...]:
     config
         ``config["parts"]`` is a list. Each part has a family and either ``bandwidth`` (a number or
         a list) or ``log10_bandwidth`` with from, to and n (evenly spaced exponents); ``factor``
-        multiplies them, for other conventions. A polynomial part has ``degree`` instead, a whole
-        number or a list. ``config["features"]``, where there is one, is of all kernels.
+        multiplies them, for other conventions; with ``per_input: true``, of Gaussian kernels, the
+        number of inputs does as well. A polynomial part has ``degree`` instead, a whole number or a
+        list. ``config["features"]``, where there is one, is of all kernels.
+    n_inputs
+        d, the lags among them; None: not known yet, and bandwidths per input are as for one.
 
     Raises
     ------
@@ -459,12 +462,27 @@ def dictionary(config: Mapping[str, Any]) -> tuple[Kernel, ...]:
         family = part.get("family")
         if not isinstance(family, str) or family not in FAMILIES:
             raise ValueError(f"{where}.family={shown(family)}; there are: {', '.join(FAMILIES)}")
+        part = _of_inputs(where, part, 1 if n_inputs is None else n_inputs)
         kernels += [Kernel(family, b, features) for b in FAMILIES[family].numbers(where, part)]
         if len(kernels) > MOST_KERNELS:
             raise ValueError(f"{where}: a dictionary has at most {MOST_KERNELS:,} kernels")
     if not kernels:
         raise ValueError("kernels.parts is empty: a dictionary needs at least one kernel")
     return tuple(kernels)
+
+
+def _of_inputs(where: str, part: Mapping[str, Any], n_inputs: int) -> Mapping[str, Any]:
+    """A part whose bandwidths are not per input: squared distances grow with the inputs."""
+    if "per_input" not in part:
+        return part
+    if not isinstance(part["per_input"], bool):
+        raise ValueError(f"{where}.per_input={shown(part['per_input'])} is not true or false")
+    if not FAMILIES[part["family"]].isotropic:
+        raise ValueError(f"{where}.per_input is of Gaussian kernels, not of {part['family']} ones")
+    factor = part.get("factor", 1.0)
+    if part["per_input"] and is_number(factor):
+        factor = n_inputs * factor
+    return {key: v for key, v in part.items() if key != "per_input"} | {"factor": factor}
 
 
 def _bandwidths(where: str, part: Mapping[str, Any]) -> list[Any]:

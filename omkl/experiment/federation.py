@@ -185,7 +185,7 @@ def choose_learner(
 
     ValueError names the setting that is wrong, or a budget that is too small.
     """
-    dictionary = kernels.dictionary(settings.kernels)
+    dictionary = kernels.dictionary(settings.kernels, n_inputs or None)
     algorithm = federated.load(settings.algorithm.name)
     sizes = {"N": len(dictionary), "D": settings.D or protocol.MOST_FEATURES}
     settings = with_defaults_cut(settings, algorithm.Params, sizes)

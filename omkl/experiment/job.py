@@ -303,6 +303,7 @@ def prepare_learner(settings: Settings) -> LearnerJob:
     if stream.n_rounds is None and any(isinstance(v, str) and "T" in v for v in given.values()):
         stream.count_rounds()  # for a schedule in T
     horizon = resumed.model.settings.horizon if resumed else stream.n_rounds
+    dictionary = kernels.dictionary(settings.kernels, stream.n_inputs)
     made = specify(settings.algorithm.name, given, dictionary, D, precision, horizon)
     made = made.of_classes(len(stream.classes))
     if not stream.labelled and (n_seeds > 1 or classify):

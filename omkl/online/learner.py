@@ -187,6 +187,7 @@ class OnlineLearner:
             as_numbers(first)
             columns, inputs = [], input_names(int(row[-1]))
         settings = dataclasses.replace(self.settings, inputs=inputs, named=by_name)
+        self.specification = settings.specification()  # bandwidths may be per input
         self._make(settings, columns)
         self._open = False
 

@@ -91,7 +91,7 @@ class LearnerSettings:
                 "classes. Set lags=0."
             )
         self._require_horizon()
-        chosen = dictionary(self.kernels)
+        chosen = dictionary(self.kernels, len(self.inputs) + self.lags if self.inputs else None)
         made = specify(self.algorithm, self.params, chosen, self.D, self.precision, self.horizon)
         if self.outputs and self.classes:
             raise ValueError("outputs are for regression: make a learner per target for classes")

@@ -117,6 +117,26 @@ def published(name):
     }[name]
 
 
+def test_bandwidths_may_be_per_input():
+    part = {"family": "gaussian", "bandwidth": [0.5, 2], "per_input": True}
+    for d, expected in ((None, [0.5, 2.0]), (1, [0.5, 2.0]), (30, [15.0, 60.0])):
+        assert [kernel.bandwidth for kernel in dictionary({"parts": [part]}, d)] == expected
+    (half, _) = dictionary({"parts": [part | {"factor": 0.5}]}, 30)
+    assert half.bandwidth == 7.5
+    plain = dictionary({"parts": [part | {"per_input": False}]}, 30)
+    assert [kernel.bandwidth for kernel in plain] == [0.5, 2.0]
+    # So rows of d inputs, each as far apart, are as alike for every d.
+    for d in (1, 30):
+        (kernel, _) = dictionary({"parts": [part]}, d)
+        assert kernel.value(np.full(d, 0.7)) == pytest.approx(np.exp(-(0.7**2) / (2 * 0.5)))
+    for wrong, message in (
+        ({"per_input": 1}, r"parts\[0\].per_input=1 is not true or false"),
+        ({"family": "laplacian"}, "per_input is of Gaussian kernels, not of laplacian ones"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            dictionary({"parts": [part | wrong]}, 2)
+
+
 @pytest.mark.parametrize("name", conf.names("kernels"))
 def test_configured_dictionaries_are_the_published_ones(name):
     expected = published(name)
