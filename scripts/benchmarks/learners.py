@@ -235,6 +235,8 @@ def exact(case: Case, rows: Rows, seconds: float) -> Row:
         "support": most * (1.0 - 0.5 * most / len(y)),  # rows in an average round
         "d": case.d,
     }
+    if hasattr(learner.state.model, "project"):  # once all rows are stored
+        work["projected"] = most * len(learner.state.model.project) * (1.0 - most / len(y))
     return _row(case, took, len(y), work)
 
 

@@ -33,7 +33,8 @@ recursive      W (s + d p) + S / 2 (r(B) + c + p) for W frequencies and S the su
                of the update, of which one is written back and one adds to a register.
                B is 4 S bytes, 4 F^2 of the largest where each learner takes a block
                of rounds by itself.
-exact kernels  over t support rows: N t e + d t c for each kind of distance.
+exact kernels  over t support rows: N t e + d t c for each kind of distance. With k features
+               made of the support besides t k r(8 t k), and not what is done once to make them.
 a client's     N D (s + d p + 2 c) for the output of all kernels, and 4 D c for each
 round          row that it learns, sends and the server adds up. A network of P
                parameters has no kernels: 9 P c, two passes forth, two back, two steps
@@ -204,7 +205,8 @@ def least(work: dict[str, Any], limits: Limits) -> dict[str, Any]:
     Random features: ``evaluated`` of ``N`` kernels (a mean), ``distinct`` of them in all,
     with ``D`` features of ``d`` inputs, ``local`` where the learner is,
     with ``rows`` of coefficients a kernel. Exact kernels:
-    ``evaluated`` kernels of so many ``kinds`` over ``support`` rows (a mean) of ``d`` inputs.
+    ``evaluated`` kernels of so many ``kinds`` over ``support`` rows (a mean) of ``d`` inputs, and
+    ``projected`` numbers of a matrix that makes features of them (a mean), where one does.
     Recursive: matrices with the ``squares`` of their sizes in sum, over ``waves`` frequencies;
     ``held`` of the squares are needed at a time, where not all.
     A client of a federation: ``learned`` rows of the ``N`` that it evaluates, or a network of
@@ -223,7 +225,9 @@ def least(work: dict[str, Any], limits: Limits) -> dict[str, Any]:
     n, d = work["evaluated"], work["d"]
     if "support" in work:
         row_ns = n * limits["exp_add_ns"] + work["kinds"] * d * limits["cached_add_ns"]
-        return {"kind": EXACT, "least_us": work["support"] * row_ns / 1e3, "set_by": "arithmetic"}
+        projected = work.get("projected", 0.0)
+        least_ns = work["support"] * row_ns + projected * read_ns(limits, 8.0 * projected)
+        return {"kind": EXACT, "least_us": least_ns / 1e3, "set_by": "arithmetic"}
     D, distinct = work["D"], work["distinct"]
     everything = n == work["N"]
     add = limits["peak_add_ns"] if everything else read_ns(limits, 8.0 * distinct * D * (d + 2))

@@ -79,6 +79,11 @@ def test_least_time_of_a_round():
     exact = limits.least({"evaluated": 3.0, "kinds": 2, "support": 100.0, "d": 5}, MACHINE)
     assert exact["kind"] == limits.EXACT
     assert exact["least_us"] == pytest.approx(100 * (3 * 2.0 + 2 * 5 * 0.25) / 1e3)
+    stored = {"evaluated": 1.0, "kinds": 1, "support": 10.0, "d": 5, "projected": 50.0}
+    features = 50 * limits.read_ns(MACHINE, 400.0)
+    assert limits.least(stored, MACHINE)["least_us"] == pytest.approx(
+        (10 * (2.0 + 5 * 0.25) + features) / 1e3
+    )
 
 
 def test_least_time_of_a_round_of_a_client():
