@@ -14,6 +14,7 @@ import omkl
 from omkl.commands import predict
 from omkl.report import console
 from omkl.runs.run_folder import Run
+from tests.conftest import read_csv
 
 SMALL = {"kernels": "gaussian17", "D": 4, "figures": False, "tracking": "none"}
 TARGETS = ["north", "east"]
@@ -84,7 +85,7 @@ def test_the_model_that_is_kept_is_a_learner_of_several_outputs(file: Path, tmp_
     more = rows[:50], wind()[TARGETS][:50]
     np.testing.assert_array_equal(kept.partial_fit(*more).y_hat, learner.partial_fit(*more).y_hat)
     assert predict.main([str(found.folder), str(file), "-o", str(tmp_path / "said.csv")]) == 0
-    written = pd.read_csv(tmp_path / "said.csv")[[f"y_hat({name})" for name in TARGETS]]
+    written = read_csv(tmp_path / "said.csv")[[f"y_hat({name})" for name in TARGETS]]
     np.testing.assert_array_equal(written, omkl.load_learner(found.model).predict(rows))
 
 

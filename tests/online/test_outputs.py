@@ -9,6 +9,7 @@ import pytest
 
 import omkl
 from omkl.commands import predict
+from tests.conftest import read_csv
 from tests.online.test_model_file import SMALL
 
 N, M = 420, 3
@@ -117,7 +118,7 @@ def test_outputs_go_by_their_names(tmp_path):
     frame.to_csv(tmp_path / "new.csv", index=False)
     told = [str(tmp_path / name) for name in ("model.npz", "new.csv")]
     assert predict.main([*told, "-o", str(tmp_path / "said.csv")]) == 0
-    written = pd.read_csv(tmp_path / "said.csv", float_precision="round_trip")
+    written = read_csv(tmp_path / "said.csv")
     require(written[[f"y_hat({name})" for name in OUTPUTS]], named.predict(frame))
     require(written[["low(east)", "high(east)"]], named.predict_interval(frame)[:, 1])
 
