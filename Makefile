@@ -9,7 +9,8 @@ FLOWER := .venv-flower
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # As many workers as cores, at most four; tests/conftest.py says what stays together.
 WORKERS ?= auto
-# What make benchmark runs: quick, or regression-1, classification-1, drift-1, faults-1, river-tracks.
+# What make benchmark runs: quick, or regression-1, regression-long, classification-1,
+# classification-long, drift-1, faults-1, river-tracks.
 SUITE ?= quick
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --no-loadscope-reorder
 

@@ -4,7 +4,8 @@ What a row costs is a formula in the sizes of the experts and the number of inpu
 coefficients were measured once (``scripts/benchmarks/auto_costs.py``). So the same settings give
 the same experts on every machine. Of a budget that is exceeded the change that saves most is made,
 again and again: an expert's waves, trees or rows are halved, or a group of experts is left out.
-Trees are left out as a last resort.
+Where even the smallest set with trees costs more, there are none, and the others are cut from their
+full sizes.
 """
 
 from __future__ import annotations

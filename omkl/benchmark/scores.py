@@ -220,7 +220,7 @@ def recovery(losses: Array, change_rounds: Sequence[int], window: int) -> float:
 
 # A learner without a value on more of the streams than this is left out, rather than the streams.
 MOST_MISSING = 0.2
-# Below so many streams not even two learners differ at 5 % by Wilcoxon's test: 2/2^5 is more.
+# With fewer not even a learner that wins on all differs at 5 %: a sign test has 2/2^5 or more.
 FEWEST_STREAMS = 6
 
 

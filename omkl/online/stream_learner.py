@@ -530,9 +530,9 @@ class MultiOutputLearner:
 class InStep:
     """Learners of the same seed, kernels and D that differ in parameters and learn the same rows.
 
-    The features that they share are evaluated once (``core.side_by_side``). They ask for every
-    label, so that what they know of the labels is kept once. ``used_by`` are others, as many, that
-    never learn at the same time: what rounds write to is then allocated once for both.
+    The features that they share are evaluated once (``core.learner.SideBySide``). They ask for
+    every label, so that what they know of the labels is kept once. ``used_by`` are others, as many,
+    that never learn at the same time: what rounds write to is then allocated once for both.
     """
 
     def __init__(self, learners: Sequence[Any], used_by: InStep | None = None) -> None:

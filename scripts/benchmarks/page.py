@@ -19,7 +19,7 @@ HOW_TO_READ = """\
   lines. Loading them from the second cache is not hidden behind the sines of the kernel before,
   wherever it begins.
 - **2.1 (2.0 to 2.4).** Everything is repeated. Shown are the median and, of a learner's times, the
-  first and last decile; of ratios to other libraries the smallest and largest. A wide range means
+  first and last decile; of ratios to NumPy the smallest and largest. A wide range means
   that the machine was busy with something else. A call of a learner counts if a short task
   before and after it took at most a tenth longer than at best, where five such calls are there.
   Exact learners take whole streams in such calls. A disturbed call counts as the median of the
