@@ -166,7 +166,7 @@ class Auto:
 
     class State(NamedTuple):
         model: MixtureOfExperts
-        log_w: np.ndarray  # (28,) of the experts' weights in p, those of 0 as TINY
+        log_w: np.ndarray  # (N,) of the experts' weights in p, those of 0 as TINY
 
     select = select_all
 
@@ -241,8 +241,8 @@ class Together:
 
     class State(NamedTuple):
         model: SoftmaxMixture
-        log_w: np.ndarray  # (13,) of the experts' weights in p
-        updates: np.ndarray  # (13,) rounds from which an expert learned: all of them
+        log_w: np.ndarray  # (N,) of the experts' weights in p
+        updates: np.ndarray  # (N,) rounds from which an expert learned: all of them
 
     select = select_all
 
@@ -363,8 +363,8 @@ class AutoClassifier:
 
     class State(NamedTuple):
         model: LogisticMixture
-        log_w: np.ndarray  # (13,) of the experts' weights in p
-        updates: np.ndarray  # (13,) rounds from which an expert learned: all of them
+        log_w: np.ndarray  # (N,) of the experts' weights in p
+        updates: np.ndarray  # (N,) rounds from which an expert learned: all of them
 
     select, predict = select_all, Auto.predict
 

@@ -3,7 +3,8 @@
 What a row costs is a formula in the sizes of the experts and the number of inputs, whose
 coefficients were measured once (``scripts/benchmarks/auto_costs.py``). So the same settings give
 the same experts on every machine. Of a budget that is exceeded the change that saves most is made,
-again and again: an expert's waves, trees or rows are halved, or a group of experts is left out.
+again and again: an expert's waves, trees or rows are halved, or a group of experts is left out
+(the neighbours and the many waves never are).
 Where even the smallest set with trees costs more, there are none, and the others are cut from their
 full sizes.
 """

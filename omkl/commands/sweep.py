@@ -7,7 +7,6 @@ import dataclasses
 import importlib
 import json
 import os
-import shutil
 import sys
 import threading
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -82,11 +81,16 @@ class Sweep:
 
     @classmethod
     def begin(cls, folder: Path, configs: Sequence[dict[str, Any]], swept: Sequence[str]) -> Sweep:
-        """Make the folder; what jobs of an earlier start have left there is removed."""
+        """Make the folder; what jobs of an earlier start have written there is removed.
+
+        The folder of jobs itself stays: a job of that start may still be at work in it.
+        """
         from omkl.runs import writing
 
-        shutil.rmtree(folder / "jobs", ignore_errors=True)
-        (folder / "jobs").mkdir(parents=True)
+        (folder / "jobs").mkdir(parents=True, exist_ok=True)
+        if (folder / "sweep.json").exists():
+            for path in (folder / "jobs").glob("*-*.json"):
+                path.unlink(missing_ok=True)
         remove_leftovers(folder)
         first: dict[str, int] = {}
         for number, config in enumerate(configs):

@@ -296,6 +296,8 @@ def _require_one_target(config: Mapping[str, Any], task: str, scheme: str | None
         why = "resume= goes on with one; omkl.load_learner goes on with several"
     elif stream["labels"] != "data":
         why = f"stream.labels={stream['labels']} gives those of one"
+    elif stream.get("follow"):
+        why = "stream.follow=true reads a file that grows, once for each target"
     elif config["model"] and late:
         why = f"model=true keeps no rows of several that wait for their targets ({late[0]})"
     else:
@@ -541,7 +543,8 @@ def key_of_pass(config: Mapping[str, Any]) -> str | None:
     """
     name, stream = config["algorithm"]["name"], config["stream"]
     alone = config["federation"]["name"] != "none" or config["resume"] is not None
-    alone = alone or config["dataset"].get("key") is not None
+    dataset = config["dataset"]
+    alone = alone or dataset.get("key") is not None or isinstance(dataset.get("target"), list)
     if alone or stream["labels"] != "data" or name not in registry.names("omkl.algorithms"):
         return None
     algorithm = algorithms.load(name)

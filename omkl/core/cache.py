@@ -70,6 +70,12 @@ class KeptCode(NullCache):
         text = json.dumps(dict(options), default=sorted, sort_keys=True).encode()
         self._made_of = function.__code__.co_code + text + (dumps(cells) if cells else b"")
 
+    def disable(self) -> None:
+        raise NotImplementedError("compile with omkl.core.compiler.for_this_process")
+
+    def flush(self) -> None:
+        raise NotImplementedError(f"delete {self._folder}")
+
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The code for arguments of these types; None, and who listens is told, if none is kept."""
         target_context.refresh()

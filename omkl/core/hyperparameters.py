@@ -130,7 +130,7 @@ def build(
     Params
         The NamedTuple of an algorithm, whose annotations say what each field may be.
     given
-        Values by key, as a YAML file has them. None is the default of a field that has one.
+        Values by key, as a YAML file has them. None leaves out a field whose default is NaN.
     horizon
         Rounds of the stream, for schedules that name T; None where it is not known.
     sizes
@@ -149,7 +149,8 @@ def build(
         if key not in names:
             raise ValueError(no_such_key(f"{where}.", key, names))
     defaults = getattr(Params, "_field_defaults", {})
-    given = {key: value for key, value in given.items() if value is not None or key not in defaults}
+    optional = {key for key, value in defaults.items() if value != value}  # NaN: there is none
+    given = {key: value for key, value in given.items() if value is not None or key not in optional}
     missing = [name for name in names if name not in given and name not in defaults]
     if missing:
         raise ValueError(f"{where}.{missing[0]} is missing")

@@ -203,9 +203,8 @@ class OwnTable:
         if self._cfg.get("labelled", True):
             target = Columns((self._target,), self.names[-1:])
             parts.append(frame_values(frame, target, rows, where, self._cfg.get("labels")))
-            if (
-                self._others and self._cfg.get("missing") == "drop"
-            ):  # for the same rows are those of all targets
+            # A row is dropped for all targets, or for none.
+            if self._others and self._cfg.get("missing") == "drop":
                 names = (str(frame.columns[k]) for k in self._others)
                 others = Columns(tuple(self._others), tuple(names))
                 blank = np.isnan(frame_values(frame, others, rows, where))

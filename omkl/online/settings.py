@@ -126,7 +126,9 @@ def read(
         raise ValueError(refusal)
     chosen = with_features(_kernels(kernels), features)
     defaults = {k: v for k, v in conf.entry("algorithm", name).items() if k != "name"}
-    given = {key: value for key, value in {**defaults, **params}.items() if value is not None}
+    left_out = {key for key, value in defaults.items() if value is None}
+    given = {**defaults, **params}
+    given = {k: value for k, value in given.items() if value is not None or k not in left_out}
     sizes = {"N": len(dictionary(chosen)), "D": further["D"]}
     if refusal := CONSTRAINTS["D"].refusal("D", further["D"]):
         raise ValueError(refusal)

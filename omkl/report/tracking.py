@@ -16,6 +16,7 @@ The charts of MLflow are sorted by the names of metrics, those with a prefix fir
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib.util
 import itertools
 import json
@@ -168,11 +169,24 @@ def rebuild(outputs: Path) -> int:
     outputs = checked(outputs)
     if next(folders(outputs), None) is None:
         raise TrackingError(f"there are no run folders below {outputs / 'runs'}: nothing to show")
+    n_runs = 0
     with _opened(outputs, anew=True) as client:
-        runs = [_write(client, run, outputs) for run in find(outputs)]
+        for run in find(outputs):
+            with contextlib.ExitStack() as stack:
+                try:
+                    stack.enter_context(disk.shared_lock(run.folder))
+                    held = Run(run.folder).held()
+                except (
+                    CorruptFileError,
+                    OSError,
+                ) as error:  # removed since it was found
+                    run_folder.left_out(run, str(error))
+                    continue
+                _write(client, held, outputs)
+                n_runs += 1
         for sweep in run_folder.sweep_folders(outputs):
             _write_sweep(client, sweep, outputs)
-    return len(runs)
+    return n_runs
 
 
 def checked(outputs: Path) -> Path:
@@ -619,8 +633,13 @@ def ui(outputs: Path, port: int = 5000) -> None:
     """
     outputs = checked(outputs)
     with socket.socket() as probe:  # MLflow would only log it, and end with status 0
-        if probe.connect_ex(("127.0.0.1", port)) == 0:
-            raise TrackingError(f"port {port} is in use: choose another, such as --port {port + 1}")
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            why = "is in use" if error.errno == errno.EADDRINUSE else str(error.strerror)
+            text = f"port {port} {why}: choose another, such as --port 5001"
+            raise TrackingError(text) from error
     if not database_file(outputs).exists():
         print(f"making the MLflow view of {outputs} from its run folders ...", flush=True)
         rebuild(outputs)

@@ -58,8 +58,14 @@ def staging_folder(folder: Path) -> Iterator[Path]:
     """
     prefix = f"{disk.STAGING}{disk.owner()}-"
     with disk.with_path_in_error(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        staging = Path(tempfile.mkdtemp(prefix=prefix, dir=folder))
+        for attempt in range(20):  # a process that is interrupted may just remove the folder
+            folder.mkdir(parents=True, exist_ok=True)
+            try:
+                staging = Path(tempfile.mkdtemp(prefix=prefix, dir=folder))
+                break
+            except FileNotFoundError:
+                if attempt == 19:
+                    raise
     try:
         yield staging
     finally:

@@ -22,7 +22,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar
 
-from omkl.utils.wording import tell
+from omkl.utils.wording import warn
 
 if TYPE_CHECKING:
     import numpy as np
@@ -265,12 +265,12 @@ def read_sealed(path: Path, identity: str, cure: str) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        tell(f"{path} cannot be read ({error.strerror}): {cure}")
+        warn(f"{path} cannot be read ({error.strerror}): {cure}")
         return None
     content = raw[:-_SEAL_LENGTH]
     if raw == sealed(content, identity):
         return content
-    tell(f"{path} is damaged: {cure}")
+    warn(f"{path} is damaged: {cure}")
     with contextlib.suppress(OSError):
         path.unlink()
     return None

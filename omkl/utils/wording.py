@@ -24,10 +24,15 @@ def plain(text: str) -> str:
     return _COMMANDS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
+def warn(text: str) -> None:
+    """A line on stderr."""
+    print(f"omkl: {text}", file=sys.stderr, flush=True)
+
+
 @functools.cache
 def tell(text: str) -> None:
     """A line on stderr, once."""
-    print(f"omkl: {text}", file=sys.stderr, flush=True)
+    warn(text)
 
 
 def pluralize(number: int, noun: str) -> str:

@@ -134,6 +134,20 @@ def test_failures_of_an_earlier_start_end_nothing(tmp_path):
     assert not sweep.has_failed(), "with fail_fast nothing would run again"
 
 
+def test_a_sweep_that_is_started_again_leaves_others_alone(tmp_path):
+    """A job of the earlier start that is still at work, and files that no sweep has written."""
+    sweep, (config, *_) = begin(tmp_path)
+    task = sweep.task(config, 0)
+    (sweep.folder / "jobs" / "notes.txt").write_text("mine")
+    begin(tmp_path)
+    assert "MSE" in work(task).text
+    assert (sweep.folder / "jobs" / "notes.txt").read_text() == "mine"
+    (tmp_path / "mine" / "jobs").mkdir(parents=True)
+    (tmp_path / "mine" / "jobs" / "a-1.json").write_text("{}")
+    Sweep.begin(tmp_path / "mine", [config], [])
+    assert (tmp_path / "mine" / "jobs" / "a-1.json").exists(), "it was no folder of a sweep"
+
+
 @pytest.mark.parametrize("fault", ["damaged", "removed"])
 def test_a_damaged_run_is_named_and_left_out_of_the_table(tmp_path, capsys, fault):
     sweep, configs = begin(tmp_path)

@@ -90,3 +90,9 @@ def test_no_parameter_of_an_algorithm_is_called_as_a_setting_of_every_learner():
     settings = set(inspect.signature(omkl.learner).parameters)
     for name in algorithms.names():
         assert not settings & set(algorithms.load(name).Params._fields), name
+
+
+@pytest.mark.parametrize("params", [{"no_such": None}, {"eta": None}])
+def test_a_parameter_of_none_is_refused_by_its_name(params):
+    with pytest.raises(ValueError, match=next(iter(params))):
+        omkl.learner("raker", inputs=2, **params).learn_one([0.0, 1.0], 1.0)
