@@ -99,6 +99,7 @@ def test_a_round_is_a_list_with_lists_in_it():
     card = cards.card("auto", curve)
     assert card.count("<ol") == 1 and "Evaluate N = 28 experts f_i:<ul><li>The mean" in card
     assert '<ol start="0"><li>Before the first round' in cards.card("sfg", curve)
+    assert 'n_components:</p><ol start="1"><li>Until step 2' in cards.card("nogd", curve)
 
 
 def test_dead_links_and_what_comes_from_afar_are_told(tmp_path):

@@ -112,12 +112,14 @@ def _section(name: str, heading: str, text: str) -> str:
             for symbol, meaning in ([*cell, ""][:2] for cell in cells)
         )
         return f"<table>{shown}</table>"
-    if heading == "Round" and (first := re.match(r"([01])\. ", text)):
+    if heading == "Round" and (first := re.search(r"^([01])\. ", text, re.MULTILINE)):
+        before, text = text[: first.start()].strip(), text[first.start() :]
         text, *after = re.split(r"\n(?=[^\s\d])", text, maxsplit=1)  # what is of no single step
         steps = [re.sub(r"^\d+\. ", "", step) for step in re.split(r"\n(?=\d+\. )", text)]
         shown = "".join(f"<li>{_with_items(name, step)}</li>" for step in steps)
         rest = "".join(f"<p>{_inline(name, part)}</p>" for part in after)
-        return f'<ol start="{first[1]}">{shown}</ol>{rest}'
+        said = f"<p>{_inline(name, before)}</p>" if before else ""
+        return f'{said}<ol start="{first[1]}">{shown}</ol>{rest}'
     return f"<div>{_with_items(name, text)}</div>"
 
 
