@@ -56,7 +56,7 @@ def _die(signum: int) -> None:
     os.kill(os.getpid(), signum)
 
 
-def leave_threads(status: int, seconds: float = 1.0) -> None:
+def leave_threads(status: int, seconds: float = 3.0) -> None:
     """End now where threads are amid a long computation, for which Python would wait at its end."""
     end = time.monotonic() + seconds
     for thread in threading.enumerate():
