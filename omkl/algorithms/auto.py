@@ -206,7 +206,7 @@ def fresh_classifiers(
 ) -> LogisticMixture:
     """Experts and mixtures that have learned nothing; D has no say."""
     sizes = _within(params, auto_budget.of_classes(d), d)
-    made = _classifiers(sizes.groups, d, seed)
+    made = classifiers(sizes.groups, d, seed)
     return mixture_of_experts.fresh_logistic(made, sizes.n_trees, sizes.n_rows)
 
 
@@ -215,11 +215,11 @@ def fresh_softmax_classifiers(
 ) -> SoftmaxMixture:
     """The same for ``n_classes`` together."""
     sizes = _within(params, auto_budget.of_classes(d, params.n_classes), d)
-    made = _classifiers(sizes.groups, d, seed)
+    made = classifiers(sizes.groups, d, seed)
     return fresh_softmax(made, params.n_classes, sizes.n_trees, sizes.n_rows)
 
 
-def _classifiers(groups: Sequence[Group], d: int, seed: int) -> Experts:
+def classifiers(groups: Sequence[Group], d: int, seed: int) -> Experts:
     experts = drawn(groups, d, seed)
     first = experts.first
     for i, length in enumerate(length for group in groups for length in group.lengths):

@@ -176,11 +176,8 @@ def rebuild(outputs: Path) -> int:
                 try:
                     stack.enter_context(disk.shared_lock(run.folder))
                     held = Run(run.folder).held()
-                except (
-                    CorruptFileError,
-                    OSError,
-                ) as error:  # removed since it was found
-                    run_folder.left_out(run, str(error))
+                except (CorruptFileError, OSError) as error:
+                    run_folder.left_out(run, str(error))  # it was changed since it was found
                     continue
                 _write(client, held, outputs)
                 n_runs += 1

@@ -516,7 +516,7 @@ def jobs_of(sweep: Path) -> Iterator[tuple[Run, bool]]:
         if fact["status"] == "failed":
             place = path.relative_to(sweep)  # where the traceback is, seen from the table
             yield held_in_memory(place, content=fact["result"], config=fact["config"]), False
-        elif fact["status"] != "begun":
+        elif fact["status"] != "begun":  # which sweeps of earlier versions wrote
             yield Run(Path(os.path.normpath(path.parent / fact["folder"]))), fact["tracked"]
 
 

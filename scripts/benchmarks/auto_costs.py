@@ -53,13 +53,13 @@ def learner(sizes: Sizes, d: int) -> Learner:
         made = drawn(sizes.groups, d, 0)
         model = mixture_of_experts.fresh_mixture(made, waves, *window, sizes.n_kept)
     elif sizes.K == 1:
-        made = auto._classifiers(sizes.groups, d, 0)
+        made = auto.classifiers(sizes.groups, d, 0)
         model = mixture_of_experts.fresh_logistic(made, *window)
     else:
         assert algorithm.of_classes is not None
         algorithm = algorithm.of_classes
         params = algorithm.Params(sizes.K)
-        made = auto._classifiers(sizes.groups, d, 0)
+        made = auto.classifiers(sizes.groups, d, 0)
         model = softmax_mixture.fresh_softmax(made, sizes.K, *window)
     return Learner(algorithm, params, (), d, 1, 0, model)
 

@@ -12,7 +12,7 @@ from rich.console import Console
 
 import omkl
 from omkl.commands import predict
-from omkl.report import console
+from omkl.report import console, sweep_table
 from omkl.runs.run_folder import Run
 from tests.conftest import read_csv
 
@@ -109,6 +109,8 @@ def test_the_table_has_a_row_for_each_target(file: Path) -> None:
     assert "43 rows without a target" in text.getvalue()
     assert {"mse", "over_time", "weights"} <= set(found.plots())
     assert "RMSE" in repr(found) and "last target" in found._repr_html_()
+    sweep_table.print_sweep(sweep_table.sweep_table([Run(found.folder)]), [], Console(file=text))
+    assert "MSE: the mean over north, east, each in its own unit" in text.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -123,6 +125,7 @@ def test_the_table_has_a_row_for_each_target(file: Path) -> None:
         ({"key": "town"}, "the learner of a key .* has one"),
         ({"federation": "iid", "clients": 2, "algorithm": "pof_mkl"}, "clients .* learn one"),
         ({"model": True, "stream": {"delay": 1}}, "wait for their targets"),
+        ({"stream": {"follow": True}}, "reads a file that grows, once for each target"),
         ({"model": True, "seeds": 2}, "model=true keeps the learner of one seed"),
     ],
 )
