@@ -10,6 +10,7 @@ import yaml
 from pages import capabilities, cards, gallery, links
 
 from omkl import algorithms, federated
+from omkl.benchmark import places
 from omkl.utils import registry
 
 ROOT = Path(__file__).parents[1]
@@ -82,8 +83,14 @@ def test_a_card_has_the_box_the_parameters_and_the_bibtex():
 def test_the_table_of_capabilities_has_what_the_boxes_and_the_program_say():
     rows = re.findall(r"^\| \[.*?`(\S+)` \| (.*) \|$", capabilities.page(), re.MULTILINE)
     own = [name for name in algorithms.names() if "/" not in name]
-    assert [name for name, _ in rows] == [*own, *federated.names(), *own]
+    assert [name for name, _ in rows] == [*own, *own, *federated.names(), *own]
     needs, supports = dict(rows[: len(own)]), dict(rows[-len(own) :])
+    placed = dict(rows[len(own) : 2 * len(own)])
+    place, _, about = placed["auto"].partition(" | ")[0].partition(" (")
+    table, _ = places.read(capabilities.PLACES)
+    auto = table.query("suite == 'regression-1' and learner == 'auto'").iloc[0]
+    assert place == f"{auto.place} of {auto.of}" and about == f"{auto.ratio})"
+    rows = [row for row in rows if row not in placed.items()]
     assert needs["gf"].startswith("partial (at most M per row) | O(M D d + J M) | O(N D d + J N) |")
     assert needs["gf"].endswith("| theorem 2: O(sqrt(N ln N) T^(3/4)), unproved for M &gt; 1")
     assert needs["sfg_mkl_r"].split(" | ")[1:3] == needs["sfg_r"].split(" | ")[1:3]  # "as ..."

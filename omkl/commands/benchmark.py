@@ -15,6 +15,11 @@ from omkl.utils.wording import pluralize
 
 # Each command imports what it needs: the compiler and matplotlib take a second each.
 
+LEARNERS = (
+    "these alone, separated by ;: of the suite, or any algorithm; omkl for all algorithms, "
+    "-NAME leaves one out"
+)
+PLACES = "write the places of algorithms into this CSV file, whose other suites stay"
 CHANGES = ("rows", "seeds", "peer_seeds", "prefix", "seconds")
 EPILOG = """\
 run goes on where it was: what is finished is kept, each (stream, learner) in a folder of its own.
@@ -56,13 +61,14 @@ def _parser() -> argparse.ArgumentParser:
     running.add_argument("--to", type=Path, help="folder; default: outputs/benchmark/SUITE")
     running.add_argument("--jobs", type=_count, default=1, help="peers at a time; default: 1")
     running.add_argument("--streams", help="these alone, separated by ; or ,")
-    running.add_argument("--learners", help="these alone, separated by ;")
+    running.add_argument("--learners", help=LEARNERS)
     running.add_argument("--retry", action="store_true", help="what failed or took too long, again")
     for name in CHANGES:
         shown = f"--{name.replace('_', '-')}"
         running.add_argument(shown, type=_count, help=f"in place of the suite's {name}")
     paging = add("page", _page, "make the page of a folder anew")
     paging.add_argument("folder", type=Path)
+    paging.add_argument("--places", type=Path, metavar="FILE", help=PLACES)
     checked = add("check", _check, "rerun one seed of some cells and compare")
     checked.add_argument("folder", type=Path)
     checked.add_argument("--cells", type=_count, default=5, help="how many; default: 5")
@@ -106,7 +112,7 @@ def _run(arguments: argparse.Namespace) -> int:
     changed = {name: v for name in CHANGES if (v := getattr(arguments, name)) is not None}
     one = suite.read(arguments.suite, changed)
     folder = arguments.to or Path("outputs") / "benchmark" / one.name
-    wanted = _wanted(one, arguments.streams, arguments.learners)
+    one, wanted = _wanted(one, arguments.streams, arguments.learners)
     index = running.run(
         one, folder, max(1, arguments.jobs), _tell, wanted, changed, arguments.retry
     )
@@ -120,19 +126,23 @@ def _tell(text: str) -> None:
     print(text, flush=True)
 
 
-def _wanted(one: Any, streams: str | None, learners: str | None) -> Any:
-    """What is to be computed now. Raises BadSuite for a name that is none."""
+def _wanted(one: Any, streams: str | None, learners: str | None) -> tuple[Any, Any]:
+    """The suite, with what is typed besides, and what of it is to be computed now.
+
+    Raises BadSuite for a name that is none.
+    """
+    from omkl.benchmark import places
     from omkl.benchmark.suite import BadSuite
 
-    known_streams = {stream["name"] for stream in one.streams}
-    known_learners = {entry.name for task in one.tasks for entry in one.entries(task)}
-    of_streams = names_in(streams, known_streams) if streams else known_streams
-    of_learners = set(learners.split(";")) if learners else known_learners
-    for asked, names in ((of_streams, known_streams), (of_learners, known_learners)):
-        if unknown := sorted(asked - names):
-            there = "; ".join(sorted(names))
-            raise BadSuite(f"{one.name} has no {', '.join(unknown)}; it has: {there}")
-    return lambda stream, entry: stream in of_streams and entry.name in of_learners
+    known = {stream["name"] for stream in one.streams}
+    of_streams = names_in(streams, known) if streams else known
+    if unknown := sorted(of_streams - known):
+        there = "; ".join(sorted(known))
+        raise BadSuite(f"{one.name} has no {', '.join(unknown)}; it has: {there}")
+    if learners is None:
+        return one, lambda stream, entry: stream in of_streams
+    one, called = places.with_algorithms(one, learners.split(";"))
+    return one, lambda stream, entry: stream in of_streams and entry.name in called
 
 
 def names_in(text: str, known: set[str]) -> set[str]:
@@ -144,6 +154,11 @@ def names_in(text: str, known: set[str]) -> set[str]:
 
 
 def _page(arguments: argparse.Namespace) -> int:
+    if arguments.places:
+        from omkl.benchmark import places
+
+        places.write(arguments.folder, arguments.places)
+        print(arguments.places)
     return _made(arguments.folder)
 
 

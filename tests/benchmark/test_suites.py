@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import omkl
-from omkl.benchmark import cells, page, running, streams, suite
+from omkl.benchmark import cells, page, places, running, streams, suite
 from omkl.commands import benchmark
 from omkl.config.command_line import CommandLine
 from omkl.utils.wording import time_left
@@ -290,6 +290,45 @@ def test_the_page_in_four_formats(ran):
     ((stream, learner, status, why),) = cells.what_is_missing(cells.results_of(folder))
     assert (stream, learner, status) == ("far away", "all", "missing") and "download()" in why
     assert why in html
+
+
+def test_places_are_among_algorithms_as_they_are_and_suites_share_a_file(ran, tmp_path, capsys):
+    _, folder = ran
+    file = tmp_path / "places.csv"
+    file.write_text(
+        "# another, commit 1: omkl-benchmark run another\nsuite,task,learner,place,of,rank,ratio,"
+        "failed,streams\nanother,regression,gf,1,2,1.0,,3,4\nsmall,regression,gone,1,2,1.0,,0,4\n"
+    )
+    assert benchmark.main(["page", str(folder), "--places", str(file)]) == 0
+    table, heads = places.read(file)
+    assert heads["another"] == "# another, commit 1: omkl-benchmark run another"
+    learners = "last;linear;majority;mean;raker;rf/omkc_da_p1;ridge"
+    assert heads["small"].endswith(f": omkl-benchmark run small --learners '{learners}'")
+    of_other = table[table["suite"] == "another"]
+    assert of_other[["learner", "place", "ratio", "failed"]].values.tolist() == [["gf", 1, "", 3]]
+    own = table[table["suite"] == "small"].set_index(["task", "learner"])
+    errors = cells.means(cells.results_of(folder), "regression", "mse").loc["switch"]
+    order = errors.drop("raker, tuned").sort_values()  # a tuned learner takes no part
+    assert list(own.loc["regression"].index) == list(order.index)
+    assert list(own.loc["regression"]["place"]) == [1, 2, 3, 4] and set(own["of"]) == {4}
+    expected = errors["raker"] / errors["ridge"]
+    assert float(own.loc[("regression", "raker"), "ratio"]) == pytest.approx(expected, rel=5e-3)
+    assert ("classification", "rf/omkc_da_p1") in own.index
+    assert ("classification", "ridge") in own.index, "called linear there"
+
+
+def test_algorithms_join_a_suite_on_the_command_line():
+    one = suite.read("drift-1")
+    more, called = places.with_algorithms(one, ["raker, tuned", "nogd", "ewrls", "auto_classifier"])
+    assert called == {"raker, tuned", "nogd", "krls", "auto"}, "the last two are there already"
+    assert more.learners == [*one.learners, {"name": "nogd"}]
+    more, called = places.with_algorithms(one, ["omkl", "-vaw_joint"])
+    everything = {"fogd", "omkc_da_o", "majority", "rf/omkc_da_p1", "krls"}
+    assert everything < called and not {"vaw_joint", "raker, tuned", "river_amf"} & called
+    with pytest.raises(suite.BadSuite, match=r"regression-1 has no omkc_da_o; .* for regression"):
+        places.with_algorithms(suite.read("regression-1"), ["omkc_da_o"])
+    with pytest.raises(suite.BadSuite, match="has no gaff"):
+        places.with_algorithms(one, ["omkl", "-gaff"])
 
 
 @pytest.mark.parametrize("name", suite.names())
