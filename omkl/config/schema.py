@@ -14,7 +14,7 @@ from typing import Any
 from omkl.core.frequencies import FEATURES
 from omkl.core.learner import PRECISIONS
 from omkl.datasets.base import checked_name
-from omkl.datasets.schema import STREAM, TASKS, check_dataset
+from omkl.datasets.schema import HORIZON, STREAM, TASKS, check_dataset
 from omkl.federated.privacy import UNITS
 from omkl.federated.split import HOLDERS, SCHEMES
 from omkl.utils.constraints import (
@@ -77,7 +77,7 @@ SETTINGS: dict[str, Constraint] = {
     "stream.scaling": or_null(STREAM["scaling"]),
     "stream.lags": STREAM["lags"],
     "stream.delay": STREAM["delay"],
-    "stream.horizon": STREAM["horizon"],
+    "stream.horizon": HORIZON,
     "stream.order": or_null(STREAM["order"]),
     "stream.follow": SWITCH,
     "stream.labels": STREAM["labels"],

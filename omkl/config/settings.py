@@ -28,6 +28,7 @@ from omkl.federated.privacy import NO_SAFEGUARDS, Privacy, Safeguards
 from omkl.utils import conf, outside, registry
 from omkl.utils.constraints import Constraint
 from omkl.utils.threads import default_threads
+from omkl.utils.wording import pluralize
 
 if TYPE_CHECKING:
     from omkl.core.protocol import Algorithm
@@ -125,10 +126,10 @@ class Settings:
         return [self.seed + r for r in range(self.n_seeds)]
 
     @property
-    def n_targets(self) -> int:
-        """How many targets ``dataset.target`` lists; 0 where it is one column, and no list."""
-        target = self.dataset.get("target")
-        return len(target) if isinstance(target, list | tuple) else 0
+    def lists_outputs(self) -> bool:
+        """Whether ``dataset.target`` or ``stream.horizon`` is a list, of one even."""
+        settings = (self.dataset.get("target"), self.stream.horizon)
+        return any(isinstance(value, list | tuple) for value in settings)
 
     @property
     def keeps_predictions(self) -> bool:
@@ -226,7 +227,7 @@ def read(config: Mapping[str, Any]) -> Settings:
         raise ValueError(
             f"dataset.{of_panel[0]} is of a panel: name the column of keys, key=COLUMN"
         )
-    _require_one_target(config, task, scheme)
+    _require_one_output(config, task, scheme)
     if scheme is not None and (config["model"] or config["resume"]):
         raise ValueError("model=true and resume=FOLDER are of one learner, not of a federation")
     if late := [f"stream.{key}" for key in ("delay", "horizon") if stream.get(key)]:
@@ -280,10 +281,12 @@ def read(config: Mapping[str, Any]) -> Settings:
     )
 
 
-def _require_one_target(config: Mapping[str, Any], task: str, scheme: str | None) -> None:
-    """ValueError for several targets where a run has one."""
+def _require_one_output(config: Mapping[str, Any], task: str, scheme: str | None) -> None:
+    """ValueError for several targets, or horizons, where a run has one."""
     target, stream = config["dataset"].get("target"), config["stream"]
-    if not isinstance(target, list | tuple):
+    may_be = (("dataset.target", target), ("stream.horizon", stream.get("horizon")))
+    several = [(key, values) for key, values in may_be if isinstance(values, list | tuple)]
+    if not several:
         return
     late = [f"stream.{key}" for key in ("delay", "horizon") if stream.get(key)]
     if scheme is not None:
@@ -302,7 +305,9 @@ def _require_one_target(config: Mapping[str, Any], task: str, scheme: str | None
         why = f"model=true keeps no rows of several that wait for their targets ({late[0]})"
     else:
         return
-    raise ValueError(f"dataset.target={list(target)} names {len(target)} targets, and {why}.")
+    key, values = several[0]
+    several_of_what = pluralize(len(values), key.partition(".")[2])
+    raise ValueError(f"{key}={list(values)} names {several_of_what}, and {why}.")
 
 
 def with_features(kernels: Mapping[str, Any], features: str) -> dict[str, Any]:

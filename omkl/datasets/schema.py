@@ -188,6 +188,16 @@ STREAM: dict[str, Constraint] = {
     "horizon": whole(0, MOST_DELAY),
     "follow": SWITCH,
 }
+# What a run may set: a list is of streams that have a horizon each.
+HORIZON = Constraint(
+    lambda value: (
+        STREAM["horizon"].holds(value)
+        or (
+            _list_of(STREAM["horizon"].holds, MOST_TARGETS)(value) and len(set(value)) == len(value)
+        )
+    ),
+    f"{STREAM['horizon'].words}, or a list of at most {MOST_TARGETS}, none of them twice",
+)
 
 
 def default_order(dataset: Mapping[str, Any], task: str) -> str:

@@ -83,7 +83,7 @@ def prepare(config: Settings | Mapping[str, Any]) -> Job:
         return federation.prepare(job_settings)
     if job_settings.task == "classification":
         return classification.prepare(job_settings)
-    if job_settings.n_targets:
+    if job_settings.lists_outputs:
         return several_targets.prepare(job_settings)
     return regression.prepare(job_settings)
 

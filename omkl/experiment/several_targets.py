@@ -1,12 +1,15 @@
 """A regression with several targets of a row: a job of each, and what their run says of all.
 
-Each target is learned and scored as in a run of its own on these inputs, to the bit: no target is
-an input. What is said of all are means over the targets, in the unit of each.
+Targets are the columns of a list in ``dataset.target``, and a column so many rows later, for each
+horizon of a list in ``stream.horizon``. Each target is learned and scored as in a run of its own on
+these inputs, to the bit: no target is an input, and one of a later row is learned when that row is
+there. What is said of all are means over the targets, in the unit of each.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -34,10 +37,14 @@ ALIKE = ("kernel_family", "kernel_bandwidth", "change_rounds")  # curves of all 
 
 
 class SeveralTargets(NamedTuple):
-    """The jobs of the targets, and the settings of their run."""
+    """The jobs of the targets, and the settings of their run.
+
+    horizons    how many rows later the target of each is; () where the run has one horizon
+    """
 
     settings: Settings
     jobs: list[Regression]
+    horizons: tuple[int, ...] = ()
 
     @property
     def stream(self) -> Stream:
@@ -55,6 +62,13 @@ class SeveralTargets(NamedTuple):
     @property
     def seeds(self) -> list[int]:
         return self.jobs[0].seeds
+
+    @property
+    def names(self) -> list[str]:
+        """What the targets are called: "load", or "load 6 later" of several horizons."""
+        columns = [job.stream.target for job in self.jobs]
+        later = [f" {h} later" if h else "" for h in self.horizons] or [""] * len(columns)
+        return [column + text for column, text in zip(columns, later, strict=True)]
 
     def notes(self) -> list[str]:
         """Those of all jobs, each once."""
@@ -80,14 +94,14 @@ class SeveralTargets(NamedTuple):
                 try:
                     parts.append(job.compute(told, None, place if staging else None))
                 except FloatingPointError as error:
-                    raise FloatingPointError(f"target {job.stream.target}: {error}") from None
+                    raise FloatingPointError(f"target {self.names[k]}: {error}") from None
             return self._joined(parts, places, staging)
 
     def _joined(
         self, parts: Sequence[Computed], places: Sequence[Path], staging: Path | None
     ) -> Computed:
         """What all targets have computed; the files of each are in its place."""
-        names, files = self.stream.targets, dict[str, bytes | Path]()
+        names, files = self.names, dict[str, bytes | Path]()
         if staging and PREDICTIONS in parts[0].kept:
             said = [place / PREDICTIONS for place in places]
             files[PREDICTIONS] = side_by_side(said, staging / PREDICTIONS, names)
@@ -100,16 +114,26 @@ class SeveralTargets(NamedTuple):
                 models.append(model_file.read(place / MODEL))
             files[MODEL] = model_file.of_outputs(models, names)
         result = _result([part.result for part in parts], names)
+        if self.horizons:
+            for name, job, h in zip(names, self.jobs, self.horizons, strict=True):
+                result["targets"][name] |= {"column": job.stream.target, "horizon": h}
+            result["stream"]["horizon"] = list(dict.fromkeys(self.horizons))
+        if len(self.stream.targets) == 1:
+            result["stream"]["target"] = self.stream.target
         return Computed(result, _curves([part.curves for part in parts]), files)
 
 
 def prepare(settings: Settings) -> SeveralTargets:
     """Check settings against the data, and build what they name; as ``prepare_learner``."""
-    target = settings.dataset["target"]
+    target, horizon = settings.dataset.get("target"), settings.stream.horizon
+    targets = list(target) if isinstance(target, list | tuple) else []
+    columns = [{"output": k} for k in range(len(targets))] or [{}]
+    horizons = list(horizon) if isinstance(horizon, list | tuple) else []
     jobs = []
-    for k in range(len(target)):
-        dataset = settings.dataset | {"output": k}
-        jobs.append(regression.prepare(settings.resolved(dataset=dataset)))
+    for column, h in itertools.product(columns, horizons or [horizon]):
+        stream = settings.stream._replace(horizon=h)
+        one = settings.resolved(dataset=settings.dataset | column, stream=stream)
+        jobs.append(regression.prepare(one))
         if jobs[0].algorithm.queries:
             raise ValueError(
                 f"{jobs[0].algorithm.name} requests some of the targets of a row with one: name "
@@ -117,7 +141,9 @@ def prepare(settings: Settings) -> SeveralTargets:
             )
     own = jobs[0].settings
     dataset = {key: value for key, value in own.dataset.items() if key != "output"}
-    return SeveralTargets(own.resolved(dataset=dataset), jobs)
+    stream = own.stream._replace(horizon=horizon)
+    of_each = horizons * len(columns)
+    return SeveralTargets(own.resolved(dataset=dataset, stream=stream), jobs, tuple(of_each))
 
 
 def _of_all(progress: Progress, number: int, n: int) -> Progress:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -74,8 +74,8 @@ def _plots(run: Run) -> Sequence[Plot]:
     if run.complete and measure(run.result) is ERROR_RATE:
         return mse, over_time, mistakes, calibration, experts, weights, updates
     of_predictions = (predictions, coverage, experts)
-    return (mse, over_time, mse_over_labels, *of_predictions, regret, weights, usage, clients,
-            server)  # fmt: skip
+    return (mse, over_horizons, over_time, mse_over_labels, *of_predictions, regret, weights, usage,
+            clients, server)  # fmt: skip
 
 
 class Plot:
@@ -151,6 +151,35 @@ def mse(run: Run, into: Axes | None = None) -> Figure:
     style.label_ends(axes)
     style.legend_of(figure, axes, into is not None)
     return figure
+
+
+@_panels("horizons")
+def over_horizons(run: Run) -> Figure | None:
+    """RMSE against the horizon, of a run with several; beside the baselines, a panel per column."""
+    of_each = [one for one in run.result.get("targets", {}).values() if "horizon" in one]
+    columns = list(dict.fromkeys(one["column"] for one in of_each))
+    if len(of_each) < 2 * max(1, len(columns)):
+        return None
+    figure = Figure(figsize=(style.WIDTH, 1.0 + 2.6 * len(columns)))
+    panels = figure.subplots(len(columns), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, column in zip(panels, columns, strict=True):
+        own = sorted((one for one in of_each if one["column"] == column), key=_horizon)
+        h = [_horizon(one) for one in own]
+        axes.plot(h, [one["rmse"] for one in own], label=naming.name_of(run), **style.look(0))
+        for index, (name, label) in enumerate(stats.NAMES.items(), start=1):
+            errors = [one["baselines"].get(name, {}).get("rmse", np.nan) for one in own]
+            if np.isfinite(errors).any():
+                axes.plot(h, errors, label=label, **style.look(index))
+        axes.set_ylabel(f"RMSE, {column}" if len(columns) > 1 else "RMSE")
+        axes.set_xticks(h)
+    panels[-1].set_xlabel("horizon: the target is that of the row so many later")
+    style.figure_legend(figure, [panels[0]])
+    figure.suptitle(_title(run, f"RMSE by horizon, {_seeds(run)}"), fontsize=10)
+    return figure
+
+
+def _horizon(entry: Mapping[str, Any]) -> int:
+    return int(entry["horizon"])
 
 
 @_panel("labels")

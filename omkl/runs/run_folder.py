@@ -71,7 +71,8 @@ it holds an absolute path. Tables, figures and the MLflow view are all made from
     targets           of several targets (``dataset.target`` a list), by name: {"n_rounds",
                       "rows_without_target", "mse", "mse_mean", "mse_std", "mse_over", "rmse",
                       "mae", "r2", "baselines", "regret", "spread", "interval", ..}, as of a run
-                      of that target. All else is then of all: errors, those of baselines too, are
+                      of that target, and of several horizons (``stream.horizon`` a list) "column"
+                      and "horizon". All else is then of all: errors, those of baselines too, are
                       means over the targets, each in its unit; labels and seconds are sums;
                       n_rounds and the largest errors are the most of any; regret is {}; else absent
     spread            of a learner whose predictions have one, scored as normal distributions:

@@ -327,6 +327,7 @@ def require(result: Mapping[str, Any], measure: str) -> None:
     kinds: dict[str, Kind] = {measure: [error], f"{measure}_mean": error, f"{measure}_std": NUMBER}
     kinds["baselines?"] = {f"{name}?": _or_skipped(of_baseline) for name in BASELINES}
     of_target = {key: COMPLETE[key] for key in OF_TARGET} | kinds
+    of_target |= {"column?": str, "horizon?": int}
     check(result, COMPLETE | kinds | {"targets?": {"*": of_target}})
     if has_checksums:
         check(result, WITH_CHECKSUMS | ({} if is_regression else CLASSIFICATION))

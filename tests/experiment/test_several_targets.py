@@ -1,4 +1,4 @@
-"""Runs with several targets of a row: each is learned as in a run of its own, to the bit."""
+"""Runs with several targets or horizons: each is learned as in a run of its own, to the bit."""
 
 from __future__ import annotations
 
@@ -73,6 +73,47 @@ def test_each_target_is_as_in_a_run_of_its_own(file: Path, name: str, settings: 
     assert together["baselines"]["last"]["rmse"] == pytest.approx(np.mean(last))
 
 
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("gf", {"stream": {"lags": 2}, "interval": 0.8}),
+        ("krls", {"stream": {"delay": 2}, "seeds": 2, "predictions": True}),
+    ],
+)
+def test_each_horizon_is_as_in_a_run_of_its_own(file: Path, name: str, settings: dict) -> None:
+    own, horizons = dict(settings, target="north", exclude="east"), [5, 0, 1]
+    stream = own.pop("stream")
+    together = run(file, name, stream=stream | {"horizon": horizons}, **own)
+    said, names = together.predictions, ["north 5 later", "north", "north 1 later"]
+    assert list(together["targets"]) == names
+    assert together["stream"]["horizon"] == horizons and together["stream"]["target"] == "north"
+    for h, of_it in zip(horizons, names, strict=True):
+        alone = run(file, name, stream=stream | {"horizon": h}, **own)
+        one = together["targets"][of_it]
+        assert (one["column"], one["horizon"]) == ("north", h)
+        for key in ("mse", "rmse", "r2", "n_rounds", "rows_without_target", "baselines", "regret"):
+            assert one[key] == alone[key], key
+        expected = alone.predictions.drop(columns="asked")
+        found = said.rename(columns={f"{c}({of_it})": c for c in expected})
+        pd.testing.assert_frame_equal(found[list(expected)], expected)
+        curve = Run(together.folder).curves[f"targets.{names.index(of_it)}.mse"]
+        np.testing.assert_array_equal(curve, Run(alone.folder).curves["mse"])
+
+
+def test_horizons_of_several_targets_are_drawn_and_printed(file: Path) -> None:
+    found = run(file, "ridge", stream={"horizon": [1, 6, 24]}, figures=True)
+    assert list(found["targets"])[2:4] == ["north 24 later", "east 1 later"]
+    panels = found.plots()["horizons"].axes
+    assert [axes.get_ylabel() for axes in panels] == ["RMSE, north", "RMSE, east"]
+    t, errors = panels[0].lines[0].get_data()
+    rmse = [found["targets"][f"north {h} later"]["rmse"] for h in (1, 6, 24)]
+    assert list(t) == [1, 6, 24] and list(errors) == rmse
+    text = io.StringIO()
+    console.print_run(Run(found.folder), Console(file=text, width=100))
+    (line,) = (one for one in text.getvalue().splitlines() if "  east 24 later " in one)
+    assert f"RMSE {found['targets']['east 24 later']['rmse']:.4g} " in line
+
+
 def test_the_model_that_is_kept_is_a_learner_of_several_outputs(file: Path, tmp_path: Path) -> None:
     settings = {"stream": {"lags": 2}, "interval": 0.8, "seed": 3}
     found = run(file, "gf", model=True, inputs=["heat"], **settings)
@@ -126,6 +167,16 @@ def test_the_table_has_a_row_for_each_target(file: Path) -> None:
         ({"federation": "iid", "clients": 2, "algorithm": "pof_mkl"}, "clients .* learn one"),
         ({"model": True, "stream": {"delay": 1}}, "wait for their targets"),
         ({"stream": {"follow": True}}, "reads a file that grows, once for each target"),
+        ({"target": "north", "stream": {"horizon": [1, 1]}}, "none of them twice"),
+        (
+            {"target": "north", "stream": {"horizon": [1, 2]}, "model": True},
+            r"stream.horizon=\[1, 2\] names 2 horizons, and model=true keeps no rows",
+        ),
+        (
+            {"target": "town", "stream": {"horizon": [1, 2]}, "algorithm": "auto_classifier"}
+            | {"task": "classification"},
+            "names 2 horizons, and a classification has one",
+        ),
         ({"model": True, "seeds": 2}, "model=true keeps the learner of one seed"),
     ],
 )
