@@ -11,18 +11,25 @@ Round    1. s_t = |y_t - y_hat_t|. Of the last W scores, q(a) is the ceil((1 - a
             rate_k (alpha - [a_k > b]), w_k by exp(-eta loss(b, a_k)), where loss(b, a) is
             alpha (b - a) - min(0, b - a); scaled to sum 1, the K weights are then mixed with equal
             ones: w_k <- (1 - c) w_k + c / K with c = 1 / (2 * 500).
+         4. Rows far out of what was seen have levels a'_k and weights w'_k besides, which move as
+            a_k and w_k do, by these rows alone. The level of such a row is the lower of both
+            mixtures: its interval is never narrower than that of another row would be.
 Differs  The paper's interval is the whole line for a < 1 / (n + 1). Here q(a) is then the largest
          score kept times exp(3 (1 / (n + 1) - a)), and b of a score above the largest is where q
          reaches it: steady misses widen the interval as far as they need, and levels come back as
          fast as below. Levels are at least -1. Half an interval is at most twice the range of the
          labels so far, once there are 20; ``infinite=True`` gives the paper's. q is 0 for a >= 1.
          A score is then kept as at most 4 times the largest of those kept: a wrong label is not
-         remembered at its size. A round whose label is not known teaches nothing.
+         remembered at its size. A round whose label is not known teaches nothing. Categories with
+         levels of their own are those of Mondrian conformal prediction (V. Vovk, A. Gammerman,
+         G. Shafer, "Algorithmic Learning in a Random World", 2005); here both share the scores.
 Bound    With one rate: of T rounds with labels a share within (2 + rate) / (rate T) of ``level``
          lies in its interval, on any stream whose scores are at most exp(3) times the largest of
          those kept and whose errors are at most twice the range of the labels before: levels stay
-         in [-1, 1 + rate], and they add up misses (proposition 4.1 of the first paper). Of several
-         rates, which are mixed, no bound of the coverage is claimed.
+         in [-1, 1 + rate], and they add up misses (proposition 4.1 of the first paper). Rows far
+         out are none of these: of T of them the share is at least ``level`` less as much, since
+         their own levels add up more misses than there are. Of several rates, which are mixed, no
+         bound of the coverage is claimed.
 
 >>> import numpy as np
 >>> from omkl.core.conformal import Conformal
@@ -139,6 +146,7 @@ class State(NamedTuple):
     """K rates and W scores.
 
     rates, levels, weights   (K,) rate_k, a_k and w_k
+    far_levels, far_weights  (K,) a'_k and w'_k, of rows far out
     scores    (W,) the last ones; the next place is ``n`` modulo W; ordered (W,) the same sorted
     n         (1,) scores so far
     labels    (2,) the least and the largest so far
@@ -147,6 +155,8 @@ class State(NamedTuple):
     rates: np.ndarray
     levels: np.ndarray
     weights: np.ndarray
+    far_levels: np.ndarray
+    far_weights: np.ndarray
     scores: np.ndarray
     ordered: np.ndarray
     n: np.ndarray
@@ -180,6 +190,8 @@ class Conformal:
             rates=np.array(rates, dtype=float),
             levels=np.full(K, alpha),
             weights=np.full(K, 1.0 / K),
+            far_levels=np.full(K, alpha),
+            far_weights=np.full(K, 1.0 / K),
             scores=np.zeros(WINDOW),
             ordered=np.full(WINDOW, np.inf),
             n=np.zeros(1, dtype=np.int64),
@@ -189,17 +201,17 @@ class Conformal:
         eta = math.sqrt(3.0 / HORIZON * (math.log(K * HORIZON) + 2.0) / varies)
         self._constants = (alpha, eta, infinite)
         # Of ``learn``: one prediction.
-        self._row = tuple(np.zeros((3, 1)))
+        self._row = (*np.zeros((3, 1)), np.zeros(1, dtype=np.bool_))
 
-    def half_width(self) -> float:
-        """Of the interval of the next prediction; NaN before the first label."""
-        return self.learn(0.0, math.nan)
+    def half_width(self, far: bool = False) -> float:
+        """Of the interval of the next prediction, of a row far out or not; NaN before a label."""
+        return self.learn(0.0, math.nan, far)
 
-    def learn(self, y_hat: float, y: float) -> float:
+    def learn(self, y_hat: float, y: float, far: bool = False) -> float:
         """``follow`` of one prediction: half the width of its interval, before its label y."""
-        prediction, label, half = self._row
-        prediction[0], label[0] = y_hat, y
-        _learn_one(self.state, prediction, label, half, *self._constants)
+        prediction, label, half, is_far = self._row
+        prediction[0], label[0], is_far[0] = y_hat, y, far
+        _learn_one(self.state, prediction, label, is_far, half, *self._constants)
         return float(half[0])
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
@@ -207,14 +219,16 @@ class Conformal:
         for name, array in self.state._asdict().items():
             array[:] = kept[name]
 
-    def follow(self, y_hat: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def follow(self, y_hat: np.ndarray, y: np.ndarray, far: np.ndarray | None = None) -> np.ndarray:
         """Half widths (n,) for predictions (n,), each made before its label y (n,) is learned.
 
-        A label is NaN where it is not known.
+        A label is NaN where it is not known. ``far`` (n,) bool says which rows are far out; None:
+        none is.
         """
         half = np.empty(len(y_hat))
         y_hat, y = (np.ascontiguousarray(a, dtype=float) for a in (y_hat, y))
-        _follow(self.state, y_hat, y, half, *self._constants)
+        far = np.zeros(len(y), dtype=np.bool_) if far is None else np.ascontiguousarray(far)
+        _follow(self.state, y_hat, y, far, half, *self._constants)
         return half
 
 
@@ -239,29 +253,38 @@ def _level_of_score(ordered, n, place, score):
 
 
 @inlined
-def _learn(state, b, alpha, eta):
-    K = state.rates.shape[0]
+def _learn(rates, levels, weights, b, alpha, eta):
+    """Move levels and their weights (K,) by the level b of a label."""
+    K = rates.shape[0]
     total = 0.0
     for k in range(K):
-        off = b - state.levels[k]
-        state.weights[k] *= math.exp(-eta * pinball(alpha, off))
-        total += state.weights[k]
-        state.levels[k] += state.rates[k] * (alpha - missed(off))
-        state.levels[k] = max(LEAST_LEVEL, state.levels[k])
+        off = b - levels[k]
+        weights[k] *= math.exp(-eta * pinball(alpha, off))
+        total += weights[k]
+        levels[k] += rates[k] * (alpha - missed(off))
+        levels[k] = max(LEAST_LEVEL, levels[k])
     share = 1.0 / (2.0 * HORIZON)
     for k in range(K):
-        state.weights[k] = (1.0 - share) * state.weights[k] / total + share / K
+        weights[k] = (1.0 - share) * weights[k] / total + share / K
 
 
 @inlined
-def _half_width(state, infinite):
-    """Half the width of the interval of the next prediction."""
+def _mixed(levels, weights):
+    level = 0.0
+    for k in range(levels.shape[0]):
+        level += weights[k] * levels[k]
+    return level
+
+
+@inlined
+def _half_width(state, far, infinite):
+    """Half the width of the interval of the next prediction, of a row far out or not."""
     n = min(state.n[0], state.scores.shape[0])
     if n == 0:
         return math.nan
-    level = 0.0
-    for k in range(state.rates.shape[0]):
-        level += state.weights[k] * state.levels[k]
+    level = _mixed(state.levels, state.weights)
+    if far:
+        level = min(level, _mixed(state.far_levels, state.far_weights))
     if infinite and level < 1.0 / (n + 1.0) - TIE:
         return math.inf
     half = _reach(state.ordered, n, level)
@@ -270,25 +293,28 @@ def _half_width(state, infinite):
 
 
 @compiled
-def _follow(state, y_hat, y, half, alpha, eta, infinite):
+def _follow(state, y_hat, y, far, half, alpha, eta, infinite):
     """Write half (n,), and learn each label after its interval was written."""
     for s in range(y_hat.shape[0]):
-        half[s] = _half_width(state, infinite)
+        half[s] = _half_width(state, far[s], infinite)
         if math.isfinite(y[s]):
             state.labels[0] = min(state.labels[0], y[s])
             state.labels[1] = max(state.labels[1], y[s])
         score = abs(y[s] - y_hat[s])
         if math.isfinite(score):
-            _keep_score(state, score, alpha, eta)
+            _keep_score(state, score, far[s], alpha, eta)
 
 
 @inlined
-def _keep_score(state, score, alpha, eta):
+def _keep_score(state, score, far, alpha, eta):
     """Keep a score, and move the levels by where it lies among those kept."""
     n = min(state.n[0], state.scores.shape[0])
     if n > 0:
         place = n_less(state.ordered, n, score)
-        _learn(state, _level_of_score(state.ordered, n, place, score), alpha, eta)
+        b = _level_of_score(state.ordered, n, place, score)
+        _learn(state.rates, state.levels, state.weights, b, alpha, eta)
+        if far:
+            _learn(state.rates, state.far_levels, state.far_weights, b, alpha, eta)
     largest = state.ordered[n - 1] if n > 0 else 0.0
     if n >= N_FARTHEST and largest > 0.0:
         score = min(score, FARTHEST * largest)

@@ -231,6 +231,7 @@ def standardise_rows(starts, slots, learns, moments, X, most, out, scratch):
     False each row is taken as the next one, in slot ``scratch``.
     """
     C = X.shape[1]
+    far = np.empty(C, dtype=np.bool_)
     for g in range(slots.shape[0]):
         s = slots[g]
         for r in range(starts[g], starts[g + 1]):
@@ -239,7 +240,7 @@ def standardise_rows(starts, slots, learns, moments, X, most, out, scratch):
                     for j in range(moments.shape[2]):
                         moments[scratch, k, j] = moments[slots[g], k, j]
                 s = scratch
-            take_row(moments[s], X[r], most, out[r])
+            take_row(moments[s], X[r], most, out[r], far)
 
 
 @compiled_strict

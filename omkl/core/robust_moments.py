@@ -270,9 +270,17 @@ def take_standardised(state, k, x, moves):
     return z
 
 
+@inlined
+def _take_and_mark(state, k, x):
+    """``take_standardised``, and whether x counts among those of ``BEYOND``."""
+    n = state[k, BEYOND]
+    z = take_standardised(state, k, x, True)
+    return z, state[k, BEYOND] > n
+
+
 @compiled_strict
-def take_row(state, x, most, out):
-    """Take the row x (C,) in, and write it standardised to out (C,).
+def take_row(state, x, most, out, far):
+    """Take the row x (C,) in, write it standardised to out (C,), and to far (C,) what is far out.
 
     Where a number is more than ``most`` away from 0 nothing is done; returns whether it was done.
     """
@@ -280,29 +288,30 @@ def take_row(state, x, most, out):
         if abs(x[k]) > most:
             return False
     for k in range(x.shape[0]):
-        out[k] = take_standardised(state, k, x[k], True)
+        out[k], far[k] = _take_and_mark(state, k, x[k])
     return True
 
 
 @compiled_strict
-def take_rows(state, X, out):
-    """Take rows X (n, C) in, one after the other, and write them standardised to out (n, C)."""
-    for s in range(X.shape[0]):
-        for k in range(X.shape[1]):
-            out[s, k] = take_standardised(state, k, X[s, k], True)
+def take_rows(state, X, out, far):
+    """Take rows X (n, C) in, one after the other, and write them standardised to out (n, C).
 
-
-@compiled_strict
-def standardise_each(state, before, X, out, beyond):
-    """Write rows X (n, C) to out as ``take_rows`` would each of them as the next.
-
-    ``before`` is a copy of the state, which is left as it was; ``beyond`` (n, C) becomes 1 where a
-    number counts among those of ``BEYOND``, else 0.
+    far (n, C) bool becomes which numbers count among those of ``BEYOND``.
     """
     for s in range(X.shape[0]):
         for k in range(X.shape[1]):
-            out[s, k] = take_standardised(state, k, X[s, k], True)
-            beyond[s, k] = state[k, BEYOND] - before[k, BEYOND]
+            out[s, k], far[s, k] = _take_and_mark(state, k, X[s, k])
+
+
+@compiled_strict
+def standardise_each(state, before, X, out, far):
+    """Write rows X (n, C) to out and far as ``take_rows`` would each of them as the next.
+
+    ``before`` is a copy of the state, which is left as it was.
+    """
+    for s in range(X.shape[0]):
+        for k in range(X.shape[1]):
+            out[s, k], far[s, k] = _take_and_mark(state, k, X[s, k])
             for j in range(N_NUMBERS):
                 state[k, j] = before[k, j]
 

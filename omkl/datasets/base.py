@@ -33,6 +33,7 @@ class Chunk(NamedTuple):
     ``rows`` (n,) are their numbers in the file, from 1. In x only scaling "columns" takes NaN.
     ``time`` (n,) are days since 1970 of a date among the inputs, NaN where blank; else None.
     ``keys`` (n,) are those of a panel, whole numbers or texts; None of one stream.
+    ``far`` (n,) bool says which rows are far out of what was seen, of inputs that are scaled by it.
     """
 
     x: np.ndarray
@@ -41,6 +42,7 @@ class Chunk(NamedTuple):
     time: np.ndarray | None = None
     truth: np.ndarray | None = None
     keys: np.ndarray | None = None
+    far: np.ndarray | None = None
 
 
 class RowCount(NamedTuple):

@@ -16,6 +16,26 @@ from omkl.core import robust_moments
 from omkl.core.robust_moments import FAR, in_units
 
 
+class Standardised(NamedTuple):
+    """Numbers in deviations from the location of their columns, arrays of one shape.
+
+    z      the numbers; 0 for blanks and where nothing has moved yet
+    far    bool, which of them are far out: those that ``Moments.shares_beyond`` counts
+    """
+
+    z: np.ndarray
+    far: np.ndarray
+
+    @classmethod
+    def empty(cls, shape: tuple[int, ...]) -> Standardised:
+        return cls(np.empty(shape), np.empty(shape, dtype=np.bool_))
+
+    @property
+    def far_rows(self) -> np.ndarray:
+        """Which rows (n,) of numbers (n, C) have one far out."""
+        return np.asarray(self.far.any(axis=1))
+
+
 class Moments:
     """Location and scale of C columns, as ``core.robust_moments``; blanks (NaN) are left out."""
 
@@ -32,33 +52,26 @@ class Moments:
         """The share (C,) of the numbers of each column that came farther out than ``FAR``."""
         return robust_moments.shares_beyond(self._state)
 
-    def standardised(self, values: np.ndarray) -> np.ndarray:
+    def standardised(self, values: np.ndarray) -> Standardised:
         """``values`` (n, C) standardised, each by what its column held up to its row; they are
-        taken in. 0 for blanks and where nothing has moved yet."""
-        out = np.empty(values.shape)
-        robust_moments.take_rows(self._state, values, out)
-        return out
+        taken in."""
+        taken = Standardised.empty(values.shape)
+        robust_moments.take_rows(self._state, values, *taken)
+        return taken
 
-    def standardised_each(self, values: np.ndarray) -> np.ndarray:
+    def standardised_each(self, values: np.ndarray) -> Standardised:
         """As ``standardised``, of each row as if it came next; changes nothing."""
-        return self._each(values)[0]
+        each = Standardised.empty(values.shape)
+        robust_moments.standardise_each(self._state.copy(), self._state, values, *each)
+        return each
 
-    def far_out(self, values: np.ndarray) -> np.ndarray:
-        """Which of ``values`` (n, C), each as if it came next, ``shares_beyond`` would count."""
-        return self._each(values)[1] > 0.0
-
-    def _each(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        out, beyond = np.empty(values.shape), np.empty(values.shape)
-        robust_moments.standardise_each(self._state.copy(), self._state, values, out, beyond)
-        return out, beyond
-
-    def standardised_row(self, x: np.ndarray, most: float) -> np.ndarray | None:
+    def standardised_row(self, x: np.ndarray, most: float) -> Standardised | None:
         """``standardised`` of one more row x (C,), to the bit.
 
         None, and nothing is taken, where a number is more than ``most`` away from 0.
         """
-        out = np.empty(len(x))
-        return out if robust_moments.take_row(self._state, x, most, out) else None
+        row = Standardised.empty(x.shape)
+        return row if robust_moments.take_row(self._state, x, most, *row) else None
 
     def follow(self, y: np.ndarray) -> np.ndarray:
         """Take numbers y (n,) of one column in: count, centre and scale (3, n + 1), before each

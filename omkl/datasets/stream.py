@@ -456,9 +456,10 @@ class Stream:
             low, high = np.inf, -np.inf
             for chunk in self._limited():
                 self._require_small(chunk.x)
-                scaled = chunk.x
+                scaled, far = chunk.x, None
                 if not self.keyed:
-                    scaled = moments.standardised(chunk.x)
+                    standardised = moments.standardised(chunk.x)
+                    scaled, far = standardised.z, standardised.far_rows
                     self._require_spread(chunk.x, moments.scale)
                 low = min(low, float(np.nanmin(chunk.y, initial=np.inf)))
                 high = max(high, float(np.nanmax(chunk.y, initial=-np.inf)))
@@ -469,7 +470,7 @@ class Stream:
                         f"{self.where}: the values of the target {self.target!r} are too large to "
                         "be scaled. Rescale it."
                     )
-                yield chunk._replace(x=scaled)
+                yield chunk._replace(x=scaled, far=far)
         else:
             assert self._extent is not None
             _, max_norm, low, high = self._extent

@@ -222,13 +222,14 @@ def warm_up(jobs: Sequence[StreamJob]) -> None:
     n += first.stream.target_delay  # so that they learn
     keyed = first.stream.keyed
     n_inputs = first.stream.n_inputs - (first.stream.n_lags if keyed else 0)
-    X, y, keys = np.zeros((n, n_inputs)), np.zeros(n), [np.zeros(n, dtype=np.int64)] * keyed
+    X, y = np.zeros((n, n_inputs)), np.zeros(n)
+    keys = np.zeros(n, dtype=np.int64) if keyed else None
     if first.stream.classes:
         y = np.resize([-1.0, 1.0] if len(first.stream.classes) == 2 else [0.0, 1.0], n)
     learners = _learners(jobs, 0)
-    InStep(learners).partial_fit(X, y, *keys)
+    InStep(learners).partial_fit(X, y, keys)
     known = np.ones(n, dtype=bool)
-    first.baselines(first.stream).add(Rounds(X, y, known, known, *keys))
+    first.baselines(first.stream).add(Rounds(X, y, known, known, keys))
 
 
 def evaluate(
@@ -359,7 +360,7 @@ class Pass:
         lanes = [range(k, R, self._n_threads) for k in range(min(R, self._n_threads))]
         for block in self.jobs[0].blocks(self.stream):
             if self._label:
-                predictions, y = self._ask(block.x)
+                predictions, y = self._ask(block)
             else:
                 learned = mapped(lambda lane: [(r, self._learn(r, block)) for r in lane], lanes)  # noqa: B023
                 by_seed = dict(itertools.chain.from_iterable(learned))
@@ -374,22 +375,24 @@ class Pass:
         before, n, parts = time.perf_counter(), self.counter.n_rounds, []
         histories, group = [self._histories[r][k] for k in self._going], self._groups[r]
         known = ~np.isnan(block.y)
+        of_rows = block.far if block.keys is None else block.keys
         for rows in histories[0].pieces(n, known):
-            own = () if block.keys is None else (block.keys[rows],)
-            parts.append(group.partial_fit(block.x[rows], block.y[rows], *own))
+            own = None if of_rows is None else of_rows[rows]
+            parts.append(group.partial_fit(block.x[rows], block.y[rows], own))
             n += int(known[rows].sum())
             for history, learner in zip(histories, group.learners, strict=True):
                 history.look(n, learner)
         self._seconds[r] += time.perf_counter() - before
         return [_joined(of_job) for of_job in zip(*parts, strict=True)]
 
-    def _ask(self, X: np.ndarray) -> tuple[list[list[Prediction]], np.ndarray]:
-        """The same of one learner that asks for the labels of X (n, d); those that it got."""
+    def _ask(self, block: Chunk) -> tuple[list[list[Prediction]], np.ndarray]:
+        """The same of one learner that asks for the labels of a block; those that it got."""
         assert self._label is not None
         before, n, parts, labels = time.perf_counter(), self.counter.n_rounds, [], []
         history, learner = self._histories[0][0], self._groups[0].learners[0]
-        for rows in history.pieces(n, np.ones(len(X), dtype=bool)):
-            prediction, y = learner.ask(X[rows], self._label, n)
+        for rows in history.pieces(n, np.ones(len(block.x), dtype=bool)):
+            far = None if block.far is None else block.far[rows]
+            prediction, y = learner.ask(block.x[rows], self._label, n, far)
             parts.append(prediction)
             labels.append(y)
             n += len(y)

@@ -210,7 +210,7 @@ class Units:
             return softened(off)
         scaled = self._columns.standardised_row(x, math.inf)
         assert scaled is not None  # nothing is too large
-        return softened(scaled)
+        return softened(scaled.z)
 
     def label(self, y: float) -> float:
         """The label y in units of those before it."""

@@ -104,6 +104,7 @@ class OnlineLearner:
         self.spread: Any = math.nan  # of m outputs (m,), as what follows
         # Of the last predict_one: its spread, or half its interval's width.
         self._margin: Any = math.nan
+        self._far = False  # whether its row is far out
         self.probabilities: tuple[float, ...] = ()
         self._y_hat: Any = math.nan  # of the last predict_one
         self._half: Any = math.nan  # half its interval's width; None: not asked for yet
@@ -202,7 +203,7 @@ class OnlineLearner:
         if not self.inputs or self._learner.intervals is None:
             return math.nan, math.nan
         if self._half is None:
-            self._half = self._learner.intervals.half_width(self._margin)
+            self._half = self._learner.intervals.half_width(self._margin, self._far)
         return self._y_hat - self._half, self._y_hat + self._half
 
     @property
@@ -258,7 +259,7 @@ class OnlineLearner:
         if revocable:
             columns = self._moments.arrays() if self._moments else None
             self._before_round = columns, [one.before_round() for one in learner.learners]
-        row = self._standardised_row(self._table.one(x))
+        row, self._far = self._standardised_row(self._table.one(x))
         said, self.asks = learner.predict_one(row)
         return self._answer(said, learner.spread)
 
@@ -306,7 +307,8 @@ class OnlineLearner:
         self._learner.learn_one(label)
         self._before_round = None
         if intervals := self._learner.intervals:
-            self._half = intervals.follow_one(self._y_hat, self.asks, self._margin, label)
+            said = self._y_hat, self.asks, self._margin
+            self._half = intervals.follow_one(*said, label, self._far)
         self.asks = False
 
     @property
@@ -333,11 +335,11 @@ class OnlineLearner:
                 f"{self.max_pending:,}: learn_one(y, id=...), or learn_one(None, id=...) for a "
                 f"target that will not come; the first id is {self.pending[0]!r}"
             )
-        row = self._learner.predict_late(self._standardised_row(self._table.one(x)))
+        row = self._learner.predict_late(*self._standardised_row(self._table.one(x)))
         answer = self._answer(row.y_hat.tolist(), row.spread)
         self._pending[id], self.asks = row, False
         if intervals := self._learner.intervals:  # as it is now, whatever is learned before it
-            self._half = intervals.half_width(row.spread)
+            self._half = intervals.half_width(row.spread, row.far)
         return answer
 
     def _learn_pending(self, y: Any, id: int | str) -> None:
@@ -364,8 +366,8 @@ class OnlineLearner:
         if self._open:
             self._begin(X)
         self._learner.learners[0].require_no_open_round()
-        X = self._read(X)
-        found = self._learner.partial_fit(self._standardised(X, learns=True), labels)
+        rows, far = self._standardised(self._read(X), learns=True)
+        found = self._learner.partial_fit(rows, labels, far)
         self.require_finite(found.y_hat)
         if self.classes:
             found = found._replace(y_hat=self._answers(found.y_hat))
@@ -382,24 +384,24 @@ class OnlineLearner:
         if return_std and not self.algorithm.has_spread:
             name = self.settings.algorithm
             raise ValueError(f"{name} gives no standard deviation of its predictions; auto does")
-        y_hat, spread = self._predicted(X)
+        y_hat, spread, _ = self._predicted(X)
         answers = self._answers(y_hat) if self.classes else y_hat
         return (answers, spread) if return_std else answers
 
     def predict_interval(self, X: Any) -> np.ndarray:
         """The ends (n, 2) of the interval of each row of X as the next; changes nothing.
 
-        Of m outputs (n, m, 2).
+        Of m outputs (n, m, 2). Rows ``far_out`` have intervals of a width of their own.
 
         ValueError of a learner that was made without ``interval=`` and has none of its own.
         """
         if not self.has_intervals:
             raise ValueError("there are no intervals: make the learner with interval=0.9, say")
         look = self._looking_at(X)
-        y_hat, spread = look._predicted(X)
+        y_hat, spread, far = look._predicted(X)
         intervals = look._learner.intervals
         assert intervals is not None
-        half = intervals.half_widths(spread)
+        half = intervals.half_widths(spread, far)
         return np.stack([y_hat - half, y_hat + half], axis=-1)
 
     def far_out(self, X: Any) -> np.ndarray:
@@ -416,7 +418,7 @@ class OnlineLearner:
             )
         look = self._looking_at(X)
         assert look._moments is not None
-        return look._moments.far_out(look._read(X))
+        return look._moments.standardised_each(look._read(X)).far
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities (n, K) of the classes, in their order; changes nothing.
@@ -469,7 +471,7 @@ class OnlineLearner:
         import pandas as pd
 
         look = self._looking_at(x)
-        row = look._standardised(look._checked(look._table.one(x)[None, :]), learns=False)
+        row, _ = look._standardised(look._checked(look._table.one(x)[None, :]), learns=False)
         outputs = look._learner.outputs(row)
         predictions = look._by_expert(outputs, "prediction")
         parts = {"prediction": predictions, "weight": look.weights}
@@ -551,22 +553,23 @@ class OnlineLearner:
         self.max_pending = most
         if not ids:
             return
-        kinds = ("rows", "y_hat", "spread", "scored")
-        rows, y_hat, spread, scored = (model.arrays[f"pending.{kind}"] for kind in kinds)
+        kinds = ("rows", "y_hat", "spread", "far", "scored")
+        rows, y_hat, spread, far, scored = (model.arrays[f"pending.{kind}"] for kind in kinds)
         n, d = len(ids), len(self.inputs) + self.settings.lags
         scores = (n, len(self.classes)) if len(self.classes) > 2 else (n,)
         alike = rows.shape == (n, d) and y_hat.shape == scores
-        alike = alike and spread.shape == scored.shape == (n,)
+        alike = alike and spread.shape == far.shape == scored.shape == (n,)
         known = all(type(id) in (int, str) for id in ids) and len(set(ids)) == n
-        numbers = (rows, y_hat, spread, scored)
+        numbers = (rows, y_hat, spread, far, scored)
         if not (alike and known and all(array.dtype == np.float64 for array in numbers)):
             raise ValueError("the rows that wait are none of this learner")
         if np.isinf(rows).any() or not np.isfinite(y_hat).all():
             raise ValueError("the rows that wait have numbers that are not finite")
         contexts = self._contexts_in(model.arrays, n)
         for k, id in enumerate(ids):
-            row, context = rows[k : k + 1].copy(), contexts[k]
-            self._pending[id] = Pending(row, y_hat[k], float(spread[k]), bool(scored[k]), context)
+            flags = bool(far[k]), bool(scored[k])
+            row = rows[k : k + 1].copy()
+            self._pending[id] = Pending(row, y_hat[k], float(spread[k]), *flags, contexts[k])
 
     def _contexts_in(
         self, arrays: Mapping[str, np.ndarray], n: int
@@ -594,11 +597,11 @@ class OnlineLearner:
             contexts.append([[] for _ in learners] if blank else row)
         return contexts
 
-    def _predicted(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """y_hat, (n,) or (n, K), and spread (n,) of each row as the next."""
+    def _predicted(self, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of rows as the next: y_hat, (n,) or (n, K), spread (n,), and which (n,) are far out."""
         learner = self._looking_at(X)
-        rows = learner._standardised(learner._read(X), learns=False)
-        return learner._learner.predict_with_spread(rows)
+        rows, far = learner._standardised(learner._read(X), learns=False)
+        return *learner._learner.predict_with_spread(rows), far
 
     def _looking_at(self, rows: Any) -> OnlineLearner:
         """The learner, or before the first row a copy of it whose inputs are those of ``rows``."""
@@ -627,22 +630,28 @@ class OnlineLearner:
             )
         return X
 
-    def _standardised_row(self, x: np.ndarray) -> np.ndarray:
+    def _standardised_row(self, x: np.ndarray) -> tuple[np.ndarray, bool]:
         """``_standardised`` of one row (d,) that is checked and learned, to the bit."""
+        is_far = False
         if self._moments:
             found = self._moments.standardised_row(x, LARGEST)
-            x = self._checked(x[None, :])[0] if found is None else found
+            if found is None:
+                self._checked(x[None, :])
+            else:
+                x, is_far = found.z, bool(found.far.any())
         elif not abs(x).max() <= LARGEST:  # or a number is NaN
             self._checked(x[None, :])
         lags = self.settings.lags
-        return np.concatenate([x, np.zeros(lags)]) if lags else x
+        return np.concatenate([x, np.zeros(lags)]) if lags else x, is_far
 
-    def _standardised(self, X: np.ndarray, learns: bool) -> np.ndarray:
-        """Rows as a learner takes them, with room for lags."""
+    def _standardised(self, X: np.ndarray, learns: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Rows as a learner takes them, with room for lags, and which (n,) are far out."""
+        far = np.zeros(len(X), dtype=np.bool_)
         if moments := self._moments:
-            X = moments.standardised(X) if learns else moments.standardised_each(X)
+            taken = moments.standardised(X) if learns else moments.standardised_each(X)
+            X, far = taken.z, taken.far_rows
         lags = self.settings.lags
-        return np.concatenate([X, np.zeros((len(X), lags))], axis=1) if lags else X
+        return np.concatenate([X, np.zeros((len(X), lags))], axis=1) if lags else X, far
 
     def _label(self, y: Any) -> Any:
         """A label as a learner takes it, a number or of several outputs (m,); NaN for none."""
@@ -695,6 +704,7 @@ def arrays_of(pending: Mapping[Any, Pending]) -> dict[str, np.ndarray]:
         "pending.rows": np.concatenate([row.X for row in rows]),
         "pending.y_hat": np.stack([row.y_hat for row in rows]),
         "pending.spread": np.array([row.spread for row in rows]),
+        "pending.far": np.array([float(row.far) for row in rows]),
         "pending.scored": np.array([float(row.scored) for row in rows]),
         **_arrays_of_context([row.context for row in rows]),
     }

@@ -169,8 +169,7 @@ def read(path: str | Path) -> Model:
     path = Path(path).expanduser()
     try:
         arrays = _arrays(path)
-        for name in [name for name in arrays if name.endswith("interval.errors")]:
-            del arrays[name]  # which intervals kept once, and which changes no width
+        _bring_up_to_date(arrays)
         head = json.loads(arrays.pop(SETTINGS).tobytes())
         if head["format"] != FORMAT:
             raise ModelError(
@@ -195,6 +194,18 @@ def read(path: str | Path) -> Model:
     except Exception as error:  # of a damaged file, whatever it makes a reader stumble on
         said = str(error).strip().partition("\n")[0][:200] or type(error).__name__
         raise ModelError(f"{path}: no model, or a damaged one: {said}") from None
+
+
+def _bring_up_to_date(arrays: dict[str, np.ndarray]) -> None:
+    """Let a file of before rows far out were marked go on as one in which none came so far."""
+    for name in [name for name in arrays if name.endswith("interval.errors")]:
+        del arrays[name]  # which intervals kept once, and which changes no width
+    if not any(name.endswith("interval.far_levels") for name in arrays):
+        for name in [n for n in arrays if n.endswith(("interval.levels", "interval.weights"))]:
+            place, _, last = name.rpartition(".")
+            arrays[f"{place}.far_{last}"] = arrays[name]
+    if "pending.scored" in arrays:
+        arrays.setdefault("pending.far", np.zeros_like(arrays["pending.scored"]))
 
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:

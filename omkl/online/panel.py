@@ -376,7 +376,8 @@ class Panel:
         order = groups.rows
         if self._moments is not None:
             moments = self._moments
-            X = (moments.standardised(rows) if learns else moments.standardised_each(rows))[order]
+            taken = moments.standardised(rows) if learns else moments.standardised_each(rows)
+            X = taken.z[order]
         else:
             X = rows[order]
             if self._scaled:

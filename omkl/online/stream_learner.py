@@ -61,13 +61,14 @@ class Prediction(NamedTuple):
 class Pending(NamedTuple):
     """A prediction that waits for its target: the row X (1, d) as it is learned from, with lags.
 
-    ``y_hat`` is in the units of the target, or the scores of classes; ``scored``: intervals learn
-    from its error.
+    ``y_hat`` is in the units of the target, or the scores of classes; ``far``: the row is far out;
+    ``scored``: intervals learn from its error.
     """
 
     X: np.ndarray
     y_hat: Any  # a number, or scores (K,)
     spread: float
+    far: bool
     scored: bool
     context: list[list[np.ndarray]]  # of each of the learners, see ``Learner.context``
 
@@ -127,12 +128,16 @@ class TargetScaler:
 
 
 class Prepared(NamedTuple):
-    """A block as learners take it: rows with their lags, and labels (n,) for each learner."""
+    """A block as learners take it: rows with their lags, and labels (n,) for each learner.
+
+    ``far`` (n,) bool are rows far out.
+    """
 
     known: LabelStats | None
     X: np.ndarray
     labels: list[np.ndarray]
     y: np.ndarray
+    far: np.ndarray
 
 
 class StreamLearner:
@@ -220,27 +225,31 @@ class StreamLearner:
         """The largest squared error of a single kernel."""
         return float(self.learners[0].worst[0])
 
-    def partial_fit(self, X: np.ndarray, y: np.ndarray) -> Prediction:
+    def partial_fit(
+        self, X: np.ndarray, y: np.ndarray, far: np.ndarray | None = None
+    ) -> Prediction:
         """Predict, then learn, row by row: X (n, d), y (n,), NaN where there is no target.
 
+        ``far`` (n,) bool says which rows are far out, whose intervals are wider; None: none is.
         Rows without a target are predicted and change nothing; they count as not asked. Any split
         gives the same numbers. With a ``delay`` rows without a target wait as others do.
         """
         if self.delay:
-            return self._late(X, y)
+            return self._late(X, y, _marked(far, len(y)))
         if self._one_by_one:
-            return self._with_interval(self._row_by_row(X, y), y)
-        block = self.prepare(X, y)
+            return self._with_interval(self._row_by_row(X, y), y, _marked(far, len(y)))
+        block = self.prepare(X, y, far)
         traces = [
             _fit(learner, block.X, labels)
             for learner, labels in zip(self.learners, block.labels, strict=True)
         ]
         return self.prediction(block, traces)
 
-    def prepare(self, X: np.ndarray, y: np.ndarray) -> Prepared:
+    def prepare(self, X: np.ndarray, y: np.ndarray, far: np.ndarray | None = None) -> Prepared:
         """A block as its learners take it; its labels are known from now on."""
         known = self.target.take(y)
-        return Prepared(known, self._inputs(X, known), self._labels(y, known), y)
+        rows = self._inputs(X, known)
+        return Prepared(known, rows, self._labels(y, known), y, _marked(far, len(y)))
 
     def _inputs(self, X: np.ndarray, known: LabelStats | None = None) -> np.ndarray:
         """Rows X (n, d) as its learners read them, with their lags."""
@@ -255,17 +264,21 @@ class StreamLearner:
         if known and self.target.moving:  # a spread is not known before labels have a deviation
             unit = np.where(known.unit > 0.0, known.unit, np.nan)
             trace = Trace(known.unscaled(trace.y_hat), trace.asked, unit * trace.spread)
-        return self._with_interval(trace, block.y)
+        return self._with_interval(trace, block.y, block.far)
 
     def ask(
-        self, X: np.ndarray, label: label_sources.Label, n_before: int
+        self,
+        X: np.ndarray,
+        label: label_sources.Label,
+        n_before: int,
+        far: np.ndarray | None = None,
     ) -> tuple[Prediction, np.ndarray]:
         """``partial_fit`` that asks ``label`` for what it wants to know; the labels (n,) it got.
 
         ``n_before`` rows were streamed earlier.
         """
         trace, y = label_sources.learn(self, X, label, n_before)
-        return self._with_interval(trace, y), y
+        return self._with_interval(trace, y, _marked(far, len(y))), y
 
     def predict_with_spread(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What ``predict_one`` would say of each row X (n, d) as the next, and its spread (n,).
@@ -334,13 +347,13 @@ class StreamLearner:
         first = self.n_streamed - len(self._waiting) + 1
         return {first + k: row for k, (row, _) in enumerate(self._waiting)}
 
-    def predict_late(self, x: np.ndarray) -> Pending:
+    def predict_late(self, x: np.ndarray, far: bool = False) -> Pending:
         """Predict the row x (d,), whose target ``learn_late`` brings; nothing is learned."""
         X = self.target.with_lags(x[None, :].copy())
         y_hat, spread = self.predict_with_spread(X)
         scored = self.intervals is None or self.intervals.scores_next
         context = [learner.context() for learner in self.learners]
-        return Pending(X, y_hat[0], float(spread[0]), scored, context)
+        return Pending(X, y_hat[0], float(spread[0]), far, scored, context)
 
     def learn_late(self, row: Pending, y: float) -> None:
         """Learn a row whose target y comes after other predictions.
@@ -349,22 +362,22 @@ class StreamLearner:
         ``scored``. What the learners learn from is what they would predict now of the row, with the
         past labels that it had then.
         """
-        X, y_hat, spread, scored, context = row
+        X, y_hat, spread, far, scored, context = row
         targets = np.array([y])
         labels = self._labels(targets, self.target.take(targets))
         rows = softened(X) if self.softens else X
         for learner, told, then in zip(self.learners, labels, context, strict=True):
             learner.learn_late(rows, told, then)
         if self.intervals:
-            self.intervals.follow_one(y_hat, scored, spread, y)
+            self.intervals.follow_one(y_hat, scored, spread, y, far)
 
-    def _late(self, X: np.ndarray, y: np.ndarray) -> Prediction:
+    def _late(self, X: np.ndarray, y: np.ndarray, far: np.ndarray) -> Prediction:
         """``partial_fit`` of targets that come ``delay`` rows late."""
         rows, half = [], np.full(len(y), np.nan)
         for s, (x, label) in enumerate(zip(X, y, strict=True)):
-            row = self.predict_late(x)
+            row = self.predict_late(x, bool(far[s]))
             if self.intervals:
-                half[s] = self.intervals.half_width(row.spread)
+                half[s] = self.intervals.half_width(row.spread, row.far)
             rows.append(row)
             self._waiting.append((row, label))
             if len(self._waiting) > self.delay:
@@ -399,9 +412,9 @@ class StreamLearner:
         K = len(self.learners)
         return y if K == 1 else np.where(np.isnan(y), np.nan, one_against_rest(y, k, K))
 
-    def _with_interval(self, trace: Trace, y: np.ndarray) -> Prediction:
+    def _with_interval(self, trace: Trace, y: np.ndarray, far: np.ndarray) -> Prediction:
         nothing = np.full(len(y), np.nan)
-        half = self.intervals.follow(trace, y) if self.intervals else nothing
+        half = self.intervals.follow(trace, y, far) if self.intervals else nothing
         own = self.algorithm.has_interval
         return Prediction(trace.y_hat, trace.asked, nothing if own else trace.spread, half)
 
@@ -467,9 +480,11 @@ class MultiOutputLearner:
         """Rows that an output has learned from, the most of any."""
         return max(learner.t for learner in self.learners)
 
-    def partial_fit(self, X: np.ndarray, Y: np.ndarray) -> Prediction:
+    def partial_fit(
+        self, X: np.ndarray, Y: np.ndarray, far: np.ndarray | None = None
+    ) -> Prediction:
         """As ``StreamLearner.partial_fit``: X (n, d), Y (n, m) to a prediction of arrays (n, m)."""
-        blocks = [one.prepare(X, y) for one, y in zip(self.of_outputs, Y.T, strict=True)]
+        blocks = [one.prepare(X, y, far) for one, y in zip(self.of_outputs, Y.T, strict=True)]
         if self._group is None:
             parts = zip(self.learners, blocks, strict=True)
             traces = [_fit(learner, block.X, block.labels[0]) for learner, block in parts]
@@ -546,15 +561,17 @@ class InStep:
         for other in self.learners[1:]:
             other.target = self.learners[0].target
 
-    def partial_fit(self, X: np.ndarray, y: np.ndarray, *keys: np.ndarray) -> list[Prediction]:
+    def partial_fit(
+        self, X: np.ndarray, y: np.ndarray, of_rows: np.ndarray | None = None
+    ) -> list[Prediction]:
         """The prediction of each, as ``StreamLearner.partial_fit``, to the bit.
 
-        ``keys`` (n,) are given to panels.
+        ``of_rows`` (n,) is what else they are told of rows: which are far out, or panels the keys.
         """
         first = self.learners[0]
         if not self._groups:  # one learner, or targets that come late: each goes row by row
-            return [learner.partial_fit(X, y, *keys) for learner in self.learners]
-        block = first.prepare(X, y)
+            return [learner.partial_fit(X, y, of_rows) for learner in self.learners]
+        block = first.prepare(X, y, of_rows)
         traces = [
             _fit(group, block.X, labels)
             for group, labels in zip(self._groups, block.labels, strict=True)
@@ -588,6 +605,11 @@ def _fit(learner: Learner | SideBySide, X: np.ndarray, y: np.ndarray) -> Trace:
     return Trace(*(np.concatenate(arrays, axis=rows) for arrays in zip(*parts, strict=True)))
 
 
+def _marked(far: np.ndarray | None, n: int) -> np.ndarray:
+    """Which of n rows are far out: none, where nothing is said."""
+    return np.zeros(n, dtype=np.bool_) if far is None else far
+
+
 def below(head: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The arrays whose names begin with ``head``, by the rest of their names."""
     return {n.removeprefix(head): array for n, array in arrays.items() if n.startswith(head)}
@@ -598,17 +620,20 @@ class OwnIntervals:
 
     scores_next = True
 
-    def follow(self, trace: Trace, y: np.ndarray) -> np.ndarray:
-        """Half widths (n,) of predictions before each label y (n,), NaN where there is none."""
+    def follow(self, trace: Trace, y: np.ndarray, far: np.ndarray) -> np.ndarray:
+        """Half widths (n,) of predictions before each label y (n,), NaN where there is none.
+
+        ``far`` (n,) bool are rows far out.
+        """
         return trace.spread
 
-    def follow_one(self, y_hat: float, asked: bool, spread: float, y: float) -> float:
+    def follow_one(self, y_hat: float, asked: bool, spread: float, y: float, far: bool) -> float:
         return spread
 
-    def half_width(self, spread: float) -> float:
+    def half_width(self, spread: float, far: bool) -> float:
         return spread
 
-    def half_widths(self, spread: np.ndarray) -> np.ndarray:
+    def half_widths(self, spread: np.ndarray, far: np.ndarray) -> np.ndarray:
         return spread
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -631,21 +656,21 @@ class SeveralIntervals:
         self._of_outputs = list(of_outputs)
 
     def follow_one(
-        self, y_hat: np.ndarray, asked: bool, spread: np.ndarray, y: np.ndarray
+        self, y_hat: np.ndarray, asked: bool, spread: np.ndarray, y: np.ndarray, far: bool
     ) -> np.ndarray:
         """As ``OwnIntervals.follow_one``, of arrays (m,)."""
         rounds = zip(self._of_outputs, y_hat, spread, y, strict=True)
-        return np.array([one.follow_one(f, asked, s, label) for one, f, s, label in rounds])
+        return np.array([one.follow_one(f, asked, s, label, far) for one, f, s, label in rounds])
 
-    def half_width(self, spread: np.ndarray) -> np.ndarray:
+    def half_width(self, spread: np.ndarray, far: bool) -> np.ndarray:
         """Half widths (m,) by spreads (m,)."""
         each = zip(self._of_outputs, spread, strict=True)
-        return np.array([one.half_width(s) for one, s in each])
+        return np.array([one.half_width(s, far) for one, s in each])
 
-    def half_widths(self, spread: np.ndarray) -> np.ndarray:
+    def half_widths(self, spread: np.ndarray, far: np.ndarray) -> np.ndarray:
         """Half widths (n, m) by spreads (n, m)."""
         each = zip(self._of_outputs, spread.T, strict=True)
-        return np.stack([one.half_widths(s) for one, s in each], axis=1)
+        return np.stack([one.half_widths(s, far) for one, s in each], axis=1)
 
 
 class AdaptiveIntervals:
@@ -661,32 +686,32 @@ class AdaptiveIntervals:
         self._conformal = Conformal(settings.level, rates_of(settings))
         self._late, self._n_known = int(late), 0
 
-    def follow(self, trace: Trace, y: np.ndarray) -> np.ndarray:
+    def follow(self, trace: Trace, y: np.ndarray, far: np.ndarray) -> np.ndarray:
         """As ``OwnIntervals.follow``. A label that was not asked for teaches nothing."""
         known = ~np.isnan(y)
         counts = self._n_known + np.cumsum(known) > self._late
         self._n_known += int(known.sum())
-        return self._conformal.follow(trace.y_hat, np.where(counts & trace.asked, y, np.nan))
+        return self._conformal.follow(trace.y_hat, np.where(counts & trace.asked, y, np.nan), far)
 
-    def follow_one(self, y_hat: float, asked: bool, spread: float, y: float) -> float:
+    def follow_one(self, y_hat: float, asked: bool, spread: float, y: float, far: bool) -> float:
         """``follow`` of one round, to the bit, in less time."""
         if y == y:
             self._n_known += 1
         told = y if asked and self._n_known > self._late else math.nan
-        return self._conformal.learn(y_hat, told)
+        return self._conformal.learn(y_hat, told, far)
 
     @property
     def scores_next(self) -> bool:
         """Whether they learn from the error of the next prediction."""
         return self._n_known >= self._late
 
-    def half_width(self, spread: float) -> float:
+    def half_width(self, spread: float, far: bool) -> float:
         """``half_widths`` of one prediction, to the bit, in less time."""
-        return self._conformal.half_width()
+        return self._conformal.half_width(far)
 
-    def half_widths(self, spread: np.ndarray) -> np.ndarray:
+    def half_widths(self, spread: np.ndarray, far: np.ndarray) -> np.ndarray:
         """Of n predictions, each as the next; changes nothing."""
-        return np.full(len(spread), self._conformal.half_width())
+        return np.where(far, self._conformal.half_width(True), self._conformal.half_width())
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Copies of all that they have learned, which ``restore`` takes."""

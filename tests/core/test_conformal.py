@@ -14,12 +14,12 @@ from omkl.core.conformal import RATES, WINDOW, Conformal
 NONE = math.nan
 
 
-def widths(error, level=0.9, rates=RATES):
+def widths(error, level=0.9, rates=RATES, far=None):
     """Half widths before each label, of predictions 0."""
-    return Conformal(level, rates).follow(np.zeros(len(error)), np.asarray(error, float))
+    return Conformal(level, rates).follow(np.zeros(len(error)), np.asarray(error, float), far)
 
 
-def by_the_letter(error, level, rates, window=WINDOW, horizon=500):
+def by_the_letter(error, level, rates, far, window=WINDOW, horizon=500):
     """The same, by sorting all scores in every round; with fractions where nothing is irrational.
 
     One rate moves its level by whole multiples of alpha x rate: whether a place is a whole number
@@ -28,7 +28,7 @@ def by_the_letter(error, level, rates, window=WINDOW, horizon=500):
     number = (lambda x: Fraction(str(x))) if len(rates) == 1 else float
     alpha, K = 1 - number(level), len(rates)
     rates = [number(rate) for rate in rates]
-    a, w, halves = [alpha] * K, np.full(K, 1 / K), []
+    a, w, halves = [[alpha] * K] * 2, [np.full(K, 1 / K)] * 2, []  # of all rows, and of those far
     of_losses = float((1 - alpha) ** 2 * alpha**3 + alpha**2 * (1 - alpha) ** 3)
     eta = math.sqrt(3 / horizon) * math.sqrt((math.log(K * horizon) + 2) / of_losses)
     scores: list[float] = []
@@ -39,7 +39,8 @@ def by_the_letter(error, level, rates, window=WINDOW, horizon=500):
             halves.append(NONE)
             scores.append(s)
             continue
-        mixed = a[0] if K == 1 else sum(p * level for p, level in zip(w, a, strict=True))
+        both = [b[0] if K == 1 else float(p @ b) for p, b in zip(w, a, strict=True)]
+        mixed = min(both) if far[t] else both[0]
         place = math.ceil((1 - min(1, mixed)) * (n + 1))
         half = 0.0 if place <= 0 else kept[min(place, n) - 1]
         if place > n:
@@ -49,10 +50,12 @@ def by_the_letter(error, level, rates, window=WINDOW, horizon=500):
         b = 1 - number(int(np.sum(kept < s))) / (n + 1)
         if 0.0 < kept[-1] < s:
             b = max(-1, b - number(math.log(s / kept[-1]) / 3.0))
-        loss = np.array([float(alpha * (b - one) - min(0, b - one)) for one in a])
-        w = w * np.exp(-eta * loss)
-        w = (1 - 1 / (2 * horizon)) * w / w.sum() + 1 / (2 * horizon * K)
-        a = [max(-1, one + r * (alpha - (one > b))) for one, r in zip(a, rates, strict=True)]
+        for j in range(1 + int(far[t])):
+            loss = np.array([float(alpha * (b - one) - min(0, b - one)) for one in a[j]])
+            p = w[j] * np.exp(-eta * loss)
+            w[j] = (1 - 1 / (2 * horizon)) * p / p.sum() + 1 / (2 * horizon * K)
+            moved = zip(a[j], rates, strict=True)
+            a[j] = [max(-1, one + r * (alpha - (one > b))) for one, r in moved]
         scores.append(min(s, 4.0 * kept[-1]) if n >= 20 and kept[-1] > 0.0 else s)
     return np.array(halves)
 
@@ -74,12 +77,36 @@ def test_first_rounds_by_hand():
 
 @pytest.mark.parametrize("rates", [(0.02,), RATES])
 def test_equals_the_letter(rates):
-    """Also with ties, with scores beyond the window, and where levels leave [0, 1]."""
+    """Also with ties, scores beyond the window, levels that leave [0, 1], and rows far out."""
     rng = np.random.default_rng(1)
     error = np.abs(np.round(rng.standard_normal(1500), 1)) * np.where(np.arange(1500) < 700, 1, 6)
-    np.testing.assert_allclose(
-        widths(error, 0.8, rates), by_the_letter(error, 0.8, rates), rtol=1e-12
-    )
+    far = rng.random(1500) < 0.05
+    error[far] *= 4
+    half = by_the_letter(error, 0.8, rates, far)
+    np.testing.assert_allclose(widths(error, 0.8, rates, far), half, rtol=1e-12)
+
+
+def test_rows_far_out_are_covered_and_widen_no_other_interval():
+    """Their errors are five times as large, then half as large: never narrower than of others."""
+    rng = np.random.default_rng(5)
+    far = rng.random(6000) < 0.05
+    for scale in (5.0, 0.5):
+        error = rng.standard_normal(6000) * np.where(far, scale, 1.0)
+        half, alike = widths(error, far=far), widths(error)
+        np.testing.assert_array_equal(half[~far], alike[~far])
+        assert (half[far] >= alike[far])[1:].all()
+        covered = (np.abs(error) <= half)[far].mean()
+        assert abs(covered - 0.9) < 0.03 if scale > 1.0 else covered > 0.97
+    assert (np.abs(5.0 * error) <= alike)[far].mean() < 0.8
+
+
+def test_one_row_at_a_time_gives_the_same_bits_of_rows_far_out():
+    rng = np.random.default_rng(6)
+    error, far = rng.standard_normal(60), rng.random(60) < 0.3
+    whole, one = widths(error, far=far), Conformal(0.9)
+    for s in range(60):
+        np.testing.assert_equal(one.half_width(far[s]), whole[s])
+        one.learn(0.0, error[s], far[s])
 
 
 @pytest.mark.parametrize("scale", [8.0, 1 / 8])

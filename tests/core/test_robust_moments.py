@@ -16,8 +16,8 @@ FAULT = (T >= 2000) & (T < 3000)
 
 def standardised(x):
     """Each number of a column with what came up to it."""
-    out = np.empty((len(x), 1))
-    moments.take_rows(moments.no_moments(1), np.array(x, dtype=float)[:, None], out)
+    out, far = np.empty((len(x), 1)), np.empty((len(x), 1), dtype=bool)
+    moments.take_rows(moments.no_moments(1), np.array(x, dtype=float)[:, None], out, far)
     return out[:, 0]
 
 
@@ -33,7 +33,7 @@ def test_proposal_2_by_hand():
     """0, 2 and then 200: m = 1, s = 1, and 200 counts as no more than 8 (1 + 20 / 2) s from m."""
     state = moments.no_moments(1)
     for x in (0.0, 2.0, 200.0):
-        moments.take_row(state, np.array([x]), math.inf, np.empty(1))
+        moments.take_row(state, np.array([x]), math.inf, np.empty(1), np.empty(1, dtype=bool))
     counted = np.array([0.0, 2.0, 1.0 + 88.0])
     assert state[0, moments.MEAN] == pytest.approx(counted.mean())
     assert moments.scales(state)[0] == pytest.approx(counted.std())
@@ -97,25 +97,27 @@ def test_heavy_tails_keep_their_order_and_a_scale(df):
     """Nothing is cut, and scale and location settle."""
     x = np.random.default_rng(2).standard_t(df, N)
     state = moments.no_moments(1)
-    out = np.empty((N, 1))
-    moments.take_rows(state, x[:2000, None], out[:2000])
+    out, marked = np.empty((N, 1)), np.empty((N, 1), dtype=bool)
+    moments.take_rows(state, x[:2000, None], out[:2000], marked[:2000])
     middle = moments.scales(state)[0]
-    moments.take_rows(state, x[2000:, None], out[2000:])
+    moments.take_rows(state, x[2000:, None], out[2000:], marked[2000:])
     assert moments.scales(state)[0] == pytest.approx(middle, rel=0.1)
     far = np.abs(x[3000:]) > 10.0
     assert np.corrcoef(out[3000:, 0][far], x[3000:][far])[0, 1] > 0.999
-    assert state[0, moments.BEYOND] == np.sum(np.abs(out) > 4.0)
+    assert state[0, moments.BEYOND] == marked.sum() == np.sum(np.abs(out) > 4.0)
 
 
 def test_any_split_and_one_row_at_a_time_give_the_same_bits():
     X = np.random.default_rng(3).standard_t(2.0, (300, 3))
     X[::7, 1] = math.nan
     whole, parts, peeked = np.empty((3, 300, 3))
-    moments.take_rows(moments.no_moments(3), X, whole)
+    far, of_parts, of_peeked = np.empty((3, 300, 3), dtype=bool)
+    moments.take_rows(moments.no_moments(3), X, whole, far)
     state = moments.no_moments(3)
     for s in range(300):
-        one, beyond = X[s : s + 1], np.empty((1, X.shape[1]))
-        moments.standardise_each(state.copy(), state, one, peeked[s : s + 1], beyond)
-        moments.take_row(state, X[s], math.inf, parts[s])
+        one = slice(s, s + 1)
+        moments.standardise_each(state.copy(), state, X[one], peeked[one], of_peeked[one])
+        moments.take_row(state, X[s], math.inf, parts[s], of_parts[s])
     np.testing.assert_array_equal(parts, whole)
     np.testing.assert_array_equal(peeked, whole)
+    assert far.any() and (of_parts == far).all() and (of_peeked == far).all()

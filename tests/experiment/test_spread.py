@@ -89,6 +89,7 @@ def test_a_run_keeps_them(name, has, tmp_path):
 
 
 LEVEL = 0.8
+FAR = [60, 110, 150, 170, 180]  # rows whose input is far out
 TINY = ("kernels=gaussian17", "D=4", "tracking=none", "figures=false", f"interval={LEVEL}")
 
 
@@ -96,6 +97,7 @@ def run_on(tmp_path, *overrides):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"a": rng.normal(size=200), "y": 50 + rng.normal(size=200)})
     frame.loc[[3, 90], "y"] = np.nan
+    frame.loc[FAR, ["a", "y"]] += [30.0, 5.0]
     frame.to_csv(tmp_path / "own.csv", index=False)
     own = ["dataset=file", f"dataset.path={tmp_path / 'own.csv'}", "dataset.target=y", "seeds=1"]
     outcome = runner.run(compose([*TINY, *own, f"outputs={tmp_path}", *overrides]))
@@ -114,7 +116,8 @@ def test_intervals_of_a_run_follow_from_its_predictions(name, tmp_path):
     y, y_hat = kept["y"].to_numpy(copy=True), kept["y_hat"].to_numpy()
     told = np.where(kept["asked"], y, np.nan)
     told[0] = np.nan
-    half = Conformal(LEVEL).follow(y_hat, told)
+    half = Conformal(LEVEL).follow(y_hat, told, np.isin(np.arange(200), FAR))
+    assert (half > 1.1 * Conformal(LEVEL).follow(y_hat, told)).any()
     np.testing.assert_array_equal(kept["high"], y_hat + half)
     np.testing.assert_array_equal(kept["low"], y_hat - half)
     found = run.result["interval"]

@@ -18,9 +18,10 @@ SMALL = {"kernels": "gaussian17", "D": 4}
 
 
 def stream(T=300):
-    """Two inputs and a label near 5,000; some of either are blank."""
+    """Two inputs and a label near 5,000; some of either are blank, and some inputs are far out."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(T, 2)) * [1.0, 300.0]
+    X[40::23, 0] *= 40.0
     y = 5000 + 200 * np.sin(X[:, 0]) + rng.normal(size=T)
     X[[0, 3, 200], [1, 0, 0]] = np.nan
     y[[0, 7, 8, T - 1]] = np.nan
@@ -77,6 +78,7 @@ def test_the_numbers_are_those_of_a_run(tmp_path, name, lags, scaling):
 
 def test_intervals_are_those_of_a_run(tmp_path):
     X, y = stream()
+    y[40::23] *= 1.2  # of the rows that are far out
     widths = {"interval": 0.9, "interval_rate": 0.02}
     # auto has a spread of its own, samocp intervals.
     for name, asked in (("gf", widths), ("auto", widths), ("samocp", {})):
@@ -84,6 +86,9 @@ def test_intervals_are_those_of_a_run(tmp_path):
         run = run_on(tmp_path, X, y, f"algorithm={name}", *typed)
         kept = pd.read_parquet(run.folder / "predictions.parquet")[["low", "high"]].to_numpy()
         learner = omkl.learner(name, inputs=2, **asked, **SMALL)
+        if asked:  # wider far out than one row before
+            half = np.ptp(kept, axis=1)
+            assert half[132::23].mean() > 1.1 * half[131::23].mean()
         said = learner.partial_fit(X[:200], y[:200])
         np.testing.assert_array_equal(np.stack([said.low, said.high], axis=1), kept[:200])
         for s in range(200, 299):
