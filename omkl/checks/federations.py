@@ -19,6 +19,7 @@ from omkl.checks.shared import DICTIONARY, FEATURES, INPUTS, Check, Skip
 from omkl.core import compiler
 from omkl.core.kernels import Kernel
 from omkl.federated import parties, protocol, simulation
+from omkl.federated.exchange import Links
 from omkl.federated.messages import NO_PROTECTION, Protection
 from omkl.federated.simulation import FederatedTrace, Federation
 from omkl.utils.conf import default_settings
@@ -53,19 +54,22 @@ class Case(shared.Case):
         max_upload: int | None = None,
         model: Any = None,
         lengths: np.ndarray | None = None,
+        links: Links | None = None,
         **changes: Any,
     ) -> Federation:
         changes = {"M": min(2, len(dictionary)), **changes}
         built = self.params(len(dictionary), T, **changes)
+        sizes = d, FEATURES, seed, K, max_upload
         return Federation(
-            self.algorithm, built, dictionary, d, FEATURES, seed, K, max_upload, model, lengths
+            self.algorithm, built, dictionary, *sizes, model=model, lengths=lengths, links=links
         )
 
     def learned(self, federation: Federation) -> Any:
-        return federation.server, federation.clients, federation.totals
+        return federation.servers, federation.clients, federation.totals
 
     def weights(self, federation: Federation) -> list[np.ndarray]:
-        return [federation.server.model.theta, federation.server.log_w, *federation.clients]
+        servers = federation.servers
+        return [servers.model.theta, servers.log_w, *federation.clients]
 
     @functools.cached_property
     def played(self) -> FederatedTrace:

@@ -39,6 +39,10 @@ HELP = {
     "privacy.unit": "what is hidden: sample, a row; client, all rows of a client",
     "privacy.clip": "largest norm of a message's change",
     "privacy.clip_losses": "largest norm of its losses",
+    "exchange.graph": "clients send to their neighbours on this graph; null: to a server",
+    "exchange.edges": "probability of an edge of the random graph",
+    "exchange.every": "rounds from one exchange of messages to the next",
+    "exchange.bits": "of an entry of a message, rounded at random; null: float64",
     "stream.limit": "rows at most; null: all",
     "stream.scaling": (
         "columns: standardised by the rows so far; whole: to [0, 1] by all rows; null: columns "

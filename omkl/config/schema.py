@@ -15,6 +15,7 @@ from omkl.core.frequencies import FEATURES
 from omkl.core.learner import PRECISIONS
 from omkl.datasets.base import checked_name
 from omkl.datasets.schema import HORIZON, STREAM, TASKS, check_dataset
+from omkl.federated.exchange import GRAPHS
 from omkl.federated.privacy import UNITS
 from omkl.federated.split import HOLDERS, SCHEMES
 from omkl.utils.constraints import (
@@ -73,6 +74,10 @@ SETTINGS: dict[str, Constraint] = {
     "privacy.unit": one_of(*UNITS),
     "privacy.clip": SIZE,
     "privacy.clip_losses": SIZE,
+    "exchange.graph": or_null(one_of(*GRAPHS)),
+    "exchange.edges": SHARE,
+    "exchange.every": whole(1, 10**6),
+    "exchange.bits": or_null(whole(2, 32)),
     "stream.limit": STREAM["limit"],
     "stream.scaling": or_null(STREAM["scaling"]),
     "stream.lags": STREAM["lags"],
@@ -104,7 +109,7 @@ LATER = (
     "task", "clients_per_round", "interval", "interval_rate", "stream.lags", "stream.follow",
     "features", "stream.delay", "stream.horizon",
 )  # fmt: skip
-LATER_SECTIONS = ("robust", "privacy")
+LATER_SECTIONS = ("robust", "privacy", "exchange")
 BY_SITE = {"home": whole(1), "away": whole(0)}
 
 

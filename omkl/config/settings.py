@@ -24,6 +24,7 @@ from omkl.datasets import Stream
 from omkl.datasets.base import name_of_file
 from omkl.datasets.files import FileContent
 from omkl.datasets.schema import CALLBACK, DATASET, SOURCES, default_order, default_scaling
+from omkl.federated.exchange import SERVER, Exchange
 from omkl.federated.privacy import NO_SAFEGUARDS, Privacy, Safeguards
 from omkl.utils import conf, outside, registry
 from omkl.utils.constraints import Constraint
@@ -103,6 +104,7 @@ class Settings:
     n_clients: int | None
     max_upload: int | None
     safeguards: Safeguards
+    exchange: Exchange
     stream: StreamSettings
     regret: RegretSettings
     interval: IntervalSettings | None
@@ -175,6 +177,7 @@ class Settings:
             "clients_per_round": self.safeguards.clients_per_round is None,
             "robust": robust == NO_SAFEGUARDS,
             "privacy": self.safeguards.privacy is None,
+            "exchange": self.exchange == SERVER,
         }
         return {key for key, is_off in off.items() if is_off}
 
@@ -262,6 +265,7 @@ def read(config: Mapping[str, Any]) -> Settings:
         n_clients=config["clients"],
         max_upload=config["max_upload"],
         safeguards=_safeguards_of(config, scheme),
+        exchange=_exchange_of(config, scheme),
         stream=StreamSettings(
             stream["limit"],
             scaling,
@@ -400,6 +404,16 @@ def _safeguards_of(config: Mapping[str, Any], scheme: str | None) -> Safeguards:
         raise ValueError(
             "clients_per_round, robust and privacy are of a federation: add federation=iid"
         )
+    return asked
+
+
+def _exchange_of(config: Mapping[str, Any], scheme: str | None) -> Exchange:
+    """What ``exchange`` asks for; one whose graph is not random has no probability of an edge."""
+    asked = Exchange(**config.get("exchange", {}))
+    if scheme is None and asked != SERVER:
+        raise ValueError("exchange is of a federation: add federation=iid")
+    if asked.edges != SERVER.edges and asked.graph != "random":
+        raise ValueError(f"exchange.edges={asked.edges} is of exchange.graph=random")
     return asked
 
 

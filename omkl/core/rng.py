@@ -77,6 +77,17 @@ def noise_generators(seed: int, n_clients: int) -> list[np.random.Generator]:
     return [np.random.default_rng(child) for child in children]
 
 
+def rounding_generators(seed: int, n_clients: int) -> list[np.random.Generator]:
+    """Draw how the entries of the clients' messages are rounded, one generator a client."""
+    children = np.random.SeedSequence(seed).spawn(6)[5].spawn(n_clients)
+    return [np.random.default_rng(child) for child in children]
+
+
+def graph_generator(seed: int) -> np.random.Generator:
+    """Draw the random graph of a federation without a server."""
+    return np.random.default_rng(np.random.SeedSequence(seed).spawn(7)[6])
+
+
 if compiler.ENABLED:
     from llvmlite import ir
     from numba import types

@@ -7,7 +7,10 @@ What a federated run has besides what ``omkl.runs.run_folder`` lists (R seeds, K
                    shortest), rows (of the data set), rows_used, max_upload and, per round and
                    client and in total, numbers and bytes: see ``communication``; with
                    safeguards, ``safeguards``: their settings, messages asked for and refused,
-                   and with privacy the noise and what it is worth (``federated.privacy``)
+                   and with privacy the noise and what it is worth (``federated.privacy``);
+                   without a server every round, ``exchange`` (``federated.exchange``) and
+                   disagreement: how far clients are from each other after the last round,
+                   relative, mean over the seeds
     regret         {"clients": ..}: (11), the mean over the clients of each one's loss above
                    that of its best online kernel; ``spread`` is the standard deviation over
                    the clients, mean over the seeds, ``bound`` theorem 1's right-hand side
@@ -36,6 +39,8 @@ What a federated run has besides what ``omkl.runs.run_folder`` lists (R seeds, K
     sent_kernels   (R, N) messages that held the kernel; there is no ``usage``
     bound          (P,) theorem 1's right-hand side, where there is one
     server_bound   (P,) theorem 2's, where there is one
+    disagreement   (R, G) after the rounds disagreement_rounds (G,), where clients have states of
+                   their own
 
 A client whose stream ends before those of others is done then: its sums stay, and the
 others go on.
@@ -85,6 +90,7 @@ from omkl.experiment.metrics import (
     weight_curves,
 )
 from omkl.federated import hindsight, privacy, protocol
+from omkl.federated.exchange import SERVER, links_of
 from omkl.federated.privacy import NO_SAFEGUARDS
 from omkl.federated.protocol import Plan, ServerState
 from omkl.federated.simulation import FederatedTrace, Federation
@@ -127,6 +133,7 @@ class FederatedJob(Plan):
             self.settings.max_upload,
             lengths=self.lengths,
             guards=self.settings.safeguards,
+            links=links_of(self.settings.exchange, len(self.lengths), self.settings.seed),
         )
 
     def notes(self) -> list[str]:
@@ -148,6 +155,7 @@ class FederatedJob(Plan):
         federations = [self.federation(seed) for seed in self.seeds]
         sums, seconds = Sums(self), np.zeros(R)
         histories = [WeightHistory(T) for _ in range(R)]
+        distances = [WeightHistory(T) for _ in range(R)]  # of clients from each other
 
         def one(r: int, rows: slice) -> FederatedTrace:
             before, traces = time.perf_counter(), []
@@ -156,6 +164,7 @@ class FederatedJob(Plan):
                 traces.append(federations[r].partial_fit(X[piece], y[piece]))
                 if self.used and histories[r].wants(t := rows.start + piece.stop):
                     histories[r].keep(t, _weights(federations[r]))
+                    distances[r].keep(t, np.array([federations[r].disagreement]))
             seconds[r] += time.perf_counter() - before
             return FederatedTrace(*map(np.concatenate, zip(*traces, strict=True)))
 
@@ -170,7 +179,8 @@ class FederatedJob(Plan):
                     progress("rounds", done.n_rounds, T, float(done.total.mean() / done.n_rounds))
         elapsed = time.perf_counter() - clock - sums.baselines.seconds
         timing = Timing(elapsed, seconds.tolist(), n_threads)
-        return _computed(self, federations, sums, histories, timing, progress, measured)
+        curves = disagreement(federations, distances, T)
+        return _computed(self, federations, sums, histories, curves, timing, progress, measured)
 
 
 def choose_learner(
@@ -225,6 +235,8 @@ def prepare(settings: Settings, clients: Split | None = None) -> FederatedJob:
         one = memory.bytes_of(algorithm.client_state(params, used, model, 1))
         if settings.safeguards.trim:  # the server looks at all messages of a round
             one += protocol.BYTES * algorithm.upload(params, *model.theta.shape)
+        if settings.exchange.graph is not None or settings.exchange.every > 1:
+            one += 2 * model.theta.nbytes  # a state of its own
         return memory.bytes_of(model) + n_clients * one
 
     each = memory.extrapolated(party_bytes, D)
@@ -299,6 +311,7 @@ def _computed(
     federations: list[Federation],
     sums: Sums,
     histories: list[WeightHistory],
+    disagreement: dict[str, np.ndarray],
     timing: Timing,
     progress: Progress | None,
     measured: Measured | None,
@@ -315,6 +328,7 @@ def _computed(
         "client_rounds": lengths,
         "client_name": np.array(job.split.clients),
         "change_rounds": np.zeros(0, dtype=np.int64),
+        **disagreement,
     }
     largest_loss = max(float(run.totals.worst[1]) for run in federations)
     if not sums.squared.together:
@@ -356,6 +370,8 @@ def _computed(
             job.algorithm.upload(job.params, *federations[0].server.model.theta.shape),
         ),
     }
+    if disagreement:
+        fields["federated"]["disagreement"] = float(disagreement["disagreement"][:, -1].mean())
     if measured:
         measured(Computed(reported(job, mse, timing, **fields), curves))
     if job.used:
@@ -388,8 +404,15 @@ def communication(
         "rows": n_rows,
         "rows_used": int(counts.sum()),
         "max_upload": plan.settings.max_upload,
-        **protocol.traffic(plan.algorithm, server, sent, n_rounds, most),
+        **protocol.traffic(plan.algorithm, server, sent, n_rounds, most, plan.settings.exchange),
+        **({} if plan.settings.exchange == SERVER else {"exchange": exchange_of(plan)}),
     }
+
+
+def exchange_of(plan: Plan) -> dict[str, Any]:
+    """The settings of an exchange, those that are on."""
+    asked = plan.settings.exchange._asdict()
+    return {key: value for key, value in asked.items() if value != getattr(SERVER, key)}
 
 
 def exchanged(job: FederatedJob, runs: list[Federation]) -> dict[str, Any]:
@@ -407,12 +430,32 @@ def exchanged(job: FederatedJob, runs: list[Federation]) -> dict[str, Any]:
     return {"safeguards": result}
 
 
+def disagreement(
+    runs: list[Federation], distances: list[WeightHistory], T: int
+) -> dict[str, np.ndarray]:
+    """The curves of how far clients with states of their own are from each other; {} for a server.
+
+    Those of ``Federation.disagreement``, from histories of it.
+    """
+    if runs[0].links.n_states == 1:
+        return {}
+    pairs = [
+        history.curve(T, np.array([run.disagreement]))
+        for run, history in zip(runs, distances, strict=True)
+    ]
+    return {
+        "disagreement_rounds": pairs[0][0],
+        "disagreement": np.stack([values[:, 0] for _, values in pairs]),
+    }
+
+
 def _weights(run: Federation) -> np.ndarray:
     """Weights (N,) after the last round, mean over the clients where each has its own."""
     N = len(run.server.model.theta)
     if "log_w" in run.clients._fields:
         return normalised(run.clients.log_w).mean(axis=0)
-    return normalised(run.server.log_w) if len(run.server.log_w) else np.full(N, 1.0 / N)
+    log_w = run.servers.log_w  # of the server, or of every client
+    return normalised(log_w).mean(axis=0) if log_w.size else np.full(N, 1.0 / N)
 
 
 def _require_finite(job: FederatedJob, recorder: Recorder) -> None:
@@ -470,6 +513,7 @@ def against_comparators(
     norm = float(np.sqrt(np.mean(best["theta_norm"] ** 2)))
     bound = server_regret_bound(job.params, len(job.used), K, rounds, norm)
     learned_as_told = job.settings.safeguards._replace(clients_per_round=None) == NO_SAFEGUARDS
+    learned_as_told &= job.settings.exchange == SERVER
     if bound is not None and sums.squared.together and learned_as_told:
         regret["server"] |= _bounded(bound, "theorem 2", "all clients together", largest_loss)
         curves["server_bound"] = bound

@@ -1,7 +1,8 @@
 """Federated online learning: K clients, each with a stream of its own, and a server.
 
 ``protocol`` holds the steps of a round, the states, and how much may be sent; ``messages`` what a
-client sends and how the server combines it; ``algorithms`` one file a learner; ``client_features``
+client sends and how the server combines it; ``exchange`` whether there is one, or a graph of
+clients; ``algorithms`` one file a learner; ``client_features``
 the features of several clients at once. ``simulation`` is a whole federation in one process,
 ``parties`` server and client on their own (``omkl.federation`` puts them on machines apart).
 ``split`` deals rows to clients, ``hindsight`` is what regret is measured against. ``privacy`` has

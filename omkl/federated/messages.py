@@ -99,44 +99,44 @@ def squared_norm(theta, i):
 
 
 @inlined
-def add_entries(source, start, target, at, n):
-    """target.flat[at : at + n] += source.flat[start : start + n]."""
+def add_entries(source, start, target, at, n, weight):
+    """target.flat[at : at + n] += weight source.flat[start : start + n]."""
     e = 0
     while e + LANES <= n:
-        store(target, at + e, load(target, at + e) + load(source, start + e))
+        store(target, at + e, fma(load(source, start + e), weight, load(target, at + e)))
         e += LANES
     if e < n:
         k = n - e
-        store(target, at + e, load(target, at + e, k) + load(source, start + e, k), k)
+        store(target, at + e, fma(load(source, start + e, k), weight, load(target, at + e, k)), k)
 
 
 @inlined
-def add_message(server, message):
-    """Add a message to the server's sums of this round."""
+def add_message(server, message, weight):
+    """Add ``weight`` times a message to the server's sums of this round."""
     N, W = server.sums.shape
     D = W // 2
     n = message.n[0]
     in_place = 0
     for j in range(n):
         i = message.rows[j]
-        server.senders_of[i] += 1
+        server.senders_of[i] += weight
         in_place += i == j
     if in_place == N:
-        add_entries(message.theta, 0, server.sums, 0, N * W)
+        add_entries(message.theta, 0, server.sums, 0, N * W, weight)
     else:
         for j in range(n):
             i = message.rows[j]
-            add_entries(message.theta, W * j, server.sums, W * i, D)
-            add_entries(message.theta, W * j + D, server.sums, W * i + D, W - D)
-    add_message_losses(server, message)
+            add_entries(message.theta, W * j, server.sums, W * i, D, weight)
+            add_entries(message.theta, W * j + D, server.sums, W * i + D, W - D, weight)
+    add_message_losses(server, message, weight)
 
 
 @inlined
-def add_message_losses(server, message):
+def add_message_losses(server, message, weight):
     """Add its losses alone."""
     for e in range(message.n[1]):
-        server.losses[e] += message.losses[e]
-    server.senders[0] += 1
+        server.losses[e] += weight * message.losses[e]
+    server.senders[0] += weight
 
 
 @inlined
@@ -152,30 +152,32 @@ def average_entries(theta, sums, start, n, silent, share):
 
 
 @inlined
-def average(server, n_clients):
+def average(server):
     """theta_i <- theta_i - (1/K) sum over k in C_i of (theta_i - theta_ik), (10).
 
-    Written as the mean of K rows, so that one client's row is taken as it is.
+    Written as the mean of K rows, so that one client's row is taken as it is. K are the server's
+    members; on a graph each row counts by its weight.
     """
     theta = server.model.theta
     W = theta.shape[1]
     D = W // 2
-    share = 1.0 / n_clients
+    members = server.members[0]
     for i in range(theta.shape[0]):
-        if server.senders_of[i] == 0:
+        if server.senders_of[i] == 0.0:
             continue
-        silent = float(n_clients - server.senders_of[i])
+        silent = members - server.senders_of[i]
+        share = 1.0 / members
         average_entries(theta, server.sums, W * i, D, silent, share)
         average_entries(theta, server.sums, W * i + D, W - D, silent, share)
         server.model.norm2[i] = squared_norm(theta, i)
-        server.senders_of[i] = 0
+        server.senders_of[i] = 0.0
 
 
 @inlined
 def clear(server):
     """Empty the sums of the losses for the next round; ``average`` empties those of the rows."""
     server.losses[:] = 0.0
-    server.senders[0] = 0
+    server.senders[0] = 0.0
 
 
 # --- what happens to a message on its way -------------------------------------------------------
@@ -226,10 +228,11 @@ class Inbox(NamedTuple):
 
 
 @inlined
-def is_simple(protection, inbox):
-    """Whether nobody looks at a single message: no noise, no refusals, plain means."""
+def is_simple(protection, inbox, levels):
+    """Whether nobody looks at a single message: no noise, no rounding, no refusals, plain means."""
     refuses = inbox.max_change < math.inf or inbox.max_loss < math.inf
-    return not (protection.clip < math.inf or refuses or inbox.cuts.shape[0] > 0)
+    told = protection.clip < math.inf or levels > 0
+    return not (told or refuses or inbox.cuts.shape[0] > 0)
 
 
 # --- noise at the client ------------------------------------------------------------------------
@@ -276,6 +279,37 @@ def protect(protection, theta, message, normals):
         message.losses[e] = clipped + protection.noise_losses * normals[first + e]
 
 
+# --- fewer bits -----------------------------------------------------------------------------------
+
+
+@inlined
+def quantise(levels, whole, theta, message, uniform):
+    """Round what a message changes to ``levels`` values at either side of 0, and 0 itself.
+
+    theta (N, W) as last broadcast; uniform (m W,) numbers in [0, 1), by which an entry between two
+    values goes to the upper one as often as it is near it: its expectation is the entry. The values
+    of a row end at its largest entry. ``whole`` rounds rows themselves: the client was not told
+    the server's.
+    """
+    if levels == 0:
+        return
+    W = message.theta.shape[1]
+    for j in range(message.n[0]):
+        i = message.rows[j]
+        largest = 0.0
+        for e in range(W):
+            base = 0.0 if whole else theta[i, e]
+            largest = max(largest, abs(message.theta[j, e] - base))
+        if not 0.0 < largest < math.inf:
+            continue
+        for e in range(W):
+            base = 0.0 if whole else theta[i, e]
+            scaled = (message.theta[j, e] - base) / largest * levels
+            below = math.floor(scaled)
+            above = 1.0 if uniform[j * W + e] < scaled - below else 0.0
+            message.theta[j, e] = base + (below + above) / levels * largest
+
+
 # --- refusals and robust means at the server ----------------------------------------------------
 
 
@@ -297,11 +331,11 @@ def accepts(inbox, theta, message):
 
 
 @inlined
-def receive(server, message, inbox):
-    """Add a message to this round if the server accepts it; returns whether it does."""
+def receive(server, message, inbox, weight):
+    """Add ``weight`` times a message to this round if the server accepts it; return whether."""
     if not accepts(inbox, server.model.theta, message):
         return False
-    add_message(server, message)
+    add_message(server, message, weight)
     if inbox.cuts.shape[0] > 0:
         k = inbox.taken[0]
         for j in range(message.n[0]):

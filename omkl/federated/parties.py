@@ -17,6 +17,7 @@ import numpy as np
 from omkl.core.compiler import compiled
 from omkl.core.rng import asking_generator, noise_generators, party_generators
 from omkl.federated import privacy, protocol
+from omkl.federated.exchange import SERVER
 from omkl.federated.messages import (
     Message,
     clear,
@@ -115,14 +116,14 @@ def run_broadcast_selection(params, server, t, u):
 @compiled
 def run_receipt(server, message, inbox):
     """One message at the server; returns whether it is taken."""
-    return receive(server, message, inbox)
+    return receive(server, message, inbox, 1.0)
 
 
 @compiled
-def run_aggregation(params, server, t, n_clients, inbox):
+def run_aggregation(params, server, t, inbox):
     """The server's part after the clients'."""
     combine_messages(server, inbox)
-    aggregate(params, server, t, n_clients)
+    aggregate(params, server, t)
     clear(server)
 
 
@@ -148,6 +149,11 @@ class Server:
     """
 
     def __init__(self, job: Plan, seed: int) -> None:
+        if job.settings.exchange != SERVER:
+            raise ValueError(
+                "exchange.graph, exchange.every and exchange.bits are simulated only, by omkl-run: "
+                "leave them out"
+            )
         self.params = job.params
         self.lengths = job.lengths.copy()
         self.n_clients = len(self.lengths)
@@ -191,6 +197,7 @@ class Server:
         wanted = self.guards.clients_per_round
         drawn = privacy.draw_asked(self._asking_rng, 1, self.n_clients, there, wanted)
         self._asked = there[drawn[0]].tolist()
+        self.state.members[0] = len(self._asked)
         return np.array(self._asked if wanted else [], dtype=np.int64)
 
     def receive(self, update: Update) -> bool:
@@ -276,7 +283,7 @@ class Server:
 
     def finish(self) -> None:
         """End the round: learn from the updates that were taken."""
-        run_aggregation(self.params, self.state, self.t, len(self._asked), self._inbox)
+        run_aggregation(self.params, self.state, self.t, self._inbox)
 
     def present(self) -> list[int]:
         """The clients that have a sample in this round."""

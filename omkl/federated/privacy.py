@@ -105,12 +105,12 @@ def protection_for(
     safeguards: Safeguards, algorithm: FederatedAlgorithm, params: Any, N: int, n_rounds: int
 ) -> Protection:
     """What a client does to a message, of ``n_rounds`` of them at most."""
-    privacy = safeguards.privacy
+    privacy, whole = safeguards.privacy, algorithm.announces[0] > 0
     if privacy is None:
-        return NO_PROTECTION
+        return NO_PROTECTION._replace(whole=whole)
     counted = account(privacy, algorithm, params, N, n_rounds)
     clips = float(privacy.clip), float(privacy.clip_losses)
-    return Protection(*clips, counted.noise, counted.noise_losses, algorithm.announces[0] > 0)
+    return Protection(*clips, counted.noise, counted.noise_losses, whole)
 
 
 def draw_asked(

@@ -37,6 +37,7 @@ import numpy as np
 from omkl.core.compiler import dispatch, inlined, qualify_name
 from omkl.core.representations.random_features import RandomFeatures, compact, draw_features
 from omkl.federated.client_features import client_tile
+from omkl.federated.exchange import SERVER, Exchange
 from omkl.federated.messages import Message, empty_message
 
 if TYPE_CHECKING:
@@ -54,9 +55,10 @@ class ServerState(NamedTuple):
     announced  (A,) int64, rows that the server names; it sends the first of them, or all
                rows where A = 0
     sums       (N, W) of this round's messages, by row; zeros before the first
-    senders_of (N,) int64 how many messages held the row
+    senders_of (N,) how many messages held the row, each by its weight
     losses     (E,) sums of the messages' losses
-    senders    (1,) int64 how many messages came
+    senders    (1,) how many messages came
+    members    (1,) how many clients may send one in this round
     """
 
     model: Any
@@ -66,6 +68,7 @@ class ServerState(NamedTuple):
     senders_of: np.ndarray
     losses: np.ndarray
     senders: np.ndarray
+    members: np.ndarray
 
 
 class ClientScratch(NamedTuple):
@@ -139,10 +142,10 @@ def learn_clients(params, server, t, X, y, row, scratch):
 
 
 @functools.singledispatch
-def aggregate(params, server, t, n_clients):
+def aggregate(params, server, t):
     """The server learns from the sums of this round's messages.
 
-    ``n_clients`` counts the clients that have a sample in this round and were asked.
+    ``server.members`` counts the clients that have a sample in this round and were asked.
     """
     raise TypeError(f"no federated algorithm is registered for {type(params)}")
 
@@ -198,10 +201,29 @@ def new_server_state(algorithm: FederatedAlgorithm, model: Any) -> ServerState:
         log_w=np.zeros(E),
         announced=np.zeros(algorithm.announces[1], dtype=np.int64),
         sums=np.zeros((N, W)),
-        senders_of=np.zeros(N, dtype=np.int64),
+        senders_of=np.zeros(N),
         losses=np.zeros(E),
-        senders=np.zeros(1, dtype=np.int64),
+        senders=np.zeros(1),
+        members=np.zeros(1),
     )
+
+
+def repeated(server: ServerState, n: int) -> ServerState:
+    """The same state for n of those who receive messages, all arrays (n, ...).
+
+    What no message changes is there once, (1, ...); for n = 1 arrays are views.
+    """
+    model, learned = server.model, ("theta", "norm2")
+
+    def stack(array: np.ndarray) -> np.ndarray:
+        return array[None] if n == 1 else np.repeat(array[None], n, axis=0)
+
+    kept = {
+        name: stack(array) if name in learned else array[None]
+        for name, array in model._asdict().items()
+    }
+    others = {name: stack(array) for name, array in server._asdict().items() if name != "model"}
+    return ServerState(model=model._replace(**kept), **others)
 
 
 def new_message(algorithm: FederatedAlgorithm, params: Any, model: Any) -> Message:
@@ -396,30 +418,43 @@ def download(algorithm: FederatedAlgorithm, server: ServerState) -> tuple[int, i
 
 
 def traffic(
-    algorithm: FederatedAlgorithm, server: ServerState, sent: np.ndarray, n_rounds: float, most: int
+    algorithm: FederatedAlgorithm,
+    server: ServerState,
+    sent: np.ndarray,
+    n_rounds: float,
+    most: int,
+    exchange: Exchange = SERVER,
 ) -> dict[str, Any]:
     """What went up and down between a client and the server, as ``result.json`` has it.
 
     sent (.., K, 2) numbers and indices that each of K clients sent, in ``n_rounds`` rounds on
-    average, at most ``most`` numbers in one.
+    average, at most ``most`` numbers in one message. On a graph a client sends to its neighbours,
+    and what it receives, in the mean over the clients, is the same.
     """
-    numbers, indices = download(algorithm, server)
+    n_bytes = BYTES * sent.sum(axis=-1)
+    if exchange.bits is not None:  # of a row its entries, and the largest of them
+        entries, whole = server.model.theta.shape[1] * sent[..., 1], BYTES * sent[..., 1]
+        n_bytes = n_bytes - entries * (BYTES - exchange.bits / 8) + whole
     up = {
         "numbers_a_round": float(sent[..., 0].mean() / n_rounds),
-        "bytes_a_round": float(BYTES * sent.sum(axis=-1).mean() / n_rounds),
+        "bytes_a_round": float(n_bytes.mean() / n_rounds),
         "most_numbers_a_round": most,
         "numbers": float(sent[..., 0].mean()),
-        "bytes": float(BYTES * sent.sum(axis=-1).mean()),
+        "bytes": float(n_bytes.mean()),
     }
+    n_clients = sent.shape[-2]
+    if exchange.graph is not None:
+        return {"up": up, "down": dict(up), "bytes_of_all": n_clients * up["bytes"]}
+    numbers, indices = download(algorithm, server)
+    share = 1 if exchange.every == 1 else (n_rounds // exchange.every) / n_rounds
     down = {
-        "numbers_a_round": numbers,
-        "bytes_a_round": BYTES * (numbers + indices),
+        "numbers_a_round": numbers * share,
+        "bytes_a_round": BYTES * (numbers + indices) * share,
         "most_numbers_a_round": numbers,
-        "numbers": numbers * n_rounds,
-        "bytes": BYTES * (numbers + indices) * n_rounds,
+        "numbers": numbers * share * n_rounds,
+        "bytes": BYTES * (numbers + indices) * share * n_rounds,
     }
-    both = sent.shape[-2] * (up["bytes"] + down["bytes"])
-    return {"up": up, "down": down, "bytes_of_all": both}
+    return {"up": up, "down": down, "bytes_of_all": n_clients * (up["bytes"] + down["bytes"])}
 
 
 def features_for(

@@ -1,4 +1,9 @@
-"""A whole federation in one process: all clients in compiled code, block by block."""
+"""A whole federation in one process: all clients in compiled code, block by block.
+
+Messages go to a server, whose state all clients read, or on a graph to the states of neighbours
+(``exchange``). A state takes part in a round the same way in either case: it sums up the messages
+that reach it, and the learner's ``aggregate`` makes of them what it is in the next round.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +12,29 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.compiler import compiled, inlined
-from omkl.core.rng import asking_generator, noise_generators, party_generators
+from omkl.core.compiler import compiled, element, inlined
+from omkl.core.rng import (
+    asking_generator,
+    noise_generators,
+    party_generators,
+    rounding_generators,
+)
 from omkl.core.simd import LANES, at_least, largest, load, pack, store
 from omkl.federated import privacy, protocol
+from omkl.federated.exchange import Links, links_to_server
 from omkl.federated.messages import (
     add_message_losses,
     clear,
     combine_messages,
     is_simple,
     protect,
+    quantise,
     receive,
 )
 from omkl.federated.privacy import NO_SAFEGUARDS, Safeguards
 from omkl.federated.protocol import (
     FederatedAlgorithm,
+    ServerState,
     aggregate,
     broadcast_selection,
     check_budget,
@@ -42,20 +55,22 @@ class Draws(NamedTuple):
     u        (n, C, a) uniform numbers of the clients      v  (n, b) those of the server
     asked    (n, C) whether the server asks for the client's message
     normals  (n, C, m W + E) standard normal numbers of the clients' noise; (n, C, 0) without
+    uniform  (n, C, m W) by which entries of messages are rounded; (n, C, 0) where they are not
     """
 
     u: np.ndarray
     v: np.ndarray
     asked: np.ndarray
     normals: np.ndarray
+    uniform: np.ndarray
 
 
 class Totals(NamedTuple):
     """Sums over all rounds so far.
 
     losses  (K, 1 + N) of the prediction and of every kernel, by client
-    sent    (K, 2) int64 numbers and rows that each client has sent
-    replies (K, 2) int64 messages that each client was asked for, and those that were refused
+    sent    (K, 2) int64 numbers and rows that each client has sent, to all neighbours together
+    replies (K, 2) int64 messages that each client has sent, and those that were refused
     used    (N,) int64 messages that held a row
     worst   (2,) the largest squared error of a prediction and the largest loss of a kernel
     """
@@ -113,22 +128,58 @@ def add_losses(losses, k, scratch, worst):
     return best
 
 
+@inlined
+def count_members(servers, links, exchanged, present, asked):
+    """Write to every state how many clients may send it a message, each by its weight."""
+    servers.members[:] = 0.0
+    for c in range(present.shape[0]):
+        if asked[c]:
+            first = links.first[present[c]]
+            if not exchanged:
+                servers.members[links.to[first], 0] = 1.0
+                continue
+            for e in range(first, links.first[present[c] + 1]):
+                servers.members[links.to[e], 0] += links.weight[e]
+
+
+@inlined
+def deliver(servers, links, exchanged, k, message, inbox, totals):
+    """Send the message of client k to all that it has links to; between exchanges to itself."""
+    first = links.first[k]
+    stop = links.first[k + 1] if exchanged else first + links.own
+    sent = min(stop - first - links.own, links.copies)
+    totals.sent[k, 0] += sent * (message.n[0] * message.theta.shape[1] + message.n[1])
+    totals.sent[k, 1] += sent * message.n[0]
+    totals.replies[k, 0] += sent
+    for j in range(message.n[0]):
+        totals.used[message.rows[j]] += sent
+    for e in range(first, stop):
+        weight = links.weight[e] if exchanged else 1.0
+        taken = receive(element(servers, links.to[e]), message, inbox, weight)
+        totals.replies[k, 1] += not taken
+
+
 @compiled
 def run_rounds(
-    params, server, clients, t, present, X, Y, draws, protection, inbox, scratch, message, totals,
-    trace,
+    params, servers, clients, t, present, X, Y, draws, links, protection, inbox, scratch, message,
+    totals, trace,
 ):  # fmt: skip
     """Rounds t + 1 .. t + n of the C clients ``present`` (C,) int64, of K.
 
-    X (n, C, d), Y (n, C); ``draws`` is what was drawn for these rounds. Written: the sums
-    ``totals`` of all K clients, and ``trace`` (n, C) of those present.
+    X (n, C, d), Y (n, C); ``servers`` (S, ...) are the states that messages reach, ``draws`` is
+    what was drawn for these rounds. Written: the sums ``totals`` of all K clients, and ``trace``
+    (n, C) of those present.
     """
     n, C = Y.shape
+    S = servers.members.shape[0]
     worst = totals.worst
-    simple = is_simple(protection, inbox)
+    simple = S == 1 and is_simple(protection, inbox, links.levels)
     for s in range(n):
         now = t + s + 1
-        broadcast_selection(params, server, now, draws.v[s])
+        exchanged = now % links.every == 0
+        count_members(servers, links, exchanged, present, draws.asked[s])
+        for h in range(S):
+            broadcast_selection(params, element(servers, h), now, draws.v[s])
         n_asked = 0
         for c in range(C):
             n_asked += draws.asked[s, c]
@@ -136,11 +187,12 @@ def run_rounds(
         learned = 0  # clients that have learned together
         for c in range(C):
             k = present[c]
+            server = element(servers, links.home[k])
             y = Y[s, c]
-            u, normals = draws.u[s, c], draws.normals[s, c]
+            u = draws.u[s, c]
             if together and c == learned:
                 learned += learn_clients(params, server, now, X[s], Y[s], c, scratch)
-            if c == 0 or c >= learned:
+            if S > 1 or c == 0 or c >= learned:
                 select(params, server, clients, k, now, u, scratch, message)
             y_hat = learn(params, server, clients, k, now, X[s], c, y, scratch, message)
             trace.y_hat[s, c] = y_hat
@@ -150,21 +202,23 @@ def run_rounds(
             trace.regret[s, c] = totals.losses[k, 0] - best
             if not draws.asked[s, c]:
                 continue
-            totals.sent[k, 0] += message.n[0] * message.theta.shape[1] + message.n[1]
-            totals.sent[k, 1] += message.n[0]
-            totals.replies[k, 0] += 1
             if c < learned:
-                add_message_losses(server, message)
+                totals.sent[k, 0] += message.n[0] * message.theta.shape[1] + message.n[1]
+                totals.sent[k, 1] += message.n[0]
+                totals.replies[k, 0] += 1
+                add_message_losses(server, message, 1.0)
                 continue
-            protect(protection, server.model.theta, message, normals)
-            for j in range(message.n[0]):
-                totals.used[message.rows[j]] += 1
-            totals.replies[k, 1] += not receive(server, message, inbox)
+            protect(protection, server.model.theta, message, draws.normals[s, c])
+            whole = protection.whole
+            quantise(links.levels, whole, server.model.theta, message, draws.uniform[s, c])
+            deliver(servers, links, exchanged, k, message, inbox, totals)
         for j in range(message.n[0] if learned > 0 else 0):
             totals.used[message.rows[j]] += learned
-        combine_messages(server, inbox)
-        aggregate(params, server, now, n_asked)
-        clear(server)
+        for h in range(S):
+            server = element(servers, h)
+            combine_messages(server, inbox)
+            aggregate(params, server, now)
+            clear(server)
 
 
 class Federation:
@@ -195,6 +249,14 @@ class Federation:
     guards
         Noise at the clients, refusals and robust means at the server; ``NO_SAFEGUARDS``.
         ValueError for privacy that the algorithm cannot keep, or without ``lengths``.
+    links
+        Where messages go; None: to a server. ValueError for an algorithm whose server draws, or
+        for guards, without a server.
+
+    Attributes
+    ----------
+    servers
+        The state of the server, (1, ...), or of every client, (K, ...).
     """
 
     def __init__(
@@ -210,6 +272,7 @@ class Federation:
         model: Any = None,
         lengths: np.ndarray | None = None,
         guards: Safeguards = NO_SAFEGUARDS,
+        links: Links | None = None,
     ) -> None:
         kernels = algorithm.kernels(params, dictionary)
         if model is None:
@@ -227,7 +290,10 @@ class Federation:
         self.lengths = np.array(lengths, dtype=np.int64)
         if self.lengths.shape != (n_clients,) or self.lengths.min() < 1:
             raise ValueError(f"lengths are {n_clients} numbers of at least 1; got {lengths}")
-        self.server = protocol.new_server_state(algorithm, model)
+        self.links = links_to_server(n_clients) if links is None else links
+        self._require_a_server(guards)
+        state = protocol.new_server_state(algorithm, model)
+        self.servers = protocol.repeated(state, self.links.n_states)
         self.clients = algorithm.client_state(params, kernels, model, n_clients)
         protocol.qualify_names(self.clients, model)
         server_rng, *self._client_rngs = party_generators(seed, n_clients)
@@ -237,6 +303,7 @@ class Federation:
         self._protection = privacy.protection_for(guards, algorithm, params, N, n_rounds)
         self._asking_rng = asking_generator(seed)
         self._noise_rngs = noise_generators(seed, n_clients if guards.privacy else 0)
+        self._rounding_rngs = rounding_generators(seed, n_clients if self.links.levels else 0)
         self.t = 0
         self.totals = Totals(
             losses=np.zeros((n_clients, 1 + N)),
@@ -246,6 +313,42 @@ class Federation:
             worst=np.zeros(2),
         )
         self._prepare()
+
+    def _require_a_server(self, guards: Safeguards) -> None:
+        """ValueError for what only a server does that hears of all clients in every round."""
+        if self.links.n_states == 1 and self.links.every == 1:
+            return
+        if self.algorithm.announces[1]:
+            raise ValueError(
+                f"the server of {self.algorithm.name} draws for all clients: it takes neither "
+                "exchange.graph nor exchange.every"
+            )
+        if guards != NO_SAFEGUARDS:
+            raise ValueError(
+                "clients_per_round, robust and privacy are of a server that hears of its clients "
+                "in every round: leave out exchange.graph and exchange.every"
+            )
+        if self.links.levels:
+            raise ValueError(
+                "exchange.bits rounds changes of what a server has broadcast: leave out "
+                "exchange.graph and exchange.every"
+            )
+
+    @property
+    def server(self) -> ServerState:
+        """The state of the server; without one, that of the first client. Views."""
+        state: ServerState = element(self.servers, 0)
+        return state
+
+    @property
+    def disagreement(self) -> float:
+        """How far clients are from each other: root mean square of theta_k less the mean over the
+        clients, over the norm of that mean. 0 with a server."""
+        theta = self.servers.model.theta
+        mean = theta.mean(axis=0)
+        norm = float(np.linalg.norm(mean))
+        apart = float(np.sqrt(np.square(theta - mean).sum() / len(theta)))
+        return apart / norm if norm > 0.0 else 0.0
 
     def _prepare(self) -> None:
         self.loop: Any = run_rounds
@@ -310,18 +413,22 @@ class Federation:
         """Rounds of the C clients ``present``: X (n, C, d), y (n, C), u (n, C, a), v (n, b)."""
         n, K, most = len(y), self.n_clients, self.guards.clients_per_round
         asked = privacy.draw_asked(self._asking_rng, n, K, present, most)
-        size = self.message.theta.size + len(self.message.losses)
-        step = max(1, MOST_NOISE // (K * size)) if self._noise_rngs else n
+        entries = self.message.theta.size
+        size = entries + len(self.message.losses)
+        step = max(1, MOST_NOISE // (K * size)) if self._noise_rngs or self._rounding_rngs else n
         for start in range(0, n, step):
             rows = slice(start, min(n, start + step))
             n_here = rows.stop - start
             normals = np.empty((n_here, len(present), size if self._noise_rngs else 0))
             for c, k in enumerate(present if self._noise_rngs else ()):
                 normals[:, c] = self._noise_rngs[k].standard_normal((n_here, size))
-            draws = Draws(u[rows], v[rows], asked[rows], normals)
-            states_of_all = (self.params, self.server, self.clients)
+            uniform = np.empty((n_here, len(present), entries if self._rounding_rngs else 0))
+            for c, k in enumerate(present if self._rounding_rngs else ()):
+                uniform[:, c] = self._rounding_rngs[k].random((n_here, entries))
+            draws = Draws(u[rows], v[rows], asked[rows], normals, uniform)
+            states_of_all = (self.params, self.servers, self.clients)
             written = (self.scratch, self.message, self.totals, trace.rows(rows))
-            streams = (self.t + start, present, X[rows], y[rows], draws)
+            streams = (self.t + start, present, X[rows], y[rows], draws, self.links)
             self.loop(*states_of_all, *streams, self._protection, self._inbox, *written)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -416,15 +416,34 @@ def _federated_rows(federated: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "rounds", f"{least:,} to {most:,}, of each client as many as it has rows"
     if safeguards := federated.get("safeguards"):
         yield "safeguards", _safeguards_text(safeguards)
-    for way, name in (("up", "to the server"), ("down", "to the client")):
+    exchange = federated.get("exchange", {})
+    if exchange:
+        yield "exchange", _exchange_text(exchange, federated.get("disagreement"))
+    ways = {"up": "to the server", "down": "to the client"}
+    for way, name in ({"up": "to neighbours"} if "graph" in exchange else ways).items():
         sent = federated[way]
         limit = federated["max_upload"] if way == "up" else None
+        of_each = " to each" if "graph" in exchange else ""
         yield (
             name,
             f"{sent['numbers_a_round']:,.0f} numbers per client and round"
-            + (f" (allowed {limit:,})" if limit else "")
+            + (f" (allowed {limit:,}{of_each})" if limit else "")
             + f", {sent['bytes'] / 1e6:.3g} MB per client",
         )
+
+
+def _exchange_text(exchange: Mapping[str, Any], disagreement: float | None) -> str:
+    parts = []
+    if graph := exchange.get("graph"):
+        edges = f", each edge with probability {exchange['edges']:g}" if "edges" in exchange else ""
+        parts.append(f"on a graph, {graph}{edges}")
+    if every := exchange.get("every"):
+        parts.append(f"once in {every:,} rounds")
+    if bits := exchange.get("bits"):
+        parts.append(f"{bits} bits per entry")
+    if disagreement is not None:
+        parts.append(f"clients are {disagreement:.2%} apart in the end")
+    return "; ".join(parts)
 
 
 def _safeguards_text(done: Mapping[str, Any]) -> str:

@@ -214,6 +214,7 @@ _safeguards = {
     **dict.fromkeys(("trim", "messages", "refused"), float),
     "privacy?": dict.fromkeys(_guarantee, NUMBER),
 }
+_exchange = {"graph?": str, "edges?": float, "every?": int, "bits?": int}
 _of_key = {"rows": int, "rmse": float, "last?": float, "ridge?": float}
 
 ALWAYS: dict[str, Kind] = {
@@ -262,7 +263,7 @@ OPTIONAL: dict[str, Kind] = {
         "scheme": str,
         **dict.fromkeys(("n_clients", "rounds", "least_rounds", "rows", "rows_used"), int),
         "up": _way, "down": _way, "safeguards?": _safeguards, "max_upload?": (int, None),
-        "bytes_of_all?": NUMBER,
+        "bytes_of_all?": NUMBER, "exchange?": _exchange, "disagreement?": NUMBER,
     },
     "bound?": _or_skipped({
         "theorem": str, "value": NUMBER, "unproved": (str, None), "minimum?": NUMBERS,

@@ -57,7 +57,8 @@ empty cell: it was not run. What was run:
 
 ## Federated
 
-These need K clients and a server. A number is a float of 8 bytes.
+These need K clients and a server. All but eM-KOFL also learn without a server,
+[on a graph](../federated.md#without-a-server-clients-on-a-graph). A number is a float of 8 bytes.
 
 {federated}
 

@@ -113,8 +113,8 @@ def local_step(params, server, clients, k, t, y, y_hat, scratch, message):
     send_losses(scratch, message)
 
 
-def aggregate(params, server, t, n_clients):
-    average(server, n_clients)
+def aggregate(params, server, t):
+    average(server)
     weigh(server, rate(params.eta_w, t))
 
 

@@ -65,8 +65,8 @@ def local_step(params, server, clients, k, t, y, y_hat, scratch, message):
     step_or_take(rate(params.eta, t), params.lam, server, y, scratch, message)
 
 
-def aggregate(params, server, t, n_clients):
-    average(server, n_clients)
+def aggregate(params, server, t):
+    average(server)
 
 
 def upload(params: Params, N: int, W: int) -> int:

@@ -224,8 +224,8 @@ def local_step(params, server, clients, k, t, y, y_hat, scratch, message):
     descend(layers.adapted, theta, sizes, layers, 2.0 * (y_adapted - y), beta, message.theta)
 
 
-def aggregate(params, server, t, n_clients):
-    average(server, n_clients)
+def aggregate(params, server, t):
+    average(server)
 
 
 def upload(params: Params, N: int, W: int) -> int:

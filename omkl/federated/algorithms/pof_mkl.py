@@ -136,8 +136,8 @@ def local_step(params, server, clients, k, t, y, y_hat, scratch, message):
         step_into(server.model, i, message, j, scratch.model, slope, shrink)
 
 
-def aggregate(params, server, t, n_clients):
-    average(server, n_clients)
+def aggregate(params, server, t):
+    average(server)
 
 
 def upload(params: Params, N: int, W: int) -> int:
