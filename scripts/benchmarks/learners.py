@@ -236,7 +236,9 @@ def exact(case: Case, rows: Rows, seconds: float) -> Row:
         "d": case.d,
     }
     if hasattr(learner.state.model, "project"):  # once all rows are stored
-        work["projected"] = most * len(learner.state.model.project) * (1.0 - most / len(y))
+        matrices = [learner.state.model.project, getattr(learner.state, "inverse", np.zeros(0))]
+        numbers = sum(np.count_nonzero(matrix) for matrix in matrices)
+        work["projected"] = numbers * (1.0 - most / len(y))
     return _row(case, took, len(y), work)
 
 
