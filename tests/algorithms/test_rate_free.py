@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from omkl import algorithms
-from omkl.algorithms.rate_free import Boa, adahedge_update, init_hedging
+from omkl.algorithms.rate_free import Boa, Squint, adahedge_update, init_hedging
 from omkl.checks.learners import DICTIONARY, Case, default_settings, stream
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
@@ -83,6 +83,20 @@ def by_boa(f):
     return y_hat
 
 
+def by_squint(losses):
+    """Weights (T, N) of losses (T, N): integrals over the rates, by Simpson's rule."""
+    etas = np.linspace(0.0, 0.5, 2001)
+    simpson = np.tile([2.0, 4.0], 1001)[:2001]
+    simpson[[0, -1]] = 1.0
+    R, V, weights = np.zeros(N), np.zeros(N), np.empty((T, N))
+    for t in range(T):
+        evidence = np.exp(np.outer(etas, R) - np.outer(etas**2, V)).T @ simpson
+        weights[t] = evidence / evidence.sum()
+        r = weights[t] @ losses[t] - losses[t]
+        R, V = R + r, V + r**2
+    return weights
+
+
 def coin_bets(Z, epsilon):
     """Outputs (T, N) of algorithm 1 of Orabona and Pal for the gains sign(y - f) z."""
     f = np.empty((T, N))
@@ -114,6 +128,15 @@ def test_adahedge():
 def test_boa():
     ours = learner("boa", eta="0.4/sqrt(t)", lam=0.01)
     require_equal(ours, by_boa(gradient_steps(all_features(ours), 0.4, 0.01)))
+
+
+@pytest.mark.parametrize("span", [1.0, 4.0])
+def test_squint(span):
+    ours = learner("squint", eta="0.4/sqrt(t)", lam=0.01, span=span)
+    f = gradient_steps(all_features(ours), 0.4, 0.01)
+    weights = by_squint((f - Y[:, None]) ** 2 / span)
+    assert weights[-1].max() > 1.2 / N
+    require_equal(ours, (weights * f).sum(axis=1))
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0])
@@ -154,6 +177,20 @@ def test_a_round_of_boa_by_hand():
     np.testing.assert_allclose(state.squares, 0.55)
     np.testing.assert_allclose(state.regrets, np.array([0.5, -0.5]) - 0.25 / math.sqrt(0.55))
     np.testing.assert_allclose(state.log_w[0] - state.log_w[1], 1.0 / math.sqrt(0.55))
+
+
+def test_a_round_of_squint_by_hand():
+    """f = (0, 1) and y = 0: h = 1/2, so R = (1/2, -1/2) and V = 1/4 of both.
+
+    exp(x / 2 - x^2 / 4) = exp(1/4 - (x - 1)^2 / 4) has the integral of an error function.
+    """
+    state = Squint.init(None, DICTIONARY[:2], None)
+    params = Squint.Params(eta=None, lam=0.0, span=1.0)
+    Squint.reweigh(params, state, 1, 0.0, np.array([0.0, 1.0]), np.zeros(2))
+    np.testing.assert_array_equal([state.regrets, state.squares], [[0.5, -0.5], [0.25, 0.25]])
+    gained = math.erf(0.5) - math.erf(0.25)
+    lost = math.erf(0.75) - math.erf(0.5)
+    np.testing.assert_allclose(state.log_w, [0.0, math.log(lost / gained)], atol=1e-14)
 
 
 @pytest.mark.parametrize("name", ["adahedge", "boa", "kt"])

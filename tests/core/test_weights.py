@@ -2,6 +2,7 @@
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -18,6 +19,39 @@ def every_exp(x, out):
 
 
 compiled_exp = compiler.compiled(every_exp)
+
+
+@compiler.compiled
+def evidences(R, V, out):
+    for k in range(out.shape[0]):
+        out[k] = weights.log_evidence(R[k], V[k])
+    return out
+
+
+def exact_evidence(R, V):
+    """The integral of exp(eta R - eta^2 V) from 0 to 1/2, from error functions of 60 digits."""
+    with mpmath.workdps(60):
+        R, V = mpmath.mpf(R), mpmath.mpf(V)
+        if not V:
+            return float(mpmath.log(mpmath.expm1(R / 2) / R)) if R else -math.log(2.0)
+        root = mpmath.sqrt(V)
+        low, high = (R - V) / (2 * root), R / (2 * root)
+        if high < 0:
+            area = mpmath.erfc(-high) - mpmath.erfc(-low)
+        else:
+            area = mpmath.erfc(low) - mpmath.erfc(high)
+        return float(mpmath.log(mpmath.sqrt(mpmath.pi) / (2 * root) * area) + high**2)
+
+
+def test_log_evidence():
+    """On both sides of where one formula follows on the other, and of regrets without an end."""
+    rng = np.random.default_rng(0)
+    R = rng.normal(size=200) * 10.0 ** rng.uniform(-3.0, 6.0, 200)
+    V = 10.0 ** rng.uniform(-8.0, 6.0, 200)
+    R = np.append(R, [0.0, 1e-9, -5.9, -6.1, 5.9, 6.1, 6.1, 3.0, 3.0, -3.0, 5.0])
+    V = np.append(V, [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 4.1, 3.9, 4.1, 4.1, 5.0])
+    expected = [exact_evidence(r, v) for r, v in zip(R, V, strict=True)]
+    np.testing.assert_allclose(evidences(R, V, np.empty(len(R))), expected, rtol=1e-13, atol=1e-13)
 
 
 @pytest.mark.parametrize("exp", [every_exp, compiled_exp], ids=["plain", "compiled"])
