@@ -52,13 +52,13 @@ def choose_columns(
     target: Any,
     where: str,
     labelled: bool = True,
-    output: int | None = None,
+    several: bool = False,
 ) -> Columns:
     """Resolve ``dataset.inputs`` and ``dataset.target``.
 
     A column is given by its name or its 1-based position; inputs also as a range of
     positions like "3-23". ``inputs=None`` takes every usable column but the target. Of several
-    targets, a list, none is an input, and ``output`` is the place of the one to take. Where labels
+    targets, a list, none is an input, and the first is taken where ``several`` may be. Where labels
     come from outside (not ``labelled``) there may be no target: it is then called
     ``label``, and the first input stands in its place, for nobody to read.
 
@@ -69,9 +69,9 @@ def choose_columns(
         input.
     """
     targets = [] if target is None and not labelled else target_places(target, names, where)
-    if output is None and len(targets) > 1:
+    if not several and len(targets) > 1:
         raise DataError(f"{where}: a stream has one target, and dataset.target is {target}.")
-    last = targets[output or 0] if targets else -1
+    last = targets[0] if targets else -1
     if inputs is None:
         chosen = [k for k in range(len(names)) if usable[k] and k not in targets]
     else:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 MOST_CLASSES = 100
 ALL_LABELS = "all"  # of dataset.labels: however many classes there are
+MOST_KEPT = 2**23  # cells of a file with several targets, which is then read once: 64 MB
 OF_KEY = "the key: each value has a learner"
 MOST_COUNTED = 100_000  # different values of a target that holds no classes
 
@@ -95,12 +96,16 @@ class OwnTable:
     ``columns`` say what became of each column but the target. Where no inputs are named, the
     column ``cfg[apart]`` is none of them. Pieces have the keys of rows where that is ``"key"``;
     they are None where blank, if such rows are to be dropped. ``targets`` names all targets of the
-    file, of which this table has the one at the place ``cfg["output"]``; ``key_type`` is int or
-    str where pieces have keys, else None.
+    file: pieces (n, d + K) have them all, for ``OneTarget``, where ``several`` may be. ``key_type``
+    is int or str where pieces have keys, else None.
     """
 
     def __init__(
-        self, content: FileContent, cfg: Mapping[str, Any], apart: str | None = None
+        self,
+        content: FileContent,
+        cfg: Mapping[str, Any],
+        apart: str | None = None,
+        several: bool = False,
     ) -> None:
         self._content, self._cfg, where = content, cfg, content.name
         self.n_rows = read.row_count(content, cfg)
@@ -143,12 +148,10 @@ class OwnTable:
             self._key, self.key_type = place, int if is_whole else str
         usable = [column.kind != "left out" and k != place for k, column in enumerate(columns)]
         labelled = cfg.get("labelled", True)
-        chosen = choose_columns(
-            names, usable, wanted, cfg.get("target"), where, labelled, cfg.get("output")
-        )
-        *inputs, self._target = chosen.positions
-        self._others = [k for k in targets if k != self._target]
-        if self._target == self._key >= 0:
+        chosen = choose_columns(names, usable, wanted, cfg.get("target"), where, labelled, several)
+        *inputs, last = chosen.positions
+        self._targets = Columns(tuple(targets or [last]), self.targets or chosen.names[-1:])
+        if last == self._key >= 0:
             raise DataError(f"{where}: dataset.key and dataset.target are both {names[place]!r}.")
         named = "dataset.inputs names it"
         self._inputs = {k: columns[k].as_named(named, where) for k in inputs}
@@ -156,26 +159,31 @@ class OwnTable:
             self._inputs.get(k)
             or column.left_out(OF_KEY if k == self._key else column.why or "not in dataset.inputs")
             for k, column in enumerate(columns)
-            if k not in (self._target, *self._others) or k in self._inputs
+            if k not in self._targets.positions or k in self._inputs
         ]
-        if self._target not in self._inputs:
-            name = chosen.names[-1]
-            notes = (read_as.get(name), self._blank_classes(first))
-            target = Column(name, "target", ()).noted(*notes)
-            became += [target] if target.why else []
-        self.columns: Sequence[Column] = became
+        self._told_of_targets = [
+            Column(name, "target", ()).noted(read_as.get(name), self._blank_classes(first, k))
+            for k, name in zip(*self._targets, strict=True)
+            if k not in self._inputs
+        ]
+        self._became = became
+        self.columns: Sequence[Column] = self.columns_with(0)
         new = [name for column in self._inputs.values() for name in column.inputs]
         if len(new) > MOST_COLUMNS:
             raise DataError(
                 f"{where}: {len(new):,} inputs are more than {MOST_COLUMNS:,}. Name fewer columns "
                 "in dataset.inputs."
             )
-        self.names = (*new, chosen.names[-1])
+        self.names = (*new, *self._targets.names)
         self._piece(first)  # so that what is wrong in the first rows is told before a run begins
 
-    def _blank_classes(self, first: pd.DataFrame) -> str | None:
+    def columns_with(self, place: int) -> list[Column]:
+        """What became of the columns, and what has to be told of the target at a place."""
+        return [*self._became, *(c for c in self._told_of_targets[place : place + 1] if c.why)]
+
+    def _blank_classes(self, first: pd.DataFrame, target: int) -> str | None:
         """That rows of no class are left out; NA may have been meant for one."""
-        n = int(first.iloc[:, self._target].isna().sum())
+        n = int(first.iloc[:, target].isna().sum())
         if not (n and self._cfg.get("labels")):
             return None
         return (
@@ -201,18 +209,18 @@ class OwnTable:
         where, rows = self._content.name, frame.index.to_numpy() + 1
         parts = [c.encode(frame.iloc[:, k], rows, where) for k, c in self._inputs.items()]
         if self._cfg.get("labelled", True):
-            target = Columns((self._target,), self.names[-1:])
-            parts.append(frame_values(frame, target, rows, where, self._cfg.get("labels")))
-            # A row is dropped for all targets, or for none.
-            if self._others and self._cfg.get("missing") == "drop":
-                names = (str(frame.columns[k]) for k in self._others)
-                others = Columns(tuple(self._others), tuple(names))
-                blank = np.isnan(frame_values(frame, others, rows, where))
-                parts[-1][blank.any(axis=1)] = np.nan
+            labels = self._cfg.get("labels")
+            each = (Columns((k,), (name,)) for k, name in zip(*self._targets, strict=True))
+            columns = [frame_values(frame, target, rows, where, labels) for target in each]
+            targets = np.concatenate(columns, axis=1)
+            if self._cfg.get("missing") == "drop":  # a row for all targets, or for none
+                targets[np.isnan(targets).any(axis=1)] = np.nan
         else:
-            parts.append(np.zeros((len(frame), 1)))
-        values = np.concatenate(parts, axis=1)
-        return prepare.scale_values(values, self._cfg.get("prepare") or {}), rows
+            targets = np.zeros((len(frame), 1))
+        values = np.concatenate([*parts, targets[:, :1]], axis=1)
+        values = prepare.scale_values(values, self._cfg.get("prepare") or {})
+        more = targets[:, 1:]
+        return (np.concatenate([values, more], axis=1) if more.size else values), rows
 
 
 def require_keys(keys: np.ndarray, name: str, rows: np.ndarray, where: str) -> None:
@@ -369,6 +377,45 @@ def frame_values(
             cure = TARGET_CURE if k == last else INPUT_CURE
             values[:, k] = column_values(series, name, rows, where, cure)
     return values
+
+
+class KeptTable:
+    """A table whose pieces are kept as soon as one pass has read them all, if they are few."""
+
+    def __init__(self, table: Table) -> None:
+        self.names, self.columns = table.names, table.columns
+        self.n_rows, self.row_count = table.n_rows, table.row_count
+        self._table = table
+        self._kept: list[tuple[np.ndarray, ...]] | None = None
+
+    def raw(self) -> Iterator[tuple[np.ndarray, ...]]:
+        if self._kept is not None:
+            yield from self._kept
+            return
+        pieces, n_cells = [], 0
+        for piece in self._table.raw():
+            n_cells += piece[0].size
+            if n_cells <= MOST_KEPT:
+                pieces.append(piece)
+            else:
+                pieces.clear()
+            yield piece
+        if n_cells <= MOST_KEPT:
+            self._kept = pieces
+
+
+class OneTarget:
+    """The inputs of a table of K targets, which come last, with the target at a ``place``."""
+
+    def __init__(self, table: Table, K: int, place: int, columns: Sequence[Column]) -> None:
+        d = len(table.names) - K
+        self._table, self._chosen = table, [*range(d), d + place]
+        self.names = tuple(table.names[k] for k in self._chosen)
+        self.n_rows, self.row_count, self.columns = table.n_rows, table.row_count, columns
+
+    def raw(self) -> Iterator[tuple[np.ndarray, ...]]:
+        for values, rows, *_ in self._table.raw():
+            yield values.take(self._chosen, axis=1), rows  # in the order of C, as of one target
 
 
 class TableSource:

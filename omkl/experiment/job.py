@@ -17,7 +17,15 @@ from omkl.config.settings import OF_PANEL, Settings, content_addressed, with_def
 from omkl.core import kernels
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import Algorithm
-from omkl.datasets import DataError, Stream, catalogue, label_sources, open_stream, open_streams
+from omkl.datasets import (
+    DataError,
+    Stream,
+    catalogue,
+    label_sources,
+    open_stream,
+    open_streams,
+    open_targets,
+)
 from omkl.datasets.base import RowCount
 from omkl.datasets.files import FileContent
 from omkl.experiment import kept_model, memory, metrics
@@ -343,11 +351,15 @@ def _opened(
     dataset, options, seed = settings.dataset, settings.stream.options, settings.seed
     if resumed:
         dataset = dataset | resumed.dataset
+    output = dataset.get("output")  # of several targets, whose streams are opened together
+    dataset = {key: value for key, value in dataset.items() if key != "output"}
     shuffle = (seeds or seed) if settings.stream.order == "shuffled" else None
     name = run_folder.settings_sha256({"dataset": dataset, "stream": options, "shuffle": shuffle})
     if name in _streams and is_of_now(_streams[name][0], dataset):
-        return _streams[name]
-    if seeds:
+        return _streams[name] if output is None else [_streams[name][output]]
+    if output is not None:
+        streams = open_targets(dataset, options, seed)
+    elif seeds:
         streams = open_streams(dataset, options, seeds)
     else:
         streams = [open_stream(dataset, options, seed=seed)]
@@ -356,7 +368,7 @@ def _opened(
     _streams[name] = streams
     while len(_streams) > 1 and sum(map(_bytes_of, _streams.values())) > MOST_STREAM_BYTES:
         _streams.pop(next(iter(_streams)))
-    return streams
+    return streams if output is None else [streams[output]]
 
 
 def _bytes_of(streams: Sequence[Stream]) -> int:

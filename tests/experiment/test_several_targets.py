@@ -12,6 +12,7 @@ from rich.console import Console
 
 import omkl
 from omkl.commands import predict
+from omkl.datasets import read
 from omkl.report import console, sweep_table
 from omkl.runs.run_folder import Run
 from tests.conftest import read_csv
@@ -49,6 +50,7 @@ def run(file: Path, *what: str, **more: object) -> omkl.Results:
         ("gf", {"stream": {"lags": 2}, "interval": 0.8}),
         ("raker", {"stream": {"horizon": 3}, "seeds": 2, "predictions": True}),
         ("ridge", {"stream": {"scaling": "whole"}}),
+        ("ridge", {"stream": {"order": "shuffled"}}),
     ],
 )
 def test_each_target_is_as_in_a_run_of_its_own(file: Path, name: str, settings: dict) -> None:
@@ -128,6 +130,14 @@ def test_the_model_that_is_kept_is_a_learner_of_several_outputs(file: Path, tmp_
     assert predict.main([str(found.folder), str(file), "-o", str(tmp_path / "said.csv")]) == 0
     written = read_csv(tmp_path / "said.csv")[[f"y_hat({name})" for name in TARGETS]]
     np.testing.assert_array_equal(written, omkl.load_learner(found.model).predict(rows))
+
+
+@pytest.mark.parametrize("order", ["file", "shuffled"])
+def test_rows_are_read_once_for_all_targets(file: Path, order: str, monkeypatch) -> None:
+    passes, frames = [], read.frames
+    monkeypatch.setattr(read, "frames", lambda *given: passes.append(order) or frames(*given))
+    run(file, "ridge", stream={"order": order})
+    assert len(passes) == 2, "the first rows when it is opened, and then all of them"
 
 
 def test_rows_are_dropped_for_all_targets_alike(file: Path) -> None:
