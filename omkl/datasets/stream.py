@@ -271,6 +271,10 @@ class Stream:
                 return self._source.inputs.index(name), float(since / np.timedelta64(1, "D"))
         return None
 
+    @property
+    def inputs_without_lags(self) -> tuple[str, ...]:
+        return self.inputs[: self.n_inputs - self.n_lags]
+
     def __repr__(self) -> str:
         rounds = "?" if self.n_rounds is None else self.n_rounds
         return f"Stream({self.name!r}, {rounds} rounds x {self.n_inputs} inputs)"

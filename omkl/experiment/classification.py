@@ -145,11 +145,13 @@ class ClassificationMetrics:
 class OneSeed(NamedTuple):
     """What a seed leaves, over its learners (one, or one per class); N kernels.
 
-    weights (N,) are means; updates and support (N,) sums, and so is ``rows``, which are kept.
+    weights (N,) are means; updates and support (N,) sums, and so is ``rows``, which are kept;
+    importance is that of the inputs, as of ``StreamLearner``.
     """
 
     metrics: ClassificationMetrics
     weights: np.ndarray
+    importance: np.ndarray
     updates: np.ndarray
     support: np.ndarray
     used: np.ndarray
@@ -166,6 +168,7 @@ def _one_seed(job: Classification, left: Left) -> OneSeed:
     return OneSeed(
         left.metrics,
         weights=learner.weights,
+        importance=learner.importance,
         updates=np.sum([x.state.updates for x in learners], axis=0),
         support=np.sum([kept.support_size(x.state.model) for x in learners], axis=0),
         used=learner.used,
@@ -218,11 +221,13 @@ def _computed(
     of_streams = [seed.baselines for seed in done if seed.baselines]
     result["baselines"], baseline_curves = _baselines(of_streams)
     weights = np.stack([seed.weights for seed in done])
+    ends = weights, np.stack([seed.importance for seed in done])
+    histories, names = [seed.history for seed in done], job.stream.inputs_without_lags
     curves = {
         "t": rounds,
         "error_rate": sums / rounds,
         "weights": weights,
-        **weight_curves([seed.history for seed in done], T, weights),
+        **weight_curves(histories, T, *ends, inputs=names),
         "usage": used,
         "updates": updates,
         "support": np.stack([seed.support for seed in done]),

@@ -537,7 +537,7 @@ def intervals_of(
     return ScoredIntervals(n_seeds, around.level, rates_of(around)) if around else None
 
 
-# --- weights of kernels over time -----------------------------------------------------------------
+# --- weights of kernels, and importance of inputs, over time --------------------------------------
 
 # They are looked at in a bounded number of rounds, whatever the length of the stream.
 
@@ -553,6 +553,8 @@ def stride(t: int) -> int:
 class WeightHistory:
     """Weights (N,) of one learner after some rounds, at most ``MOST_WEIGHTS`` of them and the last.
 
+    Beside them is the importance of its inputs, where it is measured.
+
     Of a stream of ``expected`` rounds they are looked at no more often than they are kept, since a
     block is cut for it; None: it is not known. Which rounds are kept depends on how many there
     were, and not on how they were cut into blocks; all are rounds that ``Recorder`` keeps.
@@ -560,7 +562,7 @@ class WeightHistory:
 
     def __init__(self, expected: int | None) -> None:
         self._expected = expected or 0
-        self._kept: dict[int, np.ndarray] = {}
+        self._kept: dict[int, tuple[np.ndarray, ...]] = {}
 
     def _due(self, t: int) -> bool:
         return t % stride(max(t, self._expected)) == 0
@@ -581,29 +583,41 @@ class WeightHistory:
     def look(self, t: int, learner: Any) -> None:
         """Keep the weights of a seed's learner after round t, if it is one of those."""
         if self.wants(t):
-            self.keep(t, learner.weights)
+            self.keep(t, learner.weights, learner.importance)
 
     def wants(self, t: int) -> bool:
         return t > 0 and self._due(t)
 
-    def keep(self, t: int, weights: np.ndarray) -> None:
-        self._kept[t] = weights
+    def keep(self, t: int, *arrays: np.ndarray) -> None:
+        self._kept[t] = arrays
         if len(self._kept) > MOST_WEIGHTS:
             self._kept = {u: w for u, w in self._kept.items() if u % stride(t) == 0}
 
-    def curve(self, T: int, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The rounds (G,) and the weights after them (G, N), with those ``last`` after round T."""
+    def curve(self, T: int, *last: np.ndarray) -> tuple[np.ndarray, ...]:
+        """The rounds (G,) and the arrays after them (G, ..), with those ``last`` after round T."""
         kept = {u: w for u, w in self._kept.items() if u % stride(T) == 0} | {T: last}
-        return np.array(list(kept), dtype=np.int64), np.stack(list(kept.values()))
+        arrays = map(np.stack, zip(*kept.values(), strict=True))
+        return np.array(list(kept), dtype=np.int64), *arrays
 
 
 def weight_curves(
-    histories: Sequence[WeightHistory], T: int, last: np.ndarray
+    histories: Sequence[WeightHistory], T: int, *last: np.ndarray, inputs: Sequence[str] = ()
 ) -> dict[str, np.ndarray]:
-    """As curves.npz has them, means over the seeds; last (R, N) are those after round T."""
-    found = [history.curve(T, w) for history, w in zip(histories, last, strict=True)]
-    over_time = np.mean([weights for _, weights in found], axis=0)
-    return {"weights_t": found[0][0], "weights_over_time": over_time}
+    """As curves.npz has them, means over the seeds.
+
+    Those after round T are ``last``: weights (R, N), and the importance (R, C) of ``inputs`` and of
+    past targets. C is 0 where it is not measured; nothing is said of it where it never was known.
+    """
+    of_seeds = zip(histories, *last, strict=True)
+    rounds, *means = (
+        np.mean(arrays, axis=0)
+        for arrays in zip(*(history.curve(T, *ends) for history, *ends in of_seeds), strict=True)
+    )
+    found = {"weights_t": rounds.astype(np.int64), "weights_over_time": means[0]}
+    if np.isfinite(means[-1]).any() and len(means) > 1:
+        names = np.array([*inputs, "past targets"])
+        found |= {"importance_over_time": means[1], "input_names": names}
+    return found
 
 
 RIDGE_LAM = 0.01  # as in conf/algorithm/ridge.yaml

@@ -59,7 +59,7 @@ class Regression(StreamJob):
         """The job with its labels from outside kept in its folder as they come; None: a prompt."""
         prompted = source is None
         if source is None:
-            inputs = self.stream.inputs[: self.stream.n_inputs - self.stream.n_lags]
+            inputs = self.stream.inputs_without_lags
             source = label_sources.Prompt(inputs, self.stream.unscaled_rows())
         kept = label_sources.Journal(folder / "labels.csv", source, resume=prompted)
         return self._replace(label=kept)
@@ -225,6 +225,7 @@ def _computed(
         **(metrics.intervals.result() if metrics.intervals else {}),
     }
     weights = np.stack([learner.weights for learner in left.learners])
+    importance = np.stack([learner.importance for learner in left.learners])
     curves = {
         "t": rounds,
         "mse": sums / n_scored,
@@ -236,7 +237,9 @@ def _computed(
         **left.baselines.curves(n_scored, n_unscored),
         **({"scored": n_scored} if metrics.of_keys else {}),
     }
-    curves |= metrics.stretches.curves() | weight_curves(left.histories, T, weights)
+    curves |= metrics.stretches.curves()
+    ends, names = (weights, importance), job.stream.inputs_without_lags
+    curves |= weight_curves(left.histories, T, *ends, inputs=names)
     covered = metrics.spreads.curves()
     covered |= metrics.intervals.curves() if metrics.intervals else {}
     curves |= {name: share[:, n_unscored:] for name, share in covered.items()}

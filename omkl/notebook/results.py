@@ -101,7 +101,7 @@ class Results(Mapping[str, Any]):
         ----------
         name
             "mse" or "error_rate" (the running error, the default), "predictions", "coverage",
-            "regret", "experts", ...
+            "regret", "experts", "importance", ...
         ax
             Axes to draw into; None: new ones of ``matplotlib.pyplot``.
 

@@ -455,8 +455,27 @@ class OnlineLearner:
         """
         return self._by_expert([normalised(one.state.log_w) for one in self._learners], "weight")
 
+    @property
+    def importance(self) -> pd.Series | pd.DataFrame:
+        """The importance of each input by its name, as shares of 1; of ``auto`` and its classifier.
+
+        It is the share of the gain of the boosted trees: by how much the cuts of an input reduced
+        their errors on the last rows. Past targets count together, as the last entry. NaN before
+        trees are first grown, after 500 rows. Noise has a share too: inputs that say nothing share
+        some of it. Of several outputs a frame, a column an output. ValueError of a learner
+        without trees.
+        """
+        found = [one.importance for one in self._stream_learners]
+        if not len(found[0]):
+            raise ValueError(
+                f"{self.settings.algorithm} does not measure the importance of inputs: auto does"
+            )
+        return self._by_name(found, "importance", [*self.inputs, "past targets"], "input")
+
     def explain(self, x: Any) -> pd.DataFrame:
         """What each kernel or expert would predict for the row x as the next; nothing changes.
+
+        Which inputs matter is ``importance``.
 
         Returns
         -------
@@ -481,15 +500,26 @@ class OnlineLearner:
 
     @property
     def _learners(self) -> list[Learner]:
+        return [learner for one in self._stream_learners for learner in one.learners]
+
+    @property
+    def _stream_learners(self) -> list[StreamLearner]:
+        """One, or that of each output."""
         if not self.inputs:
             raise RuntimeError("the learner has seen no row: it does not know its inputs yet")
-        return self._learner.learners
+        learner = self._learner
+        return learner.of_outputs if isinstance(learner, MultiOutputLearner) else [learner]
 
     def _by_expert(self, values: Sequence[np.ndarray], name: str) -> Any:
         """Values (N,) of each of its learners as a Series, or as a frame by class."""
+        return self._by_name(values, name, self.experts, "expert")
+
+    def _by_name(
+        self, values: Sequence[np.ndarray], name: str, names: Sequence[str], of: str
+    ) -> Any:
         import pandas as pd
 
-        index = pd.Index(self.experts, name="expert")
+        index = pd.Index(names, name=of)
         if len(values) == 1:
             return pd.Series(values[0], index=index, name=name)
         columns = self.outputs or self.classes

@@ -468,6 +468,11 @@ class PanelOfRun:
         return self.panel.mean_weights()
 
     @property
+    def importance(self) -> np.ndarray:
+        """None: no learner that a panel can have measures it."""
+        return np.empty(0)
+
+    @property
     def used(self) -> np.ndarray:
         """How often (N,) each kernel was evaluated."""
         return self.panel.used

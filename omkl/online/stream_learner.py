@@ -183,6 +183,7 @@ class StreamLearner:
         self.algorithm, self.params = specification.algorithm, specification.params
         columns = scaling == "columns"
         self.softens = columns and not self.algorithm.reads_uncut
+        self._n_own = n_inputs - lags  # that are no past targets
         with_zero_weights = self.algorithm.representation.with_zero_weights
         first = drawn.learners[0] if drawn else None
         self.learners: list[Learner] = []
@@ -214,6 +215,18 @@ class StreamLearner:
         with np.errstate(invalid="ignore"):  # of one that diverges: its predictions tell
             found = [normalised(learner.state.log_w) for learner in self.learners]
             return found[0] if len(found) == 1 else np.mean(found, axis=0)
+
+    @property
+    def importance(self) -> np.ndarray:
+        """The share (d + 1,) of each input, and of past targets together, in what it found out.
+
+        NaN before it is known; (0,) of a learner without such a measure.
+        """
+        measure = self.algorithm.representation.importance
+        if measure is None:
+            return np.empty(0)
+        shares = measure(self.learners[0].state.model)
+        return np.append(shares[: self._n_own], shares[self._n_own :].sum())
 
     @property
     def used(self) -> np.ndarray:

@@ -72,8 +72,8 @@ def draw_into(run: Run, name: str | None = None, axes: Axes | None = None) -> Ax
 
 def _plots(run: Run) -> Sequence[Plot]:
     if run.complete and measure(run.result) is ERROR_RATE:
-        return mse, over_time, mistakes, calibration, experts, weights, updates
-    of_predictions = (predictions, coverage, experts)
+        return mse, over_time, mistakes, calibration, experts, importance, weights, updates
+    of_predictions = (predictions, coverage, experts, importance)
     return (mse, over_horizons, over_time, mse_over_labels, *of_predictions, regret, weights, usage,
             clients, server)  # fmt: skip
 
@@ -343,24 +343,34 @@ def _draw_map(figure: Figure, axes: Axes, run: Run) -> None:
         values = weights[:, order].T
         _name_families(axes, family[order], bandwidth[order])
     else:
-        names, order = expert_names(run), np.argsort(weights.sum(axis=0), kind="stable")
-        rest, shown = order[:-MOST_NAMES], order[-MOST_NAMES:]
-        values, labels = weights[:, shown].T, [names[i] for i in shown]
-        if len(rest):
-            values = np.concatenate([weights[:, rest].sum(axis=1)[None], values])
-            labels = [f"{len(rest)} others together", *labels]
-        axes.set_yticks(np.arange(len(labels)) + 0.5, labels, fontsize=8)
+        values = _name_largest(axes, weights, expert_names(run))
+    _draw_shares(figure, axes, curves["weights_t"], values, weights.shape[1], "weight")
+
+
+def _name_largest(axes: Axes, shares: Array, names: Sequence[str]) -> Array:
+    """The lines of a map of shares (G, N): the largest by name, the others together."""
+    order = np.argsort(np.nansum(shares, axis=0), kind="stable")
+    rest, shown = order[:-MOST_NAMES], order[-MOST_NAMES:]
+    values, labels = shares[:, shown].T, [names[i] for i in shown]
+    if len(rest):
+        values = np.concatenate([shares[:, rest].sum(axis=1)[None], values])
+        labels = [f"{len(rest)} others together", *labels]
+    axes.set_yticks(np.arange(len(labels)) + 0.5, labels, fontsize=8)
+    return values
+
+
+def _draw_shares(figure: Figure, axes: Axes, t: Array, values: Array, n: int, what: str) -> None:
+    """A heat map of lines (N, G) after rounds t (G,), shares among n; NaN is left white."""
     N = len(values)
-    top = max(float(values.max()), 2.0 / weights.shape[1])
-    least = min(max(float(values.min()), 0.01 / N), 0.5 / N)
-    edges = np.concatenate([[0], curves["weights_t"]])
+    top = max(float(np.nanmax(values)), 2.0 / n)
+    least = min(max(float(np.nanmin(values)), 0.01 / N), 0.5 / N)
     mesh = axes.pcolormesh(
-        edges, np.arange(N + 1), np.maximum(values, least), norm=LogNorm(least, top),
-        cmap="viridis", rasterized=True,
+        np.concatenate([[0], t]), np.arange(N + 1), np.maximum(values, least),
+        norm=LogNorm(least, top), cmap="viridis", rasterized=True,
     )  # fmt: skip
     axes.grid(False)
     axes.set_ylim(0, N)
-    bar = figure.colorbar(mesh, ax=axes, pad=0.01, aspect=28, label="weight")
+    bar = figure.colorbar(mesh, ax=axes, pad=0.01, aspect=28, label=what)
     style.log_axis(bar.ax.yaxis, least, top)
 
 
@@ -534,6 +544,25 @@ def experts(run: Run, into: Axes | None = None) -> Figure | None:
     rest = order[len(shown) :]
     together = f", {len(rest)} more together {100.0 * mean[rest].sum():.1f} %" if len(rest) else ""
     axes.set_title(_title(run, f"experts by weight{together}"))
+    return figure
+
+
+@_panel("importance")
+def importance(run: Run, into: Axes | None = None) -> Figure | None:
+    """Which inputs mattered over time; nothing where it was not known at two times or more."""
+    curves = run.curves
+    shares = curves.get("importance_over_time", np.empty((0, 0)))
+    known = curves["weights_t"][np.isfinite(shares).all(axis=1)] if len(shares) else []
+    if len(known) < 2:
+        return None
+    names = curves["input_names"].tolist()
+    figure, axes = _single(max(2.8, 1.4 + 0.2 * min(len(names), MOST_NAMES + 1)), into=into)
+    values = _name_largest(axes, shares, names)
+    _draw_shares(figure, axes, curves["weights_t"], values, len(names), "importance")
+    style.mark_changes(axes, curves["change_rounds"], curves["t"])
+    axes.set_xlim(0, float(curves["t"][-1]))
+    axes.set_xlabel("row t")
+    axes.set_title(_title(run, f"importance of inputs, known by row {known[0]:,}"))
     return figure
 
 

@@ -140,6 +140,8 @@ it holds an absolute path. Tables, figures and the MLflow view are all made from
     baseline_<name>   (P,) error of a baseline in rounds 1..t; in classification seeds' mean
     weights           (R, N) expert weights after the last round, rows sum to 1
     weights_over_time (G, N) after rounds weights_t (G,), up to 32 and the last; seeds' mean
+    importance_over_time (G, C) after the same rounds of the inputs input_names (C,), past targets
+                      as the last, rows sum to 1; NaN before it is known, absent where it never is
     usage             (R, N) rounds in which the kernel was evaluated
     kernel_family     (N,) "gaussian", "laplacian" or another of ``omkl.core.kernels``
     kernel_bandwidth  (N,) bandwidths in the family's convention

@@ -106,12 +106,16 @@ def best_cut(rows: Rows, edges: list[np.ndarray], least: float):
     return most - BETTER * alone, cut
 
 
-def tree(rows: Rows, edges: list[np.ndarray], rules: Rules):
-    """What a tree says of a row, as a function; of all leaves the best cut comes next."""
+def tree(rows: Rows, edges: list[np.ndarray], rules: Rules, gains: np.ndarray):
+    """What a tree says of a row, as a function; of all leaves the best cut comes next.
+
+    What a cut brings is added to the gain of its column.
+    """
     leaves = [((), rows, *best_cut(rows, edges, rules.least))]
     while len(leaves) < rules.leaves and any(cut for *_, cut in leaves):
         k = max(range(len(leaves)), key=lambda k: leaves[k][2] if leaves[k][3] else 0.0)
-        path, of, _, (c, edge, right) = leaves[k]
+        path, of, gain, (c, edge, right) = leaves[k]
+        gains[c] += gain
         parts = [of.of(right == side) for side in (False, True)]
         leaves[k], other = (
             ((*path, (c, edge, side)), part, *best_cut(part, edges, rules.least))
@@ -129,21 +133,22 @@ def tree(rows: Rows, edges: list[np.ndarray], rules: Rules):
 
 
 def ensemble(X: np.ndarray, y: np.ndarray, draws: Draws, n_trees: int):
-    rest, one = y - y.mean(), np.ones(len(y))
+    rest, one, gains = y - y.mean(), np.ones(len(y)), np.zeros(X.shape[1])
     edges = [edges_of(column) for column in X.T]
     trees = []
     for _ in range(n_trees):
         some = np.array([draws.next() % 2 == 0 for _ in y])
-        trees.append(tree(Rows(X, rest, one).of(some), edges, Rules(32, 20.0, 5.0 / n_trees)))
+        rules = Rules(32, 20.0, 5.0 / n_trees)
+        trees.append(tree(Rows(X, rest, one).of(some), edges, rules, gains))
         rest = rest - np.array([trees[-1](x) for x in X])
-    return lambda x: y.mean() + sum(grown(x) for grown in trees)
+    return lambda x: y.mean() + sum(grown(x) for grown in trees), gains
 
 
 def ensemble_of_classes(X: np.ndarray, y: np.ndarray, K: int, n_trees: int):
     """Logits (T, K) of rows (T, d): one tree of each class, then the next of each."""
     edges = [edges_of(column) for column in X.T]
     base = np.log([(np.count_nonzero(y == k) + 0.5) / (len(y) + 0.5 * K) for k in range(K)])
-    rounds = []
+    rounds, gains = [], np.zeros((K, X.shape[1]))
 
     def logits(X: np.ndarray) -> np.ndarray:
         return np.array(
@@ -153,8 +158,9 @@ def ensemble_of_classes(X: np.ndarray, y: np.ndarray, K: int, n_trees: int):
     for _ in range(n_trees):
         p = softmax(logits(X), axis=1)
         every = [Rows(X, (y == k) - p[:, k], p[:, k] * (1.0 - p[:, k])) for k in range(K)]
-        rounds.append([tree(rows, edges, Rules(64, 1.0, 10.0 / n_trees)) for rows in every])
-    return logits
+        rules = Rules(64, 1.0, 10.0 / n_trees)
+        rounds.append([tree(rows, edges, rules, of) for rows, of in zip(every, gains, strict=True)])
+    return logits, gains
 
 
 def test_trees_are_the_best_cuts_of_what_is_left():
@@ -162,9 +168,11 @@ def test_trees_are_the_best_cuts_of_what_is_left():
     model = boosted.fresh_boosted([3], n_trees=8)
     y_hat = np.zeros((1, len(y)))
     learn_rows_compiled(model, boosted.boosted_scratch(model), X, y[None], y_hat, False)
-    expected = ensemble(X[:500], y[:500], Draws(1), 8)
+    expected, gains = ensemble(X[:500], y[:500], Draws(1), 8)
     np.testing.assert_array_equal(y_hat[0, :500], 0.0)
     np.testing.assert_allclose(y_hat[0, 500:], [expected(x) for x in X[500:]], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(model.gains, [gains], rtol=1e-9)
+    np.testing.assert_allclose(boosted.gain_shares(model, 1), gains / gains.sum())
 
 
 @pytest.mark.parametrize("K", [2, 3])
@@ -175,8 +183,9 @@ def test_trees_of_classes_add_up_to_logits_by_steps_of_newton(K):
     said = np.zeros((len(model.base), len(y)))
     codes = (2.0 * y - 1.0 if K == 2 else y)[None]
     learn_rows_compiled(model, boosted.boosted_scratch(model, True), X, codes, said, True)
-    expected = (one_logit if K == 2 else ensemble_of_classes)(X[:500], y[:500], K, 4)(X[500:])
-    np.testing.assert_allclose(said[:, 500:].T, expected, rtol=0, atol=1e-9)
+    logits, gains = (one_logit if K == 2 else ensemble_of_classes)(X[:500], y[:500], K, 4)
+    np.testing.assert_allclose(said[:, 500:].T, logits(X[500:]), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(model.gains, gains, rtol=1e-9)
 
 
 def one_logit(X: np.ndarray, y: np.ndarray, K: int, n_trees: int):
@@ -184,14 +193,16 @@ def one_logit(X: np.ndarray, y: np.ndarray, K: int, n_trees: int):
     edges = [edges_of(column) for column in X.T]
     ones = np.count_nonzero(y)
     base, trees = np.log((ones + 0.5) / (len(y) - ones + 0.5)), []
+    gains = np.zeros((1, X.shape[1]))
 
     def logit(X: np.ndarray) -> np.ndarray:
         return np.array([[base + sum(f(x) for f in trees)] for x in X])
 
     for _ in range(n_trees):
         p = expit(logit(X)[:, 0])
-        trees.append(tree(Rows(X, y - p, p * (1.0 - p)), edges, Rules(64, 1.0, 10.0 / n_trees)))
-    return logit
+        rows, rules = Rows(X, y - p, p * (1.0 - p)), Rules(64, 1.0, 10.0 / n_trees)
+        trees.append(tree(rows, edges, rules, gains[0]))
+    return logit, gains
 
 
 def test_steps_are_learned():

@@ -59,6 +59,18 @@ def test_curves_are_means_over_the_seeds():
     np.testing.assert_allclose(found["weights_over_time"], [[0.4, 0.6], [0.75, 0.25]])
 
 
+def test_importance_goes_with_the_weights():
+    never, later = np.full(2, np.nan), np.array([0.3, 0.7])
+    history = WeightHistory(20)
+    history.keep(16, np.ones(1), never)
+    known = weight_curves([history], 20, np.ones((1, 1)), later[None], inputs=["area"])
+    np.testing.assert_array_equal(known["importance_over_time"], [never, later])
+    assert known["input_names"].tolist() == ["area", "past targets"]
+    unknown = weight_curves([history], 20, np.ones((1, 1)), never[None], inputs=["area"])
+    none = weight_curves([WeightHistory(20)], 20, np.ones((1, 1)), np.ones((1, 0)))
+    assert unknown.keys() == none.keys() == {"weights_t", "weights_over_time"}
+
+
 def test_memory_does_not_grow():
     history = WeightHistory(None)
     for t in range(16, 10**6, 16):

@@ -136,6 +136,33 @@ def test_weights_and_what_each_kernel_says():
     assert ("a", "prediction") in rest.explain({"area": 100.0})
 
 
+@pytest.mark.parametrize("classes", [None, ["low", "high"], ["low", "mid", "high"]])
+def test_the_importance_of_inputs_is_named_and_goes_with_the_model(tmp_path, classes):
+    """One of three inputs says all."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.standard_normal((600, 3)), columns=["a", "b", "c"])
+    step = np.digitize(X["b"], [0.0, 1.0][: len(classes or "12") - 1])
+    y = np.array(classes)[step] if classes else step + 0.1 * rng.standard_normal(600)
+    learner = omkl.learner("auto", inputs=list(X), classes=classes)
+    learner.partial_fit(X[:400], y[:400])
+    assert learner.importance.isna().all(), "before trees are grown"
+    learner.partial_fit(X[400:], y[400:])
+    found = learner.importance
+    assert found.index.tolist() == ["a", "b", "c", "past targets"] and found.idxmax() == "b"
+    assert found.sum() == pytest.approx(1.0) and found["b"] > 0.5
+    learner.save(tmp_path / "model.npz")
+    pd.testing.assert_series_equal(omkl.load_learner(tmp_path / "model.npz").importance, found)
+
+
+def test_the_importance_of_past_targets_and_of_a_learner_without():
+    X, walk = np.ones((600, 1)), np.cumsum(np.random.default_rng(0).standard_normal((600, 2)), 0)
+    learner = omkl.learner("auto", inputs=1, outputs=["north", "south"])
+    learner.partial_fit(X, walk)
+    assert learner.importance.loc["past targets"].tolist() == [1.0, 1.0]
+    with pytest.raises(ValueError, match="ewrls does not measure the importance of inputs: auto"):
+        omkl.learner("ewrls", inputs=1).importance  # noqa: B018
+
+
 def test_kernels_are_lists_too():
     def n(kernels):
         return len(omkl.learner("raker", inputs=1, kernels=kernels).experts)

@@ -148,6 +148,23 @@ def test_weights_over_time_are_a_map_of_kernels_with_the_change(run_folder_maker
     assert named == [("gaussian", 38), ("polynomial", 76)], "the first one is on top"
 
 
+def test_importance_over_time_is_a_map_of_inputs(run_folder_maker, tmp_path, kept):
+    names = [f"x{k}" for k in range(15)] + ["past targets"]
+    shares = np.random.default_rng(0).dirichlet(np.arange(1.0, 17.0), size=4)
+    shares[0] = np.nan  # not known yet
+    arrays = {"weights_t": np.array([128, 256, 384, 400]), "importance_over_time": shares}
+    figures.importance(change(run_folder_maker(tmp_path), arrays | {"input_names": names}))
+    axes = kept[0].axes[0]
+    ((_, *largest),) = [[text.get_text() for text in axes.get_yticklabels()]]
+    order = np.argsort(shares[1:].sum(axis=0))
+    assert largest == [names[k] for k in order[-12:]]
+    (mesh,) = axes.collections
+    lines = np.ma.filled(mesh.get_array(), np.nan)
+    np.testing.assert_array_equal(lines[1:], shares[:, order[-12:]].T)
+    np.testing.assert_allclose(lines[0], shares[:, order[:-12]].sum(axis=1))
+    assert axes.get_title().endswith("importance of inputs, known by row 256")
+
+
 @pytest.mark.parametrize(("kind", "label"), [("whole", "y, scaled to [0, 1]"), ("none", "y")])
 def test_an_axis_says_when_labels_are_scaled(run_folder_maker, tmp_path, kept, kind, label):
     recent = {f"recent_{name}": np.arange(1.0, 9.0) for name in ("t", "y", "y_hat", "spread")}

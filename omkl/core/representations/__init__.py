@@ -75,6 +75,9 @@ class Representation(NamedTuple):
     local             for local learners: ``learn_block`` and ``learn_row`` know its scratch
     context           model -> its arrays through which a row knows the rows before it, the last
                       labels first, the newest in front; () where a row is known by itself
+    importance        model -> the share (C,) of each column in what it has found out, the d inputs
+                      first and past labels behind them, NaN before it is known; None where a
+                      learner has no such measure
     with_zero_weights  model -> one before the first round whose features are the very arrays of
                       the other's; None where there is nothing to share
     """
@@ -96,6 +99,7 @@ class Representation(NamedTuple):
     uses_D: bool = True
     with_room: Callable[[Any, int], Any] | None = None
     context: Callable[[Any], tuple[np.ndarray, ...]] = _no_context
+    importance: Callable[[Any], np.ndarray] | None = None
 
     @property
     def bounded(self) -> bool:

@@ -68,6 +68,7 @@ class Boosted(NamedTuple):
                the right; a missing number goes to the left
     child      (E, n_trees, N_CUTS, 2) int64: the cuts behind a cut, or -1 - the number of a leaf
     leaf       (E, n_trees, N_LEAVES); base (E,) what is added to their sum
+    gains      (E, C) by how much more the cuts of a column explained, all trees of an ensemble
     """
 
     rows: np.ndarray
@@ -82,6 +83,7 @@ class Boosted(NamedTuple):
     child: Annotated[np.ndarray, Range(-N_LEAVES, N_CUTS - 1)]
     leaf: np.ndarray
     base: np.ndarray
+    gains: np.ndarray
 
 
 class BoostedScratch(NamedTuple):
@@ -163,7 +165,14 @@ def fresh_boosted(
         child=np.zeros((E, n_trees, N_CUTS, 2), dtype=np.int64),
         leaf=np.zeros((E, n_trees, N_LEAVES)),
         base=np.zeros(E),
+        gains=np.zeros((E, C)),
     )
+
+
+def gain_shares(model: Boosted, n_ensembles: int) -> np.ndarray:
+    """The share (C,) of each column in the gain of the first ensembles; NaN before there is any."""
+    gains = model.gains[:n_ensembles].sum(axis=0)
+    return np.divide(gains, gains.sum(), out=np.full(len(gains), np.nan), where=gains.sum() > 0.0)
 
 
 def boosted_scratch(model: Boosted, of_classes: bool = False) -> BoostedScratch:
@@ -444,6 +453,7 @@ def _grow(model, scratch, of_classes, e, m, n_rows, n_chosen):
         c, last = scratch.chosen[scratch.best[leaf, 0]], scratch.best[leaf, 1]
         if cut > 0:
             model.child[e, m, scratch.parent[leaf, 0], scratch.parent[leaf, 1]] = cut
+        model.gains[e, c] += scratch.gain[leaf]
         model.column[e, m, cut] = c
         model.threshold[e, m, cut] = scratch.edges[c, last]
         model.child[e, m, cut, 0] = -1 - leaf
@@ -605,6 +615,7 @@ def _fit(model, scratch, of_classes, pays):
     """Grow all trees anew, and say when the next time is: later each time that they do not pay."""
     n = min(model.n[0], model.rows.shape[1])
     _make_bins(model, scratch, n)
+    model.gains[:] = 0.0
     model.fits[0] += 1
     draw = model.fits[0] * FACTOR % MODULUS
     if of_classes:

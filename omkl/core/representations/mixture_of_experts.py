@@ -7,7 +7,7 @@ mixture of correction, first mixture and plain experts.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from omkl.core.representations.boosted import (
     boosted_scratch,
     evaluate_boosted,
     fresh_boosted,
+    gain_shares,
     learn_boosted,
     write_columns,
 )
@@ -372,9 +373,15 @@ def _context(model: MixtureOfExperts) -> tuple[np.ndarray, ...]:
     return (*context_of(model), model.error)
 
 
+def _importance(model: MixtureOfExperts) -> np.ndarray:
+    """Of the trees of the labels, which do not read the last mixture."""
+    return gain_shares(model.trees, TREES + 1)[: model.trees.n_columns[TREES]]
+
+
 MIXTURE_OF_EXPERTS = RECURSIVE._replace(
-    name="mixed experts", scratch=mixture_scratch, draws_features=False, context=_context
-)
+    name="mixed experts", scratch=mixture_scratch, draws_features=False, context=_context,
+    importance=_importance,
+)  # fmt: skip
 
 
 # --- Two classes: learners are logistic, and mixed by how likely labels were ----------------------
@@ -625,9 +632,14 @@ def learn_logistic(model, scratch, f, y):
     count(model.experts, scratch.experts, y)
 
 
+def importance_of_classes(model: Any) -> np.ndarray:
+    return gain_shares(model.trees, len(model.trees.gains))
+
+
 LOGISTIC_MIXTURE = RECURSIVE._replace(
     name="mixed logistic experts",
     scratch=logistic_scratch,
     draws_features=False,
     context=context_of,
+    importance=importance_of_classes,
 )

@@ -40,7 +40,12 @@ from omkl.core.representations.experts import (
     part_of,
     write_outputs,
 )
-from omkl.core.representations.mixture_of_experts import SHARE, TREE_LAGS, learn_trees
+from omkl.core.representations.mixture_of_experts import (
+    SHARE,
+    TREE_LAGS,
+    importance_of_classes,
+    learn_trees,
+)
 from omkl.core.representations.second_order import RECURSIVE
 from omkl.core.robust_moments import COUNT
 from omkl.core.simd import LANES, aligned, fma, load, pack, store, total
@@ -431,4 +436,5 @@ SOFTMAX_MIXTURE = RECURSIVE._replace(
     scratch=softmax_scratch,
     draws_features=False,
     context=context_of,
+    importance=importance_of_classes,
 )
