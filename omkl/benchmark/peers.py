@@ -11,9 +11,12 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
+import io
 import math
 import multiprocessing
+import os
 import pickle
+import shutil
 import signal
 import tempfile
 import time
@@ -289,6 +292,72 @@ def _vowpal(options: str) -> Make:
     return make
 
 
+# --- CapyMOA --------------------------------------------------------------------------------------
+
+
+class _Moa:
+    """A learner of MOA in a Java virtual machine; it is pickled as CapyMOA saves it.
+
+    It is made with the first row, which says how many inputs there are.
+    """
+
+    def __init__(self, kind: Callable[..., Any], n_classes: int, seed: int) -> None:
+        self.kind, self.n_classes, self.seed = kind, n_classes, seed
+        self.learner: Any = None
+
+    def _instance(self, x: Mapping[str, float], y: float) -> Any:
+        from capymoa import core, stream
+
+        if self.learner is None:
+            names = [f"x{k}" for k in range(len(x))]  # theirs may have marks of ARFF
+            categories = {"y": [str(k) for k in range(self.n_classes)]} if self.n_classes else {}
+            self.schema = stream.Schema.from_custom([*names, "y"], "y", categories)
+            self.learner = self.kind(schema=self.schema, random_seed=self.seed)
+        kind = core.LabeledInstance if self.n_classes else core.RegressionInstance
+        return kind.from_array(self.schema, np.array(list(x.values()), dtype=np.float64), y)
+
+    def learn_one(self, x: Mapping[str, float], y: float) -> None:
+        instance = self._instance(x, y)
+        self.learner.train(instance)
+
+    def __getstate__(self) -> dict[str, Any]:
+        from capymoa.core.io import save_model
+
+        file = io.BytesIO()
+        save_model(self.learner, file)
+        return {"model": file.getvalue()}
+
+
+class _MoaRegressor(_Moa):
+    def predict_one(self, x: Mapping[str, float]) -> float:
+        instance = self._instance(x, math.nan)
+        return float(self.learner.predict(instance))
+
+
+class _MoaClassifier(_Moa):
+    def predict_proba_one(self, x: Mapping[str, float]) -> dict[int, float]:
+        instance = self._instance(x, math.nan)
+        p = self.learner.predict_proba(instance)
+        return {} if p is None else dict(enumerate(p.tolist()))
+
+
+def _moa(regressor: str, classifier: str) -> Make:
+    """A class of CapyMOA for each task, "" where none; its machine starts when it is imported."""
+
+    def make(task: str, n_classes: int, seed: int) -> Any:
+        learner: type[_Moa]
+        if task == "regression":
+            name, module, learner = regressor, "regressor", _MoaRegressor
+        else:
+            name, module, learner = classifier, "classifier", _MoaClassifier
+        if not name:
+            raise ValueError(f"it has no {task}")
+        kind = getattr(importlib.import_module(f"capymoa.{module}"), name)
+        return learner(kind, n_classes, seed)
+
+    return make
+
+
 # --- All of them ----------------------------------------------------------------------------------
 
 _LINEAR = _river("linear_model.LinearRegression", "linear_model.LogisticRegression")
@@ -333,6 +402,11 @@ PEERS: dict[str, Peer] = {
         _vowpal("--interactions ii --interactions iii"),
     ),
     "vw_nn": Peer("Vowpal Wabbit: 10 hidden units", "vowpalwabbit", _vowpal("--nn 10")),
+    "moa_arf": Peer(
+        "MOA: adaptive random forest", "capymoa",
+        _moa("AdaptiveRandomForestRegressor", "AdaptiveRandomForestClassifier"),
+    ),
+    "moa_soknl": Peer("MOA: self-optimising nearest leaves", "capymoa", _moa("SOKNL", "")),
 }  # fmt: skip
 
 
@@ -358,12 +432,25 @@ def library_of(name: str) -> str:
 def missing(name: str) -> str | None:
     """Why a peer cannot run here, None where it can."""
     try:
+        if ":" not in name and library_of(name) == "capymoa":
+            return _missing_of_capymoa()
         if ":" not in name:
             streams.require(library_of(name))
         elif importlib.util.find_spec(library_of(name)) is None:
             return f"there is no module {name.partition(':')[0]}"
     except (ImportError, LookupError) as error:
         return str(error)
+    return None
+
+
+def _missing_of_capymoa() -> str | None:
+    """It asks for an older pandas than it needs, so what it imports is installed by name."""
+    packages = ("capymoa", "jpype", "deprecated", "wrapt", "tqdm", "seaborn")
+    if absent := [name for name in packages if importlib.util.find_spec(name) is None]:
+        install = "pip install --no-deps capymoa jpype1 deprecated wrapt tqdm seaborn"
+        return f"CapyMOA needs {', '.join(absent)}: {install}"
+    if not (os.environ.get("JAVA_HOME") or shutil.which("java")):
+        return "CapyMOA needs Java, and there is no java on PATH and no JAVA_HOME"
     return None
 
 

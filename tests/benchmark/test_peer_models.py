@@ -70,6 +70,37 @@ def test_vowpal_wabbit_learns_and_has_a_size(name):
         peers.peer(name).make("classification", 2, 0)
 
 
+def test_moa_learns_numbers_and_classes_and_has_a_size():
+    if reason := peers.missing("moa_arf"):
+        pytest.skip(reason)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1_000, 2))
+    numbers, classes = np.sign(X[:, 0]) + X[:, 1], (X[:, 0] > 0) + 1.0 * (X[:, 1] > 0)
+    names = ["moa's, {a}", "b"]
+    for name, task, n_classes, y in (
+        ("moa_arf", "regression", 0, numbers),
+        ("moa_soknl", "regression", 0, numbers),
+        ("moa_arf", "classification", 3, classes),
+    ):
+        asked = peers.PeerTask(name, task, n_classes, 0, names)
+        passes = [peers.pass_over(asked, X, y, seconds=100.0) for _ in range(2)]
+        error = (passes[0].y_hat != y) if n_classes else (passes[0].y_hat - y) ** 2 / np.var(y)
+        assert np.mean(error[200:]) < 0.3, name
+        assert np.array_equal(passes[0].y_hat, passes[1].y_hat, equal_nan=True), name
+        assert passes[0].bytes > 10_000, name
+    with pytest.raises(ValueError, match="no classification"):
+        peers.peer("moa_soknl").make("classification", 2, 0)
+
+
+def test_without_java_it_says_so(monkeypatch, tmp_path):
+    for package in ("capymoa", "jpype", "deprecated", "wrapt", "tqdm", "seaborn"):
+        (tmp_path / f"{package}.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    assert "needs Java" in peers.missing("moa_arf")
+
+
 def _predict(model, X, y):
     predictions = []
     for z, label in zip(X.tolist(), y.tolist(), strict=True):
