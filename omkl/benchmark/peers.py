@@ -505,13 +505,10 @@ def pass_over(task: PeerTask, X: np.ndarray, y: np.ndarray, seconds: float) -> P
 
 def _child(sender: Connection, task: PeerTask, X: np.ndarray, y: np.ndarray) -> None:
     """Send the answer: ``Predictions``, or why there is none."""
-    from threadpoolctl import threadpool_limits
-
     warnings.filterwarnings("ignore")  # of libraries, about their own calls
     answer: Predictions | Exception
     try:
-        with threadpool_limits(1):
-            answer = _predict_and_learn(task, X, y)
+        answer = _predict_and_learn(task, X, y)
     except Diverged as error:
         answer = error
     except Exception as error:
@@ -520,7 +517,10 @@ def _child(sender: Connection, task: PeerTask, X: np.ndarray, y: np.ndarray) -> 
 
 
 def _predict_and_learn(task: PeerTask, X: np.ndarray, y: np.ndarray) -> Predictions:
+    from threadpoolctl import threadpool_limits
+
     model = peer(task.peer).make(task.task, task.n_classes, task.seed)
+    threadpool_limits(1)  # of the libraries that are loaded: those of the model are by now
     K, y_hat, probabilities = task.n_classes, np.full(len(y), np.nan), []
     labels: list[Any] = y.astype(int).tolist() if K else y.tolist()
     clock = time.process_time()
