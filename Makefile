@@ -6,7 +6,6 @@ STAMP  := $(VENV)/.installed
 PEERS  := $(VENV)/.peers-installed
 DOCS   := $(VENV)/.docs-installed
 FLOWER := .venv-flower
-SPARK  := .venv-spark
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # As many workers as cores, at most four; tests/conftest.py says what stays together.
 WORKERS ?= auto
@@ -15,7 +14,7 @@ WORKERS ?= auto
 SUITE ?= quick
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --no-loadscope-reorder
 
-.PHONY: help setup run test test-quick test-data test-wheel test-flower test-spark fuzz lint bench benchmark docs ui reproduce-tables lock audit chaos endurance
+.PHONY: help setup run test test-quick test-data test-wheel test-flower fuzz lint bench benchmark docs ui reproduce-tables lock audit chaos endurance
 
 help:             ## Show the targets
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
@@ -49,14 +48,11 @@ test-wheel: setup ## Build a wheel and use it from an empty venv and an empty fo
 test-flower: $(FLOWER)/.installed  ## Run the tests on Flower, in a venv of its own
 	$(FLOWER)/bin/python -m pytest tests/federated/test_flower.py
 
-test-spark: $(SPARK)/.installed  ## Run the tests on Spark, in a venv of its own; they need a JVM
-	$(SPARK)/bin/python -m pytest tests/test_spark.py
-
-.venv-%/.installed: pyproject.toml
-	@echo "Installing what $* needs into .venv-$* (once; a few minutes) ..."
-	@$(PYTHON) -m venv .venv-$*
-	@echo '*' > .venv-$*/.gitignore
-	@.venv-$*/bin/python -m pip --disable-pip-version-check --quiet install --editable '.[$*,dev]'
+$(FLOWER)/.installed: pyproject.toml
+	@echo "Installing Flower into $(FLOWER) (once; a few minutes) ..."
+	@$(PYTHON) -m venv $(FLOWER)
+	@echo '*' > $(FLOWER)/.gitignore
+	@$(FLOWER)/bin/python -m pip --disable-pip-version-check --quiet install --editable '.[flower,dev]'
 	@touch $@
 
 fuzz: setup       ## Try 5,000 files and settings that nobody would write (4 minutes)

@@ -28,7 +28,6 @@ GUESTS = {
     "mlflow": "omkl.report.tracking",
     "flwr": "omkl.federation.flower",
     "websockets": "omkl.federation",
-    "pyspark": "omkl.spark",
     "numba": ("omkl.core", "omkl.utils.sources"),  # which asks it what the processor is
 }
 

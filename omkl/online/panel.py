@@ -8,7 +8,6 @@ would. Random frequencies are there once for all keys; what a key has for itself
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -410,51 +409,6 @@ class Panel:
         options = {name: getattr(self, name) for name in OPTIONS}
         columns = self._one.columns_of_rows() if columns is None else columns
         return model_file.content(self.settings, arrays, columns, panel=options)
-
-    def take_out(self, key: Key) -> bytes:
-        """What a key has for itself, as bytes of a fixed length; the panel keeps the key no longer.
-
-        ``put_in`` of a panel with the same settings goes on with it, to the bit. KeyError for a key
-        that is not kept; ValueError where keys share weights or scaling.
-        """
-        self._require_apart()
-        slot = self._slots[_checked(key)]
-        state = b"".join(array[slot].tobytes() for array in self._own().values())
-        self.forget(key)
-        return self._mark() + state
-
-    def put_in(self, key: Key, state: bytes) -> None:
-        """Keep a key, new to the panel, that has learned what ``take_out`` gave.
-
-        ValueError where the key is kept already, or ``state`` is of other settings or sources.
-        """
-        self._require_apart()
-        if _checked(key) in self._slots:
-            raise ValueError(f"key {key!r} is kept already: forget it first")
-        own, mark = self._own(), self._mark()
-        if len(state) != len(mark) + sum(array[FRESH].nbytes for array in own.values()) or (
-            not state.startswith(mark)
-        ):
-            raise ValueError(
-                f"the state of key {key!r} is of other settings, or of another version of omkl"
-            )
-        self._begin([key])
-        slot, at = self._slots[key], len(mark)
-        for array in self._own().values():
-            size = array[slot].nbytes
-            values = np.frombuffer(state[at : at + size], dtype=array.dtype)
-            array[slot] = values.reshape(array.shape[1:])
-            at += size
-
-    def _require_apart(self) -> None:
-        self._require_inputs()
-        if self.share_weights or self.share_scaling:
-            raise ValueError("keys that share weights or scaling learn in one panel alone")
-
-    def _mark(self) -> bytes:
-        """Sixteen bytes that say of which settings and sources states are."""
-        text = json.dumps([dataclasses.asdict(self.settings), model_file.code_of(self.settings)])
-        return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
     def _own(self) -> dict[str, np.ndarray]:
         return self._learner.own() | self._scaler

@@ -21,7 +21,7 @@ ESTIMATORS = {
         "omkl.river.PanelMKLRegressor",
     ],
 }
-CORE = ["omkl.core.conformal.Conformal", "omkl.algorithms.declare", "omkl.spark.predict_and_learn"]
+CORE = ["omkl.core.conformal.Conformal", "omkl.algorithms.declare"]
 
 
 def pages() -> dict[str, str]:

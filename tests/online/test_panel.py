@@ -251,29 +251,3 @@ def test_the_column_of_keys_is_no_input_where_keys_are_given_too() -> None:
     ]
     np.testing.assert_array_equal(y_hat[1], y_hat[0])
     np.testing.assert_array_equal(y_hat[2], y_hat[0])
-
-
-def test_a_key_that_moves_to_another_panel_goes_on_there():
-    rows = stream(400, 3)
-    X, y, first, rest = rows[["device", *NAMES]], rows.y, slice(0, 200), slice(200, None)
-    whole, here, there = (omkl.panel(key="device", inputs=NAMES) for _ in range(3))
-    expected = whole.partial_fit(X, y).y_hat
-    here.partial_fit(X[first], y[first])
-    for key in here.keys:
-        there.put_in(key, here.take_out(key))
-    np.testing.assert_array_equal(there.partial_fit(X[rest], y[rest]).y_hat, expected[rest])
-    assert len(here) == 0
-
-
-def test_a_state_of_other_settings_is_refused():
-    rows = stream(20, 2)
-    one, other = (omkl.panel(key="device", inputs=NAMES, eta=eta) for eta in (0.1, 0.2))
-    one.partial_fit(rows[["device", *NAMES]], rows.y)
-    state = one.take_out(1)
-    with pytest.raises(ValueError, match="other settings"):
-        other.put_in(1, state)
-    with pytest.raises(ValueError, match="kept already"):
-        one.put_in(0, state)
-    shared = omkl.panel(key="device", inputs=NAMES, share_weights=True)
-    with pytest.raises(ValueError, match="one panel alone"):
-        shared.take_out(0)
