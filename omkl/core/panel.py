@@ -224,14 +224,14 @@ def longer(array: np.ndarray, n: int) -> np.ndarray:
 
 
 @compiled_strict
-def standardise_rows(starts, slots, learns, moments, X, most, out, scratch):
+def standardise_rows(starts, slots, learns, moments, X, most, out, far, scratch):
     """Rows X (n, C) of runs of keys, standardised as ``datasets.scaling`` does, to out (n, C).
 
+    far (n, C) becomes which numbers are far out.
     moments (S, C, 20) are as ``robust_moments`` has them of each key. Where ``learns`` (G,) is
     False each row is taken as the next one, in slot ``scratch``.
     """
     C = X.shape[1]
-    far = np.empty(C, dtype=np.bool_)
     for g in range(slots.shape[0]):
         s = slots[g]
         for r in range(starts[g], starts[g + 1]):
@@ -240,7 +240,7 @@ def standardise_rows(starts, slots, learns, moments, X, most, out, scratch):
                     for j in range(moments.shape[2]):
                         moments[scratch, k, j] = moments[slots[g], k, j]
                 s = scratch
-            take_row(moments[s], X[r], most, out[r], far)
+            take_row(moments[s], X[r], most, out[r], far[r])
 
 
 @compiled_strict

@@ -384,7 +384,7 @@ class Panel:
                 takes = np.full(len(groups.slots), learns)
                 standardise_rows(
                     groups.starts, groups.slots, takes, self._scaler["inputs.moments"], X.copy(),
-                    LARGEST, X, FRESH + 1,
+                    LARGEST, X, np.empty(X.shape, dtype=np.bool_), FRESH + 1,
                 )  # fmt: skip
         lags = self.settings.lags
         return np.concatenate([X, np.zeros((len(X), lags))], axis=1) if lags else X
