@@ -6,6 +6,7 @@ STAMP  := $(VENV)/.installed
 PEERS  := $(VENV)/.peers-installed
 DOCS   := $(VENV)/.docs-installed
 FLOWER := .venv-flower
+SPARK  := .venv-spark
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # As many workers as cores, at most four; tests/conftest.py says what stays together.
 WORKERS ?= auto
@@ -14,7 +15,7 @@ WORKERS ?= auto
 SUITE ?= quick
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --no-loadscope-reorder
 
-.PHONY: help setup run test test-quick test-data test-wheel test-flower fuzz lint bench benchmark docs ui reproduce-tables lock audit chaos endurance
+.PHONY: help setup run test test-quick test-data test-wheel test-flower test-spark fuzz lint bench benchmark docs ui reproduce-tables lock audit chaos endurance
 
 help:             ## Show the targets
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
@@ -53,6 +54,16 @@ $(FLOWER)/.installed: pyproject.toml
 	@$(PYTHON) -m venv $(FLOWER)
 	@echo '*' > $(FLOWER)/.gitignore
 	@$(FLOWER)/bin/python -m pip --disable-pip-version-check --quiet install --editable '.[flower,dev]'
+	@touch $@
+
+test-spark: $(SPARK)/.installed  ## Run the test on Spark, whose driver is killed, in a venv of its own (needs Java)
+	$(SPARK)/bin/python -m pytest tests/spark
+
+$(SPARK)/.installed: pyproject.toml
+	@echo "Installing Spark into $(SPARK) (once; a few minutes) ..."
+	@$(PYTHON) -m venv $(SPARK)
+	@echo '*' > $(SPARK)/.gitignore
+	@$(SPARK)/bin/python -m pip --disable-pip-version-check --quiet install --editable '.[spark,dev]'
 	@touch $@
 
 fuzz: setup       ## Try 5,000 files and settings that nobody would write (4 minutes)

@@ -8,6 +8,7 @@ would. Random frequencies are there once for all keys; what a key has for itself
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -81,6 +82,7 @@ class Panel:
         _require_supported(settings, share_weights, share_scaling)
         self._slots: dict[Key, int] = {}  # with max_keys the least recent first
         self._free: list[int] = []
+        self._digest = b""  # see _layout
         self._open: dict[Key, Any] = {}  # rows whose targets are still to come
         self._one = OnlineLearner(settings)  # what every key begins as
         if self._one.inputs:
@@ -174,6 +176,52 @@ class Panel:
         """
         self._free.append(self._slots.pop(_checked(key)))
         self._open.pop(key, None)
+
+    def state_of(self, key: Key) -> bytes:
+        """What a key has for itself, about ``bytes_per_key``: ``restore_key`` takes it.
+
+        KeyError for a key that is not kept.
+        """
+        slot = self._slots[_checked(key)]
+        return self._layout() + b"".join(array[slot].tobytes() for array in self._own().values())
+
+    def restore_key(self, key: Key, state: bytes) -> None:
+        """Let a key be where ``state_of`` left it in a panel of the same settings, to the bit.
+
+        What keys share plays no part. ValueError where the bytes are of other settings, of other
+        random features, or damaged; the key is as it was then.
+        """
+        layout, own = self._layout(), self._own()
+        sizes = [array[0].nbytes for array in own.values()]
+        if state[: len(layout)] != layout or len(state) != len(layout) + sum(sizes):
+            raise ValueError(
+                f"the state of key {key!r} is of other settings or of other sources than this "
+                "panel, or damaged: go on with those, or begin the key anew"
+            )
+        at, kept = len(layout), {}
+        for (name, array), size in zip(own.items(), sizes, strict=True):
+            part = np.frombuffer(state[at : at + size], dtype=array.dtype)
+            kept[name], at = part.reshape(array.shape[1:]), at + size
+            snapshot.require_like(name, array[FRESH], kept[name])
+        if _checked(key) not in self._slots:
+            if self.max_keys is not None and len(self) >= self.max_keys:
+                raise ValueError(f"{len(self)} keys are kept, and max_keys is {self.max_keys}")
+            self._begin([_checked(key)])
+        for name, array in self._own().items():
+            array[self._slots[_checked(key)]] = kept[name]
+
+    def _layout(self) -> bytes:
+        """What states of a key must agree in: settings, and arrays that all keys share."""
+        self._require_inputs()
+        if not self._digest:
+            digest = hashlib.sha256(json.dumps(dataclasses.asdict(self.settings)).encode())
+            for name, array in self._own().items():
+                digest.update(f"{name} {array.dtype} {array.shape[1:]}".encode())
+            if not self.share_weights:
+                for array in self._learner.shared().values():
+                    digest.update(array.tobytes())
+            self._digest = digest.digest()
+        return self._digest
 
     def partial_fit(self, X: Any, y: Any, keys: Any = None) -> Predictions:
         """Predict and learn, row by row of each key. Any split into blocks gives the same bits.

@@ -223,7 +223,7 @@ COMPILED = ("core/", "algorithms/", "federated/")
 VIEWS = (
     *("benchmark/", "checks/", "commands/", "federation/", "papers/", "report/"),
     *("config/command_line.py", "config/reference.py", "experiment/viewers.py"),
-    *("river.py", "sklearn.py"),
+    *("river.py", "sklearn.py", "spark.py"),
 )
 
 # Folders of algorithms: a file in them counts for the learners that are made of it.

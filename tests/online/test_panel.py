@@ -188,6 +188,20 @@ def test_a_key_that_is_forgotten_begins_anew() -> None:
     assert panel.predict_one([0.5], key=1) == 0.0
 
 
+def test_a_key_goes_on_in_another_panel_from_its_bytes() -> None:
+    rows = stream(400, n_keys=3)
+    X, first, then = rows[["device", *NAMES]], slice(0, 200), slice(200, None)
+    one, other = (omkl.panel(key="device", inputs=NAMES, lags=1) for _ in range(2))
+    one.partial_fit(X[first], rows.y[first])
+    for device in one.keys:
+        other.restore_key(device, one.state_of(device))
+    expected = one.partial_fit(X[then], rows.y[then]).y_hat
+    np.testing.assert_array_equal(other.partial_fit(X[then], rows.y[then]).y_hat, expected)
+    for changed in (omkl.panel(key="device", inputs=NAMES, lags=1, seed=1), one):
+        with pytest.raises(ValueError, match="state of key 0 is of other settings"):
+            changed.restore_key(0, other.state_of(0)[: -1 if changed is one else None])
+
+
 def test_frames_are_predicted_as_series() -> None:
     rows = stream(50, n_keys=2).fillna({"y": 0.0}).set_index(np.arange(100, 150))
     panel = omkl.panel(key="device")

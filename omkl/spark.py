@@ -1,0 +1,119 @@
+"""A panel as a stateful operator of Spark Structured Streaming (``pip install 'omkl[spark]'``).
+
+Spark keeps what each key has learned, a few kB, in its state store, and gives a key's rows to the
+process that holds it. Random features are drawn from the seed in every process.
+"""
+
+from __future__ import annotations
+
+import functools
+import pickle
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from omkl.online.panel import Panel
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import DataFrame
+
+STATE = "learned binary"
+NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double")
+KEYS = ("tinyint", "smallint", "int", "bigint", "string")
+
+
+def partial_fit(rows: DataFrame, panel: Panel, *, target: str, order: str) -> DataFrame:
+    """Predict and learn each row of a streaming data frame, as ``Panel.partial_fit``.
+
+    Predictions are those of the panel in one process, to the bit, if that takes the rows of each
+    key in the same order. Within a micro-batch this is the order of the column ``order``; the rows
+    of a later micro-batch come later, whatever their order says.
+
+    Parameters
+    ----------
+    rows
+        A streaming data frame: the panel's key, its inputs, ``target`` and ``order`` are columns.
+    panel
+        One that has seen no row, from ``omkl.panel(key=COLUMN, inputs=[NAMES])``. Its settings are
+        taken; it learns nothing itself. Keys share random features and nothing else.
+    target
+        The column of targets; null: the row is predicted and nothing is learned from it.
+    order
+        A column of numbers or times, different in all rows of a key in a micro-batch.
+
+    Returns
+    -------
+    A streaming data frame with the key, ``order`` and ``y_hat`` of each row, once each. Its query
+    needs a checkpoint, the output mode "append", and ``omkl`` in Python on every machine.
+
+    Raises
+    ------
+    ValueError
+        Names a setting or a column that does not fit.
+    """
+    from pyspark.sql.streaming.state import GroupStateTimeout
+
+    key, inputs = _checked(rows, panel, target, order)
+    types = dict(rows.dtypes)
+    schema = f"`{key}` {types[key]}, `{order}` {types[order]}, y_hat double"
+    learn = _learner_of_keys(pickle.dumps(panel.settings), key, list(inputs), target, order)
+    # A column twice, as a target that is the order, would be ambiguous.
+    wanted = rows.select(*dict.fromkeys([key, order, target, *inputs]))
+    return wanted.groupBy(key).applyInPandasWithState(
+        learn, schema, STATE, "append", GroupStateTimeout.NoTimeout
+    )
+
+
+def _checked(rows: DataFrame, panel: Panel, target: str, order: str) -> tuple[str, tuple[str, ...]]:
+    """The column of keys and those of inputs; ValueError where something does not fit."""
+    inputs = panel.settings.inputs
+    if panel.key is None or not inputs or not panel.settings.named:
+        raise ValueError("name the columns of the panel: omkl.panel(key=COLUMN, inputs=[NAMES])")
+    if len(panel) or panel.share_weights or panel.share_scaling or panel.max_keys is not None:
+        raise ValueError(
+            "the panel has rows, max_keys, or something that keys share, which is for one process: "
+            "give a new omkl.panel without max_keys, share_weights and share_scaling"
+        )
+    types = dict(rows.dtypes)
+    if absent := [n for n in (panel.key, *inputs, target, order) if n not in types]:
+        raise ValueError(f"the data frame has no column {', '.join(absent)}; it has {list(types)}")
+    if types[panel.key] not in KEYS:
+        raise ValueError(f"the key {panel.key} is {types[panel.key]}: cast it to one of {KEYS}")
+    for name in (*inputs, target):
+        if types[name] not in NUMBERS:
+            raise ValueError(f"column {name} is {types[name]}: cast it to one of {NUMBERS}")
+    return panel.key, inputs
+
+
+def _learner_of_keys(
+    settings: bytes, key: str, inputs: list[str], target: str, order: str
+) -> Callable[..., Iterator[pd.DataFrame]]:
+    """The function that Spark calls with all rows that a key has in a micro-batch."""
+
+    def learn(
+        keys: tuple[Any], parts: Iterator[pd.DataFrame], state: Any
+    ) -> Iterator[pd.DataFrame]:
+        import pandas as pd
+
+        if keys[0] is None:
+            raise ValueError(f"a row has no {key}, the key: leave such rows out")
+        panel, rows = _panel_of(settings), pd.concat(list(parts)).sort_values(order)
+        if rows[order].isna().any() or rows[order].duplicated().any():
+            raise ValueError(f"two rows of key {keys[0]!r} have the same {order}, or one has none")
+        if state.exists:
+            panel.restore_key(keys[0], state.get[0])
+        X, y = (rows[names].to_numpy(dtype=np.float64) for names in (inputs, target))
+        y_hat = panel.partial_fit(X, y, np.array([keys[0]] * len(rows), dtype=object)).y_hat
+        state.update((panel.state_of(keys[0]),))
+        panel.forget(keys[0])  # Spark has it
+        yield pd.DataFrame({key: rows[key], order: rows[order], "y_hat": y_hat})
+
+    return learn
+
+
+@functools.lru_cache(maxsize=4)
+def _panel_of(settings: bytes) -> Panel:
+    """An empty panel, once in a process: its features are drawn and its code is there."""
+    return Panel(pickle.loads(settings), threads=1)
