@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from omkl import datasets
 from omkl.config.compose import compose
+from omkl.datasets.hashing import hash_inputs
 from omkl.datasets.schema import default_order, default_scaling
 from omkl.notebook import requests
 from omkl.notebook.results import Results
@@ -34,6 +35,7 @@ __all__ = [
     "Panel",
     "Results",
     "columns",
+    "hash_inputs",
     "learner",
     "load",
     "load_learner",

@@ -328,7 +328,7 @@ def with_features(kernels: Mapping[str, Any], features: str) -> dict[str, Any]:
 
 def _without_new_keys(dataset: Mapping[str, Any]) -> dict[str, Any]:
     """A data set without keys that came later where they are off: so runs before are found."""
-    later = ("exclude", "key", *OF_PANEL)
+    later = ("exclude", "hash", "key", *OF_PANEL)
     off = (None, False)
     return {k: v for k, v in dataset.items() if k not in later or not any(v is o for o in off)}
 

@@ -11,6 +11,7 @@ import functools
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -133,6 +134,7 @@ def _checked(dataset_cfg: Mapping[str, Any], stream_cfg: Mapping[str, Any]) -> O
         raise DataError(f"{name}: dataset.key is for files of yours: dataset=file.")
     if isinstance(dataset_cfg.get("target"), list | tuple) and not is_own:
         raise DataError(f"{name}: several targets are for files of yours: dataset=file.")
+    _require_sparse(dataset_cfg, name)
     if options.follow and not is_own:
         raise DataError(f"{name}: stream.follow=true is for your own files: dataset=file.")
     _require_delay(options, name)
@@ -205,6 +207,7 @@ def open_with_column(
             "column), stream.scaling=whole or none and stream.lags=0 (there is no one order in "
             "time), and stream.labels=data."
         )
+    _require_sparse(dataset_cfg, str(dataset_cfg["name"]))
     if "path" not in dataset_cfg and key is None:
         return open_stream(dataset_cfg, stream_cfg), None
     if "n_centres" in dataset_cfg:
@@ -225,6 +228,17 @@ def _options(cfg: Mapping[str, Any]) -> Options:
         delay=cfg.get("delay", 0),
         horizon=cfg.get("horizon", 0),
     )
+
+
+def _require_sparse(cfg: Mapping[str, Any], name: str) -> None:
+    """DataError where columns that have names should be hashed."""
+    path = cfg.get("path") or ""
+    is_sparse = read.is_libsvm(Path(path)) if path else cfg.get("format") == "libsvm"
+    if cfg.get("hash") is not None and not is_sparse:
+        raise DataError(
+            f"{Path(path).name or name}: dataset.hash={cfg['hash']} is for LIBSVM text, whose "
+            "columns are many and nearly all 0. Leave it out."
+        )
 
 
 def _require_delay(options: Options, name: str) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from omkl.datasets import prepare, read
+from omkl.datasets import hashing, prepare, read
 from omkl.datasets.base import Chunk, DataError, RowCount, as_data_error
 from omkl.datasets.columns import (
     INPUT_CURE,
@@ -29,6 +29,7 @@ from omkl.datasets.columns import (
     excluded_places,
     keys_are_whole,
     keys_of,
+    listed,
     mostly_numbers,
     numbers_of,
     place_of,
@@ -265,7 +266,11 @@ def inputs_in(
     content = read.open_content(cfg)
     where = content.name
     if read.is_libsvm(content.path):
-        raise DataError(f"{where}: the columns of a model have names, which LIBSVM text has not.")
+        if columns or cfg.get("key") is not None:
+            raise DataError(f"{where}: the columns of a model have names, LIBSVM text has none.")
+        for values, rows in _sparse_like(content, cfg, inputs).raw():
+            yield rows, _finite(values[:, :-1], rows, inputs, where)
+        return
     columns = columns or [Column(n, "numbers", (n,), recipe=NUMBERS)._asdict() for n in inputs]
     for frame in read.frames(content, cfg):
         names, rows = [str(name) for name in frame.columns], frame.index.to_numpy() + 1
@@ -273,10 +278,7 @@ def inputs_in(
             column.encode(frame.iloc[:, names.index(name)], rows, where)
             for name, column in columns_as_before(columns, names, where).items()
         ]
-        X = np.concatenate(parts, axis=1)
-        if np.isinf(X).any():
-            n, k = np.argwhere(np.isinf(X))[0]
-            raise DataError(f"{where}: row {rows[n]}, {inputs[k]!r} is infinite. Correct the file.")
+        X = _finite(np.concatenate(parts, axis=1), rows, inputs, where)
         if cfg.get("key") is None:
             yield rows, X
             continue
@@ -284,6 +286,29 @@ def inputs_in(
         keys = keys_of(frame.iloc[:, place], names[place], rows, where, whole_keys)
         require_keys(keys, names[place], rows, where)
         yield rows, X, keys
+
+
+def _finite(X: np.ndarray, rows: np.ndarray, inputs: Sequence[str], where: str) -> np.ndarray:
+    """X (n, d) itself; DataError names a cell that is infinite."""
+    if np.isinf(X).any():
+        n, k = np.argwhere(np.isinf(X))[0]
+        raise DataError(f"{where}: row {rows[n]}, {inputs[k]!r} is infinite. Correct the file.")
+    return X
+
+
+def _sparse_like(
+    content: FileContent, cfg: Mapping[str, Any], inputs: Sequence[str]
+) -> LibsvmTable:
+    """LIBSVM text whose rows become the ``inputs`` of a model that learned from such text."""
+    d = len(inputs)
+    for how in ({"inputs": f"1-{d}"}, {"hash": d}):
+        table = LibsvmTable(content, {**how, "labelled": False, "encoding": cfg.get("encoding")})
+        if table.names[:-1] == tuple(inputs):
+            return table
+    raise DataError(
+        f"{content.name}: the inputs of the model are {listed(inputs)}; those of LIBSVM text are "
+        "called x1, x2, ..., or with dataset.hash hash1, hash2, ..."
+    )
 
 
 def classes_in(content: FileContent, cfg: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -535,7 +560,9 @@ class LibsvmTable:
 
     Indices count from 1 and those that are left out are 0; what follows a # is a comment.
     ``dataset.inputs`` is a range "1-123", or null for up to the highest index, which
-    takes a pass over the file. Memory does not grow with it.
+    takes a pass over the file. With ``dataset.hash`` rows are hashed to so many inputs
+    (``omkl.datasets.hashing``), and indices may be as high as they like. Memory does not grow
+    with the file. Not ``labelled``: labels are not read, and are 0.
     """
 
     n_rows: int | None = None
@@ -543,17 +570,26 @@ class LibsvmTable:
 
     def __init__(self, content: FileContent, cfg: Mapping[str, Any]) -> None:
         self._content, self._classes = content, cfg.get("labels")
+        self._labelled, self._n_hashed = cfg.get("labelled", True), cfg.get("hash")
         self.row_count: RowCount | None = None
         if not content.name.lower().endswith(".gz"):
             self.row_count = RowCount(content.n_lines, False)
         self._encoding = cfg.get("encoding") or "utf-8"
         _check_keys(cfg, content.name)
-        n_inputs = _range_from_1(cfg.get("inputs"), content.name)
-        if n_inputs is None:
-            n_inputs = max((int(p.places.max(initial=0)) for p in self._pieces()), default=0)
-        if n_inputs < 1:
-            raise DataError(f"{self._where}: no row has an input, so there is nothing to learn.")
-        self.names = (*(f"x{k + 1}" for k in range(n_inputs)), "label")
+        # What an index may be in any file, and what it may be in this one.
+        self._limit = MOST_COLUMNS if self._n_hashed is None else hashing.MOST_INDEX
+        highest = _range_from_1(cfg.get("inputs"), content.name, self._limit)
+        if self._n_hashed is not None:
+            self._highest, inputs = highest or self._limit, hashing.names(self._n_hashed)
+        else:
+            if highest is None:
+                highest = max((int(p.places.max(initial=0)) for p in self._pieces()), default=0)
+            if highest < 1:
+                raise DataError(
+                    f"{self._where}: no row has an input, so there is nothing to learn."
+                )
+            self._highest, inputs = highest, tuple(f"x{k + 1}" for k in range(highest))
+        self.names = (*inputs, "label")
 
     @property
     def _where(self) -> str:
@@ -564,24 +600,41 @@ class LibsvmTable:
         most = max(1, CHUNK_CELLS // (d + 1))
         for piece in self._pieces():
             rows = np.arange(piece.first, piece.first + len(piece.labels))
-            if piece.places.max(initial=0) > d:
-                n = int(np.argmax(piece.places > d))
+            if piece.places.max(initial=0) > self._highest:
+                n = int(np.argmax(piece.places > self._highest))
                 raise DataError(
                     f"{self._where}: row {rows[piece.at[n]]} has the index {piece.places[n]}, "
-                    f"outside 1..{d}. Look at dataset.inputs."
+                    f"outside 1..{self._highest}. Look at dataset.inputs."
                 )
+            if self._n_hashed is not None:
+                self._require_sums(piece)
             targets = self._targets(piece, rows)
             for start in range(0, len(rows), most):
                 stop = min(len(rows), start + most)
-                low, high = np.searchsorted(piece.at, (start, stop))
+                these = slice(*np.searchsorted(piece.at, (start, stop)))
+                cells = piece.at[these] - start, piece.places[these], piece.values[these]
                 values = np.zeros((stop - start, d + 1))
-                values[piece.at[low:high] - start, piece.places[low:high] - 1] = piece.values[
-                    low:high
-                ]
+                if self._n_hashed is not None:
+                    values[:, :d] = hashing.hashed(*cells, stop - start, d)
+                else:
+                    at, places, numbers = cells
+                    values[at, places - 1] = numbers
                 values[:, d] = targets[start:stop]
                 yield values, rows[start:stop]
 
+    def _require_sums(self, piece: Piece) -> None:
+        """DataError for what cannot be added to others."""
+        if not np.isfinite(piece.values).all():
+            n = int(np.argmin(np.isfinite(piece.values)))
+            raise DataError(
+                f"{self._where}: row {piece.first + piece.at[n]} has {piece.values[n]} at the "
+                f"index {piece.places[n]}, and dataset.hash adds up numbers. Take the pair out of "
+                "the row, which makes it 0, or correct the file."
+            )
+
     def _targets(self, piece: Piece, rows: np.ndarray) -> np.ndarray:
+        if not self._labelled:
+            return np.zeros(len(rows))
         if self._classes is not None:
             cells = np.array(piece.labels, dtype=object)
             return class_codes(cells, self._classes, rows, self._where)
@@ -615,19 +668,21 @@ class LibsvmTable:
                 "should be, the index a whole number from 1."
             )
         pairs = np.array(joined.replace(":", " ").split(), dtype=np.float64).reshape(-1, 2)
-        outside = (pairs[:, 0] < 1) | (pairs[:, 0] > MOST_COLUMNS)
+        outside = (pairs[:, 0] < 1) | (pairs[:, 0] > self._limit)
         if outside.any():
             n = int(np.argmax(outside))
-            written = words[n].partition(":")[0][:40]
+            written, cure = words[n].partition(":")[0][:40], ""
+            if self._n_hashed is None and pairs[n, 0] > self._limit:
+                cure = " More columns are hashed to fewer inputs: dataset.hash=512."
             raise DataError(
                 f"{self._where}: row {first + at[n]} has the index {written}, outside "
-                f"1..{MOST_COLUMNS:,}."
+                f"1..{self._limit:,}.{cure}"
             )
         index = pairs[:, 0].astype(np.int64)
-        place = np.sort(at * (MOST_COLUMNS + 1) + index)
+        place = np.sort(at * (self._limit + 1) + index)
         twice = place[1:][np.diff(place) == 0]
         if len(twice):
-            row, k = divmod(int(twice[0]), MOST_COLUMNS + 1)
+            row, k = divmod(int(twice[0]), self._limit + 1)
             raise DataError(
                 f"{self._where}: row {first + row} has the index {k} twice. Correct the file."
             )
@@ -664,14 +719,14 @@ def _check_keys(cfg: Mapping[str, Any], where: str) -> None:
         )
 
 
-def _range_from_1(inputs: Any, where: str) -> int | None:
-    """How many inputs "1-123" asks for; None: as many as the file has."""
+def _range_from_1(inputs: Any, where: str, most: int) -> int | None:
+    """How many inputs "1-123" asks for, at most so many; None: as many as the file has."""
     if inputs is None:
         return None
     match = re.fullmatch(r"\s*1\s*-\s*(\d{1,18})\s*", inputs) if isinstance(inputs, str) else None
-    if match is None or not 1 <= int(match[1]) <= MOST_COLUMNS:
+    if match is None or not 1 <= int(match[1]) <= most:
         raise DataError(
             f"{where}: dataset.inputs={inputs!r} is not for LIBSVM text: give a range '1-N', N at "
-            f"most {MOST_COLUMNS:,}, or null for up to the highest index."
+            f"most {most:,}, or null for up to the highest index."
         )
     return int(match[1])
