@@ -132,6 +132,8 @@ def panel(
     scaling: str = "columns",
     lags: int = 0,
     horizon: int | None = None,
+    interval: float | None = None,
+    interval_rate: float | None = None,
     precision: str = "float64",
     features: str = "rff",
     max_keys: int | None = None,
@@ -151,6 +153,8 @@ def panel(
     inputs, kernels, D, seed, scaling, lags, horizon, precision, features
         As ``omkl.learner``, of the learner of each key; all have the same random features. The
         defaults are smaller: ``kernels="gauss5"``, ``D=24``.
+    interval, interval_rate
+        As ``omkl.learner``. All keys share what intervals learn, in units of each key's errors.
     max_keys
         Most keys that are kept, >= 1: of more the one whose last row is the longest ago is
         forgotten. None: none is forgotten, and memory grows with the number of keys.
@@ -171,11 +175,10 @@ def panel(
     0.0
     >>> panel.learn_one(2.5, key="a")  # doctest: +SKIP
     """
-    interval = params.pop("interval", None)  # which a panel refuses
     made = settings.read(
         algorithm, inputs=inputs, kernels=kernels, task=None, classes=None, params=params, D=D,
         precision=precision, seed=seed, scaling=scaling, lags=lags, horizon=horizon,
-        interval=interval, interval_rate=None, features=features,
+        interval=interval, interval_rate=interval_rate, features=features,
     )  # fmt: skip
     return Panel(
         made, key=key, max_keys=max_keys, share_weights=share_weights,

@@ -338,7 +338,7 @@ class PanelMKLRegressor(PanelParameters, base.MiniBatchRegressor):
         As ``omkl.online.estimator.PanelParameters`` says.
     key
         The input that names the learner of a row, a whole number or a text.
-    max_keys, share_weights, share_scaling
+    max_keys, share_weights, share_scaling, interval, interval_rate
         As ``omkl.panel`` says.
     seed
         Random features and choices are drawn from it.
@@ -358,9 +358,15 @@ class PanelMKLRegressor(PanelParameters, base.MiniBatchRegressor):
 
     _raw_memory_usage = _Online._raw_memory_usage
 
-    def predict_one(self, x: dict) -> Any:
-        """The prediction for x as the next row of its key; nothing is learned."""
-        return float(self._panel.predict([x])[0])
+    def predict_one(self, x: dict, with_interval: bool = False) -> Any:
+        """The prediction for x as the next row of its key, or its interval; nothing is learned.
+
+        Both ends of an interval are the prediction until its key had an error to learn from.
+        """
+        y_hat = float(self._panel.predict([x])[0])
+        if not with_interval:
+            return y_hat
+        return _interval(y_hat, *self._panel.predict_interval([x])[0].tolist())
 
     def learn_one(self, x: dict, y: Any) -> None:
         """Learn the target y of x; ValueError for one that is no number."""

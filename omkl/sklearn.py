@@ -283,7 +283,7 @@ class PanelMKLRegressor(RegressorMixin, PanelParameters, BaseEstimator):
         As ``omkl.online.estimator.PanelParameters`` says.
     key
         The column that holds the key of a row; None: keys are given beside the rows.
-    max_keys, share_weights, share_scaling
+    max_keys, share_weights, share_scaling, interval, interval_rate
         As ``omkl.panel`` says.
     random_state
         The seed, that of ``omkl-run seed=`` if it is a number.
@@ -313,6 +313,11 @@ class PanelMKLRegressor(RegressorMixin, PanelParameters, BaseEstimator):
         """The prediction of each row of X (n, d) as the next of its key, (n,)."""
         check_is_fitted(self, "panel_")
         return self.panel_.predict(X, keys)
+
+    def predict_interval(self, X: Any, keys: Any = None) -> np.ndarray:
+        """The ends (n, 2) of the interval of each row as the next of its key."""
+        check_is_fitted(self, "panel_")
+        return self.panel_.predict_interval(X, keys)
 
 
 def _seed(random_state: Any) -> int:

@@ -71,10 +71,11 @@ def _checked(rows: DataFrame, panel: Panel, target: str, order: str) -> tuple[st
     inputs = panel.settings.inputs
     if panel.key is None or not inputs or not panel.settings.named:
         raise ValueError("name the columns of the panel: omkl.panel(key=COLUMN, inputs=[NAMES])")
-    if len(panel) or panel.share_weights or panel.share_scaling or panel.max_keys is not None:
+    shares = panel.share_weights or panel.share_scaling or panel.settings.interval is not None
+    if len(panel) or shares or panel.max_keys is not None:
         raise ValueError(
             "the panel has rows, max_keys, or something that keys share, which is for one process: "
-            "give a new omkl.panel without max_keys, share_weights and share_scaling"
+            "give a new omkl.panel without max_keys, share_weights, share_scaling and interval"
         )
     types = dict(rows.dtypes)
     if absent := [n for n in (panel.key, *inputs, target, order) if n not in types]:

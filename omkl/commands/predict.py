@@ -97,12 +97,15 @@ def _of_panel(panel: Panel, columns: dict[str, Any] | None, file: str) -> Iterat
         raise ValueError("the panel was made without a column of keys: predict with it from Python")
     described = (columns or {}).get("columns")
     cfg = {**(columns or {}).get("reading", {}), "path": file, "key": panel.key}
-    header, new = csv_text([["row", panel.key, "y_hat"]]), dict[Any, None]()
+    has = panel.settings.interval is not None
+    header = csv_text([["row", panel.key, "y_hat", *["low", "high"] * has]])
+    new = dict[Any, None]()
     whole = all(isinstance(key, int) for key in panel.keys)
     for rows, X, keys in tables.inputs_in(cfg, described, panel.settings.inputs, whole):
         new.update(dict.fromkeys(key for key in keys if key not in panel))
-        y_hat = panel.predict(X, keys).astype(object)
-        yield header + csv_text(np.column_stack([rows.astype(object), keys, y_hat]))
+        ends = list(panel.predict_interval(X, keys).T) if has else []
+        said = [array.astype(object) for array in (panel.predict(X, keys), *ends)]
+        yield header + csv_text(np.column_stack([rows.astype(object), keys, *said]))
         header = ""
     yield header
     if new:

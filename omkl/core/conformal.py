@@ -141,6 +141,12 @@ LEAST_LEVEL = -1.0
 FARTHEST = 4.0  # a score that is kept, in largest ones kept
 N_FARTHEST = 20  # scores from which on widths and scores have these limits
 
+# Places of what a key has for itself, see ``KeyedConformal``.
+LABELS, ERROR, LEAST, LARGEST = range(4)
+NO_LABELS = (0.0, 0.0, np.inf, -np.inf)
+FADES = 50.0  # errors of a key that its unit is about the mean of
+FARTHEST_KEY = 8.0  # an error that this mean takes, in its own units
+
 
 class State(NamedTuple):
     """K rates and W scores.
@@ -229,6 +235,30 @@ class Conformal:
         y_hat, y = (np.ascontiguousarray(a, dtype=float) for a in (y_hat, y))
         far = np.zeros(len(y), dtype=np.bool_) if far is None else np.ascontiguousarray(far)
         _follow(self.state, y_hat, y, far, half, *self._constants)
+        return half
+
+
+class KeyedConformal(Conformal):
+    """Intervals of many keys, whose scores are in units of each key's own errors: all share them.
+
+    What a key has for itself is a row of ``units`` (S, 4): how many labels it had, the running mean
+    of its absolute errors, and the least and the largest label. The mean fades after ``FADES``
+    errors, and an error counts as at most ``FARTHEST_KEY`` times it once there are ``N_FARTHEST``.
+    Of n errors an interval is wider by 1 / n, as their mean is not known well. It is NaN before
+    the first error of a key. An error of a key whose errors were all 0 is no score.
+    """
+
+    def follow_keys(
+        self, units: np.ndarray, slots: np.ndarray, y_hat: np.ndarray, y: np.ndarray, late: int
+    ) -> np.ndarray:
+        """As ``follow``, of rows (n,) of the keys in these ``slots`` (n,), in their order.
+
+        The first ``late`` labels of a key are no scores. Labels that are all NaN change nothing.
+        """
+        half = np.empty(len(y_hat))
+        y_hat, y = (np.ascontiguousarray(a, dtype=float) for a in (y_hat, y))
+        alpha, eta, _ = self._constants
+        _follow_keys(self.state, units, slots, y_hat, y, late, half, alpha, eta)
         return half
 
 
@@ -323,3 +353,32 @@ def _keep_score(state, score, far, alpha, eta):
 
 
 _learn_one = specialise_on_first_call(_follow)
+
+
+@compiled
+def _follow_keys(state, units, slots, y_hat, y, late, half, alpha, eta):
+    """``_follow`` of rows of keys, whose scores are in units of the key's own errors."""
+    for r in range(y_hat.shape[0]):
+        s = slots[r]
+        n_errors = max(units[s, LABELS] - late, 0.0)
+        half[r] = math.nan
+        unit = 0.0
+        if n_errors > 0.0:
+            unit = units[s, ERROR] * (1.0 + 1.0 / n_errors)
+            half[r] = unit * _half_width(state, False, False)
+            span = units[s, LARGEST] - units[s, LEAST]
+            if n_errors >= N_FARTHEST and span > 0.0:
+                half[r] = min(half[r], MOST * span)
+        score = abs(y[r] - y_hat[r])
+        if not math.isfinite(score):
+            continue
+        if units[s, LABELS] >= late:
+            if unit > 0.0:
+                _keep_score(state, score / unit, False, alpha, eta)
+            error = units[s, ERROR]
+            if n_errors >= N_FARTHEST and error > 0.0:
+                score = min(score, FARTHEST_KEY * error)
+            units[s, ERROR] += (score - error) / min(n_errors + 1.0, FADES)
+        units[s, LABELS] += 1.0
+        units[s, LEAST] = min(units[s, LEAST], y[r])
+        units[s, LARGEST] = max(units[s, LARGEST], y[r])

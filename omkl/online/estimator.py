@@ -123,7 +123,7 @@ class PanelParameters(LearnerParameters):
 
     Parameters
     ----------
-    max_keys, share_weights, share_scaling
+    max_keys, share_weights, share_scaling, interval, interval_rate
         As ``omkl.panel`` says.
     """
 
@@ -134,10 +134,15 @@ class PanelParameters(LearnerParameters):
     max_keys: int | None = None
     share_weights: bool = False
     share_scaling: bool = False
+    interval: float | None = None
+    interval_rate: float | None = None
 
     def new_panel(self, seed: int) -> Panel:
         """A panel that has seen nothing; ValueError names the parameter that is wrong."""
-        made = self.new_learner(inputs=None, seed=seed, task="regression")
+        made = self.new_learner(
+            inputs=None, seed=seed, task="regression",
+            interval=self.interval, interval_rate=self.interval_rate,
+        )  # fmt: skip
         return Panel(
             made.settings, key=self.key, max_keys=self.max_keys,
             share_weights=self.share_weights, share_scaling=self.share_scaling,

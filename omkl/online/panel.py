@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from omkl.core import snapshot
+from omkl.core.conformal import NO_LABELS, KeyedConformal
 from omkl.core.panel import (
     FIRST,
     FRESH,
@@ -35,7 +36,7 @@ from omkl.online import model_file
 from omkl.online.learner import LARGEST, OnlineLearner, Predictions, unlearned
 from omkl.online.rows import is_frame, with_names
 from omkl.online.settings import LearnerSettings
-from omkl.online.stream_learner import Prediction
+from omkl.online.stream_learner import Prediction, below, rates_of
 from omkl.utils.constraints import whole
 from omkl.utils.disk import write_atomically
 
@@ -53,7 +54,7 @@ class Panel:
     Rows are as ``OnlineLearner`` has them. Their keys, whole numbers or texts, are a column of the
     rows, named ``key``, or are given beside them. A key that comes for the first time begins as a
     learner that has seen nothing. Predictions are those of an ``OnlineLearner`` per key, to the
-    bit, unless keys share weights or scaling.
+    bit, unless keys share weights or scaling. Intervals are not: all keys share what they learn.
 
     Attributes
     ----------
@@ -108,6 +109,10 @@ class Panel:
             "targets.moments": np.zeros((n, 1, N_NUMBERS)),
             "targets.last": np.full((n, n_lags), np.nan),
         }
+        self._conformal: KeyedConformal | None = None
+        if around := self.settings.intervals:
+            self._conformal = KeyedConformal(around.level, rates_of(around))
+            self._scaler["interval.units"] = np.tile(NO_LABELS, (n, 1))
 
     def __repr__(self) -> str:
         name, inputs = self.settings.algorithm, len(self._one.inputs) or "unknown"
@@ -180,7 +185,8 @@ class Panel:
     def state_of(self, key: Key) -> bytes:
         """What a key has for itself, about ``bytes_per_key``: ``restore_key`` takes it.
 
-        KeyError for a key that is not kept.
+        Errors that intervals of all keys are made of are not among it. KeyError for a key that is
+        not kept.
         """
         slot = self._slots[_checked(key)]
         return self._layout() + b"".join(array[slot].tobytes() for array in self._own().values())
@@ -236,13 +242,19 @@ class Panel:
 
         Returns
         -------
-        What was predicted of each row before its target was known, as ``OnlineLearner``.
+        What was predicted of each row before its target was known, as ``OnlineLearner``. Intervals
+        are NaN before the first error of a key.
 
         Raises
         ------
         ValueError
             Names a row, a target or a key that is none; nothing is learned then.
         """
+        said = self.learn_rows(X, y, keys)
+        return Predictions(said.y_hat, said.asked, said.spread, said.low, said.high)
+
+    def learn_rows(self, X: Any, y: Any, keys: Any = None) -> Prediction:
+        """``partial_fit``, with half the widths of intervals in place of their ends."""
         X, keys = self._with_keys(X, keys)
         labels, (codes, names) = self._one.labels(y), _factorised(keys)
         if not len(X) == len(labels) == len(codes):
@@ -252,30 +264,43 @@ class Panel:
             self._run(slots, rows[part], labels[part], learns=True)
             for part, slots in self._spans(codes, names)
         ]
-        y_hat, asked, spread = (
-            np.concatenate(arrays) if len(parts) > 1 else arrays[0]
-            for arrays in zip(*parts, strict=True)
-        )
-        self._one.require_finite(y_hat)
-        nothing = np.full(len(rows), np.nan)
-        return Predictions(y_hat, asked, spread, nothing, nothing)
+        said = parts[0]
+        if len(parts) > 1:
+            said = Prediction(*map(np.concatenate, zip(*parts, strict=True)))
+        self._one.require_finite(said.y_hat)
+        return said
 
     def predict(self, X: Any, keys: Any = None) -> np.ndarray:
         """What is predicted of each row of X as the next of its key, (n,); nothing changes.
 
         A key that is not kept is predicted as a learner that has seen nothing.
         """
+        return self._as_next(X, keys).y_hat
+
+    def predict_interval(self, X: Any, keys: Any = None) -> np.ndarray:
+        """The ends (n, 2) of the interval of each row as the next of its key; nothing changes.
+
+        NaN of a key that had no error yet. ValueError of a panel that was made without interval=.
+        """
+        if self.settings.interval is None:
+            raise ValueError("there are no intervals: make the panel with interval=0.9, say")
+        said = self._as_next(X, keys)
+        return np.stack([said.low, said.high], axis=-1)
+
+    def _as_next(self, X: Any, keys: Any) -> Prediction:
+        """What is said of each row as the next of its key."""
         X, keys = self._with_keys(X, keys)
         codes, names = _factorised(keys)
         if len(X) != len(codes):
             raise ValueError(f"{len(X)} rows X and {len(codes)} keys")
         if self._one.waits_for_inputs:  # a prediction decides nothing
-            return np.asarray(self._one.predict(X))
+            nothing = np.full(len(X), np.nan)
+            return Prediction(np.asarray(self._one.predict(X)), nothing > 0, nothing, nothing)
         rows = self._rows(X)
         slots = np.array([self._slots.get(name, FRESH) for name in names], dtype=np.int64)
-        y_hat = self._run(slots[codes], rows, np.full(len(rows), np.nan), learns=False)[0]
-        self._one.require_finite(y_hat)
-        return y_hat
+        said = self._run(slots[codes], rows, np.full(len(rows), np.nan), learns=False)
+        self._one.require_finite(said.y_hat)
+        return said
 
     def predict_many(self, X: Any, keys: Any = None) -> pd.Series:
         """``predict`` of a data frame as a Series with its index, as River has it."""
@@ -392,10 +417,9 @@ class Panel:
             array[slots] = array[FRESH]
         self._slots.update(zip(names, slots, strict=True))
 
-    def _run(
-        self, slots: np.ndarray, rows: np.ndarray, y: np.ndarray, learns: bool
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Predictions, whether they were learned, and spreads (n,) of rows in these slots."""
+    def _run(self, slots: np.ndarray, rows: np.ndarray, y: np.ndarray, learns: bool) -> Prediction:
+        """What is said of rows (n,) in these slots; ``asked``: whether they were learned."""
+        labels = y
         known = ~np.isnan(y) if learns else np.zeros(len(y), dtype=np.bool_)
         groups = groups_of(slots, known, in_order=self.share_weights)
         order = groups.rows
@@ -417,7 +441,11 @@ class Panel:
         result = np.empty((2, len(y)))
         result[0, order] = centre + unit * trace.y_hat if self._moves else trace.y_hat
         result[1, order] = np.where(unit > 0.0, unit, np.nan) * trace.spread
-        return result[0], known, result[1]
+        half = np.full(len(labels), np.nan)
+        if self._conformal is not None:
+            units, late = self._scaler["interval.units"], int(self._scaled)
+            half = self._conformal.follow_keys(units, slots, result[0], labels, late)
+        return Prediction(result[0], known, result[1], half)
 
     def _standardised(self, groups: Groups, rows: np.ndarray, learns: bool) -> np.ndarray:
         """Rows in the order of the groups as learners take them, with room for lags."""
@@ -463,7 +491,10 @@ class Panel:
 
     def _shared(self) -> dict[str, np.ndarray]:
         moments = self._moments.arrays() if self._moments is not None else {}
-        return self._learner.shared() | {f"columns.{n}": array for n, array in moments.items()}
+        shared = self._learner.shared() | {f"columns.{n}": a for n, a in moments.items()}
+        if self._conformal is not None:
+            shared |= {f"interval.{n}": a for n, a in self._conformal.state._asdict().items()}
+        return shared
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
         """Let a fresh panel go on where one with the same settings was saved.
@@ -483,7 +514,8 @@ class Panel:
             snapshot.require_like(name, fresh, kept[name])
         for name, array in shared.items():
             snapshot.require_like(name, array, kept[name])
-            if array.dtype.kind == "i" and not np.array_equal(array, kept[name]):
+            counts = name.startswith("interval.")
+            if array.dtype.kind == "i" and not (counts or np.array_equal(array, kept[name])):
                 raise snapshot.Mismatch(f"{name} is not what these settings make it")
         if (kept["t"] < 0).any():
             raise snapshot.Mismatch("t holds a negative number, and it counts rows")
@@ -495,6 +527,8 @@ class Panel:
             array[...] = kept[name]
         if self._moments is not None:
             self._moments.restore({n: kept[f"columns.{n}"] for n in self._moments.arrays()})
+        if self._conformal is not None:
+            self._conformal.restore(below("interval.", kept))
 
 
 class PanelOfRun:
@@ -507,8 +541,7 @@ class PanelOfRun:
 
     def partial_fit(self, X: np.ndarray, y: np.ndarray, keys: np.ndarray) -> Prediction:
         """As ``Panel.partial_fit``."""
-        y_hat, asked, spread, *_ = self.panel.partial_fit(X, y, keys)
-        return Prediction(y_hat, asked, spread, np.full(len(y), np.nan))
+        return self.panel.learn_rows(X, y, keys)
 
     @property
     def weights(self) -> np.ndarray:
@@ -535,10 +568,6 @@ def _require_supported(settings: LearnerSettings, weights: bool, scaling: bool) 
     """ValueError for settings that a panel cannot have."""
     if settings.classes:
         raise ValueError("a panel is for regression: make a learner per key for classes")
-    if settings.interval is not None:
-        raise ValueError(
-            "a panel has no intervals, which would take 16 kB per key: leave interval out"
-        )
     if scaling and settings.scaling == "none":
         raise ValueError('share_scaling=True needs scaling="columns"')
     specification = settings.specification()

@@ -21,7 +21,7 @@ ESTIMATORS = {
         "omkl.river.PanelMKLRegressor",
     ],
 }
-CORE = ["omkl.core.conformal.Conformal", "omkl.algorithms.declare"]
+CORE = ["omkl.core.conformal.Conformal", "omkl.algorithms.declare", "omkl.spark.partial_fit"]
 
 
 def pages() -> dict[str, str]:

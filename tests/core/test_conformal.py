@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from omkl.core import conformal
-from omkl.core.conformal import RATES, WINDOW, Conformal
+from omkl.core.conformal import NO_LABELS, RATES, WINDOW, Conformal, KeyedConformal
 
 NONE = math.nan
 
@@ -19,7 +19,7 @@ def widths(error, level=0.9, rates=RATES, far=None):
     return Conformal(level, rates).follow(np.zeros(len(error)), np.asarray(error, float), far)
 
 
-def by_the_letter(error, level, rates, far, window=WINDOW, horizon=500):
+def by_the_letter(error, level, rates, far, window=WINDOW, horizon=500, widest=2.0):
     """The same, by sorting all scores in every round; with fractions where nothing is irrational.
 
     One rate moves its level by whole multiples of alpha x rate: whether a place is a whole number
@@ -46,7 +46,7 @@ def by_the_letter(error, level, rates, far, window=WINDOW, horizon=500):
         if place > n:
             half *= math.exp(3.0 * (1 / (n + 1) - float(mixed)))
         span = np.ptp(error[:t])
-        halves.append(min(half, 2.0 * span) if n >= 20 and span > 0.0 else half)
+        halves.append(min(half, widest * span) if n >= 20 and span > 0.0 else half)
         b = 1 - number(int(np.sum(kept < s))) / (n + 1)
         if 0.0 < kept[-1] < s:
             b = max(-1, b - number(math.log(s / kept[-1]) / 3.0))
@@ -118,6 +118,58 @@ def test_holds_again_after_a_change(scale):
     covered = error <= widths(error)
     assert abs(covered[4500:6000].mean() - 0.9) < 0.02
     assert abs(covered[1:].mean() - 0.9) < 0.005
+
+
+def keyed_by_the_letter(slots, y_hat, y):
+    """Widths of keys whose first label is no score, each error in units of its key's mean error."""
+    units, scores = [], []
+    for r, s in enumerate(slots):
+        labels = y[:r][slots[:r] == s]
+        errors = np.abs(y - y_hat)[:r][slots[:r] == s][1:]
+        mean = 0.0
+        for n, error in enumerate(errors):
+            counted = min(error, 8.0 * mean) if n >= 20 and mean > 0.0 else error
+            mean += (counted - mean) / min(n + 1, 50)
+        n = len(errors)
+        unit = mean * (1 + 1 / n) if n else NONE
+        units.append((unit, 2.0 * np.ptp(labels) if n >= 20 else np.inf, len(scores)))
+        if n:
+            scores.append(abs(y[r] - y_hat[r]) / unit)
+    # Of the last width there is a score more, which says nothing of it.
+    none = np.zeros(len(scores) + 1, bool)
+    half = by_the_letter([*scores, 1.0], 0.9, RATES, none, widest=np.inf)
+    return np.array([min(unit * half[n], most) for unit, most, n in units])
+
+
+def test_intervals_of_keys_are_as_the_letter_has_them():
+    rng = np.random.default_rng(10)
+    slots = rng.integers(4, size=600)
+    y = rng.standard_normal(600) * 10.0 ** np.arange(-2, 2)[slots]
+    y[300:320] *= 50.0  # errors that a unit takes at eight of it
+    y_hat, units = np.zeros(600), np.tile(NO_LABELS, (4, 1))
+    one = KeyedConformal(0.9)
+    parts = [
+        one.follow_keys(units, slots[p], y_hat[p], y[p], 1)
+        for p in np.split(np.arange(600), 7 * [0] + [1, 250])
+    ]
+    expected = keyed_by_the_letter(slots, y_hat, y)
+    assert np.isnan(expected).sum() >= 8
+    np.testing.assert_allclose(np.concatenate(parts), expected, rtol=1e-9)
+
+
+def test_every_key_is_covered_whatever_its_scale():
+    """Scales 10,000 times apart share a quantile: in units of its errors each covers 90 %."""
+    rng, n_keys = np.random.default_rng(11), 20
+    slots = rng.permutation(np.repeat(np.arange(n_keys), 1000))
+    error = rng.standard_normal(len(slots)) * np.geomspace(0.01, 100.0, n_keys)[slots]
+    half = KeyedConformal(0.9).follow_keys(
+        np.tile(NO_LABELS, (n_keys, 1)), slots, np.zeros(len(slots)), error, 1
+    )
+    covered = [np.mean((np.abs(error) <= half)[slots == s]) for s in range(n_keys)]
+    assert min(covered) > 0.87 and max(covered) < 0.93
+    common = np.abs(error) <= widths(error)  # of all errors as they are: too wide, or none
+    shares = [common[slots == s].mean() for s in range(n_keys)]
+    assert min(shares) < 0.6 and max(shares) > 0.99
 
 
 def test_labels_that_are_not_known_teach_nothing():

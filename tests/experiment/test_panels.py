@@ -46,11 +46,14 @@ def rmse(error: pd.Series) -> float:
 def test_a_run_drives_the_panel_that_users_have(file: Path, block: int) -> None:
     """Its errors are those of the panel, and each key is compared with its own last target."""
     rows = shops()
-    found = run(file, block=block, seed=3, stream={"lags": 2}, model=True)
-    panel = omkl.panel(key="shop", seed=3, lags=2)
+    found = run(file, block=block, seed=3, stream={"lags": 2}, model=True, interval=0.9)
+    panel = omkl.panel(key="shop", seed=3, lags=2, interval=0.9)
     inputs = rows[["shop", "price", "town"]]
-    y_hat = panel.partial_fit(inputs, rows.sales).y_hat
+    said = panel.partial_fit(inputs, rows.sales)
+    y_hat = said.y_hat
     np.testing.assert_array_equal(found.predictions.y_hat, y_hat)
+    np.testing.assert_array_equal(found.predictions[["low", "high"]].T, [said.low, said.high])
+    assert 0.8 < found["interval"]["coverage"] < 0.97
     assert found.predictions.key.tolist() == rows.shop.tolist()
 
     known = rows.assign(y_hat=y_hat).dropna(subset="sales")
@@ -114,21 +117,23 @@ def test_several_seeds_are_a_panel_each(file: Path) -> None:
 def test_a_kept_panel_predicts_a_file(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = run(file, model=True)
+    found = run(file, model=True, interval=0.9)
     coming = shops()[["town", "price", "shop"]][:3].assign(shop=[0, 5, 77])
     coming.to_csv(tmp_path / "new.csv", index=False)
     assert predict.main([str(found.folder), str(tmp_path / "new.csv")]) == 0
     out, err = capsys.readouterr()
     header, *lines = out.splitlines()
-    assert header == "row,shop,y_hat"
+    assert header == "row,shop,y_hat,low,high"
     panel = omkl.load_panel(found.folder / "model.npz")
-    expected = zip([1, 2, 3], [0, 5, 77], panel.predict(coming), strict=True)
-    assert lines == [f"{row},{shop},{y_hat!r}" for row, shop, y_hat in _plain(expected)]
+    said = panel.predict(coming), *panel.predict_interval(coming).T
+    expected = _plain(zip([1, 2, 3], [0, 5, 77], *said, strict=True))
+    assert lines == [",".join(map(repr, row)) for row in expected]
+    assert lines[2].endswith(",nan,nan"), "of a key that is new"
     assert "1 key that the model has not: 77" in err
 
 
 def _plain(rows: object) -> list[tuple]:
-    return [(row, shop, float(y_hat)) for row, shop, y_hat in rows]  # type: ignore[attr-defined]
+    return [(row, shop, *map(float, said)) for row, shop, *said in rows]  # type: ignore[attr-defined]
 
 
 def test_the_key_may_be_an_input_as_well(file: Path) -> None:
@@ -159,7 +164,6 @@ def test_a_row_without_a_key_is_an_error_or_dropped(file: Path) -> None:
     [
         ({"algorithm": "auto"}, "auto keeps counts and places"),
         ({"algorithm": "amkl"}, "amkl requests some of the targets"),
-        ({"interval": 0.9}, "a panel has no intervals"),
         ({"task": "classification", "algorithm": "auto_classifier"}, "a panel is for regression"),
         ({"stream": {"order": "shuffled"}}, "set stream.order=file"),
         ({"stream": {"scaling": "whole"}}, "set stream.scaling=columns or none"),

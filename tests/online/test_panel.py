@@ -213,6 +213,33 @@ def test_frames_are_predicted_as_series() -> None:
     assert panel.n_rows(0) == before
 
 
+def test_intervals_are_of_keys_that_differ_a_thousand_times(tmp_path: Path) -> None:
+    """Any split into blocks, and a panel that was saved, go on to the bit; 32 bytes a key."""
+    rng = np.random.default_rng(3)
+    device = rng.integers(6, size=3000)
+    X, scale = rng.normal(size=(3000, 2)), 10.0 ** np.arange(-2, 4)[device]
+    y = scale * (3.0 * X[:, 0] + rng.normal(size=3000))
+    y[::50] = np.nan
+    whole, panel = (omkl.panel("ridge", inputs=2, interval=0.9) for _ in range(2))
+    said = whole.partial_fit(X, y, device)
+    parts = []
+    for s in range(0, 3000, 700):
+        rows = slice(s, s + 700)
+        ends = panel.predict_interval(X[s : s + 1], device[s : s + 1])
+        parts.append(panel.partial_fit(X[rows], y[rows], device[rows]))
+        np.testing.assert_array_equal(ends[0], [parts[-1].low[0], parts[-1].high[0]])
+        panel.save(tmp_path / "panel.npz")
+        panel = omkl.load_panel(tmp_path / "panel.npz")
+    for name in ("y_hat", "low", "high"):
+        together = np.concatenate([getattr(part, name) for part in parts])
+        np.testing.assert_array_equal(together, getattr(said, name))
+    held = (said.low <= y) & (y <= said.high)
+    covered = [held[(device == k) & ~np.isnan(y)][20:].mean() for k in range(6)]
+    assert min(covered) > 0.85 and max(covered) < 0.95
+    assert panel.bytes_per_key == omkl.panel("ridge", inputs=2).bytes_per_key + 32
+    assert np.isnan(panel.predict_interval(X[:1], [99])).all()
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -221,7 +248,8 @@ def test_frames_are_predicted_as_series() -> None:
         (lambda: omkl.panel("omkr", inputs=2), "omkr keeps rows of the stream"),
         (lambda: omkl.panel("ml_poly", inputs=2, share_weights=True), "share_weights=True"),
         (lambda: omkl.panel(max_keys=0), "max_keys"),
-        (lambda: omkl.panel(interval=0.9), "a panel has no intervals, which would take 16 kB"),
+        (lambda: omkl.panel(interval=90), "interval=90 is not a number between 0 and 1"),
+        (lambda: omkl.panel(key="k").predict_interval([{"k": 1}]), "panel with interval=0.9"),
         (lambda: omkl.panel().partial_fit([[1.0]], [1.0]), "which key each row has"),
         (lambda: omkl.panel().partial_fit([[1.0]], [1.0], [1.5]), "key 1.5 is no whole number"),
         (lambda: omkl.panel().partial_fit([[1.0]], [1.0], [None]), "row 1 of the block has no key"),

@@ -255,7 +255,7 @@ def test_a_panel_is_a_learner_per_key():
     rows = [
         ({"a": a, "device": f"d{k % 3}"}, a * (k % 3)) for k, a in enumerate(rng.normal(size=60))
     ]
-    model = PanelMKLRegressor(key="device")
+    model = PanelMKLRegressor(key="device", interval=0.9)
     alone = {
         f"d{k}": omkl.learner("raker", inputs=["a"], kernels=model.kernels, D=24) for k in range(3)
     }
@@ -267,6 +267,8 @@ def test_a_panel_is_a_learner_per_key():
     assert pickle.loads(pickle.dumps(model)).predict_one(rows[0][0]) == model.predict_one(
         rows[0][0]
     )
+    ends = model.predict_one(rows[1][0], with_interval=True)
+    assert ends.lower < model.predict_one(rows[1][0]) < ends.upper
     frame = pd.DataFrame([x for x, _ in rows])
     assert model.predict_many(frame)[0] == model.predict_one(rows[0][0])
     copy = model.clone()
