@@ -78,7 +78,7 @@ class Predictions(NamedTuple):
 
 
 class Diverged(ArithmeticError):
-    """Predictions are no longer finite; the text says from which row on."""
+    """Predictions or their squared errors are not finite; the text says from which row on."""
 
 
 class Rules(NamedTuple):
@@ -108,12 +108,16 @@ def scored(
     """Score predictions of labels y (n,), codes of classes or numbers.
 
     ``truth`` (n,) is what would have been best to say; ``fault`` the first round of one and the
-    last.
+    last. Raises Diverged.
     """
     y_hat = np.asarray(predictions.y_hat)
     counts = np.arange(len(y)) >= rules.n_unscored
     counts[0] &= not np.isnan(y_hat[0])
-    losses = _losses(y, y_hat, classes)
+    with np.errstate(over="ignore"):
+        losses = _losses(y, y_hat, classes)
+        finite = np.isfinite(np.cumsum(losses[1:]))  # of the first row nothing may be said
+    if not finite.all():
+        raise Diverged(f"the sum of squared errors up to row {finite.argmin() + 2} is not finite")
     scores = (
         _of_classes(losses, y, predictions, counts)
         if classes

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from omkl.benchmark import peers, streams
-from omkl.benchmark.scores import Predictions, Rules, recovery, scored
+from omkl.benchmark.scores import Diverged, Predictions, Rules, recovery, scored
 
 
 def said(y_hat, spread=None, probabilities=None):
@@ -28,6 +28,11 @@ def test_a_regression():
     assert counted["mse"] == pytest.approx(29.25 / 4)
     silent = scored(y, said([np.nan, *y_hat[1:]]), Rules(0, 2, 0.5)).scores
     assert silent["mse"] == found["mse"]  # a first round of which nothing is said
+
+
+def test_predictions_whose_squared_errors_overflow_have_diverged():
+    with pytest.raises(Diverged, match="up to row 3 is not finite"):
+        scored(np.zeros(4), said([0.0, 1.0, 1e200, 1.0]), Rules(3, 2, 0.5))
 
 
 def test_a_long_stream_is_scored_by_bands_of_rounds():
