@@ -197,7 +197,11 @@ def read(path: str | Path) -> Model:
 
 
 def _bring_up_to_date(arrays: dict[str, np.ndarray]) -> None:
-    """Let a file of before rows far out were marked go on as one in which none came so far."""
+    """Let an older file go on: no row was far out so far, and trees say no gain till they grow."""
+    for name in [name for name in arrays if name.endswith(".trees.column")]:
+        place = name.removesuffix("column")
+        gains = np.zeros((len(arrays[name]), len(arrays[f"{place}rows"])))
+        arrays.setdefault(f"{place}gains", gains)
     for name in [name for name in arrays if name.endswith("interval.errors")]:
         del arrays[name]  # which intervals kept once, and which changes no width
     if not any(name.endswith("interval.far_levels") for name in arrays):

@@ -236,6 +236,20 @@ def test_a_model_that_was_written_before_arrays_were_packed_is_read(tmp_path):
         np.testing.assert_array_equal(found[name], array)
 
 
+@pytest.mark.parametrize("classes", [None, [0, 1]])
+def test_auto_that_was_kept_before_its_trees_said_gains_goes_on(tmp_path, classes):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 2))
+    y = (X[:, 0] > 0.0).astype(int) if classes else X[:, 0]
+    learner = omkl.learner("auto_classifier" if classes else "auto", inputs=2, classes=classes)
+    learner.partial_fit(X, y)
+    gains = next(name for name in learner.arrays() if name.endswith(".trees.gains"))
+    (tmp_path / "older.npz").write_bytes(with_arrays(learner.file(), **{gains: None}))
+    older = omkl.load_learner(tmp_path / "older.npz")
+    assert older.importance.isna().all()
+    np.testing.assert_array_equal(older.predict(X[:5]), learner.predict(X[:5]))
+
+
 def test_a_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(ModelError, match=r"gone\.npz: No such file"):
         omkl.load_learner(tmp_path / "gone.npz")
