@@ -143,7 +143,14 @@ def prepare(settings: Settings) -> SeveralTargets:
     dataset = {key: value for key, value in own.dataset.items() if key != "output"}
     stream = own.stream._replace(horizon=horizon)
     of_each = horizons * len(columns)
-    return SeveralTargets(own.resolved(dataset=dataset, stream=stream), jobs, tuple(of_each))
+    resolved = own.resolved(dataset=dataset, stream=stream)
+    prepared = SeveralTargets(resolved, jobs, tuple(of_each))
+    if twice := [name for name in prepared.names if prepared.names.count(name) > 1]:
+        raise ValueError(
+            f"two targets would be called {twice[0]!r}, a column and a horizon of another: rename "
+            "the column"
+        )
+    return prepared
 
 
 def _of_all(progress: Progress, number: int, n: int) -> Progress:

@@ -201,6 +201,13 @@ def test_a_run_does_not_go_on_with_several_targets(file: Path) -> None:
         omkl.run(str(file), resume=str(found.folder), outputs=str(file.parent / "out"))
 
 
+def test_a_column_that_is_called_as_a_horizon_of_another_is_refused(file: Path) -> None:
+    wind().rename(columns={"east": "north 1 later"}).to_csv(file, index=False)
+    targets = ["north", "north 1 later"]
+    with pytest.raises((RuntimeError, ValueError), match="two targets would be called 'north 1"):
+        run(file, "ridge", target=targets, stream={"horizon": [0, 1]})
+
+
 def test_a_stream_and_an_entry_of_the_catalogue_have_one_target(file: Path) -> None:
     with pytest.raises(ValueError, match="a stream has one target"):
         omkl.open_stream(file, TARGETS)
