@@ -103,12 +103,15 @@ def _learner_of_keys(
         panel, rows = _panel_of(settings), pd.concat(list(parts)).sort_values(order)
         if rows[order].isna().any() or rows[order].duplicated().any():
             raise ValueError(f"two rows of key {keys[0]!r} have the same {order}, or one has none")
-        if state.exists:
-            panel.restore_key(keys[0], state.get[0])
         X, y = (rows[names].to_numpy(dtype=np.float64) for names in (inputs, target))
-        y_hat = panel.partial_fit(X, y, np.array([keys[0]] * len(rows), dtype=object)).y_hat
-        state.update((panel.state_of(keys[0]),))
-        panel.forget(keys[0])  # Spark has it
+        try:
+            if state.exists:
+                panel.restore_key(keys[0], state.get[0])
+            y_hat = panel.partial_fit(X, y, np.array([keys[0]] * len(rows), dtype=object)).y_hat
+            state.update((panel.state_of(keys[0]),))
+        finally:  # Spark has it; rows that failed are learned again from what it has
+            if keys[0] in panel:
+                panel.forget(keys[0])
         yield pd.DataFrame({key: rows[key], order: rows[order], "y_hat": y_hat})
 
     return learn

@@ -189,7 +189,8 @@ class Panel:
         not kept.
         """
         slot = self._slots[_checked(key)]
-        return self._layout() + b"".join(array[slot].tobytes() for array in self._own().values())
+        kept = b"".join(array[slot].tobytes() for array in self._own().values())
+        return self._checksum(kept) + kept
 
     def restore_key(self, key: Key, state: bytes) -> None:
         """Let a key be where ``state_of`` left it in a panel of the same settings, to the bit.
@@ -197,15 +198,14 @@ class Panel:
         What keys share plays no part. ValueError where the bytes are of other settings, of other
         random features, or damaged; the key is as it was then.
         """
-        layout, own = self._layout(), self._own()
-        sizes = [array[0].nbytes for array in own.values()]
-        if state[: len(layout)] != layout or len(state) != len(layout) + sum(sizes):
+        at, kept = len(self._layout()), {}
+        if state[:at] != self._checksum(state[at:]):
             raise ValueError(
                 f"the state of key {key!r} is of other settings or of other sources than this "
                 "panel, or damaged: go on with those, or begin the key anew"
             )
-        at, kept = len(layout), {}
-        for (name, array), size in zip(own.items(), sizes, strict=True):
+        for name, array in self._own().items():
+            size = array[FRESH].nbytes
             part = np.frombuffer(state[at : at + size], dtype=array.dtype)
             kept[name], at = part.reshape(array.shape[1:]), at + size
             snapshot.require_like(name, array[FRESH], kept[name])
@@ -215,6 +215,10 @@ class Panel:
             self._begin([_checked(key)])
         for name, array in self._own().items():
             array[self._slots[_checked(key)]] = kept[name]
+
+    def _checksum(self, kept: bytes) -> bytes:
+        """A checksum of what a key has for itself, and of what such states must agree in."""
+        return hashlib.sha256(self._layout() + kept).digest()
 
     def _layout(self) -> bytes:
         """What states of a key must agree in: settings, and arrays that all keys share."""
@@ -517,6 +521,8 @@ class Panel:
             counts = name.startswith("interval.")
             if array.dtype.kind == "i" and not (counts or np.array_equal(array, kept[name])):
                 raise snapshot.Mismatch(f"{name} is not what these settings make it")
+            if counts and array.dtype.kind == "i" and (kept[name] < 0).any():
+                raise snapshot.Mismatch(f"{name} holds {kept[name].min()}, and it counts")
         if (kept["t"] < 0).any():
             raise snapshot.Mismatch("t holds a negative number, and it counts rows")
         self._begin(names)
@@ -550,7 +556,7 @@ class PanelOfRun:
 
     @property
     def importance(self) -> np.ndarray:
-        """None: no learner that a panel can have measures it."""
+        """Of no input (0,): no learner that a panel can have measures it."""
         return np.empty(0)
 
     @property

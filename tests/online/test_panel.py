@@ -200,6 +200,10 @@ def test_a_key_goes_on_in_another_panel_from_its_bytes() -> None:
     for changed in (omkl.panel(key="device", inputs=NAMES, lags=1, seed=1), one):
         with pytest.raises(ValueError, match="state of key 0 is of other settings"):
             changed.restore_key(0, other.state_of(0)[: -1 if changed is one else None])
+    damaged = bytearray(one.state_of(0))
+    damaged[-1] ^= 1
+    with pytest.raises(ValueError, match="or damaged: go on"):
+        one.restore_key(0, bytes(damaged))
 
 
 def test_frames_are_predicted_as_series() -> None:
