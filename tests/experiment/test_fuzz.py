@@ -23,6 +23,7 @@ from omkl.experiment import memory
 from omkl.experiment import run as runner
 from omkl.runs import writing
 from omkl.utils.conf import config_text, read_config
+from omkl.utils.wording import plain
 from tests.compositions import compose
 
 CASES = int(os.environ.get("OMKL_FUZZ", "300"))
@@ -197,4 +198,4 @@ def require_the_same_failure(config: dict[str, Any], told: str) -> None:
     except ValueError as unnamed:
         assert str(unnamed) == told
     else:
-        assert error["message"] == told and error["traceback"] is None
+        assert error["message"] == plain(told) and error["traceback"] is None
