@@ -190,13 +190,17 @@ def _print_outcome(outcome: Outcome, outputs: Path, shown: bool = False) -> None
     if outcome.tracked:
         print(console.tracked_text(outputs))
     if result["stream"].get("columns") and not result.get("federated"):  # a file of the user's
-        steps = ["keep the model: model=true"]
+        steps = []
+        late = result["stream"].get("delay") or result["stream"].get("horizon")
         if (folder / "model.npz").exists():
             steps = [f"predict new rows: omkl-predict {folder} FILE"]
+        elif len(result["seeds"]) == 1 and not (late and "targets" in result):  # others are refused
+            steps = ["keep the model: model=true"]
         if "rmse" in result:
             others = "kt,raker,vaw2" if "keys" in result else "auto,raker,vaw2"
             steps.append(f"compare: -m algorithm={others}")
-        print(f"next     {'; '.join(steps)}")
+        if steps:
+            print(f"next     {'; '.join(steps)}")
 
 
 def cite(arguments: Sequence[str]) -> str:

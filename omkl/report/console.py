@@ -442,7 +442,7 @@ def _exchange_text(exchange: Mapping[str, Any], disagreement: float | None) -> s
     if bits := exchange.get("bits"):
         parts.append(f"{bits} bits per entry")
     if disagreement is not None:
-        parts.append(f"clients are {disagreement:.2%} apart in the end")
+        parts.append(f"clients are {100.0 * disagreement:.3g} % apart in the end")
     return "; ".join(parts)
 
 

@@ -273,6 +273,17 @@ def test_pages_on_files_show_what_is_printed(tmp_path):
 
 
 @pytest.mark.slow
+def test_the_next_step_is_one_that_the_run_can_take(tmp_path):
+    write_table(tmp_path / "my.csv")
+    typed = ["my.csv", "target=price", "algorithm=ridge", *TINY]
+    keep = "next     keep the model: model=true; compare"
+    for more, offered in (("stream.horizon=2", True), ("stream.horizon=[1,2]", False)):
+        assert (keep in omkl_run(tmp_path, *typed, more).stdout) == offered
+        status = omkl_run(tmp_path, *typed, more, "model=true").returncode
+        assert (status == 0) == offered, "what is not offered is refused"
+
+
+@pytest.mark.slow
 def test_own_table_from_the_prompt_to_the_results(tmp_path):
     write_table(tmp_path / "my.csv")
     typed = ["dataset=file", "dataset.path=my.csv", "dataset.target=price"]
