@@ -49,21 +49,14 @@ test-wheel: setup ## Build a wheel and use it from an empty venv and an empty fo
 test-flower: $(FLOWER)/.installed  ## Run the tests on Flower, in a venv of its own
 	$(FLOWER)/bin/python -m pytest tests/federated/test_flower.py
 
-$(FLOWER)/.installed: pyproject.toml
-	@echo "Installing Flower into $(FLOWER) (once; a few minutes) ..."
-	@$(PYTHON) -m venv $(FLOWER)
-	@echo '*' > $(FLOWER)/.gitignore
-	@$(FLOWER)/bin/python -m pip --disable-pip-version-check --quiet install --editable '.[flower,dev]'
-	@touch $@
-
 test-spark: $(SPARK)/.installed  ## Run the test on Spark, whose driver is killed, in a venv of its own (needs Java)
 	$(SPARK)/bin/python -m pytest tests/spark
 
-$(SPARK)/.installed: pyproject.toml
-	@echo "Installing Spark into $(SPARK) (once; a few minutes) ..."
-	@$(PYTHON) -m venv $(SPARK)
-	@echo '*' > $(SPARK)/.gitignore
-	@$(SPARK)/bin/python -m pip --disable-pip-version-check --quiet install --editable '.[spark,dev]'
+.venv-%/.installed: pyproject.toml
+	@echo "Installing the extra $* into .venv-$* (once; a few minutes) ..."
+	@$(PYTHON) -m venv .venv-$*
+	@echo '*' > .venv-$*/.gitignore
+	@.venv-$*/bin/python -m pip --disable-pip-version-check --quiet install --editable '.[$*,dev]'
 	@touch $@
 
 fuzz: setup       ## Try 5,000 files and settings that nobody would write (4 minutes)

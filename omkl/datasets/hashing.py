@@ -78,7 +78,8 @@ def hash_inputs(X: Any, n_inputs: int) -> np.ndarray:
     Raises
     ------
     ValueError
-        X is not sparse, or holds what is no finite number, or ``n_inputs`` is none.
+        X is not sparse, or holds what is no finite number or complex ones, or ``n_inputs`` is no
+        whole number from 1.
 
     Examples
     --------
@@ -98,6 +99,8 @@ def hash_inputs(X: Any, n_inputs: int) -> np.ndarray:
     if d > MOST_INDEX:
         raise ValueError(f"X has {d:,} columns, and at most {MOST_INDEX:,} are hashed")
     entries = X.tocsr().tocoo()
+    if np.iscomplexobj(entries.data):
+        raise ValueError("X holds complex numbers, which are not hashed: X.real has none")
     values = np.asarray(entries.data, dtype=np.float64)
     if not np.isfinite(values).all():
         raise ValueError(

@@ -313,9 +313,11 @@ def _key_rows(keys: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     few = keys["n"] - keys["ranked"]
     unranked = f"; {few:,} with too few rows are not ranked" if few else ""
     yield "keys", f"{keys['n']:,} of {keys['column']}{unranked}"
-    for name in ("best", "worst"):
-        each = [f"{entry['key']} {readable(entry['rmse'])}" for entry in keys[name][:3]]
-        yield "", f"{name} RMSE: {', '.join(each)}"
+    half = keys["ranked"] // 2  # no key is named as both
+    for name, most in (("best", keys["ranked"] - half), ("worst", half)):
+        named = keys[name][: min(3, most)]
+        if each := [f"{entry['key']} {readable(entry['rmse'])}" for entry in named]:
+            yield "", f"{name} RMSE: {', '.join(each)}"
     ahead = [f"{stats.NAMES[name]} on {n:,}" for name, n in keys["better_than"].items()]
     yield "", f"ahead of {', '.join(ahead)}"
 

@@ -147,7 +147,7 @@ def mse(run: Run, into: Axes | None = None) -> Figure:
     style.log_axis(axes.yaxis, low, max(high for _, high in limits))
     _name_rounds(axes, run, t, f"{style.axis_name(kind)} of rows 1..t")
     axes.set_xlim(right=t[-1])  # the lines end where their names begin
-    axes.set_title(_title(run, f"running {kind.long}, {_seeds(run)}"))
+    axes.set_title(_title(run, f"running {kind.long}{_of_targets(run)}, {_seeds(run)}"))
     style.label_ends(axes)
     style.legend_of(figure, axes, into is not None)
     return figure
@@ -310,7 +310,8 @@ def over_time(run: Run) -> Figure | None:
     bottom.set_xlim(0, float(curves["t"][-1]))
     style.figure_legend(figure, [top])
     rows = pluralize(round(float(np.median(np.diff(windows.edges)))), "row")
-    what = f"{kind.long} in windows of {rows} each" + (", and weights" if with_map else "")
+    what = f"{kind.long}{_of_targets(run)} in windows of {rows} each"
+    what += ", and weights" if with_map else ""
     figure.suptitle(_title(run, what), fontsize=10)
     return figure
 
@@ -562,7 +563,7 @@ def importance(run: Run, into: Axes | None = None) -> Figure | None:
     style.mark_changes(axes, curves["change_rounds"], curves["t"])
     axes.set_xlim(0, float(curves["t"][-1]))
     axes.set_xlabel("row t")
-    axes.set_title(_title(run, f"importance of inputs, known by row {known[0]:,}"))
+    axes.set_title(_title(run, f"importance of inputs, first known at row {known[0]:,}"))
     return figure
 
 
@@ -785,6 +786,12 @@ def _name_rounds(axes: Axes, run: Run, t: Array, ylabel: str) -> None:
 def _title(run: Run, what: str) -> str:
     heading = style.wrapped(f"{naming.name_of(run)} on {naming.data_name(run)}", 80)
     return f"{heading}\n{style.wrapped(what, 90)}"
+
+
+def _of_targets(run: Run) -> str:
+    """That an error is the mean of those of several targets."""
+    n = len(run.result.get("targets", {}))
+    return f" (mean of {n} targets)" if n else ""
 
 
 def _seeds(run: Run) -> str:

@@ -120,6 +120,7 @@ def test_columns_with_names_are_not_hashed(tmp_path):
         (np.eye(3), 4, "X is a sparse matrix of SciPy"),
         (csr_array(np.eye(3)), 0, "n_inputs=0 must be a whole number from 1"),
         (csr_array(np.diag([1.0, np.inf])), 4, "no finite number"),
+        (csr_array(np.diag([1.0, 1.0j])), 4, "complex numbers"),
         (csr_array((2, 2**33)), 4, "8,589,934,592 columns, and at most 4,294,967,296"),
     ],
 )

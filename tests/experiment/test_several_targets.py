@@ -158,7 +158,9 @@ def test_the_table_has_a_row_for_each_target(file: Path) -> None:
         assert f"RMSE {own['rmse']:.4g}" in lines[line]
         assert f"running mean {own['baselines']['mean']['rmse']:.4g}" in lines[line + 1]
     assert "43 rows without a target" in text.getvalue()
-    assert {"mse", "over_time", "weights"} <= set(found.plots())
+    plots = found.plots()
+    assert {"mse", "over_time", "weights"} <= set(plots)
+    assert "(mean of 2 targets), mean" in plots["mse"].axes[0].get_title()
     assert "RMSE" in repr(found) and "last target" in found._repr_html_()
     sweep_table.print_sweep(sweep_table.sweep_table([Run(found.folder)]), [], Console(file=text))
     assert "MSE: the mean over north, east, each in its own unit" in text.getvalue()

@@ -162,7 +162,7 @@ def test_importance_over_time_is_a_map_of_inputs(run_folder_maker, tmp_path, kep
     lines = np.ma.filled(mesh.get_array(), np.nan)
     np.testing.assert_array_equal(lines[1:], shares[:, order[-12:]].T)
     np.testing.assert_allclose(lines[0], shares[:, order[:-12]].sum(axis=1))
-    assert axes.get_title().endswith("importance of inputs, known by row 256")
+    assert axes.get_title().endswith("importance of inputs, first known at row 256")
 
 
 @pytest.mark.parametrize(("kind", "label"), [("whole", "y, scaled to [0, 1]"), ("none", "y")])

@@ -23,16 +23,16 @@ from omkl.core.representations.support_vectors import (
     CODES,
     SLIDING,
     Expansion,
-    add_distances,
     own_sum,
+    store_row,
+    stored_rows,
+    stored_size,
+    write_gaussian,
 )
-from omkl.core.simd import LANES, aligned, load, store, total
-from omkl.core.weights import exp_of_pack
+from omkl.core.simd import LANES, aligned, total
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
-
-GAUSSIAN = CODES["gaussian"]
 
 
 class GrowingBasis(NamedTuple):
@@ -85,16 +85,9 @@ def _scratch(model: GrowingBasis, threads: int, precision: str) -> BasisScratch:
 
 
 def _evaluate(scratch, model, X, row, selection):
-    stored = model.stored
-    n = stored.n[0]
+    write_gaussian(model.stored, scratch, X, row)
+    n = model.stored.n[0]
     W = model.project.shape[1]
-    for k in range(X.shape[1]):
-        scratch.x[k] = X[row, k]
-    add_distances(stored, stored.x, scratch.x, 0, n, scratch.rows)
-    # Behind the last row kappa is some finite number, and what it is multiplied by is 0.
-    for s in range(0, n, LANES):
-        distance = load(scratch.rows, GAUSSIAN * W + s)
-        store(scratch.kappa, s, exp_of_pack(distance * stored.parameter[0]))
     for j in range(n):
         scratch.z[j] = total(own_sum(scratch.kappa, 0, model.project, j * W, j + 1))
     for j in range(n, n + LANES - n % LANES):
@@ -119,8 +112,6 @@ def joins(model, scratch, threshold):
     if n == stored.budget[0] or not distance > threshold:
         return False
     root = math.sqrt(distance)
-    for k in range(scratch.x.shape[0]):
-        stored.x[k, n] = scratch.x[k]
     for j in range(n):
         step = scratch.z[j] / root
         for s in range(j + 1):
@@ -129,16 +120,8 @@ def joins(model, scratch, threshold):
     scratch.z[n] = root
     for j in range(n + 1, W):
         scratch.z[j] = 0.0
-    stored.n[0] += 1
+    store_row(stored, scratch.x)
     return True
-
-
-def _stored_rows(model: GrowingBasis) -> int:
-    return int(model.stored.n[0])
-
-
-def _support_size(model: GrowingBasis) -> np.ndarray:
-    return model.stored.n.copy()
 
 
 GROWING_BASIS = Representation(
@@ -146,6 +129,6 @@ GROWING_BASIS = Representation(
     fresh=_fresh,
     scratch=_scratch,
     draws_features=False,
-    support_size=_support_size,
-    kept_rows=_stored_rows,
+    support_size=stored_size,
+    kept_rows=stored_rows,
 )

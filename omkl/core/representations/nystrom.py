@@ -24,16 +24,17 @@ from omkl.core.representations.support_vectors import (
     CODES,
     SLIDING,
     Expansion,
-    add_distances,
     own_sum,
+    store_row,
+    stored_rows,
+    stored_size,
+    write_gaussian,
 )
 from omkl.core.simd import LANES, aligned, load, store, total
-from omkl.core.weights import exp_of_pack
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
 
-GAUSSIAN = CODES["gaussian"]
 # Of the largest eigenvalue: directions with less are rounding, which 1 / sqrt(D) would blow up.
 LEAST_EIGENVALUE = 1e-12
 NO_LIMIT = 1 << 31  # rows of a tile once the features are there
@@ -96,14 +97,8 @@ def _scratch(model: Nystrom, threads: int, precision: str) -> NystromScratch:
 
 def _evaluate(scratch, model, X, row, selection):
     stored = model.stored
+    write_gaussian(stored, scratch, X, row)
     n = stored.n[0]
-    for k in range(X.shape[1]):
-        scratch.x[k] = X[row, k]
-    add_distances(stored, stored.x, scratch.x, 0, n, scratch.rows)
-    # Behind the last row kappa is some finite number, and what it is multiplied by is 0.
-    for s in range(0, n, LANES):
-        distance = load(scratch.rows, GAUSSIAN * scratch.rows.shape[1] + s)
-        store(scratch.kappa, s, exp_of_pack(distance * stored.parameter[0]))
     if model.phase[0] != STORING:
         for j in range(model.project.shape[0]):
             first = j * model.project.shape[1]
@@ -126,10 +121,8 @@ def step_or_store(model, scratch, step):
     stored = model.stored
     n = stored.n[0]
     if n < stored.budget[0]:
-        for k in range(scratch.x.shape[0]):
-            stored.x[k, n] = scratch.x[k]
         stored.alpha[0, n] = -step
-        stored.n[0] += 1
+        store_row(stored, scratch.x)
         return
     model.phase[0] = LINEAR
     for j in range(0, scratch.z.shape[0], LANES):
@@ -171,20 +164,12 @@ def _tile_rows(model: Nystrom) -> int:
     return left if model.phase[0] == STORING and left else NO_LIMIT
 
 
-def _stored_rows(model: Nystrom) -> int:
-    return int(model.stored.n[0])
-
-
-def _support_size(model: Nystrom) -> np.ndarray:
-    return model.stored.n.copy()
-
-
 NYSTROM = Representation(
     name="features of stored rows by the Nystrom method",
     fresh=_fresh,
     scratch=_scratch,
     draws_features=False,
     lookahead=Lookahead(_tile_rows, _prepare_tile),
-    support_size=_support_size,
-    kept_rows=_stored_rows,
+    support_size=stored_size,
+    kept_rows=stored_rows,
 )

@@ -598,3 +598,46 @@ GROWING = Representation(
     with_room=with_capacity,
 )
 SLIDING = GROWING._replace(name="expansion over the last rows", fresh=_sliding, with_room=None)
+
+
+# --- Rows stored by models of their own, with one Gaussian kernel ---------------------------------
+#
+# Such a model keeps its rows in ``stored``, an expansion with a budget, and its scratch has x (d,),
+# rows (4, capacity) and kappa (capacity,).
+
+
+GAUSSIAN = CODES["gaussian"]
+
+
+@inlined
+def write_gaussian(stored, scratch, X, row):
+    """Write X[row] into scratch.x, and its kernels with the n stored rows into scratch.kappa.
+
+    Behind the last one kappa is some finite number: what it is multiplied by has to be 0.
+    """
+    n = stored.n[0]
+    for k in range(X.shape[1]):
+        scratch.x[k] = X[row, k]
+    add_distances(stored, stored.x, scratch.x, 0, n, scratch.rows)
+    for s in range(0, n, LANES):
+        distance = load(scratch.rows, GAUSSIAN * scratch.rows.shape[1] + s)
+        store(scratch.kappa, s, exp_of_pack(distance * stored.parameter[0]))
+
+
+@inlined
+def store_row(stored, x):
+    """Keep the row x (d,) behind the others; there has to be room."""
+    n = stored.n[0]
+    for k in range(x.shape[0]):
+        stored.x[k, n] = x[k]
+    stored.n[0] = n + 1
+
+
+def stored_rows(model: Any) -> int:
+    """How many rows a model with ``stored`` keeps."""
+    return _kept_rows(model.stored)
+
+
+def stored_size(model: Any) -> np.ndarray:
+    """As many terms (1,) has the function of its one kernel."""
+    return _support_size(model.stored)
