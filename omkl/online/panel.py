@@ -186,9 +186,10 @@ class Panel:
         """What a key has for itself, about ``bytes_per_key``: ``restore_key`` takes it.
 
         Errors that intervals of all keys are made of are not among it. KeyError for a key that is
-        not kept.
+        not kept, RuntimeError while a round of it is open.
         """
         slot = self._slots[_checked(key)]
+        self._require_closed(key)
         kept = b"".join(array[slot].tobytes() for array in self._own().values())
         return self._checksum(kept) + kept
 
@@ -196,8 +197,10 @@ class Panel:
         """Let a key be where ``state_of`` left it in a panel of the same settings, to the bit.
 
         What keys share plays no part. ValueError where the bytes are of other settings, of other
-        random features, or damaged; the key is as it was then.
+        random features, or damaged, and RuntimeError while a round of the key is open; the key is
+        as it was then.
         """
+        self._require_closed(key)
         at, kept = len(self._layout()), {}
         if state[:at] != self._checksum(state[at:]):
             raise ValueError(
@@ -326,8 +329,7 @@ class Panel:
         """
         rows, keys = self._with_keys([with_names(x)], None if key is None else [key])
         (name,) = _factorised(keys)[1]
-        if name in self._open:
-            raise RuntimeError(f"a round of key {name!r} is open: learn_one(y, key) closes it")
+        self._require_closed(name)
         y_hat = float(self.predict(rows, keys)[0])
         self._open[name] = rows
         return y_hat
@@ -347,6 +349,10 @@ class Panel:
             raise RuntimeError(f"no round of key {name!r} is open: predict_one(x, key) opens one")
         self.partial_fit(self._open[name], [y], np.array([name], dtype=object))
         del self._open[name]
+
+    def _require_closed(self, key: Key) -> None:
+        if key in self._open:
+            raise RuntimeError(f"a round of key {key!r} is open: learn_one(y, key) closes it")
 
     def _with_keys(self, X: Any, keys: Any) -> tuple[Any, Any]:
         """Rows without their column of keys, which is no input, and the keys (n,)."""

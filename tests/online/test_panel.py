@@ -82,6 +82,10 @@ def test_rounds_of_several_keys_may_be_open() -> None:
         panel.predict_one({"device": "p", "a": 2.0, "b": 0.5})
     with pytest.raises(RuntimeError, match="2 rounds are open"):
         panel.learn_one(1.0)
+    with pytest.raises(RuntimeError, match="a round of key 'p' is open"):
+        panel.state_of("p")
+    with pytest.raises(RuntimeError, match="a round of key 'q' is open"):
+        panel.restore_key("q", b"")
     panel.learn_one(5.0, key="q")
     panel.learn_one(None, key="p")
     assert (panel.n_rows("p"), panel.n_rows("q")) == (1, 1)
