@@ -250,7 +250,9 @@ class Panel:
         Returns
         -------
         What was predicted of each row before its target was known, as ``OnlineLearner``. Intervals
-        are NaN before the first error of a key.
+        are NaN before the first error of a key, and until some key has had one other than 0 and
+        another. Those of a key whose errors were all exactly 0 have width 0, as those of a learner
+        by itself: nothing that was seen says how far off a target may be.
 
         Raises
         ------

@@ -248,6 +248,16 @@ def test_intervals_are_of_keys_that_differ_a_thousand_times(tmp_path: Path) -> N
     assert np.isnan(panel.predict_interval(X[:1], [99])).all()
 
 
+def test_an_interval_has_no_width_until_a_key_errs() -> None:
+    """What it would be after other errors of the key cannot be known from those of other keys."""
+    panel, x = omkl.panel("last", inputs=1, interval=0.9), np.zeros((40, 1))
+    panel.partial_fit(x, np.random.default_rng(0).normal(size=40), ["other"] * 40)
+    y = np.r_[np.full(20, 3.0), np.full(20, 5.0)]
+    said = panel.partial_fit(x, y, ["sensor"] * 40)
+    np.testing.assert_array_equal((said.high - said.low)[2:21], 0.0)
+    assert (said.high - said.low)[21] > 0.0, "after the first error other than 0"
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
