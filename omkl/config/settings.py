@@ -182,9 +182,13 @@ class Settings:
         return {key for key, is_off in off.items() if is_off}
 
     def notes(self) -> list[str]:
-        """What of the configuration was changed to fit the dictionary."""
-        typed = self.composed["algorithm"]
-        return [
+        """What was changed to fit the dictionary, and that rows are hashed."""
+        typed, hashed = self.composed["algorithm"], []
+        if (n_inputs := self.dataset.get("hash")) is not None:
+            highest = (self.dataset.get("inputs") or "").rpartition("-")[2]
+            width = f"{int(highest):,} columns" if highest else "all columns"
+            hashed = [f"{n_inputs:,} hashed inputs in place of {width}"]
+        return hashed + [
             f"algorithm.{key}={typed[key]}, the default, is cut to {value}: the dictionary has no "
             "more kernels"
             for key, value in self.algorithm.params.items()

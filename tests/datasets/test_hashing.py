@@ -136,6 +136,14 @@ def test_runs_without_a_hash_keep_their_keys():
         assert ("hash" in settings.read(config).dataset) is has
 
 
+@pytest.mark.parametrize(("inputs", "width"), [("null", "all"), ("1-4000", "4,000")])
+def test_a_run_says_that_its_rows_are_hashed(inputs, width):
+    dataset = ["dataset=file", "dataset.path=t.svm", "dataset.hash=8", f"dataset.inputs={inputs}"]
+    assert settings.read(compose(dataset)).notes() == [
+        f"8 hashed inputs in place of {width} columns"
+    ]
+
+
 @pytest.mark.slow
 def test_a_model_of_hashed_rows_predicts_others(tmp_path, capsys):
     """From a file of the same kind and from a sparse matrix, to the same numbers."""
