@@ -221,9 +221,13 @@ def _curves(curves: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]
     found["weights"] = np.mean([one["weights"] for one in curves], axis=0)
     found["usage"] = np.sum([one["usage"] for one in curves], axis=0)
     weights_t, at = _common([one["weights_t"] for one in curves])
-    if len(weights_t):
-        several = [one["weights_over_time"][k] for one, k in zip(curves, at, strict=True)]
-        found |= {"weights_t": weights_t, "weights_over_time": np.mean(several, axis=0)}
+    found |= {"weights_t": weights_t} if len(weights_t) else {}
+    for name in ("weights_over_time", "importance_over_time"):
+        if len(weights_t) and all(name in one for one in curves):
+            several = [one[name][places] for one, places in zip(curves, at, strict=True)]
+            found[name] = np.mean(several, axis=0)
+    if "importance_over_time" in found:
+        found["input_names"] = curves[0]["input_names"]  # targets have the same inputs
     return found
 
 

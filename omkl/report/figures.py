@@ -563,7 +563,8 @@ def importance(run: Run, into: Axes | None = None) -> Figure | None:
     style.mark_changes(axes, curves["change_rounds"], curves["t"])
     axes.set_xlim(0, float(curves["t"][-1]))
     axes.set_xlabel("row t")
-    axes.set_title(_title(run, f"importance of inputs, first known at row {known[0]:,}"))
+    what = f"importance of inputs{_of_targets(run)}, first known at row {known[0]:,}"
+    axes.set_title(_title(run, what))
     return figure
 
 
@@ -789,7 +790,7 @@ def _title(run: Run, what: str) -> str:
 
 
 def _of_targets(run: Run) -> str:
-    """That an error is the mean of those of several targets."""
+    """That a curve is the mean of those of several targets."""
     n = len(run.result.get("targets", {}))
     return f" (mean of {n} targets)" if n else ""
 

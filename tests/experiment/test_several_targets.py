@@ -166,6 +166,17 @@ def test_the_table_has_a_row_for_each_target(file: Path) -> None:
     assert "MSE: the mean over north, east, each in its own unit" in text.getvalue()
 
 
+def test_importance_is_the_mean_over_the_targets(tmp_path: Path) -> None:
+    wind(1200).to_csv(tmp_path / "wind.csv", index=False)
+    found = run(tmp_path / "wind.csv", "auto", figures=True)
+    curves = Run(found.folder).curves
+    n = len(curves["weights_t"])
+    assert curves["weights_t"].tolist() == curves["targets.1.weights_t"][:n].tolist()
+    of_each = [curves[f"targets.{k}.importance_over_time"][:n] for k in (0, 1)]
+    np.testing.assert_array_equal(curves["importance_over_time"], np.mean(of_each, axis=0))
+    assert "inputs (mean of 2 targets), first" in found.plots()["importance"].axes[0].get_title()
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
