@@ -237,7 +237,7 @@ def read(config: Mapping[str, Any]) -> Settings:
     _require_one_output(config, task, scheme)
     if scheme is not None and (config["model"] or config["resume"]):
         raise ValueError("model=true and resume=FOLDER are of one learner, not of a federation")
-    if late := [f"stream.{key}" for key in ("delay", "horizon") if stream.get(key)]:
+    if late := _late(stream):
         if scheme is not None:
             raise ValueError(
                 f"{late[0]} is of one stream of rows; clients of a federation learn each target at "
@@ -296,7 +296,7 @@ def _require_one_output(config: Mapping[str, Any], task: str, scheme: str | None
     several = [(key, values) for key, values in may_be if isinstance(values, list | tuple)]
     if not several:
         return
-    late = [f"stream.{key}" for key in ("delay", "horizon") if stream.get(key)]
+    late = _late(stream)
     if scheme is not None:
         why = "clients of a federation learn one"
     elif task == "classification":
@@ -316,6 +316,12 @@ def _require_one_output(config: Mapping[str, Any], task: str, scheme: str | None
     key, values = several[0]
     several_of_what = pluralize(len(values), key.partition(".")[2])
     raise ValueError(f"{key}={list(values)} names {several_of_what}, and {why}.")
+
+
+def _late(stream: Mapping[str, Any]) -> list[str]:
+    """The settings that let targets come late."""
+    at_once = (None, 0, [0])
+    return [f"stream.{key}" for key in ("delay", "horizon") if stream.get(key) not in at_once]
 
 
 def with_features(kernels: Mapping[str, Any], features: str) -> dict[str, Any]:

@@ -132,6 +132,16 @@ def test_the_model_that_is_kept_is_a_learner_of_several_outputs(file: Path, tmp_
     np.testing.assert_array_equal(written, omkl.load_learner(found.model).predict(rows))
 
 
+def test_a_list_with_a_horizon_of_0_lets_nothing_come_late(file: Path) -> None:
+    settings = {"target": "north", "exclude": "east", "model": True}
+    kept, alone = (
+        omkl.load_learner(run(file, "ridge", stream={"horizon": h}, **settings).model)
+        for h in ([0], 0)
+    )
+    rows = wind()[["heat", "town"]]
+    np.testing.assert_array_equal(kept.predict(rows)[:, 0], alone.predict(rows))
+
+
 @pytest.mark.parametrize("order", ["file", "shuffled"])
 def test_rows_are_read_once_for_all_targets(file: Path, order: str, monkeypatch) -> None:
     passes, frames = [], read.frames
