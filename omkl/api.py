@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from omkl import datasets
 from omkl.config.compose import compose
 from omkl.datasets.hashing import hash_inputs
-from omkl.datasets.schema import default_order, default_scaling
+from omkl.datasets.schema import DATASET, STREAM, default_order, default_scaling
 from omkl.notebook import requests
 from omkl.notebook.results import Results
 from omkl.online import settings
@@ -22,7 +22,7 @@ from omkl.online.rows import columns_in
 from omkl.online.settings import FEATURES
 from omkl.utils import conf
 from omkl.utils.conf import PANEL
-from omkl.utils.constraints import whole
+from omkl.utils.constraints import no_such_key, whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -227,7 +227,8 @@ def open_stream(
     ``dataset`` is the name of one of ``conf/dataset`` or the path of your file, which has a
     ``target``; ``keys`` are those of such a YAML (``inputs``, ``missing``, ``labels``, ...). The
     rest is as ``stream.*`` of a run, with its defaults; ``scaling="none"`` gives the rows as they
-    are, for an ``OnlineLearner`` to standardise. Raises DataError, a ValueError, as a run does.
+    are, for an ``OnlineLearner`` to standardise. Raises DataError, a ValueError, as a run does, and
+    ValueError for a key that there is not.
     """
     if isinstance(dataset, Mapping):
         described = dict(dataset)
@@ -235,6 +236,10 @@ def open_stream(
         described = conf.entry("dataset", "file") | {"path": str(dataset)}
     else:
         described = conf.chosen("dataset", str(dataset))
+    known = {**dict.fromkeys((*STREAM, "seed", *DATASET)), **described}
+    del known["follow"]  # a file that grows is for a run
+    if unknown := [key for key in keys if key not in known]:
+        raise ValueError(no_such_key("", unknown[0], list(known)))
     described |= keys | ({} if target is None else {"target": target})
     described["task"] = task or described.get("task", "regression")
     options = {
