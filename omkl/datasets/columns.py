@@ -128,7 +128,7 @@ def count_inputs(inputs: Any) -> int | None:
     return sum(1 if span is None else len(span) for span in spans)
 
 
-def require_distinct(names: Sequence[str], where: str) -> None:
+def require_distinct(names: Sequence[str], where: str, cure: str = "Rename one.") -> None:
     """DataError for a name that two columns have, with both positions, or for too many columns.
 
     Of doubled names one would be an input where the other is the target.
@@ -138,8 +138,7 @@ def require_distinct(names: Sequence[str], where: str) -> None:
     for k, name in enumerate(names, start=1):
         if name in places:
             raise DataError(
-                f"{where}: columns {places[name]} and {k} are both called {name!r}. Rename one in "
-                "the file, or give all columns a name in dataset.columns."
+                f"{where}: columns {places[name]} and {k} are both called {name!r}. {cure}"
             )
         places[name] = k
 

@@ -224,7 +224,8 @@ def column_names(header: Any, cfg: Mapping[str, Any], where: str) -> list[str]:
     words = ["" if name is None else str(name).strip() for name in columns or header]
     # A column without a name is called as pandas calls it.
     names = [word or f"Unnamed: {k}" for k, word in enumerate(words)]
-    require_distinct(names, f"{where}: dataset.columns" if columns else where)
+    cure = "Rename one in the file, or give all columns a name in dataset.columns."
+    require_distinct(names, f"{where}: dataset.columns" if columns else where, cure)
     return names
 
 

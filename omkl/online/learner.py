@@ -721,7 +721,7 @@ class OnlineLearner:
         if not np.isfinite(y_hat).all():
             raise FloatingPointError(
                 f"by row {self.n_rows + 1} the predictions of {self.settings.algorithm} are no "
-                "longer finite: the steps are too large for this stream. Reduce the step size"
+                "longer finite: the steps are too large for this stream. Reduce the step size."
             )
 
 
