@@ -229,13 +229,13 @@ def _computed(
     curves = {
         "t": rounds,
         "mse": sums / n_scored,
+        "scored": n_scored,
         "labels": n_queried,
         "weights": weights,
         "usage": used,
         **kernel_curves(kernels),
         "change_rounds": np.array(job.stream.change_rounds, dtype=np.int64),
         **left.baselines.curves(n_scored, n_unscored),
-        **({"scored": n_scored} if metrics.of_keys else {}),
     }
     curves |= metrics.stretches.curves()
     ends, names = (weights, importance), job.stream.inputs_without_lags

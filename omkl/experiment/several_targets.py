@@ -215,7 +215,7 @@ def _curves(curves: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]
         found |= {f"targets.{k}.{n}": a for n, a in of_target.items() if n not in ALIKE}
     found["t"], at = _common([one["t"] for one in curves])
     baselines = [n for n in curves[0] if n.startswith("baseline_") and all(n in c for c in curves)]
-    for name in ("mse", "labels", *baselines):
+    for name in ("mse", "scored", "labels", *baselines):
         several = [one[name][..., places] for one, places in zip(curves, at, strict=True)]
         found[name] = np.sum(several, axis=0) if name == "labels" else np.mean(several, axis=0)
     found["weights"] = np.mean([one["weights"] for one in curves], axis=0)

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -340,7 +339,7 @@ def windowed(run: Run, n_windows: int = N_WINDOWS) -> Windowed:
         counted = np.broadcast_to(curves["served"], curves["mse_of_rounds"].shape)
         sums = curves["mse_of_rounds"] * counted
     else:
-        counted = _counted(run)
+        counted = np.broadcast_to(curves.get("scored", t), curves[key].shape).astype(float)
         sums = curves[key] * counted
     n_windows = max(1, min(n_windows, int(t[-1]) // LEAST_ROUNDS))
     ends = np.searchsorted(t, np.linspace(0, t[-1], n_windows + 1)[1:])
@@ -350,19 +349,6 @@ def windowed(run: Run, n_windows: int = N_WINDOWS) -> Windowed:
     loss = np.divide(total, number, out=np.full(total.shape, np.nan), where=number > 0)
     # Differences of large sums: where nothing was lost, rounding may leave less than nothing.
     return Windowed(np.concatenate([[0], t[ends]]), np.maximum(loss, 0.0))
-
-
-def _counted(run: Run) -> np.ndarray:
-    """How many rounds count in each recorded mean, (R, P)."""
-    curves, result = run.curves, run.result
-    shape = curves[measure(result).key].shape
-    if "scored" in curves:  # of a panel, in which the first round of each key is not
-        return np.broadcast_to(curves["scored"], shape)
-    over = str(result.get("mse_over", "all rounds"))
-    n = curves["labels"] if over.startswith("rounds with a label") else curves["t"]
-    left_out = re.search(r"but the first(?: (\d+))?$", over)
-    first = int(left_out[1] or 1) if left_out else 0
-    return np.maximum(np.broadcast_to(n, shape) - first, 1).astype(float)
 
 
 def coverage_of_windows(

@@ -125,7 +125,7 @@ it holds an absolute path. Tables, figures and the MLflow view are all made from
 ``curves.npz`` (R seeds, P recorded rounds, N kernels)
     t                 (P,) rounds that are recorded, 1-based
     mse               (R, P) mean squared error of rounds 1..t, with or without a label
-    scored            (P,) of a panel: rounds that count among rounds 1..t
+    scored            (P,) of a regression: rounds that count in ``mse`` among rounds 1..t
     labels            (R, P) labels asked for in rounds 1..t
     coverage_50, coverage_90   (R, P) share of rounds 1..t whose label was in the interval of
                       50 and 90 %, of those whose spread is known; NaN before the first

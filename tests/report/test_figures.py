@@ -119,9 +119,9 @@ def test_windowed_errors_are_those_of_their_rounds(run_folder_maker, tmp_path):
     windows = windowed(run, n_windows=4)
     assert windows.edges.tolist() == [0, 100, 200, 300, 400]
     np.testing.assert_allclose(windows.loss, expected, rtol=1e-9)
-    with_labels = np.tile(np.arange(1, 401) // 2, (3, 1))
-    outside = {"mse": run.curves["mse"] * run.curves["t"] / np.maximum(with_labels, 1)}
-    change(run.folder, outside | {"labels": with_labels}, mse_over="rounds with a label")
+    scored = np.maximum(np.arange(1, 401) // 2, 1)
+    outside = {"mse": run.curves["mse"] * run.curves["t"] / scored}
+    change(run.folder, outside | {"scored": scored})
     windows = windowed(Run(run.folder), n_windows=4)
     np.testing.assert_allclose(windows.loss, 2 * expected, rtol=1e-9)
 
