@@ -32,7 +32,7 @@ QUICK = ["kernels=gaussian17", "D=2", "seeds=1", "stream.limit=20", "tracking=no
 
 def forget():
     """As in a new process."""
-    outside.forget_declared()
+    outside._declared.clear()
     outside.entry_points.cache_clear()
     outside.digest_of.cache_clear()
     wording.tell.cache_clear()

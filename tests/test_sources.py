@@ -204,6 +204,13 @@ print(*[path.stem for path in counted])
     assert {"active", "least_squares"} < set(counted.split()) and "gf" not in counted.split()
 
 
+def forget():
+    """Make the digests anew."""
+    for of_sources in (sources._fingerprint_with, sources._imported, sources._files_named):
+        of_sources.cache_clear()
+    provenance.sources_digest.cache_clear()
+
+
 @pytest.fixture
 def other_sources(monkeypatch):
     """Put another text in place of a source, as if the package had been imported with it."""
@@ -214,14 +221,12 @@ def other_sources(monkeypatch):
             path = sources.PACKAGE / place
             changed[path] = sources.Source("f" * 64, changed.get(path, NOWHERE).state)
         monkeypatch.setattr(sources, "SOURCES", changed)
-        sources.forget()
-        provenance.sources_digest.cache_clear()
+        forget()
 
     plain = sources.SOURCES
     yield put
     monkeypatch.undo()
-    sources.forget()
-    provenance.sources_digest.cache_clear()
+    forget()
 
 
 NOWHERE = sources.Source("", ())

@@ -126,7 +126,7 @@ class Stream:
     change_rounds   1-based rounds that are the first after a known change
     horizon         how many rows later the row is whose target is that of a row
     target_delay    how many rows wait for their targets, the horizon among them
-    key_type        int or str, of the keys of a panel; None of rows without; ``keyed`` says which
+    key_type        int or str, of the keys of a panel; None of rows without
     labelled        False: labels come from outside, and y is NaN in every block
     moments         what the latest pass has seen of the columns so far
     """
@@ -151,7 +151,7 @@ class Stream:
         key_type: type | None = None,
         targets: tuple[str, ...] = (),
     ) -> None:
-        self.where, self.key_type, self.keyed = where or name, key_type, key_type is not None
+        self.where, self.key_type = where or name, key_type
         if lags and len(classes) > 2:
             raise DataError(
                 f"{self.where}: stream.lags={lags} takes labels for numbers, and there are "
@@ -190,6 +190,11 @@ class Stream:
         n = self.n_rounds
         changes = (t - horizon for t in change_rounds)
         self.change_rounds = tuple(t for t in changes if t > 1 and (n is None or t <= n))
+
+    @property
+    def keyed(self) -> bool:
+        """Whether its rows have keys, as those of a panel."""
+        return self.key_type is not None
 
     @cached_property
     def is_cut(self) -> bool:

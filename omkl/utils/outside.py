@@ -77,11 +77,6 @@ def declare(name: str, module: str) -> None:
     _declared[name] = module
 
 
-def forget_declared() -> None:
-    """Return to what the installed packages name."""
-    _declared.clear()
-
-
 def check_name(module: object) -> None:
     """ModuleProblem unless it is the dotted name of a module outside the package."""
     if not isinstance(module, str) or not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", module):

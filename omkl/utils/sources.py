@@ -249,13 +249,6 @@ def add_to(digest: Any, files: Iterable[Path]) -> None:
         digest.update(SOURCES[path].digest.encode())
 
 
-def forget() -> None:
-    """Make the digests anew, for tests that put other sources into ``SOURCES``."""
-    _fingerprint_with.cache_clear()
-    _imported.cache_clear()
-    _files_named.cache_clear()
-
-
 def files_of(modules: Iterable[str]) -> list[Path]:
     """The files of algorithms that these modules are, and that they import, in order."""
     found: set[Path] = set()
