@@ -100,12 +100,12 @@ class IeGp:
 
     @staticmethod
     def learn_ahead(params, state, t, X, y, row, selection):
-        learn_rounds(state.model, selection.scratch, X, y, row)
+        learn_rounds(state.model, selection.scratch, X, y, row, 1.0)
 
     @staticmethod
     def update(params, state, t, y, selection):
         multiply_by_likelihood(params, state, y, selection)
-        learn_every(state.model, selection.scratch, selection.f, y)
+        learn_every(state.model, selection.scratch, selection.f, y, 1.0)
 
 
 def fresh_walk(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> RandomWalk:

@@ -31,7 +31,6 @@ from omkl.core.representations.second_order import (
     StackedRls,
     learn_both,
     learn_every,
-    learn_rls,
     learn_rounds,
 )
 from omkl.core.weights import weighted_mean
@@ -41,8 +40,12 @@ def linear_kernel(params: Any, dictionary: Sequence[Kernel], d: int) -> Sequence
     return (Kernel(LINEAR, 1.0),)
 
 
+def learn_ahead(params, state, t, X, y, row, selection):
+    learn_rounds(state.model, selection.scratch, X, y, row, 1.0)
+
+
 def update_least_squares(params, state, t, y, selection):
-    learn_every(state.model, selection.scratch, selection.f, y)
+    learn_every(state.model, selection.scratch, selection.f, y, 1.0)
 
 
 @register_as(
@@ -84,7 +87,7 @@ class Ridge:
         lam: POSITIVE
 
     State, init, select, predict = State, init_one, select_all, predict_only
-    update = update_least_squares
+    learn_ahead, update = learn_ahead, update_least_squares
 
 
 @register_as("ridge_rff", representation=FORECASTERS, kernels=gaussian_kernel)
@@ -117,7 +120,7 @@ class RidgeRff:
         bandwidth: POSITIVE
 
     State, init, select, predict = State, init_one, select_all, predict_only
-    update = update_least_squares
+    learn_ahead, update = learn_ahead, update_least_squares
 
 
 @register_as("ewrls", representation=RECURSIVE, kernels=gaussian_kernel)
@@ -160,8 +163,12 @@ class Ewrls:
     State, init, select, predict = State, init_one, select_all, predict_only
 
     @staticmethod
+    def learn_ahead(params, state, t, X, y, row, selection):
+        learn_rounds(state.model, selection.scratch, X, y, row, params.decay)
+
+    @staticmethod
     def update(params, state, t, y, selection):
-        learn_rls(state.model, 0, selection.scratch, 1.0, params.decay, y - selection.f[0])
+        learn_every(state.model, selection.scratch, selection.f, y, params.decay)
 
 
 SECOND = Choice("vaw", "weights")
@@ -232,7 +239,7 @@ class Vaw2:
 
     @staticmethod
     def learn_ahead(params, state, t, X, y, row, selection):
-        learn_rounds(state.model.first, selection.scratch.first, X, y, row)
+        learn_rounds(state.model.first, selection.scratch.first, X, y, row, 1.0)
 
     @staticmethod
     def update(params, state, t, y, selection):
@@ -289,7 +296,7 @@ class ReleasedVaw2:
 
     @staticmethod
     def learn_ahead(params, state, t, X, y, row, selection):
-        learn_rounds(state.model.first, selection.scratch.first, X, y, row)
+        learn_rounds(state.model.first, selection.scratch.first, X, y, row, 1.0)
 
     @staticmethod
     def update(params, state, t, y, selection):
@@ -330,7 +337,7 @@ class VawJoint:
 
     @staticmethod
     def update(params, state, t, y, selection):
-        learn_every(state.model.all, selection.scratch.all, selection.scratch.f, y)
+        learn_every(state.model.all, selection.scratch.all, selection.scratch.f, y, 1.0)
 
 
 LEAST = 1e-300  # a weight of 0, as log_w holds it
@@ -379,16 +386,12 @@ class MlPoly:
         squares: np.ndarray  # (N,) V_i
         largest: np.ndarray  # (1,) B
 
-    select, predict = select_all, predict_mean_in_order
+    select, predict, learn_ahead = select_all, predict_mean_in_order, learn_ahead
 
     @staticmethod
     def init(params: Any, dictionary: Sequence[Kernel], model: Recursive) -> MlPoly.State:
         N = len(dictionary)
         return MlPoly.State(model, np.zeros(N), np.zeros(N), np.zeros(N), np.zeros(1))
-
-    @staticmethod
-    def learn_ahead(params, state, t, X, y, row, selection):
-        learn_rounds(state.model, selection.scratch, X, y, row)
 
     @staticmethod
     def update(params, state, t, y, selection):
@@ -406,4 +409,4 @@ class MlPoly:
             if best > 0.0:
                 w = state.regret[i] / (state.largest[0] + state.squares[i])
             state.log_w[i] = math.log(max(w, LEAST))
-        learn_every(state.model, selection.scratch, selection.f, y)
+        learn_every(state.model, selection.scratch, selection.f, y, 1.0)

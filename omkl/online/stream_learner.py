@@ -344,15 +344,19 @@ class StreamLearner:
 
     def learn_one(self, y: float) -> None:
         """Close the open round with its label y; one that was not asked for stays unknown."""
-        now, several = self.target.now, len(self.learners) > 1
+        several = len(self.learners) > 1
         for k, learner in enumerate(self.learners):
             if not self._asked[k]:
                 learner.learn_one()
             elif several:
                 learner.learn_one(float(self._told(np.array([y]), k)[0]))
             else:
-                learner.learn_one(now.scaled(y, self.softens) if self.target.moving else y)
+                learner.learn_one(self.told(y))
                 self.target.take_one(y)
+
+    def told(self, y: float) -> float:
+        """What its one learner is told of the label y of the open round."""
+        return self.target.now.scaled(y, self.softens) if self.target.moving else y
 
     @property
     def waiting(self) -> dict[int, Pending]:
@@ -534,10 +538,19 @@ class MultiOutputLearner:
 
     def learn_one(self, y: np.ndarray) -> None:
         """Close the open round with its targets y (m,)."""
-        for one, before, target in zip(self.of_outputs, self._before, y.tolist(), strict=True):
-            if math.isnan(target):
-                one.learners[0].cancel(before)
-            else:
+        each = list(zip(self.of_outputs, y.tolist(), strict=True))
+        unknown = np.isnan(y)
+        if self._group is not None and not unknown.any():
+            self._group.learn_one(np.array([one.told(target) for one, target in each]))
+            for one, target in each:
+                one.target.take_one(target)
+            return
+        for k in np.flatnonzero(unknown):
+            self.learners[k].cancel(self._before[k])
+        if self._group is not None and not unknown.all():
+            self._group.part()
+        for one, target in each:
+            if not math.isnan(target):
                 one.learn_one(target)
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -550,6 +563,8 @@ class MultiOutputLearner:
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
         """As ``StreamLearner.restore``."""
+        if self._group is not None:
+            self._group.part()
         for k, one in enumerate(self.of_outputs):
             one.restore(below(f"output.{k}.", kept))
         self._share()
@@ -607,6 +622,8 @@ def _fit(learner: Learner | SideBySide, X: np.ndarray, y: np.ndarray) -> Trace:
     for part in np.split(np.arange(len(y)), np.flatnonzero(np.diff(blank)) + 1):
         if blank[part[0]] and y.ndim == 2:
             assert isinstance(learner, SideBySide)
+            if not np.isnan(y[part]).all():
+                learner.part()
             each = zip(learner.learners, y[part].T, strict=True)
             parts.append(stacked([_fit(one, X[part], labels) for one, labels in each]))
         elif blank[part[0]]:

@@ -34,11 +34,14 @@ from omkl import algorithms
 from omkl.checks import federations
 from omkl.checks.learners import Case, default_settings
 from omkl.core import compiler
-from tests.core.test_no_jit import require_the_same_side_by_side
+from tests.core.test_no_jit import (
+    require_the_same_side_by_side, require_the_same_with_shared_matrices
+)
 assert not compiler.ENABLED
 out = {}
 for name in algorithms.names():
     require_the_same_side_by_side(Case(name))
+    require_the_same_with_shared_matrices(Case(name))
 for name in sys.argv[2].split():
     case = Case(name)
     learner = case.learner()
@@ -78,6 +81,29 @@ def require_the_same_side_by_side(case: Case) -> None:
             for one, other in zip(alone.state.model, group.learners[s].state.model, strict=True):
                 assert np.array_equal(one, other)
             assert np.array_equal(alone.state.log_w, group.learners[s].state.log_w)
+
+
+def require_the_same_with_shared_matrices(case: Case) -> None:
+    """Learners of second order with labels of their own, in blocks and row by row."""
+    if case.representation.in_step is None:
+        return
+    X, y = case.stream(70)
+    Y, d = np.stack([y, 1.0 - y, y * y], axis=1), X.shape[1]
+
+    def fresh() -> list[Learner]:
+        return [Learner(case.algorithm, case.params(), DICTIONARY, d, 4, 0) for _ in Y.T]
+
+    group, alone = SideBySide(fresh()), fresh()
+    models = [learner.state.model for learner in group.learners]
+    one, other, _ = (getattr(model, "first", model) for model in models)
+    assert all(a is b for a, b in zip(one, other._replace(theta=one.theta), strict=True))
+    said = group.partial_fit(X[:-1], Y[:-1]).y_hat
+    last = [f for f, _ in group.predict_one(X[-1])]
+    group.learn_one(Y[-1])
+    for s, learner in enumerate(alone):
+        expected = learner.partial_fit(X, Y[:, s]).y_hat
+        assert np.array_equal(expected, [*said[s], last[s]])
+        assert np.array_equal(learner.state.model.theta, group.learners[s].state.model.theta)
 
 
 @pytest.mark.slow(5)

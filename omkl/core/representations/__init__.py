@@ -80,6 +80,9 @@ class Representation(NamedTuple):
                       learner has no such measure
     with_zero_weights  model -> one before the first round whose features are the very arrays of
                       the other's; None where there is nothing to share
+    in_step           (models, scratches) of learners of several outputs, on the same rows and with
+                      the same settings -> those with which they share what rows alone decide, and
+                      the ``Others``; None where they cannot. For algorithms with ``learn_ahead``
     """
 
     name: str
@@ -100,6 +103,7 @@ class Representation(NamedTuple):
     with_room: Callable[[Any, int], Any] | None = None
     context: Callable[[Any], tuple[np.ndarray, ...]] = _no_context
     importance: Callable[[Any], np.ndarray] | None = None
+    in_step: Callable[[Sequence[Any], Sequence[Any]], Any] | None = None
 
     @property
     def bounded(self) -> bool:
