@@ -462,8 +462,8 @@ class MultiOutputLearner:
     """A learner per output, all of the same settings and seed, on the same rows: targets are (m,).
 
     Numbers are those of m learners by themselves, to the bit. Random features are kept once, and
-    without lags those of a block are evaluated once (``core.SideBySide``). A target that is NaN
-    teaches its output nothing.
+    without lags what rows alone decide is computed once (``core.SideBySide``). A target that is
+    NaN teaches its output nothing.
     """
 
     def __init__(self, of_outputs: Sequence[StreamLearner]) -> None:
