@@ -90,6 +90,10 @@ def test_the_table_of_capabilities_has_what_the_boxes_and_the_program_say():
     table, _ = places.read(capabilities.PLACES)
     auto = table.query("suite == 'regression-1' and learner == 'auto'").iloc[0]
     assert place == f"{auto.place} of {auto.of}" and about == f"{auto.ratio})"
+    reasons = re.search(r"An\nempty cell: (.*) What was run:", capabilities.page(), re.DOTALL)
+    regressors = {name for name in own if algorithms.load(name).task == "regression"}
+    not_run = {name for name, line in placed.items() if "" in line.split(" | ")} & regressors
+    assert reasons and set(re.findall(r"`(\w+)`", reasons[1])) == not_run
     rows = [row for row in rows if row not in placed.items()]
     assert needs["gf"].startswith("partial (at most M per row) | O(M D d + J M) | O(N D d + J N) |")
     assert needs["gf"].endswith("| theorem 2: O(sqrt(N ln N) T^(3/4)), unproved for M &gt; 1")
