@@ -235,7 +235,7 @@ def check_budget(case: Case) -> None:
         federation.partial_fit(X[s : s + 1], y[s : s + 1])
         assert np.all(federation.totals.sent[:, 0] - before <= most)
         before = federation.totals.sent[:, 0].copy()
-    if case.algorithm.kernels(federation.params, DICTIONARY):
+    if case.algorithm.kernels(federation.params, DICTIONARY, federation.d):
         case.learner(max_upload=most)
         shared.require_refusal("max_upload", lambda: case.learner(max_upload=most - 1))
 

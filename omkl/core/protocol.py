@@ -342,7 +342,7 @@ class Algorithm(NamedTuple):
         return hasattr(self.Params, "n_classes")
 
 
-def _dictionary(params: Any, dictionary: Sequence[Kernel], d: int) -> Sequence[Kernel]:
+def whole_dictionary(params: Any, dictionary: Sequence[Kernel], d: int) -> Sequence[Kernel]:
     return dictionary
 
 
@@ -393,7 +393,7 @@ def register(
     representation: Representation,
     task: str = "regression",
     deterministic: bool = True,
-    kernels: Callable[[Any, Sequence[Kernel], int], Sequence[Kernel]] = _dictionary,
+    kernels: Callable[[Any, Sequence[Kernel], int], Sequence[Kernel]] = whole_dictionary,
     queries: bool = False,
     equivariant: bool = False,
     reads_uncut: bool = False,

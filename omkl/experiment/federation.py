@@ -200,7 +200,8 @@ def choose_learner(
     sizes = {"N": len(dictionary), "D": settings.D or protocol.MOST_FEATURES}
     settings = with_defaults_cut(settings, algorithm.Params, sizes)
     params = hyperparameters.build(algorithm.Params, settings.algorithm.params, n_rounds, sizes)
-    used, D, most = algorithm.kernels(params, dictionary), settings.D, settings.max_upload
+    used = algorithm.kernels(params, dictionary, n_inputs or 1)
+    D, most = settings.D, settings.max_upload
     for kernel in used:
         kernel.require_frequencies()
     if not used and dictionary[0].features != RFF:

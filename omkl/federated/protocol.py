@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.core.compiler import dispatch, inlined, qualify_name
+from omkl.core.protocol import whole_dictionary
 from omkl.core.representations.random_features import RandomFeatures, compact, draw_features
 from omkl.federated.client_features import client_tile
 from omkl.federated.exchange import SERVER, Exchange
@@ -265,7 +266,7 @@ class FederatedAlgorithm(NamedTuple):
     upload          (params, N, W) -> the most numbers that a client sends in a round
     client_state    (params, dictionary, model, K) -> what the clients keep, arrays (K, ...)
     exposure        (params, N, T) -> messages, of T, that one sample of a client can change
-    kernels         (params, dictionary) -> the kernels that it learns with; () for a network
+    kernels         (params, dictionary, d) -> the kernels that it learns with; () for a network
     model           (params, dictionary, d, D, seed, max_upload) -> shared parameters
     scratch         (model) -> what evaluating the model for a client writes to
     draws           uniform numbers a round of a client and of the server
@@ -280,7 +281,7 @@ class FederatedAlgorithm(NamedTuple):
     upload: Callable[[Any, int, int], int]
     client_state: Callable[..., Any]
     exposure: Callable[[Any, int, int], int]
-    kernels: Callable[[Any, Sequence[Kernel]], Sequence[Kernel]]
+    kernels: Callable[[Any, Sequence[Kernel], int], Sequence[Kernel]]
     model: Callable[..., Any]
     scratch: Callable[[Any], Any]
     draws: tuple[int, int]
@@ -311,7 +312,7 @@ class Plan:
     @property
     def used(self) -> Sequence[Kernel]:
         """The kernels that the clients learn with; a network has none."""
-        return self.algorithm.kernels(self.params, self.dictionary)
+        return self.algorithm.kernels(self.params, self.dictionary, self.n_inputs)
 
     @property
     def seeds(self) -> list[int]:
@@ -326,10 +327,6 @@ def _draw_features(
     params: Any, dictionary: Sequence[Kernel], d: int, D: int, seed: int, max_upload: int | None
 ) -> RandomFeatures:
     return compact(draw_features(dictionary, d, D, seed))
-
-
-def _dictionary(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
-    return dictionary
 
 
 def _one_message(params: Any, N: int, n_rounds: int) -> int:
@@ -361,7 +358,7 @@ _OPTIONAL = {
 def register(
     module: str,
     *,
-    kernels: Callable[[Any, Sequence[Kernel]], Sequence[Kernel]] = _dictionary,
+    kernels: Callable[[Any, Sequence[Kernel], int], Sequence[Kernel]] = whole_dictionary,
     model: Callable[..., Any] = _draw_features,
     scratch: Callable[[Any], Any] = client_tile,
     draws: tuple[int, int] = (0, 0),

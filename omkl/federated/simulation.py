@@ -274,7 +274,7 @@ class Federation:
         guards: Safeguards = NO_SAFEGUARDS,
         links: Links | None = None,
     ) -> None:
-        kernels = algorithm.kernels(params, dictionary)
+        kernels = algorithm.kernels(params, dictionary, d)
         if model is None:
             model = algorithm.model(params, kernels, d, D, seed, max_upload)
         N, W = model.theta.shape

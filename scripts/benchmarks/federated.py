@@ -41,7 +41,7 @@ def case(name: str, dictionary: tuple[Kernel, ...], d: int) -> Case:
     algorithm = federated.load(name)
     sizes = {"N": len(dictionary), "D": MOST_FEATURES}
     built = hyperparameters.build(algorithm.Params, learners.default_settings(name), 500, sizes)
-    used = algorithm.kernels(built, dictionary)
+    used = algorithm.kernels(built, dictionary, d)
     D = features_for(algorithm, built, len(used), BUDGET) if used else 1
     return Case(algorithm, built, dictionary, d, D)
 
@@ -65,7 +65,7 @@ def _row(given: Case, X: np.ndarray, y: np.ndarray, seconds: float) -> Row:
     federation = given.federation()
     took = undisturbed(lambda: federation.partial_fit(X, y), seconds)
     N, W = federation.server.model.theta.shape
-    if given.algorithm.kernels(given.params, given.dictionary):
+    if given.algorithm.kernels(given.params, given.dictionary, given.d):
         learned = (given.algorithm.upload(given.params, N, W) - len(federation.server.log_w)) // W
         learned = N if given.algorithm.name == "em_kofl" else learned
         work: dict[str, Any] = {"N": N, "D": given.D, "d": given.d, "learned": learned}

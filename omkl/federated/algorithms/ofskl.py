@@ -33,7 +33,7 @@ class Params(NamedTuple):
     bandwidth: POSITIVE
 
 
-def kernels(params: Params, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
+def kernels(params: Params, dictionary: Sequence[Kernel], d: int) -> Sequence[Kernel]:
     return (Kernel("gaussian", params.bandwidth, dictionary[0].features),)
 
 

@@ -112,7 +112,7 @@ def empty_layers(model: Any) -> Layers:
     return Layers(np.zeros(units), np.zeros(units), np.zeros_like(model.theta))
 
 
-def no_kernels(params: Params, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
+def no_kernels(params: Params, dictionary: Sequence[Kernel], d: int) -> Sequence[Kernel]:
     return ()
 
 
