@@ -115,7 +115,7 @@ def check_predict_is_pure(case: Case) -> None:
     federation.partial_fit(X[:50], y[:50])
     states = (federation.params, federation.server, federation.clients)
     protocol.broadcast_selection(*states[:2], 51, np.array([0.3, 0.6]))
-    protocol.select(*states, 0, 51, np.array([0.3]), federation.scratch, federation.message)
+    protocol.select(*states, 0, 51, np.array([0.3, 0.8]), federation.scratch, federation.message)
     before = pickle.dumps((states, federation.message))
     first, second = (protocol.predict(*states, 0, 51, X[50], 0, federation.scratch) for _ in "ab")
     assert first == second
@@ -177,7 +177,7 @@ def sent_by_one(
     rng = np.random.default_rng(5)
     theta, messages = server.model.theta.copy(), []
     for s in range(start, len(y)):
-        u, v = rng.random(case.algorithm.draws[0]), rng.random(case.algorithm.draws[1])
+        u, v = (rng.random(n) for n in case.algorithm.draws(params))
         normals = rng.standard_normal(message.theta.size + len(message.losses))
         parties.run_broadcast_selection(params, server, s + 1, v)
         draws = (u, normals, protection)
@@ -251,7 +251,7 @@ def check_same_clients(case: Case) -> None:
     """Clients with the same stream and the same draws are one client."""
     X, y = streams()
     X, y = np.repeat(X[:, :1], 3, axis=1), np.repeat(y[:, :1], 3, axis=1)
-    if case.algorithm.draws[0]:
+    if case.algorithm.draws(case.params(M=2))[0]:
         raise Skip("clients draw for themselves")
     y_hat = case.learner(K=3).partial_fit(X, y).y_hat
     alone = case.learner(K=1).partial_fit(X[:, :1], y[:, :1]).y_hat

@@ -554,7 +554,7 @@ def _hindsight(job: FederatedJob, progress: Progress | None) -> dict[str, np.nda
     up to each round, over the clients, and theta_norm (R,) of the function for all."""
     X, y, lengths = job.split.X, job.split.y, job.split.lengths
     T, _, d = X.shape
-    lam, shared_lam = float(job.settings.regret.lam), float(job.params.lam)
+    lam, shared_lam = float(job.settings.regret.lam), float(getattr(job.params, "lam", 0.0))
     # Rows alone do not say whose they are: K x T rows have the same bytes for every K.
     shape = f"{job.split.rows.shape} {lengths.tolist()}".encode()
     dealt = hashlib.sha256(shape + job.split.rows.tobytes()).hexdigest()

@@ -32,6 +32,9 @@ OFF = math.inf
 class Message(NamedTuple):
     """What a client sends: ``n[0]`` rows of the shared parameters and ``n[1]`` losses.
 
+    As many losses as rows are those of the rows, in their order; otherwise they are those of all
+    kernels.
+
     rows    (m,) int64       theta   (m, W) their new values
     losses  (E,)             n       (2,) int64
     """
@@ -99,6 +102,18 @@ def squared_norm(theta, i):
 
 
 @inlined
+def scale_row(model, i, share):
+    """theta_i <- share theta_i, and its norm."""
+    W = model.theta.shape[1]
+    D = W // 2
+    for start in (W * i, W * i + D):
+        for e in range(0, D, LANES):
+            k = min(LANES, D - e)
+            store(model.theta, start + e, load(model.theta, start + e, k) * share, k)
+    model.norm2[i] = squared_norm(model.theta, i)
+
+
+@inlined
 def add_entries(source, start, target, at, n, weight):
     """target.flat[at : at + n] += weight source.flat[start : start + n]."""
     e = 0
@@ -108,6 +123,12 @@ def add_entries(source, start, target, at, n, weight):
     if e < n:
         k = n - e
         store(target, at + e, fma(load(source, start + e, k), weight, load(target, at + e, k)), k)
+
+
+@inlined
+def has_losses_of_rows(n):
+    """Whether the losses of a message with n (2,) are those of its rows, or of all kernels."""
+    return n[0] == n[1]
 
 
 @inlined
@@ -134,8 +155,12 @@ def add_message(server, message, weight):
 @inlined
 def add_message_losses(server, message, weight):
     """Add its losses alone."""
-    for e in range(message.n[1]):
-        server.losses[e] += weight * message.losses[e]
+    if has_losses_of_rows(message.n):
+        for j in range(message.n[1]):
+            server.losses[message.rows[j]] += weight * message.losses[j]
+    else:
+        for i in range(message.n[1]):
+            server.losses[i] += weight * message.losses[i]
     server.senders[0] += weight
 
 
@@ -381,6 +406,7 @@ def combine_messages(server, inbox):
     if inbox.cuts.shape[0] == 0:
         return
     K = inbox.taken[0]
+    of_rows = K > 0 and has_losses_of_rows(inbox.n[0])  # all messages are of one learner
     for i in range(server.sums.shape[0]):
         n = 0
         for k in range(K):
@@ -395,8 +421,12 @@ def combine_messages(server, inbox):
                 for a in range(n):
                     inbox.column[a] = inbox.theta[inbox.place[a, 0], inbox.place[a, 1], e]
                 server.sums[i, e] = trimmed_sum(inbox.column, n, cut)
+            if of_rows:
+                for a in range(n):
+                    inbox.column[a] = inbox.losses[inbox.place[a, 0], inbox.place[a, 1]]
+                server.losses[i] = trimmed_sum(inbox.column, n, cut)
     cut = inbox.cuts[K]
-    if cut > 0:
+    if cut > 0 and not of_rows:
         for e in range(server.losses.shape[0]):
             for k in range(K):
                 inbox.column[k] = inbox.losses[k, e]

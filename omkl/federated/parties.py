@@ -183,7 +183,7 @@ class Server:
         self._senders = set()
         state = self.state
         run_broadcast_selection(
-            self.params, state, self.t, self._rng.random(self.algorithm.draws[1])
+            self.params, state, self.t, self._rng.random(self.algorithm.draws(self.params)[1])
         )
         sends_rows = self.algorithm.announces[0]
         rows = state.announced[:sends_rows] if sends_rows else slice(None)
@@ -269,7 +269,8 @@ class Server:
         if numbers > self.most_numbers:
             raise Refused(f"too many numbers: {numbers}, {self.most_numbers} are allowed")
         shapes = (rows.shape, theta.shape, losses.shape)
-        if shapes != ((rows.size,), (rows.size, W), self.state.losses.shape):
+        n_losses = rows.size if self.algorithm.losses_of_rows else len(self.state.losses)
+        if shapes != ((rows.size,), (rows.size, W), (n_losses,)):
             raise Refused(f"wrong shapes: {shapes}")
         if rows.dtype != np.int64 or theta.dtype != np.float64 or losses.dtype != np.float64:
             raise Refused(f"wrong types: {rows.dtype}, {theta.dtype}, {losses.dtype}")
@@ -310,7 +311,7 @@ class Server:
         self.state.announced[...] = checkpoint["announced"]
         self.numbers[...] = checkpoint["numbers"]
         self.lengths[...] = checkpoint["lengths"]
-        self._rng.random((self.t, self.algorithm.draws[1]))
+        self._rng.random((self.t, self.algorithm.draws(self.params)[1]))
         if self.guards.clients_per_round:
             self._asking_rng.random((self.t, self.n_clients))
 
@@ -385,7 +386,7 @@ class Client:
 
     def _draw(self, t: int) -> tuple[np.ndarray, np.ndarray]:
         """The random numbers of round t, and the noise; those of missed rounds are passed over."""
-        n_draws = self.job.algorithm.draws[0]
+        n_draws = self.job.algorithm.draws(self.params)[0]
         if t > self.job.lengths.max():
             raise ValueError(f"the broadcast is of round {t}: there are fewer")
         missed = max(0, t - 1 - self._drawn)
@@ -448,7 +449,7 @@ class Client:
         if checkpoint is not None:
             self._put(checkpoint)
             self._drawn = int(checkpoint["drawn"][0])
-            self._rng.random((self._drawn, self.job.algorithm.draws[0]))
+            self._rng.random((self._drawn, self.job.algorithm.draws(self.params)[0]))
             if self._simulated and self.private:
                 self._noise.standard_normal(self._drawn * self._normals)
 

@@ -52,12 +52,12 @@ class ServerState(NamedTuple):
     """What the server knows; clients read model, log_w and announced, as last sent to them.
 
     model      shared parameters ``theta`` (N, W) and their squared norms ``norm2`` (N,)
-    log_w      (E,) weights of all clients; (0,) where clients keep their own
+    log_w      (N,) weights of all clients; (0,) where clients keep their own
     announced  (A,) int64, rows that the server names; it sends the first of them, or all
                rows where A = 0
     sums       (N, W) of this round's messages, by row; zeros before the first
     senders_of (N,) how many messages held the row, each by its weight
-    losses     (E,) sums of the messages' losses
+    losses     (N,) sums of the messages' losses, by kernel; (0,) where they have none
     senders    (1,) how many messages came
     members    (1,) how many clients may send one in this round
     """
@@ -79,6 +79,7 @@ class ClientScratch(NamedTuple):
     f, loss   (N,) outputs and losses of the kernels
     own_loss  (1,) loss of the prediction
     p         (1,) probability that the client sends the rows that it chose
+    drawn     (1,) int64, the kernel that predicts where one alone does
     w         (N,) weights
     model     scratch of the model: features of all kernels, or the layers of a network
     """
@@ -88,6 +89,7 @@ class ClientScratch(NamedTuple):
     loss: np.ndarray
     own_loss: np.ndarray
     p: np.ndarray
+    drawn: np.ndarray
     w: np.ndarray
     model: Any
 
@@ -103,6 +105,11 @@ def no_client_state(
 ) -> NoClientState:
     """``client_state`` of clients that keep nothing."""
     return NoClientState(np.zeros((n_clients, 0)))
+
+
+def no_draws(params: Any) -> tuple[int, int]:
+    """``draws`` where nothing is drawn."""
+    return 0, 0
 
 
 # --- the steps ----------------------------------------------------------------------------------
@@ -188,15 +195,10 @@ def learn(params, server, clients, k, t, X, row, y, scratch, message):
 # --- states before the first round --------------------------------------------------------------
 
 
-def _n_losses(algorithm: FederatedAlgorithm, model: Any) -> int:
-    """E: the losses that a client sends."""
-    return len(model.theta) if algorithm.shared_weights else 0
-
-
 def new_server_state(algorithm: FederatedAlgorithm, model: Any) -> ServerState:
     """The server before the first round."""
     N, W = model.theta.shape
-    E = _n_losses(algorithm, model)
+    E = N if algorithm.shared_weights else 0
     return ServerState(
         model,
         log_w=np.zeros(E),
@@ -230,8 +232,13 @@ def repeated(server: ServerState, n: int) -> ServerState:
 def new_message(algorithm: FederatedAlgorithm, params: Any, model: Any) -> Message:
     """An empty message with room for the most that a client may send."""
     N, W = model.theta.shape
-    E = _n_losses(algorithm, model)
-    return empty_message((algorithm.upload(params, N, W) - E) // W, W, E)
+    most = algorithm.upload(params, N, W)
+    if algorithm.losses_of_rows:
+        n_rows = n_losses = most // (W + 1)
+    else:
+        n_losses = N if algorithm.shared_weights else 0
+        n_rows = (most - n_losses) // W
+    return empty_message(n_rows, W, n_losses)
 
 
 def new_scratch(algorithm: FederatedAlgorithm, model: Any) -> ClientScratch:
@@ -243,6 +250,7 @@ def new_scratch(algorithm: FederatedAlgorithm, model: Any) -> ClientScratch:
         loss=np.zeros(N),
         own_loss=np.zeros(1),
         p=np.zeros(1),
+        drawn=np.zeros(1, dtype=np.int64),
         w=np.zeros(N),
         model=algorithm.scratch(model),
     )
@@ -269,8 +277,9 @@ class FederatedAlgorithm(NamedTuple):
     kernels         (params, dictionary, d) -> the kernels that it learns with; () for a network
     model           (params, dictionary, d, D, seed, max_upload) -> shared parameters
     scratch         (model) -> what evaluating the model for a client writes to
-    draws           uniform numbers a round of a client and of the server
+    draws           params -> uniform numbers a round of a client and of the server
     shared_weights  the server keeps weights of the kernels; clients send their losses
+    losses_of_rows  these losses are those of the rows that a client sends, not of all kernels
     announces       rows that the server sends a round, and those that it names; (0, 0): all
     expected_failures   checks of ``omkl.checks`` that it cannot pass, and why
     """
@@ -284,8 +293,9 @@ class FederatedAlgorithm(NamedTuple):
     kernels: Callable[[Any, Sequence[Kernel], int], Sequence[Kernel]]
     model: Callable[..., Any]
     scratch: Callable[[Any], Any]
-    draws: tuple[int, int]
+    draws: Callable[[Any], tuple[int, int]]
     shared_weights: bool
+    losses_of_rows: bool
     announces: tuple[int, int]
     expected_failures: Mapping[str, str]
 
@@ -351,6 +361,7 @@ _STEPS = {
 _OPTIONAL = {
     "broadcast_selection": no_announcement,
     "client_state": no_client_state,
+    "draws": no_draws,
     "learn_clients": learn_one_by_one,
 }
 
@@ -361,14 +372,14 @@ def register(
     kernels: Callable[[Any, Sequence[Kernel], int], Sequence[Kernel]] = whole_dictionary,
     model: Callable[..., Any] = _draw_features,
     scratch: Callable[[Any], Any] = client_tile,
-    draws: tuple[int, int] = (0, 0),
     shared_weights: bool = False,
+    losses_of_rows: bool = False,
     announces: tuple[int, int] = (0, 0),
 ) -> FederatedAlgorithm:
     """Make the steps that a module defines those that the loop takes for its Params.
 
     Read from the module by their names: Params, select, predict, local_step, aggregate and
-    upload; broadcast_selection, client_state, learn_clients and exposure where it has them.
+    upload; broadcast_selection, client_state, draws, learn_clients and exposure where it has them.
     AttributeError names what it lacks.
     """
     defined = vars(importlib.import_module(module))
@@ -393,8 +404,9 @@ def register(
         kernels,
         model,
         scratch,
-        draws,
+        steps["draws"],
         shared_weights,
+        losses_of_rows,
         announces,
         defined.get("EXPECTED_FAILURES", {}),
     )

@@ -369,7 +369,7 @@ class Federation:
                 f"a block is X (n, {K}, {self.d}) and y (n, {K}); got X {X.shape}, y {y.shape}"
             )
         n = len(y)
-        a, b = self.algorithm.draws
+        a, b = self.algorithm.draws(self.params)
         u = np.stack([rng.random((n, a)) for rng in self._client_rngs], axis=1)
         v = self._server_rng.random((n, b))
         trace = FederatedTrace(*(np.empty((n, K)) for _ in FederatedTrace._fields))

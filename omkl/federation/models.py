@@ -67,7 +67,7 @@ def _content(
         kernels=_kernels(plan),
         task="regression",
         classes=None,
-        params={"eta": algorithm["eta"], "lam": algorithm["lam"]},
+        params={"eta": algorithm["eta"], "lam": algorithm.get("lam", 0.0)},
         D=plan.D,
         precision="float64",
         seed=plan.settings.seed,

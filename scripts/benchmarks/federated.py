@@ -66,7 +66,7 @@ def _row(given: Case, X: np.ndarray, y: np.ndarray, seconds: float) -> Row:
     took = undisturbed(lambda: federation.partial_fit(X, y), seconds)
     N, W = federation.server.model.theta.shape
     if given.algorithm.kernels(given.params, given.dictionary, given.d):
-        learned = (given.algorithm.upload(given.params, N, W) - len(federation.server.log_w)) // W
+        learned = len(federation.message.rows)
         learned = N if given.algorithm.name == "em_kofl" else learned
         work: dict[str, Any] = {"N": N, "D": given.D, "d": given.d, "learned": learned}
     else:

@@ -109,6 +109,7 @@ def published(name):
         "rbf41": gaussian41,
         "gaussian17": [("gaussian", 10.0 ** ((i - 9) / 2)) for i in range(1, 18)],
         "gauss13": widths,
+        "gauss8": [("gaussian", 4.0**j) for j in range(-1, 7)],
         "gauss5": [("gaussian", b) for b in (0.1, 0.3, 1.0, 3.0, 10.0)],
         "rbf9": [("gaussian", length**2) for length in 10.0 ** np.linspace(-1, 1, 9)],
         "matern26": matern26,

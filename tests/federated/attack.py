@@ -6,7 +6,8 @@ from theta_i, which the server has sent, is
     theta_ik - theta_i = -a_i [sin(w_j'x), cos(w_j'x)]_j - b theta_i,
     a_i = 2 eta (f_i(x) - y) / (sqrt(D) p),     b = 2 eta lam / p,
 
-where p is the probability that the kernels were sent with (POF-MKL; 1 elsewhere). With the right
+where p is the probability that the kernels were sent with (POF-MKL, and of FOMD-OMS each
+kernel's own; 1 elsewhere). With the right
 b all entries have the amplitude a_i and the angles w_j'x: x follows by least squares, and y from
 a_i (``from_step``). The first layer of a network moves by delta x' and its biases by delta: x is a
 ratio (``from_network``). A server that knows more, or tries more, may find more.
@@ -20,11 +21,12 @@ import numpy as np
 from scipy.optimize import brentq
 
 from omkl.core.hyperparameters import rate
+from omkl.core.weights import normalised
 
 ANGLES = (0.25 * math.pi, 0.5 * math.pi, math.pi, 2.0 * math.pi, 4.0 * math.pi)
 EXACT = 1e-6  # a residual of angles below which they are those of an input
 NEAREST, FARTHEST = 1e-6, 1e3  # from the network's output, that a label is looked for
-ATTACKED = ("ofskl", "ofmkl_avg", "vm_kofl", "em_kofl", "pof_mkl", "perfedavg")
+ATTACKED = ("ofskl", "ofmkl_avg", "vm_kofl", "em_kofl", "pof_mkl", "fomd_oms", "perfedavg")
 
 
 class Guess(NamedTuple):
@@ -38,7 +40,8 @@ class Guess(NamedTuple):
 class Seen(NamedTuple):
     """What the server knows of a client's message of round t.
 
-    theta (N, W) as it was broadcast, the rows that it named, and the rows sent with their values
+    theta (N, W) as it was broadcast, the rows that it named, and the rows sent with their values;
+    log_w (N,) as it was broadcast, where the server has weights
     """
 
     t: int
@@ -46,6 +49,7 @@ class Seen(NamedTuple):
     announced: np.ndarray
     rows: np.ndarray
     sent: np.ndarray
+    log_w: np.ndarray | None = None
 
 
 def guess(name, params, model, seen):
@@ -70,21 +74,27 @@ def guess(name, params, model, seen):
     if name == "pof_mkl" and params.M < len(theta):
         bins = math.ceil(len(theta) / params.M)
         p = 1.0 / bins if params.xi == 1.0 else None
+    if name == "fomd_oms" and params.M < len(theta):
+        uniform = (params.M - 1) / (len(theta) - 1)
+        p = (1.0 - uniform) * normalised(seen.log_w)[seen.rows] + uniform
     eta = rate(params.eta, seen.t)
-    return from_step(model.omega, theta[seen.rows], seen.rows, seen.sent, eta, params.lam, p)
+    return from_step(
+        model.omega, theta[seen.rows], seen.rows, seen.sent, eta, getattr(params, "lam", 0.0), p
+    )
 
 
 def from_step(omega, theta, rows, sent, eta, lam, p=1.0):
     """The sample behind one gradient step of some kernels.
 
     omega (N, d, D) frequencies; theta and sent (n, 2 D): values of ``rows`` as broadcast and as
-    they came back; p None where it is not known. Angles are taken from low frequencies first,
-    which no input turns further than half a circle, then from higher ones, until they agree.
+    they came back; p a number, one a row (n,), or None where it is not known. Angles are taken from
+    low frequencies first, which no input turns further than half a circle, then from higher ones,
+    until they agree.
     """
     D = omega.shape[2]
     change = sent - theta
     decay = _decay(change, theta, D) if p is None else 2.0 * eta * lam / p
-    waves = change + decay * theta
+    waves = change + np.reshape(decay, (-1, 1)) * theta
     frequencies = omega[np.asarray(rows)]  # (n, d, D)
     slow = np.linalg.norm(frequencies, axis=1) < ANGLES[1]
     cosines = np.where(slow.any(axis=1)[:, None], np.where(slow, waves[:, D:], 0.0), waves[:, D:])

@@ -28,7 +28,7 @@ from omkl.federated.messages import empty_message, quantise
 from omkl.federated.parties import Server
 from omkl.federated.simulation import Federation
 
-ON_A_GRAPH = ["ofmkl_avg", "ofskl", "perfedavg", "pof_mkl", "vm_kofl"]
+ON_A_GRAPH = ["fomd_oms", "ofmkl_avg", "ofskl", "perfedavg", "pof_mkl", "vm_kofl"]
 DICTIONARY = tuple(Kernel("gaussian", b) for b in (0.1, 1.0, 10.0))
 D, SEED, ETA, ETA_W, LAM = 2, 3, 0.2, 0.5, 0.02
 # Clients 0 to 5 with 1, 3, 2, 2, 3 and 1 neighbours.

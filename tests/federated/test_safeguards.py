@@ -107,7 +107,7 @@ def test_noise_and_robust_means_against_plain_numpy(wanted, trim, middle):
     np.testing.assert_array_equal(federation.totals.replies[:, 0], asked.sum(axis=0))
 
 
-@pytest.mark.parametrize("name", ["pof_mkl", "em_kofl", "vm_kofl"])
+@pytest.mark.parametrize("name", ["pof_mkl", "em_kofl", "vm_kofl", "fomd_oms"])
 @pytest.mark.parametrize("guard", ["privacy.epsilon=50", "robust.max_change=0.05"])
 def test_messages_give_the_simulation_with_every_safeguard(name, guard):
     if name == "em_kofl":  # its clients go further before they send
@@ -271,8 +271,12 @@ def test_a_message_without_noise_gives_its_sample_away(name):
 
 def test_messages_of_some_kernels_give_x_and_y_away():
     """Of POF-MKL too, which the paper says protects them: from x and y each right to 1e-6."""
-    for words, least in ((["algorithm.M=5"], 150), (["algorithm.M=1", "algorithm.xi=0.5"], 80)):
-        n, n_x, n_both = samples_given_away(job_of("pof_mkl", *words))
+    for words, least in (
+        (["pof_mkl", "algorithm.M=5"], 150),
+        (["pof_mkl", "algorithm.M=1", "algorithm.xi=0.5"], 80),
+        (["fomd_oms"], 150),
+    ):
+        n, n_x, n_both = samples_given_away(job_of(*words))
         assert n == 240 and n_x >= n_both >= least
 
 
@@ -283,10 +287,12 @@ def samples_given_away(job):
     n = n_x = n_both = 0
     for s in range(len(job.split.y)):
         broadcast, theta = server.broadcast(), server.state.model.theta.copy()
+        log_w = server.state.log_w.copy()
         for k, client in enumerate(clients):
             update = client.run_round(broadcast).update
             server.receive(update)
-            seen = Seen(broadcast.t, theta, broadcast.announced, update.rows, update.theta)
+            told = broadcast.announced, update.rows, update.theta
+            seen = Seen(broadcast.t, theta, *told, log_w)
             guessed = guess(job.algorithm.name, job.params, server.state.model, seen)
             n += 1
             if guessed is not None:

@@ -5,6 +5,7 @@ Multiple Kernels", NeurIPS 2022. Weights are multiplied as the paper does, featu
 gradients are plain NumPy. Only what is random is read from the generators.
 """
 
+import collections
 import itertools
 import math
 import pickle
@@ -25,6 +26,7 @@ from omkl.core.rng import party_generators
 from omkl.core.weights import normalised
 from omkl.experiment.bounds import client_regret_bound, server_regret_bound
 from omkl.federated import protocol
+from omkl.federated.algorithms.fomd_oms import draw_others
 from omkl.federated.algorithms.perfedavg import layer_sizes, n_parameters
 from omkl.federated.hindsight import ridge
 from omkl.federated.privacy import NO_SAFEGUARDS
@@ -150,6 +152,120 @@ def test_em_kofl():
     assert np.all(federation.totals.sent == [T * (2 * D + 5), T])
 
 
+def waves(omega_i, x):
+    """z_i(x) = (sin(omega_i'x), cos(omega_i'x)) / sqrt(D); omega_i (d, D), x (d,)."""
+    a = x @ omega_i
+    return np.concatenate([np.sin(a), np.cos(a)]) / np.sqrt(omega_i.shape[1])
+
+
+def fomd_oms(omega, X, y, first, second, eta, step, radius):
+    """The authors' FOMD-OMS.R with these kernels drawn: y_hat (T, M), p (T + 1, N).
+
+    omega (N, d, D), X (T, M, d), y, first and second (T, M)
+    """
+    K, _, D = omega.shape
+    T, M, _ = X.shape
+    J, C = 2, radius + 1.0
+    W = np.zeros((K, 2 * D))  # one model per kernel, shared by all clients
+    y_hat = np.zeros((T, M))
+    p = np.zeros((T + 1, K))
+    p[0] = 1.0 / K
+    for t in range(T):
+        loss = np.zeros((M, K))  # 0 for the kernels that a client did not evaluate
+        grad = np.zeros((M, J, 2 * D))
+        for j in range(M):  # clients: W and p are those of the start of the round
+            for r, i in enumerate((first[t, j], second[t, j])):
+                z = waves(omega[i], X[t, j])
+                f = W[i] @ z  # not clipped
+                loss[j, i] = (f - y[t, j]) ** 2
+                grad[j, r] = 2.0 * (f - y[t, j]) * z
+                if r == 0:
+                    y_hat[t, j] = f
+        c = np.zeros(K)
+        for i in range(K):  # server
+            P_S = (K - J) / (K - 1) * p[t, i] + (J - 1) / (K - 1)
+            g = np.zeros(2 * D)
+            for j in range(M):
+                c[i] += loss[j, i] / P_S
+                if first[t, j] == i:
+                    g += grad[j, 0] / P_S
+                if second[t, j] == i:
+                    g += grad[j, 1] / P_S
+            c[i] /= M
+            W[i] = W[i] - step * g / M
+            norm = np.sqrt(W[i] @ W[i])
+            if norm > radius:
+                W[i] = W[i] * radius / norm
+        w = p[t] * np.exp(-eta * c / C)
+        p[t + 1] = w / w.sum()
+    return y_hat, p
+
+
+@pytest.mark.parametrize(("eta", "step", "radius"), [(16.0, 0.5, 1.0), (0.7, 0.2, 0.3)])
+def test_fomd_oms(eta, step, radius):
+    """The settings of the code too, where weights go apart at once; kernels are drawn by them."""
+    algorithm = federated.load("fomd_oms")
+    params = algorithm.Params(Schedule(step, 0.0), Schedule(eta, 0.0), U=radius, M=2)
+    federation = Federation(algorithm, params, FIVE, 3, D, SEED, K)
+    x, y = streams(60, K)
+    clients = party_generators(SEED, K)[1:]
+    y_hat, p, first, second = [], [], [], []
+    for t in range(60):
+        p.append(normalised(federation.server.log_w))
+        u = np.array([client.random(2) for client in clients])
+        first.append(np.searchsorted(np.cumsum(p[t]), u[:, 0], side="right"))
+        second.append((4 * u[:, 1]).astype(int))  # of the four others
+        second[t] += second[t] >= first[t]
+        y_hat.append(federation.partial_fit(x[t : t + 1], y[t : t + 1]).y_hat[0])
+    p.append(normalised(federation.server.log_w))
+    omega = draw_features(FIVE, 3, D, SEED).omega
+    drawn = np.array(first), np.array(second)
+    expected, weights = fomd_oms(omega, x, y, *drawn, eta, step, radius)
+    np.testing.assert_allclose(y_hat, expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(p, weights, rtol=0, atol=1e-12)
+    assert weights[-1].max() > 0.5 and np.abs(expected).max() > 0.1
+    assert np.linalg.norm(federation.server.model.theta, axis=1).max() == pytest.approx(radius)
+    assert np.all(federation.totals.sent == [60 * 2 * (2 * D + 1), 60 * 2])
+
+
+def test_fomd_oms_draws_every_kernel_as_often_as_it_says():
+    """And every set of the others as often as any other."""
+    algorithm, n = federated.load("fomd_oms"), 20_000
+    params = algorithm.Params(Schedule(1e-9, 0.0), Schedule(1e-9, 0.0), U=1.0, M=3)
+    federation = Federation(algorithm, params, FIVE, 1, D, SEED, n_clients=1)
+    federation.server.log_w[:] = np.log([1.0, 5.0, 2.0, 1.0, 1.0])
+    federation.partial_fit(np.zeros((n, 1, 1)), np.zeros((n, 1)))
+    expected = 2.0 / 4.0 * np.array([0.1, 0.5, 0.2, 0.1, 0.1]) + 2.0 / 4.0
+    np.testing.assert_allclose(federation.totals.used / n, expected, atol=5 * 0.5 / math.sqrt(n))
+    counts = collections.Counter()
+    rows = np.array([2, 0, 0])
+    for u in np.random.default_rng(0).random((n, 3)):
+        draw_others(rows, 3, 5, u)
+        counts[tuple(sorted(rows[1:]))] += 1
+    assert sorted(counts) == [(0, 1), (0, 3), (0, 4), (1, 3), (1, 4), (3, 4)]
+    np.testing.assert_allclose(np.array(list(counts.values())) / n, 1 / 6, atol=0.015)
+
+
+@pytest.mark.parametrize(
+    "guards", [NO_SAFEGUARDS, NO_SAFEGUARDS._replace(trim=0.3, clients_per_round=5)]
+)
+def test_fomd_oms_with_all_kernels_learns_as_vm_kofl(guards):
+    """Without a penalty and with a ball that nobody leaves; it predicts with one kernel."""
+    far, ends = 1e3, []
+    x, y = streams(40, 7)
+    for name, own in (
+        ("vm_kofl", {"eta_w": Schedule(ETA_W, 0.0), "lam": 0.0}),
+        ("fomd_oms", {"eta_w": Schedule(ETA_W * (far + 1.0), 0.0), "U": far, "M": 5}),
+    ):
+        algorithm = federated.load(name)
+        params = algorithm.Params(eta=Schedule(ETA, 0.0), **own)
+        federation = Federation(algorithm, params, FIVE, 3, D, SEED, 7, guards=guards)
+        federation.partial_fit(x, y)
+        ends.append((federation.server.model.theta, federation.server.log_w))
+    for ours, expected in zip(*ends, strict=True):
+        np.testing.assert_allclose(ours, expected, rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("name", ["ofmkl_avg", "ofskl"])
 def test_fed_omd(name):
     single = {"bandwidth": 10.0} if name == "ofskl" else {}
@@ -271,13 +387,15 @@ def test_the_draw_follows_8():
         ("vm_kofl", None, 9, 969),
         ("em_kofl", None, 100, 251),
         ("ofmkl_avg", None, 9, 918),
+        ("fomd_oms", 2, 100, 402),
     ],
 )
 def test_features_from_the_budget(name, M, D_of_the_paper, numbers):
     """Section 4: at most 1000 numbers a round, at most 100 features, 51 kernels."""
     algorithm = federated.load(name)
     step = Schedule(0.1, 0.0)
-    fields = dict.fromkeys(algorithm.Params._fields, step) | {"lam": 0.0, "xi": 1.0, "M": M}
+    fields = dict.fromkeys(algorithm.Params._fields, step)
+    fields |= {"lam": 0.0, "xi": 1.0, "U": 1.0, "M": M}
     params = algorithm.Params(**{k: v for k, v in fields.items() if k in algorithm.Params._fields})
     assert features_for(algorithm, params, 51, 1000) == D_of_the_paper
     assert algorithm.upload(params, 51, 2 * D_of_the_paper) == numbers

@@ -118,8 +118,12 @@ def aggregate(params, server, t):
     weigh(server, rate(params.eta_w, t))
 
 
+def draws(params: Params) -> tuple[int, int]:
+    return 0, 2
+
+
 def upload(params: Params, N: int, W: int) -> int:
     return W + N
 
 
-algorithm = register(__name__, draws=(0, 2), shared_weights=True, announces=(1, 2))
+algorithm = register(__name__, shared_weights=True, announces=(1, 2))

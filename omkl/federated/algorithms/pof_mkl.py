@@ -140,6 +140,10 @@ def aggregate(params, server, t):
     average(server)
 
 
+def draws(params: Params) -> tuple[int, int]:
+    return 1, 0
+
+
 def upload(params: Params, N: int, W: int) -> int:
     return params.M * W
 
@@ -154,4 +158,4 @@ def exposure(params: Params, N: int, n_rounds: int) -> int:
     return 1
 
 
-algorithm = register(__name__, draws=(1, 0))
+algorithm = register(__name__)

@@ -1,0 +1,132 @@
+"""FOMD-OMS: a client learns M drawn kernels of N; the first of them alone predicts.
+
+Paper    J. Li, Z. Wu, Z. Xu, I. King, "On the Necessity of Collaboration for Online Model
+         Selection with Decentralized Data", NeurIPS 2024, as the authors' code FOMD-OMS.R
+         (github.com/JunfLi-TJU/OMS-DecD) has it for kernels; of the text abstract and
+         introduction could be read.
+Task     regression; K clients and a server.
+Round    1. For every client a kernel I is drawn with probability p_I, and M - 1 of the
+            others uniformly, without replacement. So kernel i is among the M with
+            probability P_i = (N - M)/(N - 1) p_i + (M - 1)/(N - 1), the same for all clients.
+         2. The client predicts theta_I'z_I(x).
+         3. It sends theta_i - eta grad L_i / P_i and L_i / P_i of its M kernels,
+            L_i = (theta_i'z_i - y)^2.
+         4. The server takes the mean of the theta_i over all K clients, where one that did not
+            send kernel i counts with theta_i as it was, and projects it on ||theta_i|| <= U.
+         5. c_i is the sum of the L_i / P_i that came, over K;
+            p_i <- p_i exp(-eta_w c_i / (U + 1)), normalised. All p_i are 1/N at first.
+Symbols  eta    step size of theta, > 0, a schedule; the code's lambda_t (0.5)
+         eta_w  step size of the server's weights, > 0, a schedule; the code's eta_t (16)
+         U      radius of the ball that theta_i is projected on, > 0 (the code: 1)
+         M      kernels that a client learns and sends a round, 1..N; the code's J (2). With 1
+                nothing bounds P_i from below, nor the steps from above
+Cost     a client: O(N D d) time per round, M (2 D + 1) numbers sent, none kept; the server:
+         O((K M + N) D).
+Bound    none that could be read; its abstract speaks of one.
+Reading  the code computes steps from a theory and puts constants in their place, which are the
+         defaults here. The theory's are, with G = 2 (U + 1) and a = (N - M)/(M - 1),
+         eta = U / (2 G sqrt(1 + a/K) sqrt(max(a^2, t))) and, for T rounds of K clients,
+         eta_w = min(sqrt(ln(N K T) / (4 K T (1 + a/K))), 1/(2 a)). The losses are divided by
+         U + 1 as the code for kernels does it; that for linear models divides by (U + Y)^2,
+         Y the largest label, begins with nearly all weight on the first model and subtracts a
+         number from the losses with which the weights add up to 1 without being normalised.
+Differs  from the code: a client draws its kernels by the server's p, since a server here sends
+         the same to all; so it receives N kernels and N weights, where M kernels would do. It
+         evaluates all N kernels, since its regret is measured against each of them: learning
+         alone would take O(M D d). The random features of every kernel are drawn by
+         themselves; the code draws one standard normal matrix and divides it by each width. A
+         client divides by P_i before it sends, where the code's server does.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from omkl.core.compiler import inlined
+from omkl.core.hyperparameters import POSITIVE, UP_TO_N, Schedule, rate
+from omkl.core.weights import draw, softmax
+from omkl.federated.algorithms.vm_kofl import weigh
+from omkl.federated.client_features import evaluate
+from omkl.federated.messages import average, scale_row, step_into
+from omkl.federated.protocol import register
+
+
+class Params(NamedTuple):
+    eta: Schedule
+    eta_w: Schedule
+    U: POSITIVE
+    M: UP_TO_N
+
+
+@inlined
+def draw_others(rows, M, N, u):
+    """Write to rows[1:M] other kernels than rows[0], a uniform set of them, from u[1:M].
+
+    By Floyd's algorithm (Bentley and Floyd, "A sample of brilliance", 1987): number m is among the
+    first N - M + m of the others, or the last of these where it is there already.
+    """
+    for m in range(1, M):
+        n = N - M + m
+        rows[m] = int(u[m] * n)
+        for a in range(1, m):
+            if rows[a] == rows[m]:
+                rows[m] = n - 1
+                break
+    for m in range(1, M):
+        rows[m] += 1 if rows[m] >= rows[0] else 0
+
+
+def select(params, server, clients, k, t, u, scratch, message):
+    softmax(server.log_w, scratch.w)
+    scratch.drawn[0] = draw(scratch.w, u[0])
+    message.rows[0] = scratch.drawn[0]
+    draw_others(message.rows, params.M, scratch.w.shape[0], u)
+    message.n[0] = params.M
+
+
+def predict(params, server, clients, k, t, X, row, scratch):
+    evaluate(server.model, X, row, scratch)
+    return scratch.f[scratch.drawn[0]]
+
+
+def local_step(params, server, clients, k, t, y, y_hat, scratch, message):
+    N = scratch.f.shape[0]
+    for i in range(N):
+        scratch.loss[i] = (scratch.f[i] - y) * (scratch.f[i] - y)
+    scratch.own_loss[0] = (y_hat - y) * (y_hat - y)
+    eta = rate(params.eta, t)
+    uniform = (params.M - 1) / (N - 1) if N > 1 else 1.0
+    for j in range(params.M):
+        i = message.rows[j]
+        chance = (1.0 - uniform) * scratch.w[i] + uniform
+        slope = 2.0 * eta * (scratch.f[i] - y) / chance
+        step_into(server.model, i, message, j, scratch.model, slope, 1.0)
+        message.losses[j] = scratch.loss[i] / chance
+    message.n[1] = params.M
+
+
+@inlined
+def project(model, U):
+    """Scale every row of theta that is longer than U to that length."""
+    for i in range(model.theta.shape[0]):
+        norm = math.sqrt(model.norm2[i])
+        if norm > U:
+            scale_row(model, i, U / norm)
+
+
+def aggregate(params, server, t):
+    average(server)
+    project(server.model, params.U)
+    weigh(server, rate(params.eta_w, t) / (params.U + 1.0))
+
+
+def draws(params: Params) -> tuple[int, int]:
+    return params.M, 0
+
+
+def upload(params: Params, N: int, W: int) -> int:
+    return params.M * (W + 1)
+
+
+algorithm = register(__name__, shared_weights=True, losses_of_rows=True)
