@@ -29,6 +29,7 @@ def words_of(name, *more):
     own = {
         "pof_mkl": ("algorithm.M=3", "algorithm.xi=0.5"),
         "perfedavg": ("algorithm.alpha=0.01", "algorithm.beta=0.01"),
+        "fomd_oms": ("algorithm.eta_w=1e6",),  # one kernel is as good as certain
     }
     return [f"algorithm={name}", *WORDS, *own.get(name, ()), *more]
 
@@ -340,7 +341,7 @@ def test_omkl_run_has_no_such_federation():
 # --- what is left in the end ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["pof_mkl", "em_kofl", "ofskl"])
+@pytest.mark.parametrize("name", ["pof_mkl", "em_kofl", "ofskl", "fomd_oms"])
 def test_a_model_predicts_as_its_client(name, tmp_path):
     """In the client's own units, from model.npz alone."""
     agreed = terms.make_terms(words_of(name, "D=8"), ["a", "b"], "load", scaling="columns")
