@@ -393,19 +393,15 @@ def _open_own(
     if seeds is not None:
         held = _held(table, where)
         orders = [(held.shuffled(seed), {"shuffled": seed}) for seed in seeds]
-    if several:
-        K = len(targets)
-        orders = [
-            (tables.OneTarget(ordered, K, k, own.columns_with(k)), order)
-            for ordered, order in orders
-            for k in range(K)
-        ]
+    K = len(targets) if several else 1
     streams = []
     for ordered, order in orders:
-        source = TableSource(ordered, where, missing, options.causal)
-        provenance = _provenance(cfg, content, order, ordered.columns)
-        more = {"where": where, "key_type": key_type, "targets": targets}
-        streams.append(_stream(source, cfg, options, provenance, classes, **more))
+        source = TableSource(ordered, where, missing, options.causal, n_targets=K)
+        for k in range(K):
+            columns = own.columns_with(k) if several else table.columns
+            provenance = _provenance(cfg, content, order, columns)
+            more = {"where": where, "key_type": key_type, "place": k}
+            streams.append(_stream(source, cfg, options, provenance, classes, **more))
     return streams
 
 

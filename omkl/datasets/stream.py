@@ -149,7 +149,7 @@ class Stream:
         horizon: int = 0,
         where: str | None = None,
         key_type: type | None = None,
-        targets: tuple[str, ...] = (),
+        place: int = 0,
     ) -> None:
         self.where, self.key_type = where or name, key_type
         if lags and len(classes) > 2:
@@ -162,8 +162,8 @@ class Stream:
         self.task = task
         self.classes = classes
         self.n_lags = lags
-        self.target = source.target
-        self.targets = targets or (source.target,)
+        self.targets, self._place = source.targets, place
+        self.target = self.targets[place]
         past = self.target if len(self.targets) == 1 else "target"
         self.inputs = (
             *source.inputs,
@@ -328,11 +328,12 @@ class Stream:
 
     def rounds(self, size: int) -> Iterator[Chunk]:
         """As ``blocks``, with the numbers of the rows."""
-        return _regrouped(self._with_target(), size)
+        of_rounds = ([chunk] for chunk in self._with_target())
+        return (block for (block,) in _regrouped(of_rounds, size))
 
     def rows(self, size: int) -> Iterator[Chunk]:
         """As ``blocks``, with the rows that have no target, and without the truth."""
-        return _regrouped(self._streamed(), size)
+        return (block for (block,) in rows_in_step([self], size))
 
     def softened(self, X: np.ndarray) -> np.ndarray:
         """Rows X (n, d) of a block as learners read them that need bounded inputs."""
@@ -363,15 +364,19 @@ class Stream:
                 f"Look at the file, at dataset.missing=drop{horizon} and at stream.limit."
             )
 
-    def _limited(self) -> Iterator[Chunk]:
+    def _limited(self, chunks: Iterable[Chunk] | None = None) -> Iterator[Chunk]:
         """Rows as they were read, with the targets that they have."""
-        return _ahead(self._read(), self.horizon) if self.horizon else self._read()
+        read = self._read(chunks)
+        return _ahead(read, self.horizon) if self.horizon else read
 
-    def _read(self) -> Iterator[Chunk]:
+    def _read(self, chunks: Iterable[Chunk] | None = None) -> Iterator[Chunk]:
+        """All rows; ``chunks`` are those of its source, where somebody else reads them, too."""
         left = self._limit
         blank = np.zeros(len(self._source.inputs), dtype=np.int64)
         order = _Order()
-        for chunk in self._source.chunks():
+        for chunk in self._source.chunks() if chunks is None else chunks:
+            if chunk.y.ndim == 2:
+                chunk = chunk._replace(y=chunk.y[:, self._place].copy())
             if not self.labelled:  # so that nothing of the file's target is used
                 chunk = chunk._replace(y=np.zeros(len(chunk.x)))
             if left is not None:
@@ -446,52 +451,98 @@ class Stream:
 
     def _streamed(self) -> Iterator[Chunk]:
         """All rows, scaled and with their lags."""
-        moments, labels = self._nothing_seen()  # passes may run side by side
-        self.moments = moments
-        waiting, n = np.full(self.target_delay, np.nan), 0
-        for chunk in self._scaled(moments):
-            n += int(np.sum(~np.isnan(chunk.y)))
-            if self.n_lags and not self.keyed:
-                come, waiting = np.split(np.concatenate([waiting, chunk.y]), [len(chunk.y)])
-                lags = known_before(labels, come).lags
-                chunk = chunk._replace(x=np.concatenate([chunk.x, lags], axis=1))
-            yield chunk if self.labelled else chunk._replace(y=np.full(len(chunk.y), np.nan))
-        self.require_rows(n)
+        return (chunk for (chunk,) in _in_step([self]))
 
-    def _scaled(self, moments: Moments) -> Iterator[Chunk]:
-        if self.scaling == "none":
-            yield from self._limited()
-        elif self.scaling == "columns":
-            low, high = np.inf, -np.inf
-            for chunk in self._limited():
-                self._require_small(chunk.x)
-                scaled, far = chunk.x, None
-                if not self.keyed:
-                    standardised = moments.standardised(chunk.x)
-                    scaled, far = standardised.z, standardised.far_rows
-                    self._require_spread(chunk.x, moments.scale)
-                low = min(low, float(np.nanmin(chunk.y, initial=np.inf)))
-                high = max(high, float(np.nanmax(chunk.y, initial=-np.inf)))
-                if 0.0 < high - low < TINY:
-                    raise DataError(self._too_close(self.target))
-                if max(-low, high) > HUGE:
-                    raise DataError(
-                        f"{self.where}: the values of the target {self.target!r} are too large to "
-                        "be scaled. Rescale it."
-                    )
-                yield chunk._replace(x=scaled, far=far)
-        else:
+    def _scaled_inputs(self, x: np.ndarray, moments: Moments) -> tuple[np.ndarray, Any]:
+        """Rows x (n, d) as they are streamed, and which (n,) are far out; None: nobody looks."""
+        if self.scaling == "whole":
             assert self._extent is not None
-            _, max_norm, low, high = self._extent
-            if self.classes:
-                low, high = 0.0, 1.0
-            for chunk in self._limited():
-                x, truth = chunk.x, chunk.truth
-                yield chunk._replace(
-                    x=x / max_norm if max_norm > 0 else x,
-                    y=(chunk.y - low) / (high - low),
-                    truth=None if truth is None else (truth - low) / (high - low),
-                )
+            return (x / self._extent.max_norm if self._extent.max_norm > 0 else x), None
+        if self.scaling == "none":
+            return x, None
+        self._require_small(x)
+        if self.keyed:
+            return x, None
+        standardised = moments.standardised(x)
+        self._require_spread(x, moments.scale)
+        return standardised.z, standardised.far_rows
+
+
+class _Labels:
+    """The labels of one pass of a stream: what is known of them so far."""
+
+    def __init__(self, stream: Stream, history: LabelHistory) -> None:
+        self._stream, self._history = stream, history
+        self._waiting = np.full(stream.target_delay, np.nan)
+        self._low, self._high, self._n = np.inf, -np.inf, 0
+
+    def added(self, chunk: Chunk) -> Chunk:
+        """The next rows, whose inputs are scaled, with labels in the stream's units and lags."""
+        stream = self._stream
+        if stream.scaling == "columns":
+            self._look(chunk.y)
+        elif stream.scaling == "whole":
+            chunk = self._in_units(chunk)
+        self._n += int(np.sum(~np.isnan(chunk.y)))
+        if stream.n_lags and not stream.keyed:
+            labels = np.concatenate([self._waiting, chunk.y])
+            come, self._waiting = np.split(labels, [len(chunk.y)])
+            lags = known_before(self._history, come).lags
+            chunk = chunk._replace(x=np.concatenate([chunk.x, lags], axis=1))
+        return chunk if stream.labelled else chunk._replace(y=np.full(len(chunk.y), np.nan))
+
+    def _look(self, y: np.ndarray) -> None:
+        """DataError where labels y (n,) cannot be scaled."""
+        stream = self._stream
+        self._low = min(self._low, float(np.nanmin(y, initial=np.inf)))
+        self._high = max(self._high, float(np.nanmax(y, initial=-np.inf)))
+        if 0.0 < self._high - self._low < TINY:
+            raise DataError(stream._too_close(stream.target))
+        if max(-self._low, self._high) > HUGE:
+            raise DataError(
+                f"{stream.where}: the values of the target {stream.target!r} are too large to be "
+                "scaled. Rescale it."
+            )
+
+    def _in_units(self, chunk: Chunk) -> Chunk:
+        """The labels, and the truth, from 0 to 1."""
+        assert self._stream._extent is not None
+        _, _, low, high = self._stream._extent
+        if self._stream.classes:
+            low, high = 0.0, 1.0
+        y, truth = (chunk.y - low) / (high - low), chunk.truth
+        return chunk._replace(y=y, truth=None if truth is None else (truth - low) / (high - low))
+
+    def require_rows(self) -> None:
+        """DataError where too few rows had a label."""
+        self._stream.require_rows(self._n)
+
+
+def rows_in_step(streams: Sequence[Stream], size: int) -> Iterator[list[Chunk]]:
+    """The blocks of ``Stream.rows`` of each, block by block.
+
+    Several streams are targets of the same rows, of one ``open_targets``: these are read, and their
+    inputs scaled, once for all.
+    """
+    return _regrouped(_in_step(streams), size, ("x", "y") if streams[0].n_lags else ("y",))
+
+
+def _in_step(streams: Sequence[Stream]) -> Iterator[list[Chunk]]:
+    """All rows of streams of one source, scaled and with their lags; a chunk of each."""
+    first, labels = streams[0], []
+    for stream in streams:
+        moments, history = stream._nothing_seen()  # passes may run side by side
+        labels.append(_Labels(stream, history))
+    for stream in streams:
+        stream.moments = moments
+    copies = itertools.tee(first._source.chunks(), len(streams))
+    read = [stream._limited(chunks) for stream, chunks in zip(streams, copies, strict=True)]
+    for chunks in zip(*read, strict=True):
+        x, far = first._scaled_inputs(chunks[0].x, moments)
+        each = zip(labels, chunks, strict=True)
+        yield [known.added(chunk._replace(x=x, far=far)) for known, chunk in each]
+    for known in labels:
+        known.require_rows()
 
 
 def _of(chunk: Chunk, rows: slice | np.ndarray) -> Chunk:
@@ -521,17 +572,30 @@ def _concatenated(first: Chunk, second: Chunk) -> Chunk:
     return Chunk(*arrays)
 
 
-def _regrouped(chunks: Iterable[Chunk], size: int) -> Iterator[Chunk]:
-    names: dict[str, None] = {}  # of the arrays that there are, but for the truth
+def _regrouped(
+    rows: Iterable[Sequence[Chunk]], size: int, own: Sequence[str] = ()
+) -> Iterator[list[Chunk]]:
+    """Chunks of several streams, the later of which have arrays ``own`` beside those of the first.
+
+    The truth is left out.
+    """
+    names: dict[str, None] = {}  # of the arrays that there are
 
     def pieces() -> Iterator[tuple[np.ndarray, ...]]:
-        for chunk in chunks:
-            there = {n: a for n, a in chunk._replace(truth=None)._asdict().items() if a is not None}
+        for first, *others in rows:
+            there = {n: a for n, a in first._replace(truth=None)._asdict().items() if a is not None}
             names.update(dict.fromkeys(there))
-            yield tuple(there.values())
+            yield *there.values(), *(getattr(chunk, name) for chunk in others for name in own)
 
-    regrouped = regroup(pieces(), _checked_size(size))
-    return (Chunk(**dict(zip(names, arrays, strict=True))) for arrays in regrouped)
+    def each(arrays: tuple[np.ndarray, ...]) -> list[Chunk]:
+        first = Chunk(**dict(zip(names, arrays, strict=False)))
+        blocks, rest = [first], arrays[len(names) :]
+        while rest:
+            blocks.append(first._replace(**dict(zip(own, rest, strict=False))))
+            rest = rest[len(own) :]
+        return blocks
+
+    return map(each, regroup(pieces(), _checked_size(size)))
 
 
 def regroup(

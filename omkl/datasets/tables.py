@@ -96,9 +96,9 @@ class OwnTable:
 
     ``columns`` say what became of each column but the target. Where no inputs are named, the
     column ``cfg[apart]`` is none of them. Pieces have the keys of rows where that is ``"key"``;
-    they are None where blank, if such rows are to be dropped. ``targets`` names all targets of the
-    file: pieces (n, d + K) have them all, for ``OneTarget``, where ``several`` may be. ``key_type``
-    is int or str where pieces have keys, else None.
+    they are None where blank, if such rows are to be dropped. ``targets`` names the K targets of
+    the file, one unless ``several`` may be; they are the last columns of pieces (n, d + K).
+    ``key_type`` is int or str where pieces have keys, else None.
     """
 
     def __init__(
@@ -429,22 +429,8 @@ class KeptTable:
             self._kept = pieces
 
 
-class OneTarget:
-    """The inputs of a table of K targets, which come last, with the target at a ``place``."""
-
-    def __init__(self, table: Table, K: int, place: int, columns: Sequence[Column]) -> None:
-        d = len(table.names) - K
-        self._table, self._chosen = table, [*range(d), d + place]
-        self.names = tuple(table.names[k] for k in self._chosen)
-        self.n_rows, self.row_count, self.columns = table.n_rows, table.row_count, columns
-
-    def raw(self) -> Iterator[tuple[np.ndarray, ...]]:
-        for values, rows, *_ in self._table.raw():
-            yield values.take(self._chosen, axis=1), rows  # in the order of C, as of one target
-
-
 class TableSource:
-    """The rows of a table as a stream source.
+    """The rows of a table as a stream source; the last K columns are ``n_targets`` = K targets.
 
     ``missing``
 
@@ -458,10 +444,15 @@ class TableSource:
     has_truth = False
 
     def __init__(
-        self, table: Table, where: str, missing: str, causal: bool, fills_target: bool = False
+        self,
+        table: Table,
+        where: str,
+        missing: str,
+        causal: bool,
+        fills_target: bool = False,
+        n_targets: int = 1,
     ) -> None:
-        self.inputs = table.names[:-1]
-        self.target = table.names[-1]
+        self.inputs, self.targets = table.names[:-n_targets], table.names[-n_targets:]
         self.n_rows = table.n_rows if missing == "error" or fills_target else None
         self.columns = table.columns
         self.row_count = count = table.row_count
@@ -490,8 +481,9 @@ class TableSource:
             elif self._means is not None:
                 values = np.where(blank, self._means, values)
             self._require_finite(values, rows)
-            x, y = np.ascontiguousarray(values[:, :-1]), values[:, -1].copy()
-            yield Chunk(x, y, rows, keys=keys)
+            d = len(self.inputs)
+            x, y = np.ascontiguousarray(values[:, :d]), values[:, d:].copy()
+            yield Chunk(x, y if y.shape[1] > 1 else y[:, 0], rows, keys=keys)
 
     def _whole_means(self, with_target: bool) -> np.ndarray:
         """Means of the columns (d + 1,); the target's is NaN where it is not to be filled."""
@@ -504,9 +496,10 @@ class TableSource:
                 total += np.where(blank, 0.0, values).sum(axis=0)
             count += (~blank).sum(axis=0)
             n += len(values)
-        self.filled = (n - count)[:-1]
+        d = len(self.inputs)
+        self.filled = (n - count)[:d]
         if not with_target:
-            total[-1], count[-1] = 0.0, 1.0
+            total[d:], count[d:] = 0.0, 1.0
         if not count.all():
             raise DataError(
                 f"{self._where}: column {self._table.names[int(count.argmin())]!r} has no value at "
@@ -521,7 +514,7 @@ class TableSource:
             )
         means: np.ndarray = total / count
         if not with_target:
-            means[-1] = np.nan
+            means[d:] = np.nan
         return means
 
     def _require_finite(self, values: np.ndarray, rows: np.ndarray) -> None:
