@@ -5,9 +5,11 @@
         metrics.add(prediction, block.y)
 
 What there is more of it are the seeds, which go through a block side by side in threads; jobs that
-differ in parameters of their algorithm alone, which go through the stream in one pass and share
-rows, random features and baselines; and labels that somebody is asked for. The numbers of every job
-are those that it has by itself, to the bit; its seconds are its share of the pass.
+go through the stream in one pass, where they share rows and random features; and labels that
+somebody is asked for. Such jobs differ in parameters of their algorithm alone, and share baselines,
+or they are those of several targets of the same rows, with baselines and counts of their own. The
+numbers of every job are those that it has by itself, to the bit; its seconds are its share of the
+pass.
 """
 
 from __future__ import annotations
@@ -143,8 +145,8 @@ class StreamJob(LearnerJob):
         """The seeds, by their numbers, of each pass over a stream."""
         raise NotImplementedError
 
-    def blocks(self, stream: Stream) -> Iterator[Chunk]:
-        """The rows of a pass."""
+    def blocks(self, streams: Sequence[Stream]) -> Iterator[list[Chunk]]:
+        """The rows of a pass, of each of its streams: targets of the same rows."""
         raise NotImplementedError
 
     def baselines(self, stream: Stream) -> Baselines:
@@ -198,9 +200,14 @@ def can_share(job: Job) -> bool:
 
 
 def n_in_one_pass(job: StreamJob) -> int:
-    """How many jobs like this one the memory has room for, at least 1."""
+    """How many jobs like this one the memory has room for, at least 1.
+
+    One, where a model grows with its rows.
+    """
     used = job.kernels
     representation, R = job.algorithm.representation, len(job.seeds)
+    if not representation.bounded:
+        return 1
     model = memory.model_bytes(representation, job.params, used, job.stream.n_inputs, job.D)
     n_models = memory.n_models(job.algorithm, job.stream, job.settings, R)
     each = n_models * model + memory.curve_bytes(R, job.stream.n_rounds)
@@ -213,7 +220,10 @@ def compute_together(
     """``evaluate`` of jobs that ``can_share`` a pass, whose code is compiled before it."""
     with thread_pool(1) as pool:  # the compiler would swallow a Ctrl-C in the main thread
         pool.submit(warm_up, jobs).result()
-    yield from evaluate(jobs, staging)
+    for k, found in evaluate(jobs, staging):
+        if len(jobs) > 1 and not isinstance(found, Exception):
+            found = found._replace(result=found.result | {"jobs_in_pass": len(jobs)})
+        yield k, found
 
 
 def warm_up(jobs: Sequence[StreamJob]) -> None:
@@ -226,8 +236,9 @@ def warm_up(jobs: Sequence[StreamJob]) -> None:
     keys = np.zeros(n, dtype=np.int64) if keyed else None
     if first.stream.classes:
         y = np.resize([-1.0, 1.0] if len(first.stream.classes) == 2 else [0.0, 1.0], n)
-    learners = _learners(jobs, 0)
-    InStep(learners).partial_fit(X, y, keys)
+    several, S = len(targets_of(jobs, 0)) > 1, len(jobs)
+    labels = np.repeat(y[:, None], S, axis=1) if several else y
+    InStep(_learners(jobs, 0), own_labels=several).partial_fit(X, labels, keys)
     known = np.ones(n, dtype=bool)
     first.baselines(first.stream).add(Rounds(X, y, known, known, keys))
 
@@ -241,7 +252,8 @@ def evaluate(
     """The number of each job, and what it has computed or why it failed.
 
     Several jobs ``can_share`` a pass: they have the same stream, and the same settings but for the
-    parameters of their algorithm. Files that are as long as the stream grow in the folders
+    parameters of their algorithm. Or they are those of several targets, the first of which that
+    fails ends the pass, and comes first. Files that are as long as the stream grow in the folders
     ``staging``. What ends the stream, damaged data say, is raised.
     """
     first, n = jobs[0], len(jobs)
@@ -261,9 +273,10 @@ def evaluate(
             return
         made = Pass([jobs[k] for k in going], passes[number], n_threads)
         earlier = [first.streams[r] for seeds in passes[:number] for r in seeds]
-        if not any(stream is made.stream for stream in earlier):
-            made.baselines = first.baselines(made.stream)
-            baselines.append(made.baselines)
+        for target in made.targets:
+            if not any(stream is target.stream for stream in earlier):
+                target.baselines = first.baselines(target.stream)
+                baselines.append(target.baselines)
         made.metrics = {
             k: job.metrics(passes[number], staging[going[k]]) for k, job in enumerate(made.jobs)
         }
@@ -285,17 +298,15 @@ def evaluate(
             list(pool.map(lambda number: one(number, map, 1), range(len(passes))))
     elapsed = time.perf_counter() - clock
     elapsed -= sum(one.seconds for one in baselines) / min(n_threads, len(passes))
+    yield from ((number, error) for number, (_, error) in sorted(failed.items()))
     for number, job in enumerate(jobs):
         if number in failed:
-            yield number, failed[number][1]
             continue
         left = [of_pass[number] for of_pass in kept]
         try:
             seconds = [float(s) for one in left for s in one.seconds]
             timing = Timing(elapsed / n, seconds, n_threads * job.n_threads_each)
-            computed = job.result(left, timing, progress, measured)
-            shared = {"jobs_in_pass": n} if n > 1 else {}
-            yield number, computed._replace(result=computed.result | shared)
+            yield number, job.result(left, timing, progress, measured)
         except Exception as error:
             yield number, error
 
@@ -328,22 +339,41 @@ def _learners(jobs: Sequence[StreamJob], seed: int) -> list[StreamLearner]:
     return [learner for _, learner in made]
 
 
+class Target:
+    """A target of a pass: the stream that it is of, which rows are rounds, and its baselines."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream, self.counter = stream, RoundCounter(stream)
+        self.baselines: Baselines | None = None
+
+
+def targets_of(jobs: Sequence[StreamJob], r: int) -> list[Target]:
+    """The one of all jobs, or one each, of their streams of the seed number r."""
+    streams = [job.streams[r] for job in jobs]
+    same = all(stream is streams[0] for stream in streams)
+    return [Target(stream) for stream in (streams[:1] if same else streams)]
+
+
 class Pass:
-    """Some seeds of jobs on one stream; seeds go side by side, the jobs of a seed in step."""
+    """Some seeds of jobs on one stream; seeds go side by side, the jobs of a seed in step.
+
+    Jobs that have ``targets`` of their own go on together, or not at all.
+    """
 
     def __init__(self, jobs: Sequence[StreamJob], seeds: Sequence[int], n_threads: int) -> None:
         self.jobs = list(jobs)
         first = jobs[0]
-        self.stream, self._label = first.streams[seeds[0]], first.label
+        self.targets, self._label = targets_of(jobs, seeds[0]), first.label
+        self._own_labels = len(self.targets) > 1
+        self._target_of = range(len(jobs)) if self._own_labels else [0] * len(jobs)
         self._n_threads = n_threads
-        self.counter = RoundCounter(self.stream)
-        self.baselines: Baselines | None = None
         self.metrics: dict[int, Metrics] = {}
         self.failed: dict[int, FloatingPointError] = {}  # by the number of the job
         self._going = list(range(len(jobs)))
         self._seconds = np.zeros(len(seeds))
         self._learners = [_learners(jobs, first.seeds[r]) for r in seeds]
-        self._histories = [[WeightHistory(self.stream.n_rounds) for _ in jobs] for _ in seeds]
+        expected = [self.targets[j].stream.n_rounds for j in self._target_of]
+        self._histories = [[WeightHistory(n) for n in expected] for _ in seeds]
         self._groups = self._grouped()
 
     def _grouped(self) -> list[InStep]:
@@ -351,44 +381,60 @@ class Pass:
         groups: list[InStep] = []
         for r, learners in enumerate(self._learners):
             used_by = groups[r - self._n_threads] if r >= self._n_threads else None
-            groups.append(InStep([learners[k] for k in self._going], used_by))
+            going = [learners[k] for k in self._going]
+            groups.append(InStep(going, used_by, own_labels=self._own_labels))
         return groups
 
     def run(self, mapped: Any, report: Callable[[int, float, int], None]) -> None:
         """Go through the stream; ``mapped`` maps a function over lanes of seeds."""
         R = len(self._groups)
         lanes = [range(k, R, self._n_threads) for k in range(min(R, self._n_threads))]
-        for block in self.jobs[0].blocks(self.stream):
+        for blocks in self.jobs[0].blocks([target.stream for target in self.targets]):
             if self._label:
-                predictions, y = self._ask(block)
+                predictions, y = self._ask(blocks[0])
+                blocks = [blocks[0]._replace(y=y)]
             else:
-                learned = mapped(lambda lane: [(r, self._learn(r, block)) for r in lane], lanes)  # noqa: B023
+                learned = mapped(lambda lane: [(r, self._learn(r, blocks)) for r in lane], lanes)  # noqa: B023
                 by_seed = dict(itertools.chain.from_iterable(learned))
-                predictions, y = [by_seed[r] for r in range(R)], block.y
-            self._add(block, y, predictions)
+                predictions = [by_seed[r] for r in range(R)]
+            self._add(blocks, predictions)
             if not self._going:
                 return
-            report(self.counter.n_rounds, *self.metrics[self._going[0]].running)
+            loss, n = zip(*(self.metrics[k].running for k in self._going), strict=True)
+            report(self.targets[0].counter.n_rounds, sum(loss), sum(n))
 
-    def _learn(self, r: int, block: Chunk) -> list[Prediction]:
-        """What the learners of a seed predict and learn of a block, one of each job."""
-        before, n, parts = time.perf_counter(), self.counter.n_rounds, []
-        histories, group = [self._histories[r][k] for k in self._going], self._groups[r]
-        known = ~np.isnan(block.y)
-        of_rows = block.far if block.keys is None else block.keys
-        for rows in histories[0].pieces(n, known):
+    def _learn(self, r: int, blocks: Sequence[Chunk]) -> list[Prediction]:
+        """What the learners of a seed predict and learn of a block, one of each job.
+
+        There is the ``blocks`` of each target: they have the same rows.
+        """
+        before, parts, group = time.perf_counter(), [], self._groups[r]
+        histories, first = [self._histories[r][k] for k in self._going], blocks[0]
+        y = np.stack([block.y for block in blocks], axis=1) if self._own_labels else first.y
+        of_rows = first.far if first.keys is None else first.keys
+        n_before = [target.counter.n_rounds for target in self.targets]
+        known = [~np.isnan(block.y) for block in blocks]
+        looks = [  # after which rows at the weights of a target's learners
+            {rows.stop for rows in history.pieces(n, there)}
+            for history, n, there in zip(histories, n_before, known, strict=False)
+        ]
+        start = 0
+        for stop in sorted(set().union(*looks)):
+            rows = slice(start, stop)
             own = None if of_rows is None else of_rows[rows]
-            parts.append(group.partial_fit(block.x[rows], block.y[rows], own))
-            n += int(known[rows].sum())
-            for history, learner in zip(histories, group.learners, strict=True):
-                history.look(n, learner)
+            parts.append(group.partial_fit(first.x[rows], y[rows], own))
+            for k, history, learner in zip(self._going, histories, group.learners, strict=True):
+                j = self._target_of[k]
+                if stop in looks[j]:
+                    history.look(n_before[j] + int(known[j][:stop].sum()), learner)
+            start = stop
         self._seconds[r] += time.perf_counter() - before
         return [_joined(of_job) for of_job in zip(*parts, strict=True)]
 
     def _ask(self, block: Chunk) -> tuple[list[list[Prediction]], np.ndarray]:
         """The same of one learner that asks for the labels of a block; those that it got."""
         assert self._label is not None
-        before, n, parts, labels = time.perf_counter(), self.counter.n_rounds, [], []
+        before, n, parts, labels = time.perf_counter(), self.targets[0].counter.n_rounds, [], []
         history, learner = self._histories[0][0], self._groups[0].learners[0]
         for rows in history.pieces(n, np.ones(len(block.x), dtype=bool)):
             far = None if block.far is None else block.far[rows]
@@ -400,33 +446,37 @@ class Pass:
         self._seconds[0] += time.perf_counter() - before
         return [[_joined(parts)]], np.concatenate(labels)
 
-    def _add(
-        self, block: Chunk, y: np.ndarray, predictions: Sequence[Sequence[Prediction]]
-    ) -> None:
+    def _add(self, blocks: Sequence[Chunk], predictions: Sequence[Sequence[Prediction]]) -> None:
         """Sum up a block; jobs that fail with it are streamed no further."""
-        counted = self.counter.add(block.x, y, block.keys)
+        pairs = list(zip(self.targets, blocks, strict=True))
+        counted = [target.counter.add(block.x, block.y, block.keys) for target, block in pairs]
         for s, k in enumerate(self._going):
+            block, own = blocks[self._target_of[k]], counted[self._target_of[k]]
             try:
-                self.metrics[k].add(block, y, counted, [of_seed[s] for of_seed in predictions])
+                self.metrics[k].add(block, block.y, own, [of_seed[s] for of_seed in predictions])
             except FloatingPointError as error:
                 self.failed[k] = error
         going = [k for k in self._going if k not in self.failed]
-        if self.baselines and going:
-            self.baselines.add(counted.rows, counted.is_round)
+        if self._own_labels and self.failed:
+            going = []
+        for target, own in zip(self.targets, counted, strict=True):
+            if target.baselines and going:
+                target.baselines.add(own.rows, own.is_round)
         if going != self._going:
             self._going = going
             self._groups = self._grouped() if going else []
 
     def left(self, k: int) -> Left:
         """What remains of job k when the stream has ended."""
+        target = self.targets[self._target_of[k]]
         return Left(
             self.metrics[k],
             [learners[k] for learners in self._learners],
             [histories[k] for histories in self._histories],
-            self.counter,
-            self.baselines,
+            target.counter,
+            target.baselines,
             self._seconds / len(self.jobs),
-            self.stream.moments.arrays(),
+            target.stream.moments.arrays(),
         )
 
 

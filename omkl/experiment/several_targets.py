@@ -3,7 +3,8 @@
 Targets are the columns of a list in ``dataset.target``, and a column so many rows later, for each
 horizon of a list in ``stream.horizon``. Each target is learned and scored as in a run of its own on
 these inputs, to the bit: no target is an input, and one of a later row is learned when that row is
-there. What is said of all are means over the targets, in the unit of each.
+there. Targets of one horizon go through the stream in one pass. What is said of all are means over
+the targets, in the unit of each.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 from omkl.config.settings import Settings
 from omkl.core.kernels import Kernel
 from omkl.datasets import Stream
-from omkl.experiment import regression
+from omkl.experiment import evaluate, regression
 from omkl.experiment.job import Computed, Measured, Progress
 from omkl.experiment.regression import Regression
 from omkl.online import model_file
@@ -74,9 +75,26 @@ class SeveralTargets(NamedTuple):
         """Those of all jobs, each once."""
         return list(dict.fromkeys(note for job in self.jobs for note in job.notes()))
 
+    def passes(self) -> list[list[int]]:
+        """The jobs, by their numbers, of each pass over the rows; they have the same horizon.
+
+        There are several of a horizon where the memory has no room for all.
+        """
+        of_horizon: dict[int, list[int]] = {}
+        for number, job in enumerate(self.jobs):
+            of_horizon.setdefault(job.stream.horizon, []).append(number)
+        most = evaluate.n_in_one_pass(self.jobs[0])
+        return [
+            numbers[start : start + most]
+            for numbers in of_horizon.values()
+            for start in range(0, len(numbers), most)
+        ]
+
     def warm_up(self) -> None:
-        """As that of the first job: the others have the same code."""
-        self.jobs[0].warm_up()
+        """That of two jobs of each horizon: more have the same code."""
+        passes = {self.jobs[numbers[0]].stream.horizon: numbers for numbers in self.passes()}
+        for numbers in passes.values():
+            evaluate.warm_up([self.jobs[k] for k in numbers[:2]])
 
     def compute(
         self,
@@ -84,18 +102,25 @@ class SeveralTargets(NamedTuple):
         measured: Measured | None = None,
         staging: Path | None = None,
     ) -> Computed:
-        """Compute one target after another. ``measured`` hears nothing: the last comes late."""
+        """Compute all targets. ``measured`` hears nothing: the last comes late."""
         with tempfile.TemporaryDirectory(dir=staging) as folder:
             places = [Path(folder) / str(k) for k in range(len(self.jobs))]
-            parts = []
-            for k, (job, place) in enumerate(zip(self.jobs, places, strict=True)):
+            for place in places:
                 place.mkdir()
-                told = progress and _of_all(progress, k, len(self.jobs))
-                try:
-                    parts.append(job.compute(told, None, place if staging else None))
-                except FloatingPointError as error:
-                    raise FloatingPointError(f"target {self.names[k]}: {error}") from None
-            return self._joined(parts, places, staging)
+            parts: dict[int, Computed] = {}
+            passes = self.passes()
+            for n, numbers in enumerate(passes):
+                jobs = [self.jobs[k] for k in numbers]
+                kept = [places[k] if staging else None for k in numbers]
+                told = progress and _of_all(progress, n, len(passes))
+                for number, found in evaluate.evaluate(jobs, kept, told):
+                    k = numbers[number]
+                    if isinstance(found, FloatingPointError):
+                        raise FloatingPointError(f"target {self.names[k]}: {found}") from None
+                    if isinstance(found, Exception):
+                        raise found
+                    parts[k] = found
+            return self._joined([parts[k] for k in range(len(places))], places, staging)
 
     def _joined(
         self, parts: Sequence[Computed], places: Sequence[Path], staging: Path | None
@@ -154,7 +179,7 @@ def prepare(settings: Settings) -> SeveralTargets:
 
 
 def _of_all(progress: Progress, number: int, n: int) -> Progress:
-    """The progress of target ``number`` of n as part of all of them."""
+    """The progress of pass ``number`` of n as part of all of them."""
 
     def tell(stage: str, done: int, total: int | None, loss: float | None) -> None:
         if stage == "rounds" and total is not None:

@@ -476,12 +476,12 @@ class MultiOutputLearner:
         self._share()
 
     def _share(self) -> None:
-        """Let its learners go side by side, unless each reads past targets of its own."""
-        lags = self.of_outputs[0].target.n_lags
-        self._group = None if lags else SideBySide(self.learners)
+        """Let its learners go side by side."""
+        self._in_step = InStep(self.of_outputs, own_labels=True)
+        self._group = self._in_step.groups[0] if self._in_step.groups else None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k != "_group"}
+        return {k: v for k, v in self.__dict__.items() if k not in ("_in_step", "_group")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -501,18 +501,7 @@ class MultiOutputLearner:
         self, X: np.ndarray, Y: np.ndarray, far: np.ndarray | None = None
     ) -> Prediction:
         """As ``StreamLearner.partial_fit``: X (n, d), Y (n, m) to a prediction of arrays (n, m)."""
-        blocks = [one.prepare(X, y, far) for one, y in zip(self.of_outputs, Y.T, strict=True)]
-        if self._group is None:
-            parts = zip(self.learners, blocks, strict=True)
-            traces = [_fit(learner, block.X, block.labels[0]) for learner, block in parts]
-        else:
-            labels = np.stack([block.labels[0] for block in blocks], axis=1)
-            together = _fit(self._group, blocks[0].X, labels)
-            traces = [Trace(*arrays) for arrays in zip(*together, strict=True)]
-        found = [
-            one.prediction(block, [trace])
-            for one, block, trace in zip(self.of_outputs, blocks, traces, strict=True)
-        ]
+        found = self._in_step.partial_fit(X, Y, far)
         return Prediction(*(np.stack(arrays, axis=1) for arrays in zip(*found, strict=True)))
 
     def predict_with_spread(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -571,42 +560,59 @@ class MultiOutputLearner:
 
 
 class InStep:
-    """Learners of the same seed, kernels and D that differ in parameters and learn the same rows.
+    """S learners of the same seed, kernels and D that learn the same rows.
 
-    The features that they share are evaluated once (``core.learner.SideBySide``). They ask for
-    every label, so that what they know of the labels is kept once. ``used_by`` are others, as many,
-    that never learn at the same time: what rounds write to is then allocated once for both.
+    They differ in parameters, and have the same labels; or they are those of S targets, with
+    ``own_labels``. The features that they share are evaluated once (``core.learner.SideBySide``):
+    there are ``groups`` of them, one a class, and none where each goes by itself. They ask for
+    every label, so that what they know of the same labels is kept once. ``used_by`` are others, as
+    many, that never learn at the same time: what rounds write to is then allocated once for both.
     """
 
-    def __init__(self, learners: Sequence[Any], used_by: InStep | None = None) -> None:
-        self.learners = list(learners)
-        self._groups: list[SideBySide] = []
-        if len(self.learners) == 1 or self.learners[0].delay:
+    def __init__(
+        self,
+        learners: Sequence[Any],
+        used_by: InStep | None = None,
+        *,
+        own_labels: bool = False,
+    ) -> None:
+        self.learners, self._own_labels = list(learners), own_labels
+        self.groups: list[SideBySide] = []
+        first, *others = self.learners
+        # Targets that come late are learned row by row, and past targets are inputs of their own.
+        if not others or first.delay or (own_labels and first.target.n_lags):
             return
         for of_class in zip(*(one.learners for one in self.learners), strict=True):
-            before = self._groups or (used_by._groups if used_by else [])
-            self._groups.append(SideBySide(of_class, before[0] if before else None))
-        for other in self.learners[1:]:
-            other.target = self.learners[0].target
+            before = self.groups or (used_by.groups if used_by else [])
+            self.groups.append(SideBySide(of_class, before[0] if before else None))
+        for other in [] if own_labels else others:
+            other.target = first.target
 
     def partial_fit(
         self, X: np.ndarray, y: np.ndarray, of_rows: np.ndarray | None = None
     ) -> list[Prediction]:
         """The prediction of each, as ``StreamLearner.partial_fit``, to the bit.
 
-        ``of_rows`` (n,) is what else they are told of rows: which are far out, or panels the keys.
+        Labels y are (n,), or (n, S) where each has its own. ``of_rows`` (n,) is what else they are
+        told of rows: which are far out, or panels the keys.
         """
-        first = self.learners[0]
-        if not self._groups:  # one learner, or targets that come late: each goes row by row
-            return [learner.partial_fit(X, y, of_rows) for learner in self.learners]
-        block = first.prepare(X, y, of_rows)
-        traces = [
-            _fit(group, block.X, labels)
-            for group, labels in zip(self._groups, block.labels, strict=True)
-        ]
+        S = len(self.learners)
+        of_each = list(np.ascontiguousarray(y.T)) if self._own_labels else [y] * S
+        each = list(zip(self.learners, of_each, strict=True))
+        if not self.groups:
+            return [learner.partial_fit(X, own, of_rows) for learner, own in each]
+        if self._own_labels:
+            blocks = [learner.prepare(X, own, of_rows) for learner, own in each]
+            of_classes = zip(*(block.labels for block in blocks), strict=True)
+            labels = [np.stack(of_class, axis=1) for of_class in of_classes]
+        else:
+            blocks = [self.learners[0].prepare(X, y, of_rows)] * S
+            labels = blocks[0].labels
+        parts = zip(self.groups, labels, strict=True)
+        traces = [_fit(group, blocks[0].X, told) for group, told in parts]
         return [
             one.prediction(block, [Trace(*(array[s] for array in trace)) for trace in traces])
-            for s, one in enumerate(self.learners)
+            for s, (one, block) in enumerate(zip(self.learners, blocks, strict=True))
         ]
 
 
