@@ -29,7 +29,7 @@ from omkl.datasets.base import Chunk
 from omkl.experiment import memory
 from omkl.experiment.job import Computed, Job, LearnerJob, Measured, Progress, Timing
 from omkl.experiment.metrics import FIRST, Baselines, Rounds, WeightHistory
-from omkl.online.stream_learner import InStep, Prediction, StreamLearner
+from omkl.online.stream_learner import InStep, Prediction, StreamLearner, joined
 from omkl.utils.threads import thread_pool
 
 SHARE_OF_MEMORY = 0.1  # that the jobs of one pass may take: there are other processes
@@ -408,7 +408,7 @@ class Pass:
 
         There is the ``blocks`` of each target: they have the same rows.
         """
-        before, parts, group = time.perf_counter(), [], self._groups[r]
+        before, group = time.perf_counter(), self._groups[r]
         histories, first = [self._histories[r][k] for k in self._going], blocks[0]
         y = np.stack([block.y for block in blocks], axis=1) if self._own_labels else first.y
         of_rows = first.far if first.keys is None else first.keys
@@ -418,18 +418,16 @@ class Pass:
             {rows.stop for rows in history.pieces(n, there)}
             for history, n, there in zip(histories, n_before, known, strict=False)
         ]
-        start = 0
-        for stop in sorted(set().union(*looks)):
-            rows = slice(start, stop)
-            own = None if of_rows is None else of_rows[rows]
-            parts.append(group.partial_fit(first.x[rows], y[rows], own))
-            for k, history, learner in zip(self._going, histories, group.learners, strict=True):
-                j = self._target_of[k]
-                if stop in looks[j]:
-                    history.look(n_before[j] + int(known[j][:stop].sum()), learner)
-            start = stop
+
+        def look(s: int, stop: int) -> None:
+            j = self._target_of[self._going[s]]
+            t = n_before[j] + int(known[j][:stop].sum())
+            histories[s].look(t, group.learners[s])
+
+        of_each = [looks[self._target_of[k]] for k in self._going]
+        predictions = group.partial_fit(first.x, y, of_rows, of_each, look)
         self._seconds[r] += time.perf_counter() - before
-        return [_joined(of_job) for of_job in zip(*parts, strict=True)]
+        return predictions
 
     def _ask(self, block: Chunk) -> tuple[list[list[Prediction]], np.ndarray]:
         """The same of one learner that asks for the labels of a block; those that it got."""
@@ -444,7 +442,7 @@ class Pass:
             n += len(y)
             history.look(n, learner)
         self._seconds[0] += time.perf_counter() - before
-        return [[_joined(parts)]], np.concatenate(labels)
+        return [[joined(parts)]], np.concatenate(labels)
 
     def _add(self, blocks: Sequence[Chunk], predictions: Sequence[Sequence[Prediction]]) -> None:
         """Sum up a block; jobs that fail with it are streamed no further."""
@@ -478,9 +476,3 @@ class Pass:
             self._seconds / len(self.jobs),
             target.stream.moments.arrays(),
         )
-
-
-def _joined(parts: Sequence[Prediction]) -> Prediction:
-    if len(parts) == 1:
-        return parts[0]
-    return Prediction(*map(np.concatenate, zip(*parts, strict=True)))

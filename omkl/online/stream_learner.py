@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import collections
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,12 +24,13 @@ from omkl.core.learner import (
     Trace,
     empty_trace,
     one_against_rest,
-    stacked,
 )
 from omkl.core.weights import normalised
 from omkl.datasets import label_sources
 from omkl.datasets.scaling import LabelHistory, LabelStats, softened
 from omkl.online.settings import Specification
+
+MANY = 32  # rows in a row that are worth learning together
 
 
 class Prediction(NamedTuple):
@@ -589,50 +590,102 @@ class InStep:
             other.target = first.target
 
     def partial_fit(
-        self, X: np.ndarray, y: np.ndarray, of_rows: np.ndarray | None = None
+        self,
+        X: np.ndarray,
+        y: np.ndarray,
+        of_rows: np.ndarray | None = None,
+        looks: Sequence[Set[int]] = (),
+        look: Callable[[int, int], None] | None = None,
     ) -> list[Prediction]:
         """The prediction of each, as ``StreamLearner.partial_fit``, to the bit.
 
         Labels y are (n,), or (n, S) where each has its own. ``of_rows`` (n,) is what else they are
-        told of rows: which are far out, or panels the keys.
+        told of rows: which are far out, or panels the keys. ``look(s, k)`` hears that learner s has
+        learned k rows, for each k of ``looks[s]``.
         """
         S = len(self.learners)
-        of_each = list(np.ascontiguousarray(y.T)) if self._own_labels else [y] * S
-        each = list(zip(self.learners, of_each, strict=True))
-        if not self.groups:
-            return [learner.partial_fit(X, own, of_rows) for learner, own in each]
+        looks = looks or [frozenset()] * S
+        parts: list[list[Prediction]] = [[] for _ in range(S)]
+
+        def learn(which: Sequence[int], rows: slice) -> None:
+            stops = {k for s in which for k in looks[s] if rows.start < k < rows.stop}
+            ends = sorted(stops | {rows.stop})
+            for piece in map(slice, [rows.start, *ends[:-1]], ends):
+                told = None if of_rows is None else of_rows[piece]
+                predictions = self._learned(which, X[piece], y[piece], told)
+                for s, prediction in zip(which, predictions, strict=True):
+                    parts[s].append(prediction)
+                    if look and piece.stop in looks[s]:
+                        look(s, piece.stop)
+
+        for rows, together in self._stretches(y):
+            for group in [] if together else self.groups:
+                group.part()
+            for which in [range(S)] if together else [[s] for s in range(S)]:
+                learn(which, rows)
+        return [joined(of_learner) for of_learner in parts]
+
+    def _stretches(self, y: np.ndarray) -> list[tuple[slice, bool]]:
+        """Rows one after another, and whether all learn them together or each by itself.
+
+        By itself where some have a label and some have none, and in short stretches between: what
+        is learned together is not worth the cuts.
+        """
+        if not (self.groups and self._own_labels):
+            return [(slice(0, len(y)), bool(self.groups))]
+        there = ~np.isnan(y)
+        together = there.all(axis=1) | ~there.any(axis=1)
+        stretches: list[tuple[slice, bool]] = []
+        starts = [0, *(np.flatnonzero(np.diff(together)) + 1).tolist()]
+        for start, stop in zip(starts, [*starts[1:], len(y)], strict=True):
+            shared = bool(together[start:stop].all()) and stop - start >= min(MANY, len(y))
+            if stretches and stretches[-1][1] == shared:
+                start = stretches.pop()[0].start
+            stretches.append((slice(start, stop), shared))
+        return stretches
+
+    def _learned(
+        self, which: Sequence[int], X: np.ndarray, y: np.ndarray, of_rows: np.ndarray | None
+    ) -> list[Prediction]:
+        """``partial_fit`` of some, all together or one alone."""
+        if len(which) == 1 or not self.groups:
+            labels = [y[:, s] if self._own_labels else y for s in which]
+            each = zip(which, labels, strict=True)
+            return [self.learners[s].partial_fit(X, own, of_rows) for s, own in each]
         if self._own_labels:
-            blocks = [learner.prepare(X, own, of_rows) for learner, own in each]
+            pairs = zip(self.learners, y.T, strict=True)
+            blocks = [learner.prepare(X, own, of_rows) for learner, own in pairs]
             of_classes = zip(*(block.labels for block in blocks), strict=True)
-            labels = [np.stack(of_class, axis=1) for of_class in of_classes]
+            told = [np.stack(of_class, axis=1) for of_class in of_classes]
         else:
-            blocks = [self.learners[0].prepare(X, y, of_rows)] * S
-            labels = blocks[0].labels
-        parts = zip(self.groups, labels, strict=True)
-        traces = [_fit(group, blocks[0].X, told) for group, told in parts]
+            blocks = [self.learners[0].prepare(X, y, of_rows)] * len(which)
+            told = blocks[0].labels
+        parts = zip(self.groups, told, strict=True)
+        traces = [_fit(group, blocks[0].X, labels) for group, labels in parts]
         return [
             one.prediction(block, [Trace(*(array[s] for array in trace)) for trace in traces])
             for s, (one, block) in enumerate(zip(self.learners, blocks, strict=True))
         ]
 
 
+def joined(parts: Sequence[Prediction]) -> Prediction:
+    """The predictions of rows one after another."""
+    if len(parts) == 1:
+        return parts[0]
+    return Prediction(*map(np.concatenate, zip(*parts, strict=True)))
+
+
 def _fit(learner: Learner | SideBySide, X: np.ndarray, y: np.ndarray) -> Trace:
     """Predict and learn rows X (n, d) with labels y (n,); one that is NaN is not learned.
 
-    Learners with labels of their own have y (n, S), and go each by itself where some are NaN.
+    Learners with labels of their own have y (n, S), all NaN in a row or none.
     """
-    blank = np.isnan(y) if y.ndim == 1 else np.isnan(y).any(axis=1)
+    blank = np.isnan(y if y.ndim == 1 else y[:, 0])
     if not blank.any():
         return learner.partial_fit(X, y)
     parts = []
     for part in np.split(np.arange(len(y)), np.flatnonzero(np.diff(blank)) + 1):
-        if blank[part[0]] and y.ndim == 2:
-            assert isinstance(learner, SideBySide)
-            if not np.isnan(y[part]).all():
-                learner.part()
-            each = zip(learner.learners, y[part].T, strict=True)
-            parts.append(stacked([_fit(one, X[part], labels) for one, labels in each]))
-        elif blank[part[0]]:
+        if blank[part[0]]:
             f, spread = learner.predict_with_spread(X[part])
             parts.append(Trace(f, np.zeros(spread.shape, dtype=np.bool_), spread))
         else:

@@ -12,7 +12,12 @@ from rich.console import Console
 
 import omkl
 from omkl.commands import predict
+from omkl.core.learner import Learner
+from omkl.core.representations.blocked import LOCAL_FEATURES
 from omkl.datasets import read
+from omkl.experiment import evaluate
+from omkl.experiment.regression import RegressionMetrics
+from omkl.experiment.several_targets import ALIKE, OF_EACH
 from omkl.report import console, sweep_table
 from omkl.runs.run_folder import Run
 from tests.conftest import read_csv
@@ -42,6 +47,89 @@ def file(tmp_path: Path) -> Path:
 def run(file: Path, *what: str, **more: object) -> omkl.Results:
     made = {"target": TARGETS, "outputs": str(file.parent / "out"), **SMALL}
     return omkl.run(*what, str(file), **(made | more))
+
+
+def with_gaps(file: Path) -> Path:
+    """Rows of which some have one target, some both and the last none."""
+    rows = wind(400)
+    rows["east"] = (300.0 * rows.heat.fillna(0.0) ** 2).round(3)
+    rows.loc[(np.arange(400) % 5 == 1) & (np.arange(400) > 320), "north"] = np.nan
+    rows.loc[np.arange(100, 120), "east"] = np.nan
+    rows.loc[390:, TARGETS] = np.nan
+    rows.to_csv(file, index=False)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("raker", {"seeds": 3, "threads": 2, "D": 20, "interval": 0.8}),
+        ("raker", {"stream": {"lags": 1, "horizon": 2}, "D": 20}),
+        ("ie_gp", {"seeds": 2, "interval": 0.9, "block": 150}),
+        ("krls", {"stream": {"scaling": "none"}}),
+        ("sfg_r", {"seeds": 2, "interval": 0.8}),
+        ("auto", {"interval": 0.9}),
+    ],
+)
+def test_targets_in_one_pass_have_the_numbers_of_runs_of_their_own(
+    file: Path, name: str, settings: dict
+) -> None:
+    together = run(with_gaps(file), name, **settings)
+    result, curves = Run(together.folder).result, Run(together.folder).curves
+    assert "jobs_in_pass" not in result
+    for k, target in enumerate(TARGETS):
+        alone = run(file, name, target=target, exclude=TARGETS[1 - k], **settings)
+        own = Run(alone.folder)
+        assert result["targets"][target] == {n: own.result[n] for n in OF_EACH if n in own.result}
+        for n, curve in own.curves.items():
+            np.testing.assert_array_equal(curves[n if n in ALIKE else f"targets.{k}.{n}"], curve)
+
+
+def test_features_of_a_row_are_evaluated_once_for_all_targets(file: Path, monkeypatch) -> None:
+    """Each learner gets blocks of rows whose features, and steps, all of them have had already."""
+    learned, run_rows = [], Learner.run_rows
+
+    def counted(self, X, *given) -> None:
+        if self.representation is LOCAL_FEATURES:  # baselines are not
+            learned.append((len(X), int(self.selection.scratch.place[1])))
+        run_rows(self, X, *given)
+
+    monkeypatch.setattr(Learner, "run_rows", counted)
+    rows = wind(320)
+    rows.fillna({"east": 1.0}).to_csv(file, index=False)
+    run(file, "raker", D=20, threads=1)
+    assert all(n == together for n, together in learned)
+    assert sum(n for n, _ in learned) == 2 * (8 + 320)  # 8 of them to warm up
+
+
+def test_targets_of_one_horizon_go_in_one_pass_as_far_as_memory_goes(
+    file: Path, monkeypatch
+) -> None:
+    settings = {"stream": {"horizon": [0, 2]}, "outputs": str(file.parent / "one")}
+    passes, go = [], evaluate.Pass.run
+    monkeypatch.setattr(
+        evaluate.Pass, "run", lambda self, *how: passes.append(len(self.jobs)) or go(self, *how)
+    )
+    found = run(file, "gf", **settings)
+    assert passes == [2, 2]
+    monkeypatch.setattr(evaluate, "n_in_one_pass", lambda job: 1)
+    again = run(file, "gf", **settings | {"outputs": str(file.parent / "two")})
+    assert passes == [2, 2, 1, 1, 1, 1] and again["targets"] == found["targets"]
+
+
+def test_a_target_that_fails_is_named_and_ends_the_run(file: Path, monkeypatch) -> None:
+    add, streamed = RegressionMetrics.add, []
+
+    def failing(self, block, *given) -> None:
+        streamed.append(self.job.stream.target)
+        add(self, block, *given)
+        if self.job.stream.target == "east" and len(streamed) > 2:
+            raise FloatingPointError("no number")
+
+    monkeypatch.setattr(RegressionMetrics, "add", failing)
+    with pytest.raises(RuntimeError, match="target east: no number"):
+        run(file, "ridge", block=50)
+    assert streamed == 2 * TARGETS
 
 
 @pytest.mark.parametrize(
