@@ -92,8 +92,10 @@ class SeveralTargets(NamedTuple):
 
     def warm_up(self) -> None:
         """That of two jobs of each horizon: more have the same code."""
-        passes = {self.jobs[numbers[0]].stream.horizon: numbers for numbers in self.passes()}
-        for numbers in passes.values():
+        first: dict[int, list[int]] = {}
+        for numbers in self.passes():
+            first.setdefault(self.jobs[numbers[0]].stream.horizon, numbers)
+        for numbers in first.values():
             evaluate.warm_up([self.jobs[k] for k in numbers[:2]])
 
     def compute(
@@ -116,7 +118,7 @@ class SeveralTargets(NamedTuple):
                 for number, found in evaluate.evaluate(jobs, kept, told):
                     k = numbers[number]
                     if isinstance(found, FloatingPointError):
-                        raise FloatingPointError(f"target {self.names[k]}: {found}") from None
+                        raise FloatingPointError(f"target {self.names[k]}: {found}")
                     if isinstance(found, Exception):
                         raise found
                     parts[k] = found
