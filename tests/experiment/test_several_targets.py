@@ -204,11 +204,14 @@ def test_horizons_of_several_targets_are_drawn_and_printed(file: Path) -> None:
     assert f"RMSE {found['targets']['east 24 later']['rmse']:.4g} " in line
 
 
-def test_the_model_that_is_kept_is_a_learner_of_several_outputs(file: Path, tmp_path: Path) -> None:
-    settings = {"stream": {"lags": 2}, "interval": 0.8, "seed": 3}
-    found = run(file, "gf", model=True, inputs=["heat"], **settings)
+@pytest.mark.parametrize(("name", "lags"), [("gf", 2), ("raker", 0), ("ie_gp", 0)])
+def test_the_model_that_is_kept_is_a_learner_of_several_outputs(
+    file: Path, tmp_path: Path, name: str, lags: int
+) -> None:
+    settings = {"stream": {"lags": lags}, "interval": 0.8, "seed": 3}
+    found = run(file, name, model=True, inputs=["heat"], **settings)
     rows, made = wind()[["heat"]], {"kernels": "gaussian17", "D": 4, "interval": 0.8}
-    learner = omkl.learner("gf", inputs=["heat"], outputs=TARGETS, lags=2, seed=3, **made)
+    learner = omkl.learner(name, inputs=["heat"], outputs=TARGETS, lags=lags, seed=3, **made)
     learner.partial_fit(rows, wind()[TARGETS])
     kept = omkl.load_learner(found.model)
     for said in (lambda one: one.predict(rows), lambda one: one.predict_interval(rows)):
