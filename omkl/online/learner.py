@@ -566,7 +566,7 @@ class OnlineLearner:
         own = self.arrays()
         snapshot.require_names(own, kept)
         for name, array in own.items():
-            if not name.startswith("learner."):
+            if ".learner." not in f".{name}":  # ``snapshot.restore`` looks at those
                 snapshot.require_like(name, array, kept[name])
                 if array.dtype.kind == "i" and (kept[name] < 0).any():
                     raise snapshot.Mismatch(f"{name} holds {kept[name].min()}, and it counts")

@@ -149,6 +149,21 @@ def test_a_round_that_is_open_is_kept_and_an_output_without_target_learns_nothin
     )
 
 
+@pytest.mark.parametrize("name", [pytest.param("auto", marks=pytest.mark.slow(2)), "sfg_r", "omkr"])
+def test_outputs_of_many_rows_are_loaded(tmp_path, name):
+    """Their arrays have room for more rows than fresh ones, and places that are none yet."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(1200, 2))
+    Y = np.stack([np.sin(2.0 * X[:, 0]), X[:, 1] > 0.5], axis=1)
+    together = omkl.learner(name, inputs=2, outputs=2, interval=0.9, **SMALL)
+    together.partial_fit(X[:1000], Y[:1000])
+    together.save(tmp_path / "model.npz")
+    loaded = omkl.load_learner(tmp_path / "model.npz")
+    expected = together.partial_fit(X[1000:], Y[1000:])
+    for field, found in loaded.partial_fit(X[1000:], Y[1000:])._asdict().items():
+        np.testing.assert_array_equal(found, getattr(expected, field), err_msg=field)
+
+
 def test_outputs_go_by_their_names(tmp_path):
     X, Y = stream(blanks=False)
     frame, targets = pd.DataFrame(X, columns=["a", "b"]), pd.DataFrame(Y, columns=OUTPUTS)
