@@ -27,6 +27,7 @@ MOST_NAMED = 5  # keys
 EPILOG = """\
 Every row is predicted as if it came next. Columns are found by their names, and text and dates
 become the inputs that they were when the model learned; the target, if it is there, is not read.
+Rows of LIBSVM text have all a label, or none: they then begin with a pair index:value.
 Of a panel each row is the next of its key; a key that the model has not is predicted as one before
 its first row, and is told of.
 Written are row (its number, from 1), y_hat and, where the learner has them, spread (the standard

@@ -555,7 +555,8 @@ class LibsvmTable:
     ``dataset.inputs`` is a range "1-123", or null for up to the highest index, which
     takes a pass over the file. With ``dataset.hash`` rows are hashed to so many inputs
     (``omkl.datasets.hashing``), and indices may be as high as they like. Memory does not grow
-    with the file. Not ``labelled``: labels are not read, and are 0.
+    with the file. Not ``labelled``: labels are not read, and are 0; rows may then have none, all of
+    them or not one, and begin with their first pair.
     """
 
     n_rows: int | None = None
@@ -633,6 +634,11 @@ class LibsvmTable:
             return class_codes(cells, self._classes, rows, self._where)
         targets = np.empty(len(rows))
         for n, text in enumerate(piece.labels):
+            if _PAIRS.fullmatch(text):
+                raise DataError(
+                    f"{self._where}: row {rows[n]} has no label: it begins with the pair {text!r}. "
+                    "Put the target of the row before it."
+                )
             if not _NUMBER.fullmatch(text):
                 raise DataError(
                     f"{self._where}: row {rows[n]} has the label {text!r} where a number should "
@@ -642,17 +648,32 @@ class LibsvmTable:
         return targets
 
     def _pieces(self) -> Iterator[Piece]:
-        first = 1
+        first, has_labels = 1, True
         with as_data_error(self._where), self._content.open_lines(self._encoding) as file:
             while lines := _some(file):
                 texts = [text for line in lines if (text := line.partition("#")[0].strip())]
                 split = [text.split() for text in texts]
-                yield self._piece(split, first)
+                if not self._labelled and split:
+                    has_labels = has_labels if first > 1 else ":" not in split[0][0]
+                    self._require_alike(split, first, has_labels)
+                yield self._piece(split, first, has_labels)
                 first += len(split)
 
-    def _piece(self, split: list[list[str]], first: int) -> Piece:
-        words = [word for row in split for word in row[1:]]
-        at = np.repeat(np.arange(len(split)), [len(row) - 1 for row in split])
+    def _require_alike(self, split: list[list[str]], first: int, has_labels: bool) -> None:
+        """DataError for a row with a label where the file's first has none, or without one."""
+        for n, (start, *_) in enumerate(split):
+            if (":" in start) == has_labels:
+                begins = f"a pair, {start[:80]!r}" if has_labels else f"a label, {start[:80]!r}"
+                others = "a label" if has_labels else "a pair"
+                raise DataError(
+                    f"{self._where}: row {first + n} begins with {begins}, and the rows before it "
+                    f"with {others}. Give all rows a label, or none."
+                )
+
+    def _piece(self, split: list[list[str]], first: int, has_labels: bool) -> Piece:
+        start = 1 if has_labels else 0  # of the pairs in a row
+        words = [word for row in split for word in row[start:]]
+        at = np.repeat(np.arange(len(split)), [len(row) - start for row in split])
         joined = " ".join(words)
         if not _PAIRS.fullmatch(joined):
             n = next(n for n, word in enumerate(words) if not _PAIRS.fullmatch(word))

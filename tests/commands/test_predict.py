@@ -90,6 +90,28 @@ def test_rows_beyond_what_the_model_has_seen_are_marked(table, capsys):
         omkl.load_learner(run.model).far_out(np.zeros((1, 4)))
 
 
+def test_libsvm_rows_are_predicted_with_and_without_their_labels(tmp_path, capsys):
+    """A row without a label begins with its first pair, which is an input."""
+    pairs = [f"1:{n % 7} 24:{n % 5 / 10}" for n in range(60)]
+    labelled = [f"{n % 7 + 3 * (n % 5)} {text}" for n, text in enumerate(pairs)]
+    (tmp_path / "first.svm").write_text("\n".join(labelled))
+    given = {**SMALL, "dataset.target": None, "dataset.path": tmp_path / "first.svm"}
+    run = omkl.run(algorithm="ridge", **given, outputs=tmp_path / "out")
+    new, path = [1, 2, 4], tmp_path / "new.svm"
+    path.write_text("\n".join(labelled[n] for n in new))
+    expected = said(capsys, run.folder, path)
+    path.write_text("# no labels\n" + "\n".join(pairs[n] for n in new))
+    found = said(capsys, run.folder, path)
+    pd.testing.assert_frame_equal(found, expected)
+    for rows, words in [
+        ((labelled[1], labelled[2], pairs[4]), "row 3 begins with a pair, '1:4', and the rows bef"),
+        ((pairs[1], labelled[2]), "row 2 begins with a label, '8', and the rows before it with a"),
+    ]:
+        path.write_text("\n".join(rows))
+        assert predict.main([str(run.folder), str(path)]) == 1
+        assert f"new.svm: {words}" in capsys.readouterr().err
+
+
 def test_what_cannot_be_predicted_is_told(table, capsys):
     run = omkl.run(algorithm="raker", **SMALL,
                    **{"dataset.path": table / "first.csv", "outputs": table / "out"})  # fmt: skip

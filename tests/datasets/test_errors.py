@@ -85,6 +85,7 @@ LIBSVM = [
     ("1 0:1\n", {}, r"row 1 has the index 0, outside 1\.\.100,000"),
     ("1 1:2\n2 3:3\n", {"inputs": "1-2"}, r"row 2 has the index 3, outside 1..2"),
     ("spam 1:2\nham 1:3\n", {}, r"row 1 has the label 'spam' where a number should be"),
+    ("1 1:2\n1:3 2:4\n", {}, r"row 2 has no label: it begins with the pair '1:3'. Put the target"),
     ("1 1:2\n3 1:3\n", CLASSES, r"row 2 has the label '3', which is none of .*=\[-1, 1"),
     ("1 1:2\n3 1:3\n", {"task": "classification"}, r"say what stands in the target's column"),
     ("1 1:inf\n2 1:3\n", {}, r"row 1, column 'x1' is infinite"),
