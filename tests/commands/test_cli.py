@@ -88,6 +88,11 @@ def results_of(outputs: Path) -> dict[str, bytes]:
         ("+dataset.kernel.foo=3", "there is no dataset.kernel.foo with synthetic."),
         ("-m dataset=airfoil,file dataset.path=x.csv", "airfoil has no dataset.path"),
         ("algorithm=gf,raker", "algorithm=gf,raker names several values: add -m"),
+        (
+            "a.csv target=a,b",
+            "one by one, or write 'dataset.target=[a,b]' to have all of them in one",
+        ),
+        ("stream.horizon=1,2", "or write 'stream.horizon=[1,2]' to have all of them in one run"),
         ("-m algorithm=gf,rakr", "there is no algorithm=rakr."),
         ("-m seed=interval(0,1)", "seed=interval(0,1) is no list of values"),
         ("-m seed=range(0)", "seed=range(0) names no value: there would be nothing to run"),
