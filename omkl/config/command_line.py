@@ -315,16 +315,20 @@ class CommandLine:
             return text
         there = [f"{group}.{f}" for f in fields]
         if not elsewhere:
-            raise UsageError(unknown_name(key, key, there, f" with {', '.join(names)}"))
+            of_run = [*self._settings()]
+            raise UsageError(unknown_name(key, key, there, f" with {', '.join(names)}", of_run))
         raise UsageError(
             f"{', '.join(names)} has no {key} (but {', '.join(elsewhere)}). "
             f"There are: {', '.join(there)}."
         )
 
+    def _settings(self) -> dict[str, Any]:
+        """Those outside the groups, and their sections."""
+        return _flat({k: v for k, v in self._main().items() if k not in ("hydra", "defaults")})
+
     def _setting(self, typed: Typed) -> str:
         """An override outside the groups."""
-        key, main = typed.key, self._main()
-        settings = _flat({k: v for k, v in main.items() if k not in ("hydra", "defaults")})
+        key, settings = typed.key, self._settings()
         if key in settings:
             if isinstance(settings[key], dict):
                 raise UsageError(_made_of(typed.text, key, settings[key]))

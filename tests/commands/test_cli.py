@@ -79,6 +79,8 @@ def results_of(outputs: Path) -> dict[str, bytes]:
             "there is no sede. Did you mean seed? There are: algorithm, dataset, kernels, feder",
         ),
         ("M=5", "Did you mean algorithm.M?"),
+        ("algorithm=fomd_oms algorithm.D=9", "no algorithm.D with fomd_oms. Did you mean D? There"),
+        ("algorithm.limit=9", "no algorithm.limit with sfg_r. Did you mean stream.limit?"),
         ("stream.scalling=whole", "Did you mean stream.scaling?"),
         ("stream.limit.x=3", "there is no stream.limit.x."),
         ("stream=3", "stream is made of stream.limit, stream.scaling, stream.lags, stream.delay"),
