@@ -72,7 +72,7 @@ def results_of(outputs: Path) -> dict[str, bytes]:
         ("algorithm=gf algorithm.etta=1", "no algorithm.etta with gf. Did you mean algorithm.eta?"),
         (
             "algorithm=raker algorithm.M=5",
-            "raker has no algorithm.M (but amkl, amkl_aks, amkl_random, gf, gmocp, pof_mkl, sfg",
+            "raker has no algorithm.M (but amkl, amkl_aks, amkl_random, fomd_oms, gf, gmocp, pof",
         ),
         (
             "sede=3",
