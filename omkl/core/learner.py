@@ -293,7 +293,9 @@ class Learner:
         """Let the round that was opened after ``before_round`` never have been, to the bit."""
         for array, copied in zip(before.written, before.copies, strict=True):
             array[...] = copied
-        self.state, self._asked = before.state, None
+        if self.representation.lookahead is not None:  # which made another state of the round
+            self.state = before.state
+        self._asked = None
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         """What ``predict_one`` would predict for each row X (n, d) as the next one, (n,).
@@ -451,7 +453,7 @@ class SideBySide:
         first = self.learners[0]
         if len(self.learners) == 1:
             return
-        if first.representation is LOCAL_FEATURES:
+        if first.representation == LOCAL_FEATURES:  # not "is": a copied learner has a copy of it
             try:
                 self._settings = columns_of([learner.params for learner in self.learners])
             except ValueError:  # a parameter that is no number: each learns by itself

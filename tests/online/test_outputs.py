@@ -133,20 +133,28 @@ def test_outputs_of_second_order_share_matrices_until_a_label_is_missing(tmp_pat
     )
 
 
-def test_a_round_that_is_open_is_kept_and_an_output_without_target_learns_nothing():
+@pytest.mark.parametrize("name", ["gf", "raker", "ewrls"])
+def test_a_round_that_is_open_is_copied_and_an_output_without_target_learns_nothing(name):
     X, Y = stream(blanks=False)
-    together, apart = learners("gf")
+    together, apart = learners(name)
     together.partial_fit(X[:60], Y[:60])
     for one, y in zip(apart, Y[:60].T, strict=True):
         one.partial_fit(X[:60], y)
-    together.predict_one(X[60])
-    together = pickle.loads(pickle.dumps(together))
-    together.learn_one([Y[60, 0], None, Y[60, 2]])
-    for one, y in zip(apart, Y[60], strict=True):
-        one.partial_fit(X[60:61], [y if one is not apart[1] else None])
-    np.testing.assert_array_equal(
-        together.predict_one(X[61]), [one.predict_one(X[61]) for one in apart]
-    )
+    together.predict_one(X[60], revocable=True)
+    shares = together._learner._group._shared is not None
+    for targets in (Y[60], [Y[60, 0], None, Y[60, 2]], [None] * M, "revoked"):
+        copied, alone = pickle.loads(pickle.dumps(together)), copy.deepcopy(apart)
+        assert (copied._learner._group._shared is not None) == shares
+        if isinstance(targets, str):
+            copied.revoke_one()
+        else:
+            copied.learn_one(targets)
+            for one, y in zip(alone, targets, strict=True):
+                one.partial_fit(X[60:61], [y])
+        each = [one.partial_fit(X[61:90], y) for one, y in zip(alone, Y[61:90].T, strict=True)]
+        require_equal(copied.partial_fit(X[61:90], Y[61:90]), each)
+        said = [one.predict(X) for one in alone]
+        np.testing.assert_array_equal(copied.predict(X), np.stack(said, axis=1))
 
 
 @pytest.mark.parametrize("name", [pytest.param("auto", marks=pytest.mark.slow(2)), "sfg_r", "omkr"])
