@@ -184,7 +184,8 @@ class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
     at past targets (``auto``, or ``lags``) takes them to follow the last one that was learned.
 
     Targets y (n, m) are m outputs. Each output learns as an estimator by itself, to the bit, and
-    features are evaluated once for all. An algorithm that requests some of the targets has one.
+    what depends on inputs alone is computed once for all. An algorithm that requests some of the
+    targets has one.
 
     Parameters
     ----------

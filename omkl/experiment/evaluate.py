@@ -406,7 +406,7 @@ class Pass:
     def _learn(self, r: int, blocks: Sequence[Chunk]) -> list[Prediction]:
         """What the learners of a seed predict and learn of a block, one of each job.
 
-        There is the ``blocks`` of each target: they have the same rows.
+        ``blocks`` has that of each target; they are of the same rows.
         """
         before, group = time.perf_counter(), self._groups[r]
         histories, first = [self._histories[r][k] for k in self._going], blocks[0]
@@ -414,7 +414,7 @@ class Pass:
         of_rows = first.far if first.keys is None else first.keys
         n_before = [target.counter.n_rounds for target in self.targets]
         known = [~np.isnan(block.y) for block in blocks]
-        looks = [  # after which rows at the weights of a target's learners
+        looks = [  # after which rows the weights of each target's learners are kept
             {rows.stop for rows in history.pieces(n, there)}
             for history, n, there in zip(histories, n_before, known, strict=False)
         ]
