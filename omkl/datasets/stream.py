@@ -357,10 +357,12 @@ class Stream:
     def require_rows(self, n: int) -> None:
         """DataError for a stream of n < 2 rows, with a horizon of those that have a target."""
         if n < 2:
-            later = f" with the target of the row {self.horizon} later" if self.horizon else ""
+            name = f" {self.target!r}" if len(self.targets) > 1 else ""
+            later = f" of the row {self.horizon} later" if self.horizon else ""
+            what = f" with the target{name}{later}" if name or later else ""
             horizon = ", stream.horizon" if self.horizon else ""
             raise DataError(
-                f"{self.where}: a stream needs at least 2 rows{later}, {max(n, 0)} came. "
+                f"{self.where}: a stream needs at least 2 rows{what}, {max(n, 0)} came. "
                 f"Look at the file, at dataset.missing=drop{horizon} and at stream.limit."
             )
 

@@ -132,6 +132,12 @@ def test_a_target_that_fails_is_named_and_ends_the_run(file: Path, monkeypatch) 
     assert streamed == 2 * TARGETS
 
 
+def test_a_target_without_a_value_is_named(file: Path) -> None:
+    wind(60).assign(east=np.nan).to_csv(file, index=False)
+    with pytest.raises(RuntimeError, match="at least 2 rows with the target 'east', 0 came"):
+        run(file, "ridge")
+
+
 @pytest.mark.parametrize(
     ("name", "settings"),
     [
