@@ -406,7 +406,9 @@ def combine_messages(server, inbox):
     if inbox.cuts.shape[0] == 0:
         return
     K = inbox.taken[0]
-    of_rows = K > 0 and has_losses_of_rows(inbox.n[0])  # all messages are of one learner
+    of_rows = True  # unless a message says otherwise: all are of one learner, but some may lie
+    for k in range(K):
+        of_rows = of_rows and has_losses_of_rows(inbox.n[k])
     for i in range(server.sums.shape[0]):
         n = 0
         for k in range(K):

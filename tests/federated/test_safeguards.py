@@ -175,6 +175,23 @@ def test_a_message_that_changes_too_much_is_refused(words, lie, reason):
     np.testing.assert_array_equal(*thetas)
 
 
+def test_losses_without_rows_are_left_out_as_others_are():
+    """Who sends losses of all kernels cannot get past the robust mean by keeping rows back."""
+    job, log_w = job_of("vm_kofl", "robust.trim=0.2"), []
+    for keeps in (slice(None), slice(0)):
+        server = Server(job, 0)
+        broadcast = server.broadcast()
+        for k in range(6):
+            update = Client(job, 0, k).run_round(broadcast).update
+            if k == 4:
+                rows, theta = update.rows[keeps], update.theta[keeps]
+                update = update._replace(rows=rows, theta=theta, losses=update.losses + 1e3)
+            assert server.receive(update)
+        server.finish()
+        log_w.append(server.state.log_w)
+    np.testing.assert_array_equal(*log_w)
+
+
 def test_who_was_not_asked_is_not_listened_to():
     job = job_of("ofskl", "clients_per_round=2")
     server, clients = Server(job, 0), [Client(job, 0, k) for k in range(6)]
