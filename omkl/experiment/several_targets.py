@@ -25,6 +25,7 @@ from omkl.experiment import evaluate, regression
 from omkl.experiment.job import Computed, Measured, Progress
 from omkl.experiment.regression import Regression
 from omkl.online import model_file
+from omkl.runs.run_folder import ALIKE
 from omkl.runs.writing import MODEL, PREDICTIONS, side_by_side
 
 # What result.json says of each target; the others are of all.
@@ -34,7 +35,6 @@ OF_EACH = (
     *MEANS, *LARGEST[:-1], "mse", "mse_std", "mse_over", "target_unit", "rows_without_target",
     "baselines", "regret", "spread", "interval",
 )  # fmt: skip
-ALIKE = ("kernel_family", "kernel_bandwidth", "change_rounds")  # curves of all targets
 
 
 class SeveralTargets(NamedTuple):

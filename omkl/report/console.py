@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from omkl.report import stats
 from omkl.report.naming import data_name, has_kernels, name_of, readable, scored_rows
-from omkl.runs.run_folder import ERROR_RATE, measure, number_of, scaling_of
+from omkl.runs.run_folder import ERROR_RATE, measure, number_of, of_targets, scaling_of
 from omkl.utils.disk import point_to
 from omkl.utils.wording import over_seeds, pluralize, time_left
 
@@ -218,9 +218,9 @@ def _print_skipped(result: Mapping[str, Any], console: Console) -> None:
 
 def _by_target(result: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The result of each of several targets, with words that say which; or the one that is."""
-    targets = result.get("targets", {})
-    for name, entry in targets.items():
-        yield f" for {name}", {**result, **entry}
+    targets = of_targets(result)
+    for name, one in targets.items():
+        yield f" for {name}", one
     if not targets:
         yield "", result
 
@@ -228,8 +228,7 @@ def _by_target(result: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, An
 def _target_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Errors of each of several targets, beside its baselines."""
     n_seeds = len(result["seeds"])
-    for name, entry in result["targets"].items():
-        one = {**result, **entry}
+    for name, one in of_targets(result).items():
         where = scored_rows(one)
         only = "" if where == "all rows" else f"   ({where})"
         yield name, _errors_text(one)
@@ -237,9 +236,9 @@ def _target_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if n_seeds > 1:
             yield "MSE", f"{error_text(one)}   ({over_seeds(n_seeds)}){only}"
         yield from _interval_rows(one)
-        if blank := entry.get("rows_without_target"):
+        if blank := one.get("rows_without_target"):
             told = f"{pluralize(blank, 'row')} without a target predicted and not scored"
-            yield "rows", f"{entry['n_rounds']:,}; {told}"
+            yield "rows", f"{one['n_rounds']:,}; {told}"
         yield from _all_regret_rows(one)
 
 

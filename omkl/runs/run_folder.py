@@ -165,6 +165,7 @@ A sweep has a folder of its own, which names the runs of its jobs (``jobs_of``)
 from __future__ import annotations
 
 import contextlib
+import copy
 import io
 import json
 import math
@@ -190,6 +191,7 @@ NEUTRAL = (
     "threads", "tracking", "force", "progress", "outputs", "block", "figures", "predictions",
     "model", "fail_fast",
 )  # fmt: skip
+ALIKE = ("kernel_family", "kernel_bandwidth", "change_rounds")  # curves of all targets
 
 
 class Measure(NamedTuple):
@@ -212,6 +214,11 @@ ERROR_RATE = Measure("error_rate", "errors", "error rate", 1e2, ", %")
 def measure(result: Mapping[str, Any]) -> Measure:
     """The mean squared error of a regression, the share of mistakes of a classification."""
     return ERROR_RATE if result.get("task") == "classification" else MSE
+
+
+def of_targets(result: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """What each of several targets has, by its name, as of a run of it; of one target none."""
+    return {name: {**result, **entry} for name, entry in result.get("targets", {}).items()}
 
 
 def scaling_of(result: Mapping[str, Any]) -> str | None:
@@ -273,6 +280,19 @@ class Run:
     def curves(self) -> dict[str, np.ndarray]:
         with np.load(io.BytesIO(self._bytes_of("curves.npz")), allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
+
+    @property
+    def targets(self) -> dict[str, Run]:
+        """Runs of each of several targets, by its name, in this folder; of one target none."""
+        found = {}
+        for k, (name, result) in enumerate(of_targets(self.result).items()):
+            found[name] = one = copy.copy(self)
+            del result["targets"]
+            own = f"targets.{k}."
+            alike = {n: array for n, array in self.curves.items() if n in ALIKE}
+            curves = {n.removeprefix(own): a for n, a in self.curves.items() if n.startswith(own)}
+            one.result, one.curves = result, alike | curves
+        return found
 
     def _bytes_of(self, name: str) -> bytes:
         """A file of this very result. Raises Replaced, or CorruptFileError if it is damaged."""
