@@ -29,6 +29,7 @@ Array = np.ndarray
 
 WHISKERS = {"ecolor": "#7fb2d6", "elinewidth": 1}
 MOST_NAMES = 12  # of experts in the heat map, one per line
+MOST_TARGETS = 6  # with a panel of their own
 LEAST_WEIGHT = 0.005  # of an expert with a bar
 
 
@@ -131,26 +132,53 @@ def _panel(name: str = "") -> Callable[[Callable[[Run, Axes | None], Figure | No
 def mse(run: Run, into: Axes | None = None) -> Figure:
     """Mean squared error, or error rate, of rounds 1..t over t, beside the baselines.
 
-    The first half per cent of the rounds is not drawn, of a short stream ten rounds: a mean of a
-    handful of errors says little and would set the scale.
+    Several targets have a panel each, with its own rounds and unit; axes of somebody else have the
+    mean over the targets. The first half per cent of the rounds is not drawn, of a short stream ten
+    rounds: a mean of a handful of errors says little and would set the scale.
     """
+    if into is None and len(run.result.get("targets", ())) > 1:
+        return _mse_of_targets(run)
+    kind = measure(run.result)
+    figure, axes = _single(into=into)
+    t = _draw_error(axes, run)
+    _name_rounds(axes, run, t, f"{style.axis_name(kind)} of rows 1..t")
+    axes.set_xlim(right=t[-1])  # the lines end where their names begin
+    axes.set_title(_title(run, f"running {kind.long}{naming.of_targets(run)}, {_seeds(run)}"))
+    style.label_ends(axes)
+    style.legend_of(figure, axes, into is not None)
+    return figure
+
+
+def _mse_of_targets(run: Run) -> Figure:
+    targets = run.targets
+    shown = list(targets)[:MOST_TARGETS]
+    figure, panels = style.panels(shown, 2.7, 0.9)
+    for axes, name, leftmost, lowest in panels:
+        t = _draw_error(axes, targets[name])
+        _name_rounds(axes, run, t, "MSE of rows 1..t" if leftmost else "")
+        if not lowest:
+            axes.set_xlabel("")
+    title = _title(run, f"running mean squared error of each target, {_seeds(run)}")
+    if rest := len(targets) - len(shown):
+        title += f"\n{len(shown)} of {len(targets)} targets, {rest} more not drawn"
+    figure.suptitle(title, fontsize=10)
+    style.figure_legend(figure, [panel.axes for panel in panels])
+    return figure
+
+
+def _draw_error(axes: Axes, run: Run) -> Array:
+    """The running error and those of the baselines, on a logarithmic axis; the rounds drawn."""
     curves, kind = run.curves, measure(run.result)
     skip = max(0.005, min(0.05, 10.0 / curves["t"][-1]))
     choose = functools.partial(style.drawn_rounds, skip=skip)
     drawn = choose(curves["t"])
     t = curves["t"][drawn]
     mean, std = style.mean_std(curves[kind.key][:, drawn])
-    figure, axes = _single(into=into)
     limits = [style.positive_limits(mean, std), *style.baseline_lines(axes, [run], choose)]
     low = min(low for low, _ in limits)
     style.band_line(axes, t, mean, std, 0, naming.name_of(run), floor=low)
     style.log_axis(axes.yaxis, low, max(high for _, high in limits))
-    _name_rounds(axes, run, t, f"{style.axis_name(kind)} of rows 1..t")
-    axes.set_xlim(right=t[-1])  # the lines end where their names begin
-    axes.set_title(_title(run, f"running {kind.long}{_of_targets(run)}, {_seeds(run)}"))
-    style.label_ends(axes)
-    style.legend_of(figure, axes, into is not None)
-    return figure
+    return t
 
 
 @_panels("horizons")
@@ -290,10 +318,13 @@ def calibration(run: Run, into: Axes | None = None) -> Figure | None:
 
 @_panels("over_time")
 def over_time(run: Run) -> Figure | None:
-    """The error of windows of the stream, and below it a heat map: kernels over time."""
+    """The error of windows of the stream, and below it a heat map: kernels over time.
+
+    Nothing of several targets whose rounds are other rows: there is no mean over them.
+    """
     curves, kind = run.curves, measure(run.result)
     windows = windowed(run)
-    if len(windows.edges) < 3:
+    if len(windows.edges) < 3 or not _same_rounds(run):
         return None
     with_map = "weights_over_time" in curves and curves["weights_over_time"].shape[1] > 1
     figure = Figure(figsize=(style.WIDTH, 6.2 if with_map else 3.2))
@@ -310,7 +341,7 @@ def over_time(run: Run) -> Figure | None:
     bottom.set_xlim(0, float(curves["t"][-1]))
     style.figure_legend(figure, [top])
     rows = pluralize(round(float(np.median(np.diff(windows.edges)))), "row")
-    what = f"{kind.long}{_of_targets(run)} in windows of {rows} each"
+    what = f"{kind.long}{naming.of_targets(run)} in windows of {rows} each"
     what += ", and weights" if with_map else ""
     figure.suptitle(_title(run, what), fontsize=10)
     return figure
@@ -544,7 +575,7 @@ def experts(run: Run, into: Axes | None = None) -> Figure | None:
     axes.set_xlabel("weight after the last row")
     rest = order[len(shown) :]
     together = f", {len(rest)} more together {100.0 * mean[rest].sum():.1f} %" if len(rest) else ""
-    axes.set_title(_title(run, f"experts by weight{together}"))
+    axes.set_title(_title(run, f"experts by weight{naming.of_targets(run)}{together}"))
     return figure
 
 
@@ -562,8 +593,8 @@ def importance(run: Run, into: Axes | None = None) -> Figure | None:
     _draw_shares(figure, axes, curves["weights_t"], values, len(names), "importance")
     style.mark_changes(axes, curves["change_rounds"], curves["t"])
     axes.set_xlim(0, float(curves["t"][-1]))
-    axes.set_xlabel("row t")
-    what = f"importance of inputs{_of_targets(run)}, first known at row {known[0]:,}"
+    axes.set_xlabel("row t" if _same_rounds(run) else "row t of each target")
+    what = f"importance of inputs{naming.of_targets(run)}, first known at row {known[0]:,}"
     axes.set_title(_title(run, what))
     return figure
 
@@ -596,7 +627,7 @@ def weights(run: Run) -> Figure | None:
             axes.set_ylim(0, 1.08 * max(_top(mean, std), uniform))
 
     label = "expert weight after the last row"
-    return _over_dictionary(run, "expert weights", label, draw)
+    return _over_dictionary(run, f"expert weights{naming.of_targets(run)}", label, draw)
 
 
 @_panels("usage")
@@ -608,7 +639,9 @@ def usage(run: Run) -> Figure | None:
     """
     if "usage" not in run.curves or not has_kernels(run):
         return None
-    mean, std = style.mean_std(run.curves["usage"] / run.result["n_rounds"])
+    of_each = list(run.targets.values()) or [run]
+    shares = [one.curves["usage"] / one.result["n_rounds"] for one in of_each]
+    mean, std = style.mean_std(np.mean(shares, axis=0))
     if mean.min() == mean.max() == 1.0:
         return None
 
@@ -619,6 +652,7 @@ def usage(run: Run) -> Figure | None:
 
     per_round = run.result["kernels_per_round"]
     what = f"{per_round:.4g} of {pluralize(len(mean), 'kernel')} evaluated per row"
+    what += naming.of_targets(run)
     return _over_dictionary(run, what, "share of rows evaluated", draw)
 
 
@@ -789,10 +823,16 @@ def _title(run: Run, what: str) -> str:
     return f"{heading}\n{style.wrapped(what, 90)}"
 
 
-def _of_targets(run: Run) -> str:
-    """That a curve is the mean of those of several targets."""
-    n = len(run.result.get("targets", {}))
-    return f" (mean of {n} targets)" if n else ""
+def _same_rounds(run: Run) -> bool:
+    """Whether round t of each of its targets is the same row; of one target it is.
+
+    That of several is known where no row lacks a target but the last ones of a horizon.
+    """
+    targets = run.result.get("targets", {}).values()
+    late = run.result["stream"].get("horizon", 0) if targets else 0
+    ends = {one["n_rounds"] for one in targets}
+    blank = any(one["rows_without_target"] != one.get("horizon", late) for one in targets)
+    return len(targets) < 2 or (len(ends) == 1 and not blank)
 
 
 def _seeds(run: Run) -> str:

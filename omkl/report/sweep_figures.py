@@ -415,7 +415,8 @@ def _axis_names(runs: Sequence[Run]) -> str:
 
 
 def _long_names(runs: Sequence[Run]) -> str:
-    return " or ".join(dict.fromkeys(measure(run.result).long for run in runs))
+    names = (measure(run.result).long + naming.of_targets(run) for run in runs)
+    return " or ".join(dict.fromkeys(names))
 
 
 def _spread_of(runs: Sequence[Run]) -> str:

@@ -17,9 +17,9 @@ from omkl.core.representations.blocked import LOCAL_FEATURES
 from omkl.datasets import read
 from omkl.experiment import evaluate
 from omkl.experiment.regression import RegressionMetrics
-from omkl.experiment.several_targets import ALIKE, OF_EACH
-from omkl.report import console, sweep_table
-from omkl.runs.run_folder import Run
+from omkl.experiment.several_targets import OF_EACH
+from omkl.report import console, style, sweep_figures, sweep_table
+from omkl.runs.run_folder import ALIKE, Run
 from tests.conftest import read_csv
 
 SMALL = {"kernels": "gaussian17", "D": 4, "figures": False, "tracking": "none"}
@@ -266,8 +266,8 @@ def test_the_table_has_a_row_for_each_target(file: Path) -> None:
         assert f"running mean {own['baselines']['mean']['rmse']:.4g}" in lines[line + 1]
     assert "43 rows without a target" in text.getvalue()
     plots = found.plots()
-    assert {"mse", "over_time", "weights"} <= set(plots)
-    assert "(mean of 2 targets), mean" in plots["mse"].axes[0].get_title()
+    assert {"mse", "weights"} <= set(plots)
+    assert "weights (mean of 2 targets)" in plots["weights"].get_suptitle()
     assert "RMSE" in repr(found) and "last target" in found._repr_html_()
     sweep_table.print_sweep(sweep_table.sweep_table([Run(found.folder)]), [], Console(file=text))
     assert "MSE: the mean over north, east, each in its own unit" in text.getvalue()
@@ -282,6 +282,64 @@ def test_importance_is_the_mean_over_the_targets(tmp_path: Path) -> None:
     of_each = [curves[f"targets.{k}.importance_over_time"][:n] for k in (0, 1)]
     np.testing.assert_array_equal(curves["importance_over_time"], np.mean(of_each, axis=0))
     assert "inputs (mean of 2 targets), first" in found.plots()["importance"].axes[0].get_title()
+
+
+def test_each_target_has_a_panel_with_its_own_rounds_and_baselines(file: Path) -> None:
+    found = run(file, "raker", seeds=2)
+    panels = found.plots()["mse"].axes
+    assert [axes.get_title() for axes in panels] == TARGETS
+    for axes, target in zip(panels, TARGETS, strict=True):
+        own = found["targets"][target]
+        lines = {line.get_label(): line.get_data() for line in axes.get_lines()}
+        t, values = lines["Raker"]
+        assert t[-1] == own["n_rounds"] and values[-1] == pytest.approx(np.mean(own["mse"]))
+        for name, label in (("mean", "running mean"), ("ridge", "linear ridge")):
+            assert lines[label][1][-1] == pytest.approx(own["baselines"][name]["mse"])
+    assert "(mean of 2 targets), mean" in found.plot().get_title(), "axes of somebody else"
+
+
+def test_of_many_targets_six_have_a_panel_and_the_others_are_counted(file: Path) -> None:
+    rows = wind()[["heat", "north"]]
+    names = [f"y{k}" for k in range(8)]
+    rows.assign(**{name: rows.north for name in names}).to_csv(file, index=False)
+    mse = run(file, "ridge", target=names, exclude="north").plots()["mse"]
+    assert [axes.get_title() for axes in mse.axes] == names[:6]
+    assert mse.get_suptitle().endswith("\n6 of 8 targets, 2 more not drawn")
+
+
+@pytest.mark.parametrize("blank", [False, True])
+def test_windows_are_drawn_where_the_targets_have_the_same_rounds(file: Path, blank: bool) -> None:
+    rows = wind() if blank else wind().fillna({"east": 1.0})
+    rows.to_csv(file, index=False)
+    found = run(file, "gf", stream={"horizon": 2})
+    assert ("over_time" in found.plots()) is not blank
+    alone = run(file, "gf", target=["east"], exclude="north").plots()
+    assert "over_time" in alone and "mean of" not in alone["over_time"].get_suptitle()
+
+
+def test_the_share_of_rows_of_a_kernel_is_the_mean_over_the_targets(file: Path) -> None:
+    assert "usage" not in run(file, "raker").plots(), "all kernels in all rows"
+    found = run(file, "sfg_r", seeds=2)
+    curves = Run(found.folder).curves
+    rounds = [one["n_rounds"] for one in found["targets"].values()]
+    assert rounds == [300, 257]
+    usage = found.plots()["usage"]
+    assert "evaluated per row (mean of 2 targets)" in usage.get_suptitle()
+    drawn = [np.asarray(axes.containers[0].lines[0].get_ydata()) for axes in usage.axes]
+    shares = [curves[f"targets.{k}.usage"].mean(axis=0) / n for k, n in enumerate(rounds)]
+    assert np.concatenate(drawn) == pytest.approx(np.mean(shares, axis=0))
+    assert np.concatenate(drawn).sum() == pytest.approx(found["kernels_per_round"])
+
+
+def test_figures_of_a_sweep_say_that_errors_are_means_over_targets(file: Path, monkeypatch) -> None:
+    titles: list[str] = []
+    monkeypatch.setattr(
+        style, "save", lambda figure, *_: titles.append(figure.get_suptitle()) or []
+    )
+    runs = [Run(run(file, name).folder) for name in ("raker", "gf")]
+    sweep_figures.all_figures(runs, file.parent)
+    mean = "mean squared error (mean of 2 targets), 1 seed"
+    assert titles == [f"Running {mean}", f"Final {mean}"]
 
 
 @pytest.mark.parametrize(
