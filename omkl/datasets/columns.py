@@ -424,6 +424,23 @@ class Column(NamedTuple):
         return {"column": self.name, "as": self.kind, "inputs": list(self.inputs), "why": self.why}
 
 
+def target_cure(column: Column, several: bool) -> str:
+    """What to do where a target, which could be this ``column``, holds no number; see TARGET_CURE.
+
+    ``several``: it is one of a list, and so holds no classes.
+    """
+    if not several:
+        return TARGET_CURE
+    holds = {"words": "words", "hashed": "words", "date": "dates"}.get(column.recipe.get("how", ""))
+    if holds is None:  # numbers, but for some cells
+        return f"Correct the file; several targets are numbers. {_BLANK_CURE}"
+    alone = ", or predict it alone, with task=classification" if holds == "words" else ""
+    return (
+        f"The column holds {holds}, and several targets are numbers: take it out of "
+        f"dataset.target{alone}."
+    )
+
+
 def column_of(series: pd.Series, name: str, where: str) -> Column:
     """What becomes of a column whose first cells are these."""
     with as_data_error(f"{where}: column {name!r}"):

@@ -33,6 +33,7 @@ from omkl.datasets.columns import (
     mostly_numbers,
     numbers_of,
     place_of,
+    target_cure,
     target_places,
 )
 from omkl.datasets.files import FileContent
@@ -152,6 +153,7 @@ class OwnTable:
         chosen = choose_columns(names, usable, wanted, cfg.get("target"), where, labelled, several)
         *inputs, last = chosen.positions
         self._targets = Columns(tuple(targets or [last]), self.targets or chosen.names[-1:])
+        self._cures = [target_cure(columns[k], several) for k in self._targets.positions]
         if last == self._key >= 0:
             raise DataError(f"{where}: dataset.key and dataset.target are both {names[place]!r}.")
         named = "dataset.inputs names it"
@@ -211,8 +213,10 @@ class OwnTable:
         parts = [c.encode(frame.iloc[:, k], rows, where) for k, c in self._inputs.items()]
         if self._cfg.get("labelled", True):
             labels = self._cfg.get("labels")
-            each = (Columns((k,), (name,)) for k, name in zip(*self._targets, strict=True))
-            columns = [frame_values(frame, target, rows, where, labels) for target in each]
+            columns = [
+                frame_values(frame, Columns((k,), (name,)), rows, where, labels, cure)
+                for k, name, cure in zip(*self._targets, self._cures, strict=True)
+            ]
             targets = np.concatenate(columns, axis=1)
             if self._cfg.get("missing") == "drop":  # a row for all targets, or for none
                 targets[np.isnan(targets).any(axis=1)] = np.nan
@@ -386,11 +390,12 @@ def frame_values(
     rows: np.ndarray,
     where: str,
     classes: Sequence[Any] | None = None,
+    target_cure: str = TARGET_CURE,
 ) -> np.ndarray:
     """The chosen columns of ``frame`` as float64 (n, d + 1), NaN where blank.
 
     ``columns.positions`` count in ``frame``, the target's last; text that is no number is a
-    DataError, but in a target that holds ``classes``.
+    DataError, but in a target that holds ``classes``. That of the target ends with its cure.
     """
     values = np.empty((len(frame), len(columns.names)))
     last = len(columns.names) - 1
@@ -399,7 +404,7 @@ def frame_values(
         if classes is not None and k == last:
             values[:, k] = class_codes(series.to_numpy(dtype=object), classes, rows, where)
         else:
-            cure = TARGET_CURE if k == last else INPUT_CURE
+            cure = target_cure if k == last else INPUT_CURE
             values[:, k] = column_values(series, name, rows, where, cure)
     return values
 

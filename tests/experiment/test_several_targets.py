@@ -373,6 +373,22 @@ def test_what_cannot_be_is_said(file: Path, settings: dict, message: str) -> Non
         run(file, **settings)
 
 
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ("town", "The column holds words, and several targets are numbers: take it out of"),
+        ("day", "The column holds dates, and several targets are numbers: take it out of"),
+        ("far", "row 2, column 'far' has 'no' where a number should be. Correct the file; several"),
+    ],
+)
+def test_a_target_that_holds_no_numbers_is_named(file: Path, column: str, message: str) -> None:
+    days = pd.date_range("2024-01-01", periods=300).strftime("%Y-%m-%d")
+    rows = wind().assign(day=days, far=["1", "no", *["2"] * 298])
+    rows[["heat", "north", column]].to_csv(file, index=False)
+    with pytest.raises((RuntimeError, ValueError), match=message):
+        run(file, "ridge", target=["north", column])
+
+
 def test_a_run_does_not_go_on_with_several_targets(file: Path) -> None:
     found = run(file, "gf", model=True)
     with pytest.raises((RuntimeError, ValueError), match="go on with its outputs from Python"):
