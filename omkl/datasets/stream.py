@@ -354,15 +354,20 @@ class Stream:
         pieces = ((truth,) for truth in truths if truth is not None)
         return (piece[0] for piece in regroup(pieces, _checked_size(size)))
 
-    def require_rows(self, n: int) -> None:
-        """DataError for a stream of n < 2 rows, with a horizon of those that have a target."""
+    def require_rows(self, n: int, n_read: int = 0) -> None:
+        """DataError for a stream of n < 2 rows with a target, of so many that were read."""
         if n < 2:
-            name = f" {self.target!r}" if len(self.targets) > 1 else ""
-            later = f" of the row {self.horizon} later" if self.horizon else ""
-            what = f" with the target{name}{later}" if name or later else ""
+            if n_read - self.horizon > 1:
+                values = "one value" if n else "no value"
+                raise DataError(
+                    f"{self.where}: the target {self.target!r} has {values} in {n_read:,} rows, "
+                    "and a stream needs at least 2. Choose another dataset.target, or look at the "
+                    "file and at stream.limit."
+                )
+            later = f" with the target of the row {self.horizon} later" if self.horizon else ""
             horizon = ", stream.horizon" if self.horizon else ""
             raise DataError(
-                f"{self.where}: a stream needs at least 2 rows{what}, {max(n, 0)} came. "
+                f"{self.where}: a stream needs at least 2 rows{later}, {max(n, 0)} came. "
                 f"Look at the file, at dataset.missing=drop{horizon} and at stream.limit."
             )
 
@@ -396,13 +401,14 @@ class Stream:
         self.target_sorted = self.labelled and order.is_sorted(len(self.classes))
 
     def _survey(self) -> Extent:
-        n, max_norm, low, high = 0, 0.0, np.inf, -np.inf
+        n, n_read, max_norm, low, high = 0, 0, 0.0, np.inf, -np.inf
         for x, y, *_ in self._limited():
+            n_read += len(y)
             n += int(np.sum(~np.isnan(y)))
             max_norm = max(max_norm, float(np.nanmax(norms(x), initial=0.0)))
             low = min(low, float(np.nanmin(y, initial=np.inf)))
             high = max(high, float(np.nanmax(y, initial=-np.inf)))
-        self.require_rows(n)
+        self.require_rows(n, n_read)
         if not self.labelled:
             self._require_finite(max_norm, 1.0)
             return Extent(n, max_norm, 0.0, 1.0)
@@ -476,7 +482,8 @@ class _Labels:
     def __init__(self, stream: Stream, history: LabelHistory) -> None:
         self._stream, self._history = stream, history
         self._waiting = np.full(stream.target_delay, np.nan)
-        self._low, self._high, self._n = np.inf, -np.inf, 0
+        self._low, self._high = np.inf, -np.inf
+        self._n = self._n_read = 0  # rows with a label, and all
 
     def added(self, chunk: Chunk) -> Chunk:
         """The next rows, whose inputs are scaled, with labels in the stream's units and lags."""
@@ -486,6 +493,7 @@ class _Labels:
         elif stream.scaling == "whole":
             chunk = self._in_units(chunk)
         self._n += int(np.sum(~np.isnan(chunk.y)))
+        self._n_read += len(chunk.y)
         if stream.n_lags and not stream.keyed:
             labels = np.concatenate([self._waiting, chunk.y])
             come, self._waiting = np.split(labels, [len(chunk.y)])
@@ -517,7 +525,7 @@ class _Labels:
 
     def require_rows(self) -> None:
         """DataError where too few rows had a label."""
-        self._stream.require_rows(self._n)
+        self._stream.require_rows(self._n, self._n_read)
 
 
 def rows_in_step(streams: Sequence[Stream], size: int) -> Iterator[list[Chunk]]:

@@ -218,8 +218,6 @@ class OwnTable:
                 for k, name, cure in zip(*self._targets, self._cures, strict=True)
             ]
             targets = np.concatenate(columns, axis=1)
-            if self._cfg.get("missing") == "drop":  # a row for all targets, or for none
-                targets[np.isnan(targets).any(axis=1)] = np.nan
         else:
             targets = np.zeros((len(frame), 1))
         values = np.concatenate([*parts, targets[:, :1]], axis=1)
@@ -472,6 +470,7 @@ class TableSource:
             self._means = self._whole_means(fills_target)
 
     def chunks(self) -> Iterator[Chunk]:
+        has_value, n_left = np.zeros(len(self._table.names), dtype=bool), 0
         for values, rows, *keyed in self._table.raw():
             blank, keys = np.isnan(values), keyed[0] if keyed else None
             if blank.any() and self._missing == "error":
@@ -483,12 +482,20 @@ class TableSource:
                     complete &= ~_is_none(keys)
                     keys = keys[complete]
                 values, rows = values[complete], rows[complete]
+                has_value |= ~blank.all(axis=0)
+                n_left += len(rows)
             elif self._means is not None:
                 values = np.where(blank, self._means, values)
             self._require_finite(values, rows)
             d = len(self.inputs)
             x, y = np.ascontiguousarray(values[:, :d]), values[:, d:].copy()
             yield Chunk(x, y if y.shape[1] > 1 else y[:, 0], rows, keys=keys)
+        if self._missing == "drop" and not n_left and not has_value.all():
+            name = self._table.names[int(has_value.argmin())]
+            raise DataError(
+                f"{self._where}: column {name!r} has no value at all, so dataset.missing=drop "
+                "leaves no row. Leave the column out."
+            )
 
     def _whole_means(self, with_target: bool) -> np.ndarray:
         """Means of the columns (d + 1,); the target's is NaN where it is not to be filled."""

@@ -132,12 +132,6 @@ def test_a_target_that_fails_is_named_and_ends_the_run(file: Path, monkeypatch) 
     assert streamed == 2 * TARGETS
 
 
-def test_a_target_without_a_value_is_named(file: Path) -> None:
-    wind(60).assign(east=np.nan).to_csv(file, index=False)
-    with pytest.raises(RuntimeError, match="at least 2 rows with the target 'east', 0 came"):
-        run(file, "ridge")
-
-
 @pytest.mark.parametrize(
     ("name", "settings"),
     [
@@ -387,6 +381,19 @@ def test_a_target_that_holds_no_numbers_is_named(file: Path, column: str, messag
     rows[["heat", "north", column]].to_csv(file, index=False)
     with pytest.raises((RuntimeError, ValueError), match=message):
         run(file, "ridge", target=["north", column])
+
+
+@pytest.mark.parametrize(
+    ("missing", "message"),
+    [
+        ("mean", "the target 'east' has no value in 300 rows"),
+        ("drop", "column 'east' has no value at all, so dataset.missing=drop leaves no row"),
+    ],
+)
+def test_a_target_without_a_value_is_named(file: Path, missing: str, message: str) -> None:
+    wind().assign(east=np.nan).to_csv(file, index=False)
+    with pytest.raises((RuntimeError, ValueError), match=message):
+        run(file, "ridge", missing=missing)
 
 
 def test_a_run_does_not_go_on_with_several_targets(file: Path) -> None:
