@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,12 @@ from omkl.report.naming import csv_text
 from omkl.utils.disk import write_atomically
 from omkl.utils.wording import pluralize
 
-MOST_NAMED = 5  # keys
+MOST_NAMED = 5  # keys, or categories of a column
 
 EPILOG = """\
 Every row is predicted as if it came next. Columns are found by their names, and text and dates
 become the inputs that they were when the model learned; the target, if it is there, is not read.
+A category that the model has not is 0 in all inputs of its column, and is told of.
 Rows of LIBSVM text have all a label, or none: they then begin with a pair index:value.
 Of a panel each row is the next of its key; a key that the model has not is predicted as one before
 its first row, and is told of.
@@ -84,12 +86,14 @@ def _predicted(learner: OnlineLearner, columns: dict[str, Any] | None, file: str
     tells_far = learner.settings.scaling == "columns"
     header = csv_text([["row", *_names(learner), *["far_out"] * tells_far]])
     inputs = np.array(learner.inputs, dtype=object)
-    for rows, X in tables.inputs_in(cfg, described, learner.inputs):
+    words: dict[str, Counter[str]] = {}
+    for rows, X in tables.inputs_in(cfg, described, learner.inputs, new_words=words):
         texts = [";".join(inputs[row]) for row in learner.far_out(X)] if tells_far else None
         far = [] if texts is None else [np.array(texts, dtype=object)]
         yield header + csv_text(np.column_stack([rows.astype(object), *_columns(learner, X), *far]))
         header = ""
     yield header
+    _tell_words(words)
 
 
 def _of_panel(panel: Panel, columns: dict[str, Any] | None, file: str) -> Iterator[str]:
@@ -102,17 +106,33 @@ def _of_panel(panel: Panel, columns: dict[str, Any] | None, file: str) -> Iterat
     header = csv_text([["row", panel.key, "y_hat", *["low", "high"] * has]])
     new = dict[Any, None]()
     whole = all(isinstance(key, int) for key in panel.keys)
-    for rows, X, keys in tables.inputs_in(cfg, described, panel.settings.inputs, whole):
+    words: dict[str, Counter[str]] = {}
+    for rows, X, keys in tables.inputs_in(cfg, described, panel.settings.inputs, whole, words):
         new.update(dict.fromkeys(key for key in keys if key not in panel))
         ends = list(panel.predict_interval(X, keys).T) if has else []
         said = [array.astype(object) for array in (panel.predict(X, keys), *ends)]
         yield header + csv_text(np.column_stack([rows.astype(object), keys, *said]))
         header = ""
     yield header
+    _tell_words(words)
     if new:
-        some = ", ".join(map(str, list(new)[:MOST_NAMED]))
-        told = f"{pluralize(len(new), 'key')} that the model has not: {some}"
-        print(f"omkl-predict: {told}{', ...' * (len(new) > MOST_NAMED)}", file=sys.stderr)
+        _tell(f"{pluralize(len(new), 'key')} that the model has not: {_first(new)}")
+
+
+def _tell_words(words: dict[str, Counter[str]]) -> None:
+    """What is new in columns of categories: it is 0 in all inputs of its column."""
+    for column, new in words.items():
+        rows, has = pluralize(new.total(), "row"), "has" if new.total() == 1 else "have"
+        _tell(f"{rows} {has} a category of {column} that the model has not: {_first(new)}")
+
+
+def _first(names: Iterable[Any]) -> str:
+    some = list(map(str, names))
+    return ", ".join(some[:MOST_NAMED]) + ", ..." * (len(some) > MOST_NAMED)
+
+
+def _tell(text: str) -> None:
+    print(f"omkl-predict: {text}", file=sys.stderr)
 
 
 def _names(learner: OnlineLearner) -> list[str]:

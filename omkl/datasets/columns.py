@@ -400,9 +400,11 @@ class Column(NamedTuple):
             return np.empty((len(series), 0))
 
     def new_words(self, series: pd.Series) -> list[str]:
-        """The words of a column of categories that none of these is."""
-        words = dict.fromkeys(_words(series[~_blank(series)]))
-        return [word for word in words if word not in self.recipe["known"]]
+        """The words of a column of categories, of each row, that none of these is; else none."""
+        if self.recipe.get("how") != "words":
+            return []
+        words = _words(series[~_blank(series)])
+        return list(words[~words.isin(self.recipe["known"])])
 
     def as_named(self, why: str, where: str) -> Column:
         """The column as an input: one that would be left out is in because it was named."""

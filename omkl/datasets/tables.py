@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -258,12 +259,14 @@ def inputs_in(
     columns: Sequence[Mapping[str, Any]] | None,
     inputs: Sequence[str],
     whole_keys: bool = False,
+    new_words: dict[str, Counter[str]] | None = None,
 ) -> Iterator[tuple[np.ndarray, ...]]:
     """Row numbers (n,), from 1, and inputs X (n, d) of an own file, chunk by chunk.
 
     No target is read. ``columns`` say how those of another file became ``inputs``; None: inputs
     are columns of numbers. With ``cfg["key"]`` the keys (n,) of rows follow, whole numbers or
-    texts. Raises DataError for a file that cannot be read, or has others.
+    texts. ``new_words`` is told, by column, of words that were in no row of that other file, and in
+    how many of this one they are. Raises DataError for a file that cannot be read, or has others.
     """
     content = read.open_content(cfg)
     where = content.name
@@ -276,10 +279,12 @@ def inputs_in(
     columns = columns or [Column(n, "numbers", (n,), recipe=NUMBERS)._asdict() for n in inputs]
     for frame in read.frames(content, cfg):
         names, rows = [str(name) for name in frame.columns], frame.index.to_numpy() + 1
-        parts = [
-            column.encode(frame.iloc[:, names.index(name)], rows, where)
-            for name, column in columns_as_before(columns, names, where).items()
-        ]
+        parts = []
+        for name, column in columns_as_before(columns, names, where).items():
+            series = frame.iloc[:, names.index(name)]
+            parts.append(column.encode(series, rows, where))
+            if new_words is not None and (new := column.new_words(series)):
+                new_words.setdefault(name, Counter()).update(new)
         X = _finite(np.concatenate(parts, axis=1), rows, inputs, where)
         if cfg.get("key") is None:
             yield rows, X

@@ -283,7 +283,7 @@ def encoded(frame: pd.DataFrame, columns: Sequence[Column], warn: Any = None) ->
     for column in columns:
         series = frame[column.name]
         parts.append(column.encode(series, np.arange(1, len(frame) + 1), "the rows", CURE))
-        if warn and column.recipe.get("how") == "words" and (new := column.new_words(series)):
+        if warn and (new := column.new_words(series)):
             warn(
                 f"category of {column.name}",
                 f"{column.name} has the new category {new[0]!r}, which is 0 in all columns of "

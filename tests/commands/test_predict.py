@@ -71,6 +71,17 @@ def test_classes_are_predicted_with_their_probabilities(table, capsys):
     np.testing.assert_array_equal(found["class"] == "low", found["p(low)"] > 0.5)
 
 
+def test_categories_that_the_model_has_not_are_told(table, capsys):
+    run = omkl.run(algorithm="raker", **SMALL,
+                   **{"dataset.path": table / "first.csv", "outputs": table / "out"})  # fmt: skip
+    towns = ["Ulm", "Bonn", None, "Bonn", "Trier"]
+    pd.DataFrame({"a": range(5), "town": towns}).to_csv(table / "new.csv", index=False)
+    assert predict.main([str(run.folder), str(table / "new.csv")]) == 0
+    told = capsys.readouterr()
+    what = "omkl-predict: 3 rows have a category of town that the model has not: Bonn, Trier\n"
+    assert told.err == what and len(told.out.splitlines()) == 6
+
+
 def test_rows_beyond_what_the_model_has_seen_are_marked(table, capsys):
     """The only rain of the model is a little, and Ulm is rare: both are no news, other rain is."""
     frame = pd.concat([read_csv(table / "first.csv")] * 5, ignore_index=True)
