@@ -390,21 +390,18 @@ def _all_regret_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _regret_rows(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Regret against one comparator; of a federation its spread and its theorem's bound too."""
-    deviation = "" if entry["std"] is None else f" ± {_two_decimals(entry['std'])}"
-    yield "regret", f"{_two_decimals(entry['mean'])}{deviation} above {entry['label']}"
+    mean, std = number_of(entry["mean"]), entry["std"]
+    # A mean near 0 has a deviation larger than it.
+    deviation = "" if std is None else f" ± {readable(std, max(abs(mean), std))}"
+    yield "regret", f"{readable(mean)}{deviation} above {entry['label']}"
     if entry.get("spread") is not None:
-        yield "  deviation", f"{entry['spread']:.2f}, standard deviation over the clients"
+        yield "  deviation", f"{readable(entry['spread'])}, standard deviation over the clients"
     if "bound" in entry:
         theorem, largest = entry["theorem"], number_of(entry["largest_loss"])
         text = f"{number_of(entry['bound']):.1f} for {entry['bound_of']} ({theorem})"
         if largest > 1.0:
             text = f"none: {theorem} is for losses up to 1, a kernel's reached {largest:.3g}"
         yield "  bound", text
-
-
-def _two_decimals(value: float) -> str:
-    """Where they mean something."""
-    return f"{value:.2f}" if abs(value) < 1e4 else readable(value)
 
 
 def _federated_rows(federated: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

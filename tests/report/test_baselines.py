@@ -68,6 +68,17 @@ def test_a_run_on_the_terminal(with_baselines):
 
 
 @pytest.mark.parametrize(
+    ("mean", "std", "said"),
+    [(-2.5e-9, None, "-2.5e-09 above"), (4002.0, 17.25, "4,002 ± 17 above"),
+     (43690.7, 0.5, "43,691 ± 0 above"), (0.0125, 5.3, "0.01250 ± 5.300 above")],
+)  # fmt: skip
+def test_a_regret_has_the_digits_of_an_error(with_baselines, mean, std, said):
+    entry = {"label": "the best kernel", "mean": mean, "std": std}
+    text = printed(with_baselines(regret={"ridge_features": entry}))
+    assert f"regret     {said} the best kernel\n" in text
+
+
+@pytest.mark.parametrize(
     ("families", "said"),
     [(["gaussian"] * 3, "kernels 3 in the dictionary, 3 per row"),
      (["linear", "products", "neighbours"], "experts 3, 3 per row"), (["mean"], None)],
