@@ -120,13 +120,14 @@ def print_run(run: Run, console: Console) -> None:
 
     result = run.result
     _print_table(f"{name_of(run)} on {data_name(run)}", _rows(run), console)
-    worse = [
-        f"{name_of(run)} is worse here than {better}{where}"
-        for where, of_target in _by_target(result)
-        if (better := stats.worse_than(of_target))
-    ]
-    for text in worse:
-        console.print(Text(f"Warning: {text}.", style="bold"))
+    worse: dict[str, list[str]] = {}  # what is better, and for which of several targets
+    for target, of_target in (of_targets(result) or {"": result}).items():
+        if better := stats.worse_than(of_target):
+            worse.setdefault(better, []).extend([target] if target else [])
+    for better, targets in worse.items():
+        where = f" for {', '.join(targets)}" if targets else ""
+        text = f"Warning: {name_of(run)} is worse here than {better}{where}."
+        console.print(Text(text, style="bold"))
     if worse:
         easy = "auto_classifier" if measure(result) is ERROR_RATE else "auto"
         if result["algorithm"] != easy and not {"federated", "keys"} & result.keys():
@@ -214,15 +215,6 @@ def _print_skipped(result: Mapping[str, Any], console: Console) -> None:
     for entry in result["regret"].values():
         if "skipped" in entry:
             console.print(Text(f"Not computed: {entry['label']} ({entry['skipped']})."))
-
-
-def _by_target(result: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The result of each of several targets, with words that say which; or the one that is."""
-    targets = of_targets(result)
-    for name, one in targets.items():
-        yield f" for {name}", one
-    if not targets:
-        yield "", result
 
 
 def _target_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

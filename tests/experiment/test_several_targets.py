@@ -267,6 +267,19 @@ def test_the_table_has_a_row_for_each_target(file: Path) -> None:
     assert "MSE: the mean over north, east, each in its own unit" in text.getvalue()
 
 
+def test_targets_with_the_same_warning_share_a_line(file: Path) -> None:
+    rows = wind()[["heat"]].fillna(0.0)
+    rows.assign(a=rows.heat, b=7.0 * rows.heat, last=np.arange(300.0)).to_csv(file, index=False)
+    found = run(file, "raker", target=["a", "b", "last"])
+    text = io.StringIO()
+    console.print_run(Run(found.folder), Console(file=text, width=200))
+    warnings = [line for line in text.getvalue().splitlines() if line.startswith("Warning: Raker")]
+    assert warnings == [
+        "Warning: Raker is worse here than the linear ridge for a, b.",
+        "Warning: Raker is worse here than the last target and the linear ridge for last.",
+    ]
+
+
 def test_importance_is_the_mean_over_the_targets(tmp_path: Path) -> None:
     wind(1200).to_csv(tmp_path / "wind.csv", index=False)
     found = run(tmp_path / "wind.csv", "auto", figures=True)
