@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -665,27 +665,39 @@ class LibsvmTable:
         return targets
 
     def _pieces(self) -> Iterator[Piece]:
-        first, has_labels = 1, True
+        first = 1
         with as_data_error(self._where), self._content.open_lines(self._encoding) as file:
-            while lines := _some(file):
+            given = file if self._labelled else self._alike(file)
+            while lines := _some(given):
                 texts = [text for line in lines if (text := line.partition("#")[0].strip())]
                 split = [text.split() for text in texts]
-                if not self._labelled and split:
-                    has_labels = has_labels if first > 1 else ":" not in split[0][0]
-                    self._require_alike(split, first, has_labels)
+                has_labels = self._labelled or not split or ":" not in split[0][0]
                 yield self._piece(split, first, has_labels)
                 first += len(split)
 
-    def _require_alike(self, split: list[list[str]], first: int, has_labels: bool) -> None:
-        """DataError for a row with a label where the file's first has none, or without one."""
-        for n, (start, *_) in enumerate(split):
-            if (":" in start) == has_labels:
-                begins = f"a pair, {start[:80]!r}" if has_labels else f"a label, {start[:80]!r}"
-                others = "a label" if has_labels else "a pair"
-                raise DataError(
-                    f"{self._where}: row {first + n} begins with {begins}, and the rows before it "
-                    f"with {others}. Give all rows a label, or none."
-                )
+    def _alike(self, lines: Iterable[str]) -> Iterator[str]:
+        """Lines whose rows have all a label, or none; DataError for others.
+
+        Among rows without a label an empty line is refused, since it may be meant for one of zeros.
+        """
+        n, labels, is_gap = 0, True, False
+        for line in lines:
+            if words := line.partition("#")[0].split(maxsplit=1):
+                n, has_label = n + 1, ":" not in words[0]
+                labels = labels if n > 1 else has_label
+                if has_label != labels:
+                    what, others = ("label", "pair") if has_label else ("pair", "label")
+                    raise DataError(
+                        f"{self._where}: row {n} begins with a {what}, {words[0][:80]!r}, and the "
+                        f"rows before it with a {others}. Give all rows a label, or none."
+                    )
+                if is_gap and not labels:
+                    raise DataError(
+                        f"{self._where}: an empty line is before row {n}, and rows have no label. "
+                        "Write a row of zeros as 1:0, or take the line out."
+                    )
+            is_gap = is_gap or not line.strip()
+            yield line
 
     def _piece(self, split: list[list[str]], first: int, has_labels: bool) -> Piece:
         start = 1 if has_labels else 0  # of the pairs in a row

@@ -111,11 +111,12 @@ def test_libsvm_rows_are_predicted_with_and_without_their_labels(tmp_path, capsy
     new, path = [1, 2, 4], tmp_path / "new.svm"
     path.write_text("\n".join(labelled[n] for n in new))
     expected = said(capsys, run.folder, path)
-    path.write_text("# no labels\n" + "\n".join(pairs[n] for n in new))
+    path.write_text("# no labels\n" + "\n".join(pairs[n] for n in new) + "\n\n")
     found = said(capsys, run.folder, path)
     pd.testing.assert_frame_equal(found, expected)
     for rows, words in [
         ((labelled[1], labelled[2], pairs[4]), "row 3 begins with a pair, '1:4', and the rows bef"),
+        ((pairs[1], "", pairs[2]), "an empty line is before row 2, and rows have no label"),
         ((pairs[1], labelled[2]), "row 2 begins with a label, '8', and the rows before it with a"),
     ]:
         path.write_text("\n".join(rows))
