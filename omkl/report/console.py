@@ -121,17 +121,23 @@ def print_run(run: Run, console: Console) -> None:
     result = run.result
     _print_table(f"{name_of(run)} on {data_name(run)}", _rows(run), console)
     worse: dict[str, list[str]] = {}  # what is better, and for which of several targets
-    for target, of_target in (of_targets(result) or {"": result}).items():
+    each = of_targets(result) or {"": result}
+    for target, of_target in each.items():
         if better := stats.worse_than(of_target):
             worse.setdefault(better, []).extend([target] if target else [])
     for better, targets in worse.items():
-        where = f" for {', '.join(targets)}" if targets else ""
-        text = f"Warning: {name_of(run)} is worse here than {better}{where}."
+        text = f"Warning: {name_of(run)} is worse here than {better}{_for(targets)}."
         console.print(Text(text, style="bold"))
     if worse:
         easy = "auto_classifier" if measure(result) is ERROR_RATE else "auto"
         if result["algorithm"] != easy and not {"federated", "keys"} & result.keys():
             console.print(Text(f"algorithm={easy} is the learner that has nothing to set."))
+    if narrow := [target for target, one in each.items() if stats.too_narrow(one)]:
+        told = (
+            f"Warning: intervals of {name_of(run)} are too narrow here{_for(narrow)}. interval=0.9 "
+            "puts others around its predictions, which adapt to their errors."
+        )
+        console.print(Text(told, style="bold"))
     if result.get("target_sorted"):
         told = (
             "Warning: the rows come in the order of the target. If they are no time series, "
@@ -142,6 +148,11 @@ def print_run(run: Run, console: Console) -> None:
         if "skipped" in entry:
             console.print(Text(f"Not computed: {stats.NAMES[name]} ({entry['skipped']})."))
     _print_skipped(result, console)
+
+
+def _for(targets: Sequence[str]) -> str:
+    """Which of several targets something is said of; a run of one target has no name for it."""
+    return f" for {', '.join(targets)}" if any(targets) else ""
 
 
 LATEST = "latest"

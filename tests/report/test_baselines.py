@@ -67,6 +67,19 @@ def test_a_run_on_the_terminal(with_baselines):
     assert "Not computed: linear ridge (2,000 inputs are more than 1,500)." in text
 
 
+AROUND = {"level": 0.9, "coverage": 0.9, "width": 0.5, "interval_score": 0.7}
+
+
+@pytest.mark.parametrize(
+    ("coverage", "more", "told"),
+    [(0.207, {}, True), (0.86, {}, False), (None, {}, False), (0.207, {"interval": AROUND}, False)],
+)
+def test_intervals_that_are_too_narrow_are_told(with_baselines, coverage, more, told):
+    own = {"coverage_90": coverage, "coverage_50": 0.1, "width_90": 0.3}
+    text = "Warning: intervals of Raker are too narrow here. interval=0.9 puts others"
+    assert (text in printed(with_baselines(spread=own, **more))) is told
+
+
 @pytest.mark.parametrize(
     ("mean", "std", "said"),
     [(-2.5e-9, None, "-2.5e-09 above"), (4002.0, 17.25, "4,002 ± 17 above"),
