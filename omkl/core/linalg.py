@@ -191,6 +191,22 @@ def _move_four(factor, i, B, b, gain, slope, step, inverse):
     store(step, b * LANES + 3 * LANES, k3 * inverse)
 
 
+@inlined
+def dot_from(theta, start, z, at, n):
+    """The sum over n of theta.flat[start ..] times z.flat[at ..], n in whole packs."""
+    a = pack(0.0)
+    for j in range(0, n, LANES):
+        a = fma(load(theta, start + j), load(z, at + j), a)
+    return total(a)
+
+
+@inlined
+def move_along(theta, start, step, at, n, error):
+    """theta.flat[start ..] += step.flat[at ..] error, n numbers in whole packs."""
+    for j in range(0, n, LANES):
+        store(theta, start + j, fma(load(step, at + j), error, load(theta, start + j)))
+
+
 # --- Normal equations of ridge regressions on random features: one kernel after the other ---------
 #
 # What is summed over the rounds is b b' with b = [z(x), y, 0 ..]: Z'Z, bordered by Z'y and y'y. The

@@ -479,14 +479,18 @@ class MultiOutputLearner:
     def _share(self) -> None:
         """Let its learners go side by side."""
         self._in_step = InStep(self.of_outputs, own_labels=True)
-        self._group = self._in_step.groups[0] if self._in_step.groups else None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k not in ("_in_step", "_group")}
+        return {k: v for k, v in self.__dict__.items() if k != "_in_step"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._share()  # their arrays are parts of its larger ones, and were copied one by one
+
+    @property
+    def _group(self) -> SideBySide | None:
+        """Its learners, where they go side by side."""
+        return self._in_step.groups[0] if self._in_step.groups else None
 
     @property
     def learners(self) -> list[Learner]:

@@ -23,7 +23,7 @@ import numpy as np
 
 from omkl.core.compiler import dispatch, inlined
 from omkl.core.kernels import LINEAR
-from omkl.core.linalg import empty_factor, project_row, take_in
+from omkl.core.linalg import dot_from, empty_factor, move_along, project_row, take_in
 from omkl.core.representations import Representation, evaluate_row
 from omkl.core.representations.random_features import blank, draw_features
 from omkl.core.simd import LANES, aligned, fma, load, pack, store, total, totals
@@ -169,22 +169,6 @@ def was_learned(block):
     return True
 
 
-@inlined
-def dot(theta, start, z, at, F):
-    """The sum over F of theta.flat[start ..] times z.flat[at ..]."""
-    a = pack(0.0)
-    for j in range(0, F, LANES):
-        a = fma(load(theta, start + j), load(z, at + j), a)
-    return total(a)
-
-
-@inlined
-def move(theta, start, step, at, F, error):
-    """theta.flat[start ..] += step.flat[at ..] error, F of them."""
-    for j in range(0, F, LANES):
-        store(theta, start + j, fma(load(step, at + j), error, load(theta, start + j)))
-
-
 # --- Recursive least squares ----------------------------------------------------------------------
 
 
@@ -324,7 +308,7 @@ def write_features(model, X, row, n, i, scratch):
 def rls_output(model, i, scratch):
     """f_i of the features in scratch.z[i]; write what a step needs of them."""
     at = i * model.theta.shape[1]
-    f = dot(model.theta, at, scratch.z, at, model.blocks[i] * LANES)
+    f = dot_from(model.theta, at, scratch.z, at, model.blocks[i] * LANES)
     q = project_row(
         model.factor, model.diagonal, i, model.blocks[i], scratch.z, scratch.projected,
         scratch.alpha,
@@ -339,7 +323,7 @@ def _other_outputs(model, i, scratch, r):
     others = scratch.block.others
     N, F = model.theta.shape
     for s in range(others.n[0]):
-        f = dot(others.theta, (s * N + i) * F, scratch.z, i * F, model.blocks[i] * LANES)
+        f = dot_from(others.theta, (s * N + i) * F, scratch.z, i * F, model.blocks[i] * LANES)
         others.f[s, r, i] = f / (1.0 + scratch.variance[i]) if scratch.forecasts[0] else f
 
 
@@ -371,7 +355,7 @@ def learn_rls(model, i, scratch, noise, decay, error):
         model.factor, model.diagonal, i, B, scratch.projected, scratch.alpha, noise, decay,
         model.ceiling[i], scratch.gain, scratch.slope, scratch.step,
     )  # fmt: skip
-    move(model.theta, i * model.theta.shape[1], scratch.step, 0, B * LANES, error)
+    move_along(model.theta, i * model.theta.shape[1], scratch.step, 0, B * LANES, error)
 
 
 @inlined
@@ -386,7 +370,7 @@ def _learn_one(model, i, scratch, f, y, decay, r):
     N, F = model.theta.shape
     for s in range(others.n[0]):
         error = others.y[s, r] - others.f[s, r, i] * more
-        move(others.theta, (s * N + i) * F, scratch.step, 0, model.blocks[i] * LANES, error)
+        move_along(others.theta, (s * N + i) * F, scratch.step, 0, model.blocks[i] * LANES, error)
 
 
 @inlined
@@ -576,11 +560,11 @@ def _walk_output(model, X, row, i, scratch, r):
     """f_i at X[row], and its variance; those of the others, whose round r of the block it is."""
     N, W = model.theta.shape
     write_features(model, X, row, X.shape[1], i, scratch)
-    f = dot(model.theta, i * W, scratch.z, i * W, W)
+    f = dot_from(model.theta, i * W, scratch.z, i * W, W)
     scratch.variance[i] = _multiply_symmetric(model.covariance, i, scratch.z, scratch.product)
     others = scratch.block.others
     for s in range(others.n[0]):
-        others.f[s, r, i] = dot(others.theta, (s * N + i) * W, scratch.z, i * W, W)
+        others.f[s, r, i] = dot_from(others.theta, (s * N + i) * W, scratch.z, i * W, W)
     return f
 
 
@@ -607,11 +591,11 @@ def _learn_and_walk(model, i, scratch, error, walk, r):
     spread = 1.0 + scratch.variance[i]
     scale = 1.0 / math.sqrt(spread)
     at = i * W
-    move(model.theta, at, scratch.product, at, W, error / spread)
+    move_along(model.theta, at, scratch.product, at, W, error / spread)
     others = scratch.block.others
     for s in range(others.n[0]):
         step = (others.y[s, r] - others.f[s, r, i]) / spread
-        move(others.theta, (s * N + i) * W, scratch.product, at, W, step)
+        move_along(others.theta, (s * N + i) * W, scratch.product, at, W, step)
     for j in range(at, at + W, LANES):
         store(scratch.product, j, load(scratch.product, j) * scale)
     P = model.covariance

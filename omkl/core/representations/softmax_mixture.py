@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from omkl.core.compiler import dispatch, inlined
-from omkl.core.linalg import take_in
+from omkl.core.linalg import dot_from, move_along, take_in
 from omkl.core.representations import evaluate_row
 from omkl.core.representations.boosted import (
     N_TREES,
@@ -48,7 +48,7 @@ from omkl.core.representations.mixture_of_experts import (
 )
 from omkl.core.representations.second_order import RECURSIVE
 from omkl.core.robust_moments import COUNT
-from omkl.core.simd import LANES, aligned, fma, load, pack, store, total
+from omkl.core.simd import LANES, aligned
 
 PRIOR = 0.3  # variance of a coefficient of the correction
 FLATTEST, FLATTER = 1e-3, 1e-5  # shares of even probabilities in an expert's, in the correction's
@@ -235,12 +235,9 @@ def _write_outputs(scratch, model):
             scratch.outputs[i, k] = 0.0
             for m in range(n_parts(model.experts, i)):
                 j = part_of(model.experts, i, m)
-                at = (j * K + k) * F
-                a = pack(0.0)
-                for b in range(model.experts.first.blocks[j]):
-                    z = load(scratch.experts.first.z, j * F + b * LANES)
-                    a = fma(load(model.theta, at + b * LANES), z, a)
-                scratch.outputs[i, k] += total(a)
+                at, n = (j * K + k) * F, model.experts.first.blocks[j] * LANES
+                z = scratch.experts.first.z
+                scratch.outputs[i, k] += dot_from(model.theta, at, z, j * F, n)
 
 
 @inlined
@@ -365,10 +362,8 @@ def _learn_expert(scratch, model, i, y):
         )  # fmt: skip
         for k in range(K if s > 0.0 else 0):
             move = (variance + noise) * s * direction[k] / variance
-            at = (j * K + k) * F
-            for b in range(experts.first.blocks[j]):
-                theta = load(model.theta, at + b * LANES)
-                store(model.theta, at + b * LANES, fma(load(first.step, b * LANES), move, theta))
+            at, n = (j * K + k) * F, experts.first.blocks[j] * LANES
+            move_along(model.theta, at, first.step, 0, n, move)
 
 
 @inlined

@@ -15,8 +15,8 @@ import numpy as np
 
 from omkl.core.compiler import inlined
 from omkl.core.hyperparameters import ROUNDS, Range
-from omkl.core.linalg import TILE_ROWS, add_tile, eliminate
-from omkl.core.simd import LANES, aligned, fma, load, pack, store, total
+from omkl.core.linalg import TILE_ROWS, add_tile, dot_from, eliminate
+from omkl.core.simd import LANES, aligned, fma, load, store
 from omkl.core.trigonometry import sincos_of_pack
 
 RIDGE = 0.05
@@ -127,10 +127,7 @@ def evaluate_wide(model, scratch, x, n_columns):
     if not (model.fits[0] > 0 or _takes(model)):
         return 0.0
     _write_features(model, scratch, x, n_columns)
-    a = pack(0.0)
-    for j in range(0, model.theta.shape[0], LANES):
-        a = fma(load(model.theta, j), load(scratch.b, j), a)
-    return model.centre[0] + total(a)
+    return model.centre[0] + dot_from(model.theta, 0, scratch.b, 0, model.theta.shape[0])
 
 
 @inlined
