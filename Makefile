@@ -23,7 +23,7 @@ help:             ## Show the targets
 setup: $(STAMP)   ## Make .venv from requirements.lock and install omkl into it
 
 $(STAMP): requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 13) else "omkl needs Python 3.11, 3.12 or 3.13 and found %d.%d: make PYTHON=python3.12 ..." % v)'
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if v >= (3, 11) else "omkl needs Python 3.11 or later and found %d.%d: make PYTHON=python3.12 ..." % v)'
 	@echo "Installing into $(VENV) from requirements.lock (once; half a minute) ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python scripts/install.py
