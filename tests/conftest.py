@@ -175,7 +175,7 @@ NOT_QUICK = {
         "benchmark/test_suites", "commands/test_cli", "commands/test_sweep",
         "core/test_compiled", "core/test_linalg", "core/test_no_jit",
         "experiment/test_classification", "experiment/test_fuzz", "experiment/test_kept_model",
-        "experiment/test_one_pass", "federated/test_data_owners", "federated/test_runs",
+        "federated/test_data_owners", "federated/test_runs",
         "online/test_river", "online/test_sklearn", "test_gallery", "test_tracking",
     )
 }  # fmt: skip

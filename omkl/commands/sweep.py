@@ -35,9 +35,7 @@ if TYPE_CHECKING:
     from omkl.report.console import Bar
 
 PAGE = "page.html"  # of a sweep, in its folder
-COUNT = or_null(whole(1, 1_024))  # of workers, and of jobs together
-MOST_TOGETHER = 24  # unless typed: what they learn of a kernel fits into a first cache of 32 KiB
-WAITING = 256  # jobs that wait for others like them, at most
+COUNT = or_null(whole(1, 1_024))  # of workers
 
 
 class Task(NamedTuple):
@@ -164,7 +162,7 @@ def run(line: CommandLine, overrides: Sequence[str], composer: Composer, first: 
         else:
             tasks = (task for n, c in enumerate(configs) if (task := sweep.task(c, n)) is not None)
             here = ((task, work(task)) for task in tasks)
-            answers = _in_workers(tasks, len(jobs), workers) if workers else here
+            answers = _in_workers(tasks, *workers) if workers else here
             with contextlib.closing(answers):
                 for task, answer in answers:
                     print(answer.text, flush=True)
@@ -247,45 +245,27 @@ def record(task: Task, outcome: Outcome) -> Answer:
 # --- launcher=batch -------------------------------------------------------------------------------
 
 
-class Workers(NamedTuple):
-    """How many processes, threads of each, and jobs that share a pass at most."""
-
-    n: int
-    threads: int
-    together: int
-
-
-def _workers_of(config: DictConfig) -> Workers:
-    options = config.hydra.launcher
-    for key in ("workers", "together"):
-        if refusal := COUNT.refusal(f"launcher.{key}", options[key]):
-            raise UsageError(refusal)
+def _workers_of(config: DictConfig) -> tuple[int, int]:
+    """Return the number of worker processes, and of threads in each."""
+    if refusal := COUNT.refusal("launcher.workers", config.hydra.launcher.workers):
+        raise UsageError(refusal)
     threads = max(1, config.threads) if isinstance(config.threads, int) else 1
-    n = options.workers or max(1, default_threads() // threads)
-    return Workers(n, threads, options.together or MOST_TOGETHER)
+    return config.hydra.launcher.workers or max(1, default_threads() // threads), threads
 
 
 def _in_workers(
-    tasks: Iterator[Task], n_jobs: int, options: Workers
+    tasks: Iterator[Task], n_workers: int, threads: int
 ) -> Generator[tuple[Task, Answer]]:
-    """Jobs in processes that stay; those that differ in parameters alone share a pass."""
+    """Run the jobs in worker processes; yield each as it ends."""
     from omkl.experiment import queue
     from omkl.experiment import run as runner
 
-    workers = queue.Workers(options.n, options.threads, _load)
+    workers = queue.Workers(n_workers, threads, _load)
     # What the table needs, half a second, while jobs run.
     load = importlib.import_module
     threading.Thread(target=load, args=("omkl.report.sweep_table",), daemon=True).start()
-    groups = grouped(tasks, size_of_groups(n_jobs, options.n, options.together))
-    for group, answers in workers.run(work_together, groups, _one_by_one):
-        if answers is None:
-            (task,) = group
-            answers = [(0, record(task, runner.crashed(task.config, queue.DIED)))]
-        yield from ((group[number], answer) for number, answer in answers)
-
-
-def _one_by_one(group: list[Task]) -> list[list[Task]]:
-    return [[task] for task in group]
+    for task, answer in workers.run(_work_quietly, tasks):
+        yield task, answer or record(task, runner.crashed(task.config, queue.DIED))
 
 
 def title_of(config: Mapping[str, Any]) -> str:
@@ -298,51 +278,13 @@ def title_of(config: Mapping[str, Any]) -> str:
 
 
 def _load() -> None:
-    """Import what every job needs."""
+    """Import the modules that every job needs."""
     import omkl.experiment.viewers
     import omkl.report.console  # noqa: F401
 
 
-def work_together(group: list[Task]) -> list[tuple[int, Answer]]:
-    """Run jobs in a worker; they may share a pass. Their numbers in the group, as they ended."""
-    from omkl.experiment import viewers
-    from omkl.utils.disk import BackgroundFsync
-
-    if len(group) == 1:
-        return [(0, work(group[0], with_bar=False))]
-    answers = []
-    BackgroundFsync.in_background()
-    for number, outcome in viewers.run_together_and_show([task.config for task in group]):
-        answers.append((number, record(group[number], outcome)))
-        if answers[-1][1].failed and group[number].config["fail_fast"]:
-            break
-    BackgroundFsync.finish()
-    return answers
-
-
-def size_of_groups(n_jobs: int, n_workers: int, most: int) -> int:
-    """So that every worker gets as many groups, none of more than ``most`` jobs."""
-    n_rounds = -(-n_jobs // (n_workers * most))
-    return -(-n_jobs // (n_workers * n_rounds)) if n_jobs else 1
-
-
-def grouped(tasks: Iterator[Task], size: int) -> Iterator[list[Task]]:
-    """The tasks, those that can share a pass together: in groups of at most that size."""
-    from omkl.config.settings import key_of_pass
-
-    waiting: dict[str, list[Task]] = {}
-    for task in tasks:
-        key = key_of_pass(task.config) if size > 1 else None
-        if key is None:
-            yield [task]
-            continue
-        group = waiting.setdefault(key, [])
-        group.append(task)
-        if len(group) == size:
-            yield waiting.pop(key)
-        elif sum(map(len, waiting.values())) > WAITING:
-            yield waiting.pop(next(iter(waiting)))
-    yield from waiting.values()
+def _work_quietly(task: Task) -> Answer:
+    return work(task, with_bar=False)
 
 
 # --- the launchers of others ----------------------------------------------------------------------

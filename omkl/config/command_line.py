@@ -34,7 +34,7 @@ EXTRAS = {
 }
 
 
-OF_BATCH = ("launcher.workers", "launcher.together")
+OF_BATCH = ("launcher.workers",)
 
 
 def _spelt_out(text: str) -> str:

@@ -99,9 +99,7 @@ def declare_batch() -> None:
     """Let Hydra know ``launcher=batch`` and what it may set; ``omkl.commands.sweep`` runs it."""
     from hydra.core.config_store import ConfigStore
 
-    # workers: processes, null: one for each `threads` cores; together: jobs that share a pass over
-    # their stream, at most
-    options = {"workers": None, "together": None}
+    options = {"workers": None}  # processes; null: one for each `threads` cores
     ConfigStore.instance().store(BATCH, options, group="hydra/launcher", provider="omkl")
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib.util
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -561,25 +560,6 @@ def drop_foreign_parameters(config: Mapping[str, Any]) -> dict[str, Any]:
         return dict(config)
     foreign = _parameters_of_ours().union(*map(_parameters, outside.declared())) - allowed
     return {**config, "algorithm": {k: v for k, v in params.items() if k not in foreign}}
-
-
-def key_of_pass(config: Mapping[str, Any]) -> str | None:
-    """Names all settings but the parameters of the algorithm, where jobs can share a pass.
-
-    Jobs of one key differ in nothing that touches rows and random features
-    (``omkl.experiment.evaluate``). None where that is not known to help, or the job itself will
-    tell what is wrong with it.
-    """
-    name, stream = config["algorithm"]["name"], config["stream"]
-    alone = config["federation"]["name"] != "none" or config["resume"] is not None
-    dataset = config["dataset"]
-    alone = alone or dataset.get("key") is not None or isinstance(dataset.get("target"), list)
-    if alone or stream["labels"] != "data" or name not in registry.names("omkl.algorithms"):
-        return None
-    algorithm = algorithms.load(name)
-    if algorithm.queries or algorithm.representation.with_zero_weights is None:
-        return None
-    return json.dumps({**config, "algorithm": name}, sort_keys=True, default=str)
 
 
 def _parameters(name: str) -> tuple[str, ...]:

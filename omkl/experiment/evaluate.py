@@ -4,12 +4,9 @@
         prediction = learner.partial_fit(block.x, block.y)
         metrics.add(prediction, block.y)
 
-What there is more of it are the seeds, which go through a block side by side in threads; jobs that
-go through the stream in one pass, where they share rows and random features; and labels that
-somebody is asked for. Such jobs differ in parameters of their algorithm alone, and share baselines,
-or they are those of several targets of the same rows, with baselines and counts of their own. The
-numbers of every job are those that it has by itself, to the bit; its seconds are its share of the
-pass.
+Three things come on top: the seeds go through a block side by side in threads, several targets of
+the same rows have baselines and counts of their own, and a person may be asked for labels. Each
+target has the numbers of a run of its own, to the bit, and its share of the seconds.
 """
 
 from __future__ import annotations
@@ -27,7 +24,7 @@ from omkl.core.simd import LANES
 from omkl.datasets import Stream
 from omkl.datasets.base import Chunk
 from omkl.experiment import memory
-from omkl.experiment.job import Computed, Job, LearnerJob, Measured, Progress, Timing
+from omkl.experiment.job import Computed, LearnerJob, Measured, Progress, Timing
 from omkl.experiment.metrics import FIRST, Baselines, Rounds, WeightHistory
 from omkl.online.stream_learner import InStep, Prediction, StreamLearner, joined
 from omkl.utils.threads import thread_pool
@@ -190,15 +187,6 @@ class StreamJob(LearnerJob):
         return max(1, self.settings.n_threads // len(self.seeds)) if several else 1
 
 
-def can_share(job: Job) -> bool:
-    """Whether a pass over the stream can be for this job and others."""
-    if not isinstance(job, StreamJob) or job.resumed or not job.stream.labelled:
-        return False
-    if job.stream.keyed:
-        return False
-    return not job.algorithm.queries and job.algorithm.representation.with_zero_weights is not None
-
-
 def n_in_one_pass(job: StreamJob) -> int:
     """How many jobs like this one the memory has room for, at least 1.
 
@@ -212,18 +200,6 @@ def n_in_one_pass(job: StreamJob) -> int:
     n_models = memory.n_models(job.algorithm, job.stream, job.settings, R)
     each = n_models * model + memory.curve_bytes(R, job.stream.n_rounds)
     return max(1, int(SHARE_OF_MEMORY * memory.usable_bytes() / each))
-
-
-def compute_together(
-    jobs: Sequence[StreamJob], staging: Sequence[Path]
-) -> Iterator[tuple[int, Computed | Exception]]:
-    """``evaluate`` of jobs that ``can_share`` a pass, whose code is compiled before it."""
-    with thread_pool(1) as pool:  # the compiler would swallow a Ctrl-C in the main thread
-        pool.submit(warm_up, jobs).result()
-    for k, found in evaluate(jobs, staging):
-        if len(jobs) > 1 and not isinstance(found, Exception):
-            found = found._replace(result=found.result | {"jobs_in_pass": len(jobs)})
-        yield k, found
 
 
 def warm_up(jobs: Sequence[StreamJob]) -> None:
@@ -251,9 +227,8 @@ def evaluate(
 ) -> Iterator[tuple[int, Computed | Exception]]:
     """The number of each job, and what it has computed or why it failed.
 
-    Several jobs ``can_share`` a pass: they have the same stream, and the same settings but for the
-    parameters of their algorithm. Or they are those of several targets, the first of which that
-    fails ends the pass, and comes first. Files that are as long as the stream grow in the folders
+    Several jobs are those of several targets, the first of which that fails ends the pass, and
+    comes first. Files that are as long as the stream grow in the folders
     ``staging``. What ends the stream, damaged data say, is raised.
     """
     first, n = jobs[0], len(jobs)

@@ -56,13 +56,12 @@ class Workers:
         self,
         work: Callable[[Item], Result],
         items: Iterator[Item],
-        parts: Callable[[Item], Iterable[Item]] = lambda item: (item,),
         ahead: int = 1,
     ) -> Iterator[tuple[Item, Result | None]]:
         """What ``work`` returns for each item, as they end; None for one whose process died.
 
         Nobody knows which of the items under way a process died of: each of them is then done
-        again by itself, in its ``parts``. What ``work`` raises is raised here. Left before the
+        again by itself. What ``work`` raises is raised here. Left before the
         end, and at a Ctrl-C, it ends what is under way.
 
         Parameters
@@ -89,8 +88,7 @@ class Workers:
                 if any(map(_has_died, running)):
                     again = [f for f in running if not f.done() or _has_died(f)]
                     for item in [running.pop(future) for future in again]:
-                        for part in parts(item):
-                            yield part, self._by_itself(work, part)
+                        yield item, self._by_itself(work, item)
                     self._restart(self.n)
                 for future in [future for future in running if future.done()]:
                     yield running.pop(future), future.result()
@@ -173,22 +171,17 @@ class Ended(NamedTuple):
     seconds: float
 
 
-def compute(job: Job, timed: bool = True) -> Ended:
-    """Run one job, or find it finished; ``timed``: not one whose seconds are a share of a pass."""
+def compute(job: Job) -> Ended:
+    """Run one job, or find it finished."""
     start = time.perf_counter()
-    config = drop_foreign_parameters(_composer().compose(job))
-    outcome = runner.run(config)
-    if timed and "jobs_in_pass" in outcome.run.result:  # a sweep's
-        outcome = runner.run({**config, "force": True})
+    outcome = runner.run(drop_foreign_parameters(_composer().compose(job)))
     return Ended(outcome.status, outcome.run, outcome.notes, time.perf_counter() - start)
 
 
-def side_by_side(
-    jobs: Sequence[Job], n: int | None = None, timed: bool = True
-) -> Iterator[tuple[int, Ended]]:
+def side_by_side(jobs: Sequence[Job], n: int | None = None) -> Iterator[tuple[int, Ended]]:
     """The numbers of jobs, and how they ended, as they do: in n processes, long ones first.
 
-    n None: one for each core; of one job, or n = 1, this process. ``timed`` as of ``compute``.
+    n None: one for each core; of one job, or n = 1, this process.
 
     Machine code is compiled once for an algorithm, and what is best in hindsight is found once for
     a data set: two jobs that share do not run at once where there is a choice, so that the second
@@ -198,7 +191,7 @@ def side_by_side(
     n = min(default_threads() if n is None else n, len(jobs))
     waiting = sorted(range(len(jobs)), key=lambda number: turn_of(jobs[number]))
     if n <= 1:
-        yield from ((number, compute(jobs[number], timed)) for number in waiting)
+        yield from ((number, compute(jobs[number])) for number in waiting)
         return
     busy: set[int] = set()
 
@@ -209,15 +202,13 @@ def side_by_side(
             busy.add(number)
             yield number, jobs[number]
 
-    for (number, job), ended in Workers(n).run(
-        functools.partial(_compute, timed), in_turn(), ahead=0
-    ):
+    for (number, job), ended in Workers(n).run(_compute, in_turn(), ahead=0):
         busy.remove(number)
         yield number, ended or _lost(job)
 
 
-def _compute(timed: bool, numbered: tuple[int, Job]) -> Ended:
-    return compute(numbered[1], timed)
+def _compute(numbered: tuple[int, Job]) -> Ended:
+    return compute(numbered[1])
 
 
 def _lost(job: Job) -> Ended:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
 
@@ -14,7 +14,7 @@ from omkl.config.settings import Settings
 from omkl.core import cache
 from omkl.datasets import DataError, label_sources
 from omkl.datasets.schema import CALLBACK, SOURCES
-from omkl.experiment import classification, evaluate, federation, regression, several_targets
+from omkl.experiment import classification, federation, regression, several_targets
 from omkl.experiment.job import Computed, Job, JobInfo, Progress, learners_of, own_modules
 from omkl.experiment.regression import Regression
 from omkl.runs import provenance, run_folder
@@ -119,59 +119,6 @@ def run(
             return _finished(begun, staging, computed)
     except Exception as error:
         return _broken(begun, error)
-
-
-def run_together(configs: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, Outcome]]:
-    """As ``run`` of each, as they end, with their numbers: jobs of one ``key_of_pass``.
-
-    Where their learners can share it, those that are to be computed go through the stream in one
-    pass. One that breaks leaves the others as they are.
-    """
-    begun: dict[int, StartedJob] = {}
-    for number, config in enumerate(configs):
-        found = _begin(config)
-        if isinstance(found, Outcome):
-            yield number, found
-        else:
-            begun[number] = found
-    together: list[int] = []
-    for number, one in begun.items():
-        same = not together or one.job.stream is begun[together[0]].job.stream
-        if evaluate.can_share(one.job) and same:
-            together.append(number)
-    most = evaluate.n_in_one_pass(cast(Any, begun[together[0]].job)) if together else 1
-    if most == 1 or len(together) == 1:
-        together = []
-    for number in begun:
-        if number not in together:
-            yield number, run(configs[number])
-    for first in range(0, len(together), most):
-        yield from _in_one_pass({n: begun[n] for n in together[first : first + most]})
-
-
-def _in_one_pass(begun: Mapping[int, StartedJob]) -> Iterator[tuple[int, Outcome]]:
-    left, staging = dict(begun), {}
-    with contextlib.ExitStack() as held:
-        for number, one in begun.items():
-            try:
-                staging[number] = held.enter_context(staging_folder(one.folder))
-            except OSError as error:
-                yield number, _broken(left.pop(number), error)
-        numbers = list(left)
-        try:
-            jobs = [cast(Any, left[n].job) for n in numbers]
-            for k, found in evaluate.compute_together(jobs, [staging[n] for n in numbers]):
-                one = left.pop(numbers[k])
-                try:
-                    if isinstance(found, Exception):
-                        raise found
-                    outcome = _finished(one, staging[numbers[k]], found)
-                except Exception as error:
-                    outcome = _broken(one, error)
-                yield numbers[k], outcome
-        except Exception as error:
-            for number, one in left.items():
-                yield number, _broken(one, error)
 
 
 class StartedJob(NamedTuple):

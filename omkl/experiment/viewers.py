@@ -7,7 +7,7 @@ here takes nothing away from it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from omkl.config.settings import Settings
@@ -42,14 +42,6 @@ def record_and_show(job: JobInfo, computed: Computed, started: str) -> Outcome:
     viewers = Viewers()
     viewers.begun(job)
     return viewers.shown(runner.record(job, computed, started))
-
-
-def run_together_and_show(
-    configs: Sequence[Mapping[str, Any]],
-) -> Iterator[tuple[int, Outcome]]:
-    """As ``run_and_show`` of each, by ``omkl.experiment.run.run_together``."""
-    for number, outcome in runner.run_together(configs):
-        yield number, Viewers().shown(outcome)
 
 
 class Viewers:

@@ -181,7 +181,7 @@ def _computed(jobs: Sequence[list[str]], n_jobs: int | None) -> list[Run]:
     from omkl.experiment import queue, viewers
 
     quiet = {f"{key}={value}" for key, value in requests.QUIET.items()}
-    ended = dict(queue.side_by_side(jobs, n_jobs, timed=False))
+    ended = dict(queue.side_by_side(jobs, n_jobs))
     for number, job in enumerate(jobs):
         result = ended[number].run.result
         if ended[number].status == "failed":

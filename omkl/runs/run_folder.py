@@ -59,7 +59,6 @@ it holds an absolute path. Tables, figures and the MLflow view are all made from
     seconds           wall time of streaming all seeds, without compilation
     seconds_per_seed  list: time inside the learner, summed over blocks
     threads           how many worked at once
-    jobs_in_pass      where jobs shared a pass: how many; seconds are a share; else absent
     regret            {comparator: {"label": .., "mean": .., "std": ..}} cumulative squared
                       error above the comparator's at the last round; or
                       {comparator: {"label": .., "skipped": reason}}; {} where what the

@@ -230,7 +230,7 @@ OPTIONAL: dict[str, Kind] = {
     **dict.fromkeys(("rmse?", "mae?", "r2?", "target_unit?", "max_norm?"), NUMBER),
     **dict.fromkeys(("max_squared_error?", "max_kernel_squared_error?", "mse_per_label?"), NUMBER),
     **dict.fromkeys(("al_efficiency_std?", "updates_per_kernel?", "support_size?"), NUMBER),
-    **dict.fromkeys(("best_kernel?", "jobs_in_pass?"), NUMBER),
+    "best_kernel?": NUMBER,
     **dict.fromkeys(("n_inputs?", "threads?", "rows_without_target?"), int),
     **dict.fromkeys(("deterministic?", "target_sorted?"), bool),
     **dict.fromkeys(("log_loss?", "brier_score?"), float),

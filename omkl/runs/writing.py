@@ -77,9 +77,8 @@ def staging_folder(folder: Path) -> Iterator[Path]:
 def write_together(folder: Path, files: Mapping[str, bytes | str | Path]) -> None:
     """Write files into a folder that nobody reads yet, with one wait for the disk.
 
-    A path is that of a file that has grown there under its name.
-
-    They are on the disk when this returns, or soon after ``disk.BackgroundFsync.in_background``.
+    A path is that of a file that has grown there under its name. They are on the disk when this
+    returns.
     """
     opened = []
     for name, data in files.items():
@@ -88,7 +87,9 @@ def write_together(folder: Path, files: Mapping[str, bytes | str | Path]) -> Non
         if not isinstance(data, Path):
             file.write(data.encode() if isinstance(data, str) else data)
             file.flush()
-    disk.BackgroundFsync.do(opened)
+    for file in opened:
+        with file:
+            os.fsync(file.fileno())
 
 
 def replace_files(folder: Path, staging: Path) -> None:

@@ -16,11 +16,9 @@ import shutil
 import socket
 import tempfile
 import threading
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from omkl.utils.wording import warn
 
@@ -182,44 +180,6 @@ def _locked(folder: Path, exclusive: bool) -> Iterator[None]:
                     folders.add(one)
                     held.callback(folders.discard, one)
         yield
-
-
-class BackgroundFsync:
-    """How new files get from the system's memory to the disk.
-
-    Only a power failure tells the difference, so the jobs of a batch go on meanwhile.
-    """
-
-    _pool: ThreadPoolExecutor | None = None
-    _under_way: ClassVar[deque[Future[None]]] = deque()
-    _MOST = 16  # folders
-
-    @classmethod
-    def in_background(cls) -> None:
-        cls._pool = ThreadPoolExecutor(1)
-
-    @classmethod
-    def do(cls, files: Sequence[IO[bytes]]) -> None:
-        if cls._pool is None:
-            _sync(files)
-            return
-        cls._under_way.append(cls._pool.submit(_sync, files))
-        if len(cls._under_way) > cls._MOST:
-            cls._under_way.popleft().result()
-
-    @classmethod
-    def finish(cls) -> None:
-        """Wait for all files; then raises the first OSError that there was."""
-        cls._pool = None  # what is not in the background is on the disk when it returns
-        wait(cls._under_way)
-        while cls._under_way:
-            cls._under_way.popleft().result()
-
-
-def _sync(files: Sequence[IO[bytes]]) -> None:
-    for file in files:
-        with file:
-            os.fsync(file.fileno())
 
 
 def npz_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:

@@ -239,8 +239,8 @@ def test_batch_goes_on_after_failures(tmp_path):
     assert len(results_of(tmp_path / "outputs")) == 2
 
 
-@pytest.mark.parametrize("typed", ["workers='two'", "together=0"])
-def test_batch_with_a_wrong_number_of_workers_or_of_jobs_together(tmp_path, typed):
+@pytest.mark.parametrize("typed", ["workers='two'", "workers=0"])
+def test_batch_with_a_wrong_number_of_workers(tmp_path, typed):
     done = omkl_run(tmp_path, "-m", "launcher=batch", f"launcher.{typed}", *TINY)
     assert done.returncode == 2
     told = "is not a whole number of at least 1, and at most 1,024, or null"

@@ -56,10 +56,7 @@ print(json.dumps(out))
 
 
 def require_the_same_side_by_side(case: Case) -> None:
-    """Local learners that share features have the bits of each alone, in either precision.
-
-    Compiled, this takes seconds a learner: ``test_one_pass`` does it for two.
-    """
+    """Local learners that share features have the bits of each alone, in either precision."""
     if case.representation is not LOCAL_FEATURES:
         return
     X, y = case.stream(27)
