@@ -191,10 +191,9 @@ def _print_outcome(outcome: Outcome, outputs: Path, shown: bool = False) -> None
         print(console.tracked_text(outputs))
     if result["stream"].get("columns") and not result.get("federated"):  # a file of the user's
         steps = []
-        late = result["stream"].get("delay") or result["stream"].get("horizon")
         if (folder / "model.npz").exists():
             steps = [f"predict new rows: omkl-predict {folder} FILE"]
-        elif len(result["seeds"]) == 1 and not (late and "targets" in result):  # others are refused
+        elif len(result["seeds"]) == 1:  # model=true needs one
             steps = ["keep the model: model=true"]
         if "rmse" in result:
             others = "kt,raker,vaw2" if "keys" in result else "auto,raker,vaw2"

@@ -228,9 +228,7 @@ class CommandLine:
         self.is_sweep = self.is_sweep or "MULTIRUN" in mode
         for one in typed:
             if one.override.is_sweep_override() and not self.is_sweep:
-                raise UsageError(
-                    f"{one.text} names several values: add -m to run them one by one{_as_list(one)}"
-                )
+                raise UsageError(f"{one.text} names several values: add -m to run them one by one")
             if one.override.is_range_sweep() and not list(one.override.sweep_iterator()):
                 raise UsageError(f"{one.text} names no value: there would be nothing to run")
             if one.override.is_interval_sweep():
@@ -492,22 +490,6 @@ def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         if isinstance(value, Mapping):
             flat |= _flat(value, f"{prefix}{key}.")
     return flat
-
-
-def _as_list(typed: Typed) -> str:
-    """How several values are written as one list, of a setting that may be one; else ""."""
-    from omkl.config.schema import SETTINGS  # NumPy's side of the package, for an error
-    from omkl.datasets.schema import DATASET
-
-    group, _, field = typed.key.rpartition(".")
-    rule = DATASET.get(field) if group == "dataset" else SETTINGS.get(typed.key)
-    if rule is None or not typed.override.is_choice_sweep():
-        return ""
-    values = [getattr(value, "text", value) for value in typed.override.sweep_iterator()]
-    if not rule.holds(values):
-        return ""
-    listed = ",".join(map(str, values))
-    return f", or write '{key_of(typed.text)}=[{listed}]' to have all of them in one run"
 
 
 def _made_of(text: str, key: str, section: Mapping[str, Any]) -> str:

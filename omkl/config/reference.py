@@ -50,8 +50,7 @@ HELP = {
     ),
     "stream.lags": "past targets that are inputs too",
     "stream.delay": "a target is learned so many rows after its prediction; 0: before the next row",
-    "stream.horizon": "rows between a row and the one whose target it predicts, or a list: all of "
-    "them in one run",
+    "stream.horizon": "rows between a row and the one whose target it predicts",
     "stream.order": "file, or shuffled by the seed; null: shuffled in classification",
     "stream.follow": "the file, of text, may grow; its lines so far are streamed",
     "stream.labels": "where labels come from: data, prompt, or FILE.csv (row, label)",

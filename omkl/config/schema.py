@@ -14,7 +14,7 @@ from typing import Any
 from omkl.core.frequencies import FEATURES
 from omkl.core.learner import PRECISIONS
 from omkl.datasets.base import checked_name
-from omkl.datasets.schema import HORIZON, STREAM, TASKS, check_dataset
+from omkl.datasets.schema import STREAM, TASKS, check_dataset
 from omkl.federated.exchange import GRAPHS
 from omkl.federated.privacy import UNITS
 from omkl.federated.split import HOLDERS, SCHEMES
@@ -82,7 +82,7 @@ SETTINGS: dict[str, Constraint] = {
     "stream.scaling": or_null(STREAM["scaling"]),
     "stream.lags": STREAM["lags"],
     "stream.delay": STREAM["delay"],
-    "stream.horizon": HORIZON,
+    "stream.horizon": STREAM["horizon"],
     "stream.order": or_null(STREAM["order"]),
     "stream.follow": SWITCH,
     "stream.labels": STREAM["labels"],

@@ -28,7 +28,6 @@ from omkl.federated.privacy import NO_SAFEGUARDS, Privacy, Safeguards
 from omkl.utils import conf, outside, registry
 from omkl.utils.constraints import Constraint
 from omkl.utils.threads import default_threads
-from omkl.utils.wording import pluralize
 
 if TYPE_CHECKING:
     from omkl.core.protocol import Algorithm
@@ -57,7 +56,7 @@ class StreamSettings(NamedTuple):
     lags: Any
     follow: Any
     delay: Any = 0
-    horizon: Any = 0
+    horizon: int = 0
 
     @property
     def options(self) -> dict[str, Any]:
@@ -125,12 +124,6 @@ class Settings:
     @property
     def seeds(self) -> list[int]:
         return [self.seed + r for r in range(self.n_seeds)]
-
-    @property
-    def lists_outputs(self) -> bool:
-        """Whether ``dataset.target`` or ``stream.horizon`` is a list, of one even."""
-        settings = (self.dataset.get("target"), self.stream.horizon)
-        return any(isinstance(value, list | tuple) for value in settings)
 
     @property
     def keeps_predictions(self) -> bool:
@@ -233,7 +226,6 @@ def read(config: Mapping[str, Any]) -> Settings:
         raise ValueError(
             f"dataset.{of_panel[0]} is of a panel: name the column of keys, key=COLUMN"
         )
-    _require_one_output(config, task, scheme)
     if scheme is not None and (config["model"] or config["resume"]):
         raise ValueError("model=true and resume=FOLDER are of one learner, not of a federation")
     if late := _late(stream):
@@ -288,39 +280,9 @@ def read(config: Mapping[str, Any]) -> Settings:
     )
 
 
-def _require_one_output(config: Mapping[str, Any], task: str, scheme: str | None) -> None:
-    """ValueError for several targets, or horizons, where a run has one."""
-    target, stream = config["dataset"].get("target"), config["stream"]
-    may_be = (("dataset.target", target), ("stream.horizon", stream.get("horizon")))
-    several = [(key, values) for key, values in may_be if isinstance(values, list | tuple)]
-    if not several:
-        return
-    late = _late(stream)
-    if scheme is not None:
-        why = "clients of a federation learn one"
-    elif task == "classification":
-        why = "a classification has one: several are numbers, of a regression"
-    elif config["dataset"].get("key") is not None:
-        why = "the learner of a key (dataset.key) has one"
-    elif config["resume"]:
-        why = "resume= goes on with one; omkl.load_learner goes on with several"
-    elif stream["labels"] != "data":
-        why = f"stream.labels={stream['labels']} gives those of one"
-    elif stream.get("follow"):
-        why = "stream.follow=true reads a file that grows, once for each target"
-    elif config["model"] and late:
-        why = f"model=true keeps no rows of several that wait for their targets ({late[0]})"
-    else:
-        return
-    key, values = several[0]
-    several_of_what = pluralize(len(values), key.partition(".")[2])
-    raise ValueError(f"{key}={list(values)} names {several_of_what}, and {why}.")
-
-
 def _late(stream: Mapping[str, Any]) -> list[str]:
     """The settings that let targets come late."""
-    at_once = (None, 0, [0])
-    return [f"stream.{key}" for key in ("delay", "horizon") if stream.get(key) not in at_once]
+    return [f"stream.{key}" for key in ("delay", "horizon") if stream.get(key)]
 
 
 def with_features(kernels: Mapping[str, Any], features: str) -> dict[str, Any]:

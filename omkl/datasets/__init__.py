@@ -6,7 +6,7 @@
 """
 
 from omkl.datasets.base import DataError
-from omkl.datasets.opening import load, open_stream, open_streams, open_targets
+from omkl.datasets.opening import load, open_stream, open_streams
 from omkl.datasets.stream import Stream
 
-__all__ = ["DataError", "Stream", "load", "open_stream", "open_streams", "open_targets"]
+__all__ = ["DataError", "Stream", "load", "open_stream", "open_streams"]

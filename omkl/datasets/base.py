@@ -30,8 +30,6 @@ class MissingFile(DataError):
 class Chunk(NamedTuple):
     """Consecutive rows: ``x`` (n, d), ``y`` (n,), NaN where blank, ``truth`` (n,) or None.
 
-    From a source of K targets y is (n, K).
-
     ``rows`` (n,) are their numbers in the file, from 1. In x only scaling "columns" takes NaN.
     ``time`` (n,) are days since 1970 of a date among the inputs, NaN where blank; else None.
     ``keys`` (n,) are those of a panel, whole numbers or texts; None of one stream.
@@ -64,7 +62,7 @@ class Source(Protocol):
     """Raw rows in the order of time, finite where they are not blank."""
 
     inputs: tuple[str, ...]
-    targets: tuple[str, ...]  # usually one
+    target: str
     n_rows: int | None  # with a target; None when only reading to the end can tell
     has_truth: bool
     row_count: RowCount | None  # those without a target too

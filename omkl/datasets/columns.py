@@ -52,13 +52,11 @@ def choose_columns(
     target: Any,
     where: str,
     labelled: bool = True,
-    several: bool = False,
 ) -> Columns:
     """Resolve ``dataset.inputs`` and ``dataset.target``.
 
     A column is given by its name or its 1-based position; inputs also as a range of
-    positions like "3-23". ``inputs=None`` takes every usable column but the target. Of several
-    targets, a list, none is an input, and the first is taken where ``several`` may be. Where labels
+    positions like "3-23". ``inputs=None`` takes every usable column but the target. Where labels
     come from outside (not ``labelled``) there may be no target: it is then called
     ``label``, and the first input stands in its place, for nobody to read.
 
@@ -68,17 +66,14 @@ def choose_columns(
         A column does not exist, is ambiguous or named twice, or there is no target or no
         input.
     """
-    targets = [] if target is None and not labelled else target_places(target, names, where)
-    if not several and len(targets) > 1:
-        raise DataError(f"{where}: a stream has one target, and dataset.target is {target}.")
-    last = targets[0] if targets else -1
+    last = -1 if target is None and not labelled else place_of(target, names, where)
     if inputs is None:
-        chosen = [k for k in range(len(names)) if usable[k] and k not in targets]
+        chosen = [k for k in range(len(names)) if usable[k] and k != last]
     else:
         chosen = [k for item in _as_list(inputs) for k in _positions(item, names, where)]
-    if shown := [k for k in targets if k in chosen]:
+    if last in chosen:
         raise DataError(
-            f"{where}: the target {names[shown[0]]!r} is also named in dataset.inputs; "
+            f"{where}: the target {names[last]!r} is also named in dataset.inputs; "
             "a learner would be shown the answer. Take it out."
         )
     twice = sorted({names[k] for k, n in collections.Counter(chosen).items() if n > 1})
@@ -100,14 +95,6 @@ def excluded_places(exclude: Any, names: Sequence[str], where: str) -> list[int]
     """The 0-based positions of the columns that ``dataset.exclude`` names; none of None."""
     items = [] if exclude is None else _as_list(exclude)
     return [k for item in items for k in _positions(item, names, where, "dataset.exclude")]
-
-
-def target_places(target: Any, names: Sequence[str], where: str) -> list[int]:
-    """The 0-based positions of the targets: of one column, or of each of a list."""
-    places = [place_of(one, names, where) for one in _as_list(target)]
-    if len(set(places)) < len(places):
-        raise DataError(f"{where}: dataset.target={list(target)} names a column twice.")
-    return places
 
 
 def place_of(column: Any, names: Sequence[str], where: str, key: str = "dataset.target") -> int:
@@ -424,23 +411,6 @@ class Column(NamedTuple):
     def as_dict(self) -> dict[str, Any]:
         """As the provenance of a stream has it."""
         return {"column": self.name, "as": self.kind, "inputs": list(self.inputs), "why": self.why}
-
-
-def target_cure(column: Column, several: bool) -> str:
-    """What to do where a target, which could be this ``column``, holds no number; see TARGET_CURE.
-
-    ``several``: it is one of a list, and so holds no classes.
-    """
-    if not several:
-        return TARGET_CURE
-    holds = {"words": "words", "hashed": "words", "date": "dates"}.get(column.recipe.get("how", ""))
-    if holds is None:  # numbers, but for some cells
-        return f"Correct the file; several targets are numbers. {_BLANK_CURE}"
-    alone = ", or predict it alone, with task=classification" if holds == "words" else ""
-    return (
-        f"The column holds {holds}, and several targets are numbers: take it out of "
-        f"dataset.target{alone}."
-    )
 
 
 def column_of(series: pd.Series, name: str, where: str) -> Column:

@@ -113,27 +113,12 @@ def open_streams(
     return streams if options.order == "shuffled" else streams * len(seeds)
 
 
-def open_targets(
-    dataset_cfg: Mapping[str, Any], stream_cfg: Mapping[str, Any], seed: int = 0
-) -> list[Stream]:
-    """One stream per target of the list ``dataset_cfg["target"]``, of columns of an own file.
-
-    The inputs are held once where rows are shuffled, and read once where they are few. Raises
-    DataError as ``open_stream``.
-    """
-    options = _checked(dataset_cfg, stream_cfg)
-    seeds = [seed] if options.order == "shuffled" else None
-    return _open_own(dataset_cfg, options, seeds, several=True)
-
-
 def _checked(dataset_cfg: Mapping[str, Any], stream_cfg: Mapping[str, Any]) -> Options:
     """How rows are streamed; DataError for what cannot be, before a file is opened."""
     check_dataset(dataset_cfg)
     options, name, is_own = _options(stream_cfg), str(dataset_cfg["name"]), "path" in dataset_cfg
     if dataset_cfg.get("key") is not None and not is_own:
         raise DataError(f"{name}: dataset.key is for files of yours: dataset=file.")
-    if isinstance(dataset_cfg.get("target"), list | tuple) and not is_own:
-        raise DataError(f"{name}: several targets are for files of yours: dataset=file.")
     _require_sparse(dataset_cfg, name)
     if options.follow and not is_own:
         raise DataError(f"{name}: stream.follow=true is for your own files: dataset=file.")
@@ -362,15 +347,9 @@ MOST_SHUFFLED = 2**25  # cells of an own file, which are held in memory: 256 MB
 
 
 def _open_own(
-    cfg: Mapping[str, Any],
-    options: Options,
-    seeds: Sequence[int] | None,
-    several: bool = False,
+    cfg: Mapping[str, Any], options: Options, seeds: Sequence[int] | None
 ) -> list[Stream]:
-    """The streams of an own file, one per seed that shuffles it; None: one in the file's order.
-
-    With ``several`` there is, of each, one per target.
-    """
+    """Open an own file: one stream per seed that shuffles it; None: one in the file's order."""
     content = read.open_content(cfg, options.follow)
     key = None if cfg.get("key") is None else "key"
     if key:
@@ -378,30 +357,23 @@ def _open_own(
     classes = _classes(cfg, content)
     described = {**cfg, "labelled": options.labelled, "labels": classes or None}
     table: Table
-    targets: tuple[str, ...] = ()
     key_type: type | None = None
     if read.is_libsvm(content.path):
-        if several:
-            raise DataError(f"{content.name}: LIBSVM text has one target: leave target= out.")
         table = LibsvmTable(content, described)
     else:
-        table = own = tables.OwnTable(content, described, key, several)
-        targets, key_type = own.targets, own.key_type
+        table = own = tables.OwnTable(content, described, key)
+        key_type = own.key_type
     missing, where = cfg.get("missing", "error"), content.name
-    kept = tables.KeptTable(table) if several else table
-    orders: list[tuple[Table, str | dict[str, int]]] = [(kept, "file")]
+    orders: list[tuple[Table, str | dict[str, int]]] = [(table, "file")]
     if seeds is not None:
         held = _held(table, where)
         orders = [(held.shuffled(seed), {"shuffled": seed}) for seed in seeds]
-    K = len(targets) if several else 1
     streams = []
     for ordered, order in orders:
-        source = TableSource(ordered, where, missing, options.causal, n_targets=K)
-        for k in range(K):
-            columns = own.columns_with(k) if several else table.columns
-            provenance = _provenance(cfg, content, order, columns)
-            more = {"where": where, "key_type": key_type, "place": k}
-            streams.append(_stream(source, cfg, options, provenance, classes, **more))
+        source = TableSource(ordered, where, missing, options.causal)
+        provenance = _provenance(cfg, content, order, table.columns)
+        more = {"where": where, "key_type": key_type}
+        streams.append(_stream(source, cfg, options, provenance, classes, **more))
     return streams
 
 

@@ -24,7 +24,6 @@ from omkl.utils.constraints import (
 
 MOST_WORDS = 10_000  # of a list that is no list of columns
 MOST_LAGS = 1_000  # each is a column of all rows that are read at a time
-MOST_TARGETS = 100  # of a row: each is a learner of its own
 MOST_DELAY = 1_000  # rows that wait for their targets, a horizon and a delay together
 TASKS = ("regression", "classification")
 MISSING = ("error", "mean", "drop")
@@ -133,8 +132,9 @@ DATASET: dict[str, Constraint] = {
         f"a list of names, at most {MOST_COLUMNS:,}: [a,b,c]",
     ),
     "target": Constraint(
-        _or_list_of(_is_column, MOST_TARGETS),
-        f"a column, by its name or its position, or a list of at most {MOST_TARGETS}",
+        _is_column,
+        "one column, by its name or its position (of several columns each has a run: "
+        "-m dataset.target=a,b)",
     ),
     "inputs": Constraint(
         _or_list_of(_is_column, MOST_COLUMNS),
@@ -189,16 +189,6 @@ STREAM: dict[str, Constraint] = {
     "horizon": whole(0, MOST_DELAY),
     "follow": SWITCH,
 }
-# What a run may set: a list is of streams that have a horizon each.
-HORIZON = Constraint(
-    lambda value: (
-        STREAM["horizon"].holds(value)
-        or (
-            _list_of(STREAM["horizon"].holds, MOST_TARGETS)(value) and len(set(value)) == len(value)
-        )
-    ),
-    f"{STREAM['horizon'].words}, or a list of at most {MOST_TARGETS}, none of them twice",
-)
 
 
 def default_order(dataset: Mapping[str, Any], task: str) -> str:

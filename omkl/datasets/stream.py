@@ -121,7 +121,6 @@ class Stream:
     n_lags          how many of them, the last ones, are past labels
     scaling         as above; ``moving_units``: whether it scales what a learner is told
     inputs, target  column names
-    targets         names of all targets of its rows, ``target`` among them
     provenance      JSON-able: files with sha256, licence, citation, scaling and its constants
     change_rounds   1-based rounds that are the first after a known change
     horizon         how many rows later the row is whose target is that of a row
@@ -149,7 +148,6 @@ class Stream:
         horizon: int = 0,
         where: str | None = None,
         key_type: type | None = None,
-        place: int = 0,
     ) -> None:
         self.where, self.key_type = where or name, key_type
         if lags and len(classes) > 2:
@@ -162,13 +160,9 @@ class Stream:
         self.task = task
         self.classes = classes
         self.n_lags = lags
-        self.targets, self._place = source.targets, place
-        self.target = self.targets[place]
-        past = self.target if len(self.targets) == 1 else "target"
-        self.inputs = (
-            *source.inputs,
-            *(f"{past} {k + delay} before" for k in range(1, lags + 1)),
-        )
+        self.target = source.target
+        past = (f"{self.target} {k + delay} before" for k in range(1, lags + 1))
+        self.inputs = (*source.inputs, *past)
         self.horizon, self.target_delay = horizon, delay + horizon
         self.n_inputs = len(self.inputs)
         self._source = source
@@ -309,7 +303,6 @@ class Stream:
             "task": self.task,
             "inputs": list(self.inputs),
             "target": self.target,
-            **({"targets": list(self.targets)} if len(self.targets) > 1 else {}),
             "rounds": self.n_rounds,
             "limit": self._limit,
             "scaling": scaling,
@@ -328,12 +321,11 @@ class Stream:
 
     def rounds(self, size: int) -> Iterator[Chunk]:
         """As ``blocks``, with the numbers of the rows."""
-        of_rounds = ([chunk] for chunk in self._with_target())
-        return (block for (block,) in _regrouped(of_rounds, size))
+        return _regrouped(self._with_target(), size)
 
     def rows(self, size: int) -> Iterator[Chunk]:
         """As ``blocks``, with the rows that have no target, and without the truth."""
-        return (block for (block,) in rows_in_step([self], size))
+        return _regrouped(self._streamed(), size)
 
     def softened(self, X: np.ndarray) -> np.ndarray:
         """Rows X (n, d) of a block as learners read them that need bounded inputs."""
@@ -371,19 +363,16 @@ class Stream:
                 f"Look at the file, at dataset.missing=drop{horizon} and at stream.limit."
             )
 
-    def _limited(self, chunks: Iterable[Chunk] | None = None) -> Iterator[Chunk]:
+    def _limited(self) -> Iterator[Chunk]:
         """Rows as they were read, with the targets that they have."""
-        read = self._read(chunks)
-        return _ahead(read, self.horizon) if self.horizon else read
+        return _ahead(self._read(), self.horizon) if self.horizon else self._read()
 
-    def _read(self, chunks: Iterable[Chunk] | None = None) -> Iterator[Chunk]:
-        """All rows; ``chunks`` are those of its source, where somebody else reads them, too."""
+    def _read(self) -> Iterator[Chunk]:
+        """All rows up to the limit."""
         left = self._limit
         blank = np.zeros(len(self._source.inputs), dtype=np.int64)
         order = _Order()
-        for chunk in self._source.chunks() if chunks is None else chunks:
-            if chunk.y.ndim == 2:
-                chunk = chunk._replace(y=chunk.y[:, self._place].copy())
+        for chunk in self._source.chunks():
             if not self.labelled:  # so that nothing of the file's target is used
                 chunk = chunk._replace(y=np.zeros(len(chunk.x)))
             if left is not None:
@@ -459,7 +448,12 @@ class Stream:
 
     def _streamed(self) -> Iterator[Chunk]:
         """All rows, scaled and with their lags."""
-        return (chunk for (chunk,) in _in_step([self]))
+        moments, history = self._nothing_seen()  # passes may run side by side
+        self.moments, labels = moments, _Labels(self, history)
+        for chunk in self._limited():
+            x, far = self._scaled_inputs(chunk.x, moments)
+            yield labels.added(chunk._replace(x=x, far=far))
+        labels.require_rows()
 
     def _scaled_inputs(self, x: np.ndarray, moments: Moments) -> tuple[np.ndarray, Any]:
         """Rows x (n, d) as they are streamed, and which (n,) are far out; None: nobody looks."""
@@ -528,33 +522,6 @@ class _Labels:
         self._stream.require_rows(self._n, self._n_read)
 
 
-def rows_in_step(streams: Sequence[Stream], size: int) -> Iterator[list[Chunk]]:
-    """The blocks of ``Stream.rows`` of each, block by block.
-
-    Several streams are targets of the same rows, of one ``open_targets``: these are read, and their
-    inputs scaled, once for all.
-    """
-    return _regrouped(_in_step(streams), size, ("x", "y") if streams[0].n_lags else ("y",))
-
-
-def _in_step(streams: Sequence[Stream]) -> Iterator[list[Chunk]]:
-    """All rows of streams of one source, scaled and with their lags; a chunk of each."""
-    first, labels = streams[0], []
-    for stream in streams:
-        moments, history = stream._nothing_seen()  # passes may run side by side
-        labels.append(_Labels(stream, history))
-    for stream in streams:
-        stream.moments = moments
-    copies = itertools.tee(first._source.chunks(), len(streams))
-    read = [stream._limited(chunks) for stream, chunks in zip(streams, copies, strict=True)]
-    for chunks in zip(*read, strict=True):
-        x, far = first._scaled_inputs(chunks[0].x, moments)
-        each = zip(labels, chunks, strict=True)
-        yield [known.added(chunk._replace(x=x, far=far)) for known, chunk in each]
-    for known in labels:
-        known.require_rows()
-
-
 def _of(chunk: Chunk, rows: slice | np.ndarray) -> Chunk:
     arrays: list[Any] = [None if array is None else array[rows] for array in chunk]
     return Chunk(*arrays)
@@ -582,30 +549,18 @@ def _concatenated(first: Chunk, second: Chunk) -> Chunk:
     return Chunk(*arrays)
 
 
-def _regrouped(
-    rows: Iterable[Sequence[Chunk]], size: int, own: Sequence[str] = ()
-) -> Iterator[list[Chunk]]:
-    """Chunks of several streams, the later of which have arrays ``own`` beside those of the first.
-
-    The truth is left out.
-    """
-    names: dict[str, None] = {}  # of the arrays that there are
+def _regrouped(chunks: Iterable[Chunk], size: int) -> Iterator[Chunk]:
+    """Cut chunks into blocks of ``size`` rows, the last shorter. The truth is left out."""
+    names: list[str] = []  # of the arrays that there are
 
     def pieces() -> Iterator[tuple[np.ndarray, ...]]:
-        for first, *others in rows:
-            there = {n: a for n, a in first._replace(truth=None)._asdict().items() if a is not None}
-            names.update(dict.fromkeys(there))
-            yield *there.values(), *(getattr(chunk, name) for chunk in others for name in own)
+        for chunk in chunks:
+            there = {n: a for n, a in chunk._asdict().items() if a is not None and n != "truth"}
+            names[:] = there
+            yield tuple(there.values())
 
-    def each(arrays: tuple[np.ndarray, ...]) -> list[Chunk]:
-        first = Chunk(**dict(zip(names, arrays, strict=False)))
-        blocks, rest = [first], arrays[len(names) :]
-        while rest:
-            blocks.append(first._replace(**dict(zip(own, rest, strict=False))))
-            rest = rest[len(own) :]
-        return blocks
-
-    return map(each, regroup(pieces(), _checked_size(size)))
+    blocks = regroup(pieces(), _checked_size(size))
+    return (Chunk(**dict(zip(names, arrays, strict=True))) for arrays in blocks)
 
 
 def regroup(

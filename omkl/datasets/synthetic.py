@@ -68,7 +68,7 @@ class SyntheticSource:
         self._n_inputs: int = cfg["inputs"]
         self._seed: int = cfg["seed"]
         self.inputs = tuple(f"x{k + 1}" for k in range(self._n_inputs))
-        self.targets: tuple[str, ...] = ("y",)
+        self.target = "y"
         self._noise = float(cfg["noise"])
         self.change_at = _change_round(cfg.get("change_at"), self.n_rows)
         n_centres: int = cfg["n_centres"]

@@ -34,8 +34,6 @@ from omkl.datasets.columns import (
     mostly_numbers,
     numbers_of,
     place_of,
-    target_cure,
-    target_places,
 )
 from omkl.datasets.files import FileContent
 
@@ -45,7 +43,6 @@ if TYPE_CHECKING:
 
 MOST_CLASSES = 100
 ALL_LABELS = "all"  # of dataset.labels: however many classes there are
-MOST_KEPT = 2**23  # cells of a file with several targets, which is then read once: 64 MB
 OF_KEY = "the key: each value has a learner"
 MOST_COUNTED = 100_000  # different values of a target that holds no classes
 
@@ -98,17 +95,12 @@ class OwnTable:
 
     ``columns`` say what became of each column but the target. Where no inputs are named, the
     column ``cfg[apart]`` is none of them. Pieces have the keys of rows where that is ``"key"``;
-    they are None where blank, if such rows are to be dropped. ``targets`` names the K targets of
-    the file, one unless ``several`` may be; they are the last columns of pieces (n, d + K).
-    ``key_type`` is int or str where pieces have keys, else None.
+    they are None where blank, if such rows are to be dropped. ``key_type`` is int or str where
+    pieces have keys, else None.
     """
 
     def __init__(
-        self,
-        content: FileContent,
-        cfg: Mapping[str, Any],
-        apart: str | None = None,
-        several: bool = False,
+        self, content: FileContent, cfg: Mapping[str, Any], apart: str | None = None
     ) -> None:
         self._content, self._cfg, where = content, cfg, content.name
         self.n_rows = read.row_count(content, cfg)
@@ -124,8 +116,6 @@ class OwnTable:
             column_of(first.iloc[:, k], name, where).noted(read_as.get(name))
             for k, name in enumerate(names)
         ]
-        targets = [] if cfg.get("target") is None else target_places(cfg["target"], names, where)
-        self.targets = tuple(names[k] for k in targets)
         wanted = cfg.get("inputs")
         if cfg.get("encoded"):  # as another file was
             encoded = columns_as_before(cfg["encoded"], names, where)
@@ -137,13 +127,7 @@ class OwnTable:
                     f"{where}: dataset.inputs names all inputs, so dataset.exclude has nothing to "
                     "leave out. Set one of the two."
                 )
-            excluded = excluded_places(cfg["exclude"], names, where)
-            if twice := [names[k] for k in targets if k in excluded]:
-                raise DataError(
-                    f"{where}: dataset.exclude names the target {twice[0]!r}, which is no "
-                    "input anyway. Take it out."
-                )
-            for k in excluded:
+            for k in excluded_places(cfg["exclude"], names, where):
                 columns[k] = columns[k].left_out("dataset.exclude names it")
         self._key, self.key_type = -1, None
         if apart == "key":
@@ -151,10 +135,9 @@ class OwnTable:
             self._key, self.key_type = place, int if is_whole else str
         usable = [column.kind != "left out" and k != place for k, column in enumerate(columns)]
         labelled = cfg.get("labelled", True)
-        chosen = choose_columns(names, usable, wanted, cfg.get("target"), where, labelled, several)
+        chosen = choose_columns(names, usable, wanted, cfg.get("target"), where, labelled)
         *inputs, last = chosen.positions
-        self._targets = Columns(tuple(targets or [last]), self.targets or chosen.names[-1:])
-        self._cures = [target_cure(columns[k], several) for k in self._targets.positions]
+        self._target = Columns((last,), chosen.names[-1:])
         if last == self._key >= 0:
             raise DataError(f"{where}: dataset.key and dataset.target are both {names[place]!r}.")
         named = "dataset.inputs names it"
@@ -163,27 +146,20 @@ class OwnTable:
             self._inputs.get(k)
             or column.left_out(OF_KEY if k == self._key else column.why or "not in dataset.inputs")
             for k, column in enumerate(columns)
-            if k not in self._targets.positions or k in self._inputs
+            if k != last or k in self._inputs
         ]
-        self._told_of_targets = [
-            Column(name, "target", ()).noted(read_as.get(name), self._blank_classes(first, k))
-            for k, name in zip(*self._targets, strict=True)
-            if k not in self._inputs
-        ]
-        self._became = became
-        self.columns: Sequence[Column] = self.columns_with(0)
+        target = Column(chosen.names[-1], "target", ())
+        target = target.noted(read_as.get(target.name), self._blank_classes(first, last))
+        told_of_target = target.why and last not in self._inputs
+        self.columns: Sequence[Column] = [*became, target] if told_of_target else became
         new = [name for column in self._inputs.values() for name in column.inputs]
         if len(new) > MOST_COLUMNS:
             raise DataError(
                 f"{where}: {len(new):,} inputs are more than {MOST_COLUMNS:,}. Name fewer columns "
                 "in dataset.inputs."
             )
-        self.names = (*new, *self._targets.names)
+        self.names = (*new, *self._target.names)
         self._piece(first)  # so that what is wrong in the first rows is told before a run begins
-
-    def columns_with(self, place: int) -> list[Column]:
-        """What became of the columns, and what has to be told of the target at a place."""
-        return [*self._became, *(c for c in self._told_of_targets[place : place + 1] if c.why)]
 
     def _blank_classes(self, first: pd.DataFrame, target: int) -> str | None:
         """That rows of no class are left out; NA may have been meant for one."""
@@ -214,17 +190,11 @@ class OwnTable:
         parts = [c.encode(frame.iloc[:, k], rows, where) for k, c in self._inputs.items()]
         if self._cfg.get("labelled", True):
             labels = self._cfg.get("labels")
-            columns = [
-                frame_values(frame, Columns((k,), (name,)), rows, where, labels, cure)
-                for k, name, cure in zip(*self._targets, self._cures, strict=True)
-            ]
-            targets = np.concatenate(columns, axis=1)
+            target = frame_values(frame, self._target, rows, where, labels)
         else:
-            targets = np.zeros((len(frame), 1))
-        values = np.concatenate([*parts, targets[:, :1]], axis=1)
-        values = prepare.scale_values(values, self._cfg.get("prepare") or {})
-        more = targets[:, 1:]
-        return (np.concatenate([values, more], axis=1) if more.size else values), rows
+            target = np.zeros((len(frame), 1))
+        values = np.concatenate([*parts, target], axis=1)
+        return prepare.scale_values(values, self._cfg.get("prepare") or {}), rows
 
 
 def require_keys(keys: np.ndarray, name: str, rows: np.ndarray, where: str) -> None:
@@ -393,12 +363,11 @@ def frame_values(
     rows: np.ndarray,
     where: str,
     classes: Sequence[Any] | None = None,
-    target_cure: str = TARGET_CURE,
 ) -> np.ndarray:
     """The chosen columns of ``frame`` as float64 (n, d + 1), NaN where blank.
 
     ``columns.positions`` count in ``frame``, the target's last; text that is no number is a
-    DataError, but in a target that holds ``classes``. That of the target ends with its cure.
+    DataError, but in a target that holds ``classes``.
     """
     values = np.empty((len(frame), len(columns.names)))
     last = len(columns.names) - 1
@@ -407,38 +376,13 @@ def frame_values(
         if classes is not None and k == last:
             values[:, k] = class_codes(series.to_numpy(dtype=object), classes, rows, where)
         else:
-            cure = target_cure if k == last else INPUT_CURE
+            cure = TARGET_CURE if k == last else INPUT_CURE
             values[:, k] = column_values(series, name, rows, where, cure)
     return values
 
 
-class KeptTable:
-    """A table whose pieces are kept as soon as one pass has read them all, if they are few."""
-
-    def __init__(self, table: Table) -> None:
-        self.names, self.columns = table.names, table.columns
-        self.n_rows, self.row_count = table.n_rows, table.row_count
-        self._table = table
-        self._kept: list[tuple[np.ndarray, ...]] | None = None
-
-    def raw(self) -> Iterator[tuple[np.ndarray, ...]]:
-        if self._kept is not None:
-            yield from self._kept
-            return
-        pieces, n_cells = [], 0
-        for piece in self._table.raw():
-            n_cells += piece[0].size
-            if n_cells <= MOST_KEPT:
-                pieces.append(piece)
-            else:
-                pieces.clear()
-            yield piece
-        if n_cells <= MOST_KEPT:
-            self._kept = pieces
-
-
 class TableSource:
-    """The rows of a table as a stream source; the last K columns are ``n_targets`` = K targets.
+    """The rows of a table as a stream source; the last column is the target.
 
     ``missing``
 
@@ -458,9 +402,9 @@ class TableSource:
         missing: str,
         causal: bool,
         fills_target: bool = False,
-        n_targets: int = 1,
     ) -> None:
-        self.inputs, self.targets = table.names[:-n_targets], table.names[-n_targets:]
+        *inputs, self.target = table.names
+        self.inputs = tuple(inputs)
         self.n_rows = table.n_rows if missing == "error" or fills_target else None
         self.columns = table.columns
         self.row_count = count = table.row_count
@@ -492,9 +436,7 @@ class TableSource:
             elif self._means is not None:
                 values = np.where(blank, self._means, values)
             self._require_finite(values, rows)
-            d = len(self.inputs)
-            x, y = np.ascontiguousarray(values[:, :d]), values[:, d:].copy()
-            yield Chunk(x, y if y.shape[1] > 1 else y[:, 0], rows, keys=keys)
+            yield Chunk(np.ascontiguousarray(values[:, :-1]), values[:, -1].copy(), rows, keys=keys)
         if self._missing == "drop" and not n_left and not has_value.all():
             name = self._table.names[int(has_value.argmin())]
             raise DataError(
@@ -513,10 +455,9 @@ class TableSource:
                 total += np.where(blank, 0.0, values).sum(axis=0)
             count += (~blank).sum(axis=0)
             n += len(values)
-        d = len(self.inputs)
-        self.filled = (n - count)[:d]
+        self.filled = (n - count)[:-1]
         if not with_target:
-            total[d:], count[d:] = 0.0, 1.0
+            total[-1], count[-1] = 0.0, 1.0
         if not count.all():
             raise DataError(
                 f"{self._where}: column {self._table.names[int(count.argmin())]!r} has no value at "
@@ -531,7 +472,7 @@ class TableSource:
             )
         means: np.ndarray = total / count
         if not with_target:
-            means[d:] = np.nan
+            means[-1] = np.nan
         return means
 
     def _require_finite(self, values: np.ndarray, rows: np.ndarray) -> None:

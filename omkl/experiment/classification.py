@@ -54,8 +54,8 @@ class Classification(StreamJob):
     def passes(self) -> list[list[int]]:
         return [[r] for r in range(len(self.seeds))]
 
-    def blocks(self, streams: Sequence[Stream]) -> Iterator[list[Chunk]]:
-        return ([chunk] for chunk in streams[0].rounds(self.settings.block))
+    def blocks(self, stream: Stream) -> Iterator[Chunk]:
+        return stream.rounds(self.settings.block)
 
     def baselines(self, stream: Stream) -> Baselines:
         baselines = ClassBaselines(stream)

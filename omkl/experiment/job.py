@@ -24,7 +24,6 @@ from omkl.datasets import (
     label_sources,
     open_stream,
     open_streams,
-    open_targets,
 )
 from omkl.datasets.base import RowCount
 from omkl.datasets.files import FileContent
@@ -244,15 +243,10 @@ class LearnerJob(NamedTuple):
     def params(self) -> Any:
         return self.specification.params
 
-    def learner(
-        self,
-        seed: int,
-        threads: int = 1,
-        drawn: StreamLearner | None = None,
-    ) -> Any:
+    def learner(self, seed: int, threads: int = 1) -> Any:
         """Its learner of a seed, where ``resume=`` says so that of the model it goes on from.
 
-        ``drawn`` has its random features. Of a stream with keys it is a ``PanelOfRun``, else a
+        Of a stream with keys it is a ``PanelOfRun``, else a
         ``StreamLearner``.
         """
         if self.stream.keyed:
@@ -268,7 +262,6 @@ class LearnerJob(NamedTuple):
             lags=self.stream.n_lags,
             interval=self.settings.interval,
             threads=threads,
-            drawn=drawn,
             delay=self.stream.target_delay,
         )
         if self.resumed:
@@ -351,15 +344,11 @@ def _opened(
     dataset, options, seed = settings.dataset, settings.stream.options, settings.seed
     if resumed:
         dataset = dataset | resumed.dataset
-    output = dataset.get("output")  # of several targets, whose streams are opened together
-    dataset = {key: value for key, value in dataset.items() if key != "output"}
     shuffle = (seeds or seed) if settings.stream.order == "shuffled" else None
     name = run_folder.settings_sha256({"dataset": dataset, "stream": options, "shuffle": shuffle})
     if name in _streams and is_of_now(_streams[name][0], dataset):
-        return _streams[name] if output is None else [_streams[name][output]]
-    if output is not None:
-        streams = open_targets(dataset, options, seed)
-    elif seeds:
+        return _streams[name]
+    if seeds:
         streams = open_streams(dataset, options, seeds)
     else:
         streams = [open_stream(dataset, options, seed=seed)]
@@ -368,7 +357,7 @@ def _opened(
     _streams[name] = streams
     while len(_streams) > 1 and sum(map(_bytes_of, _streams.values())) > MOST_STREAM_BYTES:
         _streams.pop(next(iter(_streams)))
-    return streams if output is None else [streams[output]]
+    return streams
 
 
 def _bytes_of(streams: Sequence[Stream]) -> int:

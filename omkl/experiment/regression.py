@@ -15,7 +15,6 @@ from omkl.core.hyperparameters import Schedule
 from omkl.core.kernels import FAMILIES
 from omkl.datasets import DataError, Stream, label_sources
 from omkl.datasets.base import Chunk
-from omkl.datasets.stream import rows_in_step
 from omkl.experiment import kept_model
 from omkl.experiment.comparators import against_comparators
 from omkl.experiment.evaluate import Counted, Left, StreamJob
@@ -68,8 +67,8 @@ class Regression(StreamJob):
     def passes(self) -> list[list[int]]:
         return [list(range(len(self.seeds)))]
 
-    def blocks(self, streams: Sequence[Stream]) -> Iterator[list[Chunk]]:
-        return rows_in_step(streams, self.settings.block)
+    def blocks(self, stream: Stream) -> Iterator[Chunk]:
+        return stream.rows(self.settings.block)
 
     def baselines(self, stream: Stream) -> Baselines:
         return Baselines(stream, self.settings.dataset.get("max_keys"))

@@ -14,7 +14,7 @@ from omkl.config.settings import Settings
 from omkl.core import cache
 from omkl.datasets import DataError, label_sources
 from omkl.datasets.schema import CALLBACK, SOURCES
-from omkl.experiment import classification, federation, regression, several_targets
+from omkl.experiment import classification, federation, regression
 from omkl.experiment.job import Computed, Job, JobInfo, Progress, learners_of, own_modules
 from omkl.experiment.regression import Regression
 from omkl.runs import provenance, run_folder
@@ -83,8 +83,6 @@ def prepare(config: Settings | Mapping[str, Any]) -> Job:
         return federation.prepare(job_settings)
     if job_settings.task == "classification":
         return classification.prepare(job_settings)
-    if job_settings.lists_outputs:
-        return several_targets.prepare(job_settings)
     return regression.prepare(job_settings)
 
 

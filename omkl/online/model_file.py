@@ -26,7 +26,7 @@ import io
 import json
 import warnings
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -114,21 +114,6 @@ def content(
     }
     text = np.frombuffer(json.dumps(head, allow_nan=False).encode(), dtype=np.uint8)
     return _packed({SETTINGS: text, **_without_copies(arrays)})
-
-
-def of_outputs(models: Sequence[Model], names: Sequence[str]) -> bytes:
-    """The file of a learner of several outputs, of the models of each, learned on the same rows."""
-    first = models[0]
-    shared = {name: a for name, a in first.arrays.items() if name.startswith("columns.")}
-    arrays = {
-        f"output.{k}.{name}": array
-        for k, model in enumerate(models)
-        for name, array in model.arrays.items()
-        if name not in shared
-    }
-    columns = first.columns and {**first.columns, "target": list(names)}
-    settings = dataclasses.replace(first.settings, outputs=tuple(names))
-    return content(settings, arrays | shared, columns)
 
 
 def _without_copies(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

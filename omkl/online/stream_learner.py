@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import collections
 import math
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +20,6 @@ from omkl.core.conformal import Conformal
 from omkl.core.learner import (
     Before,
     Learner,
-    SideBySide,
     Trace,
     empty_trace,
     one_against_rest,
@@ -29,8 +28,6 @@ from omkl.core.weights import normalised
 from omkl.datasets import label_sources
 from omkl.datasets.scaling import LabelHistory, LabelStats, softened
 from omkl.online.settings import Specification
-
-MANY = 32  # rows in a row that are worth learning together
 
 
 class Prediction(NamedTuple):
@@ -126,19 +123,6 @@ class TargetScaler:
         """Go on where the arrays of ``labels`` were taken."""
         self.labels.restore(kept)
         self._set(self.labels.take(np.empty(0)))
-
-
-class Prepared(NamedTuple):
-    """A block as learners take it: rows with their lags, and labels (n,) for each learner.
-
-    ``far`` (n,) bool are rows far out.
-    """
-
-    known: LabelStats | None
-    X: np.ndarray
-    labels: list[np.ndarray]
-    y: np.ndarray
-    far: np.ndarray
 
 
 class StreamLearner:
@@ -252,33 +236,23 @@ class StreamLearner:
             return self._late(X, y, _marked(far, len(y)))
         if self._one_by_one:
             return self._with_interval(self._row_by_row(X, y), y, _marked(far, len(y)))
-        block = self.prepare(X, y, far)
-        traces = [
-            _fit(learner, block.X, labels)
-            for learner, labels in zip(self.learners, block.labels, strict=True)
-        ]
-        return self.prediction(block, traces)
-
-    def prepare(self, X: np.ndarray, y: np.ndarray, far: np.ndarray | None = None) -> Prepared:
-        """A block as its learners take it; its labels are known from now on."""
         known = self.target.take(y)
-        rows = self._inputs(X, known)
-        return Prepared(known, rows, self._labels(y, known), y, _marked(far, len(y)))
-
-    def _inputs(self, X: np.ndarray, known: LabelStats | None = None) -> np.ndarray:
-        """Rows X (n, d) as its learners read them, with their lags."""
-        X = self.target.with_lags(X, known)
-        return softened(X) if self.softens else X
-
-    def prediction(self, block: Prepared, traces: Sequence[Trace]) -> Prediction:
-        """What the traces of its learners, (n,) each, are in the units of the targets."""
-        trace, known = traces[0], block.known
+        rows, of_each = self._inputs(X, known), self._labels(y, known)
+        traces = [
+            _fit(one, rows, labels) for one, labels in zip(self.learners, of_each, strict=True)
+        ]
+        trace = traces[0]
         if len(traces) > 1:
             trace = trace._replace(y_hat=np.stack([one.y_hat for one in traces], axis=1))
         if known and self.target.moving:  # a spread is not known before labels have a deviation
             unit = np.where(known.unit > 0.0, known.unit, np.nan)
             trace = Trace(known.unscaled(trace.y_hat), trace.asked, unit * trace.spread)
-        return self._with_interval(trace, block.y, block.far)
+        return self._with_interval(trace, y, _marked(far, len(y)))
+
+    def _inputs(self, X: np.ndarray, known: LabelStats | None = None) -> np.ndarray:
+        """Rows X (n, d) as its learners read them, with their lags."""
+        X = self.target.with_lags(X, known)
+        return softened(X) if self.softens else X
 
     def ask(
         self,
@@ -323,19 +297,13 @@ class StreamLearner:
 
         ``spread`` is then that of this prediction. RuntimeError while a round is open.
         """
-        x = self.row(x)
+        if self.target.n_lags or self.softens:
+            x = self._inputs(x[None, :])[0]
         if len(self.learners) > 1:
             said = [learner.predict_one(x) for learner in self.learners]
             self._asked = [asked for _, asked in said]
             return np.array([f for f, _ in said]), any(self._asked)
-        return self.answer(*self.learners[0].predict_one(x))
-
-    def row(self, x: np.ndarray) -> np.ndarray:
-        """The row x (d,) as its learners read it."""
-        return self._inputs(x[None, :])[0] if self.target.n_lags or self.softens else x
-
-    def answer(self, f: Any, asked: bool) -> tuple[Any, bool]:
-        """``predict_one`` where its one learner says f of the row."""
+        f, asked = self.learners[0].predict_one(x)
         self._asked[0], self.spread = asked, self.learners[0].spread
         if self.target.moving:
             now = self.target.now
@@ -352,12 +320,9 @@ class StreamLearner:
             elif several:
                 learner.learn_one(float(self._told(np.array([y]), k)[0]))
             else:
-                learner.learn_one(self.told(y))
+                told = self.target.now.scaled(y, self.softens) if self.target.moving else y
+                learner.learn_one(told)
                 self.target.take_one(y)
-
-    def told(self, y: float) -> float:
-        """What its one learner is told of the label y of the open round."""
-        return self.target.now.scaled(y, self.softens) if self.target.moving else y
 
     @property
     def waiting(self) -> dict[int, Pending]:
@@ -462,9 +427,8 @@ class StreamLearner:
 class MultiOutputLearner:
     """A learner per output, all of the same settings and seed, on the same rows: targets are (m,).
 
-    Numbers are those of m learners by themselves, to the bit. Random features are kept once, and
-    without lags what rows alone decide is computed once (``core.SideBySide``). A target that is
-    NaN teaches its output nothing.
+    Numbers are those of m learners by themselves, to the bit. Random features are kept once. A
+    target that is NaN teaches its output nothing.
     """
 
     def __init__(self, of_outputs: Sequence[StreamLearner]) -> None:
@@ -474,23 +438,6 @@ class MultiOutputLearner:
         if found := [one.intervals for one in self.of_outputs if one.intervals]:
             self.intervals = SeveralIntervals(found)
         self._before: list[Before] = []  # of the open round
-        self._share()
-
-    def _share(self) -> None:
-        """Let its learners go side by side."""
-        self._in_step = InStep(self.of_outputs, own_labels=True)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k != "_in_step"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._share()  # their arrays are parts of its larger ones, and were copied one by one
-
-    @property
-    def _group(self) -> SideBySide | None:
-        """Its learners, where they go side by side."""
-        return self._in_step.groups[0] if self._in_step.groups else None
 
     @property
     def learners(self) -> list[Learner]:
@@ -506,7 +453,7 @@ class MultiOutputLearner:
         self, X: np.ndarray, Y: np.ndarray, far: np.ndarray | None = None
     ) -> Prediction:
         """As ``StreamLearner.partial_fit``: X (n, d), Y (n, m) to a prediction of arrays (n, m)."""
-        found = self._in_step.partial_fit(X, Y, far)
+        found = [one.partial_fit(X, y, far) for one, y in zip(self.of_outputs, Y.T, strict=True)]
         return Prediction(*(np.stack(arrays, axis=1) for arrays in zip(*found, strict=True)))
 
     def predict_with_spread(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -522,29 +469,16 @@ class MultiOutputLearner:
     def predict_one(self, x: np.ndarray) -> tuple[np.ndarray, bool]:
         """Open a round with x (d,): y_hat (m,), and that it asks."""
         self._before = [learner.before_round() for learner in self.learners]
-        if self._group is None:
-            said = [one.predict_one(x)[0] for one in self.of_outputs]
-        else:
-            found = self._group.predict_one(self.of_outputs[0].row(x))
-            said = [one.answer(*f)[0] for one, f in zip(self.of_outputs, found, strict=True)]
+        said = [one.predict_one(x)[0] for one in self.of_outputs]
         self.spread = np.array([one.spread for one in self.of_outputs])
         return np.array(said), True
 
     def learn_one(self, y: np.ndarray) -> None:
         """Close the open round with its targets y (m,)."""
-        each = list(zip(self.of_outputs, y.tolist(), strict=True))
-        unknown = np.isnan(y)
-        if self._group is not None and not unknown.any():
-            self._group.learn_one(np.array([one.told(target) for one, target in each]))
-            for one, target in each:
-                one.target.take_one(target)
-            return
-        for k in np.flatnonzero(unknown):
-            self.learners[k].cancel(self._before[k])
-        if self._group is not None and not unknown.all():
-            self._group.part()
-        for one, target in each:
-            if not math.isnan(target):
+        for one, before, target in zip(self.of_outputs, self._before, y.tolist(), strict=True):
+            if math.isnan(target):
+                one.learners[0].cancel(before)
+            else:
                 one.learn_one(target)
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -557,134 +491,13 @@ class MultiOutputLearner:
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
         """As ``StreamLearner.restore``."""
-        if self._group is not None:
-            self._group.part()
         for k, one in enumerate(self.of_outputs):
             one.restore(below(f"output.{k}.", kept))
-        self._share()
 
 
-class InStep:
-    """S learners of the same seed, kernels and D that learn the same rows.
-
-    They differ in parameters, and have the same labels; or they are those of S targets, with
-    ``own_labels``. The features that they share are evaluated once (``core.learner.SideBySide``):
-    there are ``groups`` of them, one a class, and none where each goes by itself. They ask for
-    every label, so that what they know of the same labels is kept once. ``used_by`` are others, as
-    many, that never learn at the same time: what rounds write to is then allocated once for both.
-    """
-
-    def __init__(
-        self,
-        learners: Sequence[Any],
-        used_by: InStep | None = None,
-        *,
-        own_labels: bool = False,
-    ) -> None:
-        self.learners, self._own_labels = list(learners), own_labels
-        self.groups: list[SideBySide] = []
-        first, *others = self.learners
-        # Targets that come late are learned row by row, and past targets are inputs of their own.
-        if not others or first.delay or (own_labels and first.target.n_lags):
-            return
-        for of_class in zip(*(one.learners for one in self.learners), strict=True):
-            before = self.groups or (used_by.groups if used_by else [])
-            self.groups.append(SideBySide(of_class, before[0] if before else None))
-        for other in [] if own_labels else others:
-            other.target = first.target
-
-    def partial_fit(
-        self,
-        X: np.ndarray,
-        y: np.ndarray,
-        of_rows: np.ndarray | None = None,
-        looks: Sequence[Set[int]] = (),
-        look: Callable[[int, int], None] | None = None,
-    ) -> list[Prediction]:
-        """The prediction of each, as ``StreamLearner.partial_fit``, to the bit.
-
-        Labels y are (n,), or (n, S) where each has its own. ``of_rows`` (n,) is what else they are
-        told of rows: which are far out, or panels the keys. ``look(s, k)`` hears that learner s has
-        learned k rows, for each k of ``looks[s]``.
-        """
-        S = len(self.learners)
-        looks = looks or [frozenset()] * S
-        parts: list[list[Prediction]] = [[] for _ in range(S)]
-
-        def learn(which: Sequence[int], rows: slice) -> None:
-            stops = {k for s in which for k in looks[s] if rows.start < k < rows.stop}
-            ends = sorted(stops | {rows.stop})
-            for piece in map(slice, [rows.start, *ends[:-1]], ends):
-                told = None if of_rows is None else of_rows[piece]
-                predictions = self._learned(which, X[piece], y[piece], told)
-                for s, prediction in zip(which, predictions, strict=True):
-                    parts[s].append(prediction)
-                    if look and piece.stop in looks[s]:
-                        look(s, piece.stop)
-
-        for rows, together in self._stretches(y):
-            for group in [] if together else self.groups:
-                group.part()
-            for which in [range(S)] if together else [[s] for s in range(S)]:
-                learn(which, rows)
-        return [joined(of_learner) for of_learner in parts]
-
-    def _stretches(self, y: np.ndarray) -> list[tuple[slice, bool]]:
-        """Rows one after another, and whether all learn them together or each by itself.
-
-        By itself where some have a label and some have none, and in short stretches between: what
-        is learned together is not worth the cuts.
-        """
-        if not (self.groups and self._own_labels):
-            return [(slice(0, len(y)), bool(self.groups))]
-        there = ~np.isnan(y)
-        together = there.all(axis=1) | ~there.any(axis=1)
-        stretches: list[tuple[slice, bool]] = []
-        starts = [0, *(np.flatnonzero(np.diff(together)) + 1).tolist()]
-        for start, stop in zip(starts, [*starts[1:], len(y)], strict=True):
-            shared = bool(together[start:stop].all()) and stop - start >= min(MANY, len(y))
-            if stretches and stretches[-1][1] == shared:
-                start = stretches.pop()[0].start
-            stretches.append((slice(start, stop), shared))
-        return stretches
-
-    def _learned(
-        self, which: Sequence[int], X: np.ndarray, y: np.ndarray, of_rows: np.ndarray | None
-    ) -> list[Prediction]:
-        """``partial_fit`` of some, all together or one alone."""
-        if len(which) == 1 or not self.groups:
-            labels = [y[:, s] if self._own_labels else y for s in which]
-            each = zip(which, labels, strict=True)
-            return [self.learners[s].partial_fit(X, own, of_rows) for s, own in each]
-        if self._own_labels:
-            pairs = zip(self.learners, y.T, strict=True)
-            blocks = [learner.prepare(X, own, of_rows) for learner, own in pairs]
-            of_classes = zip(*(block.labels for block in blocks), strict=True)
-            told = [np.stack(of_class, axis=1) for of_class in of_classes]
-        else:
-            blocks = [self.learners[0].prepare(X, y, of_rows)] * len(which)
-            told = blocks[0].labels
-        parts = zip(self.groups, told, strict=True)
-        traces = [_fit(group, blocks[0].X, labels) for group, labels in parts]
-        return [
-            one.prediction(block, [Trace(*(array[s] for array in trace)) for trace in traces])
-            for s, (one, block) in enumerate(zip(self.learners, blocks, strict=True))
-        ]
-
-
-def joined(parts: Sequence[Prediction]) -> Prediction:
-    """The predictions of rows one after another."""
-    if len(parts) == 1:
-        return parts[0]
-    return Prediction(*map(np.concatenate, zip(*parts, strict=True)))
-
-
-def _fit(learner: Learner | SideBySide, X: np.ndarray, y: np.ndarray) -> Trace:
-    """Predict and learn rows X (n, d) with labels y (n,); one that is NaN is not learned.
-
-    Learners with labels of their own have y (n, S), all NaN in a row or none.
-    """
-    blank = np.isnan(y if y.ndim == 1 else y[:, 0])
+def _fit(learner: Learner, X: np.ndarray, y: np.ndarray) -> Trace:
+    """Predict and learn rows X (n, d) with labels y (n,); one that is NaN is not learned."""
+    blank = np.isnan(y)
     if not blank.any():
         return learner.partial_fit(X, y)
     parts = []
@@ -694,8 +507,7 @@ def _fit(learner: Learner | SideBySide, X: np.ndarray, y: np.ndarray) -> Trace:
             parts.append(Trace(f, np.zeros(spread.shape, dtype=np.bool_), spread))
         else:
             parts.append(learner.partial_fit(X[part], y[part]))
-    rows = parts[0].asked.ndim - 1  # the axis; scores of classes have one more behind it
-    return Trace(*(np.concatenate(arrays, axis=rows) for arrays in zip(*parts, strict=True)))
+    return Trace(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def _marked(far: np.ndarray | None, n: int) -> np.ndarray:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from omkl.report import stats
 from omkl.report.naming import data_name, has_kernels, name_of, readable, scored_rows
-from omkl.runs.run_folder import ERROR_RATE, measure, number_of, of_targets, scaling_of
+from omkl.runs.run_folder import ERROR_RATE, measure, number_of, scaling_of
 from omkl.utils.disk import point_to
 from omkl.utils.wording import over_seeds, pluralize, time_left
 
@@ -36,12 +36,9 @@ def error_text(result: Mapping[str, Any]) -> str:
 
 def target_text(result: Mapping[str, Any]) -> str:
     """Errors in units of the target, and R2."""
-    return f"{_errors_text(result)}   (in units of {result['stream']['target']})"
-
-
-def _errors_text(result: Mapping[str, Any]) -> str:
     R2 = "" if result["r2"] is None else f"   R2 {result['r2']:.3f}"
-    return stats.accuracy_text(result).replace(", ", "   ") + R2
+    errors = stats.accuracy_text(result).replace(", ", "   ") + R2
+    return f"{errors}   (in units of {result['stream']['target']})"
 
 
 def _in_units(result: Mapping[str, Any]) -> bool:
@@ -120,22 +117,16 @@ def print_run(run: Run, console: Console) -> None:
 
     result = run.result
     _print_table(f"{name_of(run)} on {data_name(run)}", _rows(run), console)
-    worse: dict[str, list[str]] = {}  # what is better, and for which of several targets
-    each = of_targets(result) or {"": result}
-    for target, of_target in each.items():
-        if better := stats.worse_than(of_target):
-            worse.setdefault(better, []).extend([target] if target else [])
-    for better, targets in worse.items():
-        text = f"Warning: {name_of(run)} is worse here than {better}{_for(targets)}."
+    if better := stats.worse_than(result):
+        text = f"Warning: {name_of(run)} is worse here than {better}."
         console.print(Text(text, style="bold"))
-    if worse:
         easy = "auto_classifier" if measure(result) is ERROR_RATE else "auto"
         if result["algorithm"] != easy and not {"federated", "keys"} & result.keys():
             console.print(Text(f"algorithm={easy} is the learner that has nothing to set."))
-    if narrow := [target for target, one in each.items() if stats.too_narrow(one)]:
+    if stats.too_narrow(result):
         told = (
-            f"Warning: intervals of {name_of(run)} are too narrow here{_for(narrow)}. interval=0.9 "
-            "puts others around its predictions, which adapt to their errors."
+            f"Warning: intervals of {name_of(run)} are too narrow here. interval=0.9 puts others "
+            "around its predictions, which adapt to their errors."
         )
         console.print(Text(told, style="bold"))
     if result.get("target_sorted"):
@@ -148,11 +139,6 @@ def print_run(run: Run, console: Console) -> None:
         if "skipped" in entry:
             console.print(Text(f"Not computed: {stats.NAMES[name]} ({entry['skipped']})."))
     _print_skipped(result, console)
-
-
-def _for(targets: Sequence[str]) -> str:
-    """Which of several targets something is said of; a run of one target has no name for it."""
-    return f" for {', '.join(targets)}" if any(targets) else ""
 
 
 LATEST = "latest"
@@ -179,8 +165,7 @@ def print_columns(stream: Mapping[str, Any], rows: str, console: Console) -> Non
     inputs = pluralize(sum(map(len, used)), "input")
     size = f"{rows}, " if rows else ""
     size += f"{inputs} from {pluralize(sum(map(bool, used)), 'column')}"
-    target = ", ".join(map(str, stream.get("targets", [stream["target"]])))
-    heading = f"{' '.join(files) or stream['name']} -> {target}   {size}"
+    heading = f"{' '.join(files) or stream['name']} -> {stream['target']}   {size}"
     lines = []
     if stream.get("delimiter", ",") != ",":
         between = "spaces" if stream["delimiter"] is None else repr(stream["delimiter"])
@@ -228,23 +213,6 @@ def _print_skipped(result: Mapping[str, Any], console: Console) -> None:
             console.print(Text(f"Not computed: {entry['label']} ({entry['skipped']})."))
 
 
-def _target_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Errors of each of several targets, beside its baselines."""
-    n_seeds = len(result["seeds"])
-    for name, one in of_targets(result).items():
-        where = scored_rows(one)
-        only = "" if where == "all rows" else f"   ({where})"
-        yield name, _errors_text(one)
-        yield from _baseline_rows(one)
-        if n_seeds > 1:
-            yield "MSE", f"{error_text(one)}   ({over_seeds(n_seeds)}){only}"
-        yield from _interval_rows(one)
-        if blank := one.get("rows_without_target"):
-            told = f"{pluralize(blank, 'row')} without a target predicted and not scored"
-            yield "rows", f"{one['n_rounds']:,}; {told}"
-        yield from _all_regret_rows(one)
-
-
 def _rows(run: Run) -> Iterator[tuple[str, str]]:
     """Errors, what they are compared with, and then what the run was made of."""
     result = run.result
@@ -257,18 +225,14 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
     scaled = "; y in [0, 1]" if scaling_of(result) == "whole" else ""
     mse = f"{error_text(result)}   ({over}{only}{scaled})"
     in_units = _in_units(result)
-    several = "targets" in result
-    if several:
-        yield from _target_rows(result)
-    elif classify:
+    if classify:
         yield "errors", f"{error_text(result)}   ({over})"
     elif in_units:
         yield "error", target_text(result)
     else:
         yield "MSE", mse
-    if not several:
-        yield from _baseline_rows(result)
-        yield from _interval_rows(result)
+    yield from _baseline_rows(result)
+    yield from _interval_rows(result)
     yield "rows", _rows_text(result)
     if far := result.get("far_out"):
         shares = {name: f"{name} {100 * share:.2g} %" for name, share in far.items()}
@@ -282,9 +246,7 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
         yield "mistakes", f"{_of_seeds(mistakes, n_seeds)}{_best_kernel_text(result)}"
         yield from _class_rows(result)
     yield from _expert_rows(run)
-    if several:
-        pass  # each has said it
-    elif in_units and (n_seeds > 1 or "target" in only):
+    if in_units and (n_seeds > 1 or "target" in only):
         yield "MSE", mse
     elif not in_units and "rmse" in result:  # of a federation there are none
         yield "error", target_text(result)

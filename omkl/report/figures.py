@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -29,7 +29,6 @@ Array = np.ndarray
 
 WHISKERS = {"ecolor": "#7fb2d6", "elinewidth": 1}
 MOST_NAMES = 12  # of experts in the heat map, one per line
-MOST_TARGETS = 6  # with a panel of their own
 LEAST_WEIGHT = 0.005  # of an expert with a bar
 
 
@@ -75,7 +74,7 @@ def _plots(run: Run) -> Sequence[Plot]:
     if run.complete and measure(run.result) is ERROR_RATE:
         return mse, over_time, mistakes, calibration, experts, importance, weights, updates
     of_predictions = (predictions, coverage, experts, importance)
-    return (mse, over_horizons, over_time, mse_over_labels, *of_predictions, regret, weights, usage,
+    return (mse, over_time, mse_over_labels, *of_predictions, regret, weights, usage,
             clients, server)  # fmt: skip
 
 
@@ -132,43 +131,11 @@ def _panel(name: str = "") -> Callable[[Callable[[Run, Axes | None], Figure | No
 def mse(run: Run, into: Axes | None = None) -> Figure:
     """Mean squared error, or error rate, of rounds 1..t over t, beside the baselines.
 
-    Several targets have a panel each, with its own rounds and unit; axes of somebody else have the
-    mean over the targets. The first half per cent of the rounds is not drawn, of a short stream ten
-    rounds: a mean of a handful of errors says little and would set the scale.
+    The first half per cent of the rounds is not drawn, of a short stream ten rounds: a mean of a
+    handful of errors says little and would set the scale.
     """
-    if into is None and len(run.result.get("targets", ())) > 1:
-        return _mse_of_targets(run)
-    kind = measure(run.result)
-    figure, axes = _single(into=into)
-    t = _draw_error(axes, run)
-    _name_rounds(axes, run, t, f"{style.axis_name(kind)} of rows 1..t")
-    axes.set_xlim(right=t[-1])  # the lines end where their names begin
-    axes.set_title(_title(run, f"running {kind.long}{naming.of_targets(run)}, {_seeds(run)}"))
-    style.label_ends(axes)
-    style.legend_of(figure, axes, into is not None)
-    return figure
-
-
-def _mse_of_targets(run: Run) -> Figure:
-    targets = run.targets
-    shown = list(targets)[:MOST_TARGETS]
-    figure, panels = style.panels(shown, 2.7, 0.9)
-    for axes, name, leftmost, lowest in panels:
-        t = _draw_error(axes, targets[name])
-        _name_rounds(axes, run, t, "MSE of rows 1..t" if leftmost else "")
-        if not lowest:
-            axes.set_xlabel("")
-    title = _title(run, f"running mean squared error of each target, {_seeds(run)}")
-    if rest := len(targets) - len(shown):
-        title += f"\n{len(shown)} of {len(targets)} targets, {rest} more not drawn"
-    figure.suptitle(title, fontsize=10)
-    style.figure_legend(figure, [panel.axes for panel in panels])
-    return figure
-
-
-def _draw_error(axes: Axes, run: Run) -> Array:
-    """The running error and those of the baselines, on a logarithmic axis; the rounds drawn."""
     curves, kind = run.curves, measure(run.result)
+    figure, axes = _single(into=into)
     skip = max(0.005, min(0.05, 10.0 / curves["t"][-1]))
     choose = functools.partial(style.drawn_rounds, skip=skip)
     drawn = choose(curves["t"])
@@ -178,36 +145,12 @@ def _draw_error(axes: Axes, run: Run) -> Array:
     low = min(low for low, _ in limits)
     style.band_line(axes, t, mean, std, 0, naming.name_of(run), floor=low)
     style.log_axis(axes.yaxis, low, max(high for _, high in limits))
-    return t
-
-
-@_panels("horizons")
-def over_horizons(run: Run) -> Figure | None:
-    """RMSE against the horizon, of a run with several; beside the baselines, a panel per column."""
-    of_each = [one for one in run.result.get("targets", {}).values() if "horizon" in one]
-    columns = list(dict.fromkeys(one["column"] for one in of_each))
-    if len(of_each) < 2 * max(1, len(columns)):
-        return None
-    figure = Figure(figsize=(style.WIDTH, 1.0 + 2.6 * len(columns)))
-    panels = figure.subplots(len(columns), 1, sharex=True, squeeze=False)[:, 0]
-    for axes, column in zip(panels, columns, strict=True):
-        own = sorted((one for one in of_each if one["column"] == column), key=_horizon)
-        h = [_horizon(one) for one in own]
-        axes.plot(h, [one["rmse"] for one in own], label=naming.name_of(run), **style.look(0))
-        for index, (name, label) in enumerate(stats.NAMES.items(), start=1):
-            errors = [one["baselines"].get(name, {}).get("rmse", np.nan) for one in own]
-            if np.isfinite(errors).any():
-                axes.plot(h, errors, label=label, **style.look(index))
-        axes.set_ylabel(f"RMSE, {column}" if len(columns) > 1 else "RMSE")
-        axes.set_xticks(h)
-    panels[-1].set_xlabel("horizon: the target is that of the row so many later")
-    style.figure_legend(figure, [panels[0]])
-    figure.suptitle(_title(run, f"RMSE by horizon, {_seeds(run)}"), fontsize=10)
+    _name_rounds(axes, run, t, f"{style.axis_name(kind)} of rows 1..t")
+    axes.set_xlim(right=t[-1])  # the lines end where their names begin
+    axes.set_title(_title(run, f"running {kind.long}, {_seeds(run)}"))
+    style.label_ends(axes)
+    style.legend_of(figure, axes, into is not None)
     return figure
-
-
-def _horizon(entry: Mapping[str, Any]) -> int:
-    return int(entry["horizon"])
 
 
 @_panel("labels")
@@ -318,13 +261,10 @@ def calibration(run: Run, into: Axes | None = None) -> Figure | None:
 
 @_panels("over_time")
 def over_time(run: Run) -> Figure | None:
-    """The error of windows of the stream, and below it a heat map: kernels over time.
-
-    Nothing of several targets whose rounds are other rows: there is no mean over them.
-    """
+    """The error of windows of the stream, and below it a heat map: kernels over time."""
     curves, kind = run.curves, measure(run.result)
     windows = windowed(run)
-    if len(windows.edges) < 3 or not _same_rounds(run):
+    if len(windows.edges) < 3:
         return None
     with_map = "weights_over_time" in curves and curves["weights_over_time"].shape[1] > 1
     figure = Figure(figsize=(style.WIDTH, 6.2 if with_map else 3.2))
@@ -341,7 +281,7 @@ def over_time(run: Run) -> Figure | None:
     bottom.set_xlim(0, float(curves["t"][-1]))
     style.figure_legend(figure, [top])
     rows = pluralize(round(float(np.median(np.diff(windows.edges)))), "row")
-    what = f"{kind.long}{naming.of_targets(run)} in windows of {rows} each"
+    what = f"{kind.long} in windows of {rows} each"
     what += ", and weights" if with_map else ""
     figure.suptitle(_title(run, what), fontsize=10)
     return figure
@@ -575,7 +515,7 @@ def experts(run: Run, into: Axes | None = None) -> Figure | None:
     axes.set_xlabel("weight after the last row")
     rest = order[len(shown) :]
     together = f", {len(rest)} more together {100.0 * mean[rest].sum():.1f} %" if len(rest) else ""
-    axes.set_title(_title(run, f"experts by weight{naming.of_targets(run)}{together}"))
+    axes.set_title(_title(run, f"experts by weight{together}"))
     return figure
 
 
@@ -593,8 +533,8 @@ def importance(run: Run, into: Axes | None = None) -> Figure | None:
     _draw_shares(figure, axes, curves["weights_t"], values, len(names), "importance")
     style.mark_changes(axes, curves["change_rounds"], curves["t"])
     axes.set_xlim(0, float(curves["t"][-1]))
-    axes.set_xlabel("row t" if _same_rounds(run) else "row t of each target")
-    what = f"importance of inputs{naming.of_targets(run)}, first known at row {known[0]:,}"
+    axes.set_xlabel("row t")
+    what = f"importance of inputs, first known at row {known[0]:,}"
     axes.set_title(_title(run, what))
     return figure
 
@@ -627,7 +567,7 @@ def weights(run: Run) -> Figure | None:
             axes.set_ylim(0, 1.08 * max(_top(mean, std), uniform))
 
     label = "expert weight after the last row"
-    return _over_dictionary(run, f"expert weights{naming.of_targets(run)}", label, draw)
+    return _over_dictionary(run, "expert weights", label, draw)
 
 
 @_panels("usage")
@@ -639,9 +579,7 @@ def usage(run: Run) -> Figure | None:
     """
     if "usage" not in run.curves or not has_kernels(run):
         return None
-    of_each = list(run.targets.values()) or [run]
-    shares = [one.curves["usage"] / one.result["n_rounds"] for one in of_each]
-    mean, std = style.mean_std(np.mean(shares, axis=0))
+    mean, std = style.mean_std(run.curves["usage"] / run.result["n_rounds"])
     if mean.min() == mean.max() == 1.0:
         return None
 
@@ -652,7 +590,6 @@ def usage(run: Run) -> Figure | None:
 
     per_round = run.result["kernels_per_round"]
     what = f"{per_round:.4g} of {pluralize(len(mean), 'kernel')} evaluated per row"
-    what += naming.of_targets(run)
     return _over_dictionary(run, what, "share of rows evaluated", draw)
 
 
@@ -821,18 +758,6 @@ def _name_rounds(axes: Axes, run: Run, t: Array, ylabel: str) -> None:
 def _title(run: Run, what: str) -> str:
     heading = style.wrapped(f"{naming.name_of(run)} on {naming.data_name(run)}", 80)
     return f"{heading}\n{style.wrapped(what, 90)}"
-
-
-def _same_rounds(run: Run) -> bool:
-    """Whether round t of each of its targets is the same row; of one target it is.
-
-    That of several is known where no row lacks a target but the last ones of a horizon.
-    """
-    targets = run.result.get("targets", {}).values()
-    late = run.result["stream"].get("horizon", 0) if targets else 0
-    ends = {one["n_rounds"] for one in targets}
-    blank = any(one["rows_without_target"] != one.get("horizon", late) for one in targets)
-    return len(targets) < 2 or (len(ends) == 1 and not blank)
 
 
 def _seeds(run: Run) -> str:

@@ -76,12 +76,6 @@ def scored_rows(result: Mapping[str, Any]) -> str:
     return over.replace("rounds", "rows").replace("a label", "a target")
 
 
-def of_targets(run: Run) -> str:
-    """That what is shown is the mean over several targets; "" of one."""
-    n = len(run.result.get("targets", {}))
-    return f" (mean of {n} targets)" if n > 1 else ""
-
-
 OFF = "off"  # a setting that a run does not have, and another of its data set has
 # With other inputs the same labels are predicted, and scores can be compared.
 OF_INPUTS = ("dataset.inputs", "dataset.client_column", "stream.lags")

@@ -415,7 +415,7 @@ def _axis_names(runs: Sequence[Run]) -> str:
 
 
 def _long_names(runs: Sequence[Run]) -> str:
-    names = (measure(run.result).long + naming.of_targets(run) for run in runs)
+    names = (measure(run.result).long for run in runs)
     return " or ".join(dict.fromkeys(names))
 
 

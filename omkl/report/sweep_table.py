@@ -49,8 +49,7 @@ def sweep_table(runs: Sequence[Run]) -> list[Row]:
     (``stats.compare``); ``regret`` and ``regret_std`` belong to the first comparator that was
     computed, named in ``comparator`` (all None if none was). ``coverage`` and ``width`` are of
     ``interval=..`` (None without). ``al_efficiency`` is the share of the
-    labels that were asked for. ``targets`` names several of a run, over which its errors are means.
-    Below the runs of a data set are its ``baselines``. ``status`` is
+    labels that were asked for. Below the runs of a data set are its ``baselines``. ``status`` is
     "complete" or "baseline".
     """
     swept = naming.swept(runs)
@@ -101,7 +100,6 @@ def _row(run: Run, settings: dict[str, Any], code: str) -> Row:
         "mse_per_label": result.get("mse_per_label"),
         "kernels_per_round": result["kernels_per_round"],
         "n_seeds": len(result["seeds"]),
-        "targets": tuple(result.get("targets", ())),
         "status": "complete",
         "folder": _short(run.folder),
     }
@@ -296,8 +294,6 @@ def print_sweep(rows: Sequence[Row], failures: Sequence[Row], console: Console) 
             remarks.append("seconds: of all seeds together")
         if "regret" not in left_out and (comparators := comparators_text(rows)):
             remarks.append(f"regret against: {comparators}")
-        for targets in {row["targets"]: 0 for row in rows if row.get("targets")}:
-            remarks.append(f"MSE: the mean over {', '.join(targets)}, each in its own unit")
         if left_out:
             remarks.append(left_out_text(left_out))
         console.print()

@@ -67,13 +67,6 @@ it holds an absolute path. Tables, figures and the MLflow view are all made from
                       rows, all where none has so many, "better_than": {baseline: on how many of
                       these}, "best", "worst": [{"key", "rows", "rmse", and the RMSE of baselines
                       by name}]}, at most five each; else absent
-    targets           of several targets (``dataset.target`` a list), by name: {"n_rounds",
-                      "rows_without_target", "mse", "mse_mean", "mse_std", "mse_over", "rmse",
-                      "mae", "r2", "baselines", "regret", "spread", "interval", ..}, as of a run
-                      of that target, and of several horizons (``stream.horizon`` a list) "column"
-                      and "horizon". All else is then of all: errors, those of baselines too, are
-                      means over the targets, each in its unit; labels and seconds are sums;
-                      n_rounds and the largest errors are the most of any; regret is {}; else absent
     spread            of a learner whose predictions have one, scored as normal distributions:
                       {"log_loss", "coverage_50", "coverage_90", "width_90",
                       "interval_score_90"}, means over seeds and the rounds whose spread is
@@ -145,8 +138,6 @@ it holds an absolute path. Tables, figures and the MLflow view are all made from
     kernel_family     (N,) "gaussian", "laplacian" or another of ``omkl.core.kernels``
     kernel_bandwidth  (N,) bandwidths in the family's convention
     change_rounds     (C,) rounds at which the stream is known to change
-    targets.K.NAME    of target number K of several, from 0, as of a run of that target; those of
-                      all, which have no K, are means or sums at the rounds that all recorded
     In classification error_rate (R, P), mistakes of rounds 1..t divided by t, in place of
     mse; updates, support (R, N), rounds in which a kernel's classifier learned and support
     vectors that it holds; of learners with probabilities calibration (3, 20), by probability in
@@ -164,7 +155,6 @@ A sweep has a folder of its own, which names the runs of its jobs (``jobs_of``)
 from __future__ import annotations
 
 import contextlib
-import copy
 import io
 import json
 import math
@@ -190,7 +180,6 @@ NEUTRAL = (
     "threads", "tracking", "force", "progress", "outputs", "block", "figures", "predictions",
     "model", "fail_fast",
 )  # fmt: skip
-ALIKE = ("kernel_family", "kernel_bandwidth", "change_rounds")  # curves of all targets
 
 
 class Measure(NamedTuple):
@@ -213,11 +202,6 @@ ERROR_RATE = Measure("error_rate", "errors", "error rate", 1e2, ", %")
 def measure(result: Mapping[str, Any]) -> Measure:
     """The mean squared error of a regression, the share of mistakes of a classification."""
     return ERROR_RATE if result.get("task") == "classification" else MSE
-
-
-def of_targets(result: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """What each of several targets has, by its name, as of a run of it; of one target none."""
-    return {name: {**result, **entry} for name, entry in result.get("targets", {}).items()}
 
 
 def scaling_of(result: Mapping[str, Any]) -> str | None:
@@ -279,19 +263,6 @@ class Run:
     def curves(self) -> dict[str, np.ndarray]:
         with np.load(io.BytesIO(self._bytes_of("curves.npz")), allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
-
-    @property
-    def targets(self) -> dict[str, Run]:
-        """Runs of each of several targets, by its name, in this folder; of one target none."""
-        found = {}
-        for k, (name, result) in enumerate(of_targets(self.result).items()):
-            found[name] = one = copy.copy(self)
-            del result["targets"]
-            own = f"targets.{k}."
-            alike = {n: array for n, array in self.curves.items() if n in ALIKE}
-            curves = {n.removeprefix(own): a for n, a in self.curves.items() if n.startswith(own)}
-            one.result, one.curves = result, alike | curves
-        return found
 
     def _bytes_of(self, name: str) -> bytes:
         """A file of this very result. Raises Replaced, or CorruptFileError if it is damaged."""

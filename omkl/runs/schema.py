@@ -248,7 +248,6 @@ OPTIONAL: dict[str, Kind] = {
     "code?": {"shared": str, "learner": str},
     "stream?": {
         "name?": str, "title?": str, "url?": (str, None), "target?": (str, None), "inputs?": [str],
-        "targets?": [str],
         "files?": [{"name": str, "sha256": str}], "scaling?": {"kind?": (str, None)},
         "limit?": NUMBER, "synthetic?": {"*": object},
     },
@@ -290,10 +289,6 @@ COMPLETE: dict[str, Kind] = {
         )
     },
 }  # fmt: skip
-OF_TARGET = (  # of what is said of each of several targets
-    "n_rounds", "regret", "mse_over?", "rmse?", "mae?", "r2?", "rows_without_target?", "spread?",
-    "interval?",
-)  # fmt: skip
 # What a result says since it has checksums.
 WITH_CHECKSUMS: dict[str, Kind] = {
     "commit": (str, None), "deterministic": bool, "n_inputs": int, "threads": int, "stream": {},
@@ -327,14 +322,11 @@ def require(result: Mapping[str, Any], measure: str) -> None:
     of_baseline |= {"rmse": NUMBER, "mae": NUMBER} if is_regression else {}
     kinds: dict[str, Kind] = {measure: [error], f"{measure}_mean": error, f"{measure}_std": NUMBER}
     kinds["baselines?"] = {f"{name}?": _or_skipped(of_baseline) for name in BASELINES}
-    of_target = {key: COMPLETE[key] for key in OF_TARGET} | kinds
-    of_target |= {"column?": str, "horizon?": int}
-    check(result, COMPLETE | kinds | {"targets?": {"*": of_target}})
+    check(result, COMPLETE | kinds)
     if has_checksums:
         check(result, WITH_CHECKSUMS | ({} if is_regression else CLASSIFICATION))
-    for one in (result, *result.get("targets", {}).values()):
-        if others := set(one.get("baselines", {})) - set(BASELINES):
-            raise CorruptFileError(f"baselines has {sorted(others)[0]!r:.40}, which is no baseline")
+    if others := set(result.get("baselines", {})) - set(BASELINES):
+        raise CorruptFileError(f"baselines has {sorted(others)[0]!r:.40}, which is no baseline")
     if len(result[measure]) != len(result["seeds"]):
         raise CorruptFileError(
             f"{measure} has {len(result[measure])} entries of {len(result['seeds'])} seeds"

@@ -335,30 +335,6 @@ class PredictedClasses(_Table):
         self.write({"seed": np.full(len(y), self._seed), **columns})
 
 
-def side_by_side(parts: Sequence[Path], path: Path, names: Sequence[str]) -> Path:
-    """One file, in ``path``, of predictions of the same rows, the targets of which have ``names``.
-
-    Columns: ``seed`` and ``row`` as in ``Predictions``, then ``y(NAME)`` of all targets, and so on.
-    """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    with disk.with_path_in_error(path), contextlib.ExitStack() as held:
-        files = [held.enter_context(pq.ParquetFile(part)) for part in parts]
-        of_row = [name for name in files[0].schema_arrow.names if name in ("seed", "row")]
-        of_each = [n for n in files[0].schema_arrow.names if n not in (*of_row, "asked")]
-        columns = [*of_row, *(f"{column}({name})" for column in of_each for name in names)]
-        writer = None
-        for k in range(files[0].num_row_groups):
-            tables = [file.read_row_group(k) for file in files]
-            arrays = [tables[0][name] for name in of_row]
-            arrays += [table[column] for column in of_each for table in tables]
-            table = pa.table(arrays, names=columns)
-            writer = writer or held.enter_context(pq.ParquetWriter(str(path), table.schema))
-            writer.write_table(table)
-    return path
-
-
 def joined(parts: Sequence[Path], path: Path) -> Path:
     """The rows of the files ``parts``, one after another, in ``path``; the parts are removed."""
     import pyarrow.parquet as pq

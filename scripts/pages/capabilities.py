@@ -71,7 +71,7 @@ These need K clients and a server. All but eM-KOFL also learn without a server,
 - **interval**: *adaptive* ones around its predictions (`interval=0.9`), or its *own*.
 - **std**: a standard deviation with every prediction.
 - **panel**: a learner per key (`key=`, `omkl.panel`).
-- **outputs**: several targets per row (`target=[a,b]`, `omkl.learner(outputs=...)`).
+- **outputs**: several targets per row (`omkl.learner(outputs=...)`).
 - **delay**: targets that come late (`stream.delay`, `stream.horizon`).
 - **features**: `features=orthogonal` and `features=qmc` place its random frequencies.
 - **float32**: random features in single precision (`precision=float32`).

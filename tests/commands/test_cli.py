@@ -90,11 +90,7 @@ def results_of(outputs: Path) -> dict[str, bytes]:
         ("+dataset.kernel.foo=3", "there is no dataset.kernel.foo with synthetic."),
         ("-m dataset=airfoil,file dataset.path=x.csv", "airfoil has no dataset.path"),
         ("algorithm=gf,raker", "algorithm=gf,raker names several values: add -m"),
-        (
-            "a.csv target=a,b",
-            "one by one, or write 'dataset.target=[a,b]' to have all of them in one",
-        ),
-        ("stream.horizon=1,2", "or write 'stream.horizon=[1,2]' to have all of them in one run"),
+        ("a.csv target=a,b", "names several values: add -m to run them one by one"),
         ("-m algorithm=gf,rakr", "there is no algorithm=rakr."),
         ("-m seed=interval(0,1)", "seed=interval(0,1) is no list of values"),
         ("-m seed=range(0)", "seed=range(0) names no value: there would be nothing to run"),
@@ -266,7 +262,7 @@ def test_pages_on_files_show_what_is_printed(tmp_path):
     assert (tmp_path / "my.csv").read_text("utf-8").startswith(textwrap.dedent(head))
     command = r"^    \$ omkl-run (.*)\n((?:(?:    (?!\$).*)?\n)*)"
     shown = re.findall(command, "\n".join(pages), re.MULTILINE)
-    assert len(shown) == 9
+    assert len(shown) == 8
 
     def words(text: str) -> str:
         """Without line breaks and keys, which a terminal and a setting may change."""
@@ -277,17 +273,6 @@ def test_pages_on_files_show_what_is_printed(tmp_path):
         printed = words(done.stdout + done.stderr)
         for line in lines.splitlines():
             assert words(line.removesuffix("...")) in printed, (typed, line)
-
-
-@pytest.mark.slow
-def test_the_next_step_is_one_that_the_run_can_take(tmp_path):
-    write_table(tmp_path / "my.csv")
-    typed = ["my.csv", "target=price", "algorithm=ridge", *TINY]
-    keep = "next     keep the model: model=true; compare"
-    for more, offered in (("stream.horizon=2", True), ("stream.horizon=[1,2]", False)):
-        assert (keep in omkl_run(tmp_path, *typed, more).stdout) == offered
-        status = omkl_run(tmp_path, *typed, more, "model=true").returncode
-        assert (status == 0) == offered, "what is not offered is refused"
 
 
 @pytest.mark.slow

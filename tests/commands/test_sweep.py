@@ -239,6 +239,34 @@ def test_batch_goes_on_after_failures(tmp_path):
     assert len(results_of(tmp_path / "outputs")) == 2
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("swept", "values"),
+    [("dataset.target", ["a", "price"]), ("stream.horizon", ["1", "6", "24"])],
+)
+def test_targets_and_horizons_have_a_run_each_and_one_table(tmp_path, swept, values):
+    """Each run equals the run that is typed alone, and its key has a column in the table."""
+    write_table(tmp_path / "my.csv")
+    own = ["my.csv", "dataset.exclude=[a,price]", "algorithm=ridge", *TINY, "tracking=none"]
+    own += ["figures=false"] + ["target=price"] * (swept != "dataset.target")
+    done = omkl_run(tmp_path, "-m", *own, f"{swept}={','.join(values)}")
+    assert done.returncode == 0, done.stderr
+    (table,) = (tmp_path / "outputs").glob("sweeps/*/table.csv")
+    with open(table, encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["status"] == "complete"]
+    assert [row[swept] for row in rows] == values
+    for row in rows:
+        folder = tmp_path / "outputs" / row["folder"]
+        result = json.loads((folder / "result.json").read_text())
+        assert float(row["mse"]) == result["mse_mean"]
+        alone = omkl_run(tmp_path, *own, f"{swept}={row[swept]}", "outputs=alone")
+        assert alone.returncode == 0, alone.stderr
+        again = json.loads(
+            (tmp_path / "alone" / Path(*folder.parts[-3:]) / "result.json").read_text()
+        )
+        assert (again["mse"], again["n_inputs"]) == (result["mse"], 1)
+
+
 @pytest.mark.parametrize("typed", ["workers='two'", "workers=0"])
 def test_batch_with_a_wrong_number_of_workers(tmp_path, typed):
     done = omkl_run(tmp_path, "-m", "launcher=batch", f"launcher.{typed}", *TINY)

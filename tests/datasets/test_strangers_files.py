@@ -239,7 +239,7 @@ def test_names_of_files_become_names(file, name):
         {"na_values": [None]},
         {"inputs": {"a": 1}},
         {"inputs": 1.5},
-        {"target": [[1]]},
+        {"target": ["x", "y"]},
         {"labels": "ab"},
         {"prepare": "drop"},
         {"path": 5},

@@ -47,7 +47,8 @@ def require_equal(together, apart):
         ("raker", {}),
         ("raker", {"lags": 2, "precision": "float32"}),
         ("gf", {}),
-        ("ridge", {}),
+        ("ewrls", {}),
+        ("vaw2", {}),
         ("samocp", {"interval": None}),
         pytest.param("auto", {}, marks=pytest.mark.slow(2)),
     ],
@@ -81,58 +82,6 @@ def test_outputs_learn_as_learners_by_themselves(tmp_path, name, settings):
         require_equal(one.partial_fit(X[400:], Y[400:]), each)
 
 
-def matrices(together):
-    """The arrays of the first kernels' level of each output that depend on rows alone."""
-    models = [one.learners[0].state.model for one in together._learner.of_outputs]
-    models = [getattr(model, "first", model) for model in models]
-    return [model.covariance if hasattr(model, "covariance") else model.factor for model in models]
-
-
-@pytest.mark.parametrize(
-    "name", ["ewrls", "ridge_rff", "ie_gp", "ie_gp_dynamic", "ml_poly", "vaw2"]
-)
-def test_outputs_of_second_order_share_matrices_until_a_label_is_missing(tmp_path, name):
-    X, Y = stream(blanks=False)
-    together, apart = learners(name)
-
-    def learn_block(rows):
-        each = [one.partial_fit(X[rows], y) for one, y in zip(apart, Y[rows].T, strict=True)]
-        require_equal(together.partial_fit(X[rows], Y[rows]), each)
-
-    def learn_one(s, pickled=False):
-        nonlocal together
-        said = [one.predict_one(X[s], revocable=True) for one in apart]
-        np.testing.assert_array_equal(together.predict_one(X[s]), said)
-        together = pickle.loads(pickle.dumps(together)) if pickled else together
-        together.learn_one(Y[s])
-        for one, y in zip(apart, Y[s], strict=True):
-            if np.isnan(y):  # a row without its label counts for the units of inputs
-                one.revoke_one()
-                one.partial_fit(X[s : s + 1], [y])
-            else:
-                one.learn_one(y)
-
-    learn_block(slice(0, 100))
-    Y[[100, 140]] = np.nan  # no output has a label there
-    learn_block(slice(100, 150))
-    for s in range(150, 155):
-        learn_one(s, pickled=s == 153)
-    together.save(tmp_path / "model.npz")
-    together = omkl.load_learner(tmp_path / "model.npz")
-    learn_block(slice(155, 300))
-    first, *others = matrices(together)
-    assert all(other is first for other in others)
-    Y[300, 1] = np.nan
-    learn_one(300)
-    first, other, third = matrices(together)
-    assert np.array_equal(first, third) and not np.array_equal(first, other)
-    Y[320, 0] = np.nan
-    learn_block(slice(301, N))
-    np.testing.assert_array_equal(
-        together.predict(X), np.stack([one.predict(X) for one in apart], axis=1)
-    )
-
-
 @pytest.mark.parametrize("name", ["gf", "raker", "ewrls"])
 def test_a_round_that_is_open_is_copied_and_an_output_without_target_learns_nothing(name):
     X, Y = stream(blanks=False)
@@ -141,10 +90,8 @@ def test_a_round_that_is_open_is_copied_and_an_output_without_target_learns_noth
     for one, y in zip(apart, Y[:60].T, strict=True):
         one.partial_fit(X[:60], y)
     together.predict_one(X[60], revocable=True)
-    shares = together._learner._group._shared is not None
     for targets in (Y[60], [Y[60, 0], None, Y[60, 2]], [None] * M, "revoked"):
         copied, alone = pickle.loads(pickle.dumps(together)), copy.deepcopy(apart)
-        assert (copied._learner._group._shared is not None) == shares
         if isinstance(targets, str):
             copied.revoke_one()
         else:
