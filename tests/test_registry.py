@@ -6,8 +6,7 @@ import sys
 import pytest
 
 from omkl import algorithms, federated
-from omkl.config.command_line import CommandLine, UsageError
-from omkl.utils import conf, registry
+from omkl.utils import registry
 
 TITLES = {
     "raker": "Raker",
@@ -22,7 +21,7 @@ TITLES = {
     "recovered/raker": "Raker (recovered)",
     "own/thing": "thing (own)",
     "thing": "thing",
-    "krls": "EW-RLS",
+    "ewrls": "EW-RLS",
 }
 
 
@@ -70,23 +69,3 @@ def test_what_is_not_there_is_told():
         algorithms.load("rakr")
     with pytest.raises(ValueError, match=r"raker does not learn in a federation. Those that do:"):
         federated.load("raker")
-
-
-@pytest.mark.parametrize(("name", "now"), registry.FORMER.items())
-def test_a_former_name_goes_on_and_its_runs_keep_their_keys(name, now):
-    """Its YAML has that name in it: what a run is called by is what it was."""
-    assert algorithms.load(name) is algorithms.load(now)
-    assert registry.docstring(name) == registry.docstring(now)
-    former, present = conf.entry("algorithm", name), conf.entry("algorithm", now)
-    assert (former.pop("name"), present.pop("name")) == (name, now) and former == present
-    assert name not in algorithms.names()
-
-
-@pytest.mark.parametrize("name", list(registry.REMOVED))
-def test_a_name_that_is_gone_says_what_to_take(name):
-    *_, other = registry.REMOVED[name].split()
-    assert name not in conf.names("algorithm") and other in conf.names("algorithm")
-    with pytest.raises(ValueError, match=rf"algorithm={name} is gone: it .*; take {other}$"):
-        algorithms.load(name)
-    with pytest.raises(UsageError, match=rf"algorithm={name} is gone: it .*; take {other}$"):
-        CommandLine([f"algorithm={name}", "dataset=airfoil"]).checked()

@@ -48,10 +48,7 @@ def load(name: str) -> Algorithm:
     module = outside.modules().get(name)
     if module is not None and module == registry.names_outside().get(name):
         return _load_outside(name, module)
-    name = registry.FORMER.get(name, name)
     if name not in registry.names(__name__):
-        if gone := registry.removal(name):
-            raise ValueError(gone)
         near = difflib.get_close_matches(name, names(), n=1, cutoff=0.4)
         hint = f" Did you mean {near[0]}?" if near else ""
         raise ValueError(f"there is no algorithm {name!r}.{hint} There are: {', '.join(names())}.")

@@ -141,8 +141,8 @@ class Ewrls:
                         count, and 1 forgets nothing
     Cost     O(D^2 + D d) time per round; O(D^2 + D d) memory.
     Bound    none that is stated here.
-    Reading  ``krls`` was its name and goes on. It is not the KRLS of Y. Engel, S. Mannor, R. Meir
-             (2004), which keeps a dictionary of rows and forgets nothing.
+    Reading  This is not the KRLS of Y. Engel, S. Mannor, R. Meir (2004), which keeps a dictionary
+             of rows and forgets nothing.
              Where rows move some direction no more, its variance would grow by 1 / decay a round
              without end. P = U diag(D) U' is kept as a factor, and no entry of D grows above 1 /
              lam: so the regularisation fades only where there are rows in its place.

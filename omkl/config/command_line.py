@@ -244,8 +244,6 @@ class CommandLine:
                 module = registry.names_outside().get(name)
                 if group == "algorithm" and module is not None:
                     raise UsageError(outside.without_yaml(name, module))
-                if group == "algorithm" and (gone := registry.removal(name)):
-                    raise UsageError(gone)
                 raise UsageError(unknown_name(f"{group}={name}", name, groups[group]))
             if group in self._chosen and "name" not in self._fields(group, name):
                 raise UsageError(f"{group}/{name}.yaml has no key 'name'")

@@ -104,12 +104,6 @@ SETTINGS: dict[str, Constraint] = {
     "fail_fast": SWITCH,
 }
 
-# Settings that runs from before them lack.
-LATER = (
-    "task", "clients_per_round", "interval", "interval_rate", "stream.lags", "stream.follow",
-    "features", "stream.delay", "stream.horizon",
-)  # fmt: skip
-LATER_SECTIONS = ("robust", "privacy", "exchange")
 BY_SITE = {"home": whole(1), "away": whole(0)}
 
 
@@ -164,13 +158,11 @@ def check(config: Mapping[str, Any]) -> None:
         for text in (key, value):
             if isinstance(text, str) and not is_writable(text):
                 raise ValueError(f"{shown(key)}={shown(value)} holds what no file can")
-    check_section("", config, constraints(), LATER)
+    check_section("", config, constraints())
     if refusal := or_null(NAME).refusal("kernels.name", config["kernels"].get("name")):
         raise ValueError(refusal)
     for section in sections():
-        if section in config or section not in LATER_SECTIONS:
-            later = [key.partition(".")[2] for key in LATER]
-            check_section(section, config[section], constraints(section), later)
+        check_section(section, config.get(section), constraints(section))
     check_dataset(config["dataset"])
     if config["dataset"].get("task") is None:
         raise ValueError(f"dataset.task is missing; it is {one_of(*TASKS).words}")

@@ -65,8 +65,6 @@ SERVER_WORDS = (
     "timeout", "rounds", "measured",
 )  # fmt: skip
 TRIAL_WORDS = ("rounds", "timeout", "insecure", "result", "keep")
-# What was typed before there was a transport of our own, and what it is called now.
-FORMER = {"deployment": "trial", "grid": "trial"}
 PORT = 9092
 TIMEOUT = 60.0  # seconds that the server waits for the replies of a round
 SHOW = 2.0  # seconds between two lines about the rounds
@@ -78,9 +76,6 @@ def main(arguments: Sequence[str]) -> int:
     if name in ("-h", "--help"):
         print(__doc__)
         return 0
-    if name in FORMER:
-        _say(f"{name} is called {FORMER[name]} now: omkl-federate {FORMER[name]} ...")
-        name = FORMER[name]
     if name not in COMMANDS:
         _say(f"{name or 'nothing'} is no command of omkl-federate. There are:")
         print(str(__doc__).split("\n\n", 1)[1], file=sys.stderr)

@@ -33,19 +33,6 @@ FOLDERS = {
     "rf/": "Kernel classifiers on random features: the memory does not grow with the stream.",
 }
 
-# Names that were there once: why they are gone, and what to take.
-_NAN_GRAPH = (
-    "was a fit that happened to have the graph of the released code, whose divergences are all NaN"
-)
-REMOVED = {
-    "recovered/sfg": f"{_NAN_GRAPH}; take as_released/sfg",
-    "recovered/sfg_r": f"{_NAN_GRAPH}; take as_released/sfg_r",
-    "recovered/gf_v1": "is the rule of the ICML 2020 release; take as_released/gf_icml",
-}
-
-# Former names, which go on: a run keeps the name that it was computed under, and its key.
-FORMER = {"krls": "ewrls"}
-
 
 class Entry(NamedTuple):
     """Where an algorithm is defined: ``definition`` is the name of a class, "" of the module."""
@@ -63,11 +50,6 @@ def names(package: str) -> list[str]:
 def is_federated(name: str) -> bool:
     """Whether it is an algorithm that learns in a federation."""
     return name in _entries(FEDERATED)
-
-
-def removal(name: str) -> str | None:
-    """Why there is no longer an algorithm of that name, and what to take; None where none was."""
-    return f"algorithm={name} is gone: it {REMOVED[name]}" if name in REMOVED else None
 
 
 def module_of(name: str) -> str:
@@ -99,7 +81,6 @@ def _entries(package: str) -> dict[str, Entry]:
 
 
 def _entry(name: str) -> Entry | None:
-    name = FORMER.get(name, name)
     return next((e for package in PACKAGES if (e := _entries(package).get(name))), None)
 
 
