@@ -4,7 +4,7 @@ A failure means that numbers have changed. If that is meant, write them anew wit
 
     python tests/test_golden.py --write [ALGORITHM ..]
 
-and say so in CHANGELOG.md under "Numbers change", with the reason. An algorithm without a
+and give the reason in the commit message. An algorithm without a
 file in tests/golden fails.
 """
 

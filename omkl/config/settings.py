@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 INTERVAL = ("interval", "interval_rate")
 OF_PANEL = ("max_keys", "share_weights", "share_scaling")  # keys of a data set, as of omkl.panel
-_MAY_BE_OFF = ("lags", "follow", "delay", "horizon")  # of the stream: no part of a key then
 
 
 class AlgorithmSettings(NamedTuple):
@@ -60,12 +59,9 @@ class StreamSettings(NamedTuple):
 
     @property
     def options(self) -> dict[str, Any]:
-        """What ``omkl.datasets.open_stream`` takes, and checks; those of ``_MAY_BE_OFF`` if set."""
-        limit, scaling, order, label_source, lags, follow, delay, horizon = self
-        options = {"limit": limit, "scaling": scaling, "order": order, "labels": label_source}
-        counts = {"lags": lags, "delay": delay, "horizon": horizon}
-        options |= {key: n for key, n in counts.items() if n != 0 or n is False}
-        return options if follow is False else options | {"follow": follow}
+        """Return the keyword arguments of ``omkl.datasets.open_stream``."""
+        options = self._asdict()
+        return {"labels": options.pop("label_source"), **options}
 
 
 class RegretSettings(NamedTuple):
@@ -140,38 +136,19 @@ class Settings:
 
     @property
     def config(self) -> dict[str, Any]:
-        """The configuration with all that is known by now; its key names the run.
-
-        Without what is off: runs from before there were intervals, lags, follow, delay and horizon,
-        ways to place features, or safeguards of a federation, keep their keys.
-        """
-        left_out = {"task", "resume", *self._safeguards_off}
-        left_out |= {key for key in INTERVAL if self.composed.get(key) is None}
-        left_out |= {"features"} if self.composed.get("features") == RFF else set()
-        config = {key: v for key, v in self.composed.items() if key not in left_out}
-        config |= {} if self.resume is None else {"resume": self.resume}
-        stream = {k: v for k, v in config["stream"].items() if k not in _MAY_BE_OFF}
+        """The configuration with all that is known by now; its key names the run."""
         name, params, module = self.algorithm
         outside = {} if module is None else {"module": module}
-        return config | {
+        return {
+            **self.composed,
+            "task": self.task,
+            "resume": self.resume,
             "dataset": self.dataset,
-            "stream": stream | self.stream.options,
+            "stream": self.stream.options,
             "D": self.D,
             "clients": self.n_clients,
-            "algorithm": {**config["algorithm"], "name": name, **outside, **params},
+            "algorithm": {"name": name, **outside, **params},
         }
-
-    @property
-    def _safeguards_off(self) -> set[str]:
-        """Keys of the configuration that change nothing, being off."""
-        robust = self.safeguards._replace(clients_per_round=None, privacy=None)
-        off = {
-            "clients_per_round": self.safeguards.clients_per_round is None,
-            "robust": robust == NO_SAFEGUARDS,
-            "privacy": self.safeguards.privacy is None,
-            "exchange": self.exchange == SERVER,
-        }
-        return {key for key, is_off in off.items() if is_off}
 
     def notes(self) -> list[str]:
         """What was changed to fit the dictionary, and that rows are hashed."""
@@ -221,8 +198,8 @@ def read(config: Mapping[str, Any]) -> Settings:
             f"dataset.key={dataset['key']!r} gives each key a learner of its own, and {one}: leave "
             "one of the two out"
         )
-    own = _without_new_keys(dataset)
-    if "key" not in own and (of_panel := [key for key in OF_PANEL if key in own]):
+    of_panel = [key for key in OF_PANEL if dataset.get(key) not in (None, False)]
+    if dataset.get("key") is None and of_panel:
         raise ValueError(
             f"dataset.{of_panel[0]} is of a panel: name the column of keys, key=COLUMN"
         )
@@ -254,7 +231,7 @@ def read(config: Mapping[str, Any]) -> Settings:
             {k: value for k, value in config["algorithm"].items() if k not in NO_PARAMETERS},
             registry.names_outside().get(name),
         ),
-        dataset={**own, "task": task},
+        dataset={**dataset, "task": task},
         kernels=with_features(config["kernels"], config.get("features", RFF)),
         scheme=scheme,
         n_clients=config["clients"],
@@ -297,13 +274,6 @@ def with_features(kernels: Mapping[str, Any], features: str) -> dict[str, Any]:
     return dict(kernels) if features == RFF else {**kernels, "features": features}
 
 
-def _without_new_keys(dataset: Mapping[str, Any]) -> dict[str, Any]:
-    """A data set without keys that came later where they are off: so runs before are found."""
-    later = ("exclude", "hash", "key", *OF_PANEL)
-    off = (None, False)
-    return {k: v for k, v in dataset.items() if k not in later or not any(v is o for o in off)}
-
-
 def _in_one_form(config: Mapping[str, Any]) -> dict[str, Any]:
     """The checked configuration with each number written in one way, so that it names one run.
 
@@ -338,12 +308,8 @@ def _with_whole_numbers(value: Any) -> Any:
 
 
 def _parameters_in_one_form(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Numbers as the algorithm's YAML has them, without keys that are null there and here.
-
-    These came later: runs before are found.
-    """
-    defaults = _defaults(params["name"])
-    same = {k: v for k, v in params.items() if v is not None or defaults.get(k, "") is not None}
+    """Return the parameters with numbers as the algorithm's YAML has them."""
+    defaults, same = _defaults(params["name"]), dict(params)
     for key, value in same.items():
         default = defaults.get(key)
         is_number = isinstance(default, float | str) or (key in defaults and default is None)

@@ -15,9 +15,9 @@ from omkl.runs.run_folder import Run
 from tests.compositions import compose
 
 SWEEPS = {  # as typed; what tables call the two, and the values by which they are asked for
-    "lags": ("stream.lags", ("0", "2"), ("off", "2"), ("off", "null", "2")),
-    "interval": ("interval", ("null", "0.9"), ("off", "0.9"), ("off", "null", "0.9")),
-    "follow": ("stream.follow", ("false", "true"), ("off", "true"), ("false", "off", "TRUE")),
+    "lags": ("stream.lags", ("0", "2"), ("0", "2"), ("0", "2")),
+    "interval": ("interval", ("null", "0.9"), ("null", "0.9"), ("off", "null", "0.9")),
+    "follow": ("stream.follow", ("false", "true"), ("false", "true"), ("false", "off", "TRUE")),
     "limit": ("stream.limit", ("null", "60"), ("null", "60"), ("off", "null", "60")),
     "inputs": ("dataset.inputs", ("null", "[u]"), ("null", "[u]"), ("null", "[u]")),
 }
@@ -92,7 +92,7 @@ def test_each_run_has_its_own_baselines(runs):
     found = [line.text for line in stats.baseline_lines(runs["lags"])]
     assert found == [
         "running mean", "last target",
-        "linear ridge, stream.lags=off", "linear ridge, stream.lags=2",
+        "linear ridge, stream.lags=0", "linear ridge, stream.lags=2",
     ]  # fmt: skip
     html = page.sweep_page(runs["lags"])
     assert all(text in html for text in found)
