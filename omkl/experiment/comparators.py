@@ -11,7 +11,6 @@ computed once for a whole sweep.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,7 @@ from omkl.experiment.metrics import Recorder, mean_and_deviation
 from omkl.runs import run_folder
 from omkl.runs.provenance import sources_digest, without_prose
 from omkl.utils import cached_arrays
-from omkl.utils.threads import one_thread_each, thread_pool
+from omkl.utils.threads import thread_pool
 
 Blocks = Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]]
 
@@ -171,7 +170,7 @@ def kernel_ridge(
         return objective, errors
 
     best, best_objective, best_errors = 0, np.inf, np.zeros(T)
-    with one_thread_each(), ThreadPoolExecutor(n_threads) as pool:
+    with thread_pool(n_threads) as pool:
         for i, (objective, errors) in enumerate(pool.map(fit, kernels)):
             if objective < best_objective:
                 best, best_objective, best_errors = i, objective, errors
@@ -292,7 +291,7 @@ def _ridge_features(job: Job, progress: Progress | None) -> dict[str, np.ndarray
         return found | {"omega": omega[int(found["best"])].copy()}
 
     chosen, recorder = [], Recorder(len(job.seeds))
-    with one_thread_each(), thread_pool(job.settings.n_threads) as pool:
+    with thread_pool(job.settings.n_threads) as pool:
         for found in pool.map(find, job.seeds):
             chosen.append(found)
             if progress:

@@ -96,7 +96,7 @@ from omkl.federated.protocol import Plan, ServerState
 from omkl.federated.simulation import FederatedTrace, Federation
 from omkl.federated.split import Split, split
 from omkl.runs import run_folder
-from omkl.utils.threads import one_thread_each, thread_pool
+from omkl.utils.threads import thread_pool
 
 COMPARATOR = "each client's best online kernel (11), mean over the clients"
 CLIENTS_RIDGE = f"{hindsight.CLIENTS}, mean over the clients"
@@ -155,7 +155,8 @@ class FederatedJob(Plan):
         federations = [self.federation(seed) for seed in self.seeds]
         sums, seconds = Sums(self), np.zeros(R)
         histories = [WeightHistory(T) for _ in range(R)]
-        distances = [WeightHistory(T) for _ in range(R)]  # of clients from each other
+        distances = [WeightHistory(T) for _ in range(R)]
+        apart = federations[0].links.n_states > 1  # with a server all clients have its state
 
         def one(r: int, rows: slice) -> FederatedTrace:
             before, traces = time.perf_counter(), []
@@ -164,7 +165,8 @@ class FederatedJob(Plan):
                 traces.append(federations[r].partial_fit(X[piece], y[piece]))
                 if self.used and histories[r].wants(t := rows.start + piece.stop):
                     histories[r].keep(t, _weights(federations[r]))
-                    distances[r].keep(t, np.array([federations[r].disagreement]))
+                    if apart:
+                        distances[r].keep(t, np.array([federations[r].disagreement]))
             seconds[r] += time.perf_counter() - before
             return FederatedTrace(*map(np.concatenate, zip(*traces, strict=True)))
 
@@ -577,7 +579,7 @@ def _hindsight(job: FederatedJob, progress: Progress | None) -> dict[str, np.nda
         return load_or_compute(job, what, functools.partial(make, seed))
 
     ridges = []
-    with one_thread_each(), thread_pool(min(job.settings.n_threads, len(job.seeds))) as pool:
+    with thread_pool(min(job.settings.n_threads, len(job.seeds))) as pool:
         for one in pool.map(find, job.seeds):
             ridges.append(one)
             if progress:

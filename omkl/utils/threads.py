@@ -43,10 +43,14 @@ def default_to_one_thread() -> None:
 
 @contextlib.contextmanager
 def thread_pool(n: int) -> Iterator[ThreadPoolExecutor]:
-    """A pool that Ctrl-C leaves at once: what its threads still compute is not waited for."""
+    """Open a pool of ``n`` threads in which each call of linear algebra takes one thread.
+
+    Ctrl-C leaves the pool at once and does not wait for what its threads compute.
+    """
     pool = ThreadPoolExecutor(n)
     try:
-        yield pool
+        with one_thread_each():
+            yield pool
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
