@@ -370,19 +370,33 @@ class Client:
         return self.play(broadcast, self.X[s], float(self.y[s]))
 
     def play(self, broadcast: Broadcast, x: np.ndarray, y: float) -> ClientRound:
-        """As ``run_round``, with this row x (d,) and its label."""
+        """As ``run_round``, with this row x (d,) and its label.
+
+        Raises Refused, and keeps the state of the round before, where a number of the reply or of
+        the new state is not finite: it would never become finite again.
+        """
         self.take(broadcast)
+        before = self.checkpoint()
         u, normals = self._draw(broadcast.t)
         states = (self.params, self.server, self.state)
         draws, written = (u, normals, self._protection), (self._scratch, self._message)
         self.y_hat = run_client_round(*states, broadcast.t, x[None], y, *draws, *written)
         self.losses[0] += self._scratch.own_loss[0]
         self.losses[1:] += self._scratch.loss
+        update = self._update(broadcast.t, self._message)
+        if not all(
+            np.isfinite(a).all() for a in (self.y_hat, self.losses, *update[3:], *self.state)
+        ):
+            self.restore(before)
+            raise Refused(
+                f"round {broadcast.t} gives numbers that are not finite, and is left out: the "
+                "broadcast or the row is too large, or the steps are"
+            )
         self.regret = float(self.losses[0] - self.losses[1:].min())
         if len(broadcast.asked) and self.client not in broadcast.asked:
-            self._message.n[:] = 0
+            update = Update(self.client, broadcast.t, *(array[:0] for array in update[2:]))
         measured = (np.nan, np.nan) if self.private else (self.y_hat, self.regret)
-        return ClientRound(self._update(broadcast.t, self._message), *measured)
+        return ClientRound(update, *measured)
 
     def _draw(self, t: int) -> tuple[np.ndarray, np.ndarray]:
         """The random numbers of round t, and the noise; those of missed rounds are passed over."""
@@ -414,10 +428,13 @@ class Client:
         N, width = server.model.theta.shape
         n = min(sends_rows, len(announced)) if sends_rows else N
         fits = announced.shape == server.announced.shape and theta.shape == (n, width)
+        fits &= broadcast.log_w.shape == (0 if sends_rows else len(server.log_w),)
         typed = announced.dtype.kind == "i" and theta.dtype == np.float64
         # Compiled code checks no bounds, and a server may send anything.
         if not fits or not typed or np.any((announced < 0) | (announced >= N)):
             raise ValueError("the broadcast is not of this federation: shapes or kernels are wrong")
+        if not (np.isfinite(theta).all() and np.isfinite(broadcast.log_w).all()):
+            raise Refused(f"the broadcast of round {broadcast.t} has numbers that are not finite")
         server.announced[:] = announced
         rows = announced[:sends_rows] if sends_rows else range(N)
         for i, values in zip(rows, theta, strict=True):

@@ -7,7 +7,7 @@ import pytest
 
 from omkl import federated
 from omkl.experiment import run as runner
-from omkl.federated.parties import Client, Server, Update, play
+from omkl.federated.parties import Client, Refused, Server, Update, play
 from tests.compositions import compose
 
 ROUNDS, CLIENTS = 40, 4
@@ -152,6 +152,27 @@ def test_a_round_of_nobody_changes_nothing():
     server.broadcast()
     server.finish()
     np.testing.assert_array_equal(server.state.model.theta, before)
+
+
+@pytest.mark.parametrize("name", federated.names())
+@pytest.mark.parametrize("number", [np.nan, np.inf, 1e200])
+def test_a_broadcast_of_no_use_leaves_the_client_as_it_was(name, number):
+    """One that is not finite, or so large that the reply would not be."""
+    job = job_of(name)
+    server, client, other = Server(job, 0), Client(job, 0, 1), Client(job, 0, 1)
+    broadcast = server.broadcast()
+    client.run_round(broadcast)
+    other.run_round(broadcast)
+    server.finish()
+    bad = server.broadcast()
+    with pytest.raises(Refused, match="not finite"):
+        client.run_round(bad._replace(theta=np.full_like(bad.theta, number)))
+    server.finish()
+    good = server.broadcast()
+    played, expected = client.run_round(good), other.run_round(good)
+    assert (played.y_hat, played.regret) == (expected.y_hat, expected.regret)
+    for sent, wanted in zip(played.update, expected.update, strict=True):
+        np.testing.assert_array_equal(sent, wanted)
 
 
 @pytest.mark.parametrize("how", ["too wide", "too few kernels", "no such kernel", "another type"])
