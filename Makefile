@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-PEERS  := $(VENV)/.peers-installed
+MODELS := $(VENV)/.models-installed
 DOCS   := $(VENV)/.docs-installed
 FLOWER := .venv-flower
 SPARK  := .venv-spark
@@ -70,11 +70,11 @@ lint: setup       ## Check style and types
 bench: setup      ## Measure the core against the machine's limit and NumPy (minutes)
 	$(BIN)/python scripts/bench.py
 
-benchmark: $(PEERS)  ## Run a suite of streams, learners and peers (SUITE=quick: 3 minutes)
-	$(BIN)/omkl-benchmark run $(SUITE)
+benchmark: $(MODELS)  ## Run a suite of streams, learners and other libraries (SUITE=quick: 3 minutes)
+	$(BIN)/python scripts/benchmark.py run $(SUITE)
 
-$(PEERS): $(STAMP)
-	@echo "Installing the peers of the benchmark into $(VENV) (once) ..."
+$(MODELS): $(STAMP)
+	@echo "Installing the other libraries of the benchmark into $(VENV) (once) ..."
 	@$(PIP) install --editable '.[bench]'
 	@$(PIP) install --only-binary vowpalwabbit vowpalwabbit || echo "No wheel of Vowpal Wabbit for this Python: its rows say so"
 	@touch $@

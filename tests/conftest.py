@@ -171,8 +171,8 @@ NOT_QUICK = {
     f"tests/{name}.py"
     for name in (
         "algorithms/test_active", "algorithms/test_auto",
-        "algorithms/test_paper_steps", "benchmark/test_bench",
-        "benchmark/test_suites", "commands/test_cli", "commands/test_sweep",
+        "algorithms/test_paper_steps", "benchmarks/test_bench",
+        "benchmarks/test_suites", "commands/test_cli", "commands/test_sweep",
         "core/test_compiled", "core/test_linalg", "core/test_no_jit",
         "experiment/test_classification", "experiment/test_fuzz", "experiment/test_kept_model",
         "federated/test_data_owners", "federated/test_runs",

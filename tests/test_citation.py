@@ -8,7 +8,7 @@ import pytest
 
 import omkl
 from omkl import algorithms, federated
-from omkl.commands import benchmark, check, data, predict, report, run
+from omkl.commands import check, data, predict, report, run
 from omkl.config.command_line import UsageError
 from omkl.papers import citation
 from omkl.utils import conf, registry
@@ -91,7 +91,7 @@ def test_the_version_is_written_once():
     assert citation.software().fields["version"] == omkl.__version__
 
 
-@pytest.mark.parametrize("command", [benchmark, check, data, predict, report])
+@pytest.mark.parametrize("command", [check, data, predict, report])
 def test_commands_print_the_version(command, capsys):
     with pytest.raises(SystemExit) as ended:
         command.main(["--version"])

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from benchmarks.suites import places
 from pages import capabilities, cards, gallery, links
 
 from omkl import algorithms, federated
-from omkl.benchmark import places
 from omkl.utils import registry
 
 ROOT = Path(__file__).parents[1]

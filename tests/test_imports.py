@@ -79,8 +79,8 @@ def test_no_circles_of_files_or_folders_for_type_hints_either():
 
 
 def test_wings_are_known_to_the_commands_alone():
-    """Deployed federations, the benchmark and the papers: nothing below rests on them."""
-    wings = {"federation", "benchmark", "papers"}
+    """Deployed federations and the papers: nothing below rests on them."""
+    wings = {"federation", "papers"}
     for name, found in drawing(lazy=True, typing=True).items():
         for other in found:
             if room(other) in wings - {room(name)}:

@@ -344,7 +344,7 @@ class CommandLine:
         for folder in self.config_dirs:
             if not folder.is_dir():
                 raise UsageError(f"there is no folder {folder} (--config-dir)")
-        return {k: v for k, v in conf.groups(self.config_dirs).items() if k != "benchmark"}
+        return conf.groups(self.config_dirs)
 
     def _fields(self, group: str, name: str) -> dict[str, Any]:
         return conf.entry(group, name, self.config_dirs)

@@ -221,7 +221,7 @@ COMPILED = ("core/", "algorithms/", "federated/")
 
 # Folders and files that start runs or show them; everything else can change a number of a run.
 VIEWS = (
-    *("benchmark/", "checks/", "commands/", "federation/", "papers/", "report/"),
+    *("checks/", "commands/", "federation/", "papers/", "report/"),
     *("config/command_line.py", "config/reference.py", "experiment/viewers.py"),
     *("river.py", "sklearn.py", "spark.py"),
 )

@@ -38,7 +38,7 @@ HOW_TO_READ = """\
   choice.
 - **Times omkl.** NumPy and omkl take turns, and a ratio is of times in the same turn. Both get the
   same rows and the same random frequencies, and their predictions are the same to 1e-8
-  (`tests/benchmark/test_bench.py`).
+  (`tests/benchmarks/test_bench.py`).
 - **Growth.** Memory of the process in the third quarter of the time after its start-up, minus that
   in the second."""
 

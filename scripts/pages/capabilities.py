@@ -7,9 +7,10 @@ import re
 from pathlib import Path
 from typing import Any
 
+from benchmarks.suites import places
+
 import omkl
 from omkl import algorithms, federated
-from omkl.benchmark import places
 from omkl.utils import registry
 
 PLACE = "reference/capabilities.md"

@@ -1,1 +1,0 @@
-"""Our classifiers beside other libraries on the same rows."""
