@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from omkl.algorithms import auto_budget
-from omkl.algorithms.auto_budget import Sizes
 from omkl.algorithms.auto_experts import Group, drawn, many_waves
+from omkl.algorithms.auto_sizes import FULL, SIZES, class_sizes, expert_names, regression_sizes
 from omkl.algorithms.parts import select_all
-from omkl.core.hyperparameters import COUNT, POSITIVE
+from omkl.core.hyperparameters import COUNT
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import register, register_as
 from omkl.core.representations import mixture_of_experts
@@ -33,23 +32,18 @@ from omkl.core.representations.softmax_mixture import (
 TINY = 1e-300
 
 
-def _within(params: Any, whole: Sizes, d: int) -> Sizes:
-    return auto_budget.within(whole, d, params.budget_us, params.budget_mb)
-
-
 def kernels_of_auto(params: Any, dictionary: Sequence[Kernel], d: int) -> Sequence[Kernel]:
-    whole = auto_budget.of_numbers(d)
-    return auto_budget.named(_within(params, whole, d), whole)
+    return expert_names(regression_sizes(params.size, d))
 
 
 def fresh_experts(
     params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int
 ) -> MixtureOfExperts:
     """Experts and mixtures that have learned nothing; D has no say."""
-    sizes = _within(params, auto_budget.of_numbers(d), d)
+    sizes = regression_sizes(params.size, d)
     return mixture_of_experts.fresh_mixture(
         drawn(sizes.groups, d, seed), many_waves(d, seed, sizes.waves), sizes.n_trees,
-        sizes.n_rows, sizes.n_kept,
+        sizes.n_rows, sizes.n_stored,
     )  # fmt: skip
 
 
@@ -135,9 +129,9 @@ class Auto:
              at most, each with a 1 and a matrix P_k, I / (lam F) at first for F features in all.
              It predicts c + theta'z; part k learns the error with noise 1 + v - v_k, where
              v_k = z_k'P_k z_k and v is their sum.
-    Symbols  budget_us, budget_mb  microseconds that a row may take, and megabytes of a learner, as
-             ``omkl.algorithms.auto_budget`` counts them; None: any. Where experts would take more
-             they have fewer waves, trees or rows, or are left out
+    Symbols  size  small, medium or full: which of the experts there are
+             (``omkl.algorithms.auto_sizes``), with how many waves, trees and stored rows. The round
+             above is that of full
     Cost     O(N D^2 + N D d + d m + F^2 + F d + M L d) time per round. Experts have D = 50 and m =
              d, or m = 127 with more than 256 inputs; the 400 frequencies F = 800 features; the M =
              200 trees depth L, about 5 to 10, and at most 32 for d. A row in which trees grow takes
@@ -161,8 +155,7 @@ class Auto:
     """
 
     class Params(NamedTuple):
-        budget_us: POSITIVE = math.nan
-        budget_mb: POSITIVE = math.nan
+        size: Annotated[int, SIZES] = FULL
 
     class State(NamedTuple):
         model: MixtureOfExperts
@@ -192,20 +185,18 @@ class Auto:
 
 
 def kernels_of_classifier(params: Any, dictionary: Sequence[Kernel], d: int) -> Sequence[Kernel]:
-    whole = auto_budget.of_classes(d)
-    return auto_budget.named(_within(params, whole, d), whole)
+    return expert_names(class_sizes(params.size, d))
 
 
 def kernels_of_several(params: Any, dictionary: Sequence[Kernel], d: int) -> Sequence[Kernel]:
-    whole = auto_budget.of_classes(d, params.n_classes)
-    return auto_budget.named(_within(params, whole, d), whole)
+    return expert_names(class_sizes(params.size, d, params.n_classes))
 
 
 def fresh_classifiers(
     params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int
 ) -> LogisticMixture:
     """Experts and mixtures that have learned nothing; D has no say."""
-    sizes = _within(params, auto_budget.of_classes(d), d)
+    sizes = class_sizes(params.size, d)
     made = classifiers(sizes.groups, d, seed)
     return mixture_of_experts.fresh_logistic(made, sizes.n_trees, sizes.n_rows)
 
@@ -214,7 +205,7 @@ def fresh_softmax_classifiers(
     params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int
 ) -> SoftmaxMixture:
     """The same for ``n_classes`` together."""
-    sizes = _within(params, auto_budget.of_classes(d, params.n_classes), d)
+    sizes = class_sizes(params.size, d, params.n_classes)
     made = classifiers(sizes.groups, d, seed)
     return fresh_softmax(made, params.n_classes, sizes.n_trees, sizes.n_rows)
 
@@ -236,8 +227,7 @@ class Together:
 
     class Params(NamedTuple):
         n_classes: COUNT
-        budget_us: POSITIVE = math.nan
-        budget_mb: POSITIVE = math.nan
+        size: Annotated[int, SIZES] = FULL
 
     class State(NamedTuple):
         model: SoftmaxMixture
@@ -341,7 +331,7 @@ class AutoClassifier:
                s. The correction moves so along P g, g = z_y - sum p_k z_k, with 1 / r = Var(z_k'P
                g) / (g'P g)^2.
              - Step 7. w_i <- w_i p_iy, the u_k likewise, then shared as above.
-    Symbols  budget_us, budget_mb  as of ``auto``
+    Symbols  size  as of ``auto``
     Cost     O(N D^2 + N D d + d m + M L d) time per round for N = 13 experts and D = 50, m and M =
              100 trees as in ``auto``; O(N D^2 + N d (D + m) + d W) memory. K > 2 classes take O(N K
              (D + d)) more of both.
@@ -358,8 +348,7 @@ class AutoClassifier:
     """
 
     class Params(NamedTuple):
-        budget_us: POSITIVE = math.nan
-        budget_mb: POSITIVE = math.nan
+        size: Annotated[int, SIZES] = FULL
 
     class State(NamedTuple):
         model: LogisticMixture
