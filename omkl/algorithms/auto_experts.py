@@ -91,7 +91,7 @@ class Columns(Enum):
     INPUTS = "inputs"
     PRODUCTS = "inputs and their products"
     CHANGES = "how columns changed; waves are of the inputs too"
-    LABELS = "past labels"
+    LABELS = "past targets"
 
 
 class Group(NamedTuple):
@@ -114,7 +114,7 @@ class Group(NamedTuple):
 GROUPS: tuple[Group, ...] = (
     Group("linear", False, uncut=True),
     Group("linear, lags, fading", True, LINEAR_DECAY),
-    Group("past labels", True, reads=Columns.LABELS),
+    Group("past targets", True, reads=Columns.LABELS),
     Group("products", False, lam=LARGER_LAM, reads=Columns.PRODUCTS),
     Group("changes", True, lam=LARGER_LAM, reads=Columns.CHANGES),
     Group("changes, fading", True, CHANGES_DECAY, lam=LARGER_LAM, reads=Columns.CHANGES),

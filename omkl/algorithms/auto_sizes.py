@@ -111,7 +111,7 @@ def _reduced(groups: Sequence[Group], waves: Mapping[str, int]) -> tuple[Group, 
 
 def expert_names(sizes: Sizes) -> tuple[Kernel, ...]:
     """Return the experts in the order of their predictions, each as a name with its length."""
-    names = [("mean", 1.0), ("last label", 1.0)]
+    names = [("mean", 1.0), ("last target", 1.0)]
     for group in sizes.groups:
         names += [(group.name, length) for length in group.lengths]
     if sizes.n_stored:

@@ -340,9 +340,6 @@ def command(run: Run) -> str:
 
 # --- experts --------------------------------------------------------------------------------------
 
-# Names in run folders that readers have other words for.
-EXPERTS = {"last label": "last target", "past labels": "past targets"}
-
 
 def has_kernels(run: Run) -> bool:
     """Whether its experts are kernels: of known families, or of those that its dictionary names.
@@ -358,7 +355,7 @@ def has_kernels(run: Run) -> bool:
 
 def expert_names(run: Run) -> list[str]:
     """Names of experts that are no kernels, with their lengths where several have one name."""
-    names = [EXPERTS.get(name, name) for name in run.curves["kernel_family"].tolist()]
+    names = run.curves["kernel_family"].tolist()
     lengths = run.curves["kernel_bandwidth"].tolist()
     return [
         f"{name}, length {length:g}" if names.count(name) > 1 else name

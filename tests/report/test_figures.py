@@ -225,7 +225,7 @@ def test_coverage_is_drawn_around_its_level_with_a_binomial_band(run_folder_make
 
 
 def test_experts_are_sorted_and_those_without_weight_counted(run_folder_maker, tmp_path, kept):
-    names = np.array(["mean", "last label", "trees", "linear"])
+    names = np.array(["mean", "last target", "trees", "linear"])
     arrays = {"kernel_family": names, "kernel_bandwidth": np.ones(4)}
     arrays["weights"] = np.array([[0.001, 0.2, 0.799, 0.0]])
     figures.experts(change(run_folder_maker(tmp_path), arrays))
