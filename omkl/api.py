@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from omkl import datasets
 from omkl.config.compose import compose
-from omkl.datasets.hashing import hash_inputs
 from omkl.datasets.schema import DATASET, STREAM, default_order, default_scaling
 from omkl.notebook import requests
 from omkl.notebook.results import Results
@@ -35,7 +34,6 @@ __all__ = [
     "Panel",
     "Results",
     "columns",
-    "hash_inputs",
     "learner",
     "load",
     "load_learner",
@@ -237,7 +235,6 @@ def open_stream(
     else:
         described = conf.chosen("dataset", str(dataset))
     known = {**dict.fromkeys((*STREAM, "seed", *DATASET)), **described}
-    del known["follow"]  # a file that grows is for a run
     if unknown := [key for key in keys if key not in known]:
         raise ValueError(no_such_key("", unknown[0], list(known)))
     described |= keys | ({} if target is None else {"target": target})
@@ -292,7 +289,7 @@ def run(*what: Any, **settings: Any) -> Results:
     """
     # Hydra, and with it what draws and tracks, where somebody runs something.
     from omkl.config.command_line import CommandLine
-    from omkl.experiment import kept_model, viewers
+    from omkl.experiment import viewers
 
     request = requests.read(what, settings)
     texts = [text for name in request.algorithms for text in requests.of_algorithm(name)]
@@ -300,8 +297,6 @@ def run(*what: Any, **settings: Any) -> Results:
         texts += requests.of_dataset(data, request.outputs)
     texts += request.overrides
     config = compose(CommandLine(texts).checked())
-    if config["resume"] is not None:
-        config = kept_model.continued(config, [text.partition("=")[0] for text in texts])
     outcome = viewers.run_and_show(config)
     if outcome.status == "failed":
         raise RuntimeError(outcome.run.result["error"]["message"])

@@ -59,8 +59,8 @@ legend = ax.legend(frameon=False)
 # %%
 # ## The learner goes on
 #
-# It is one file, without any code in it. `omkl-predict` writes its predictions of another file,
-# `omkl-run resume=...` goes on learning, and in a program it learns row by row.
+# It is one file, without any code in it. `omkl-predict` writes its predictions of another file, and
+# in a program it goes on learning row by row.
 
 learner = omkl.load_learner(run.model)
 print(learner)

@@ -118,13 +118,6 @@ def _ask_hydra(line: CommandLine, overrides: Sequence[str]) -> int:
 
 def run_alone(config: dict[str, Any], overrides: Sequence[str]) -> int:
     """Run one job and print its numbers; the exit status."""
-    if config["resume"] is not None:
-        from omkl.experiment import kept_model
-
-        try:
-            config = kept_model.continued(config, [text.partition("=")[0] for text in overrides])
-        except ValueError as error:
-            raise UsageError(str(error)) from None
     config = sweep.nameable(config)
     from rich.console import Console
 

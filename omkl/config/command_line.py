@@ -233,8 +233,6 @@ class CommandLine:
                 raise UsageError(f"{one.text} names no value: there would be nothing to run")
             if one.override.is_interval_sweep():
                 raise UsageError(f"{one.text} is no list of values: write them, or range(1,5)")
-            if one.key == "resume" and self.is_sweep:
-                raise UsageError("resume= goes on with one run: leave -m out")
 
     def _look_up(self, groups: Groups) -> None:
         """Whether there is what is chosen."""
@@ -361,7 +359,7 @@ def _with_file(texts: Sequence[str]) -> list[str]:
     """A file that is named alone, ``my.csv target=price``, as ``dataset=file dataset.path=...``.
 
     Where the data set is a file, keys of ``conf/dataset/file.yaml`` need no ``dataset.``, and one
-    seed is the default; a resumed run keeps its own. With ``key=`` the learner of each key is by
+    seed is the default. With ``key=`` the learner of each key is by
     default as ``omkl.panel`` has it.
     """
     tables = [text for text in texts if _is_table(text)]
@@ -374,14 +372,14 @@ def _with_file(texts: Sequence[str]) -> list[str]:
     if tables and (twice := keys & {"dataset", "dataset.path"}):
         raise UsageError(f"{tables[0]} is the data set already: leave {min(twice)}= out")
     chosen = f"dataset={NAMED_FILE}"
-    is_named = bool(tables) or ("resume" in keys and "dataset" not in keys)
+    is_named = bool(tables)
     if not is_named and chosen not in texts:
         return list(texts)
     written = [chosen] if is_named else []
     written += map(of_file, texts)
     of_panel = conf.PANEL if keys & {"key", "dataset.key"} else {}
     written += [f"{key}={value}" for key, value in of_panel.items() if key not in keys]
-    return written if keys & {"seeds", "resume", "debug"} else [*written, "seeds=1"]
+    return written if keys & {"seeds", "debug"} else [*written, "seeds=1"]
 
 
 def of_file(text: str) -> str:

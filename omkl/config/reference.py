@@ -52,7 +52,6 @@ HELP = {
     "stream.delay": "a target is learned so many rows after its prediction; 0: before the next row",
     "stream.horizon": "rows between a row and the one whose target it predicts",
     "stream.order": "file, or shuffled by the seed; null: shuffled in classification",
-    "stream.follow": "the file, of text, may grow; its lines so far are streamed",
     "stream.labels": "where labels come from: data, prompt, or FILE.csv (row, label)",
     "regret.ridge_features": (
         "compare with ridge regression on each kernel's random features in hindsight"
@@ -69,8 +68,7 @@ HELP = {
     "outputs": "folder of the results",
     "figures": "draw figures; pdf: each as PDF too",
     "predictions": "keep predictions.parquet; null: with one seed",
-    "model": "keep model.npz, the learner of one seed, for resume and omkl-predict",
-    "resume": "folder of a run with model=true that goes on with dataset.path",
+    "model": "keep model.npz, the learner of one seed, for omkl-predict and omkl.load_learner",
     "tracking": "where else runs are shown; auto: in MLflow, where it is installed",
     "force": "compute again what is finished",
     "fail_fast": "end a sweep at the first failure",

@@ -53,7 +53,6 @@ class StreamSettings(NamedTuple):
     order: Any
     label_source: Any
     lags: Any
-    follow: Any
     delay: Any = 0
     horizon: int = 0
 
@@ -112,7 +111,6 @@ class Settings:
     figures: bool | str  # "pdf": PDFs beside the PNG files
     predictions: bool | None  # None: where there is one seed
     model: bool
-    resume: str | None  # what the job goes on from: a folder, then its sha256
     tracking: str
     force: bool
     composed: Mapping[str, Any] = dataclasses.field(repr=False)
@@ -142,7 +140,6 @@ class Settings:
         return {
             **self.composed,
             "task": self.task,
-            "resume": self.resume,
             "dataset": self.dataset,
             "stream": self.stream.options,
             "D": self.D,
@@ -151,13 +148,9 @@ class Settings:
         }
 
     def notes(self) -> list[str]:
-        """What was changed to fit the dictionary, and that rows are hashed."""
-        typed, hashed = self.composed["algorithm"], []
-        if (n_inputs := self.dataset.get("hash")) is not None:
-            highest = (self.dataset.get("inputs") or "").rpartition("-")[2]
-            width = f"{int(highest):,} columns" if highest else "all columns"
-            hashed = [f"{n_inputs:,} hashed inputs in place of {width}"]
-        return hashed + [
+        """What was changed to fit the dictionary."""
+        typed = self.composed["algorithm"]
+        return [
             f"algorithm.{key}={typed[key]}, the default, is cut to {value}: the dictionary has no "
             "more kernels"
             for key, value in self.algorithm.params.items()
@@ -192,31 +185,23 @@ def read(config: Mapping[str, Any]) -> Settings:
         order = default_order(dataset, task)
     if scaling is None:
         scaling = default_scaling(dataset, scheme)
-    if dataset.get("key") is not None and (scheme is not None or config["resume"]):
-        one = "resume= goes on with one learner" if config["resume"] else "clients share a learner"
+    if dataset.get("key") is not None and scheme is not None:
         raise ValueError(
-            f"dataset.key={dataset['key']!r} gives each key a learner of its own, and {one}: leave "
-            "one of the two out"
+            f"dataset.key={dataset['key']!r} gives each key a learner of its own, and the clients "
+            "of a federation share a learner: leave one of the two out"
         )
     of_panel = [key for key in OF_PANEL if dataset.get(key) not in (None, False)]
     if dataset.get("key") is None and of_panel:
         raise ValueError(
             f"dataset.{of_panel[0]} is of a panel: name the column of keys, key=COLUMN"
         )
-    if scheme is not None and (config["model"] or config["resume"]):
-        raise ValueError("model=true and resume=FOLDER are of one learner, not of a federation")
-    if late := _late(stream):
-        if scheme is not None:
-            raise ValueError(
-                f"{late[0]} is of one stream of rows; clients of a federation learn each target at "
-                "once: leave it out"
-            )
-        if config["resume"]:
-            raise ValueError(
-                f"resume= goes on with rows whose targets come at once, and {late[0]} lets them "
-                "come late. The model has the rows that wait: omkl.load_learner and learn_one("
-                "y, id=...) go on with it"
-            )
+    if scheme is not None and config["model"]:
+        raise ValueError("model=true is of one learner, not of a federation")
+    if scheme is not None and (late := _late(stream)):
+        raise ValueError(
+            f"{late[0]} is of one stream of rows; clients of a federation learn each target at "
+            "once: leave it out"
+        )
     if scheme is None and name in federated.names():
         raise ValueError(
             f"{name} learns in a federation: add federation=iid clients=K, "
@@ -244,7 +229,6 @@ def read(config: Mapping[str, Any]) -> Settings:
             order,
             stream["labels"],
             stream.get("lags", 0),
-            stream.get("follow", False),
             stream.get("delay", 0),
             stream.get("horizon", 0),
         ),
@@ -391,7 +375,7 @@ def interval_around(
 
 
 _PLAIN = (
-    "D", "precision", "seed", "block", "threads", "figures", "predictions", "model", "resume",
+    "D", "precision", "seed", "block", "threads", "figures", "predictions", "model",
     "tracking", "force",
 )  # fmt: skip
 NO_PARAMETERS = ("name", "module")  # of an algorithm's YAML
@@ -470,7 +454,7 @@ def content_addressed(settings: Settings, stream: Stream) -> Settings:
         path = Path(label_source)
         label_source = f"{path.name} sha256:{FileContent(path).sha256}"
     limit = settings.stream.limit
-    if not (settings.stream.follow or stream.is_cut):
+    if not stream.is_cut:
         limit = None  # one above the rows cuts nothing
     renamed = settings.stream._replace(label_source=label_source, limit=limit)
     return dataclasses.replace(settings, dataset=dataset, stream=renamed)

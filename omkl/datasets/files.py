@@ -4,9 +4,6 @@ A file is read several times: for its columns and classes, for the extent of its
 learner and comparator. ``FileContent`` reads it once in advance and takes the sha256 of all bytes
 and a digest of every block. Who opens it later is given a block only after its digest was compared,
 so rows are always those of the sha256; where they are not, ``ChangedFile`` names the file.
-
-``follow=True`` is for a text file that grows: its content is the lines that were whole when it was
-first read. What is appended later is not read, and the sha256 is that of these lines alone.
 """
 
 from __future__ import annotations
@@ -41,18 +38,14 @@ class FileContent:
     Raises DataError where the path is no regular file or cannot be read.
     """
 
-    def __init__(self, path: Path, follow: bool = False) -> None:
-        self.path, self.name, self._follow = path, path.name, follow
+    def __init__(self, path: Path) -> None:
+        self.path, self.name = path, path.name
         digest = hashlib.sha256()
         self._blocks: list[bytes] = []
         self.n_lines, block = 0, b"\n"
         with _opened(path) as file:
             self._facts = _facts(os.fstat(file.fileno()))
             self.size = self._facts[0]
-            if follow:
-                self.size = _end_of_lines(file, self.size)
-                if not self.size:
-                    raise DataError(f"{self.name}: there is no whole line yet to begin with.")
             for k in range(-(-self.size // BLOCK)):
                 block = self._read(file, k)
                 digest.update(block)
@@ -118,7 +111,7 @@ class FileContent:
             facts = _facts(os.stat(self.path))
         except OSError as error:
             raise self._changed(f"it cannot be opened any more ({error.strerror})") from None
-        if facts == self._facts or (self._follow and facts[0] > self.size):
+        if facts == self._facts:
             return
         if facts[0] != self.size:
             raise self._changed(f"it had {self.size:,} bytes and has {facts[0]:,} now")
@@ -130,9 +123,7 @@ class FileContent:
     def _changed(self, how: str) -> ChangedFile:
         return ChangedFile(
             f"{self.name}: the file changed while it was read: {how}. No result is kept, since it "
-            "would be of rows from both. Start again when nobody writes to it, or work on a copy; "
-            "of a text file that grows, stream.follow=true takes the lines that are there when "
-            "the run begins."
+            "would be of rows from both. Start again when nobody writes to it, or work on a copy."
         )
 
 
@@ -214,16 +205,3 @@ def _facts(status: os.stat_result) -> tuple[int, int, int]:
 
 def _digest(block: bytes) -> bytes:
     return hashlib.blake2b(block, digest_size=DIGEST_BYTES).digest()
-
-
-def _end_of_lines(file: BinaryIO, size: int) -> int:
-    """Where the last whole line of the first ``size`` bytes ends."""
-    end = size
-    while end > 0:
-        start = max(0, end - BLOCK)
-        file.seek(start)
-        newline = file.read(end - start).rfind(b"\n")
-        if newline >= 0:
-            return start + newline + 1
-        end = start
-    return 0

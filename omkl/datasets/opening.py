@@ -11,7 +11,6 @@ import functools
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,7 +44,6 @@ class Options(NamedTuple):
     order: str
     labelled: bool
     lags: int
-    follow: bool
     delay: int
     horizon: int
 
@@ -76,9 +74,6 @@ def open_stream(
         lags      how many past labels are further inputs, 0 if not given
         delay     how many rows later than at once a target is in, 0 if not given
         horizon   h: the target of a row is that of the row h later, 0 if not given
-        follow    True: an own text file may grow while it is streamed. The stream is the whole
-                  lines that were there when it was opened, and so is the sha256 that it states;
-                  False, if not given: a file that changes is an error
     seed
         Of the shuffle; nothing else depends on it.
 
@@ -119,9 +114,6 @@ def _checked(dataset_cfg: Mapping[str, Any], stream_cfg: Mapping[str, Any]) -> O
     options, name, is_own = _options(stream_cfg), str(dataset_cfg["name"]), "path" in dataset_cfg
     if dataset_cfg.get("key") is not None and not is_own:
         raise DataError(f"{name}: dataset.key is for files of yours: dataset=file.")
-    _require_sparse(dataset_cfg, name)
-    if options.follow and not is_own:
-        raise DataError(f"{name}: stream.follow=true is for your own files: dataset=file.")
     _require_delay(options, name)
     return options
 
@@ -192,7 +184,6 @@ def open_with_column(
             "column), stream.scaling=whole or none and stream.lags=0 (there is no one order in "
             "time), and stream.labels=data."
         )
-    _require_sparse(dataset_cfg, str(dataset_cfg["name"]))
     if "path" not in dataset_cfg and key is None:
         return open_stream(dataset_cfg, stream_cfg), None
     if "n_centres" in dataset_cfg:
@@ -209,21 +200,9 @@ def _options(cfg: Mapping[str, Any]) -> Options:
         cfg["order"],
         labelled=cfg.get("labels", "data") == "data",
         lags=cfg.get("lags", 0),
-        follow=cfg.get("follow", False),
         delay=cfg.get("delay", 0),
         horizon=cfg.get("horizon", 0),
     )
-
-
-def _require_sparse(cfg: Mapping[str, Any], name: str) -> None:
-    """DataError where columns that have names should be hashed."""
-    path = cfg.get("path") or ""
-    is_sparse = read.is_libsvm(Path(path)) if path else cfg.get("format") == "libsvm"
-    if cfg.get("hash") is not None and not is_sparse:
-        raise DataError(
-            f"{Path(path).name or name}: dataset.hash={cfg['hash']} is for LIBSVM text, whose "
-            "columns are many and nearly all 0. Leave it out."
-        )
 
 
 def _require_delay(options: Options, name: str) -> None:
@@ -241,11 +220,6 @@ def _require_delay(options: Options, name: str) -> None:
         raise DataError(
             f"{name}: {key} predicts later rows, and shuffled rows have no order in time. Set "
             "stream.order=file."
-        )
-    if horizon and options.follow:
-        raise DataError(
-            f"{name}: {key} takes targets from later rows, which a file that grows does not have "
-            "yet. Set stream.follow=false, or use predict_one(x, id=...) from Python."
         )
     if delay + horizon > MOST_DELAY:
         raise DataError(
@@ -350,7 +324,7 @@ def _open_own(
     cfg: Mapping[str, Any], options: Options, seeds: Sequence[int] | None
 ) -> list[Stream]:
     """Open an own file: one stream per seed that shuffles it; None: one in the file's order."""
-    content = read.open_content(cfg, options.follow)
+    content = read.open_content(cfg)
     key = None if cfg.get("key") is None else "key"
     if key:
         _require_panel(cfg, options, content.name)
@@ -513,7 +487,7 @@ def _open_frame(
 
     missing, where = cfg.get("missing", "error"), str(cfg["name"])
     if is_own := "path" in cfg:
-        content = read.open_content(cfg, options.follow)
+        content = read.open_content(cfg)
         where = content.name
         classes = _classes(cfg, content)
         if read.is_libsvm(content.path):

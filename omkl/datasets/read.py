@@ -38,7 +38,7 @@ MOST_CELLS = 2**25  # of a sheet: it is held in memory
 SEPARATORS = (";", "\t", "|", ",")
 SNIFFED_LINES = 20
 LIBSVM = (".libsvm", ".svm")
-GROWING = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", *LIBSVM)  # a line can be appended
+UNPACKED_TEXT = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", *LIBSVM)
 
 
 def chunk_rows(n_columns: int) -> int:
@@ -49,17 +49,9 @@ def chunk_rows(n_columns: int) -> int:
 # --- Own files ------------------------------------------------------------------------------------
 
 
-def open_content(cfg: Mapping[str, Any], follow: bool = False) -> FileContent:
-    """The file of ``dataset.path`` as it is now; with ``follow`` its lines that are whole."""
-    path = _locate(cfg.get("path"))
-    if follow:
-        encoded = "a\n".encode(cfg.get("encoding") or "utf-8")
-        if not path.name.lower().endswith(GROWING) or encoded != b"a\n":
-            raise DataError(
-                f"stream.follow=true is for text that grows line by line, and {path.name} is not, "
-                "or not in an encoding such as utf-8."
-            )
-    return FileContent(path, follow)
+def open_content(cfg: Mapping[str, Any]) -> FileContent:
+    """Return the content of ``dataset.path`` as it is now."""
+    return FileContent(_locate(cfg.get("path")))
 
 
 def _locate(value: Any) -> Path:
@@ -124,7 +116,7 @@ def count_rows(
     in_parts = read in (_text, _json_lines) and not cfg.get("prepare")
     if read is not _feather and not (in_parts and len(first) >= chunk_rows(first.shape[1])):
         return RowCount(len(first), True)
-    if not content.name.lower().endswith(GROWING):  # packed
+    if not content.name.lower().endswith(UNPACKED_TEXT):  # packed
         return None
     has_header = read is _text and cfg.get("header", True)
     n = content.n_lines - (1 if has_header else 0)

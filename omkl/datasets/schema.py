@@ -155,7 +155,6 @@ DATASET: dict[str, Constraint] = {
         _or_list_of(_is_cell, MOST_WORDS),
         f"a cell that stands for a missing value, or a list of at most {MOST_WORDS:,}",
     ),
-    "hash": whole(1, MOST_COLUMNS),
     "key": _COLUMN,
     "max_keys": whole(1),
     "share_weights": SWITCH,
@@ -187,7 +186,6 @@ STREAM: dict[str, Constraint] = {
     "lags": whole(0, MOST_LAGS),
     "delay": whole(0, MOST_DELAY),
     "horizon": whole(0, MOST_DELAY),
-    "follow": SWITCH,
 }
 
 

@@ -167,8 +167,7 @@ class Stream:
         self.n_inputs = len(self.inputs)
         self._source = source
         self.scaling = scaling
-        self._before: Mapping[str, Mapping[str, np.ndarray]] = {}
-        self.moments, _ = self._nothing_seen()
+        self.moments = Moments(len(source.inputs))
         self.moving_units = scaling == "columns" and not classes
         self._limit = limit
         self._provenance = provenance
@@ -213,23 +212,6 @@ class Stream:
         """Read to the end: ``n_rounds`` is known then. DataError where nothing can be learned."""
         self._extent = self._survey()
         self.n_rounds = self._extent.n_rounds
-
-    def go_on(self, moments: Mapping[str, np.ndarray], labels: Mapping[str, np.ndarray]) -> None:
-        """Let every pass start with what another stream had seen, as arrays of its attributes.
-
-        No effect on columns that are not scaled with what was seen, and on labels without lags.
-        """
-        self._before = {"moments": moments, "labels": labels}
-
-    def _nothing_seen(self) -> tuple[Moments, LabelHistory]:
-        """What a pass starts with."""
-        moments = Moments(len(self._source.inputs))
-        labels = LabelHistory(self.n_lags, self.scaling == "columns")
-        if self._before.get("moments"):
-            moments.restore(self._before["moments"])
-        if self._before.get("labels"):
-            labels.restore(self._before["labels"])
-        return moments, labels
 
     @property
     def columns(self) -> Sequence[Column]:
@@ -448,8 +430,8 @@ class Stream:
 
     def _streamed(self) -> Iterator[Chunk]:
         """All rows, scaled and with their lags."""
-        moments, history = self._nothing_seen()  # passes may run side by side
-        self.moments, labels = moments, _Labels(self, history)
+        moments = Moments(len(self._source.inputs))  # passes may run side by side
+        self.moments, labels = moments, _Labels(self)
         for chunk in self._limited():
             x, far = self._scaled_inputs(chunk.x, moments)
             yield labels.added(chunk._replace(x=x, far=far))
@@ -473,8 +455,9 @@ class Stream:
 class _Labels:
     """The labels of one pass of a stream: what is known of them so far."""
 
-    def __init__(self, stream: Stream, history: LabelHistory) -> None:
-        self._stream, self._history = stream, history
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._history = LabelHistory(stream.n_lags, stream.scaling == "columns")
         self._waiting = np.full(stream.target_delay, np.nan)
         self._low, self._high = np.inf, -np.inf
         self._n = self._n_read = 0  # rows with a label, and all

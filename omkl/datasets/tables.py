@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from omkl.datasets import hashing, prepare, read
+from omkl.datasets import prepare, read
 from omkl.datasets.base import Chunk, DataError, RowCount, as_data_error
 from omkl.datasets.columns import (
     INPUT_CURE,
@@ -117,11 +117,7 @@ class OwnTable:
             for k, name in enumerate(names)
         ]
         wanted = cfg.get("inputs")
-        if cfg.get("encoded"):  # as another file was
-            encoded = columns_as_before(cfg["encoded"], names, where)
-            columns = [encoded.get(column.name, column) for column in columns]
-            wanted = list(encoded)
-        elif cfg.get("exclude") is not None:
+        if cfg.get("exclude") is not None:
             if wanted is not None:
                 raise DataError(
                     f"{where}: dataset.inputs names all inputs, so dataset.exclude has nothing to "
@@ -277,15 +273,14 @@ def _sparse_like(
     content: FileContent, cfg: Mapping[str, Any], inputs: Sequence[str]
 ) -> LibsvmTable:
     """LIBSVM text whose rows become the ``inputs`` of a model that learned from such text."""
-    d = len(inputs)
-    for how in ({"inputs": f"1-{d}"}, {"hash": d}):
-        table = LibsvmTable(content, {**how, "labelled": False, "encoding": cfg.get("encoding")})
-        if table.names[:-1] == tuple(inputs):
-            return table
-    raise DataError(
-        f"{content.name}: the inputs of the model are {listed(inputs)}; those of LIBSVM text are "
-        "called x1, x2, ..., or with dataset.hash hash1, hash2, ..."
-    )
+    how = {"inputs": f"1-{len(inputs)}", "labelled": False, "encoding": cfg.get("encoding")}
+    table = LibsvmTable(content, how)
+    if table.names[:-1] != tuple(inputs):
+        raise DataError(
+            f"{content.name}: the inputs of the model are {listed(inputs)}, and those of LIBSVM "
+            "text are called x1, x2, ..."
+        )
+    return table
 
 
 def classes_in(content: FileContent, cfg: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -511,10 +506,9 @@ class LibsvmTable:
 
     Indices count from 1 and those that are left out are 0; what follows a # is a comment.
     ``dataset.inputs`` is a range "1-123", or null for up to the highest index, which
-    takes a pass over the file. With ``dataset.hash`` rows are hashed to so many inputs
-    (``omkl.datasets.hashing``), and indices may be as high as they like. Memory does not grow
-    with the file. Not ``labelled``: labels are not read, and are 0; rows may then have none, all of
-    them or not one, and begin with their first pair.
+    takes a pass over the file. Memory does not grow with the file. Not ``labelled``: labels are not
+    read, and are 0; rows may then have none, all of them or not one, and begin with their first
+    pair.
     """
 
     n_rows: int | None = None
@@ -522,26 +516,19 @@ class LibsvmTable:
 
     def __init__(self, content: FileContent, cfg: Mapping[str, Any]) -> None:
         self._content, self._classes = content, cfg.get("labels")
-        self._labelled, self._n_hashed = cfg.get("labelled", True), cfg.get("hash")
+        self._labelled = cfg.get("labelled", True)
         self.row_count: RowCount | None = None
         if not content.name.lower().endswith(".gz"):
             self.row_count = RowCount(content.n_lines, False)
         self._encoding = cfg.get("encoding") or "utf-8"
         _check_keys(cfg, content.name)
-        # What an index may be in any file, and what it may be in this one.
-        self._limit = MOST_COLUMNS if self._n_hashed is None else hashing.MOST_INDEX
-        highest = _range_from_1(cfg.get("inputs"), content.name, self._limit)
-        if self._n_hashed is not None:
-            self._highest, inputs = highest or self._limit, hashing.names(self._n_hashed)
-        else:
-            if highest is None:
-                highest = max((int(p.places.max(initial=0)) for p in self._pieces()), default=0)
-            if highest < 1:
-                raise DataError(
-                    f"{self._where}: no row has an input, so there is nothing to learn."
-                )
-            self._highest, inputs = highest, tuple(f"x{k + 1}" for k in range(highest))
-        self.names = (*inputs, "label")
+        highest = _range_from_1(cfg.get("inputs"), content.name, MOST_COLUMNS)
+        if highest is None:
+            highest = max((int(p.places.max(initial=0)) for p in self._pieces()), default=0)
+        if highest < 1:
+            raise DataError(f"{self._where}: no row has an input, so there is nothing to learn.")
+        self._highest = highest
+        self.names = (*(f"x{k + 1}" for k in range(highest)), "label")
 
     @property
     def _where(self) -> str:
@@ -558,31 +545,14 @@ class LibsvmTable:
                     f"{self._where}: row {rows[piece.at[n]]} has the index {piece.places[n]}, "
                     f"outside 1..{self._highest}. Look at dataset.inputs."
                 )
-            if self._n_hashed is not None:
-                self._require_sums(piece)
             targets = self._targets(piece, rows)
             for start in range(0, len(rows), most):
                 stop = min(len(rows), start + most)
                 these = slice(*np.searchsorted(piece.at, (start, stop)))
-                cells = piece.at[these] - start, piece.places[these], piece.values[these]
                 values = np.zeros((stop - start, d + 1))
-                if self._n_hashed is not None:
-                    values[:, :d] = hashing.hashed(*cells, stop - start, d)
-                else:
-                    at, places, numbers = cells
-                    values[at, places - 1] = numbers
+                values[piece.at[these] - start, piece.places[these] - 1] = piece.values[these]
                 values[:, d] = targets[start:stop]
                 yield values, rows[start:stop]
-
-    def _require_sums(self, piece: Piece) -> None:
-        """DataError for what cannot be added to others."""
-        if not np.isfinite(piece.values).all():
-            n = int(np.argmin(np.isfinite(piece.values)))
-            raise DataError(
-                f"{self._where}: row {piece.first + piece.at[n]} has {piece.values[n]} at the "
-                f"index {piece.places[n]}, and dataset.hash adds up numbers. Take the pair out of "
-                "the row, which makes it 0, or correct the file."
-            )
 
     def _targets(self, piece: Piece, rows: np.ndarray) -> np.ndarray:
         if not self._labelled:
@@ -652,21 +622,21 @@ class LibsvmTable:
                 "should be, the index a whole number from 1."
             )
         pairs = np.array(joined.replace(":", " ").split(), dtype=np.float64).reshape(-1, 2)
-        outside = (pairs[:, 0] < 1) | (pairs[:, 0] > self._limit)
+        outside = (pairs[:, 0] < 1) | (pairs[:, 0] > MOST_COLUMNS)
         if outside.any():
             n = int(np.argmax(outside))
             written, cure = words[n].partition(":")[0][:40], ""
-            if self._n_hashed is None and pairs[n, 0] > self._limit:
-                cure = " More columns are hashed to fewer inputs: dataset.hash=512."
+            if pairs[n, 0] > MOST_COLUMNS:
+                cure = " Hash the columns first: sklearn.feature_extraction.FeatureHasher."
             raise DataError(
                 f"{self._where}: row {first + at[n]} has the index {written}, outside "
-                f"1..{self._limit:,}.{cure}"
+                f"1..{MOST_COLUMNS:,}.{cure}"
             )
         index = pairs[:, 0].astype(np.int64)
-        place = np.sort(at * (self._limit + 1) + index)
+        place = np.sort(at * (MOST_COLUMNS + 1) + index)
         twice = place[1:][np.diff(place) == 0]
         if len(twice):
-            row, k = divmod(int(twice[0]), self._limit + 1)
+            row, k = divmod(int(twice[0]), MOST_COLUMNS + 1)
             raise DataError(
                 f"{self._where}: row {first + row} has the index {k} twice. Correct the file."
             )

@@ -58,10 +58,7 @@ class Classification(StreamJob):
         return stream.rounds(self.settings.block)
 
     def baselines(self, stream: Stream) -> Baselines:
-        baselines = ClassBaselines(stream)
-        if self.resumed:
-            baselines.go_on(self.resumed.labels)
-        return baselines
+        return ClassBaselines(stream)
 
     def metrics(self, seeds: Sequence[int], staging: Path | None) -> ClassificationMetrics:
         return ClassificationMetrics(self, seeds[0], staging)

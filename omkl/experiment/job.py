@@ -28,7 +28,7 @@ from omkl.datasets import (
 from omkl.datasets.base import RowCount
 from omkl.datasets.files import FileContent
 from omkl.experiment import kept_model, memory, metrics
-from omkl.experiment.kept_model import Resumed, require_keepable
+from omkl.experiment.kept_model import require_keepable
 from omkl.experiment.metrics import mean_and_deviation
 from omkl.online.panel import Panel, PanelOfRun
 from omkl.online.settings import FEATURES, Specification, specify
@@ -211,11 +211,9 @@ class LearnerJob(NamedTuple):
     specification: Specification
     seeds: list[int]
     label: label_sources.Label | None = None  # who is asked; None: the data
-    resumed: Resumed | None = None  # what it goes on from
 
     def notes(self) -> list[str]:
-        more = [self.resumed.note()] if self.resumed else []
-        return self.settings.notes() + more
+        return self.settings.notes()
 
     @property
     def stream(self) -> Stream:
@@ -244,7 +242,7 @@ class LearnerJob(NamedTuple):
         return self.specification.params
 
     def learner(self, seed: int, threads: int = 1) -> Any:
-        """Its learner of a seed, where ``resume=`` says so that of the model it goes on from.
+        """Return its learner of a seed.
 
         Of a stream with keys it is a ``PanelOfRun``, else a
         ``StreamLearner``.
@@ -264,8 +262,6 @@ class LearnerJob(NamedTuple):
             threads=threads,
             delay=self.stream.target_delay,
         )
-        if self.resumed:
-            self.resumed.restore(learner)
         return learner
 
 
@@ -297,15 +293,13 @@ def prepare_learner(settings: Settings) -> LearnerJob:
     n_seeds = 1 if algorithm.deterministic and not own_order else settings.n_seeds
     seeds = settings.seeds[:n_seeds]
     require_keepable(settings, n_seeds)
-    resumed = None if settings.resume is None else kept_model.read(settings.resume)
-    streams = _opened(settings, seeds if own_order else None, resumed)
+    streams = _opened(settings, seeds if own_order else None)
     streams = streams if own_order else streams * n_seeds
     stream = streams[0]
     if stream.n_rounds is None and any(isinstance(v, str) and "T" in v for v in given.values()):
         stream.count_rounds()  # for a schedule in T
-    horizon = resumed.model.settings.horizon if resumed else stream.n_rounds
     dictionary = kernels.dictionary(settings.kernels, stream.n_inputs)
-    made = specify(settings.algorithm.name, given, dictionary, D, precision, horizon)
+    made = specify(settings.algorithm.name, given, dictionary, D, precision, stream.n_rounds)
     made = made.of_classes(len(stream.classes))
     if not stream.labelled and (n_seeds > 1 or classify):
         raise ValueError(
@@ -314,11 +308,7 @@ def prepare_learner(settings: Settings) -> LearnerJob:
         )
     _require_memory(settings, stream, made, n_seeds)
     portable = content_addressed(settings, stream)
-    if resumed:
-        portable = portable.resolved(resume=f"sha256:{resumed.sha256}")
-    job = LearnerJob(portable, streams, made, seeds, resumed=resumed)
-    if resumed:
-        resumed.require_same(kept_model.settings_of(job))
+    job = LearnerJob(portable, streams, made, seeds)
     if stream.keyed:
         job.learner(seeds[0])  # refuses what a panel cannot have
     return job
@@ -337,13 +327,9 @@ _streams: dict[str, list[Stream]] = {}
 MOST_STREAM_BYTES = 2**28  # of the rows that are kept between the jobs of one process
 
 
-def _opened(
-    settings: Settings, seeds: Sequence[int] | None, resumed: Resumed | None
-) -> list[Stream]:
+def _opened(settings: Settings, seeds: Sequence[int] | None) -> list[Stream]:
     """A stream a seed, or one if there are none; a process reads and prepares a file once."""
     dataset, options, seed = settings.dataset, settings.stream.options, settings.seed
-    if resumed:
-        dataset = dataset | resumed.dataset
     shuffle = (seeds or seed) if settings.stream.order == "shuffled" else None
     name = run_folder.settings_sha256({"dataset": dataset, "stream": options, "shuffle": shuffle})
     if name in _streams and is_of_now(_streams[name][0], dataset):
@@ -352,8 +338,6 @@ def _opened(
         streams = open_streams(dataset, options, seeds)
     else:
         streams = [open_stream(dataset, options, seed=seed)]
-    if resumed:
-        resumed.go_on(streams[0])
     _streams[name] = streams
     while len(_streams) > 1 and sum(map(_bytes_of, _streams.values())) > MOST_STREAM_BYTES:
         _streams.pop(next(iter(_streams)))

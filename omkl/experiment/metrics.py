@@ -760,11 +760,6 @@ class ClassBaselines(Baselines):
 
     NAMES = OF_CLASSES
 
-    def go_on(self, labels: Mapping[str, np.ndarray]) -> None:
-        """Begin with labels of earlier rows, arrays of a ``LabelHistory``: lags are of them."""
-        for learner in self.learners.values():
-            learner.target.restore(labels)
-
     def _losses(self, rounds: Rounds) -> np.ndarray:
         found = [one.partial_fit(rounds.X, rounds.y) for one in self.learners.values()]
         return np.stack([mistaken(one.y_hat, rounds.y) for one in found]).astype(np.float64)

@@ -18,7 +18,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import omkl
 from omkl.config.command_line import CommandLine, UsageError, jobs_of, swept_keys
 from tests.commands import forks
 
@@ -100,7 +99,6 @@ def results_of(outputs: Path) -> dict[str, bytes]:
         ("~algorithm", "nothing can be taken out"),
         ("debug=quik", "there is no debug=quik. Did you mean quick? There are: quick."),
         ("debug=quick debug.seeds=3", "there is no debug.seeds. Did you mean seeds?"),
-        ("-m resume=x dataset.path=a.csv,b.csv", "resume= goes on with one run: leave -m out"),
         ("algorithm.name=5", "an algorithm is chosen by algorithm=NAME"),
         ("naval", "write key=value, as in algorithm=gf. Did you mean dataset=naval?"),
         ("a.csv b.csv", "a.csv and b.csv: one file is read in a run"),
@@ -140,8 +138,6 @@ def test_unknown_names_are_told(typed, told):
             ["++target=y", "a.csv", "seeds=1"],
             ["dataset=file", "++dataset.target=y", "dataset.path=a.csv", "seeds=1"],
         ),
-        (["resume=f", "b.csv"], ["dataset=file", "resume=f", "dataset.path=b.csv"]),
-        (["resume=f", "path=b.csv"], ["dataset=file", "resume=f", "dataset.path=b.csv"]),
         (
             [r"back\slash, ${x}.csv", "seeds=1"],
             ["dataset=file", r"dataset.path='back\slash, \${x}.csv'", "seeds=1"],
@@ -323,22 +319,6 @@ def modules(folder: Path, *arguments: str) -> set[str]:
     return set(done.stdout.splitlines()[-1].split())
 
 
-@pytest.mark.slow
-def test_a_run_goes_on_from_the_prompt(tmp_path):
-    for name in ("first", "second"):
-        write_table(tmp_path / f"{name}.csv")
-    first = omkl.run(*TINY[:2], "dataset=file", "algorithm=raker", seeds=1, model=True,
-                     outputs=tmp_path / "out", **{"dataset.path": tmp_path / "first.csv",
-                                                  "dataset.target": "price"})  # fmt: skip
-    given = (f"resume={first.folder}", "dataset.path=second.csv", "tracking=none", "figures=false")
-    done = omkl_run(tmp_path, *given)
-    assert done.returncode == 0 and "goes on from a model of 120 rows" in done.stdout
-    assert "raker" in done.stdout
-    refused = omkl_run(tmp_path, *given, "algorithm=gf")
-    told = "resume= goes on with the settings of its run: leave algorithm out, or start anew"
-    assert refused.returncode == 2 and refused.stderr == f"omkl-run: {told}\n"
-
-
 def test_imports_are_those_that_are_needed(tmp_path):
     heavy = {"mlflow", "matplotlib", "sklearn", "pandas", "pyarrow", "numba", "scipy", "numpy"}
     assert not heavy & modules(tmp_path, "--help")
@@ -366,7 +346,7 @@ def sweep_folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_sweep_goes_on_after_failures_and_is_resumed(sweep_folder):
+def test_sweep_goes_on_after_failures_and_is_continued(sweep_folder):
     done = omkl_run(sweep_folder, *SWEEP)
     assert done.returncode == 1
     assert done.stdout.count("raker has no algorithm.M") == 1

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from omkl.datasets import DataError, catalogue, files, open_stream, read
+from omkl.datasets import DataError, files, open_stream, read
 from omkl.experiment import run as runner
 from tests.compositions import compose
 from tests.datasets.helpers import RAW, own
@@ -91,40 +91,15 @@ def test_a_file_that_is_only_touched_is_the_same(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.jsonl", "t.svm"])
-def test_a_growing_file_ends_the_run_or_is_followed(tmp_path, name):
+def test_a_growing_file_ends_the_run(tmp_path, name):
     path = write(tmp_path / name)
-    before = path.read_bytes()
-    line = before.splitlines()[-1]
-    options = RAW | {"follow": True}
-    strict = open_stream(described(path), RAW)
-    path.write_bytes(before + line[:-2])  # a logger is in the middle of a row
-    followed = open_stream(described(path), options)
-    path.write_bytes(before)
-    streams = [stream.blocks(50) for stream in (strict, followed)]
-    for blocks in streams:
-        next(blocks)
+    line = path.read_bytes().splitlines()[-1]
+    blocks = open_stream(described(path), RAW).blocks(50)
+    next(blocks)
     with open(path, "ab") as file:
-        file.write(line + b"\n" + line + b"\n")
-    with pytest.raises(DataError, match=r"it had .* bytes and has .* now.*stream.follow=true"):
-        list(streams[0])
-    assert sum(len(y) for _, y in streams[1]) == ROWS - 50
-    (file,) = followed.provenance["files"]
-    assert file["sha256"] == hashlib.sha256(before).hexdigest() and file["bytes"] == len(before)
-    assert sum(len(y) for _, y in followed.blocks(50)) == ROWS, "the same rows in every pass"
-    assert sum(len(y) for _, y in open_stream(described(path), options).blocks(50)) == ROWS + 2
-    path.write_bytes(path.read_bytes().replace(before[40:42], b"00", 1))
-    with pytest.raises(DataError, match="its bytes are others now"):
-        list(followed.blocks(50))
-
-
-def test_what_cannot_be_followed_is_told(tmp_path):
-    path = write(tmp_path / "t.parquet")
-    with pytest.raises(DataError, match=r"stream.follow=true is for text that grows line by line"):
-        open_stream(own(path), RAW | {"follow": True})
-    with pytest.raises(DataError, match=r"stream.follow=true is for your own files"):
-        open_stream(catalogue.entry("synthetic"), RAW | {"follow": True})
-    with pytest.raises(DataError, match=r"stream.follow='yes' must be true or false"):
-        open_stream(own(path), RAW | {"follow": "yes"})
+        file.write(line + b"\n")
+    with pytest.raises(DataError, match=r"it had .* bytes and has .* now"):
+        list(blocks)
 
 
 def test_jobs_of_one_process_trust_no_time_and_no_size(tmp_path):
@@ -144,5 +119,3 @@ def test_jobs_of_one_process_trust_no_time_and_no_size(tmp_path):
     assert other is not stream
     assert again["dataset"]["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
     assert again["dataset"]["sha256"] != first["dataset"]["sha256"]
-    assert "follow" not in again["stream"]
-    assert prepared("stream.follow=true")[0]["stream"]["follow"] is True, "a key of its own"

@@ -110,7 +110,6 @@ options = st.fixed_dictionaries(
         "scaling": st.sampled_from(["columns", "columns", "whole", "none"]),
         "order": st.just("file"),
         "lags": st.sampled_from([0, 0, 2]),
-        "follow": st.sampled_from([False, False, False, True]),
     }
 )
 

@@ -170,10 +170,3 @@ def test_what_cannot_be_is_said(frame, what, stream, message):
         (pd.DataFrame({"row": [1, 2], "label": [0.0, 1.0]})).to_csv("my.csv", index=False)
     with pytest.raises((ValueError, RuntimeError), match=message):
         omkl.run(*what, stream=stream, **QUICK)
-
-
-def test_a_run_with_late_targets_is_not_resumed(frame):
-    frame.to_csv("my.csv", index=False)
-    run = omkl.run("ridge", "my.csv", target="y", stream={"delay": 1}, model=True, **QUICK)
-    with pytest.raises(RuntimeError, match=r"resume= goes on .* omkl.load_learner"):
-        omkl.run("my.csv", resume=str(run.folder))

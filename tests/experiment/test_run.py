@@ -89,7 +89,6 @@ def table(tmp_path: Path) -> Path:
         (["kernels.parts=5"], "kernels.parts=5 is no list of families and bandwidths"),
         (["regret.lam=1e308"], "regret.lam=1e\\+308 is not a number of at least 0, and at most"),
         (["dataset.name=../../x"], "dataset.name='../../x' is no name: letters, digits"),
-        (["stream.follow=maybe"], "stream.follow='maybe' is not true or false"),
         (["++kernels.module=nopkg.x"], "there is no module nopkg.x: install its package, or put"),
         (["dataset=file"], "say which file: dataset.path=PATH dataset.target=COLUMN"),
     ],

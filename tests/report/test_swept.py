@@ -17,7 +17,6 @@ from tests.compositions import compose
 SWEEPS = {  # as typed; what tables call the two, and the values by which they are asked for
     "lags": ("stream.lags", ("0", "2"), ("0", "2"), ("0", "2")),
     "interval": ("interval", ("null", "0.9"), ("null", "0.9"), ("off", "null", "0.9")),
-    "follow": ("stream.follow", ("false", "true"), ("false", "true"), ("false", "off", "TRUE")),
     "limit": ("stream.limit", ("null", "60"), ("null", "60"), ("off", "null", "60")),
     "inputs": ("dataset.inputs", ("null", "[u]"), ("null", "[u]"), ("null", "[u]")),
 }
