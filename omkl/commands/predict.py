@@ -13,13 +13,13 @@ import numpy as np
 
 from omkl.commands import terminal
 from omkl.datasets import tables
-from omkl.experiment import kept_model
 from omkl.online import learner as online
 from omkl.online import model_file
 from omkl.online.learner import OnlineLearner
 from omkl.online.panel import Panel
 from omkl.online.panel import load as load_panel
 from omkl.report.naming import csv_text
+from omkl.runs.writing import MODEL
 from omkl.utils.disk import write_atomically
 from omkl.utils.wording import pluralize
 
@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
 
     def act() -> int:
-        path = kept_model.path_of(arguments.model)
+        path = _path_of(arguments.model)
         model = model_file.read(path)
         if model.panel is None:
             pieces = _predicted(online.load(path), model.columns, arguments.file)
@@ -67,6 +67,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     # DataError and ModelError are ValueErrors.
     return terminal.exit_status("omkl-predict", act, output=arguments.output)
+
+
+def _path_of(given: str) -> Path:
+    """Return the file of a model, which is given itself or by the folder of its run."""
+    try:
+        path = Path(given).expanduser()
+        is_folder = path.is_dir()
+    except (OSError, RuntimeError) as error:  # a name that is too long, a user that does not exist
+        raise ValueError(f"{given} is no file and no folder: {error}") from None
+    if is_folder and not (path / MODEL).is_file():
+        raise ValueError(f"{given} has no {MODEL}: a run keeps its learner with model=true")
+    return path / MODEL if is_folder else path
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -105,7 +105,7 @@ def test_every_setting_has_a_constraint_and_a_line_of_help():
     assert schema.SETTINGS.keys() == dict(reference.settings_of_main_file()).keys()
     page = reference.markdown()
     assert "| `seeds` | `20` | R, repetitions with fresh random features | a whole number" in page
-    target = "a column, by its name or its position, or a list of at most 100"
+    target = "a column, by its name or its position"
     assert f"| `dataset.target` | {target} |" in page
     for name in ALGORITHMS:
         assert f"`{name}`" in page
