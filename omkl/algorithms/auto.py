@@ -88,7 +88,8 @@ class Auto:
                 - 100 boosted trees of at most 32 leaves on the raw inputs and the last two labels
                   of the last 32,768 rows (fewer with more than 62 inputs). They are grown after 500
                   rows, again when there are 1.4 times as many rows, and later after every quarter
-                  of the window; up to 8 times as rarely while they do not pay.
+                  of the window; up to 4 times as rarely while their weight is at most 0.1 and b
+                  (see 5) at most 0.3.
                 - A ridge regression, lam = 0.05, on the sines and cosines of 400 normal frequencies
                   of all inputs, of three and of two. With at most 40 inputs it has these and two
                   past labels as well. It learns from row 513 on, in tiles of 32 rows, labels within

@@ -43,7 +43,7 @@ MOST_COLUMNS = 32  # that a tree looks at, drawn anew for each
 TAIL, FARTHEST = 0.02, 3.0  # labels far beyond these quantiles count as some that are nearer
 UNSEEN = 0.5  # rows of a class that has not come
 FIRST = 500  # rows before the first fit
-MOST_PATIENCE = 8
+MOST_PATIENCE, MOST_PATIENCE_OF_CLASSES = 4, 8  # times as rarely, while trees are not used
 GROWTH = 1.4  # of the rows from one fit to the next, until a quarter of a window comes first
 MOST_ROWS = 2**15
 LEAST_ROWS = 2**10
@@ -75,8 +75,8 @@ class Boosted(NamedTuple):
     labels: np.ndarray
     n_columns: np.ndarray
     n: ROUNDS
-    wait: Annotated[np.ndarray, Range(0, MOST_PATIENCE * MOST_ROWS // 4)]
-    patience: Annotated[np.ndarray, Range(1, MOST_PATIENCE)]
+    wait: Annotated[np.ndarray, Range(0, MOST_PATIENCE_OF_CLASSES * MOST_ROWS // 4)]
+    patience: Annotated[np.ndarray, Range(1, MOST_PATIENCE_OF_CLASSES)]
     fits: ROUNDS
     column: Annotated[np.ndarray, Range(0, "rows.0", open_high=True)]
     threshold: np.ndarray
@@ -611,7 +611,7 @@ def _fit_classes(model, scratch, n, draw):
 
 
 @inlined
-def _fit(model, scratch, of_classes, pays):
+def _fit(model, scratch, of_classes, is_used):
     """Grow all trees anew, and say when the next time is: later each time that they do not pay."""
     n = min(model.n[0], model.rows.shape[1])
     _make_bins(model, scratch, n)
@@ -623,7 +623,8 @@ def _fit(model, scratch, of_classes, pays):
     else:
         for e in range(model.n_columns.shape[0]):
             draw = _fit_numbers(model, scratch, e, n, draw)
-    model.patience[0] = 1 if pays else min(MOST_PATIENCE, 2 * model.patience[0])
+    most = MOST_PATIENCE_OF_CLASSES if of_classes else MOST_PATIENCE
+    model.patience[0] = 1 if is_used else min(most, 2 * model.patience[0])
     until = min(int((GROWTH - 1.0) * model.n[0]), model.rows.shape[1] // 4)
     model.wait[0] = model.patience[0] * until
 
@@ -639,10 +640,10 @@ def write_columns(scratch, row, lags):
 
 
 @inlined
-def learn_boosted(model, scratch, of_classes, pays):
+def learn_boosted(model, scratch, of_classes, is_used):
     """Count the row scratch.x, whose labels stand in their place; grow trees if it is time.
 
-    ``pays`` is whether what the present ones say was of use lately.
+    ``is_used`` says whether the mixture uses the predictions of the present trees.
     """
     if model.leaf.shape[1] == 0:
         return
@@ -652,4 +653,4 @@ def learn_boosted(model, scratch, of_classes, pays):
     model.n[0] += 1
     model.wait[0] -= 1
     if model.wait[0] <= 0:
-        _fit(model, scratch, of_classes, pays)
+        _fit(model, scratch, of_classes, is_used)

@@ -109,7 +109,8 @@ WIDE_LAGS = 2  # past labels beside the waves, which are of the inputs alone
 FARTHEST_WIDE = 10.0  # deviations of the noise from p: its sums have labels no farther off
 MOST_BESIDE = 40  # inputs: with more of them waves stand alone
 REST_FADING = 0.998  # a memory of 500 rounds
-LEAST_SHARE = 0.1  # of what they say: with less they do not pay
+# Trees are of use above this weight, or above this share of their predicted error.
+LEAST_WEIGHT, LEAST_SHARE = 0.1, 0.3
 REST_PRIOR = 3.0  # rounds of the noise's size in which trees of errors would have been wrong
 
 
@@ -349,8 +350,8 @@ def _learn_sleepers(model, scratch, y):
     trees.labels[TREES, j] = y
     trees.labels[REST, j] = y - scratch.mixed[0] if trees.n[0] > 0 else 0.0
     N = model.regrets.w.shape[0]
-    trees_pay = model.regrets.w[N - 2] > 0.0 or _share_of_rest(model) > LEAST_SHARE
-    learn_boosted(trees, scratch.trees, False, trees_pay)
+    is_used = model.regrets.w[N - 2] > LEAST_WEIGHT or _share_of_rest(model) > LEAST_SHARE
+    learn_boosted(trees, scratch.trees, False, is_used)
     n_columns = n_beside(scratch.experts.x.shape[0])
     near = _foreseen(scratch.candidates[REGRETS], y, FARTHEST_WIDE * _deviation(model))
     learn_wide(model.wide, scratch.wide, near, n_columns, model.regrets.w[N - 1] > 0.0)
