@@ -29,10 +29,11 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(BIN)/python scripts/install.py
 	@touch $@
 
-run: setup        ## Run four learners on the embedded synthetic stream, beside baselines, with intervals
-	$(BIN)/omkl-run -m algorithm=auto,raker,gf,sfg_r interval=0.9
-	@echo "your own file:      $(BIN)/omkl-run FILE.csv target=COLUMN"
-	@echo "one learner alone:  $(BIN)/omkl-run algorithm=sfg_r"
+run: setup        ## Predict a file that comes with omkl, then a synthetic stream by a learner of the papers
+	$(BIN)/omkl-data example outputs/my.csv
+	$(BIN)/omkl-run outputs/my.csv target=price interval=0.9
+	$(BIN)/omkl-run algorithm=sfg_r dataset=synthetic
+	@echo "your own file:  $(BIN)/omkl-run FILE.csv target=COLUMN"
 
 test: setup       ## Run all tests, side by side on the cores that there are
 	$(PYTEST)

@@ -63,4 +63,4 @@ if not TYPE_CHECKING:  # a type checker would take any name for one of omkl's
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *SUBPACKAGES})
+    return __all__

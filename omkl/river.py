@@ -1,4 +1,4 @@
-"""Estimators of River over ``omkl.learner`` (``pip install 'omkl[river]'``).
+"""Estimators of River over ``omkl.learner`` (extra ``river``).
 
 >>> from river import datasets, evaluate, metrics
 >>> from omkl.river import OnlineMKLRegressor
@@ -16,11 +16,13 @@ from collections.abc import Callable, Hashable, Mapping
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from omkl.utils.extras import how_to_install
+
 try:
     from river import base, conf
 except ImportError as error:
     raise ImportError(
-        f"omkl.river needs River 0.26 or later: pip install 'omkl[river]' ({error})"
+        f"omkl.river needs River 0.26 or later: {how_to_install('river')} ({error})"
     ) from None
 
 from omkl.datasets.columns import NUMBERS, Column

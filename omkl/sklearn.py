@@ -1,4 +1,4 @@
-"""Estimators of scikit-learn over ``omkl.learner`` (``pip install 'omkl[sklearn]'``).
+"""Estimators of scikit-learn over ``omkl.learner`` (extra ``sklearn``).
 
 >>> from sklearn.datasets import load_diabetes
 >>> from omkl.sklearn import OnlineMKLRegressor
@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from omkl.utils.extras import how_to_install
+
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_regressor
     from sklearn.utils import check_array, check_random_state, gen_batches
@@ -31,7 +33,7 @@ try:
     )
 except ImportError as error:
     raise ImportError(
-        f"omkl.sklearn needs scikit-learn 1.8 or later: pip install 'omkl[sklearn]' ({error})"
+        f"omkl.sklearn needs scikit-learn 1.8 or later: {how_to_install('sklearn')} ({error})"
     ) from None
 
 from omkl.datasets.columns import NUMBERS, Column

@@ -1,4 +1,4 @@
-"""A panel as a stateful operator of Spark Structured Streaming (``pip install 'omkl[spark]'``).
+"""A panel as a stateful operator of Spark Structured Streaming (extra ``spark``).
 
 Spark keeps what each key has learned, a few kB, in its state store, and gives a key's rows to the
 process that holds it. Random features are drawn from the seed in every process.

@@ -19,7 +19,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 DEFAULT = ["dataset=naval", "algorithm=sfg_r"]
-RUN = "from omkl.commands.run import run; run()"
+RUN = "from omkl.commands import omkl_run; omkl_run()"
 PLAIN = ["tracking=none", "figures=false", "regret.ridge_features=false"]
 PLAIN += ["regret.kernel_ridge=false"]
 LEAST = """

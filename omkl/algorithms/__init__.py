@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from typing import TYPE_CHECKING
 
 from omkl.core.protocol import REGISTERED, Algorithm
 from omkl.utils import conf, outside, registry
+from omkl.utils.constraints import no_such
 from omkl.utils.registry import declare as declare  # of one's own
 
 if TYPE_CHECKING:
@@ -49,9 +49,7 @@ def load(name: str) -> Algorithm:
     if module is not None and module == registry.names_outside().get(name):
         return _load_outside(name, module)
     if name not in registry.names(__name__):
-        near = difflib.get_close_matches(name, names(), n=1, cutoff=0.4)
-        hint = f" Did you mean {near[0]}?" if near else ""
-        raise ValueError(f"there is no algorithm {name!r}.{hint} There are: {', '.join(names())}.")
+        raise ValueError(no_such(f"algorithm {name!r}", name, names()))
     imported = importlib.import_module(registry.module_of(name))
     algorithm: Algorithm = REGISTERED.get(name) or imported.algorithm
     return algorithm

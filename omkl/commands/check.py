@@ -14,17 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omkl.commands import terminal
 from omkl.commands.terminal import EXIT_FAILED
-from omkl.config.command_line import unknown_name
 from omkl.utils import conf, outside, registry
+from omkl.utils.constraints import no_such
 
 # The suites import the compiler, which --help and mistakes do without.
 if TYPE_CHECKING:
     from omkl.checks.shared import Check, Outcome
-
-
-def check() -> None:
-    """``omkl-check ALGORITHM...``: what passes, what is skipped and why, and what fails."""
-    terminal.command("omkl-check", main)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -78,7 +73,7 @@ def _asked(text: str, arguments: argparse.Namespace) -> Asked:
     if name not in known:
         module = registry.names_outside().get(name)
         if module is None:
-            raise ValueError(unknown_name(f"algorithm {name}", name, known))
+            raise ValueError(no_such(f"algorithm {name}", name, known))
         raise ValueError(outside.without_yaml(name, module))
     entry = conf.entry("algorithm", name, config_dirs)
     if "name" not in entry:
@@ -99,7 +94,7 @@ def _check(asked: Asked, arguments: argparse.Namespace) -> bool:
     chosen = [x.name for x in checks] if arguments.only is None else arguments.only.split(",")
     for text in chosen:
         if text not in [x.name for x in checks]:
-            raise ValueError(unknown_name(f"check {text}", text, [x.name for x in checks]))
+            raise ValueError(no_such(f"check {text}", text, [x.name for x in checks]))
     file = importlib.import_module(case.algorithm.module).__file__
     print(f"{registry.title(name)} ({case.algorithm.module})", flush=True)
     counts: collections.Counter[str] = collections.Counter()

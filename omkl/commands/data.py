@@ -1,10 +1,9 @@
-"""``omkl-data``: what data sets there are, where they lie, and how to get them."""
+"""``omkl-data``: list, describe, fetch and verify data sets, and write an example file."""
 
 from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from omkl.commands import terminal
 from omkl.datasets import catalogue
 from omkl.datasets.base import DataError
 from omkl.datasets.columns import count_inputs
+from omkl.utils.wording import plain, warn
 
 Entries = Mapping[str, Mapping[str, Any]]
 EPILOG = """\
@@ -25,27 +25,23 @@ exit status: 0 all well, 1 something is missing or damaged, 2 wrong usage
 """
 
 
-def data() -> None:
-    """``omkl-data list | describe NAME | fetch NAME... | verify``."""
-    terminal.command("omkl-data", main)
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``omkl-data`` with ``argv`` (without the program's name); returns the exit status."""
     arguments = _parser().parse_args(argv)
     return terminal.exit_status(
-        "omkl-data", lambda: arguments.act(_chosen(arguments.names)), (DataError,), (KeyError,)
+        "omkl-data", lambda: arguments.act(arguments), (DataError,), (KeyError,)
     )
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = terminal.parser(
-        "omkl-data", "Data sets of omkl: list, describe, fetch, verify.", EPILOG
-    )
+    parser = terminal.parser("omkl-data", "Data sets of omkl, and an example file.", EPILOG)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def add(name: str, act: Callable[[Entries], int], text: str, nargs: str | None = None) -> None:
-        command = terminal.add_command(commands, name, act, text)
+        def act_on_entries(arguments: argparse.Namespace) -> int:
+            return act(_chosen(arguments.names))
+
+        command = terminal.add_command(commands, name, act_on_entries, text)
         command.set_defaults(names=[])
         if nargs:
             command.add_argument("names", nargs=nargs, metavar="NAME")
@@ -55,11 +51,24 @@ def _parser() -> argparse.ArgumentParser:
     add("fetch", _fetch, "download the files of data sets", "+")
     text = "compare the sha256 of every file that is found (or of the named ones)"
     add("verify", _verify, text, "*")
+    example = terminal.add_command(commands, "example", _example, "write a CSV file to begin with")
+    example.add_argument("file", type=Path, metavar="FILE", help="my.csv, say")
     return parser
 
 
 def _chosen(names: Sequence[str]) -> Entries:
     return {name: catalogue.entry(name) for name in names} or catalogue.entries()
+
+
+def _example(arguments: argparse.Namespace) -> int:
+    """Write the example file. Refuse to replace another file."""
+    path, content = arguments.file, (catalogue.BUNDLED / "example.csv").read_bytes()
+    if path.exists() and path.read_bytes() != content:
+        raise DataError(f"{path} exists and is another file: name a new one")
+    path.write_bytes(content)
+    print(plain(f"{path} has 400 simulated days. Predict their prices:"))
+    print(plain(f"  omkl-run {path} target=price"))
+    return 0
 
 
 def _list(entries: Entries) -> int:
@@ -164,7 +173,7 @@ def _fetch(entries: Entries) -> int:
                     print(f"{name}: downloading {catalogue.address(entry)}", flush=True)
                 print(f"{name}: wrote {catalogue.fetch(entry).path}")
         except DataError as error:
-            print(f"omkl-data: {error}", file=sys.stderr)
+            warn(error, "omkl-data")
             status = 1
     return status
 
@@ -182,10 +191,10 @@ def _verify(entries: Entries) -> int:
             verdict = "ok" if entry.get("sha256") else "sha256 not known,"
             print(f"{verdict} {content.sha256[:12]} {path}")
         except DataError as error:
-            print(f"omkl-data: {error}", file=sys.stderr)
+            warn(error, "omkl-data")
             status = 1
         except OSError as error:
-            print(f"omkl-data: {name}: cannot read {path}: {error.strerror}", file=sys.stderr)
+            warn(f"{name}: cannot read {path}: {error.strerror}", "omkl-data")
             status = 1
     if not seen:
         print("no data file was found: see omkl-data list")

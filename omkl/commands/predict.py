@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,7 @@ from omkl.online.panel import load as load_panel
 from omkl.report.naming import csv_text
 from omkl.runs.writing import MODEL
 from omkl.utils.disk import write_atomically
-from omkl.utils.wording import pluralize
-
-MOST_NAMED = 5  # keys, or categories of a column
+from omkl.utils.wording import few, pluralize, warn
 
 EPILOG = """\
 Every row is predicted as if it came next. Columns are found by their names, and text and dates
@@ -41,11 +38,6 @@ semicolons; a model with stream.scaling=none has none.
 
 exit status: 0 all well, 1 the model or the file cannot be used, 2 wrong usage
 """
-
-
-def predict() -> None:
-    """``omkl-predict MODEL FILE``."""
-    terminal.command("omkl-predict", main)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -128,23 +120,15 @@ def _of_panel(panel: Panel, columns: dict[str, Any] | None, file: str) -> Iterat
     yield header
     _tell_words(words)
     if new:
-        _tell(f"{pluralize(len(new), 'key')} that the model has not: {_first(new)}")
+        warn(f"{pluralize(len(new), 'key')} that the model has not: {few(new)}", "omkl-predict")
 
 
 def _tell_words(words: dict[str, Counter[str]]) -> None:
     """What is new in columns of categories: it is 0 in all inputs of its column."""
     for column, new in words.items():
         rows, has = pluralize(new.total(), "row"), "has" if new.total() == 1 else "have"
-        _tell(f"{rows} {has} a category of {column} that the model has not: {_first(new)}")
-
-
-def _first(names: Iterable[Any]) -> str:
-    some = list(map(str, names))
-    return ", ".join(some[:MOST_NAMED]) + ", ..." * (len(some) > MOST_NAMED)
-
-
-def _tell(text: str) -> None:
-    print(f"omkl-predict: {text}", file=sys.stderr)
+        what = f"{rows} {has} a category of {column} that the model has not: {few(new)}"
+        warn(what, "omkl-predict")
 
 
 def _names(learner: OnlineLearner) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from omkl import papers
 from omkl.commands import terminal
 from omkl.commands.terminal import EXIT_FAILED
-from omkl.config.command_line import unknown_name
-from omkl.utils.wording import pluralize
+from omkl.utils.constraints import no_such
+from omkl.utils.wording import plain, pluralize, warn
 
 # Each command imports what it needs: the compiler, MLflow and matplotlib take a second each.
 if TYPE_CHECKING:
@@ -26,11 +25,6 @@ CHOICES = (
 FIGURES_OF = "which runs, as in show: dataset=naval algorithm=raker,gf"
 PAGE_OF = "runs of all sweeps instead, as in show: dataset=naval algorithm=raker,gf"
 NO_RUNS = "there are no runs in {}; omkl-run makes some"
-
-
-def report() -> None:
-    """``omkl-report show | page | run | table | papers | figures | verify | ..``."""
-    terminal.command("omkl-report", main)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -100,10 +94,10 @@ def _runs(arguments: argparse.Namespace) -> list[Run]:
     if not runs:
         raise ValueError(f"every run in {outputs / 'runs'} is damaged")
     if n_unchecked := sum(not run.has_checksums for run in runs):
-        print(
-            f"omkl-report: {n_unchecked} of {len(runs)} runs were made before results were sealed, "
+        warn(
+            f"{n_unchecked} of {len(runs)} runs were made before results were sealed, "
             "and are taken as they are",
-            file=sys.stderr,
+            "omkl-report",
         )
     return runs
 
@@ -124,7 +118,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     n = {"whole": 0, "damaged": 0, "without a seal": 0}
 
     def tell(run: Run, problem: str) -> None:
-        print(f"{run.folder}: damaged: {problem}")
+        print(plain(f"{run.folder}: damaged: {problem}"))
         n["damaged"] += 1
 
     for run in find(arguments.outputs, tell):
@@ -151,14 +145,14 @@ def _show(arguments: argparse.Namespace) -> int:
             pivot.print(Console())
         else:
             write = {"md": pivot.markdown, "csv": pivot.csv, "latex": pivot.latex}
-            print(write[question.format](), end="")
+            terminal.write_data([write[question.format]()])
     elif question.format == "table":
         sweep_table.print_sweep(rows, failures, Console())
     elif question.format == "latex":
-        print(sweep_table.latex(rows), end="")
+        terminal.write_data([sweep_table.latex(rows)])
     else:
         of_all = {"md": sweep_table.markdown, "csv": sweep_table.csv}
-        print(of_all[question.format](rows, failures), end="")
+        terminal.write_data([of_all[question.format](rows, failures)])
     return 0
 
 
@@ -179,7 +173,7 @@ def _table(arguments: argparse.Namespace) -> int:
 
     runs, known = _runs(arguments), papers.names("table")
     if arguments.name not in known:
-        raise ValueError(unknown_name(f"table {arguments.name}", arguments.name, known))
+        raise ValueError(no_such(f"table {arguments.name}", arguments.name, known))
     table = matching.fill(tables.load_table(arguments.name), runs)
     rendering.print_table(table, Console())
     for path in rendering.render(table, rendering.FORMATS, arguments.outputs / "tables"):
@@ -231,9 +225,10 @@ def _figures(arguments: argparse.Namespace) -> int:
     for number, run in enumerate(runs, start=1):
         if problem := _draw(run, ("png", "pdf") if arguments.pdf else ("png",)):
             failed = True
-            print(f"omkl-report: {run.folder} {problem}", file=sys.stderr)
+            warn(f"{run.folder} {problem}", "omkl-report")
         else:
-            print(f"[{number:{len(str(len(runs)))}}/{len(runs)}] {run.folder}", flush=True)
+            width = len(str(len(runs)))
+            print(plain(f"[{number:{width}}/{len(runs)}] {run.folder}"), flush=True)
     return EXIT_FAILED if failed else 0
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omkl.commands import sweep, terminal
-from omkl.commands.terminal import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE
+from omkl.commands.terminal import EXIT_FAILED, EXIT_USAGE
+from omkl.config import reference
 from omkl.config.command_line import (
     CommandLine,
     UsageError,
@@ -26,7 +27,8 @@ from omkl.config.compose import Composer, resolve, without_hydra
 from omkl.papers import citation
 from omkl.utils import conf, interrupts, registry
 from omkl.utils.conf import PROSE, flattened, override_text
-from omkl.utils.wording import UNEXPLAINED, pluralize
+from omkl.utils.constraints import no_such
+from omkl.utils.wording import UNEXPLAINED, cannot_use, plain, pluralize, warn
 
 if TYPE_CHECKING:
     from omkl.experiment.job import JobInfo
@@ -34,33 +36,15 @@ if TYPE_CHECKING:
     from omkl.runs.run_folder import Run
 
 
+HELP = {"-h", "--help"}
 CITE = "--cite"  # algorithm=gf: BibTeX of what a text that used it cites
 
 
-def run() -> None:
-    """``omkl-run``: one job, or with ``-m`` a sweep.
-
-    ``omkl-run --from FOLDER`` takes the settings of a finished run as overrides, to be typed again.
-    """
-    interrupts.listen()
-    try:
-        terminal.prepare()
-        code = _run(sys.argv[1:])
-    except terminal.EnvironmentProblem as error:
-        print(f"omkl-run: {error}", file=sys.stderr)
-        code = EXIT_USAGE
-    except (Exception, KeyboardInterrupt):  # a library may have made another error of a Ctrl-C
-        if not interrupts.came():
-            raise
-        print(terminal.INTERRUPTED, file=sys.stderr)
-        code = EXIT_INTERRUPTED
-        interrupts.leave_threads(code)
-    sys.exit(terminal.ended("omkl-run", code))
-
-
-def _run(arguments: Sequence[str]) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ``omkl-run`` with ``argv`` (without the program's name) and return the exit status."""
+    arguments = sys.argv[1:] if argv is None else argv
     if terminal.VERSION in arguments:
-        print(terminal.version())
+        print(terminal.VERSION_TEXT)
         return 0
     own_trace = "HYDRA_FULL_ERROR" in os.environ
     from hydra.errors import HydraException
@@ -70,25 +54,28 @@ def _run(arguments: Sequence[str]) -> int:
         if CITE in arguments:
             print(cite(arguments))
             return 0
+        if HELP & set(arguments):
+            print(help_page(arguments))
+            return 0
         try:
             arguments = expanded(arguments)
         except ValueError as error:
             raise UsageError(str(error)) from None
         return _start(CommandLine(arguments))
     except UsageError as error:
-        print(f"omkl-run: {error}", file=sys.stderr)
+        warn(error, "omkl-run")
         return EXIT_USAGE
     except (HydraException, OmegaConfBaseException) as error:
         if own_trace or interrupts.came():
             raise
         cause = error.__cause__
         more = f"\n{cause}" if isinstance(cause, OmegaConfBaseException) else ""
-        print(f"omkl-run: {str(error).strip()}{more}", file=sys.stderr)
+        warn(f"{str(error).strip()}{more}", "omkl-run")
         return EXIT_USAGE
     except OSError as error:
         if own_trace or error.filename is None or error.strerror is None:
             raise
-        print(f"omkl-run: {terminal.unusable(error)}", file=sys.stderr)
+        warn(cannot_use(error), "omkl-run")
         return EXIT_FAILED
     except SystemExit as error:  # of Hydra's own options
         return error.code if isinstance(error.code, int) else EXIT_FAILED
@@ -97,7 +84,8 @@ def _run(arguments: Sequence[str]) -> int:
 def _start(line: CommandLine) -> int:
     overrides = line.checked()
     if line.is_hydras:
-        return _ask_hydra(line, overrides)
+        sweep.by_hydra(line.options, overrides, line.config_dirs, lambda config: None)
+        return 0
     composer = Composer(line.config_dirs)
     first = jobs_of(overrides, line.groups())[0]
     composed = composer.with_hydra(first)
@@ -107,13 +95,14 @@ def _start(line: CommandLine) -> int:
     return run_alone(resolve(without_hydra(composed), overrides), overrides)
 
 
-def _ask_hydra(line: CommandLine, overrides: Sequence[str]) -> int:
-    """What Hydra's own options show; they run nothing."""
-    from omegaconf import OmegaConf
-
-    OmegaConf.register_new_resolver("omkl.help", line.help, replace=True)
-    sweep.by_hydra(line.options, overrides, line.config_dirs, lambda config: None)
-    return 0
+def help_page(arguments: Sequence[str]) -> str:
+    """Return the page that ``--help [TOPIC]`` asks for. Raise UsageError for another topic."""
+    line = CommandLine([text for text in arguments if text not in HELP | reference.TOPICS.keys()])
+    topics = [text for text in arguments if "=" not in text and not text.startswith("-")]
+    topic = topics[0] if topics else ""
+    if topic not in {"", *reference.TOPICS}:
+        raise UsageError(no_such(f"--help {topic}", topic, reference.TOPICS))
+    return reference.help_page(topic, line.groups(), line.config_dirs)
 
 
 def run_alone(config: dict[str, Any], overrides: Sequence[str]) -> int:
@@ -156,13 +145,13 @@ def _print_outcome(outcome: Outcome, outputs: Path, shown: bool = False) -> None
 
     result, folder = outcome.run.result, outcome.run.folder
     if outcome.status == "failed":
-        print(f"omkl-run: {result['error']['message']}", file=sys.stderr)
-        if result["error"]["traceback"]:
-            print(f"\n{result['error']['traceback']}\n{UNEXPLAINED}", file=sys.stderr)
+        trace = result["error"]["traceback"]
+        more = f"\n\n{trace}\n{UNEXPLAINED}" if trace else ""
+        warn(f"{result['error']['message']}{more}", "omkl-run")
         return
     (console.print_hindsight if shown else console.print_run)(outcome.run, Console())
     for note in outcome.notes:
-        print(f"Note: {note}")
+        print(f"Note: {plain(note)}")
     if outcome.status == "reused":
         print("Found finished: nothing was computed (force=true computes it again).")
     # Paths stay whole: they are there to be copied.
@@ -171,15 +160,12 @@ def _print_outcome(outcome: Outcome, outputs: Path, shown: bool = False) -> None
     for file in result["stream"].get("files", ()):  # a file's first run says what its name means
         if data.name.endswith(f"-{file['sha256'][:4]}") and len(list(data.iterdir())) == 1:
             print(f"         {data.name}: {file['name']}, and the first digits of its SHA-256")
-    kept = [
-        f", {name}"
-        for name in ("predictions.parquet", "labels.csv", "model.npz")
-        if (folder / name).exists()
-    ]
-    print(f"         result.json, results.parquet, curves.npz, config.yaml{''.join(kept)}")
-    plots = sorted(p.name for p in folder.glob("*.png"))
-    if plots:
-        print(console.plots_text(plots))
+    kept = ("predictions.parquet", "labels.csv", "model.npz")
+    names = ["result.json", "results.parquet", "curves.npz", "config.yaml"]
+    print(console.wrapped("", names + [name for name in kept if (folder / name).exists()]))
+    if plots := sorted(folder.glob("*.png"), key=lambda path: path.name != "over_time.png"):
+        console.print_path("plots", plots[0])
+        print(console.wrapped("", [path.name for path in plots[1:]]))
     if outcome.tracked:
         print(console.tracked_text(outputs))
     if result["stream"].get("columns") and not result.get("federated"):  # a file of the user's

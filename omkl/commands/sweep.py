@@ -27,6 +27,7 @@ from omkl.utils.conf import override_text
 from omkl.utils.constraints import or_null, whole
 from omkl.utils.disk import remove_leftovers, write_atomically
 from omkl.utils.threads import default_threads, default_to_one_thread, one_thread_each
+from omkl.utils.wording import plain
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -48,10 +49,10 @@ class Task(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The text that says how a job ended, and whether it failed."""
+    """One line on how a job ended, and the message of its error, "" if it is complete."""
 
     text: str
-    failed: bool
+    failure: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,10 +127,10 @@ class Sweep:
             value: Any = config
             for part in key.split("."):
                 value = value.get(part) if isinstance(value, Mapping) else None
-            if key not in ("algorithm", "dataset") and value is not None:
+            if key not in ("algorithm", "dataset", "dataset.path") and value is not None:
                 value = value["name"] if isinstance(value, Mapping) and "name" in value else value
                 pairs.append(f"{key.removeprefix('algorithm.')}={value}")
-        return f" ({', '.join(pairs)})" if pairs else ""
+        return plain(f" ({', '.join(pairs)})") if pairs else ""
 
     def has_failed(self) -> bool:
         from omkl.runs import run_folder
@@ -164,15 +165,24 @@ def run(line: CommandLine, overrides: Sequence[str], composer: Composer, first: 
             here = ((task, work(task)) for task in tasks)
             answers = _in_workers(tasks, *workers) if workers else here
             with contextlib.closing(answers):
+                told: set[str] = set()
                 for task, answer in answers:
-                    print(answer.text, flush=True)
-                    if answer.failed and task.config["fail_fast"]:
+                    _tell(answer, told)
+                    if answer.failure and task.config["fail_fast"]:
                         break
     except BaseException:
         figures = not interrupts.came() and first.figures
         finish(sweep, Path(first.outputs), figures, interrupts.came())
         raise
     return finish(sweep, Path(first.outputs), first.figures)
+
+
+def _tell(answer: Answer, told: set[str]) -> None:
+    """Print the line of a job, unless it failed for a reason that is in ``told``."""
+    if answer.failure in told - {""}:
+        return
+    told.add(answer.failure)
+    print(answer.text, flush=True)
 
 
 # --- jobs in this process -------------------------------------------------------------------------
@@ -239,7 +249,13 @@ def record(task: Task, outcome: Outcome) -> Answer:
     if outcome.status == "failed":  # its run folder may not exist, or hold an older result
         facts |= {"result": run.content, "config": run.config}
     write_atomically(task.place, json.dumps(facts, indent=2), sync=False)
-    return Answer(text, outcome.status == "failed")
+    return _answer(facts)
+
+
+def _answer(facts: Mapping[str, Any]) -> Answer:
+    """Return the line and the failure of a job from its file in the sweep."""
+    failed = facts["status"] == "failed"
+    return Answer(facts["text"], facts["result"]["error"]["message"] if failed else "")
 
 
 # --- launcher=batch -------------------------------------------------------------------------------
@@ -269,12 +285,12 @@ def _in_workers(
 
 
 def title_of(config: Mapping[str, Any]) -> str:
-    """A job in a line: its algorithm, and its data set or the user's file."""
+    """Return the algorithm of a job, and its data set or file, as ``plain`` text."""
     dataset = config["dataset"]
     name = dataset["name"]
     if name == NAMED_FILE and dataset.get("path"):
         name = Path(str(dataset["path"])).name
-    return f"{config['algorithm']['name']} on {name}"
+    return plain(f"{config['algorithm']['name']} on {name}")
 
 
 def _load() -> None:
@@ -293,6 +309,7 @@ def _work_quietly(task: Task) -> Answer:
 def _run_elsewhere(sweep: Sweep, line: CommandLine, overrides: Sequence[str]) -> None:
     """Let a launcher of Hydra's run the jobs, and print their lines from the files they leave."""
     printed: set[Path] = set()
+    told: set[str] = set()
     over = threading.Event()
 
     def tell() -> None:
@@ -300,7 +317,7 @@ def _run_elsewhere(sweep: Sweep, line: CommandLine, overrides: Sequence[str]) ->
 
         for fact, path in run_folder.facts_of_jobs(sweep.folder, printed):
             printed.add(path)
-            print(fact["text"], flush=True)
+            _tell(_answer(fact), told)
 
     def watch() -> None:
         while not over.wait(0.5):
@@ -388,7 +405,7 @@ def finish(sweep: Sweep, outputs: Path, figures: bool | str, interrupted: bool =
 
         suffixes = ("png", "pdf") if figures == "pdf" else ("png",)
         drawn = sweep_figures.all_figures(finished, folder, suffixes)
-        print(console.plots_text([path.name for path in drawn if path.suffix == ".png"]))
+        print(console.wrapped("plots", [path.name for path in drawn if path.suffix == ".png"]))
         console.print_path(
             "page", page.write_sweep_page(finished, folder / PAGE, failures=failures)
         )

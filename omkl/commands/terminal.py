@@ -1,4 +1,4 @@
-"""What all commands share: parsers, output that may go away, a wrong environment, one ending."""
+"""Run commands: parser, output streams, environment, one line for each error, and exit status."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from omkl.utils import interrupts
 from omkl.utils.version import __version__
-from omkl.utils.wording import UNEXPLAINED, plain
+from omkl.utils.wording import UNEXPLAINED, cannot_use, plain, warn
 
 if TYPE_CHECKING:
     import argparse
@@ -20,134 +21,93 @@ if TYPE_CHECKING:
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
-VERSION = "--version"
-INTERRUPTED = "\nInterrupted. What is finished is kept; the same command goes on."
+VERSION, VERSION_TEXT = "--version", f"omkl {__version__}"
+INTERRUPTED = "Interrupted. What is finished is kept; the same command goes on."
 COUNTS = ("OMKL_THREADS", "NUMBA_NUM_THREADS")
 
 
-class EnvironmentProblem(ValueError):
-    """The process was started somewhere, or with an environment, where it cannot work."""
+class _Output(io.FileIO):
+    """A file descriptor that takes text also after its reader has gone, or its disk is full.
 
-
-class SafeStream:
-    """A text stream that goes on when nobody reads it any more, or its disk is full.
-
-    What is written then is lost; ``reason`` says why, "" for a reader that has gone (``| head``).
-    Names of others (columns, words, files, folders) are in much that is written: none of it is a
-    command to the terminal. Rich writes its own commands to ``rich_proxied_file``.
+    ``lost`` is the reason why a text was lost. It is "" if the reader has gone (``| head``).
     """
 
-    reason: str | None = None
+    lost = ""
 
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-        self.rich_proxied_file = _Unchanged(self)
-
-    def write(self, text: str) -> int:
-        self.write_unchanged(plain(text))
-        return len(text)
-
-    def write_unchanged(self, text: str) -> int:
+    def write(self, data: Any) -> int:
         try:
-            self._stream.write(text)
+            return super().write(data) or 0
+        except BrokenPipeError:
+            return len(data)
         except OSError as error:
-            self._give_up(error)
-        return len(text)
-
-    def flush(self) -> None:
-        try:
-            self._stream.flush()
-        except OSError as error:
-            self._give_up(error)
-
-    def _give_up(self, error: OSError) -> None:
-        self.reason = "" if isinstance(error, BrokenPipeError) else str(error.strerror)
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, self._stream.fileno())  # what is buffered goes there too
-        os.close(nowhere)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-
-class _Unchanged:
-    """The same stream for who writes commands to the terminal on purpose."""
-
-    def __init__(self, stream: SafeStream) -> None:
-        self._stream = stream
-        self.write = stream.write_unchanged
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
+            self.lost = str(error.strerror)
+            return len(data)
 
 
 def prepare() -> None:
-    """Make standard output and error last; EnvironmentProblem where no command can work."""
+    """Replace standard output and error by streams that last. Raise ValueError as below.
+
+    Raises
+    ------
+    ValueError
+        If the environment or the working directory lets no command work.
+    """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is None:  # closed by whoever started us
-            stream = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the end
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal may lack letters such as ±
-            stream = SafeStream(stream)
-        setattr(sys, name, stream)
+        if stream is None:  # the caller has closed it
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        elif type(stream) is io.TextIOWrapper:
+            binary = io.BufferedWriter(_Output(stream.fileno(), "wb", closefd=False))
+            lasting = io.TextIOWrapper(
+                binary, stream.encoding, errors="replace",  # a terminal may lack letters such as ±
+                line_buffering=stream.line_buffering or stream.write_through,
+            )  # fmt: skip
+            setattr(sys, name, lasting)
     _check_environment()
 
 
 def write_data(pieces: Iterable[str]) -> None:
-    """Write text to standard output; not a letter is changed on its way to a file or a program."""
-    stream: Any = sys.stdout
-    if isinstance(stream, SafeStream) and not stream.isatty():
-        stream = stream.rich_proxied_file
+    """Write text to standard output, unchanged unless it is a terminal."""
+    shown = plain if sys.stdout.isatty() else str
     for text in pieces:
-        stream.write(text)
+        sys.stdout.write(shown(text))
 
 
 def _check_environment() -> None:
     for name in COUNTS:
         if (text := os.environ.get(name)) and not (is_count(text) and int(text)):
-            raise EnvironmentProblem(f"{name}={text!r} is not a whole number of at least 1")
+            raise ValueError(f"{name}={text!r} is not a whole number of at least 1")
     try:
-        os.getcwd()
+        Path.cwd()
     except FileNotFoundError:
-        raise EnvironmentProblem(
-            "the working directory has been removed: change to another"
-        ) from None
-    if folder := os.environ.get("OMKL_DATA_DIR"):
+        raise ValueError("the working directory has been removed: change to another") from None
+    cache = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or "~"
+    for cure, folder in (
+        ("correct OMKL_DATA_DIR", os.environ.get("OMKL_DATA_DIR", "")),
+        ("set HOME or XDG_CACHE_HOME", cache),
+    ):
         try:
             Path(folder).expanduser()
         except RuntimeError:
-            raise EnvironmentProblem(f"OMKL_DATA_DIR={folder}: there is no such user") from None
-    if not (os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")):
-        try:
-            Path.home()
-        except RuntimeError:
-            raise EnvironmentProblem(
-                "no home folder is known: set HOME or XDG_CACHE_HOME"
-            ) from None
-
-
-def version() -> str:
-    """What every command answers to ``--version``."""
-    return f"omkl {__version__}"
+            raise ValueError(f"{folder}: there is no such home folder; {cure}") from None
 
 
 def parser(prog: str, description: str, epilog: str | None = None) -> argparse.ArgumentParser:
-    """The parser of a command, which answers to ``--version``; its epilog keeps its lines."""
+    """Return the parser of a command. It answers ``--version`` and keeps the epilog's lines."""
     import argparse
 
     made = argparse.ArgumentParser(
         prog=prog, description=description, epilog=epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    made.add_argument(VERSION, action="version", version=version(), help="omkl's version")
+    made.add_argument(VERSION, action="version", version=VERSION_TEXT, help="omkl's version")
     return made
 
 
 def add_command(
     commands: Any, name: str, act: Callable[[Any], int], text: str
 ) -> argparse.ArgumentParser:
-    """Add a command of a command: what ``act`` does with the arguments, in words."""
+    """Add a subcommand that calls ``act`` with the arguments. ``text`` describes it."""
     made: argparse.ArgumentParser = commands.add_parser(
         name, help=text, description=f"{text[0].upper()}{text[1:]}."
     )
@@ -165,66 +125,53 @@ def exit_status(
     mistakes: Errors = (),
     output: Path | None = None,
 ) -> int:
-    """The exit status of ``act``; a line on stderr for an error that says all.
+    """Call ``act`` and return the exit status. Print an expected error as one line.
 
     Parameters
     ----------
     failures, mistakes
-        The errors after which it is 1, and those after which it is 2.
+        Errors with exit status 1, and errors with exit status 2.
     output
-        The file that an OSError without a name is about.
+        The file that an OSError without a file name concerns.
     """
     try:
         return act()
-    except KeyboardInterrupt:
-        print(INTERRUPTED, file=sys.stderr)
-        return EXIT_INTERRUPTED
     except mistakes as error:
-        text = error.args[0] if isinstance(error, KeyError) else error  # not the repr of its text
-        print(f"{program}: {text}", file=sys.stderr)
+        warn(error.args[0] if isinstance(error, KeyError) else error, program)
         return EXIT_USAGE
     except failures as error:
-        print(f"{program}: {error}", file=sys.stderr)
+        warn(error, program)
     except OSError as error:
-        print(f"{program}: {unusable(error, output)}", file=sys.stderr)
+        warn(cannot_use(error, output), program)
     return EXIT_FAILED
 
 
 def is_count(text: str) -> bool:
-    """Whether it is a whole number in plain digits."""
+    """Return whether the text is a whole number in ASCII digits."""
     return text.isascii() and text.isdecimal()
-
-
-def unusable(error: OSError, otherwise: Path | None = None) -> str:
-    """Which file or folder cannot be used, ``otherwise`` where the error names none, and why."""
-    name = error.filename if error.filename is not None else otherwise
-    return str(error) if name is None else f"cannot use {name}: {error.strerror}"
 
 
 def command(program: str, main: Callable[[], int]) -> None:
     """Run a command and end the process with its exit status."""
+    interrupts.listen()
     try:
         prepare()
+    except ValueError as error:
+        warn(error, program)
+        sys.exit(EXIT_USAGE)
+    try:
         code = main()
-    except EnvironmentProblem as error:
-        print(f"{program}: {error}", file=sys.stderr)
-        code = EXIT_USAGE
-    except KeyboardInterrupt:
-        code = EXIT_INTERRUPTED
-    except Exception as error:
-        print(f"{program}: {error}\n", file=sys.stderr)
-        traceback.print_exc()
-        print(f"\n{UNEXPLAINED}", file=sys.stderr)
+    except (KeyboardInterrupt, Exception) as error:
+        # A library may have turned a KeyboardInterrupt into an error of its own.
+        if isinstance(error, KeyboardInterrupt) or interrupts.came():
+            print(f"\n{INTERRUPTED}", file=sys.stderr)
+            interrupts.leave_threads(EXIT_INTERRUPTED)
+            sys.exit(EXIT_INTERRUPTED)
+        warn(f"{error}\n\n{traceback.format_exc()}\n{UNEXPLAINED}", program)
         code = EXIT_FAILED
-    sys.exit(ended(program, code))
-
-
-def ended(program: str, code: int) -> int:
-    """The exit status: 1 where output was lost on the way to a file."""
-    gc.freeze()  # the interpreter, which ends now, need not look through compiled code: a second
+    gc.freeze()  # saves a second: the interpreter does not search compiled code for garbage
     sys.stdout.flush()
-    reason = getattr(sys.stdout, "reason", None)
-    if reason:
-        print(f"{program}: output could not be written: {reason}", file=sys.stderr)
-        return code or EXIT_FAILED
-    return code
+    if lost := getattr(getattr(sys.stdout.buffer, "raw", None), "lost", ""):
+        warn(f"output could not be written: {lost}", program)
+        code = code or EXIT_FAILED
+    sys.exit(code)

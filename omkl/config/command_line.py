@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from omkl.config import reference
 from omkl.config.compose import SEARCH, parsed
 from omkl.utils import conf, outside, registry
 from omkl.utils.conf import override_text
-from omkl.utils.constraints import did_you_mean
+from omkl.utils.constraints import did_you_mean, no_such
+from omkl.utils.extras import how_to_install
+from omkl.utils.wording import few
 
 MODULE = "algorithm.module"
 NAMED_FILE = "file"  # the data set that is a file of the user's
@@ -81,7 +82,7 @@ class CommandLine:
     """
 
     _WITH_VALUE = ("--config-dir", "-cd", "--package", "-p", "--cfg", "-c")
-    _INFORMATION = ("--cfg", "-c", "--info", "-i", "--help", "-h")
+    _INFORMATION = ("--cfg", "-c", "--info", "-i")
     _ANOTHER_MATTER = ("--shell-completion", "-sc", "--hydra-help")
     _OTHERS = ("--multirun", "-m", "--run", "-r", "--resolve")
 
@@ -242,7 +243,7 @@ class CommandLine:
                 module = registry.names_outside().get(name)
                 if group == "algorithm" and module is not None:
                     raise UsageError(outside.without_yaml(name, module))
-                raise UsageError(unknown_name(f"{group}={name}", name, groups[group]))
+                raise UsageError(no_such(f"{group}={name}", name, groups[group]))
             if group in self._chosen and "name" not in self._fields(group, name):
                 raise UsageError(f"{group}/{name}.yaml has no key 'name'")
 
@@ -252,11 +253,11 @@ class CommandLine:
         launcher = str(chosen[-1]) if chosen else "basic"
         launchers = ["basic", "batch", *EXTRAS]
         if launcher not in launchers and did_you_mean(launcher, launchers):
-            raise UsageError(unknown_name(f"launcher={launcher}", launcher, launchers))
+            raise UsageError(no_such(f"launcher={launcher}", launcher, launchers))
         for one in typed if launcher in ("basic", "batch") else ():
             name = one.key.removeprefix("hydra.")
             if name.startswith("launcher.") and name not in OF_BATCH:
-                raise UsageError(unknown_name(name, name, OF_BATCH, " with launcher=batch"))
+                raise UsageError(no_such(f"{name} with launcher=batch", name, OF_BATCH))
             if name in OF_BATCH and launcher == "basic":
                 raise UsageError(f"{name} is of launcher=batch, which is not typed")
         if launcher not in launchers[1:]:
@@ -275,10 +276,7 @@ class CommandLine:
             return added
         package, extra = EXTRAS[launcher]
         if not installed(package):
-            raise UsageError(
-                f"launcher={launcher} is not installed: in the checkout, "
-                f"pip install -e '.[{extra}]'"
-            )
+            raise UsageError(f"launcher={launcher} is not installed: {how_to_install(extra)}")
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would tell its makers
         return []
 
@@ -309,11 +307,10 @@ class CommandLine:
             return text
         there = [f"{group}.{f}" for f in fields]
         if not elsewhere:
-            of_run = [*self._settings()]
-            raise UsageError(unknown_name(key, key, there, f" with {', '.join(names)}", of_run))
+            known = [*there, *self._settings()]
+            raise UsageError(no_such(f"{key} with {', '.join(names)}", key, known))
         raise UsageError(
-            f"{', '.join(names)} has no {key} (but {', '.join(elsewhere)}). "
-            f"There are: {', '.join(there)}."
+            f"{', '.join(names)} has no {key} (but {few(elsewhere)}). There are: {few(there)}."
         )
 
     def _settings(self) -> dict[str, Any]:
@@ -329,13 +326,12 @@ class CommandLine:
             return typed.text
         flat = [name for name, value in settings.items() if not isinstance(value, dict)]
         fields = [
-            f"{group}.{field}"
+            field if name == NAMED_FILE and field in _keys_of_file() else f"{group}.{field}"
             for group, names in self._chosen.items()
             for name in names
             for field in self._fields(group, name)
         ]
-        known = [*self._chosen, *self._optional, *flat]
-        raise UsageError(unknown_name(key, key, known, hidden=fields))
+        raise UsageError(no_such(key, key, [*self._chosen, *self._optional, *flat, *fields]))
 
     def groups(self) -> dict[str, list[str]]:
         """Names to choose from, by group."""
@@ -349,10 +345,6 @@ class CommandLine:
 
     def _main(self) -> dict[str, Any]:
         return conf.read(conf.main_file())
-
-    def help(self) -> str:
-        """The part of ``--help`` that depends on the YAML files."""
-        return reference.help_text(self.groups(), self.config_dirs)
 
 
 def _with_file(texts: Sequence[str]) -> list[str]:
@@ -491,14 +483,3 @@ def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def _made_of(text: str, key: str, section: Mapping[str, Any]) -> str:
     inner = ", ".join(f"{key}.{name}" for name in section)
     return f"{text}: {key} is made of {inner}; set one of these"
-
-
-def unknown_name(
-    shown: str, name: str, known: Sequence[str], where: str = "", hidden: Sequence[str] = ()
-) -> str:
-    """That there is no ``shown``, what is like it (of known and hidden), and what there is."""
-    everything = [*known, *hidden]
-    # The last word may be right where the group is wrong: "M" for "algorithm.M".
-    same = [k for k in everything if k.rpartition(".")[2] == name.rpartition(".")[2]]
-    hint = f" Did you mean {same[0]}?" if same else did_you_mean(name, everything)
-    return f"there is no {shown}{where}.{hint} There are: {', '.join(known)}."

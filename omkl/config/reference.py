@@ -51,7 +51,10 @@ HELP = {
     "stream.lags": "past targets that are inputs too",
     "stream.delay": "a target is learned so many rows after its prediction; 0: before the next row",
     "stream.horizon": "rows between a row and the one whose target it predicts",
-    "stream.order": "file, or shuffled by the seed; null: shuffled in classification",
+    "stream.order": (
+        "file, or shuffled by the seed; null: file for your own files, shuffled in a "
+        "classification of the catalogue"
+    ),
     "stream.labels": "where labels come from: data, prompt, or FILE.csv (row, label)",
     "regret.ridge_features": (
         "compare with ridge regression on each kernel's random features in hindsight"
@@ -78,7 +81,8 @@ PAGE = """\
 
 Everything that can be written as `key=value` after `omkl-run`, or in a YAML file of
 `--config-dir`. Misspelt keys and values that cannot be are refused before anything is opened.
-The parameters of an algorithm (`algorithm.KEY`) are on its page, and in `omkl-run --help`.
+The parameters of an algorithm (`algorithm.KEY`) are on its page, and in
+`omkl-run --help algorithms`.
 
 | Group | Choices |
 |---|---|
@@ -119,42 +123,96 @@ def markdown() -> str:
     return PAGE.format(**{name: "\n".join(rows) for name, rows in tables.items()})
 
 
-def help_text(groups: Mapping[str, Sequence[str]], config_dirs: Sequence[Path] = ()) -> str:
-    """All of it, of the names by group; files are looked for in the folders ``config_dirs`` too.
+HELP_PAGE = """\
+Run a learner on a file or a data set, or with -m many runs and their table.
 
-    Algorithms of a sub-folder are another's, changed in the same way: a line a folder.
+  omkl-run my.csv target=price                your own file, with learner auto
+  omkl-run my.csv target=price interval=0.9   with intervals around predictions
+  omkl-run algorithm=sfg_r dataset=naval      a learner and a data set by name
+  omkl-run -m algorithm=raker,gf seed=1,2     every combination, and one table
+
+  KEY=VALUE            a setting; for a misspelt one the closest is named
+  -m, --multirun       run every combination of values with commas between
+  --from FOLDER        begin with the settings of a finished run
+  --cfg job            print the settings of the run, and do not run
+  --config-dir FOLDER  find more YAML files of algorithms and data sets
+  --cite algorithm=gf  print the BibTeX of an algorithm
+  --version            print the version
+
+  --help algorithms    what each learner is, when to take it, its parameters
+  --help settings      all settings of a run, and their defaults
+  --help data          data sets, and the settings of your own file
+
+Then: omkl-report show (a table of runs), omkl-predict RUN FILE (new rows)."""
+
+
+def help_page(
+    topic: str, groups: Mapping[str, Sequence[str]], config_dirs: Sequence[Path] = ()
+) -> str:
+    """Return the help on a topic of ``TOPICS``, or how to call the command if it is "".
+
+    Parameters
+    ----------
+    topic
+        "", "algorithms", "settings" or "data".
+    groups
+        Names of YAML files by group.
+    config_dirs
+        Folders with YAML files besides those of ``conf``.
     """
-    lines = ["Choices (group=name); algorithms are below"]
-    for group, names in groups.items():
-        lines += hanging(group, ", ".join(names)) if group != "algorithm" else []
-    lines += ["", "Algorithms (algorithm=NAME): what each is, when to take it, and its parameters"]
-    lines += ["(algorithm.KEY=value) with their defaults"]
+    if not topic:
+        return HELP_PAGE
+    lines = TOPICS[topic](groups, config_dirs)
+    return "\n".join(lines)
+
+
+def _algorithms(groups: Mapping[str, Sequence[str]], config_dirs: Sequence[Path]) -> Iterator[str]:
+    """Yield the help on algorithms. Variants in a sub-folder have a line together."""
+    yield "Algorithms (algorithm=NAME): what each is, when to take it, and its parameters"
+    yield "(algorithm.KEY=VALUE) with their defaults"
     folders: dict[str, list[str]] = {}
     for name in groups["algorithm"]:
         folder, _, last = name.rpartition("/")
         if folder:
             folders.setdefault(folder, []).append(last)
         else:
-            lines += _about(name, config_dirs)
+            yield from _about(name, config_dirs)
     if folders:
-        lines += ["", "Some of them changed (algorithm=rf/NAME; --cfg job shows their parameters)"]
+        yield "\nVariants (algorithm=rf/NAME; --cfg job shows their parameters)"
     for folder, names in folders.items():
         about = registry.summary(f"{folder}/")
         what = f": {about[0].lower()}{about[1:]}" if about else ""
-        lines += hanging(f"{folder}/", ", ".join(names) + what)
-    lines += ["", "Settings (key=value) and their defaults"]
-    return "\n".join([*lines, *_setting_lines()])
+        yield from hanging(f"{folder}/", ", ".join(names) + what)
+
+
+def _settings(groups: Mapping[str, Sequence[str]], config_dirs: Sequence[Path]) -> Iterator[str]:
+    yield "Settings (KEY=VALUE) and their defaults"
+    for key, value in settings_of_main_file():
+        yield from hanging(f"{key}={_plain(value)}", HELP[key], 30)
+    yield "\nChoices (GROUP=NAME); algorithms: --help algorithms, data sets: --help data"
+    for group, names in groups.items():
+        if group not in ("algorithm", "dataset"):
+            yield from hanging(group, ", ".join(names), 10)
+
+
+def _data(groups: Mapping[str, Sequence[str]], config_dirs: Sequence[Path]) -> Iterator[str]:
+    from omkl.datasets.schema import DATASET  # imported here: NumPy takes 0.1 s
+
+    yield "Data sets (dataset=NAME); omkl-data list and omkl-data describe NAME say more"
+    yield from hanging("", ", ".join(groups["dataset"]), 0)
+    yield "\nYour own file: omkl-run FILE target=COLUMN [KEY=VALUE ...]"
+    for key in conf.entry("dataset", "file", config_dirs):
+        if key in DATASET and key not in ("path", "task"):
+            yield from hanging(key, DATASET[key].words, 14)
+
+
+TOPICS = {"algorithms": _algorithms, "settings": _settings, "data": _data}
 
 
 def settings_of_main_file() -> Iterator[tuple[str, Any]]:
     """The settings of conf/config.yaml, in its order, with their defaults."""
     main = conf.read(conf.main_file())
     yield from flattened({k: v for k, v in main.items() if k not in ("defaults", "hydra")})
-
-
-def _setting_lines() -> Iterator[str]:
-    for key, value in settings_of_main_file():
-        yield from hanging(f"{key}={_plain(value)}", HELP[key], 30)
 
 
 def _about(name: str, config_dirs: Sequence[Path]) -> list[str]:

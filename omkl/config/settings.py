@@ -27,6 +27,7 @@ from omkl.federated.exchange import SERVER, Exchange
 from omkl.federated.privacy import NO_SAFEGUARDS, Privacy, Safeguards
 from omkl.utils import conf, outside, registry
 from omkl.utils.constraints import Constraint
+from omkl.utils.extras import how_to_install
 from omkl.utils.threads import default_threads
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ def read(config: Mapping[str, Any]) -> Settings:
     schema.check(config)
     if config["tracking"] == "mlflow" and importlib.util.find_spec("mlflow") is None:
         raise ValueError(
-            "tracking=mlflow needs MLflow, which is not installed: pip install 'omkl[mlflow]', or "
+            f"tracking=mlflow needs MLflow, which is not installed: {how_to_install('mlflow')}, or "
             "leave it out: runs are folders all the same"
         )
     registry.declare_named(config)

@@ -36,7 +36,6 @@ compared with its sha256 before it is used, wherever it was found.
 
 from __future__ import annotations
 
-import difflib
 import logging
 import os
 import zipfile
@@ -48,6 +47,7 @@ from typing import IO, Any
 from omkl.datasets.base import DataError, MissingFile, is_relative_file
 from omkl.datasets.files import FileContent
 from omkl.utils import conf, disk
+from omkl.utils.constraints import no_such
 
 
 def entries() -> dict[str, dict[str, Any]]:
@@ -60,9 +60,7 @@ def entry(name: str) -> dict[str, Any]:
     known = conf.names("dataset")
     if name in known:
         return conf.entry("dataset", name)
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise KeyError(f"no data set {name!r}.{hint} Known: {', '.join(known)}")
+    raise KeyError(no_such(f"data set {name}", name, known))
 
 
 UCI = "https://archive.ics.uci.edu"

@@ -17,7 +17,6 @@ left out     words that are nearly all different, and whole numbers that count t
 from __future__ import annotations
 
 import collections
-import difflib
 import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,7 +25,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.datasets.base import DataError, as_data_error
-from omkl.utils.wording import pluralize
+from omkl.utils.constraints import no_such
+from omkl.utils.wording import few, pluralize
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,7 +83,7 @@ def choose_columns(
         raise DataError(
             f"{where}: no column is left as an input"
             + ("" if target is None else f" besides the target {names[last]!r}")
-            + f"; ids are none unless dataset.inputs names them. Columns: {listed(names)}"
+            + f"; ids are none unless dataset.inputs names them. Columns: {few(map(repr, names))}"
         )
     input_names = tuple(names[k] for k in chosen)
     if target is None:
@@ -102,7 +102,7 @@ def place_of(column: Any, names: Sequence[str], where: str, key: str = "dataset.
     if column is None:
         raise DataError(
             f"{where}: say which column to predict: dataset.target=NAME or its position. "
-            f"Columns: {listed(names)}"
+            f"Columns: {few(map(repr, names))}"
         )
     return _position(column, names, key, where)
 
@@ -164,8 +164,7 @@ def _position(item: Any, names: Sequence[str], key: str, where: str) -> int:
         if 1 <= item <= len(names):
             return item - 1
         raise DataError(
-            f"{where}: {key}: there is no column {item}; positions go from 1 to {len(names)}. "
-            f"Columns: {listed(names)}"
+            f"{where}: {key}: there is no column {item}; positions go from 1 to {len(names)}."
         )
     name = str(item).strip()
     matches = [k for k, column in enumerate(names) if column == name]
@@ -174,17 +173,9 @@ def _position(item: Any, names: Sequence[str], key: str, where: str) -> int:
     if matches:
         at = ", ".join(str(k + 1) for k in matches)
         raise DataError(f"{where}: {key}: {len(matches)} columns are called {name!r}: use {at}.")
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    if len(names) == 1:
-        hint = " There is only one column: look at dataset.delimiter."
-    raise DataError(f"{where}: {key}: no column {name!r}.{hint} Columns: {listed(names)}")
-
-
-def listed(names: Sequence[str]) -> str:
-    """Positions and names, of many columns the first 40."""
-    text = ", ".join(f"{k} {name!r}" for k, name in enumerate(names[:40], start=1))
-    return text + (f", ... ({len(names)} in all)" if len(names) > 40 else "") or "none"
+    hint = " There is only one column: look at dataset.delimiter." if len(names) == 1 else ""
+    missing = no_such(f"column {name!r}", repr(name), map(repr, names))
+    raise DataError(f"{where}: {key}: {missing}{hint}")
 
 
 # --- Cells as numbers -----------------------------------------------------------------------------

@@ -99,8 +99,11 @@ class FileContent:
     def _read(self, file: BinaryIO, k: int) -> bytes:
         file.seek(k * BLOCK)
         size, block = min(BLOCK, self.size - k * BLOCK), b""
-        while len(block) < size and (more := file.read(size - len(block))):
-            block += more
+        try:
+            while len(block) < size and (more := file.read(size - len(block))):
+                block += more
+        except OSError as error:
+            raise DataError(f"{self.path} cannot be read: {error.strerror}.") from None
         if len(block) < size:
             raise self._changed(f"it had {self.size:,} bytes and is shorter now")
         return block

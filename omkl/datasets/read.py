@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import difflib
 import hashlib
 import io
 import itertools
@@ -27,6 +26,7 @@ from omkl.datasets import prepare
 from omkl.datasets.base import DataError, RowCount, as_data_error
 from omkl.datasets.columns import place_of, require_distinct, require_few
 from omkl.datasets.files import FileContent
+from omkl.utils.constraints import no_such
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,12 +75,8 @@ def _locate(value: Any) -> Path:
     if not folder.is_dir():
         raise DataError(f"dataset.path={path}: there is no folder {folder}.")
     files = sorted(p.name for p in folder.iterdir() if p.name.lower().endswith(suffixes))
-    near = difflib.get_close_matches(path.name, files, n=1, cutoff=0.5)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    listed = ", ".join(files[:20]) or "none"
-    raise DataError(
-        f"dataset.path={path}: no such file in {folder}.{hint} Data files there: {listed}"
-    )
+    missing = no_such(f"data file {path.name!r}", repr(path.name), map(repr, files))
+    raise DataError(f"dataset.path={path}: {missing} ({folder})")
 
 
 def is_table(name: str) -> bool:

@@ -30,12 +30,12 @@ from omkl.datasets.columns import (
     excluded_places,
     keys_are_whole,
     keys_of,
-    listed,
     mostly_numbers,
     numbers_of,
     place_of,
 )
 from omkl.datasets.files import FileContent
+from omkl.utils.wording import few
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -277,7 +277,7 @@ def _sparse_like(
     table = LibsvmTable(content, how)
     if table.names[:-1] != tuple(inputs):
         raise DataError(
-            f"{content.name}: the inputs of the model are {listed(inputs)}, and those of LIBSVM "
+            f"{content.name}: the inputs of the model are {few(inputs)}, and those of LIBSVM "
             "text are called x1, x2, ..."
         )
     return table

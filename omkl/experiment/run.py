@@ -41,6 +41,7 @@ from omkl.runs.writing import (
     write_together,
 )
 from omkl.utils.threads import thread_pool
+from omkl.utils.wording import cannot_use
 
 
 class Outcome(NamedTuple):
@@ -298,7 +299,7 @@ def _failed(config: Mapping[str, Any], started: str, error: Exception, explained
     """The failure as a run that is held in memory; without traceback if its message says all."""
     message = str(error)
     if isinstance(error, OSError) and error.strerror:
-        message = f"cannot use {error.filename or folder_of(config)}: {error.strerror}"
+        message = cannot_use(error, folder_of(config))
     elif isinstance(error, MemoryError):
         message = f"not enough memory for this D, seeds and dictionary ({message})"
     failure = {

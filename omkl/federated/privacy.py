@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.federated.messages import NO_PROTECTION, OFF, Inbox, Message, Protection
+from omkl.utils.extras import how_to_install
 
 if TYPE_CHECKING:
     from omkl.federated.protocol import FederatedAlgorithm
@@ -183,7 +184,7 @@ def _accountant() -> ModuleType:
     except ImportError as error:
         raise ValueError(
             "privacy.epsilon needs dp-accounting, which counts what is given away: "
-            "pip install 'omkl[privacy]'"
+            + how_to_install("privacy")
         ) from error
     accountant: ModuleType = dp_accounting
     return accountant

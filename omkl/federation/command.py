@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from omkl.utils.extras import how_to_install
 from omkl.utils.wording import plain, pluralize
 
 if TYPE_CHECKING:  # each command imports what it needs
@@ -86,7 +87,7 @@ def main(arguments: Sequence[str]) -> int:
         library = str(error.name).partition(".")[0]
         if library not in EXTRAS:
             raise
-        _say(f"{name} needs {library}: pip install 'omkl[{EXTRAS[library]}]'")
+        _say(f"{name} needs {library}: {how_to_install(EXTRAS[library])}")
         return 1
     except ValueError as error:  # DataError is one
         _say(str(error))

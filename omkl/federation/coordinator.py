@@ -28,9 +28,8 @@ from omkl.federation import terms as agreement
 from omkl.federation.data_owner import MODEL, STATE, TERMS, Reply
 from omkl.federation.models import server_model
 from omkl.federation.terms import Terms
-from omkl.online.rows import listed
 from omkl.utils.disk import npz_bytes, write_atomically
-from omkl.utils.wording import plain
+from omkl.utils.wording import few, plain
 
 LONGEST_NAME = 80  # characters of a client's name
 
@@ -167,8 +166,8 @@ class Coordinator:
         try:
             if sorted(columns) != sorted(self.terms.inputs):
                 raise Refused(
-                    f"{name or key} has the columns {listed(columns)}; the federation has "
-                    f"{listed(self.terms.inputs)}"
+                    f"{name or key} has the columns {few(columns)}; the federation has "
+                    f"{few(self.terms.inputs)}"
                 )
             return self.members.bind(key, wished, name)
         except Refused as error:

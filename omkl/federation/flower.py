@@ -1,4 +1,4 @@
-"""A federation on Flower, by its public ServerApp and ClientApp: ``pip install 'omkl[flower]'``.
+"""A federation on Flower, by its public ServerApp and ClientApp (extra ``flower``).
 
 The two apps play the parties of ``omkl.federated.parties``; each process reads the whole data set
 and takes its own client's rows from it, so that this simulates separate owners. What a client

@@ -24,8 +24,8 @@ import numpy as np
 from omkl.datasets import DataError
 from omkl.datasets.scaling import LabelHistory, Moments, RunningLabelStats, softened
 from omkl.federation.terms import Terms
-from omkl.online.rows import listed
 from omkl.online.stream_learner import below
+from omkl.utils.wording import few
 
 BLANKS = ("", "na", "nan", "null", "none")
 DELIMITERS = (",", ";", "\t")
@@ -77,8 +77,8 @@ class ClientRows:
         """Let x have the columns in this order; DataError, with both lists, if they are others."""
         if sorted(inputs) != sorted(self.columns):
             raise DataError(
-                f"{self.name} has the columns {listed(self.columns)} beside {self.target}; the "
-                f"federation has {listed(inputs)}"
+                f"{self.name} has the columns {few(self.columns)} beside {self.target}; the "
+                f"federation has {few(inputs)}"
             )
         self._order = [self._header.index(column) for column in inputs]
 

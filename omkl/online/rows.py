@@ -16,6 +16,7 @@ import numpy as np
 
 from omkl.datasets.columns import FEWEST_ROWS, NUMBERS, Column, column_of, hashed
 from omkl.datasets.read import CHUNK_ROWS, with_plain_numbers
+from omkl.utils.wording import few
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -111,7 +112,7 @@ class Rows:
             if missing := [name for name in self.names if name not in frame.columns]:
                 self._warn(
                     "missing",
-                    f"the data frame has no {listed(missing)}: each counts as its mean so far",
+                    f"the data frame has no {few(missing)}: each counts as its mean so far",
                 )
             frame = frame.reindex(columns=list(self.names))
         if self._plain:
@@ -154,13 +155,13 @@ class Rows:
         known = set(self.names)
         if not known.intersection(names):
             raise ValueError(
-                f"these inputs came: {listed(names)}; the learner was made for: "
-                f"{listed(self.names)}. One that is not known is None or NaN."
+                f"these inputs came: {few(names)}; the learner was made for: "
+                f"{few(self.names)}. One that is not known is None or NaN."
             )
         if unknown := [name for name in names if name not in known | self.left_out]:
             self._warn(
                 "unknown",
-                f"{listed(unknown)}: the learner was made for {listed(self.names)}, and what else "
+                f"{few(unknown)}: the learner was made for {few(self.names)}, and what else "
                 "comes is ignored",
             )
 
@@ -180,7 +181,7 @@ def targets_of(Y: Any, outputs: Sequence[str | int]) -> np.ndarray:
     by_name = [set(Y.columns)] if is_frame(Y) else [set(y) for y in Y if isinstance(y, Mapping)]
     named = isinstance(outputs[0], str)
     if (named or not is_frame(Y)) and (unknown := set().union(*by_name) - set(outputs)):
-        raise ValueError(f"{listed(sorted(map(str, unknown)))}: no output; {listed(outputs)} are")
+        raise ValueError(f"{few(sorted(map(str, unknown)))}: no output; {few(outputs)} are")
     if is_frame(Y) and named:
         Y = Y.reindex(columns=list(outputs))
     elif by_name and not is_frame(Y):
@@ -290,11 +291,6 @@ def encoded(frame: pd.DataFrame, columns: Sequence[Column], warn: Any = None) ->
                 "those that there were at first",
             )
     return np.ascontiguousarray(np.concatenate(parts, axis=1))
-
-
-def listed(names: Sequence[Any]) -> str:
-    """Names in print, the first of many."""
-    return ", ".join(map(str, names[:40])) + (f", ... ({len(names)})" if len(names) > 40 else "")
 
 
 def as_numbers(values: Any) -> np.ndarray:

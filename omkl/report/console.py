@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from omkl.report import stats
 from omkl.report.naming import data_name, has_kernels, name_of, readable, scored_rows
 from omkl.runs.run_folder import ERROR_RATE, measure, number_of, scaling_of
+from omkl.runs.schema import plain_texts
 from omkl.utils.disk import point_to
-from omkl.utils.wording import over_seeds, pluralize, time_left
+from omkl.utils.wording import few, over_seeds, plain, pluralize, time_left
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -71,34 +72,15 @@ def _baseline_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from zip(["baselines", *[""] * len(lines)], lines, strict=False)
 
 
-def _spread_text(spread: Mapping[str, Any]) -> str:
-    """Coverage of the learner's own intervals, and how wide those of 90 % are."""
-    width = readable(number_of(spread["width_90"]))
-    return (
-        f"of the learner: 90 % cover {_share(spread['coverage_90'])}, mean width {width}; "
-        f"50 % cover {_share(spread['coverage_50'])}"
-    )
-
-
-def _share(value: float | None) -> str:
-    """Null where there was no round with an interval."""
-    return "none" if value is None else f"{100 * value:.1f} %"
-
-
-def _interval_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    in_scale = "   (y in [0, 1])" if scaling_of(result) == "whole" else ""
-    if interval := result.get("interval"):
-        yield "intervals", _interval_text(interval) + in_scale
-    elif spread := result.get("spread"):
-        yield "intervals", _spread_text(spread) + in_scale
-
-
-def _interval_text(interval: Mapping[str, Any]) -> str:
-    """Coverage of adaptive intervals, how wide they are, and what they score."""
+def _interval_text(result: Mapping[str, Any]) -> str:
+    """Format coverage, mean width and score of the intervals that ``interval=`` asks for."""
+    interval = result["interval"]
+    coverage = interval["coverage"]  # None where no row had an interval
+    share = "none" if coverage is None else f"{100 * coverage:.1f} %"
     width, score = (readable(number_of(interval[key])) for key in ("width", "interval_score"))
     return (
-        f"{100 * interval['level']:g} % intervals cover {_share(interval['coverage'])}, "
-        f"mean width {width}, interval score {score}"
+        f"{100 * interval['level']:g} % intervals cover {share}, mean width {width}, interval "
+        f"score {score}{'   (y in [0, 1])' if scaling_of(result) == 'whole' else ''}"
     )
 
 
@@ -123,12 +105,6 @@ def print_run(run: Run, console: Console) -> None:
         easy = "auto_classifier" if measure(result) is ERROR_RATE else "auto"
         if result["algorithm"] != easy and not {"federated", "keys"} & result.keys():
             console.print(Text(f"algorithm={easy} is the learner that has nothing to set."))
-    if stats.too_narrow(result):
-        told = (
-            f"Warning: intervals of {name_of(run)} are too narrow here. interval=0.9 puts others "
-            "around its predictions, which adapt to their errors."
-        )
-        console.print(Text(told, style="bold"))
     if result.get("target_sorted"):
         told = (
             "Warning: the rows come in the order of the target. If they are no time series, "
@@ -154,12 +130,13 @@ def print_columns(stream: Mapping[str, Any], rows: str, console: Console) -> Non
     """
     from rich.text import Text
 
+    stream = plain_texts(stream)
     columns = stream.get("columns", ())
     if not columns:
         return
-    plain = [column for column in columns if not column["why"]]
+    numbers = [column for column in columns if not column["why"]]
     others = [column for column in columns if column["why"]]
-    named = ", ".join(str(column["column"]) for column in plain)
+    named = ", ".join(str(column["column"]) for column in numbers)
     files = [str(file["name"]) for file in stream.get("files", ())]
     used = [column["inputs"] for column in columns if column["as"] != "left out"]
     inputs = pluralize(sum(map(len, used)), "input")
@@ -176,8 +153,8 @@ def print_columns(stream: Mapping[str, Any], rows: str, console: Console) -> Non
     ]
     if len(others) > MOST_LINES:
         lines.append(("...", f"{len(others) - MOST_LINES} more columns: stream in result.json"))
-    if plain:
-        text = named if len(named) <= 60 else pluralize(len(plain), "column")
+    if numbers:
+        text = named if len(named) <= 60 else pluralize(len(numbers), "column")
         lines.append(("as numbers", text))
     _print_table(heading, lines, console)
     console.print(Text(""))
@@ -232,7 +209,8 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
     else:
         yield "MSE", mse
     yield from _baseline_rows(result)
-    yield from _interval_rows(result)
+    if result.get("interval"):
+        yield "intervals", _interval_text(result)
     yield "rows", _rows_text(result)
     if far := result.get("far_out"):
         shares = {name: f"{name} {100 * share:.2g} %" for name, share in far.items()}
@@ -269,9 +247,6 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
     )
 
 
-MOST_NAMED = 5  # columns with missing cells, or with values far out
-
-
 def _key_rows(keys: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """How many keys of a panel there are, which are the best and the worst, and what beats them."""
     few = keys["n"] - keys["ranked"]
@@ -299,9 +274,7 @@ def _rows_text(result: Mapping[str, Any]) -> str:
 def _largest(values: Mapping[str, float], texts: Mapping[str, str]) -> str:
     """What is told of the columns with the largest values, and how many more there are."""
     columns = sorted(values, key=lambda name: -values[name])
-    named = ", ".join(texts[name] for name in columns[:MOST_NAMED])
-    more = len(columns) - MOST_NAMED
-    return named + (f", and in {more} more columns" if more > 0 else "")
+    return few(texts[name] for name in columns)
 
 
 MOST_SHOWN = 10  # classes of a confusion matrix
@@ -462,7 +435,7 @@ def print_saved(name: str, folder: Path, outputs: Path) -> None:
     """Let ``latest`` in the outputs lead to a folder, where links work, and print where it is."""
     print_path(name, folder, "/")
     if point_to(outputs / LATEST, folder):
-        print(f"         also as {outputs / LATEST}/")
+        print(plain(f"         also as {outputs / LATEST}/"))
 
 
 def print_path(name: str, path: Path, after: str = "") -> None:
@@ -472,19 +445,19 @@ def print_path(name: str, path: Path, after: str = "") -> None:
     from rich.text import Text
 
     link = Style(link=path.absolute().as_uri())
-    line = Text(f"{name:<9}").append(f"{path}{after}", link)
+    line = Text(f"{name:<9}").append(plain(f"{path}{after}"), link)
     Console(highlight=False).print(line, soft_wrap=True)
 
 
-def plots_text(names: Sequence[str]) -> str:
-    """Which plots there are, in lines that no terminal has to break."""
-    text = f"plots    {', '.join(names)}"
+def wrapped(head: str, names: Sequence[str]) -> str:
+    """List file names beside their head, in lines of at most 80 characters."""
+    text = f"{head:9}{', '.join(names)}"
     return textwrap.fill(text, 80, subsequent_indent=" " * 9, break_long_words=False)
 
 
 def tracked_text(outputs: Path) -> str:
     where = "" if outputs == Path("outputs") else f" --outputs {outputs}"
-    return f"tracked  {outputs / 'mlflow.db'}  (look: omkl-report ui{where})"
+    return plain(f"tracked  {outputs / 'mlflow.db'}  (look: omkl-report ui{where})")
 
 
 SECONDS_UNTIL_LEFT = 2.0  # of a stage: before, the time that is left is a guess
@@ -512,14 +485,23 @@ class Bar:
         if not self.shown:
             return None
         from rich.console import Console
+        from rich.constrain import Constrain
         from rich.progress import BarColumn, Progress, TextColumn
 
-        self.bar = Progress(
+        console = Console(stderr=True)
+
+        class Narrow(Progress):
+            def get_renderables(self) -> Iterator[Constrain]:
+                # If the echo of Ctrl-C began a line, Rich would erase that line and leave the bar.
+                yield Constrain(self.make_tasks_table(self.tasks), console.width - 2)
+
+        self.bar = Narrow(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=20),
             TextColumn("{task.fields[status]}", markup=False),
-            console=Console(stderr=True),
+            console=console,
             transient=True,
+            redirect_stdout=False,  # Rich would send it to stderr
         )
         self.bar.start()
         self.task = self.bar.add_task(self.label, total=None, status="")

@@ -312,15 +312,6 @@ def worse_than(result: Mapping[str, Any]) -> str:
     return " and ".join([*([", ".join(names[:-1])] if names[1:] else []), *names[-1:]])
 
 
-TOO_NARROW = 0.8  # of the targets, that intervals of 90 % should hold
-
-
-def too_narrow(result: Mapping[str, Any]) -> bool:
-    """Whether intervals of the learner's own, of 90 %, cover far fewer targets than that."""
-    spread = {} if result.get("interval") else result.get("spread") or {}
-    return bool(number_of(spread.get("coverage_90")) < TOO_NARROW)
-
-
 # --- windows
 
 

@@ -21,7 +21,7 @@ from omkl.report.naming import markdown_text, readable, value_text
 from omkl.report.tables import READABLE, Cell, Table, left_out_text, markdown_table
 from omkl.runs.run_folder import ERROR_RATE, MSE, Run, measure, number_of, scaling_of
 from omkl.utils.disk import write_atomically
-from omkl.utils.wording import plain, pluralize
+from omkl.utils.wording import few, plain, pluralize
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -305,10 +305,9 @@ def print_sweep(rows: Sequence[Row], failures: Sequence[Row], console: Console) 
     for row in failures:
         alike.setdefault(row["error"], []).append(row)
     for error, members in alike.items():
-        runs = "; ".join(described(row) for row in members)
+        runs = few(described(row) for row in members)
         console.print(Padding(Text(f"{runs}: {error}"), (0, 0, 0, 2)))
-        for row in members:  # to be copied
-            console.print(Text(f"  {row['folder']}"), soft_wrap=True)
+        console.print(Text(f"  {members[0]['folder']}"), soft_wrap=True)  # to be copied
 
 
 def write_sweep(rows: Sequence[Row], failures: Sequence[Row], folder: Path) -> list[Path]:
@@ -614,7 +613,7 @@ def matching(runs: Sequence[Run], wanted: Mapping[str, Sequence[str]]) -> list[R
 
 def _values(facts: Sequence[Mapping[str, Any]], key: str) -> str:
     values = (naming.value_text(of_run.get(key, naming.OFF)) for of_run in facts)
-    return ", ".join(dict.fromkeys(values))
+    return few(dict.fromkeys(values))
 
 
 def _facts(run: Run) -> dict[str, Any]:

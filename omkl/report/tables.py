@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any
 from rich.cells import cell_len
 
 from omkl.report.naming import latex_text, markdown_text
+from omkl.utils.wording import plain
 
 if TYPE_CHECKING:
     import jinja2
@@ -304,7 +305,7 @@ def templates() -> jinja2.Environment:
 def _cell(value: Any) -> Cell:
     if isinstance(value, Cell):
         return value
-    return Cell("" if value is None or value != value else str(value))  # NaN
+    return Cell("" if value is None or value != value else plain(str(value)))  # NaN
 
 
 def _cut(cell: Cell, width: int) -> Cell:

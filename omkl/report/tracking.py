@@ -53,6 +53,7 @@ from omkl.runs.run_folder import (
 from omkl.runs.schema import LABELS, RESULT, CorruptFileError
 from omkl.utils import disk
 from omkl.utils.conf import flattened
+from omkl.utils.extras import how_to_install
 from omkl.utils.wording import pluralize
 
 if TYPE_CHECKING:
@@ -75,7 +76,6 @@ CURVE_POINTS = 500
 # Limits of MLflow: of log_batch, of a search, and of texts.
 METRICS_PER_BATCH, PARAMS_PER_BATCH, RUNS_PER_SEARCH = 1000, 100, 50_000
 NAME_LENGTH, TAG_LENGTH, PARAM_LENGTH, NOTE_LENGTH, DIGEST_LENGTH = 250, 5000, 6000, 8000, 36
-INSTALL = "pip install 'omkl[mlflow]' installs it, tracking=none runs without it"
 
 
 def installed() -> bool:
@@ -93,7 +93,7 @@ def missing_note(outputs: Path) -> str | None:
     if installed() or len(list(runs)) > 1:
         return None
     return (
-        "MLflow is not installed, so runs are folders alone; pip install 'omkl[mlflow]' and "
+        f"MLflow is not installed, so runs are folders alone; {how_to_install('mlflow')} and "
         "omkl-report rebuild-tracking show them there too"
     )
 
@@ -227,7 +227,7 @@ def _opened(outputs: Path, anew: bool = False) -> Iterator[MlflowClient]:
     raises is a TrackingError.
     """
     if not installed():
-        raise TrackingError(f"MLflow is not installed: {INSTALL}")
+        raise TrackingError(f"MLflow is not installed: {how_to_install('mlflow')}")
     outputs.mkdir(parents=True, exist_ok=True)
     database, lock = database_file(outputs), outputs / ".mlflow.lock"
     try:

@@ -159,7 +159,6 @@ import io
 import json
 import math
 import os
-import sys
 import zipfile
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import cached_property
@@ -173,7 +172,7 @@ from omkl.runs.schema import CorruptFileError
 from omkl.utils import disk
 from omkl.utils.conf import read_config
 from omkl.utils.disk import write_atomically
-from omkl.utils.wording import plain
+from omkl.utils.wording import warn
 
 # Settings that say how to run and where to put things, never what comes out.
 NEUTRAL = (
@@ -394,11 +393,10 @@ def folders(outputs: Path) -> Iterator[Run]:
 
 def left_out(run: Run, problem: str) -> None:
     """Say that a damaged run is left out."""
-    text = (
-        f"omkl: {run.folder} is damaged and left out: {problem}. The omkl-run command that made "
+    warn(
+        f"{run.folder} is damaged and left out: {problem}. The omkl-run command that made "
         "it computes it anew."
     )
-    print(plain(text), file=sys.stderr)
 
 
 def find(outputs: Path, leave_out: Callable[[Run, str], None] = left_out) -> Iterator[Run]:
@@ -514,4 +512,4 @@ def jobs_of(sweep: Path) -> Iterator[tuple[Run, bool]]:
 
 
 def _left_out(path: Path, error: Exception) -> None:
-    print(plain(f"omkl: {path} is damaged and left out: {error}"), file=sys.stderr)
+    warn(f"{path} is damaged and left out: {error}")

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
+
+from omkl.utils.wording import few
 
 LONGEST_SHOWN = 200  # characters of a value in an error
 
@@ -57,17 +59,35 @@ def check_section(
             raise ValueError(f"{dot}{key} is missing; it is {constraint.words}")
 
 
-def no_such_key(dot: str, key: Any, known: Sequence[str]) -> str:
-    """That there is no ``dot + key``, what is like it, and what there is."""
+def no_such_key(dot: str, key: Any, known: Iterable[Any]) -> str:
+    """Say that there is no ``dot + key``, and name the closest of the known keys."""
     name = key if isinstance(key, str) and is_writable(key) else shown(key)
-    hint = did_you_mean(str(key), known, dot)
-    return f"there is no {dot}{name}.{hint} There are: {', '.join(known)}."
+    return no_such(f"{dot}{name}", str(key), known, dot)
 
 
-def did_you_mean(name: str, known: Iterable[str], dot: str = "") -> str:
-    """ " Did you mean x?", of the names that are known the closest; "" where none is like it."""
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f" Did you mean {dot}{near[0]}?" if near else ""
+def no_such(what: str, name: str, known: Iterable[Any], dot: str = "") -> str:
+    """Say that there is no ``what``, and name the closest of the known names, at most five."""
+    closest = _by_closeness(name, known)
+    there = f" There are: {few(closest)}." if closest else ""
+    return f"there is no {what}.{did_you_mean(name, closest, dot)}{there}"
+
+
+def did_you_mean(name: str, known: Iterable[Any], dot: str = "") -> str:
+    """Return " Did you mean x?" for the closest of the known names, or "" if none is similar."""
+    closest = _by_closeness(name, known)
+    similar = closest and _closeness(name, closest[0]) > 0.5
+    return f" Did you mean {dot}{closest[0]}?" if similar else ""
+
+
+def _by_closeness(name: str, known: Iterable[Any]) -> list[str]:
+    return sorted(map(str, known), key=lambda other: -_closeness(name, other))
+
+
+def _closeness(name: str, other: str) -> float:
+    """Compare two names by their last words first: ``M`` is close to ``algorithm.M``."""
+    last = name.rpartition(".")[2], other.rpartition(".")[2]
+    ratios = [difflib.SequenceMatcher(None, *pair).ratio() for pair in (last, (name, other))]
+    return max(ratios) + 0.01 * min(ratios)
 
 
 def shown(value: Any) -> str:

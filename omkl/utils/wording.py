@@ -1,11 +1,13 @@
-"""How counts are said, of seeds and others, and texts that others wrote."""
+"""Format counts, and sanitise untrusted text for the terminal."""
 
 from __future__ import annotations
 
 import functools
 import re
 import sys
+from collections.abc import Iterable
 
+MOST_NAMED = 5  # in a message
 UNEXPLAINED = (
     "Neither a setting nor the data are to blame: this is a bug of omkl, or of a module of your "
     "own that is named above. Please report it, with these lines, where you have omkl from."
@@ -20,19 +22,35 @@ _COMMANDS = re.compile(
 
 
 def plain(text: str) -> str:
-    r"""Text that a terminal shows and does not obey: an escape character is ``\x1b``."""
+    r"""Escape the characters that control a terminal: an escape character becomes ``\x1b``."""
     return _COMMANDS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
-def warn(text: str) -> None:
-    """A line on stderr."""
-    print(f"omkl: {text}", file=sys.stderr, flush=True)
+def warn(text: object, program: str = "omkl") -> None:
+    """Print a line of the program on stderr, with ``plain`` text."""
+    print(plain(f"{program}: {text}"), file=sys.stderr, flush=True)
 
 
 @functools.cache
 def tell(text: str) -> None:
-    """A line on stderr, once."""
+    """Print a line on stderr, once."""
     warn(text)
+
+
+def few(names: Iterable[object]) -> str:
+    """List at most five names, and count the others."""
+    texts = [str(name) for name in names]
+    more = f" and {len(texts) - MOST_NAMED:,} more" if len(texts) > MOST_NAMED else ""
+    return ", ".join(texts[:MOST_NAMED]) + more
+
+
+def cannot_use(error: OSError, otherwise: object = None) -> str:
+    """Name the file or folder of an error, or else ``otherwise``, and the reason.
+
+    Of a rename that was refused it is the new name: the old one is temporary.
+    """
+    name = error.filename2 or error.filename or otherwise
+    return str(error) if name is None else f"cannot use {name}: {error.strerror}"
 
 
 def pluralize(number: int, noun: str) -> str:

@@ -49,7 +49,7 @@ class Failed(RuntimeError):
 def omkl_run(command: Sequence[str], every: float = 0.2) -> Process:
     """Start a command line and wait for it."""
     typed = shlex.join(["omkl-run", *command])
-    code = [sys.executable, "-c", "from omkl.commands.run import run; run()"]
+    code = [sys.executable, "-c", "from omkl.commands import omkl_run; omkl_run()"]
     memory: list[tuple[float, float]] = []
     with tempfile.TemporaryDirectory(prefix="omkl-bench-") as folder:
         outputs, log = Path(folder) / "outputs", Path(folder) / "log"

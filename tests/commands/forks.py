@@ -79,7 +79,7 @@ def _run(
     arguments: list[str], folder: str, environment: dict[str, str], patience: float,
     out: str, err: str,
 ) -> None:  # fmt: skip
-    from omkl.commands.run import run
+    from omkl.commands import omkl_run
 
     signal.alarm(int(patience))
     os.chdir(folder)
@@ -90,7 +90,7 @@ def _run(
         os.dup2(file, number)
         os.close(file)
     sys.argv = ["omkl-run", *arguments]
-    run()
+    omkl_run()
 
 
 if __name__ == "__main__":

@@ -1,10 +1,8 @@
 """Terminals that go away, disks that are full, environments in which no command can work."""
 
-import io
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -60,12 +58,12 @@ def test_closed_output_and_letters_that_a_terminal_lacks():
     [
         ("OMKL_THREADS", "\u00b2", "OMKL_THREADS='\u00b2' is not a whole number of at least 1"),
         ("NUMBA_NUM_THREADS", "0", "NUMBA_NUM_THREADS='0' is not a whole number of at least 1"),
-        ("OMKL_DATA_DIR", "~nobody-here", "OMKL_DATA_DIR=~nobody-here: there is no such user"),
+        ("OMKL_DATA_DIR", "~no", "~no: there is no such home folder; correct OMKL_DATA_DIR"),
     ],
 )
 def test_an_environment_without_sense_is_told(monkeypatch, name, value, told):
     monkeypatch.setenv(name, value)
-    with pytest.raises(terminal.EnvironmentProblem) as error:
+    with pytest.raises(ValueError) as error:
         terminal.prepare()
     assert str(error.value) == told
 
@@ -74,11 +72,8 @@ def test_no_home(monkeypatch):
     for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
 
-    def unknown():
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.setattr(Path, "home", unknown)
-    with pytest.raises(terminal.EnvironmentProblem, match="set HOME or XDG_CACHE_HOME"):
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # as where HOME is unknown
+    with pytest.raises(ValueError, match="set HOME or XDG_CACHE_HOME"):
         terminal.prepare()
 
 
@@ -87,20 +82,8 @@ def test_a_working_directory_that_is_gone(monkeypatch, tmp_path):
     here.mkdir()
     monkeypatch.chdir(here)
     here.rmdir()
-    with pytest.raises(terminal.EnvironmentProblem, match="the working directory has been removed"):
+    with pytest.raises(ValueError, match="the working directory has been removed"):
         terminal.prepare()
-
-
-def test_what_is_written_after_the_end_is_lost_without_an_error():
-    read, write = os.pipe()
-    with io.TextIOWrapper(os.fdopen(write, "wb")) as stream:
-        lasting = terminal.SafeStream(stream)
-        lasting.write("before")
-        os.close(read)
-        lasting.flush()
-        lasting.write("after")
-        lasting.flush()
-        assert lasting.reason == "" and lasting.encoding == stream.encoding
 
 
 @pytest.mark.parametrize("port", ["0", "65536", "-1", "\u00b2"])

@@ -48,7 +48,7 @@ def kept(folder):
 
 def start(arguments, answers):
     """omkl-run as a process with lines on its standard input."""
-    command = [sys.executable, "-c", "from omkl.commands.run import run; run()", *arguments]
+    command = [sys.executable, "-c", "from omkl.commands import omkl_run; omkl_run()", *arguments]
     text = "".join(f"{answer}\n" for answer in answers)
     return subprocess.run(command, input=text, capture_output=True, text=True, timeout=120)
 

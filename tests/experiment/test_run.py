@@ -1,7 +1,9 @@
 """One job in this process: mistakes, resuming, failures, and what a run folder holds."""
 
 import errno
+import io
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -16,6 +18,7 @@ import pytest
 from omkl.config import settings
 from omkl.core import kernels
 from omkl.core.representations.random_features import draw_features
+from omkl.datasets import files
 from omkl.experiment import comparators, regression, viewers
 from omkl.experiment import run as runner
 from omkl.report import figures
@@ -269,6 +272,28 @@ def test_a_full_disk_is_told_and_keeps_the_finished_run(start, monkeypatch, name
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     monkeypatch.undo()
     assert start().status == "reused"
+
+
+def test_a_disk_that_cannot_be_read_is_not_blamed_on_the_results(start, table, monkeypatch):
+    class Damaged(io.FileIO):
+        def read(self, size: int = -1) -> bytes:
+            raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(files, "_opened", lambda path: Damaged(path))
+    outcome = start(f"dataset.path={table}", base=OWN)
+    assert outcome.run.result["error"]["message"] == f"{table} cannot be read: Input/output error."
+
+
+def test_a_refused_rename_names_the_place_of_the_result(start, tmp_path, monkeypatch):
+    def refuse(source: Path, target: Path) -> None:
+        why = "Operation not permitted"
+        raise PermissionError(errno.EPERM, why, str(source), None, str(target))
+
+    monkeypatch.setattr(os, "replace", refuse)
+    message = start().run.result["error"]["message"]
+    named = Path(re.fullmatch(r"cannot use (.+): Operation not permitted", message)[1])
+    assert named.is_relative_to(tmp_path / "out" / "runs")
+    assert not any(part.startswith(".") for part in named.parts), "no temporary name"
 
 
 @pytest.mark.slow

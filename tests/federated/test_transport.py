@@ -26,6 +26,7 @@ from omkl.federation.data_owner import DataOwner, Reply
 from omkl.federation.rows import ClientRows
 from omkl.federation.server import ServerLoop
 from omkl.federation.trial import difference, trial
+from omkl.utils.extras import how_to_install
 
 T = 6
 WORDS = ["algorithm=vm_kofl", "kernels=gaussian17", "D=4", f"federation.rounds={T}"]
@@ -504,5 +505,5 @@ def test_a_library_that_is_not_there(capsys, monkeypatch):
 
     monkeypatch.setitem(command.COMMANDS, "client", client)
     assert command.main(["client", *JOIN, "--insecure"]) == 1
-    needed = "client needs websockets: pip install 'omkl[federation]'"
+    needed = f"client needs websockets: {how_to_install('federation')}"
     assert needed in capsys.readouterr().err

@@ -70,14 +70,9 @@ def test_a_run_on_the_terminal(with_baselines):
 AROUND = {"level": 0.9, "coverage": 0.9, "width": 0.5, "interval_score": 0.7}
 
 
-@pytest.mark.parametrize(
-    ("coverage", "more", "told"),
-    [(0.207, {}, True), (0.86, {}, False), (None, {}, False), (0.207, {"interval": AROUND}, False)],
-)
-def test_intervals_that_are_too_narrow_are_told(with_baselines, coverage, more, told):
-    own = {"coverage_90": coverage, "coverage_50": 0.1, "width_90": 0.3}
-    text = "Warning: intervals of Raker are too narrow here. interval=0.9 puts others"
-    assert (text in printed(with_baselines(spread=own, **more))) is told
+def test_intervals_that_nobody_asked_for_are_not_printed(with_baselines):
+    own = {"coverage_90": 0.207, "coverage_50": 0.1, "width_90": 0.3}
+    assert "interval" not in printed(with_baselines(spread=own))
 
 
 @pytest.mark.parametrize(
@@ -109,11 +104,10 @@ def test_experts_that_are_no_kernels_are_not_called_so(with_baselines, families,
 @pytest.mark.parametrize(("kind", "said"), [("whole", "   (y in [0, 1])"), ("columns", "")])
 def test_widths_of_intervals_say_when_they_are_scaled(with_baselines, kind, said):
     """A target that happens to span 1 is scaled as well: its unit does not tell."""
-    spread = {"coverage_50": 0.5, "coverage_90": 0.9, "width_90": 0.25}
     stream = {"target": "sound", "scaling": {"kind": kind}}
-    text = printed(with_baselines(spread=spread, stream=stream, target_unit=1.0), 120)
+    text = printed(with_baselines(interval=AROUND, stream=stream, target_unit=1.0), 120)
     (line,) = [line for line in text.splitlines() if "mean width" in line]
-    assert line.endswith(f"90 % cover 90.0 %, mean width 0.2500; 50 % cover 50.0 %{said}")
+    assert line.endswith(f"cover 90.0 %, mean width 0.5000, interval score 0.7000{said}")
 
 
 def test_names_of_columns_are_no_markup(with_baselines):

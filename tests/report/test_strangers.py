@@ -5,13 +5,12 @@ import io
 import json
 import os
 import random
-import sys
 
 import pytest
 import yaml
 from rich.console import Console
 
-from omkl.commands import report, terminal
+from omkl.commands import report
 from omkl.experiment import run as runner
 from omkl.notebook.results import Results
 from omkl.report import console, figures
@@ -174,21 +173,6 @@ def test_names_that_a_terminal_would_obey_are_shown_as_text(tmp_path, capsys, ta
     assert "\x1b" not in stream.getvalue() + capsys.readouterr().out
     again = runner.run(settings)
     assert again.status == "reused", "it is not computed again and again"
-
-
-def test_what_a_command_writes_is_no_command_to_the_terminal(monkeypatch):
-    """But for Rich, whose own it is; data on their way to a program are as they are."""
-    written = io.BytesIO()
-    stream = io.TextIOWrapper(written, encoding="utf-8", write_through=True)
-    monkeypatch.setattr(sys, "stdout", stream)
-    monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(io.BytesIO()))
-    terminal.prepare()
-    print("a\x1b[31mb\x07\u202ec\x9b2J\td\r")
-    assert written.getvalue() == b"a\\x1b[31mb\\x07\\u202ec\\x9b2J\td\\r\n"
-    Console(force_terminal=True, color_system="standard").print("[bold]e[/bold]")
-    assert "\x1b[1me\x1b[0m" in written.getvalue().decode()
-    terminal.write_data(["f\x07"])
-    assert written.getvalue().endswith(b"f\x07")
 
 
 def test_texts_that_a_terminal_would_obey():
