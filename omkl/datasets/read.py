@@ -75,8 +75,8 @@ def _locate(value: Any) -> Path:
     if not folder.is_dir():
         raise DataError(f"dataset.path={path}: there is no folder {folder}.")
     files = sorted(p.name for p in folder.iterdir() if p.name.lower().endswith(suffixes))
-    missing = no_such(f"data file {path.name!r}", repr(path.name), map(repr, files))
-    raise DataError(f"dataset.path={path}: {missing} ({folder})")
+    what = f"data file {path.name!r} in {folder}"
+    raise DataError(f"dataset.path={path}: {no_such(what, repr(path.name), map(repr, files))}")
 
 
 def is_table(name: str) -> bool:

@@ -248,27 +248,34 @@ def test_a_disk_without_room_ends_a_sweep_with_one_line(tmp_path):
 
 
 @pytest.mark.slow(3)
-def test_pages_on_files_show_what_is_printed(tmp_path):
-    """Their commands, typed one after the other where their Python has made the files."""
+def test_pages_on_files_run_as_typed_and_print_what_they_show(tmp_path):
     names = ("docs/own-files.md", "docs/start/csv.md", "README.md")
     pages = [(ROOT / name).read_text("utf-8") for name in names]
+    shown = re.findall(
+        r"^    \$ (omkl-.*)\n((?:(?:    (?!\$).*)?\n)*)", "\n".join(pages), re.MULTILINE
+    )
+    assert len(shown) == 13
+    path = {**environment(), "PATH": f"{OMKL_RUN.parent}:{os.environ['PATH']}"}
     (code,) = re.findall(r"```python\n(.*?)```", pages[0], re.DOTALL)
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
-    head = re.search(r"    id,date.*\n(    .*\n)+", pages[0])[0]
-    assert (tmp_path / "my.csv").read_text("utf-8").startswith(textwrap.dedent(head))
-    command = r"^    \$ omkl-run (.*)\n((?:(?:    (?!\$).*)?\n)*)"
-    shown = re.findall(command, "\n".join(pages), re.MULTILINE)
-    assert len(shown) == 8
 
     def words(text: str) -> str:
         """Without line breaks and keys, which a terminal and a setting may change."""
         return re.sub(r"(-[0-9a-f]{4})?/auto-[0-9a-f]{16}", "", " ".join(text.split()))
 
     for typed, lines in shown:
-        done = omkl_run(tmp_path, *shlex.split(typed), "tracking=none", "figures=false")
+        if typed.startswith("omkl-run "):
+            arguments = shlex.split(typed.removeprefix("omkl-run "))
+            done = omkl_run(tmp_path, *arguments, "tracking=none", "figures=false")
+        else:
+            done = subprocess.run(["bash", "-c", typed], cwd=tmp_path, env=path,
+                                  capture_output=True, text=True, check=True)  # fmt: skip
         printed = words(done.stdout + done.stderr)
         for line in lines.splitlines():
             assert words(line.removesuffix("...")) in printed, (typed, line)
+        if typed.startswith("omkl-data example"):
+            head = re.search(r"    id,date.*\n(    .*\n)+", pages[0])[0]
+            assert (tmp_path / "my.csv").read_text("utf-8").startswith(textwrap.dedent(head))
+            subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
 
 
 @pytest.mark.slow
@@ -295,7 +302,8 @@ def test_own_table_from_the_prompt_to_the_results(tmp_path):
     done = omkl_run(tmp_path, *typed, *TINY, "figures=true", "tracking=mlflow")
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     assert "Found finished: nothing was computed" in done.stdout
-    assert "plots    mse.png, over_time.png, predictions.png, regret.png" in done.stdout
+    assert f"plots    {folder.relative_to(tmp_path)}/over_time.png\n" in done.stdout
+    assert "\n         mse.png, predictions.png, regret.png\n" in done.stdout
     assert "tracked  outputs/mlflow.db  (look: omkl-report ui)\n" in done.stdout
     assert (tmp_path / "outputs" / "mlflow.db").exists()
     for path in folder.iterdir():

@@ -132,7 +132,7 @@ def test_what_cannot_be_predicted_is_told(table, capsys):
     cases = {
         "the model has the columns a, town; the file has a, city, and not town": "other.csv",
         "far.csv: row 2, 'a' is infinite": "far.csv",
-        "no such file": "gone.csv",
+        "no data file": "gone.csv",
     }
     for words, name in cases.items():
         assert predict.main([str(run.folder), str(table / name)]) == 1

@@ -78,9 +78,9 @@ class Terminal:
     def press(self, key: bytes) -> None:
         os.write(self._fd, key)
 
-    def end(self) -> int:
+    def end(self, seconds: float = 120.0) -> int:
         """Render the rest, check what holds of every last screen, and return the exit status."""
-        self.until(lambda text: False)
+        self.until(lambda text: False, seconds)
         os.close(self._fd)
         status = self._process.wait(30)
         assert not self.screen.cursor.hidden, "the cursor is shown"
@@ -201,6 +201,32 @@ def test_names_from_a_file_are_shown_as_text(folder):
         terminal = Terminal(folder, *command)
         assert terminal.end() == status, terminal.text
         assert INTENDED in "".join(terminal.lines), terminal.text
+
+
+def commands_of_make_run() -> list[list[str]]:
+    """Return the commands of the target ``run``, without those that only print a hint."""
+    makefile = (Path(__file__).parents[2] / "Makefile").read_text("utf-8")
+    (recipe,) = re.findall(r"^run:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
+    lines = [line.strip().removeprefix("$(BIN)/") for line in recipe.splitlines()]
+    return [line.split() for line in lines if not line.startswith("@echo")]
+
+
+@pytest.mark.slow(4)
+def test_make_run_shows_a_result_with_intervals_and_a_plot(tmp_path):
+    (tmp_path / "outputs").mkdir()
+    screens = []
+    for command in commands_of_make_run():
+        terminal = Terminal(tmp_path, *command)
+        if command[0] == "omkl-run":
+            terminal.until(lambda text: "━" in text, 400.0)
+        assert terminal.end(400.0) == 0, terminal.text
+        screens.append(terminal.lines)
+    _, own, synthetic = screens
+    assert own[0] == "my.csv -> price   400 rows, 8 inputs from 4 columns"
+    heads = [line.split()[0] for line in own if line.startswith("  ") and line[2] != " "]
+    assert {"error", "baselines", "intervals"} <= {*heads}
+    assert any(re.match(r"plots    outputs/runs/my-45cf/.*\.png$", line) for line in own)
+    assert synthetic[0].startswith("OMKL-SFG-R on synthetic")
 
 
 @pytest.mark.slow(2)

@@ -18,7 +18,7 @@ pd.DataFrame({"a": [1.0, None], "street": ["A", "B"], "y": [1, 2]}).to_parquet(P
 PARQUET = PARQUET.getvalue()
 
 SETTINGS = [  # of HOUSES in t.csv
-    ({"target": "prise"}, r"no column 'prise'. Did you mean 'price'\? Columns: 1 'id'"),
+    ({"target": "prise"}, r"no column 'prise'. Did you mean 'price'\? There are: 'price'"),
     ({"target": 9}, r"dataset.target: there is no column 9; positions go from 1 to 4"),
     ({"target": None}, "say which column to predict: dataset.target"),
     ({"target": "price", "inputs": ["area", "price"]}, "shown the answer"),

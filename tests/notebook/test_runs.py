@@ -169,7 +169,7 @@ def test_the_data_set_of_the_package_is_a_frame_and_a_series():
     arrays = omkl.datasets.load("airfoil", as_frame=False)
     np.testing.assert_array_equal(arrays[0], X.to_numpy())
     np.testing.assert_array_equal(arrays[1], y.to_numpy())
-    with pytest.raises(ValueError, match=r"no data set 'airfol'\. Did you mean 'airfoil'\?"):
+    with pytest.raises(ValueError, match=r"no data set airfol\. Did you mean airfoil\?"):
         omkl.datasets.load("airfol")
 
 
