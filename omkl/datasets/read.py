@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 CHUNK_ROWS = 65_536
-CHUNK_CELLS = 2**25  # 256 MB of numbers: tables of more than 512 columns come in fewer rows
+CHUNK_CELLS = 2**21  # 16 MB of numbers: tables of more than 32 columns come in fewer rows
 MOST_UNPACKED = 2**31  # bytes of a file in a zip, or of the parts of a sheet
 MOST_CELLS = 2**25  # of a sheet: it is held in memory
 SEPARATORS = (";", "\t", "|", ",")

@@ -85,8 +85,9 @@ class ArrayTable:
         return ArrayTable(self.values, self.rows, self.names, order, self.columns)
 
     def raw(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        for start in range(0, len(self.values), read.CHUNK_ROWS):
-            chosen = self._order[start : start + read.CHUNK_ROWS]
+        size = read.chunk_rows(self.values.shape[1])
+        for start in range(0, len(self.values), size):
+            chosen = self._order[start : start + size]
             yield self.values[chosen], self.rows[chosen]
 
 
@@ -483,7 +484,6 @@ class TableSource:
 
 CHUNK_ROWS = 4_096
 CHUNK_CHARACTERS = 2**24
-CHUNK_CELLS = 2**22  # they become dense: 32 MB
 NOT_HERE = ("columns", "exclude", "na_values", "key", "client_column", "prepare")
 
 
@@ -536,7 +536,7 @@ class LibsvmTable:
 
     def raw(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         d = len(self.names) - 1
-        most = max(1, CHUNK_CELLS // (d + 1))
+        most = max(1, read.CHUNK_CELLS // (d + 1))
         for piece in self._pieces():
             rows = np.arange(piece.first, piece.first + len(piece.labels))
             if piece.places.max(initial=0) > self._highest:

@@ -319,7 +319,9 @@ def _require_memory(settings: Settings, stream: Stream, made: Specification, R: 
     used = algorithm.kernels(params, dictionary, stream.n_inputs)
     each = memory.model_bytes(algorithm.representation, params, used, stream.n_inputs, D)
     n_models = memory.n_models(algorithm, stream, settings, R)
-    memory.require_memory(settings, stream, len(used), D, each, n_models)
+    # A classifier keeps the rows that it learns from, which may be few.
+    keeps_rows = not algorithm.representation.bounded and algorithm.task == "regression"
+    memory.require_memory(settings, stream, len(used), D, each, n_models, keeps_rows)
 
 
 _streams: dict[str, list[Stream]] = {}

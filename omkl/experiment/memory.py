@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -12,34 +13,63 @@ import numpy as np
 from omkl.config.settings import Settings
 from omkl.core.protocol import Algorithm
 from omkl.core.representations import Representation
-from omkl.datasets import Stream
+from omkl.datasets import Stream, read
 from omkl.experiment.metrics import LIMIT
 from omkl.utils.wording import pluralize
 
 CURVES = 6  # that are kept of every seed, as many numbers a row of a block
+CHUNKS = 6  # copies of the rows that are read at once: as read, encoded, joined, scaled, cut
 STEP = 8  # a measured D is a multiple of it, as arrays are padded to
 UNKNOWN_BYTES = 16 * 10**9  # where the machine does not say how much it has
 
 
 def require_memory(
-    settings: Settings, stream: Stream, n_kernels: int, D: int, model_bytes: float, n_models: int
+    settings: Settings,
+    stream: Stream,
+    n_kernels: int,
+    D: int,
+    model_bytes: float,
+    n_models: int,
+    keeps_rows: bool = False,
 ) -> None:
-    """ValueError where models, curves and blocks of rows take more than the machine has.
+    """Refuse a job whose models, curves and rows take more memory than this process may use.
 
-    ``model_bytes`` are those of one learner, of which there are ``n_models`` at a time.
+    Parameters
+    ----------
+    model_bytes, n_models
+        Bytes of one learner before the first row, and how many learners there are at a time.
+    keeps_rows
+        Whether each learner keeps every row, with a coefficient for each kernel.
+
+    Raises
+    ------
+    ValueError
+        Names the settings that decide how much memory the job takes.
     """
     T = stream.n_rounds
+    if T is None and stream.row_count:
+        T = stream.row_count.n
     R, d, block = settings.n_seeds, stream.n_inputs, settings.block
-    curves = curve_bytes(R, T)
+    kept = 8.0 * n_models * T * (n_kernels + d) if keeps_rows and T is not None else 0.0
+    n_read = read.chunk_rows(d + 1) if T is None else min(T, read.chunk_rows(d + 1))
+    chunks = 8 * (d + 1) * CHUNKS * n_read
     rows = 8 * (d + CURVES * R) * (block if T is None else min(T, block))
-    taken, there = n_models * model_bytes + curves + rows, usable_bytes()
-    if taken > there:
+    taken = n_models * model_bytes + curve_bytes(R, T) + rows + chunks + kept
+    there = usable_bytes()
+    if taken <= there:
+        return
+    size = f"{min(taken, 1e24) / 1e9:,.1f} GB, and this process may use {there / 1e9:,.1f}"
+    if kept > there / 2:
         raise ValueError(
-            f"D={D} with {pluralize(n_kernels, 'kernel')}, {pluralize(d, 'input')}, seeds={R} and "
-            f"block={block} takes "
-            f"at least {min(taken, 1e24) / 1e9:,.1f} GB, and this machine has {there / 1e9:,.1f}: "
-            "choose fewer of these, or smaller sizes among the parameters of the algorithm"
+            f"exact kernels keep all of {T:,} rows for {pluralize(n_kernels, 'kernel')}, which "
+            f"takes {size}: set stream.limit, choose fewer kernels, or a learner with random "
+            "features"
         )
+    raise ValueError(
+        f"D={D} with {pluralize(n_kernels, 'kernel')}, {pluralize(d, 'input')}, seeds={R} and "
+        f"block={block} takes at least {size}: choose fewer of these, or smaller sizes among the "
+        "parameters of the algorithm"
+    )
 
 
 def n_models(algorithm: Algorithm, stream: Stream, settings: Settings, R: int) -> int:
@@ -92,13 +122,52 @@ def bytes_of(tree: Any) -> int:
 
 
 def usable_bytes() -> int:
-    """Memory of the machine, or what a container's share of it is."""
+    """Return the bytes that this process may use.
+
+    They are the least of the memory of the machine, the limits of the process's cgroup and of those
+    above it, and what its limit of address space (``ulimit -v``) leaves.
+    """
     found = [UNKNOWN_BYTES]
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
-    for place in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        try:
-            found.append(int(Path(place).read_text()))
-        except (OSError, ValueError):  # no such file, or "max"
+    found += _left_of_address_space()
+    return min(found + _cgroup_limits(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")))
+
+
+def _left_of_address_space() -> list[int]:
+    """Return what the process's limit of address space leaves; nothing without a limit."""
+    try:
+        import resource  # not on Windows
+
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    except (ImportError, OSError):
+        return []
+    return [] if limit == resource.RLIM_INFINITY else [max(0, limit - taken)]
+
+
+def _cgroup_limits(membership: Path, mounted: Path) -> list[int]:
+    """Return the memory limits of the cgroups that the file ``membership`` names.
+
+    A limit holds for all groups below it. Version 2 of cgroups has one tree, version 1 a tree for
+    memory. In a container the tree may begin at the container's own group, whatever is named.
+    """
+    try:
+        lines = [line.split(":", 2) for line in membership.read_text().splitlines()]
+    except OSError:  # no Linux
+        return []
+    found = []
+    for _, controllers, path in lines:
+        if not controllers:
+            root, name = mounted, "memory.max"
+        elif "memory" in controllers.split(","):
+            root, name = mounted / "memory", "memory.limit_in_bytes"
+        else:
             continue
-    return min(found)
+        group = root / path.lstrip("/")
+        for folder in (group, *group.parents):
+            with contextlib.suppress(OSError, ValueError):  # no such group here, or "max"
+                found.append(int((folder / name).read_text()))
+            if folder == root:
+                break
+    return found

@@ -43,8 +43,6 @@ from omkl.experiment.metrics import (
 from omkl.online.stream_learner import Prediction
 from omkl.runs.writing import MODEL, PREDICTIONS, Predictions
 
-MOST_GIGABYTES = 8.0  # of coefficients that an exact-kernel learner may keep
-
 
 class Regression(StreamJob):
     """A job whose labels are numbers; the only one that can ask somebody for them.
@@ -90,23 +88,7 @@ def prepare(settings: Settings) -> Regression:
     """Check settings against the data, and build what they name; as ``prepare_learner``."""
     job = Regression(*prepare_learner(settings))
     interval_around(settings.interval, job.algorithm, job.params)  # refuses what cannot be
-    if not job.algorithm.representation.bounded:
-        n_kernels = len(job.kernels)
-        _require_memory(n_kernels, job.stream)
     return job
-
-
-def _require_memory(n_kernels: int, stream: Stream) -> None:
-    """Exact kernels that keep every row: refuse what cannot be held."""
-    if stream.n_rounds is None:
-        return
-    gigabytes = stream.n_rounds * (n_kernels + stream.n_inputs) * 8 / 1e9
-    if gigabytes > MOST_GIGABYTES:
-        raise ValueError(
-            f"exact kernels would keep {stream.n_rounds} rows for {n_kernels} kernels, "
-            f"{gigabytes:.0f} GB; set stream.limit, choose fewer kernels, or a learner with "
-            "random features"
-        )
 
 
 class RegressionMetrics:

@@ -1,5 +1,8 @@
 """What does not fit into the machine is told before the first round."""
 
+import subprocess
+import sys
+
 import pytest
 
 from omkl import algorithms
@@ -44,5 +47,64 @@ def test_more_than_the_machine_has_is_refused_by_its_keys(monkeypatch, overrides
         runner.prepare(config)
 
 
-def test_the_machine_says_how_much_it_has():
-    assert 10**8 < memory.usable_bytes() < 10**16
+def test_rows_that_exact_kernels_keep_count(monkeypatch):
+    """60 rows with 17 kernels and 5 inputs are 10 kB, a million rows 176 MB, beside 3 MB."""
+    monkeypatch.setattr(memory, "usable_bytes", lambda: 10**8)
+    runner.prepare(compose([*SMALL, "algorithm=omkr"]))
+    with pytest.raises(ValueError, match=r"exact kernels keep all of 1,000,000 rows .*17 kernels"):
+        runner.prepare(compose([*SMALL, "algorithm=omkr", "dataset.rows=1000000"]))
+
+
+def test_rows_that_are_read_at_once_count(tmp_path, monkeypatch):
+    """A chunk has 16 MB, or the whole file, and several copies while it is prepared."""
+    path = tmp_path / "wide.csv"
+    header = ",".join([*(f"x{k}" for k in range(40)), "y"])
+    path.write_text("\n".join([header, *(f"{k % 7}," * 40 + str(k) for k in range(2_000))]))
+    config = compose([*SMALL[1:], "dataset=file", f"dataset.path={path}", "dataset.target=y",
+                      "algorithm=ridge", "block=10"])  # fmt: skip
+    chunk = 2_000 * 41 * 8
+    monkeypatch.setattr(memory, "usable_bytes", lambda: 3 * chunk)
+    with pytest.raises(ValueError, match="takes at least"):
+        runner.prepare(config)
+    monkeypatch.setattr(memory, "usable_bytes", lambda: 20 * chunk)
+    runner.prepare(config)
+
+
+def test_a_limit_of_address_space_counts():
+    code = """
+import resource
+from omkl.experiment import memory
+before = memory.usable_bytes()
+resource.setrlimit(resource.RLIMIT_AS, (2**32, 2**32))
+print(before, memory.usable_bytes())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    before, after = map(int, done.stdout.split())
+    assert 10**8 < before < 10**16
+    assert after < 2**32 and after <= before
+
+
+@pytest.mark.parametrize(
+    ("membership", "limits", "least"),
+    [
+        ("0::/jobs/mine", {"memory.max": "900", "jobs/mine/memory.max": "max"}, 900),
+        ("0::/jobs/mine", {"jobs/memory.max": "500", "jobs/mine/memory.max": "700"}, 500),
+        ("0::/of/the/host", {"memory.max": "300"}, 300),
+        (
+            "4:memory:/jobs\n0::/",
+            {"memory/memory.limit_in_bytes": "900", "memory/jobs/memory.limit_in_bytes": "200"},
+            200,
+        ),
+        ("9:pids:/", {"memory.max": "5"}, None),
+    ],
+)
+def test_the_least_limit_of_the_own_cgroup_and_those_above_it_counts(
+    tmp_path, membership, limits, least
+):
+    (tmp_path / "cgroup").write_text(f"{membership}\n")
+    for name, limit in limits.items():
+        path = tmp_path / "mounted" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{limit}\n")
+    found = memory._cgroup_limits(tmp_path / "cgroup", tmp_path / "mounted")
+    assert min(found, default=None) == least
