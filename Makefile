@@ -98,7 +98,7 @@ reproduce-tables: setup  ## Rerun the published tables and put each number besid
 chaos: setup      ## Kill, starve and damage sweeps at random, and count what is lost (half an hour)
 	$(BIN)/python scripts/chaos.py --docs docs
 
-endurance: setup  ## Ten million rounds of every representation (10 minutes)
+endurance: setup  ## Ten million rounds of a file and of every representation (20 minutes)
 	$(BIN)/python scripts/endurance.py --docs docs
 
 audit: setup      ## Look the versions of the lock up among known vulnerabilities

@@ -67,7 +67,7 @@ HELP = {
     "regret.kernel_ridge_rounds": "longer streams: neither kernel_ridge nor mistake_bound",
     "regret.mistake_bound": "classification: compare with what the learner's theorem allows",
     "threads": "seeds in parallel; null: as many as cores",
-    "block": "rows between progress reports",
+    "block": "rows that are learned at a time; null: a second of them, at most 16,384 and 16 MB",
     "outputs": "folder of the results",
     "figures": "draw figures; pdf: each as PDF too",
     "predictions": "keep predictions.parquet; null: with one seed",

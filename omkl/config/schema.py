@@ -92,7 +92,7 @@ SETTINGS: dict[str, Constraint] = {
     "regret.kernel_ridge_rounds": whole(0),
     "regret.mistake_bound": SWITCH,
     "threads": or_null(whole(1, 1_024)),
-    "block": whole(1, 10**6),
+    "block": or_null(whole(1, 10**6)),
     "outputs": word_of("the folder that results go to"),
     "figures": Constraint(lambda x: isinstance(x, bool) or x == "pdf", "true, false or pdf"),
     "predictions": or_null(SWITCH),

@@ -106,7 +106,7 @@ class Settings:
     precision: str
     n_seeds: int
     seed: int
-    block: int
+    block: int | None
     threads: int | None
     outputs: Path
     figures: bool | str  # "pdf": PDFs beside the PNG files

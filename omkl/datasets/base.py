@@ -44,6 +44,10 @@ class Chunk(NamedTuple):
     keys: np.ndarray | None = None
     far: np.ndarray | None = None
 
+    def at(self, rows: slice | np.ndarray) -> Chunk:
+        """Return some of the rows."""
+        return Chunk(*(None if array is None else array[rows] for array in self))  # type: ignore[arg-type]
+
 
 class RowCount(NamedTuple):
     """How many rows a pass will have: ``exact``, or an estimate that is not below."""

@@ -358,7 +358,7 @@ class Stream:
             if not self.labelled:  # so that nothing of the file's target is used
                 chunk = chunk._replace(y=np.zeros(len(chunk.x)))
             if left is not None:
-                chunk = _of(chunk, slice(left))
+                chunk = chunk.at(slice(left))
                 left -= len(chunk.y)
             if self._clock:
                 place, start = self._clock
@@ -426,7 +426,7 @@ class Stream:
         """The rounds; y is NaN where labels come from outside."""
         for chunk in self._streamed():
             blank = np.isnan(chunk.y)
-            yield _of(chunk, ~blank) if self.labelled and blank.any() else chunk
+            yield chunk.at(~blank) if self.labelled and blank.any() else chunk
 
     def _streamed(self) -> Iterator[Chunk]:
         """All rows, scaled and with their lags."""
@@ -505,11 +505,6 @@ class _Labels:
         self._stream.require_rows(self._n, self._n_read)
 
 
-def _of(chunk: Chunk, rows: slice | np.ndarray) -> Chunk:
-    arrays: list[Any] = [None if array is None else array[rows] for array in chunk]
-    return Chunk(*arrays)
-
-
 def _ahead(chunks: Iterable[Chunk], horizon: int) -> Iterator[Chunk]:
     """Rows with the targets of those ``horizon`` >= 1 later; NaN for the last rows."""
     held: Chunk | None = None
@@ -517,10 +512,10 @@ def _ahead(chunks: Iterable[Chunk], horizon: int) -> Iterator[Chunk]:
         if held is not None:
             chunk = _concatenated(held, chunk)
         n = max(len(chunk.y) - horizon, 0)
-        held = _of(chunk, slice(n, None))
+        held = chunk.at(slice(n, None))
         if n:
             truth = None if chunk.truth is None else chunk.truth[horizon:]
-            yield _of(chunk, slice(n))._replace(y=chunk.y[horizon:].copy(), truth=truth)
+            yield chunk.at(slice(n))._replace(y=chunk.y[horizon:].copy(), truth=truth)
     if held is not None:
         none = np.full(len(held.y), np.nan)
         yield held._replace(y=none, truth=None if held.truth is None else none)

@@ -54,8 +54,8 @@ class Classification(StreamJob):
     def passes(self) -> list[list[int]]:
         return [[r] for r in range(len(self.seeds))]
 
-    def blocks(self, stream: Stream) -> Iterator[Chunk]:
-        return stream.rounds(self.settings.block)
+    def blocks(self, stream: Stream, size: int) -> Iterator[Chunk]:
+        return stream.rounds(size)
 
     def baselines(self, stream: Stream) -> Baselines:
         return ClassBaselines(stream)

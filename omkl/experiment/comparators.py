@@ -177,6 +177,7 @@ def kernel_ridge(
     return best, best_errors
 
 
+BLOCK = 1_024  # rows that are added at a time: sums depend on it
 MOST_MEBIBYTES = 4096  # of the normal equations, or of a kernel matrix
 
 
@@ -204,11 +205,10 @@ def against_comparators(
         mean, deviation = mean_and_deviation(regret[:, -1])
         entries[name] = {"label": label, "mean": mean, "std": deviation, **more}
 
-    block = job.settings.block
-    truth = stream.truth(block) if stream.labelled else None
+    truth = stream.truth(BLOCK) if stream.labelled else None
     if truth is not None:
         recorder = Recorder(1)
-        for noise_free, (_, y) in zip(truth, stream.blocks(block), strict=True):
+        for noise_free, (_, y) in zip(truth, stream.blocks(BLOCK), strict=True):
             recorder.add(np.square(noise_free - y)[None, :])
         keep("truth", TRUTH, recorder.curve()[1])
     for name, (label, least_of) in IN_HINDSIGHT.items():
@@ -277,14 +277,13 @@ IN_HINDSIGHT = {
 
 def _ridge_features(job: Job, progress: Progress | None) -> dict[str, np.ndarray]:
     """Cumulative squared errors (R, P) of each seed's comparator, and the kernels chosen (R,)."""
-    size = 1024
     d, D, lam = job.stream.n_inputs, job.D, job.settings.regret.lam
 
     def find(seed: int) -> dict[str, np.ndarray]:
         omega = draw_features(job.dictionary, d, D, seed).omega
 
         def fit() -> dict[str, np.ndarray]:
-            index, theta = ridge_features(omega, lambda: _centred(job, size), lam)
+            index, theta = ridge_features(omega, lambda: _centred(job), lam)
             return {"best": np.array(index), "theta": theta}
 
         found = load_or_compute(job, f"ridge_features-{seed}", fit)
@@ -296,7 +295,7 @@ def _ridge_features(job: Job, progress: Progress | None) -> dict[str, np.ndarray
             chosen.append(found)
             if progress:
                 progress("comparator", len(chosen), len(job.seeds), None)
-        for X, y in _centred(job, size):
+        for X, y in _centred(job):
 
             def errors_of(fit_of_seed: dict[str, np.ndarray]) -> np.ndarray:
                 return squared_errors(fit_of_seed["omega"], fit_of_seed["theta"], X, y)  # noqa: B023
@@ -311,7 +310,7 @@ def _ridge_features(job: Job, progress: Progress | None) -> dict[str, np.ndarray
 def _kernel_ridge(job: Job, progress: Progress | None) -> dict[str, np.ndarray]:
     if progress:
         progress("kernel ridge", 0, None, None)
-    blocks = list(_centred(job, 1024))
+    blocks = list(_centred(job))
     X = np.concatenate([b[0] for b in blocks])
     y = np.concatenate([b[1] for b in blocks])
     lam, n_threads = job.settings.regret.lam, job.settings.n_threads
@@ -319,7 +318,7 @@ def _kernel_ridge(job: Job, progress: Progress | None) -> dict[str, np.ndarray]:
     return {"best": np.array(best), "errors": errors}
 
 
-def _centred(job: Job, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _centred(job: Job) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """The blocks of a stream; with targets in their own units these are less their mean.
 
     A ridge without an intercept would pay for the offset of such a target, which no learner does:
@@ -328,10 +327,10 @@ def _centred(job: Job, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     mean = 0.0
     if job.stream.scaling == "columns":
         total = n = 0.0
-        for _, y in job.stream.blocks(size):
+        for _, y in job.stream.blocks(BLOCK):
             total, n = total + float(y.sum()), n + len(y)
         mean = total / n
-    for X, y in job.stream.blocks(size):
+    for X, y in job.stream.blocks(BLOCK):
         yield job.stream.softened(X), y - mean
 
 

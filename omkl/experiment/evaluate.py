@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -22,10 +22,13 @@ import numpy as np
 
 from omkl.datasets import Stream, label_sources
 from omkl.datasets.base import Chunk
+from omkl.experiment import memory
 from omkl.experiment.job import Computed, LearnerJob, Measured, Progress, Timing
 from omkl.experiment.metrics import FIRST, Baselines, Rounds, WeightHistory
 from omkl.online.stream_learner import Prediction
 from omkl.utils.threads import thread_pool
+
+FIRST_ROWS = 1_000  # of the first block
 
 
 class Metrics(Protocol):
@@ -138,8 +141,8 @@ class StreamJob(LearnerJob):
         """The seeds, by their numbers, of each pass over a stream."""
         raise NotImplementedError
 
-    def blocks(self, stream: Stream) -> Iterator[Chunk]:
-        """The rows of a pass."""
+    def blocks(self, stream: Stream, size: int) -> Iterator[Chunk]:
+        """The rows of a pass, in blocks of ``size``, the last shorter."""
         raise NotImplementedError
 
     def baselines(self, stream: Stream) -> Baselines:
@@ -290,7 +293,9 @@ def _streamed(
         seconds[0] += time.perf_counter() - before
         return _joined(parts), np.concatenate(labels)
 
-    for block in job.blocks(stream):
+    most = memory.block_rows(job.settings.block, stream.n_inputs, len(seeds))
+    rows = job.blocks(stream, most)
+    for block in rows if job.settings.block else _growing(rows, most):
         if job.label:
             prediction, y = ask(block, job.label)
             block, predictions = block._replace(y=y), [prediction]
@@ -304,6 +309,19 @@ def _streamed(
         report(counter.n_rounds, *metrics.running)
     moments = stream.moments.arrays()
     return Left(metrics, learners, histories, counter, baselines, seconds, moments)
+
+
+def _growing(blocks: Iterable[Chunk], most: int) -> Iterator[Chunk]:
+    """Cut blocks so that each takes about a second: a slow learner reports its progress as well."""
+    n = min(FIRST_ROWS, most)
+    for block in blocks:
+        start = 0
+        while start < len(block.y):
+            began = time.perf_counter()
+            yield block.at(slice(start, start + n))
+            start += n
+            if time.perf_counter() - began < 0.5:
+                n = min(2 * n, most)
 
 
 def _joined(parts: Sequence[Prediction]) -> Prediction:

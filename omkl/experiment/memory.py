@@ -19,6 +19,7 @@ from omkl.utils.wording import pluralize
 
 CURVES = 6  # that are kept of every seed, as many numbers a row of a block
 CHUNKS = 6  # copies of the rows that are read at once: as read, encoded, joined, scaled, cut
+MOST_ROWS, MOST_BYTES = 2**14, 2**24  # of a block
 STEP = 8  # a measured D is a multiple of it, as arrays are padded to
 UNKNOWN_BYTES = 16 * 10**9  # where the machine does not say how much it has
 
@@ -49,7 +50,8 @@ def require_memory(
     T = stream.n_rounds
     if T is None and stream.row_count:
         T = stream.row_count.n
-    R, d, block = settings.n_seeds, stream.n_inputs, settings.block
+    R, d = settings.n_seeds, stream.n_inputs
+    block = block_rows(settings.block, d, R)
     kept = 8.0 * n_models * T * (n_kernels + d) if keeps_rows and T is not None else 0.0
     n_read = read.chunk_rows(d + 1) if T is None else min(T, read.chunk_rows(d + 1))
     chunks = 8 * (d + 1) * CHUNKS * n_read
@@ -70,6 +72,14 @@ def require_memory(
         f"block={block} takes at least {size}: choose fewer of these, or smaller sizes among the "
         "parameters of the algorithm"
     )
+
+
+def block_rows(block: int | None, d: int, R: int) -> int:
+    """Return how many rows of d inputs R seeds learn at a time at most: ``block``, or up to 16 MB.
+
+    A row has its inputs and some numbers for each seed.
+    """
+    return block or max(1, min(MOST_ROWS, MOST_BYTES // (8 * (d + CURVES * R))))
 
 
 def n_models(algorithm: Algorithm, stream: Stream, settings: Settings, R: int) -> int:

@@ -65,8 +65,8 @@ class Regression(StreamJob):
     def passes(self) -> list[list[int]]:
         return [list(range(len(self.seeds)))]
 
-    def blocks(self, stream: Stream) -> Iterator[Chunk]:
-        return stream.rows(self.settings.block)
+    def blocks(self, stream: Stream, size: int) -> Iterator[Chunk]:
+        return stream.rows(size)
 
     def baselines(self, stream: Stream) -> Baselines:
         return Baselines(stream, self.settings.dataset.get("max_keys"))
