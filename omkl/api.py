@@ -61,7 +61,6 @@ def learner(
     interval: float | None = None,
     interval_rate: float | None = None,
     features: str = "rff",
-    precision: str = "float64",
     max_pending: int = MOST_PENDING,
     outputs: int | Sequence[str] | None = None,
     **params: Any,
@@ -99,8 +98,6 @@ def learner(
     features
         How random frequencies are placed: "rff", each by itself; "orthogonal", in orthogonal
         blocks, of Gaussian kernels; "qmc", evenly.
-    precision
-        "float64" or "float32", of the random features.
     max_pending
         How many rows may wait for their targets (``predict_one(x, id=...)``), 1,000 by default.
     outputs
@@ -111,7 +108,7 @@ def learner(
     """
     made = settings.read(
         algorithm, inputs=inputs, kernels=kernels, task=task, classes=classes, params=params, D=D,
-        precision=precision, seed=seed, scaling=scaling, lags=lags, horizon=horizon,
+        seed=seed, scaling=scaling, lags=lags, horizon=horizon,
         interval=interval, interval_rate=interval_rate, features=features, outputs=outputs,
     )  # fmt: skip
     if refusal := whole(1).refusal("max_pending", max_pending):
@@ -132,7 +129,6 @@ def panel(
     horizon: int | None = None,
     interval: float | None = None,
     interval_rate: float | None = None,
-    precision: str = "float64",
     features: str = "rff",
     max_keys: int | None = None,
     share_weights: bool = False,
@@ -148,7 +144,7 @@ def panel(
         One whose state is numbers alone: "raker", "rfomkr", "ridge", "ridge_rff", ...
     key
         The column of rows by name that holds the key; None: keys are given beside the rows.
-    inputs, kernels, D, seed, scaling, lags, horizon, precision, features
+    inputs, kernels, D, seed, scaling, lags, horizon, features
         As ``omkl.learner``, of the learner of each key; all have the same random features. The
         defaults are smaller: ``kernels="gauss5"``, ``D=24``.
     interval, interval_rate
@@ -175,7 +171,7 @@ def panel(
     """
     made = settings.read(
         algorithm, inputs=inputs, kernels=kernels, task=None, classes=None, params=params, D=D,
-        precision=precision, seed=seed, scaling=scaling, lags=lags, horizon=horizon,
+        seed=seed, scaling=scaling, lags=lags, horizon=horizon,
         interval=interval, interval_rate=interval_rate, features=features,
     )  # fmt: skip
     return Panel(

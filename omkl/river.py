@@ -237,7 +237,7 @@ class OnlineMKLRegressor(_MiniBatch, _Regressor, base.MiniBatchRegressor):
 
     Parameters
     ----------
-    algorithm, kernels, D, params, scaling, lags, horizon, precision, features
+    algorithm, kernels, D, params, scaling, lags, horizon, features
         As ``omkl.online.estimator.LearnerParameters`` says. An algorithm of active learning
         learns only the targets that it would request.
     interval, interval_rate
@@ -273,7 +273,7 @@ class MultiTargetMKLRegressor(_Regressor, base.MultiTargetRegressor):
 
     Parameters
     ----------
-    algorithm, kernels, D, params, scaling, lags, horizon, precision, features
+    algorithm, kernels, D, params, scaling, lags, horizon, features
         As ``omkl.online.estimator.LearnerParameters`` says; no algorithm of active learning.
     interval, interval_rate
         As ``omkl.online.estimator.RegressorParameters`` says.
@@ -336,7 +336,7 @@ class PanelMKLRegressor(PanelParameters, base.MiniBatchRegressor):
 
     Parameters
     ----------
-    algorithm, kernels, D, params, scaling, lags, horizon, precision, features
+    algorithm, kernels, D, params, scaling, lags, horizon, features
         As ``omkl.online.estimator.PanelParameters`` says.
     key
         The input that names the learner of a row, a whole number or a text.
@@ -395,7 +395,7 @@ class ActiveMKLRegressor(_Regressor, base.Regressor):
     ----------
     horizon
         T, about how many rows there will be: the step sizes of AMKL follow from it.
-    algorithm, kernels, D, params, scaling, lags, precision, features, interval, interval_rate, seed
+    algorithm, kernels, D, params, scaling, lags, features, interval, interval_rate, seed
         As of ``OnlineMKLRegressor``.
     """
 
@@ -441,7 +441,7 @@ class OnlineMKLClassifier(_MiniBatch, _Online, base.MiniBatchClassifier):
 
     Parameters
     ----------
-    algorithm, kernels, D, params, scaling, lags, horizon, precision, features
+    algorithm, kernels, D, params, scaling, lags, horizon, features
         As ``omkl.online.estimator.LearnerParameters`` says.
     seed
         Random features and choices are drawn from it.

@@ -190,7 +190,7 @@ class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
 
     Parameters
     ----------
-    algorithm, kernels, D, params, scaling, lags, horizon, precision, features
+    algorithm, kernels, D, params, scaling, lags, horizon, features
         As ``omkl.online.estimator.LearnerParameters`` says.
     interval, interval_rate
         As ``omkl.online.estimator.RegressorParameters`` says.
@@ -281,7 +281,7 @@ class PanelMKLRegressor(RegressorMixin, PanelParameters, BaseEstimator):
 
     Parameters
     ----------
-    algorithm, kernels, D, params, scaling, lags, horizon, precision, features
+    algorithm, kernels, D, params, scaling, lags, horizon, features
         As ``omkl.online.estimator.PanelParameters`` says.
     key
         The column that holds the key of a row; None: keys are given beside the rows.
@@ -347,7 +347,7 @@ class OnlineMKLClassifier(ClassifierMixin, _Online):
 
     Parameters
     ----------
-    algorithm, kernels, D, params, scaling, lags, horizon, precision, features
+    algorithm, kernels, D, params, scaling, lags, horizon, features
         As ``omkl.online.estimator.LearnerParameters`` says.
     random_state
         The seed, that of ``omkl-run seed=`` if it is a number.

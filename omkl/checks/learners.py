@@ -108,13 +108,10 @@ class Case(shared.Case):
         d: int = INPUTS,
         model: Any = None,
         T: int | None = None,
-        precision: str = "float64",
         **changes: Any,
     ) -> Learner:
         built = self.params(len(dictionary), T, **changes)
-        return Learner(
-            self.algorithm, built, dictionary, d, FEATURES, seed, model, precision=precision
-        )
+        return Learner(self.algorithm, built, dictionary, d, FEATURES, seed, model)
 
     def learned(self, learner: Learner) -> Any:
         return learner.state
@@ -292,28 +289,6 @@ def check_interval(case: Case) -> None:
     y_hat, half = learner.predict_with_spread(X[:7])
     np.testing.assert_array_equal(learner.predict_with_spread(X[3:7]), [y_hat[3:], half[3:]])
     assert pickle.dumps(learner) == before
-
-
-def check_precision(case: Case) -> None:
-    """Single precision is honoured by learners on random features and refused by the others."""
-    X, y = case.stream()
-    double = case.learner()
-    if not case.representation.supports_float32:
-        shared.require_refusal("precision=float32", lambda: case.learner(precision="float32"))
-        shared.require_refusal("precision='float16'", lambda: case.learner(precision="float16"))
-        return
-    double.partial_fit(X[:50], y[:50])
-    model = double.state.model
-
-    def outputs(precision: str) -> np.ndarray:
-        selection = case.learner(model=model, precision=precision).selection
-        selection.n_evaluated[0] = len(selection.f)
-        selection.evaluate[:] = np.arange(len(selection.f))
-        protocol.evaluate(model, X[50], selection)
-        return selection.f.copy()
-
-    moved = np.abs(outputs("float32") - outputs("float64")).max()
-    assert 0.0 < moved < 1e-6, f"float32 moves an output by {moved}"
 
 
 def check_honesty(case: Case) -> None:

@@ -20,7 +20,6 @@ HELP = {
         "how random frequencies are placed: rff, each by itself; orthogonal, in orthogonal blocks "
         "(Gaussian kernels); qmc, evenly by a scrambled Sobol sequence"
     ),
-    "precision": "of the random features; float32: faster, rounded to single precision",
     "seeds": "R, repetitions with fresh random features",
     "seed": "the first of them",
     "interval": (

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from omkl.core.frequencies import FEATURES
-from omkl.core.learner import PRECISIONS
 from omkl.datasets.base import checked_name
 from omkl.datasets.schema import STREAM, TASKS, check_dataset
 from omkl.federated.exchange import GRAPHS
@@ -58,7 +57,6 @@ SETTINGS: dict[str, Constraint] = {
     "task": or_null(one_of(*TASKS)),
     "D": or_null(whole(1, 10**6)),
     "features": one_of(*FEATURES),
-    "precision": one_of(*PRECISIONS),
     "seeds": whole(1, 10_000),
     "seed": whole(0, 2**63 - 1),
     "interval": or_null(SHARE),
@@ -175,8 +173,3 @@ def check(config: Mapping[str, Any]) -> None:
     allowed = {"name": scheme, "rounds": or_null(whole(2))}
     allowed |= BY_SITE if federation["name"] == "by_site" else {}
     check_section("federation", federation, allowed)
-    if config["precision"] != "float64":
-        raise ValueError(
-            f"precision={config['precision']!r}: a federation computes in float64, which is what "
-            "is sent"
-        )

@@ -103,7 +103,6 @@ class Settings:
     regret: RegretSettings
     interval: IntervalSettings | None
     D: int | None
-    precision: str
     n_seeds: int
     seed: int
     block: int | None
@@ -376,7 +375,7 @@ def interval_around(
 
 
 _PLAIN = (
-    "D", "precision", "seed", "block", "threads", "figures", "predictions", "model",
+    "D", "seed", "block", "threads", "figures", "predictions", "model",
     "tracking", "force",
 )  # fmt: skip
 NO_PARAMETERS = ("name", "module")  # of an algorithm's YAML

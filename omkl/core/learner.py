@@ -69,20 +69,6 @@ def _empty_row(d: int, n_classes: int) -> tuple[np.ndarray, np.ndarray, Trace]:
     return np.empty((1, d)), np.empty(1), empty_trace(1, n_classes)
 
 
-PRECISIONS = ("float64", "float32")
-
-
-def check_precision(algorithm: Algorithm, precision: str) -> None:
-    """Raise ValueError unless the algorithm can have features of that precision."""
-    if precision not in PRECISIONS:
-        raise ValueError(f"precision={precision!r} is none of {', '.join(PRECISIONS)}")
-    if precision != "float64" and not algorithm.representation.supports_float32:
-        raise ValueError(
-            f"precision={precision} rounds random features, and {algorithm.name} has exact "
-            "kernels; leave it at float64"
-        )
-
-
 class Learner:
     """One learner on one stream: the state of an algorithm, its generator and its clock.
 
@@ -103,9 +89,6 @@ class Learner:
         A representation to start from in place of a fresh one.
     threads
         Threads of an exact-kernel learner; the others use one.
-    precision
-        "float32": random features are rounded to single precision, coefficients and sums
-        are not. Predictions move by about 1e-8, and by more once that tips a choice of kernels.
     """
 
     def __init__(
@@ -118,9 +101,7 @@ class Learner:
         seed: int,
         model: Any = None,
         threads: int = 1,
-        precision: str = "float64",
     ) -> None:
-        check_precision(algorithm, precision)
         kernels = algorithm.kernels(params, dictionary, d)
         self.representation = algorithm.representation
         if model is None:
@@ -128,7 +109,6 @@ class Learner:
         self.params = params
         self.d = d
         self.threads = threads
-        self.precision = precision
         self.state = algorithm.init(params, kernels, model)
         self.rng = selection_generator(seed)
         self._run_block = compiled_for(type(params), run_block)
@@ -408,7 +388,7 @@ class Learner:
     def empty_selection(self) -> Selection:
         model = self.state.model
         N = model.n_kernels
-        scratch = self.representation.scratch(model, self.threads, self.precision)
+        scratch = self.representation.scratch(model, self.threads)
         return Selection(
             evaluate=np.zeros(N, dtype=np.int64),
             combine=np.zeros(N, dtype=np.int64),

@@ -8,9 +8,6 @@ register (one of 512 bits, two of 256 or four of 128, as the processor has it).
 shape and how many entries count; the others read as zero and are left alone.
 The order of every sum is the same on all processors.
 
-``narrow`` makes a pack of eight floats for arithmetic in single precision. An array
-may hold floats too: they are loaded as doubles, and stored from either kind of pack.
-
 In plain Python a pack is an array of eight. Each instruction is here twice: as plain Python, and
 below as machine code, by Numba's public ``intrinsic``.
 """
@@ -29,7 +26,7 @@ from omkl.core.compiler import ENABLED, overloads
 LANES = 8
 
 # Tests play rounds in plain Python, a few million of these a learner: they are written for speed.
-_DOUBLE, _ONES = np.dtype(np.float64), np.ones(LANES)
+_ONES = np.ones(LANES)
 
 
 def aligned(shape: tuple[int, ...], dtype: str = "float64") -> np.ndarray:
@@ -43,7 +40,7 @@ def load(array, start, n=LANES):
     """The pack array.flat[start : start + n], n in 0..8, zeros behind it."""
     numbers = array.flat[start : start + n]
     if n == LANES:
-        return numbers if numbers.dtype is _DOUBLE else numbers.astype(np.float64)
+        return numbers
     pack = np.zeros(LANES)
     pack[:n] = numbers
     return pack
@@ -77,11 +74,6 @@ def pack(x):
 def fma(a, b, c):
     """a b + c by element, with one rounding where the processor can; numbers spread."""
     return a * b + c
-
-
-def narrow(pack):
-    """The pack in single precision; what is computed with it stays so."""
-    return pack.astype(np.float32)
 
 
 def total(pack):
@@ -152,15 +144,13 @@ if ENABLED:
     from numba.extending import intrinsic, models, register_model
 
     class Pack(types.Type):
-        """Numba's type of eight doubles, or of eight floats."""
+        """Numba's type of eight doubles."""
 
-        def __init__(self, name: str, element: Any, number: Any) -> None:
-            super().__init__(name=name)
-            self.number = number  # Numba's type of one of them
-            self.vector = ir.VectorType(element, LANES)
+        def __init__(self) -> None:
+            super().__init__(name="pack")
 
-    PACK = Pack("pack", ir.DoubleType(), types.float64)
-    NARROW = Pack("narrow_pack", ir.FloatType(), types.float32)
+    PACK = Pack()
+    _PACK = ir.VectorType(ir.DoubleType(), LANES)
     _INT = ir.IntType(64)
     _INDEX = ir.IntType(32)
     _WHOLES = ir.VectorType(_INT, LANES)
@@ -171,7 +161,7 @@ if ENABLED:
     @register_model(Pack)
     class _PackModel(models.PrimitiveModel):
         def __init__(self, manager: Any, kind: Any) -> None:
-            super().__init__(manager, kind, kind.vector)
+            super().__init__(manager, kind, _PACK)
 
     # --- How an instruction is made ---------------------------------------------------------------
     #
@@ -223,21 +213,15 @@ if ENABLED:
     def _a_pack(*kinds: Any) -> Any:
         return PACK
 
-    def _like_first(*kinds: Any) -> Any:
-        return kinds[0]
-
-    def _widest(*kinds: Any) -> Any:
-        """Single precision as soon as one of several is; None where none is a pack."""
-        if NARROW in kinds:
-            return NARROW
+    def _pack_if_any(*kinds: Any) -> Any:
+        """None where no argument is a pack."""
         return PACK if PACK in kinds else None
 
-    def _spread(context: Any, builder: Any, kind: Any, value: Any, like: Any) -> Any:
+    def _spread(context: Any, builder: Any, kind: Any, value: Any) -> Any:
         """A pack as it is, a number eight times."""
-        if isinstance(kind, Pack):
+        if kind is PACK:
             return value
-        number = context.cast(builder, value, kind, like.number)
-        return _eight_times(builder, number, like.vector)
+        return _eight_times(builder, context.cast(builder, value, kind, types.float64), _PACK)
 
     def _eight_times(builder: Any, number: Any, vector: Any) -> Any:
         blank = ir.Constant(vector, ir.Undefined)
@@ -257,26 +241,21 @@ if ENABLED:
 
     # --- Memory -----------------------------------------------------------------------------------
 
-    def _stored(array: Any) -> Any:
-        """The pack as it lies in an array of that type."""
-        return PACK if array.dtype == types.float64 else NARROW
-
     def _is_array(kind: Any) -> bool:
-        numbers = (types.float64, types.float32)
-        return isinstance(kind, types.Array) and kind.layout == "C" and kind.dtype in numbers
+        return isinstance(kind, types.Array) and kind.layout == "C" and kind.dtype == types.float64
 
     def _loaded(array: Any, *kinds: Any) -> Any:
         return PACK if _is_array(array) else None
 
     def _storing(array: Any, start: Any, pack: Any, *kinds: Any) -> Any:
-        return types.void if _is_array(array) and isinstance(pack, Pack) else None
+        return types.void if _is_array(array) and pack is PACK else None
 
     def _pointer(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
         """To the pack that begins at args[1] of the array args[0]."""
         array = context.make_array(kinds[0])(context, builder, args[0])
         start = context.cast(builder, args[1], kinds[1], types.intp)
         first = builder.gep(array.data, [start], inbounds=True)
-        return builder.bitcast(first, _stored(kinds[0]).vector.as_pointer())
+        return builder.bitcast(first, _PACK.as_pointer())
 
     def _first(context: Any, builder: Any, kind: Any, value: Any) -> Any:
         """A mask of the first ``value`` of the eight."""
@@ -284,50 +263,29 @@ if ENABLED:
         limit = _eight_times(builder, n, _WHOLES)
         return builder.icmp_signed("<", ir.Constant(_WHOLES, list(range(LANES))), limit)
 
-    def _widened(builder: Any, array: Any, value: Any) -> Any:
-        return value if _stored(array) is PACK else builder.fpext(value, PACK.vector)
-
-    def _as_stored(builder: Any, array: Any, pack: Any, value: Any) -> Any:
-        if _stored(array) is pack:
-            return value
-        if pack is PACK:
-            return builder.fptrunc(value, NARROW.vector)
-        return builder.fpext(value, PACK.vector)
-
-    def _masked(builder: Any, step: str, array: Any, result: Any, arguments: Any) -> Any:
-        """LLVM's masked load or store of packs of that array."""
-        name = f"llvm.masked.{step}.v8f{64 if _stored(array) is PACK else 32}.p0"
-        return _declare(builder, name, result, arguments)
-
     @_instruction(("array", "start"), _loaded)
     def _load(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
-        pointer = _pointer(context, builder, kinds, args)
-        return _widened(builder, kinds[0], builder.load(pointer, align=4))
+        return builder.load(_pointer(context, builder, kinds, args), align=4)
 
     @_instruction(("array", "start", "n"), _loaded)
     def _load_first(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
         pointer = _pointer(context, builder, kinds, args)
         mask = _first(context, builder, kinds[2], args[2])
-        vector = _stored(kinds[0]).vector
-        arguments = [pointer.type, _INDEX, _BITS, vector]
-        load_first = _masked(builder, "load", kinds[0], vector, arguments)
-        zeros = ir.Constant(vector, [0.0] * LANES)
-        value = builder.call(load_first, [pointer, _ALIGN, mask, zeros])
-        return _widened(builder, kinds[0], value)
+        arguments = [pointer.type, _INDEX, _BITS, _PACK]
+        load_first = _declare(builder, "llvm.masked.load.v8f64.p0", _PACK, arguments)
+        return builder.call(load_first, [pointer, _ALIGN, mask, ir.Constant(_PACK, [0.0] * LANES)])
 
     @_instruction(("array", "start", "pack"), _storing)
     def _store(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
-        value = _as_stored(builder, kinds[0], kinds[2], args[2])
-        builder.store(value, _pointer(context, builder, kinds, args), align=4)
+        builder.store(args[2], _pointer(context, builder, kinds, args), align=4)
 
     @_instruction(("array", "start", "pack", "n"), _storing)
     def _store_first(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
         pointer = _pointer(context, builder, kinds, args)
         mask = _first(context, builder, kinds[3], args[3])
-        value = _as_stored(builder, kinds[0], kinds[2], args[2])
-        arguments = [value.type, pointer.type, _INDEX, _BITS]
-        store_first = _masked(builder, "store", kinds[0], ir.VoidType(), arguments)
-        builder.call(store_first, [value, pointer, _ALIGN, mask])
+        arguments = [_PACK, pointer.type, _INDEX, _BITS]
+        store_first = _declare(builder, "llvm.masked.store.v8f64.p0", ir.VoidType(), arguments)
+        builder.call(store_first, [args[2], pointer, _ALIGN, mask])
 
     # Without n every element counts: a mask would cost an instruction, on some processors several.
 
@@ -355,7 +313,7 @@ if ENABLED:
             for kind, value in zip(kinds[2:], args[2:], strict=True)
         )
         last = builder.sub(n, ir.Constant(_INT, 1))
-        pack = ir.Constant(PACK.vector, ir.Undefined)
+        pack = ir.Constant(_PACK, ir.Undefined)
         for j in range(LANES):
             here = ir.Constant(_INT, j)
             here = builder.select(builder.icmp_signed("<", here, last), here, last)
@@ -371,18 +329,14 @@ if ENABLED:
 
     @_code_of(store_pairs, lambda *kinds: types.void)
     def _store_pairs(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
-        a, b = (
-            _as_stored(builder, kinds[0], kind, value)
-            for kind, value in zip(kinds[3:], args[3:], strict=True)
-        )
         array = context.make_array(kinds[0])(context, builder, args[0])
         place, stride = (
             context.cast(builder, value, kind, types.intp)
             for kind, value in zip(kinds[1:3], args[1:3], strict=True)
         )
-        two = ir.VectorType(_stored(kinds[0]).vector.element, 2)
+        two = ir.VectorType(ir.DoubleType(), 2)
         for r in range(LANES):
-            both = builder.shuffle_vector(a, b, _places([r, LANES + r]))
+            both = builder.shuffle_vector(args[3], args[4], _places([r, LANES + r]))
             pointer = builder.gep(array.data, [place], inbounds=True)
             builder.store(both, builder.bitcast(pointer, two.as_pointer()), align=4)
             place = builder.add(place, stride)
@@ -391,41 +345,32 @@ if ENABLED:
 
     @_code_of(pack, _a_pack)
     def _pack(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
-        return _spread(context, builder, kinds[0], args[0], PACK)
+        return _spread(context, builder, kinds[0], args[0])
 
-    @_code_of(fma, _widest)
+    @_code_of(fma, _pack_if_any)
     def _fma(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
-        kind = _widest(*kinds)
-        spread = [_spread(context, builder, k, v, kind) for k, v in zip(kinds, args, strict=True)]
-        name = f"llvm.fmuladd.v8f{kind.number.bitwidth}"
-        return builder.call(_declare(builder, name, kind.vector, [kind.vector] * 3), spread)
-
-    @_code_of(narrow, lambda pack: NARROW)
-    def _narrow(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
-        return builder.fptrunc(args[0], NARROW.vector)
+        spread = [_spread(context, builder, k, v) for k, v in zip(kinds, args, strict=True)]
+        return builder.call(_declare(builder, "llvm.fmuladd.v8f64", _PACK, [_PACK] * 3), spread)
 
     def _element_by_element(operation: Any, name: str) -> None:
         """What an operator of Python is between packs, or a pack and a number."""
 
         def build(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
             left, right = (
-                _spread(context, builder, k, v, _widest(*kinds))
-                for k, v in zip(kinds, args, strict=True)
+                _spread(context, builder, k, v) for k, v in zip(kinds, args, strict=True)
             )
             return getattr(builder, name)(left, right, flags=_FUSE)
 
-        _code_of(operation, _widest)(build)
+        _code_of(operation, _pack_if_any)(build)
 
     _element_by_element(operator.add, "fadd")
     _element_by_element(operator.sub, "fsub")
     _element_by_element(operator.mul, "fmul")
     _element_by_element(operator.truediv, "fdiv")
 
-    @_code_of(abs, lambda x: x if isinstance(x, Pack) else None)
+    @_code_of(abs, _pack_if_any)
     def _absolute(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
-        vector = kinds[0].vector
-        name = f"llvm.fabs.v8f{kinds[0].number.bitwidth}"
-        return builder.call(_declare(builder, name, vector, [vector]), args)
+        return builder.call(_declare(builder, "llvm.fabs.v8f64", _PACK, [_PACK]), args)
 
     # --- Eight numbers to one ---------------------------------------------------------------------
 
@@ -470,36 +415,31 @@ if ENABLED:
     @_code_of(clip, _a_pack)
     def _clip(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
         x = args[0]
-        high = _spread(context, builder, kinds[1], args[1], PACK)
-        low = builder.fsub(ir.Constant(PACK.vector, [-0.0] * LANES), high)
+        high = _spread(context, builder, kinds[1], args[1])
+        low = builder.fsub(ir.Constant(_PACK, [-0.0] * LANES), high)
         # Ordered comparisons are false for NaN, which then stays.
         x = builder.select(builder.fcmp_ordered(">", x, high), high, x)
         return builder.select(builder.fcmp_ordered("<", x, low), low, x)
 
     @_code_of(at_least, _a_pack)
     def _at_least(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
-        low = _spread(context, builder, kinds[1], args[1], PACK)
+        low = _spread(context, builder, kinds[1], args[1])
         return builder.select(builder.fcmp_ordered(">=", args[0], low), args[0], low)
 
     @_code_of(below, _a_pack)
     def _below(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
-        high = _spread(context, builder, kinds[1], args[1], PACK)
-        least = ir.Constant(PACK.vector, [-math.inf] * LANES)
+        high = _spread(context, builder, kinds[1], args[1])
+        least = ir.Constant(_PACK, [-math.inf] * LANES)
         return builder.select(builder.fcmp_ordered("<", args[0], high), args[0], least)
 
-    @_code_of(flip_where_odd, _like_first)
+    @_code_of(flip_where_odd, _a_pack)
     def _flip_where_odd(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
-        bits, whole = builder.bitcast(args[1], _WHOLES), _WHOLES
-        if kinds[0] is NARROW:
-            whole = ir.VectorType(_INDEX, LANES)
-            bits = builder.trunc(bits, whole)
-        last = kinds[0].number.bitwidth - 1
-        sign = builder.shl(bits, ir.Constant(whole, [last] * LANES))
-        flipped = builder.xor(builder.bitcast(args[0], whole), sign)
-        return builder.bitcast(flipped, kinds[0].vector)
+        sign = builder.shl(builder.bitcast(args[1], _WHOLES), _wholes(63))
+        flipped = builder.xor(builder.bitcast(args[0], _WHOLES), sign)
+        return builder.bitcast(flipped, _PACK)
 
     @_code_of(times_power_of_two, _a_pack)
     def _times_power_of_two(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
         biased = builder.add(builder.bitcast(args[1], _WHOLES), _wholes(1023))
         power = builder.shl(biased, _wholes(52))
-        return builder.fmul(args[0], builder.bitcast(power, PACK.vector))
+        return builder.fmul(args[0], builder.bitcast(power, _PACK))

@@ -276,9 +276,8 @@ def prepare_learner(settings: Settings) -> LearnerJob:
     sizes = {"N": len(dictionary), "D": D}
     settings = with_defaults_cut(settings.resolved(D=D), algorithm.Params, sizes)
     given = settings.algorithm.params
-    precision = settings.precision
     # Once before the data are opened: a wrong number should not wait for a large file.
-    specify(settings.algorithm.name, given, dictionary, D, precision, UNKNOWN_HORIZON)
+    specify(settings.algorithm.name, given, dictionary, D, UNKNOWN_HORIZON)
     if not algorithm.representation.uses_D:  # so that any D is the same run
         D = FEATURES
         settings = settings.resolved(D=D)
@@ -299,7 +298,7 @@ def prepare_learner(settings: Settings) -> LearnerJob:
     if stream.n_rounds is None and any(isinstance(v, str) and "T" in v for v in given.values()):
         stream.count_rounds()  # for a schedule in T
     dictionary = kernels.dictionary(settings.kernels, stream.n_inputs)
-    made = specify(settings.algorithm.name, given, dictionary, D, precision, stream.n_rounds)
+    made = specify(settings.algorithm.name, given, dictionary, D, stream.n_rounds)
     made = made.of_classes(len(stream.classes))
     if not stream.labelled and (n_seeds > 1 or classify):
         raise ValueError(
@@ -315,7 +314,7 @@ def prepare_learner(settings: Settings) -> LearnerJob:
 
 
 def _require_memory(settings: Settings, stream: Stream, made: Specification, R: int) -> None:
-    algorithm, params, dictionary, D, _ = made
+    algorithm, params, dictionary, D = made
     used = algorithm.kernels(params, dictionary, stream.n_inputs)
     each = memory.model_bytes(algorithm.representation, params, used, stream.n_inputs, D)
     n_models = memory.n_models(algorithm, stream, settings, R)

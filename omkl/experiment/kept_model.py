@@ -81,7 +81,6 @@ def settings_of(job: Keepable, seed: int | None = None) -> LearnerSettings:
         params=dict(given),
         kernels=dict(settings.kernels),
         D=job.D,
-        precision=settings.precision,
         seed=job.seeds[0] if seed is None else seed,
         inputs=tuple(stream.inputs[: len(stream.inputs) - stream.n_lags]),
         named=True,

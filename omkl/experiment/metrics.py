@@ -655,7 +655,7 @@ def forecaster(
 ) -> StreamLearner:
     """The baseline ``name``, of d inputs, before the first row."""
     algorithm = algorithms.load(name)
-    specification = Specification(algorithm, algorithm.Params(**PARAMS[name]), (), 1, "float64")
+    specification = Specification(algorithm, algorithm.Params(**PARAMS[name]), (), 1)
     return StreamLearner(
         specification, d, 0, scaling=scaling, lags=lags, classes=classes, delay=delay
     )
@@ -666,7 +666,7 @@ def forecasters(name: str, stream: Stream, max_keys: int | None) -> PanelOfRun:
     d = stream.n_inputs - stream.n_lags
     made = settings.read(
         name, inputs=d, kernels=[1.0], task=None, classes=None, params=PARAMS[name], D=1,
-        precision="float64", seed=0, scaling=stream.scaling, lags=stream.n_lags, horizon=None,
+        seed=0, scaling=stream.scaling, lags=stream.n_lags, horizon=None,
         interval=None, interval_rate=None,
     )  # fmt: skip
     return PanelOfRun(Panel(made, max_keys=max_keys))

@@ -37,7 +37,7 @@ from omkl.core.representations.sincos_features import (
     waves_of_four,
 )
 from omkl.core.simd import LANES, aligned, fma, load, pack, store, total
-from omkl.core.trigonometry import Double, Single, empty_waves, fill
+from omkl.core.trigonometry import Waves, empty_waves, fill
 from omkl.federated.messages import step_into
 
 FEWEST_INPUTS = 64  # with less a row is read as it is
@@ -62,10 +62,10 @@ LANE_FEATURES = 32  # with more a group's arrays leave the first cache
 ROWS = 4  # of a tile, whose arguments are computed at once
 
 
-def tile_of(model: RandomFeatures, rows: int) -> tuple[np.ndarray, Double | Single, np.ndarray]:
+def tile_of(model: RandomFeatures, rows: int) -> tuple[np.ndarray, Waves, np.ndarray]:
     """These three for a tile of so many rows."""
     N, S = len(model.padded), model.theta.shape[1] // 2
-    return aligned((ROWS * S,)), empty_waves(N * S * rows, "float64"), np.array([S, 0])
+    return aligned((ROWS * S,)), empty_waves(N * S * rows), np.array([S, 0])
 
 
 @functools.singledispatch
@@ -147,7 +147,7 @@ class ClientTile(NamedTuple):
     """
 
     angle: np.ndarray
-    waves: Double | Single
+    waves: Waves
     place: np.ndarray
     sums: np.ndarray
     common: np.ndarray
@@ -277,14 +277,14 @@ class LaneScratch(NamedTuple):
     """
 
     angle: np.ndarray
-    waves: Double | Single
+    waves: Waves
     place: np.ndarray
     padded: np.ndarray
     theta: np.ndarray
     held: np.ndarray
     sums: np.ndarray
     norm2: np.ndarray
-    lanes: Double
+    lanes: Waves
     scaled: np.ndarray
     f: np.ndarray
     loss: np.ndarray
@@ -306,7 +306,7 @@ def lane_scratch(model: RandomFeatures) -> LaneScratch:
         held=aligned((2 * width,)),
         sums=aligned((2 * width,)),
         norm2=aligned((LANES * G,)),
-        lanes=Double(aligned((FOUR * width,)), aligned((FOUR * width,))),
+        lanes=Waves(aligned((FOUR * width,)), aligned((FOUR * width,))),
         scaled=aligned((FOUR * LANES,)),
         f=aligned((CLIENTS, LANES * G)),
         loss=aligned((CLIENTS, LANES * G)),

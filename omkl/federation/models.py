@@ -69,7 +69,6 @@ def _content(
         classes=None,
         params={"eta": algorithm["eta"], "lam": algorithm.get("lam", 0.0)},
         D=plan.D,
-        precision="float64",
         seed=plan.settings.seed,
         scaling="columns" if scaled else "none",
         lags=0,

@@ -38,8 +38,6 @@ class LearnerParameters:
         How many past targets are further inputs; of classes only where there are two.
     horizon
         T, where a parameter names it.
-    precision
-        "float64" or "float32", of the random features.
     features
         How random frequencies are placed: "rff", "orthogonal" (Gaussian kernels) or "qmc".
     """
@@ -51,7 +49,6 @@ class LearnerParameters:
     scaling: str = "columns"
     lags: int = 0
     horizon: int | None = None
-    precision: str = "float64"
     features: str = "rff"
 
     def algorithm_for(self, task: str) -> Algorithm:
@@ -84,7 +81,6 @@ class LearnerParameters:
             classes=classes,
             params=self.params or {},
             D=self.D,
-            precision=self.precision,
             features=self.features,
             seed=seed,
             scaling=self.scaling,

@@ -1,7 +1,7 @@
 """The settings of a learner that is called from Python: what was chosen, checked, in plain words.
 
 They are all that a learner is made of but what it learns, so that a file can hold them. A
-``Specification`` is what makes the algorithm: its parameters, a dictionary, D and a precision.
+``Specification`` is what makes the algorithm: its parameters, a dictionary and D.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from omkl.config.settings import INTERVAL, IntervalSettings, interval_of, with_f
 from omkl.core import hyperparameters
 from omkl.core.frequencies import RFF
 from omkl.core.kernels import FAMILIES, Kernel, dictionary
-from omkl.core.learner import Learner, check_precision
+from omkl.core.learner import Learner
 from omkl.core.protocol import Algorithm
 from omkl.core.representations import Representation
 from omkl.utils import conf, registry
@@ -57,7 +57,6 @@ class LearnerSettings:
     params: dict[str, Any]
     kernels: dict[str, Any]
     D: int
-    precision: str
     seed: int
     inputs: tuple[str, ...]
     named: bool
@@ -92,7 +91,7 @@ class LearnerSettings:
             )
         self._require_horizon()
         chosen = dictionary(self.kernels, len(self.inputs) + self.lags if self.inputs else None)
-        made = specify(self.algorithm, self.params, chosen, self.D, self.precision, self.horizon)
+        made = specify(self.algorithm, self.params, chosen, self.D, self.horizon)
         if self.outputs and self.classes:
             raise ValueError("outputs are for regression: make a learner per target for classes")
         if self.outputs and made.algorithm.queries:
@@ -261,7 +260,6 @@ class Specification(NamedTuple):
     params: Any
     dictionary: tuple[Kernel, ...]
     D: int
-    precision: str
 
     def of_classes(self, n_classes: int) -> Specification:
         """That of the learner of all classes together, where they are several and there is one."""
@@ -292,7 +290,6 @@ class Specification(NamedTuple):
             seed,
             model=model,
             threads=threads,
-            precision=self.precision,
         )
 
 
@@ -301,7 +298,6 @@ def specify(
     given: Mapping[str, Any],
     dictionary: tuple[Kernel, ...],
     D: int,
-    precision: str,
     horizon: int | None,
 ) -> Specification:
     """Check parameters as typed, by the names of the algorithm's ``Params``.
@@ -311,7 +307,6 @@ def specify(
     algorithm = algorithms.load(name)
     sizes = {"N": len(dictionary), "D": D}
     params = hyperparameters.build(algorithm.Params, given, horizon, sizes)
-    check_precision(algorithm, precision)
     algorithm.representation.require(dictionary)
     placed = {kernel.features for kernel in dictionary} - {RFF}
     if placed and not algorithm.representation.draws_features:
@@ -322,4 +317,4 @@ def specify(
     check = algorithm.representation.check_kernels
     if check is not Representation._field_defaults["check_kernels"]:  # all that do not look at d
         check(algorithm.kernels(params, dictionary, 1))
-    return Specification(algorithm, params, dictionary, D, precision)
+    return Specification(algorithm, params, dictionary, D)

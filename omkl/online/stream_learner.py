@@ -134,7 +134,7 @@ class StreamLearner:
     Parameters
     ----------
     specification
-        Its algorithm, parameters, kernels, D and precision.
+        Its algorithm, parameters, kernels and D.
     n_inputs
         d, the lags among them.
     scaling

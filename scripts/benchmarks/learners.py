@@ -24,7 +24,6 @@ from omkl.core.representations.blocked import BLOCK
 ROUNDS, EXACT_ROUNDS = 1000, 4000
 CLASSIFIED_ROUNDS, SUPPORT_BLOCK = 4000, 100
 SHORT = 1e-3  # seconds of a call
-ROUNDED = ("raker", "gf", "sfg", "sfg_r")  # those with a row of float32 as well
 Row = dict[str, Any]
 
 
@@ -59,13 +58,7 @@ def regression(name: str, rows: Rows, seconds: float) -> list[Row]:
         return [recursive(case, learner, rows, seconds)]
     if not case.algorithm.representation.draws_features:
         return [exact(case, rows, seconds)]
-    row, y_hat = random_features(case, rows, seconds)
-    found = [row]
-    if name in ROUNDED:
-        other, rounded = random_features(case, rows, seconds, precision="float32")
-        error = float(np.abs(rounded - y_hat).max())
-        found.append(other | {"precision": "float32", "error": error})
-    return found
+    return [random_features(case, rows, seconds)]
 
 
 def labelled(rows: Rows) -> Rows:
@@ -91,7 +84,7 @@ def classification(name: str, rows: Rows, seconds: float) -> list[Row]:
     rows = labelled(rows)
     case = setting.case(name, setting.kernels(), rows.X.shape[1], setting.D, 100 * ROUNDS)
     if case.algorithm.representation.draws_features:
-        return [random_features(case, rows, seconds)[0]]
+        return [random_features(case, rows, seconds)]
     learner = case.learner()
     if matrices(learner.state.model):
         return [recursive(case, learner, rows, seconds)]
@@ -124,17 +117,14 @@ TASKS: dict[str, Callable[[str, Rows, float], list[Row]]] = {
 }
 
 
-def random_features(
-    case: Case, rows: Rows, seconds: float, **options: Any
-) -> tuple[Row, np.ndarray]:
-    """The row, and the predictions of the first rounds."""
+def random_features(case: Case, rows: Rows, seconds: float) -> Row:
     X, y = rows.X[:ROUNDS], rows.y[:ROUNDS]
-    learner = case.learner(**options)
-    y_hat = learner.partial_fit(X, y).y_hat  # past the rounds in which graphs are drawn
+    learner = case.learner()
+    learner.partial_fit(X, y)  # past the rounds in which graphs are drawn
     before, t = learner.used.copy(), learner.t
     took, n = in_short_calls(learner, X, y, seconds)
     work = features_work(case, learner, before, t)
-    return _row(case, took, n, work), y_hat
+    return _row(case, took, n, work)
 
 
 def in_short_calls(
@@ -245,7 +235,6 @@ def exact(case: Case, rows: Rows, seconds: float) -> Row:
 def _row(case: Case, took: list[float], rounds: int, work: dict[str, Any]) -> Row:
     return {
         "algorithm": case.algorithm.name,
-        "precision": "float64",
         "rounds": rounds,
         "round_us": Spread(*(1e6 * t / rounds for t in deciles(took))),
         "work": work,

@@ -33,9 +33,6 @@ HOW_TO_READ = """\
 - **Not in the least time.** GMOCP and SAMOCP keep the last scores of each kernel in order and take
   quantiles of them. GMOCP also draws its graph anew in every row. `auto` has trees and a ridge
   regression on 400 random features beside its recursive experts, which alone are counted.
-- **Error** of float32: the largest change of a prediction in the first rows. Its ratio is to the
-  least time of float64. Where rounding changes the choice of kernels, it is as large as that
-  choice.
 - **Times omkl.** NumPy and omkl take turns, and a ratio is of times in the same turn. Both get the
   same rows and the same random frequencies, and their predictions are the same to 1e-8
   (`tests/benchmarks/test_bench.py`).

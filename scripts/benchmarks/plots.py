@@ -27,8 +27,7 @@ def limit_plot(bench: Bench) -> Figure:
         axes.plot([low, high], [place, place], color=colour, linewidth=1.2, solid_capstyle="butt")
         axes.plot(median, place, style.MARKERS[kinds.index(row["kind"])], color=colour)
         axes.plot([row["goal"]] * 2, [place - 0.4, place + 0.4], color=style.GREY, linewidth=1.6)
-        double = row.get("precision", "float64") == "float64"
-        names.append(title(row["algorithm"]) + ("" if double else f", {row['precision']}"))
+        names.append(title(row["algorithm"]))
     axes.set_yticks(range(len(rows)), names)
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.grid(axis="y", visible=False)

@@ -74,26 +74,23 @@ def formulas() -> str:
 
 def learner_table(bench: Bench) -> str:
     rows = bench["learners"]
-    some_error = any("error" in row for row in rows)
     headings = ["algorithm", "kernels per row", "µs per row", "least", "measured / least", "goal"]
-    headings += ["error"] if some_error else []
     body = []
     for row in rows:
         name = title(row["algorithm"])
-        if row.get("precision", "float64") != "float64":
-            name += f", {row['precision']}"
         if "missing" in row:
             body.append([name, row["missing"], *[""] * (len(headings) - 2)])
             continue
-        line = [
-            name,
-            f"{row['work']['evaluated']:.3g} ({row['kind'].split()[0]})",
-            number(row["round_us"][0]),
-            number(row["least_us"]) + (" (memory)" if row["set_by"] == "memory" else ""),
-            between(row["ratio"]),
-            verdict(row["ratio"][0], row["goal"], largest=True),
-        ]
-        body.append(line + ([f"{row['error']:.1e}" if "error" in row else ""] * some_error))
+        body.append(
+            [
+                name,
+                f"{row['work']['evaluated']:.3g} ({row['kind'].split()[0]})",
+                number(row["round_us"][0]),
+                number(row["least_us"]) + (" (memory)" if row["set_by"] == "memory" else ""),
+                between(row["ratio"]),
+                verdict(row["ratio"][0], row["goal"], largest=True),
+            ]
+        )
     return markdown_table(headings, body, left=1)
 
 

@@ -75,7 +75,6 @@ These need K clients and a server. All but eM-KOFL also learn without a server,
 - **outputs**: several targets per row (`omkl.learner(outputs=...)`).
 - **delay**: targets that come late (`stream.delay`, `stream.horizon`).
 - **features**: `features=orthogonal` and `features=qmc` place its random frequencies.
-- **float32**: random features in single precision (`precision=float32`).
 - **bounded**: its memory does not grow with the stream.
 - **variants**: folders that have one of its name, such as `as_released/gf`.
 
@@ -86,7 +85,7 @@ Federated algorithms have no classes, intervals, panels, several outputs or dela
 NEEDS = ("", "feedback", "time per row", "memory", "bound")
 OF_A_CLIENT = ("", "time per row of a client", "numbers sent per row of a client", "bound")
 SUPPORTS = (
-    "", "classes", "interval", "std", "panel", "outputs", "delay", "features", "float32", "bounded",
+    "", "classes", "interval", "std", "panel", "outputs", "delay", "features", "bounded",
     "variants",
 )  # fmt: skip
 # Settings of the smallest learner of any algorithm, so that the answers come at once.
@@ -220,7 +219,7 @@ def _supports(name: str) -> tuple[str, ...]:
     return (
         _link(name), _classes(one), interval, _mark(one.has_spread), _mark(_in_panels(name)),
         _mark(_takes(name, outputs=2)), _mark(not one.queries),
-        _mark(_takes(name, features="qmc")), _mark(kept.supports_float32), _mark(kept.bounded),
+        _mark(_takes(name, features="qmc")), _mark(kept.bounded),
         ", ".join(f"`{folder}`" for folder in folders),
     )  # fmt: skip
 

@@ -158,7 +158,7 @@ def test_a_disturbed_part_of_a_stream_counts_as_in_other_streams():
 
 
 def require_a_row_of_every_algorithm(rows):
-    measured = [row["algorithm"] for row in rows if row.get("precision") == "float64"]
+    measured = [row["algorithm"] for row in rows if "missing" not in row]
     missing = [row["algorithm"] for row in rows if "missing" in row]
     assert sorted(measured + missing) == sorted(algorithms.names())
     kinds = {row["algorithm"]: row["kind"] for row in rows if "kind" in row}
@@ -224,8 +224,6 @@ def test_the_command_writes_numbers_page_and_plot(tmp_path, monkeypatch, capsys)
     monkeypatch.setattr(limits, "measure", arrays)
     monkeypatch.setattr(learners, "ROUNDS", 4)
     monkeypatch.setattr(learners, "EXACT_ROUNDS", 4)
-    assert {"raker", "gf"} < set(learners.ROUNDED)
-    monkeypatch.setattr(learners, "ROUNDED", ("raker", "gf"))  # of either way to learn features
     docs = tmp_path / "docs"
     docs.mkdir()
     sections = ["limits", "learners", "peers"]
@@ -233,9 +231,6 @@ def test_the_command_writes_numbers_page_and_plot(tmp_path, monkeypatch, capsys)
     assert bench.main(given) == 0
     found = json.loads((tmp_path / "bench.json").read_text())
     require_a_row_of_every_algorithm(found["learners"])
-    single = [row for row in found["learners"] if row.get("precision") == "float32"]
-    assert [row["algorithm"] for row in single] == ["gf", "raker"]
-    assert all(0.0 < row["error"] < 1e-6 and row["ratio"][0] > 0.0 for row in single)
     page = (docs / "performance.md").read_text()
     printed = capsys.readouterr().out
     for section in sections:

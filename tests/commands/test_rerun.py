@@ -24,7 +24,6 @@ KINDS = {
             "algorithm.M=5",
             'algorithm.eta="0.5/sqrt(t)"',
             ROWS,
-            "precision=float32",
         ),
         *("seed=7", "dataset.change_at=0.5", "dataset.noise=0.3"),
     ),

@@ -18,7 +18,7 @@ from omkl.algorithms.parts import select_all as select  # noqa: F401
 from omkl.checks import federations as federated_checks
 from omkl.checks.learners import DICTIONARY, Case, stream
 from omkl.core import compiler, protocol
-from omkl.core.learner import PRECISIONS, Learner, SideBySide
+from omkl.core.learner import Learner, SideBySide
 from omkl.core.representations.blocked import LOCAL_FEATURES
 from omkl.core.representations.experts import CONSTANT, Constant
 from tests.learners import one_of_each_representation
@@ -56,28 +56,25 @@ print(json.dumps(out))
 
 
 def require_the_same_side_by_side(case: Case) -> None:
-    """Local learners that share features have the bits of each alone, in either precision."""
+    """Local learners that share features have the bits of each alone."""
     if case.representation is not LOCAL_FEATURES:
         return
     X, y = case.stream(27)
     fields = {"eta": 0.05, "eta_g": 0.2, "lam": 0.01}
     params = [case.params(**{k: (s + 1) * v for k, v in fields.items()}) for s in range(5)]
-    for precision in PRECISIONS:
 
-        def fresh(precision: str = precision) -> list[Learner]:
-            d, D = X.shape[1], 10
-            algorithm = case.algorithm
-            return [Learner(algorithm, p, DICTIONARY, d, D, 0, precision=precision) for p in params]
+    def fresh() -> list[Learner]:
+        return [Learner(case.algorithm, p, DICTIONARY, X.shape[1], 10, 0) for p in params]
 
-        group = SideBySide(fresh())
-        one, other = (learner.state.model.padded for learner in group.learners[:2])
-        assert one is other, "they share features"
-        said = group.partial_fit(X, y)
-        for s, alone in enumerate(fresh()):
-            assert np.array_equal(alone.partial_fit(X, y).y_hat, said.y_hat[s])
-            for one, other in zip(alone.state.model, group.learners[s].state.model, strict=True):
-                assert np.array_equal(one, other)
-            assert np.array_equal(alone.state.log_w, group.learners[s].state.log_w)
+    group = SideBySide(fresh())
+    one, other = (learner.state.model.padded for learner in group.learners[:2])
+    assert one is other, "they share features"
+    said = group.partial_fit(X, y)
+    for s, alone in enumerate(fresh()):
+        assert np.array_equal(alone.partial_fit(X, y).y_hat, said.y_hat[s])
+        for one, other in zip(alone.state.model, group.learners[s].state.model, strict=True):
+            assert np.array_equal(one, other)
+        assert np.array_equal(alone.state.log_w, group.learners[s].state.log_w)
 
 
 def require_the_same_with_shared_matrices(case: Case) -> None:

@@ -3,10 +3,7 @@
 import numpy as np
 import pytest
 
-from omkl import algorithms
-from omkl.checks import learners as checks
-from omkl.core import compiler, hyperparameters
-from omkl.core.learner import Learner
+from omkl.core import compiler
 from omkl.core.simd import (
     LANES,
     WHOLE,
@@ -18,7 +15,6 @@ from omkl.core.simd import (
     gather,
     largest,
     load,
-    narrow,
     pack,
     store,
     store_pairs,
@@ -26,8 +22,6 @@ from omkl.core.simd import (
     total,
 )
 from omkl.core.weights import exp_of_pack
-from omkl.experiment import run as runner
-from tests.compositions import compose
 
 
 def axpy(a, x, y, n):
@@ -45,12 +39,6 @@ def halves(x, out):
     """x minus the nearest whole number within 0.3, its sign flipped where that number is odd."""
     shifted = load(x, 0) + WHOLE
     store(out, 0, flip_where_odd(clip(load(x, 0) - (shifted - WHOLE), 0.3), shifted))
-
-
-def rounded(x, out):
-    """x * x, in single precision."""
-    short = narrow(load(x, 0))
-    store(out, 0, short * short)
 
 
 def powers(x, out):
@@ -95,9 +83,8 @@ def test_only_the_first_n_entries_count(build, n):
     np.testing.assert_array_equal(y, expected)
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_pairs_go_to_eight_rows(build, dtype):
-    x, out = np.arange(16.0), np.full(24, -1.0, dtype)
+def test_pairs_go_to_eight_rows(build):
+    x, out = np.arange(16.0), np.full(24, -1.0)
     build(paired)(x, out)
     expected = np.full(24, -1.0)
     expected[1::3], expected[2::3] = x[:8], x[8:]
@@ -148,64 +135,3 @@ def test_eight_exponentials(build):
     out = np.empty(8)
     build(exponentials)(x, out)
     np.testing.assert_allclose(out, np.exp(x), rtol=3e-16)
-
-
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_a_narrow_pack_has_single_precision(build, dtype):
-    x = np.linspace(0.1, 0.8, 8)
-    out = np.empty(8, dtype)
-    build(rounded)(x, out)
-    np.testing.assert_array_equal(out, np.square(x.astype(np.float32)).astype(dtype))
-
-
-def test_a_learner_with_float32_features_says_nearly_the_same():
-    X, y = checks.stream()
-    algorithm = algorithms.load("raker")
-    built = hyperparameters.build(
-        algorithm.Params, checks.default_settings("raker"), len(y), {"N": 3}
-    )
-    double, single, rows = (
-        Learner(algorithm, built, checks.DICTIONARY, X.shape[1], 50, 0, precision=precision)
-        for precision in ("float64", "float32", "float32")
-    )
-    y_hat = single.partial_fit(X, y).y_hat
-    assert 0.0 < np.abs(double.partial_fit(X, y).y_hat - y_hat).max() < 1e-6
-    assert single.state.model.coefficients.dtype == np.float64
-    for s in range(len(y)):  # kernel by kernel is row by row, here too
-        assert rows.predict_one(X[s])[0] == y_hat[s]
-        rows.learn_one(y[s])
-
-
-@pytest.mark.parametrize(
-    ("algorithm", "task", "refused"),
-    [
-        ("raker", "regression", False),
-        ("rf/omkc_da_p1", "classification", False),
-        ("omkr", "regression", True),
-        ("omkc_da_p1", "classification", True),
-        ("budget/omkc_da_p1", "classification", True),
-    ],
-)
-def test_a_job_in_single_precision_is_computed_so_or_refused(tmp_path, algorithm, task, refused):
-    """Another precision is another key, so it has to be another computation."""
-    data = tmp_path / "own.csv"
-    X, y = checks.stream(200)
-    rows = np.column_stack([X, np.where(y > 0.5, 1.0, -1.0) if task == "classification" else y])
-    np.savetxt(data, rows, delimiter=",", header="a,b,c,y", comments="", fmt="%g")
-    given = [f"algorithm={algorithm}", f"task={task}", "dataset=file", f"dataset.path={data}"]
-    given += ["dataset.target=y", "kernels=gauss13", "D=10", "seeds=1", "figures=false"]
-    given += ["tracking=none", f"outputs={tmp_path}", "regret.ridge_features=false"]
-
-    if task == "classification":
-        given.append("dataset.labels=[-1,1]")
-
-    def learner(precision):
-        job = runner.prepare(compose([*given, f"precision={precision}"]))
-        return job.learner(0).learners[0]
-
-    assert learner("float64").precision == "float64"
-    if refused:
-        with pytest.raises(ValueError, match="precision=float32 rounds random features"):
-            learner("float32")
-    else:
-        assert learner("float32").precision == "float32"

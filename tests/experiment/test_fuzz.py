@@ -67,7 +67,7 @@ ALIKE: dict[type, tuple[Any, ...]] = {
     float: (0.0, 1e-12, 0.01, 0.5, 1.0, 2.0, 1e6, 1e99),
     str: (
         "none", "columns", "whole", "file", "shuffled", "data", "regression", "classification",
-        "float32", "error", "mean", "drop", "0.5/sqrt(t)", "1/T", "gaussian", "cauchy", "laplacian",
+        "error", "mean", "drop", "0.5/sqrt(t)", "1/T", "gaussian", "cauchy", "laplacian",
         "polynomial", "linear", "iid", "consecutive", "column", "y", "a", "1-2", "omkl_aks", "auto",
     ),
     type(None): (True, 1, 2, 7, 0.5, "b", "columns", "none", "shuffled", "classification", [1, 2]),

@@ -325,7 +325,6 @@ def test_more_rounds_than_sites_give(tmp_path):
         (("algorithm=pof_mkl", "federation=column", "dataset=file"), "dataset.client_column=NAME"),
         (("algorithm=pof_mkl", *SYNTHETIC, "stream.scaling=columns"), "scaling=whole or none"),
         (("algorithm=pof_mkl", *SYNTHETIC, "federation.rounds=90"), "need 450 rows"),
-        (("algorithm=pof_mkl", *SYNTHETIC, "precision=float32"), "computes in float64"),
         (("algorithm=pof_mkl", *SYNTHETIC, "task=classification"), "none in a federation"),
         (("algorithm=perfedavg", *SYNTHETIC, "max_upload=5"), "already has 8 parameters"),
         (("algorithm=raker", "clients=3"), "clients=3 is for a federation"),

@@ -205,7 +205,6 @@ def test_rows_by_name_are_rows_by_position():
         ({"interval": 90}, "interval=90 is not a number between 0 and 1"),
         ({"algorithm": "samocp", "interval": 0.8}, "samocp has intervals of its own, of level=0.9"),
         ({"algorithm": "auto", "classes": "ab", "interval": 0.9}, "this is a classification"),
-        ({"precision": "half"}, "precision='half' is none of float64, float32"),
         ({"features": "sobol"}, "features='sobol' is none of rff, orthogonal, qmc"),
         ({"features": "orthogonal"}, "laplacian kernels are a product over the inputs"),
         ({"algorithm": "omkr", "features": "qmc"}, "omkr draws none that can be placed"),

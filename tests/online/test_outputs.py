@@ -45,7 +45,7 @@ def require_equal(together, apart):
     ("name", "settings"),
     [
         ("raker", {}),
-        ("raker", {"lags": 2, "precision": "float32"}),
+        ("raker", {"lags": 2}),
         ("gf", {}),
         ("ewrls", {}),
         ("vaw2", {}),

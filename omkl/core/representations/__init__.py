@@ -58,7 +58,7 @@ class Representation(NamedTuple):
 
     name              in words
     fresh             makes a model, a NamedTuple of arrays with ``n_kernels``
-    scratch           (model, threads, precision) -> what a round writes to
+    scratch           (model, threads) -> what a round writes to
     draws_features    f_i = theta_i'z_i with features z_i of norm 1 that are drawn from the
                       seed by the frequencies of the kernel; else kernels are exact
     lookahead         None where a row is looked at in its round alone
@@ -66,7 +66,6 @@ class Representation(NamedTuple):
     uses_D            it is another one with another D
     with_room         (model, n) -> the model with arrays for n rows, where memory grows with the
                       stream; None where it does not: it is ``bounded``
-    supports_float32  features may be of single precision
     support_size      model -> terms of each kernel's function (N,); 0 where there are no such
     kept_rows         model -> how many rows of the stream it keeps
     beside            families without frequencies that it takes although it draws features
@@ -87,11 +86,10 @@ class Representation(NamedTuple):
 
     name: str
     fresh: Fresh
-    scratch: Callable[[Any, int, str], Any]
+    scratch: Callable[[Any, int], Any]
     draws_features: bool
     lookahead: Lookahead | None = None
     written: tuple[str, ...] = ()
-    supports_float32: bool = False
     support_size: Callable[[Any], np.ndarray] = _no_terms
     kept_rows: Callable[[Any], int] = _no_rows
     beside: tuple[str, ...] = ()

@@ -8,8 +8,8 @@ and norms are kept for the engine, which then combines round by round.
 
 Every sum is added up in the order of ``random_features``, so outputs and coefficients are those of
 rows that go one by one, as those left over from the last eight do. Squared norms are not added up
-in every round: the norm follows from a step and the output, to rounding (of single precision, with
-such features), and in rounds that are multiples of RENEWED it is added up. Both ways do that, by
+in every round: the norm follows from a step and the output, to rounding, and in rounds that are
+multiples of RENEWED it is added up. Both ways do that, by
 the number of the round, so no split into blocks shows.
 
 Learners that differ in their settings or labels alone have the same features for one seed:
@@ -40,7 +40,7 @@ from omkl.core.representations.sincos_features import (
     waves_of_eight,
 )
 from omkl.core.simd import LANES, aligned, fma, load, pack, store, total, totals
-from omkl.core.trigonometry import Double, Single, wide_waves
+from omkl.core.trigonometry import Waves, empty_waves
 
 BLOCK = 64  # rounds of which outputs and norms are kept, a multiple of LANES
 RENEWED = 64  # a multiple of it: a round after which squared norms are added up
@@ -70,25 +70,25 @@ class LocalScratch(NamedTuple):
     norm2: np.ndarray
     place: np.ndarray
     eta: np.ndarray
-    waves: Double | Single
+    waves: Waves
     theta: np.ndarray
     columns: np.ndarray
-    last: Double | Single
+    last: Waves
 
 
-def local_scratch(model: RandomFeatures, threads: int, precision: str) -> LocalScratch:
+def local_scratch(model: RandomFeatures, threads: int) -> LocalScratch:
     N, d, W = model.padded.shape
     return LocalScratch(
-        single=sparse_scratch(model, threads, precision),
+        single=sparse_scratch(model, threads),
         before=aligned((N,)),
         f=aligned((BLOCK, N)),
         norm2=aligned((BLOCK + 1, N)),
         place=np.zeros(2, dtype=np.int64),
         eta=np.zeros(BLOCK),
-        waves=wide_waves(GROUP * LANES * W, precision),
+        waves=empty_waves(GROUP * LANES * W),
         theta=aligned((GROUP * 2 * W,)),
         columns=aligned((BLOCK * d,)),
-        last=wide_waves(LANES * LANES, precision),
+        last=empty_waves(LANES * LANES),
     )
 
 
@@ -406,9 +406,9 @@ class MultiLearner(NamedTuple):
     eta: np.ndarray
     renewed: np.ndarray
     held: np.ndarray
-    waves: Double | Single
+    waves: Waves
     columns: np.ndarray
-    last: Double | Single
+    last: Waves
     eight: np.ndarray
     dots: np.ndarray
     outputs: np.ndarray
@@ -459,7 +459,6 @@ def multi_learner(
 def _fresh_multi(S: int, model: RandomFeatures, scratch: LocalScratch) -> MultiLearner:
     N, d, W = model.padded.shape
     V = -(-S // LANES) * LANES
-    kind, dtype = type(scratch.waves), scratch.waves.sin.dtype.name
     return MultiLearner(
         theta=np.empty((0, 0, 0)),
         norm2=np.empty((0, 0)),
@@ -471,7 +470,7 @@ def _fresh_multi(S: int, model: RandomFeatures, scratch: LocalScratch) -> MultiL
         eta=aligned((BLOCK, V)),
         renewed=np.zeros(BLOCK, dtype=np.bool_),
         held=aligned((S, 2, W)),
-        waves=kind(aligned((LANES * W,), dtype), aligned((LANES * W,), dtype)),
+        waves=empty_waves(LANES * W),
         columns=aligned((BLOCK * d,)),
         last=scratch.last,
         eight=aligned((2, LANES, S, BLOCK)),

@@ -77,7 +77,7 @@ def _fresh_constant(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed
     return Constant(np.zeros((len(kernels), 1)))
 
 
-def _no_scratch(model: Constant, threads: int, precision: str) -> NoScratch:
+def _no_scratch(model: Constant, threads: int) -> NoScratch:
     return NoScratch()
 
 
@@ -375,11 +375,11 @@ def context_of(model: Any) -> tuple[np.ndarray, ...]:
     return model.experts.lags, model.experts.before
 
 
-def experts_scratch(model: Experts, threads: int, precision: str) -> ExpertsScratch:
+def experts_scratch(model: Experts, threads: int) -> ExpertsScratch:
     d = len(model.inputs)
     n_whole = d + len(model.lags) + len(model.before) + len(model.products)
     return ExpertsScratch(
-        rls_scratch(model.first, threads, precision),
+        rls_scratch(model.first, threads),
         f=np.zeros(len(model.decay)),
         variance=np.zeros(len(model.decay)),
         x=np.zeros(d),

@@ -73,7 +73,7 @@ def _fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) ->
     return GrowingBasis(stored, aligned((params.budget, W)), aligned((1, W)))
 
 
-def _scratch(model: GrowingBasis, threads: int, precision: str) -> BasisScratch:
+def _scratch(model: GrowingBasis, threads: int) -> BasisScratch:
     d, W = model.stored.x.shape
     return BasisScratch(
         x=np.zeros(d),

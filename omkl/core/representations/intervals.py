@@ -49,7 +49,7 @@ from omkl.core.representations.sincos_features import (
     waves_of_row,
 )
 from omkl.core.simd import LANES, aligned, fma, load, pack, store, total
-from omkl.core.trigonometry import Double, Single
+from omkl.core.trigonometry import Waves
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -96,17 +96,17 @@ class Scratch(NamedTuple):
     outputs, norms, steps, shrinks    (V,) of the levels of the present kernel and round
     """
 
-    single: Double | Single
+    single: Waves
     angle: np.ndarray
     f: np.ndarray
     before: np.ndarray
     blocks: np.ndarray
     norm2: np.ndarray
     place: np.ndarray
-    waves: Double | Single
+    waves: Waves
     theta: np.ndarray
     columns: np.ndarray
-    last: Double | Single
+    last: Waves
     eta: np.ndarray
     dots: np.ndarray
     outputs: np.ndarray
@@ -126,8 +126,8 @@ def fresh(kernels: Sequence[Kernel], d: int, D: int, seed: int, n_levels: int) -
     return Intervals(rows, row, np.ones(1, dtype=np.int64), mix)
 
 
-def _scratch(model: Intervals, threads: int, precision: str) -> Scratch:
-    like: Any = local_scratch(model.rows, threads, precision)
+def _scratch(model: Intervals, threads: int) -> Scratch:
+    like: Any = local_scratch(model.rows, threads)
     J, N = model.row.shape
     W = model.rows.padded.shape[2]
     V = -(-J // LANES) * LANES

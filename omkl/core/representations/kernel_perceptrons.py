@@ -380,7 +380,7 @@ dispatch(add, Perceptrons, _add_to_perceptron)
 dispatch(project, Perceptrons, _project_perceptron)
 
 
-def _perceptrons_scratch(model: Perceptrons, threads: int, precision: str) -> PerceptronsScratch:
+def _perceptrons_scratch(model: Perceptrons, threads: int) -> PerceptronsScratch:
     N = model.n_kernels
     return PerceptronsScratch(
         far=np.zeros((TILE, N)),
@@ -592,7 +592,7 @@ dispatch(add, Budgeted, _add_to_budgeted)
 dispatch(project, Budgeted, _project_budgeted)
 
 
-def _budgeted_scratch(model: Budgeted, threads: int, precision: str) -> BudgetedScratch:
+def _budgeted_scratch(model: Budgeted, threads: int) -> BudgetedScratch:
     return BudgetedScratch(
         dropped=np.zeros(len(model.now)),
         change=np.zeros(3),

@@ -204,13 +204,13 @@ def n_beside(d):
     return d + WIDE_LAGS if d <= MOST_BESIDE else 0
 
 
-def mixture_scratch(model: MixtureOfExperts, threads: int, precision: str) -> MixtureScratch:
+def mixture_scratch(model: MixtureOfExperts, threads: int) -> MixtureScratch:
     return MixtureScratch(
-        experts_scratch(model.experts, threads, precision),
+        experts_scratch(model.experts, threads),
         neighbours_scratch(model.neighbours),
         boosted_scratch(model.trees),
         wide_scratch(model.wide),
-        rls_scratch(model.corrections, threads, precision),
+        rls_scratch(model.corrections, threads),
         correction=np.zeros(len(FADING)),
         candidates=np.zeros(REGRETS + 1 + len(PLAIN)),
         mixed=np.zeros(1),
@@ -474,11 +474,11 @@ def fresh_logistic(model: Experts, n_trees: int, n_rows: int) -> LogisticMixture
     )
 
 
-def logistic_scratch(model: LogisticMixture, threads: int, precision: str) -> LogisticScratch:
+def logistic_scratch(model: LogisticMixture, threads: int) -> LogisticScratch:
     return LogisticScratch(
-        experts_scratch(model.experts, threads, precision),
+        experts_scratch(model.experts, threads),
         boosted_scratch(model.trees, of_classes=True),
-        rls_scratch(model.correction, threads, precision),
+        rls_scratch(model.correction, threads),
         off=np.zeros((1, model.n_kernels + 1)),
         margin=np.zeros(1),
         candidates=np.zeros(2 + len(LOGISTIC_PLAIN)),

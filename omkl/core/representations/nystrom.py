@@ -85,7 +85,7 @@ def _fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) ->
     return Nystrom(stored, project, theta, np.array([STORING]))
 
 
-def _scratch(model: Nystrom, threads: int, precision: str) -> NystromScratch:
+def _scratch(model: Nystrom, threads: int) -> NystromScratch:
     d, capacity = model.stored.x.shape
     return NystromScratch(
         x=np.zeros(d),

@@ -32,7 +32,7 @@ from omkl.core.representations.sincos_features import (
 )
 from omkl.core.rng import feature_generator
 from omkl.core.simd import LANES, aligned, load, store, total, totals
-from omkl.core.trigonometry import Double, Single, empty_waves, sincos_of_pack
+from omkl.core.trigonometry import Waves, empty_waves, sincos_of_pack
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -194,7 +194,7 @@ class SparseScratch(NamedTuple):
     angle    (4 W,) arguments of four rows
     """
 
-    waves: Double | Single
+    waves: Waves
     start: np.ndarray
     clock: np.ndarray
     seen: np.ndarray
@@ -206,11 +206,11 @@ class SparseScratch(NamedTuple):
     angle: np.ndarray
 
 
-def sparse_scratch(model: RandomFeatures, threads: int, precision: str) -> SparseScratch:
+def sparse_scratch(model: RandomFeatures, threads: int) -> SparseScratch:
     N, _, W = model.padded.shape
     start, seen, streak, first, known, n_steps = np.zeros((6, N), dtype=np.int64)
     return SparseScratch(
-        waves=empty_waves(N * (LANES + 1) * W, precision),
+        waves=empty_waves(N * (LANES + 1) * W),
         start=start,
         clock=np.zeros(1, dtype=np.int64),
         seen=seen,
@@ -324,6 +324,5 @@ RANDOM_FEATURES = Representation(
     fresh=_fresh,
     scratch=sparse_scratch,
     draws_features=True,
-    supports_float32=True,
     with_zero_weights=with_zero_weights,
 )

@@ -251,7 +251,7 @@ def fresh_rls(kernels: Sequence[Kernel], d: int, D: int, seed: int, prior: float
     )
 
 
-def rls_scratch(model: Recursive, threads: int, precision: str) -> RlsScratch:
+def rls_scratch(model: Recursive, threads: int) -> RlsScratch:
     N, F = model.theta.shape
     return RlsScratch(
         z=aligned((N, F)),
@@ -266,8 +266,8 @@ def rls_scratch(model: Recursive, threads: int, precision: str) -> RlsScratch:
     )
 
 
-def forecaster_scratch(model: Recursive, threads: int, precision: str) -> RlsScratch:
-    made = rls_scratch(model, threads, precision)
+def forecaster_scratch(model: Recursive, threads: int) -> RlsScratch:
+    made = rls_scratch(model, threads)
     return made._replace(forecasts=np.ones(1, dtype=np.bool_))
 
 
@@ -490,7 +490,7 @@ def fresh_walk(kernels: Sequence[Kernel], d: int, D: int, seed: int, prior: floa
     )
 
 
-def _walk_scratch(model: RandomWalk, threads: int, precision: str) -> WalkScratch:
+def _walk_scratch(model: RandomWalk, threads: int) -> WalkScratch:
     N, W = model.theta.shape
     return WalkScratch(
         z=aligned((N, W)),
@@ -689,8 +689,8 @@ def _fresh_joint(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: i
     return JointRls(together, np.arange(N) * D)
 
 
-def _joint_scratch(model: JointRls, threads: int, precision: str) -> JointScratch:
-    first = forecaster_scratch(model.all, threads, precision)
+def _joint_scratch(model: JointRls, threads: int) -> JointScratch:
+    first = forecaster_scratch(model.all, threads)
     return JointScratch(first, np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64), np.zeros(1))
 
 
@@ -759,13 +759,13 @@ def _fresh_stacked(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed:
     return StackedRls(first, blank_recursive(blank(1, N, 0).padded, no_waves, inputs, prior))
 
 
-def _stacked_scratch(model: StackedRls, threads: int, precision: str) -> StackedScratch:
-    first, second = (forecaster_scratch(level, threads, precision) for level in model)
+def _stacked_scratch(model: StackedRls, threads: int) -> StackedScratch:
+    first, second = (forecaster_scratch(level, threads) for level in model)
     return StackedScratch(first, second, np.zeros(1))
 
 
-def _recursive_stacked_scratch(model: StackedRls, threads: int, precision: str) -> StackedScratch:
-    first, second = (rls_scratch(level, threads, precision) for level in model)
+def _recursive_stacked_scratch(model: StackedRls, threads: int) -> StackedScratch:
+    first, second = (rls_scratch(level, threads) for level in model)
     return StackedScratch(first, second, np.zeros(1))
 
 

@@ -147,10 +147,10 @@ def fresh_softmax(model: Experts, K: int, n_trees: int, n_rows: int) -> SoftmaxM
     )
 
 
-def softmax_scratch(model: SoftmaxMixture, threads: int, precision: str) -> SoftmaxScratch:
+def softmax_scratch(model: SoftmaxMixture, threads: int) -> SoftmaxScratch:
     N, K = model.n_kernels, len(model.counts)
     return SoftmaxScratch(
-        experts_scratch(model.experts, threads, precision),
+        experts_scratch(model.experts, threads),
         boosted_scratch(model.trees, of_classes=True),
         outputs=np.zeros((len(model.experts.decay), K)),
         p=np.zeros((N, K)),

@@ -568,7 +568,7 @@ def _sliding(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) 
     )
 
 
-def _expansion_scratch(model: Expansion, threads: int, precision: str) -> ExpansionScratch:
+def _expansion_scratch(model: Expansion, threads: int) -> ExpansionScratch:
     return ExpansionScratch(
         far=np.zeros((TILE, model.n_kernels)),
         rows=np.zeros((threads, len(CODES), CHUNK)),
