@@ -212,7 +212,7 @@ class _Regressor(RegressorParameters, _Online):
         return _interval(y_hat, low, high)
 
     def _require_intervals(self) -> None:
-        if self.interval is None and not self.algorithm_for("regression").has_interval:
+        if self.interval is None:
             raise ValueError("there are no intervals: make it with interval=0.9, say")
 
 

@@ -13,7 +13,6 @@ from omkl.core.kernels import MOST_DEGREE, Kernel
 from omkl.core.protocol import register_as
 from omkl.core.representations.blocked import LOCAL_FEATURES
 from omkl.core.representations.experts import CONSTANT, Constant
-from omkl.core.representations.nystrom import NYSTROM, step_or_store
 from omkl.core.representations.support_vectors import GROWING, append
 
 
@@ -205,8 +204,8 @@ class Fogd:
     Reading  Of the paper its abstract was read, and the first author's code, FouGD.m, whole.
              Features have norm 1 here and sqrt(D) there: eta there is eta / D here, and its sigma
              is sqrt(bandwidth / 2).
-    Differs  from the code: none. Its sibling by the Nystrom method is ``nogd``. The
-             dictionary (kernels=...) is not used, but for how features are placed.
+    Differs  from the code: none. The dictionary (kernels=...) is not used, but for how features are
+             placed.
 
     The gap to the same label again shrinks by 1 - eta, as z'z = 1:
 
@@ -239,75 +238,3 @@ class Fogd:
     @staticmethod
     def reweigh(params, state, t, y, f, norm2):
         pass
-
-
-def gaussian_of_stored_rows(params: Any, dictionary: Sequence[Kernel], d: int) -> Sequence[Kernel]:
-    """``gaussian_kernel``; ValueError for more features than stored rows to make them of."""
-    if params.n_components > params.budget:
-        raise ValueError(
-            f"algorithm.n_components={params.n_components} is more than "
-            f"algorithm.budget={params.budget}: so many features cannot be made of the stored "
-            "rows. Lower n_components, or raise budget"
-        )
-    return gaussian_kernel(params, dictionary, d)
-
-
-@register_as("nogd", representation=NYSTROM, kernels=gaussian_of_stored_rows)
-class Nogd:
-    """NOGD: Nystrom online gradient descent, one Gaussian kernel on features of stored rows.
-
-    Paper    J. Lu, S. C. H. Hoi, J. Wang, P. Zhao, Z.-Y. Liu, "Large Scale Online Kernel Learning",
-             JMLR 17 (2016), the regression.
-    Task     regression; full information.
-    Round    With B = budget and k = n_components:
-             1. Until step 2: predict f(x_t) = sum over stored s of alpha_s kappa(x_s, x_t).
-                Where |f - y_t| > tolerance and fewer than B rows are stored: store x_t, with
-                alpha_t = -eta_t (f - y_t).
-             2. The first time that |f - y_t| > tolerance with B rows stored:
-                D_k, V_k <- the k largest eigenvalues of their kernel matrix, and its eigenvectors;
-                z(x) = D_k^(-1/2) V_k'(kappa(x_s, x))_s, and theta <- D_k^(1/2) V_k'alpha.
-                Then theta <- theta - eta_t (f - y_t) z(x_t).
-             3. From then on: predict f(x_t) = theta'z(x_t). Where |f - y_t| > tolerance:
-                theta <- theta - eta_t (f - y_t) z(x_t).
-    Symbols  eta           step size of both phases, > 0, a schedule in t
-             bandwidth     of the kernel exp(-||x - x'||^2 / bandwidth), > 0: there is no 2 in it
-             tolerance     errors up to it are not learned from, >= 0 (0)
-             budget        B, rows stored, 1 to 10,000
-             n_components  k, features, 1 to budget
-    Cost     O(B (d + k)) time per round, and O(B^3 + B^2 d) once; O(B (d + k)) memory, and
-             O(B^2) once.
-    Bound    of steps 3 alone: O(sqrt(T)) against the best theta of these features, for eta of order
-             1/sqrt(T) and Lipschitz losses. That of the paper was not read.
-    Reading  Of the paper its abstract was read, and the first author's code, regression/NysGD.m,
-             whole. Its eta is a number; its sigma is sqrt(bandwidth / 2), and its k a share of B.
-    Differs  from the code: directions whose eigenvalue is less than 1e-12 of the largest are left
-             out, where it divides by the root of what may be rounding. From the paper's text:
-             unknown. The dictionary (kernels=...) is not used.
-
-    Two rows are stored, and two features have all that they have: the gap goes on shrinking:
-
-    >>> from omkl import algorithms
-    >>> from omkl.core.hyperparameters import Schedule
-    >>> from omkl.core.learner import Learner
-    >>> nogd = algorithms.load("nogd")
-    >>> params = nogd.Params(Schedule(0.5, 0.0), 1.0, 0.0, budget=2, n_components=2)
-    >>> learner = Learner(nogd, params, (), d=1, D=1, seed=0)
-    >>> y_hat = learner.partial_fit([[0.3], [9.0], [0.3], [0.3]], [1.0, 0.0, 1.0, 1.0]).y_hat
-    >>> y_hat.round(12).tolist()
-    [0.0, 0.0, 0.5, 0.75]
-    """
-
-    class Params(NamedTuple):
-        eta: Schedule
-        bandwidth: POSITIVE
-        tolerance: NON_NEGATIVE
-        budget: Annotated[int, Range(1, 10_000)]
-        n_components: Annotated[int, Range(1, 10_000)]
-
-    State, init, select, predict = State, init_one, select_all, predict_only
-
-    @staticmethod
-    def update(params, state, t, y, selection):
-        error = selection.f[0] - y
-        if abs(error) > params.tolerance:
-            step_or_store(state.model, selection.scratch, rate(params.eta, t) * error)

@@ -22,7 +22,6 @@ from omkl.core.kernels import LINEAR, Kernel
 from omkl.core.protocol import register_as
 from omkl.core.representations.second_order import (
     FORECASTERS,
-    JOINT_RLS,
     RAW_FORECASTERS,
     RECURSIVE,
     STACKED_RECURSIVE,
@@ -196,10 +195,10 @@ class Vaw2:
              at either level O(ln T) against the best fixed coefficients. With weights: at most
              8 Y^2 ln N above the best kernel, for |f_i| <= Y.
     Reading  Its text is not at hand: what is here follows a summary, which names both second levels
-             and a third form, all features in one forecaster: ``vaw_joint``. The authors have a
-             public notebook, which departs from it: ``as_released/vaw2``. For the weights,
-             1 / (8 Y^2) is the rate at which the squared loss is exp-concave on [-Y, Y]; for labels
-             in [0, 1] and predictions kept there the rate 1/2 would do.
+             and a third form, all features in one forecaster. The authors have a public notebook,
+             which departs from it: ``as_released/vaw2``. For the weights, 1 / (8 Y^2) is the rate
+             at which the squared loss is exp-concave on [-Y, Y]; for labels in [0, 1] and
+             predictions kept there the rate 1/2 would do.
     Differs  from the paper: not known.
 
     >>> from omkl.checks import learners
@@ -301,43 +300,6 @@ class ReleasedVaw2:
     @staticmethod
     def update(params, state, t, y, selection):
         learn_both(state.model, selection.scratch, selection.f, y)
-
-
-@register_as("vaw_joint", representation=JOINT_RLS)
-class VawJoint:
-    """VAW on all features: one forecaster of Vovk, Azoury and Warmuth for all kernels together.
-
-    Paper    D. B. Rokhlin, O. V. Gurtovaya, arXiv 2503.20087 (2025): a variant beside their VAW^2.
-    Task     regression; full information; no step size.
-    Round    1. Join the random features of the N kernels, z = (z_1, .., z_N), and predict z'A^-1 b
-                with A = lam I + sum_{s<=t} z z' and b = sum_{s<t} y_s z.
-             2. Take y_t z into b.
-    Symbols  lam  regularisation, > 0
-    Cost     O(N^2 D^2 + N D d) time per round; O(N^2 D^2) memory: N times those of ``vaw2``.
-    Bound    that of ``ridge`` with 2 N D in place of d + 1 and Z^2 = N.
-    Reading  Its text is not at hand: from a summary, which names this form. A kernel has no weight,
-             and its f_i is its part of the prediction.
-    Differs  from the paper: not known.
-
-    >>> from omkl.checks import learners
-    >>> X, y = learners.stream(1000)
-    >>> y_hat = learners.Case("vaw_joint").learner().partial_fit(X, y).y_hat
-    >>> f"{((y_hat - y) ** 2).mean():.6f}"
-    '0.019790'
-    """
-
-    class Params(NamedTuple):
-        lam: POSITIVE
-
-    State, init, select = State, init, select_all
-
-    @staticmethod
-    def predict(params, state, t, selection):
-        return selection.scratch.f[0], True
-
-    @staticmethod
-    def update(params, state, t, y, selection):
-        learn_every(state.model.all, selection.scratch.all, selection.scratch.f, y, 1.0)
 
 
 LEAST = 1e-300  # a weight of 0, as log_w holds it

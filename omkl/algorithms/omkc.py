@@ -4,11 +4,8 @@ R. Jin, S. C. H. Hoi, T. Yang, "Online Multiple Kernel Learning: Algorithms and 
 ALT 2010. In -P the classifiers vote, and each learns from its own mistakes; in -O their outputs are
 combined, and they learn when the combination errs. In DA all of them learn, in SUA one that is
 drawn, in MUA several. The steps are written against ``add`` and ``project``: most run on exact
-kernels, on random features (``rf/``) and with a bounded number of support vectors (``budget/``). No
-paper has the last two. The features are those of A. Rahimi, B. Recht (NIPS 2007), f_i(x) =
-theta_i'z_i(x): O(N D d) time per round and O(N D d) memory. The budgets are those of K. Crammer, J.
-Kandola, Y. Singer (NIPS 2003, the smallest coefficient goes) and O. Dekel, S. Shalev-Shwartz, Y.
-Singer (NIPS 2005, the oldest goes): O(N budget d) time and memory; no bound holds.
+kernels and, which no paper has, on random features (``rf/``). The features are those of A. Rahimi,
+B. Recht (NIPS 2007), f_i(x) = theta_i'z_i(x): O(N D d) time per round and O(N D d) memory.
 """
 
 from __future__ import annotations
@@ -26,7 +23,6 @@ from omkl.core.hyperparameters import (
     MAY_LEARN,
     POSITIVE,
     ROUNDS,
-    SIZE,
     STEP_OF_THEOREM,
     SWITCH,
     UP_TO_ONE,
@@ -36,7 +32,6 @@ from omkl.core.kernels import Kernel
 from omkl.core.protocol import choose_all, register_as, reweigh
 from omkl.core.representations.blocked import LOCAL_FEATURES
 from omkl.core.representations.kernel_perceptrons import (
-    BUDGETED,
     PERCEPTRONS,
     add,
     add_mistaken,
@@ -58,11 +53,13 @@ from omkl.core.weights import (
 Definition = TypeVar("Definition", bound=type)
 
 
-def classifier(*names: str, **options: Any) -> Callable[[Definition], Definition]:
-    """Register a class under the first of ``names`` on exact kernels, and under the others.
+def classifier(
+    name: str, on_features: str | None = None, **options: Any
+) -> Callable[[Definition], Definition]:
+    """Register a class on exact kernels as ``name``, and on random features as ``on_features``.
 
-    These begin with ``rf/`` or ``budget/``. They are subclasses, with Params of their own, since
-    the engine finds the steps by these. ``options`` as of ``register_as``.
+    The engine finds the steps by the class of ``Params``, so the second is a subclass with its own.
+    ``options`` are those of ``register_as``.
     """
 
     def decorate(exact: Definition) -> Definition:
@@ -70,30 +67,24 @@ def classifier(*names: str, **options: Any) -> Callable[[Definition], Definition
         options.update(task="classification")
         grows = {"bounded_memory": "exact kernels keep every row that taught a classifier"}
         exact_options = options | {"representation": PERCEPTRONS, "expected_failures": grows}
-        register_as(names[0], **exact_options)(definition)
-        for name in names[1:]:
-            folder = name.partition("/")[0]
-            extra = {"budget": SIZE, "drop_smallest": bool} if folder == "budget" else {}
-            fields = get_type_hints(definition.Params, include_extras=True) | extra
+        register_as(name, **exact_options)(definition)
+        if on_features:
+            fields = get_type_hints(definition.Params, include_extras=True)
             params: Any = NamedTuple("Params", list(fields.items()))  # type: ignore[misc]
             params.__module__ = exact.__module__
-            params.__qualname__ = f"{exact.__qualname__}.{folder}.Params"
-            variant = type(folder, (exact,), {"Params": params})
-            setattr(definition, folder, variant)  # where pickle looks for its Params
-            on_features = LOCAL_FEATURES if hasattr(exact, "local_step") else RANDOM_FEATURES
+            params.__qualname__ = f"{exact.__qualname__}.rf.Params"
+            variant = type("rf", (exact,), {"Params": params})
+            definition.rf = variant  # where pickle looks for its Params
+            kernels = LOCAL_FEATURES if hasattr(exact, "local_step") else RANDOM_FEATURES
             unproved = {"theorem": None, "independent": False}
-            register_as(
-                name,
-                representation=BUDGETED if folder == "budget" else on_features,
-                **options | unproved,
-            )(variant)
+            register_as(on_features, representation=kernels, **options | unproved)(variant)
         return exact
 
     return decorate
 
 
 class State(NamedTuple):
-    model: Any  # Perceptrons, Budgeted or RandomFeatures
+    model: Any  # Perceptrons or RandomFeatures
     log_w: np.ndarray  # (N,)
     updates: ROUNDS  # (N,) int64, rounds in which the classifier learned
 
@@ -120,13 +111,7 @@ def update_mistaken(params, state, t, y, selection):
     add_mistaken(state.model, y, selection)
 
 
-@classifier(
-    "omkc_da_p1",
-    "rf/omkc_da_p1",
-    "budget/omkc_da_p1",
-    theorem="theorem 2",
-    independent=True,
-)
+@classifier("omkc_da_p1", "rf/omkc_da_p1", theorem="theorem 2", independent=True)
 class DaP1:
     """OMKC DA-P(1): Perceptrons that vote with Hedge weights; every mistaken one learns.
 
@@ -161,13 +146,7 @@ class DaP1:
                 state.updates[i] += 1
 
 
-@classifier(
-    "omkc_da_p2",
-    "rf/omkc_da_p2",
-    "budget/omkc_da_p2",
-    theorem="theorem 3",
-    independent=True,
-)
+@classifier("omkc_da_p2", "rf/omkc_da_p2", theorem="theorem 3", independent=True)
 class DaP2:
     """OMKC DA-P(2): as DA-P(1), and a classifier pays more the more it was mistaken.
 
@@ -262,7 +241,7 @@ class Doubling:
                     state.log_w[i] = 0.0
 
 
-@classifier("omkc_da_o", "rf/omkc_da_o", "budget/omkc_da_o", theorem="theorem 8")
+@classifier("omkc_da_o", "rf/omkc_da_o", theorem="theorem 8")
 class DaO:
     """OMKC DA-O: the outputs are combined, and all classifiers learn when the combination errs.
 
@@ -319,13 +298,7 @@ def smooth_and_sum(state, delta):
     state.stale[0] = False
 
 
-@classifier(
-    "omkc_sua_p",
-    "rf/omkc_sua_p",
-    "budget/omkc_sua_p",
-    deterministic=False,
-    theorem="theorem 6",
-)
+@classifier("omkc_sua_p", "rf/omkc_sua_p", deterministic=False, theorem="theorem 6")
 class SuaP:
     """OMKC SUA-P: of the Perceptrons that vote one is drawn a round, and learns if mistaken.
 
@@ -388,13 +361,7 @@ class SuaP:
             state.updates[i] += 1
 
 
-@classifier(
-    "omkc_mua_p",
-    "rf/omkc_mua_p",
-    "budget/omkc_mua_p",
-    deterministic=False,
-    theorem="theorem 7",
-)
+@classifier("omkc_mua_p", "rf/omkc_mua_p", deterministic=False, theorem="theorem 7")
 class MuaP:
     """OMKC MUA-P: every Perceptron tosses a coin whether it may learn, and learns if mistaken.
 
@@ -459,13 +426,7 @@ def mean_of_outputs(state, f):
     return mean_of_all_by_shares(state.w, f) / state.total_w[0]
 
 
-@classifier(
-    "omkc_sua_o",
-    "rf/omkc_sua_o",
-    "budget/omkc_sua_o",
-    deterministic=False,
-    theorem="theorem 10",
-)
+@classifier("omkc_sua_o", "rf/omkc_sua_o", deterministic=False, theorem="theorem 10")
 class SuaO:
     """OMKC SUA-O: the outputs are combined; when the combination errs, one drawn classifier learns.
 

@@ -255,8 +255,6 @@ def check_spread(case: Case) -> None:
     normal and what its parameters say.
     """
     X, y = case.stream(4000)
-    if case.algorithm.has_interval:
-        raise Skip("has intervals in place of a spread")
     if not case.algorithm.has_spread:
         assert np.isnan(case.learner().partial_fit(X, y).spread).all()
         raise Skip("has no spread")
@@ -269,26 +267,6 @@ def check_spread(case: Case) -> None:
     covered = np.mean(np.abs(y_hat - y)[2000:] <= 1.645 * spread[2000:])
     assert 0.86 < covered < 0.94, covered
     np.testing.assert_array_equal(learner.predict_with_spread(X[:7])[0], learner.predict(X[:7]))
-
-
-def check_interval(case: Case) -> None:
-    """Intervals of one's own hold about the share ``level`` of noisy labels, once there are scores.
-
-    They change neither with ``predict`` nor with what is said of other rows.
-    """
-    if not case.algorithm.has_interval:
-        raise Skip("has no intervals of its own")
-    X, y = case.stream(4000)
-    y = y + 0.1 * np.random.default_rng(4).standard_normal(len(y))
-    learner = case.learner(T=len(y))
-    y_hat, _, half = learner.partial_fit(X, y)
-    assert np.isnan(half[0]) and np.all(half[100:] >= 0.0)
-    covered = np.mean(np.abs(y_hat - y)[2000:] <= half[2000:])
-    assert abs(covered - learner.params.level) < 0.08, covered
-    before = pickle.dumps(learner)
-    y_hat, half = learner.predict_with_spread(X[:7])
-    np.testing.assert_array_equal(learner.predict_with_spread(X[3:7]), [y_hat[3:], half[3:]])
-    assert pickle.dumps(learner) == before
 
 
 def check_honesty(case: Case) -> None:
@@ -479,7 +457,7 @@ def _is_a_ridge_regression(case: Case, X: np.ndarray, y: np.ndarray) -> None:
 def _is_a_perceptron(case: Case, X: np.ndarray, y: np.ndarray) -> None:
     """The kernel Perceptron, by its Gram matrix; a norm that is not reached is no limit."""
     one = (Kernel("gaussian", 0.5),)
-    learner = case.learner(dictionary=one, R=1e9, budget=len(y))
+    learner = case.learner(dictionary=one, R=1e9)
     K = one[0].gram(X, X)
     if case.representation.draws_features:
         z = features_of(learner.state.model.omega[0].copy(), X)

@@ -31,7 +31,7 @@ from omkl.utils.extras import how_to_install
 from omkl.utils.threads import default_threads
 
 if TYPE_CHECKING:
-    from omkl.core.protocol import Algorithm
+    pass
 
 
 INTERVAL = ("interval", "interval_rate")
@@ -353,25 +353,6 @@ def interval_of(
             f"interval={level!r} is only available for regression of one stream: this is {where}"
         )
     return IntervalSettings(level, rate)
-
-
-def interval_around(
-    asked: IntervalSettings | None, algorithm: Algorithm, params: Any
-) -> IntervalSettings | None:
-    """The intervals to put around predictions: those asked for, unless the algorithm has its own.
-
-    ValueError where its own are not those that are asked for.
-    """
-    if not algorithm.has_interval:
-        return asked
-    if asked and (asked.level != params.level or asked.rate is not None):
-        rate = "" if asked.rate is None else f" interval_rate={asked.rate:g}"
-        raise ValueError(
-            f"{algorithm.name} has intervals of its own, of level={params.level:g}, and "
-            f"interval={asked.level:g}{rate} "
-            f"asks for others: leave it out, and set level={asked.level:g} of the algorithm"
-        )
-    return None
 
 
 _PLAIN = (

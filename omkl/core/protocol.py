@@ -6,8 +6,7 @@ randomness and says which kernels to evaluate and which to combine;
 the selected kernels and no others: the output of a kernel that was not
 selected, and a label that was not asked for, are handed over as NaN, so a
 learner that peeks destroys its own state. A learner whose predictions are distributions
-also has ``variance``, and one with intervals of its own ``half_width``, which is asked after
-``predict``.
+also has ``variance``.
 
 Local learners
     Where every kernel learns in every round, and from its own output alone, the algorithm writes
@@ -106,21 +105,6 @@ def no_variance(params, state, t, selection):
 
 
 @functools.singledispatch
-def half_width(params, state, t, selection):
-    """Half the width of the interval around y_hat, where an algorithm has one; changes nothing.
-
-    NaN: there is none yet. The interval is to hold the share ``params.level`` of the labels.
-    """
-    raise TypeError(f"no algorithm is registered for {type(params)}")
-
-
-@functools.singledispatch
-def margin(params, state, t, selection):
-    """What is recorded beside y_hat: the deviation of the label, or half the interval's width."""
-    raise TypeError(f"no algorithm is registered for {type(params)}")
-
-
-@functools.singledispatch
 def record(params, y_hat, s, prediction):
     """Write a prediction into row s of y_hat, (n,) or of scores of classes (n, K)."""
     raise TypeError(f"no algorithm is registered for {type(params)}")
@@ -133,10 +117,6 @@ def _record_number(params, y_hat, s, prediction):
 def _record_scores(params, y_hat, s, prediction):
     for k in range(prediction.shape[0]):
         y_hat[s, k] = prediction[k]
-
-
-def _deviation(params, state, t, selection):
-    return math.sqrt(variance(params, state, t, selection))
 
 
 @functools.singledispatch
@@ -279,7 +259,7 @@ def run_block(params, state, t, X, y, rng, selection, y_hat, asked, spread, used
             prediction, ask = predict(params, state, now, selection)
             record(params, y_hat, s, prediction)
             asked[s] = ask
-            spread[s] = margin(params, state, now, selection)
+            spread[s] = math.sqrt(variance(params, state, now, selection))
         if part != OPEN:
             _learn(params, state, now, y[s], asked[s], selection, used, worst)
 
@@ -303,8 +283,6 @@ class Algorithm(NamedTuple):
     reads_uncut   it bounds itself what an input far out can do: with stream.scaling=columns it
                reads inputs and labels that are not softened
     has_spread    its module has ``variance``
-    has_interval   its module has ``half_width``: ``spread`` of what it says is half the width of
-               its own intervals, which are to hold the share ``params.level``
     theorem    what its paper calls the theorem about it, as ``THEOREMS`` of ``experiment/bounds``
                and ``papers/bounds`` have it
     independent   whether its classifiers learn from their own mistakes alone: single kernel
@@ -329,7 +307,6 @@ class Algorithm(NamedTuple):
     equivariant: bool
     reads_uncut: bool
     has_spread: bool
-    has_interval: bool
     theorem: str | None
     independent: bool
     probabilities: bool
@@ -378,12 +355,7 @@ def _dispatch_steps(where: str, definition: Any, local: bool) -> None:
     ahead = _block_ahead if local else getattr(definition, "learn_ahead", row_by_row)
     dispatch(learn_ahead, Params, ahead)
     dispatch(variance, Params, getattr(definition, "variance", no_variance))
-    if hasattr(definition, "half_width"):
-        if hasattr(definition, "variance") or "level" not in Params._fields:
-            raise ValueError(f"{where} has half_width: it needs Params.level, and no variance")
-        dispatch(half_width, Params, definition.half_width)
     dispatch(record, Params, _record_scores if "n_classes" in Params._fields else _record_number)
-    dispatch(margin, Params, getattr(definition, "half_width", _deviation))
     qualify_name(definition.State)
 
 
@@ -408,9 +380,8 @@ def register(
 
     Called at the end of the module, which has ``Params``, ``State``, ``init``, ``select``,
     ``predict`` and ``update``, or the steps of local learners where the representation is for
-    them. It may also have ``variance``, the variance of the label, or ``half_width``, half the
-    width of an interval, with a parameter ``level``; and ``EXPECTED_FAILURES``, in place of the
-    argument.
+    them. It may also have ``variance``, the variance of the label; and ``EXPECTED_FAILURES``, in
+    place of the argument.
 
     Parameters
     ----------
@@ -451,7 +422,6 @@ def register(
         equivariant=equivariant,
         reads_uncut=reads_uncut,
         has_spread=hasattr(definition, "variance"),
-        has_interval=hasattr(definition, "half_width"),
         theorem=theorem,
         independent=independent,
         probabilities=probabilities,

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from omkl import algorithms
-from omkl.config.settings import IntervalSettings, interval_around
-from omkl.core.protocol import Algorithm
+from omkl.config.settings import IntervalSettings
 from omkl.datasets import Stream
 from omkl.online import settings
 from omkl.online.panel import Panel, PanelOfRun
@@ -494,13 +493,10 @@ class Spreads:
 
 
 class ScoredIntervals:
-    """Intervals around the predictions of R learners, scored.
+    """Intervals around the predictions of R learners, scored."""
 
-    ``rates`` are those at which they adapt; None: they are the algorithm's own.
-    """
-
-    def __init__(self, n_seeds: int, level: float, rates: Sequence[float] | None) -> None:
-        self.level, self._rates = level, {} if rates is None else {"rates": list(rates)}
+    def __init__(self, n_seeds: int, settings: IntervalSettings) -> None:
+        self.level, self._rates = settings.level, list(rates_of(settings))
         self._covered = Covered(n_seeds, ("coverage", "width", "interval_score"), 4 * N_WINDOWS)
 
     def add(self, errors: np.ndarray, half: np.ndarray, scored: np.ndarray) -> None:
@@ -516,25 +512,12 @@ class ScoredIntervals:
         """{"interval": {"rates": .., "level": .., score: .., "windows": ..}}, or nothing."""
         if not self._covered.known:
             return {}
-        return {"interval": self._rates | {"level": self.level} | self._covered.means()}
+        return {"interval": {"rates": self._rates, "level": self.level} | self._covered.means()}
 
     def curves(self) -> dict[str, np.ndarray]:
         """interval_coverage (R, P), or nothing."""
         found = self._covered.curves() if self._covered.known else {}
         return {f"interval_{name}": share for name, share in found.items()}
-
-
-def intervals_of(
-    n_seeds: int, asked: IntervalSettings | None, algorithm: Algorithm, params: Any
-) -> ScoredIntervals | None:
-    """The algorithm's own, those asked for around its predictions, or none.
-
-    ValueError where both are there and differ.
-    """
-    around = interval_around(asked, algorithm, params)
-    if algorithm.has_interval:
-        return ScoredIntervals(n_seeds, params.level, None)
-    return ScoredIntervals(n_seeds, around.level, rates_of(around)) if around else None
 
 
 # --- weights of kernels, and importance of inputs, over time --------------------------------------

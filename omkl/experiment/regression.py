@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from omkl.config.settings import Settings, interval_around
+from omkl.config.settings import Settings
 from omkl.core import hyperparameters
 from omkl.core.hyperparameters import Schedule
 from omkl.core.kernels import FAMILIES
@@ -32,10 +32,10 @@ from omkl.experiment.metrics import (
     Baselines,
     KeyErrors,
     Recorder,
+    ScoredIntervals,
     Spreads,
     Stretches,
     but_the_first,
-    intervals_of,
     label_cost,
     largest_norm,
     weight_curves,
@@ -86,9 +86,7 @@ class Regression(StreamJob):
 
 def prepare(settings: Settings) -> Regression:
     """Check settings against the data, and build what they name; as ``prepare_learner``."""
-    job = Regression(*prepare_learner(settings))
-    interval_around(settings.interval, job.algorithm, job.params)  # refuses what cannot be
-    return job
+    return Regression(*prepare_learner(settings))
 
 
 class RegressionMetrics:
@@ -98,7 +96,8 @@ class RegressionMetrics:
         self.job, R = job, len(job.seeds)
         self.squared, self.asked = Recorder(R), Recorder(R)
         self.stretches, self.spreads = Stretches(), Spreads(R)
-        self.intervals = intervals_of(R, job.settings.interval, job.algorithm, job.params)
+        asked = job.settings.interval
+        self.intervals = ScoredIntervals(R, asked) if asked else None
         self.accuracy = Accuracy(R, job.stream.target_unit)
         self.scored = Recorder(1)
         self.of_keys = KeyErrors(R) if job.stream.keyed else None

@@ -100,8 +100,7 @@ class RegressorParameters(LearnerParameters):
     Parameters
     ----------
     interval
-        The share of targets that intervals are to cover, in (0, 1); None: no intervals but those
-        that the algorithm has itself (``samocp``), whose ``level`` this may not contradict.
+        The share of targets that intervals are to cover, in (0, 1); None: no intervals.
     interval_rate
         How fast intervals adapt, in (0, 1]; None: several rates, mixed.
     """

@@ -103,7 +103,6 @@ class OnlineLearner:
         self.asks = False
         self.spread: Any = math.nan  # of m outputs (m,), as what follows
         # Of the last predict_one: its spread, or half its interval's width.
-        self._margin: Any = math.nan
         self._far = False  # whether its row is far out
         self.probabilities: tuple[float, ...] = ()
         self._y_hat: Any = math.nan  # of the last predict_one
@@ -203,7 +202,7 @@ class OnlineLearner:
         if not self.inputs or self._learner.intervals is None:
             return math.nan, math.nan
         if self._half is None:
-            self._half = self._learner.intervals.half_width(self._margin, self._far)
+            self._half = self._learner.intervals.half_width(self._far)
         return self._y_hat - self._half, self._y_hat + self._half
 
     @property
@@ -232,8 +231,8 @@ class OnlineLearner:
 
     @property
     def has_intervals(self) -> bool:
-        """Whether there are any: asked for with ``interval=``, or the algorithm's own."""
-        return self.settings.interval is not None or self.algorithm.has_interval
+        """Whether the learner was made with ``interval=``."""
+        return self.settings.interval is not None
 
     @property
     def n_rows(self) -> int:
@@ -266,7 +265,6 @@ class OnlineLearner:
     def _answer(self, said: Any, spread: Any) -> Any:
         """The last prediction from now on: a number, or the class that ``said``, scores, means."""
         if not self.classes:
-            self._margin = spread
             self.spread = spread if self.algorithm.has_spread else math.nan * spread
             if self.outputs or not math.isfinite(said):
                 self.require_finite(np.array([said]))
@@ -307,8 +305,7 @@ class OnlineLearner:
         self._learner.learn_one(label)
         self._before_round = None
         if intervals := self._learner.intervals:
-            said = self._y_hat, self.asks, self._margin
-            self._half = intervals.follow_one(*said, label, self._far)
+            self._half = intervals.follow_one(self._y_hat, self.asks, label, self._far)
         self.asks = False
 
     @property
@@ -339,7 +336,7 @@ class OnlineLearner:
         answer = self._answer(row.y_hat.tolist(), row.spread)
         self._pending[id], self.asks = row, False
         if intervals := self._learner.intervals:  # as it is now, whatever is learned before it
-            self._half = intervals.half_width(row.spread, row.far)
+            self._half = intervals.half_width(row.far)
         return answer
 
     def _learn_pending(self, y: Any, id: int | str) -> None:
@@ -393,15 +390,15 @@ class OnlineLearner:
 
         Of m outputs (n, m, 2). Rows ``far_out`` have intervals of a width of their own.
 
-        ValueError of a learner that was made without ``interval=`` and has none of its own.
+        Raises ValueError unless the learner was made with ``interval=``.
         """
         if not self.has_intervals:
             raise ValueError("there are no intervals: make the learner with interval=0.9, say")
         look = self._looking_at(X)
-        y_hat, spread, far = look._predicted(X)
+        y_hat, _, far = look._predicted(X)
         intervals = look._learner.intervals
         assert intervals is not None
-        half = intervals.half_widths(spread, far)
+        half = intervals.half_widths(far)
         return np.stack([y_hat - half, y_hat + half], axis=-1)
 
     def far_out(self, X: Any) -> np.ndarray:

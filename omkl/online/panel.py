@@ -589,8 +589,6 @@ def _require_supported(settings: LearnerSettings, weights: bool, scaling: bool) 
     why = ""
     if algorithm.queries:
         why = "requests some of the targets"
-    elif algorithm.has_interval:
-        why = "has intervals of its own"
     elif not representation.bounded or representation.lookahead:
         why = "keeps rows of the stream"
     elif not algorithm.module.startswith("omkl."):

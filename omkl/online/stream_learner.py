@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.config.settings import IntervalSettings, interval_around
+from omkl.config.settings import IntervalSettings
 from omkl.core import conformal, snapshot
 from omkl.core.conformal import Conformal
 from omkl.core.learner import (
@@ -183,11 +183,7 @@ class StreamLearner:
         self._one_by_one = self.algorithm.queries and (moving or lags > 0)
         self._asked = [False] * len(self.learners)
         self.spread = math.nan
-        self.intervals: AdaptiveIntervals | OwnIntervals | None = None
-        if around := interval_around(interval, self.algorithm, self.params):
-            self.intervals = AdaptiveIntervals(around, late=columns)
-        elif self.algorithm.has_interval:
-            self.intervals = OwnIntervals()
+        self.intervals = AdaptiveIntervals(interval, late=columns) if interval else None
 
     @property
     def n_rows(self) -> int:
@@ -345,14 +341,14 @@ class StreamLearner:
         ``scored``. What the learners learn from is what they would predict now of the row, with the
         past labels that it had then.
         """
-        X, y_hat, spread, far, scored, context = row
+        X, y_hat, _, far, scored, context = row
         targets = np.array([y])
         labels = self._labels(targets, self.target.take(targets))
         rows = softened(X) if self.softens else X
         for learner, told, then in zip(self.learners, labels, context, strict=True):
             learner.learn_late(rows, told, then)
         if self.intervals:
-            self.intervals.follow_one(y_hat, scored, spread, y, far)
+            self.intervals.follow_one(y_hat, scored, y, far)
 
     def _late(self, X: np.ndarray, y: np.ndarray, far: np.ndarray) -> Prediction:
         """``partial_fit`` of targets that come ``delay`` rows late."""
@@ -360,7 +356,7 @@ class StreamLearner:
         for s, (x, label) in enumerate(zip(X, y, strict=True)):
             row = self.predict_late(x, bool(far[s]))
             if self.intervals:
-                half[s] = self.intervals.half_width(row.spread, row.far)
+                half[s] = self.intervals.half_width(row.far)
             rows.append(row)
             self._waiting.append((row, label))
             if len(self._waiting) > self.delay:
@@ -369,7 +365,6 @@ class StreamLearner:
                     self.learn_late(earlier, target)
         self.n_streamed += len(y)
         y_hat, spread = np.array([row.y_hat for row in rows]), np.array([r.spread for r in rows])
-        spread = np.full(len(y), np.nan) if self.algorithm.has_interval else spread
         return Prediction(y_hat, ~np.isnan(y), spread, half)
 
     def _row_by_row(self, X: np.ndarray, y: np.ndarray) -> Trace:
@@ -396,10 +391,8 @@ class StreamLearner:
         return y if K == 1 else np.where(np.isnan(y), np.nan, one_against_rest(y, k, K))
 
     def _with_interval(self, trace: Trace, y: np.ndarray, far: np.ndarray) -> Prediction:
-        nothing = np.full(len(y), np.nan)
-        half = self.intervals.follow(trace, y, far) if self.intervals else nothing
-        own = self.algorithm.has_interval
-        return Prediction(trace.y_hat, trace.asked, nothing if own else trace.spread, half)
+        half = self.intervals.follow(trace, y, far) if self.intervals else np.full(len(y), np.nan)
+        return Prediction(*trace, half)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Copies of all that it has learned, which ``restore`` takes."""
@@ -520,35 +513,6 @@ def below(head: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {n.removeprefix(head): array for n, array in arrays.items() if n.startswith(head)}
 
 
-class OwnIntervals:
-    """The intervals of an algorithm that has some: half their width is its ``spread``."""
-
-    scores_next = True
-
-    def follow(self, trace: Trace, y: np.ndarray, far: np.ndarray) -> np.ndarray:
-        """Half widths (n,) of predictions before each label y (n,), NaN where there is none.
-
-        ``far`` (n,) bool are rows far out.
-        """
-        return trace.spread
-
-    def follow_one(self, y_hat: float, asked: bool, spread: float, y: float, far: bool) -> float:
-        return spread
-
-    def half_width(self, spread: float, far: bool) -> float:
-        return spread
-
-    def half_widths(self, spread: np.ndarray, far: np.ndarray) -> np.ndarray:
-        return spread
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """What they have learned is the learner's."""
-        return {}
-
-    def restore(self, kept: Mapping[str, np.ndarray]) -> None:
-        """There is nothing to restore."""
-
-
 def rates_of(settings: IntervalSettings) -> tuple[float, ...]:
     """The rates at which intervals adapt."""
     return conformal.RATES if settings.rate is None else (settings.rate,)
@@ -557,25 +521,21 @@ def rates_of(settings: IntervalSettings) -> tuple[float, ...]:
 class SeveralIntervals:
     """The intervals of m outputs: numbers are (m,), and of n rows (n, m)."""
 
-    def __init__(self, of_outputs: Sequence[AdaptiveIntervals | OwnIntervals]) -> None:
+    def __init__(self, of_outputs: Sequence[AdaptiveIntervals]) -> None:
         self._of_outputs = list(of_outputs)
 
-    def follow_one(
-        self, y_hat: np.ndarray, asked: bool, spread: np.ndarray, y: np.ndarray, far: bool
-    ) -> np.ndarray:
-        """As ``OwnIntervals.follow_one``, of arrays (m,)."""
-        rounds = zip(self._of_outputs, y_hat, spread, y, strict=True)
-        return np.array([one.follow_one(f, asked, s, label, far) for one, f, s, label in rounds])
+    def follow_one(self, y_hat: np.ndarray, asked: bool, y: np.ndarray, far: bool) -> np.ndarray:
+        """As ``AdaptiveIntervals.follow_one``, of arrays (m,)."""
+        rounds = zip(self._of_outputs, y_hat, y, strict=True)
+        return np.array([one.follow_one(f, asked, label, far) for one, f, label in rounds])
 
-    def half_width(self, spread: np.ndarray, far: bool) -> np.ndarray:
-        """Half widths (m,) by spreads (m,)."""
-        each = zip(self._of_outputs, spread, strict=True)
-        return np.array([one.half_width(s, far) for one, s in each])
+    def half_width(self, far: bool) -> np.ndarray:
+        """Half widths (m,) of the next prediction."""
+        return np.array([one.half_width(far) for one in self._of_outputs])
 
-    def half_widths(self, spread: np.ndarray, far: np.ndarray) -> np.ndarray:
-        """Half widths (n, m) by spreads (n, m)."""
-        each = zip(self._of_outputs, spread.T, strict=True)
-        return np.stack([one.half_widths(s, far) for one, s in each], axis=1)
+    def half_widths(self, far: np.ndarray) -> np.ndarray:
+        """Half widths (n, m) of n predictions, each as the next."""
+        return np.stack([one.half_widths(far) for one in self._of_outputs], axis=1)
 
 
 class AdaptiveIntervals:
@@ -592,13 +552,17 @@ class AdaptiveIntervals:
         self._late, self._n_known = int(late), 0
 
     def follow(self, trace: Trace, y: np.ndarray, far: np.ndarray) -> np.ndarray:
-        """As ``OwnIntervals.follow``. A label that was not asked for teaches nothing."""
+        """Return half widths (n,) of predictions, each before its label y (n,) is learned.
+
+        They are NaN before the first label that counts. ``far`` (n,) bool are rows far out. A label
+        that was not asked for teaches nothing.
+        """
         known = ~np.isnan(y)
         counts = self._n_known + np.cumsum(known) > self._late
         self._n_known += int(known.sum())
         return self._conformal.follow(trace.y_hat, np.where(counts & trace.asked, y, np.nan), far)
 
-    def follow_one(self, y_hat: float, asked: bool, spread: float, y: float, far: bool) -> float:
+    def follow_one(self, y_hat: float, asked: bool, y: float, far: bool) -> float:
         """``follow`` of one round, to the bit, in less time."""
         if y == y:
             self._n_known += 1
@@ -610,11 +574,11 @@ class AdaptiveIntervals:
         """Whether they learn from the error of the next prediction."""
         return self._n_known >= self._late
 
-    def half_width(self, spread: float, far: bool) -> float:
+    def half_width(self, far: bool) -> float:
         """``half_widths`` of one prediction, to the bit, in less time."""
         return self._conformal.half_width(far)
 
-    def half_widths(self, spread: np.ndarray, far: np.ndarray) -> np.ndarray:
+    def half_widths(self, far: np.ndarray) -> np.ndarray:
         """Of n predictions, each as the next; changes nothing."""
         return np.where(far, self._conformal.half_width(True), self._conformal.half_width())
 

@@ -75,8 +75,7 @@ it holds an absolute path. Tables, figures and the MLflow view are all made from
                       up to ten windows, null where no spread is known
     interval          of intervals that were asked for (``omkl.core.conformal``): {"level",
                       "rates", "coverage", "width", "interval_score", "windows": {"until",
-                      "coverage"}}, as for ``spread``; up to forty windows. Without "rates" of a
-                      learner that has intervals of its own
+                      "coverage"}}, as for ``spread``; up to forty windows
     params            the algorithm's parameters
     versions, machine, commit, numbers   what computed it; ``numbers`` stamps the
                       sources that can change a number, null where they were edited meanwhile

@@ -27,8 +27,6 @@ PACKAGES = ("omkl.algorithms", FEDERATED)
 FOLDERS = {
     "as_released/": "The algorithms as the authors' public code runs them, where it departs from "
     "their text.",
-    "budget/": "Kernel classifiers with at most ``budget`` support vectors each; one that is full "
-    "drops the oldest, or with ``drop_smallest`` the one of the smallest coefficient.",
     "recovered/": "Algorithms as the published numbers, not the text, say that they were run.",
     "rf/": "Kernel classifiers on random features: the memory does not grow with the stream.",
 }

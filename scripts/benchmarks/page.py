@@ -25,14 +25,12 @@ HOW_TO_READ = """\
   Exact learners take whole streams in such calls. A disturbed call counts as the median of the
   same part of other streams.
 - **Exact kernels with few rows.** In SUA one classifier learns per row, so each has nine rows of
-  its own on average: two vectors of eight, half of them empty. In SUA-O on a budget each has one
-  row, and a row takes half as long.
+  its own on average: two vectors of eight, half of them empty.
 - **Recursive.** Each row is added by F additions, and each of them waits four cycles for the one
   before. With F = 100 that is a tenth of a row whose one matrix is in the first cache. The
   least time does not contain it.
-- **Not in the least time.** GMOCP and SAMOCP keep the last scores of each kernel in order and take
-  quantiles of them. GMOCP also draws its graph anew in every row. `auto` has trees and a ridge
-  regression on 400 random features beside its recursive experts, which alone are counted.
+- **Not in the least time.** `auto` has trees and a ridge regression on 400 random features beside
+  its recursive experts, which alone are counted.
 - **Times omkl.** NumPy and omkl take turns, and a ratio is of times in the same turn. Both get the
   same rows and the same random frequencies, and their predictions are the same to 1e-8
   (`tests/benchmarks/test_bench.py`).

@@ -50,9 +50,8 @@ Feedback is what a learner sees of a row after its prediction. *Full*: the losse
 Places are among the algorithms of omkl that were run, with their default settings: 1 has the least
 mean rank of its errors over the streams. In brackets is the error over that of the linear ridge (of
 a classifier: over the linear one), the geometric mean over the streams on which it did not fail. An
-empty cell: it was not run. Of these suites only drift-1 has streams of classes. `vaw_joint` needs
-half a second per row with the kernels of the suites. `omkr`, `poly` and `rbf` are exact and need
-longer with every row, so they were left out of regression-long. What was run:
+empty cell: it was not run. Of these suites only drift-1 has streams of classes. `omkr`, `poly` and
+`rbf` are exact and slow down with every row, so regression-long leaves them out. What was run:
 
 {computed}
 
@@ -69,7 +68,7 @@ These need K clients and a server. All but eM-KOFL also learn without a server,
 
 - **classes**: how many. K classes are learned together, or one against the rest. An empty cell: it
   is for regression.
-- **interval**: *adaptive* ones around its predictions (`interval=0.9`), or its *own*.
+- **interval**: adaptive ones around its predictions (`interval=0.9`).
 - **std**: a standard deviation with every prediction.
 - **panel**: a learner per key (`key=`, `omkl.panel`).
 - **outputs**: several targets per row (`omkl.learner(outputs=...)`).
@@ -215,7 +214,7 @@ def _place(row: Any) -> str:
 def _supports(name: str) -> tuple[str, ...]:
     one = algorithms.load(name)
     kept, folders = one.representation, [folder for folder in registry.FOLDERS if _in(folder, name)]
-    interval = "own" if one.has_interval else "adaptive" if _takes(name, interval=0.9) else NO
+    interval = "adaptive" if _takes(name, interval=0.9) else NO
     return (
         _link(name), _classes(one), interval, _mark(one.has_spread), _mark(_in_panels(name)),
         _mark(_takes(name, outputs=2)), _mark(not one.queries),

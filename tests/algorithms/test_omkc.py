@@ -242,38 +242,6 @@ def test_supports_are_those_rounds_in_which_the_classifier_learned():
         assert model.members[i, : model.size[i]].tolist() == own
 
 
-@pytest.mark.parametrize("smallest", [False, True])
-def test_a_budget_drops_the_oldest_or_the_smallest(smallest):
-    X, y = stream(120)
-    settings = {"budget": 9, "drop_smallest": smallest, "beta": 0.9, "R": 1.3}
-    ours, box = learner("budget/omkc_da_o", **settings), Box(X)
-    for t in range(len(y)):
-        assert one_round(ours, X[t], y[t]) == pytest.approx(box.q @ box.f(t), abs=1e-11)
-        f = box.f(t)
-        if y[t] * (box.q @ f) > 0:
-            continue
-        for i in range(N):
-            box.w[i] *= 0.9 ** (-y[t] * f[i])
-            held = np.flatnonzero(box.alpha[i])
-            if len(held) == 9:
-                sizes = np.abs(box.alpha[i, held]).round(12)
-                box.alpha[i, held[np.argmin(sizes) if smallest else 0]] = 0.0
-            box.alpha[i, t] = y[t]
-            box.project(i, 1.3)
-    np.testing.assert_allclose(
-        ours.state.model.norm2, [box.norm(i) ** 2 for i in range(N)], rtol=1e-9
-    )
-
-
-def test_a_budget_that_is_never_reached_changes_nothing():
-    X, y = stream(150)
-    for name in ("omkc_da_p1", "omkc_sua_o"):
-        whole = learner(name).partial_fit(X, y).y_hat
-        np.testing.assert_allclose(
-            learner(f"budget/{name}", budget=150).partial_fit(X, y).y_hat, whole, atol=1e-12
-        )
-
-
 def test_kernels_are_at_most_one_on_the_diagonal():
     """As all theorems assume: ||f_i||^2 after the first mistake is kappa_i(x, x)."""
     for x in ([0.0, 0.0, 0.0], [1e-200, 0.0, 0.0], [3.0, -4.0, 1e6], [1e-3, 0.2, 0.1]):

@@ -160,14 +160,6 @@ def test_vaw2_as_released_predicts_before_it_takes_the_row_in():
     require_equal(ours, [F[t] @ ridge(F, Y, lam2, t) for t in range(T)])
 
 
-def test_vaw_joint():
-    """lam is that of features of norm 1 for each kernel."""
-    ours = learner("vaw_joint", lam=0.3)
-    require_equal(ours, forecasts(np.hstack(all_features(ours)), Y, 0.3))
-    for theta in ours.state.model.theta:
-        assert np.linalg.norm(theta) > 0.0
-
-
 def test_ml_poly():
     ours = learner("ml_poly", lam=0.3)
     F = np.column_stack([forecasts(Z, Y, 0.3) for Z in all_features(ours)])
@@ -281,7 +273,7 @@ def test_linear_kernels_have_the_features_of_ridge():
     require_equal(ours, [Z[t] @ ridge(Z, Y, 0.3, t) for t in range(T)])
 
 
-@pytest.mark.parametrize("name", ["raker", "ie_gp_dynamic", "vaw_joint", "adaraker"])
+@pytest.mark.parametrize("name", ["raker", "ie_gp_dynamic", "adaraker"])
 def test_learners_that_need_frequencies_refuse_linear_kernels(name):
     with pytest.raises(ValueError, match=r"linear kernels have no random features.*ie_gp, vaw2"):
         learner(name, MIXED)

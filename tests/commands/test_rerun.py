@@ -30,7 +30,7 @@ KINDS = {
     "kernels": ("algorithm=raker", ROWS, "kernels=rbf9", "features=qmc"),
     "own kernels": ("algorithm=raker", ROWS, "kernels.parts=[{family:gaussian,bandwidth:[0.1,1]}]"),
     "labels asked for": ("algorithm=amkl", ROWS),
-    "classes": ("algorithm=budget/omkc_da_p1", "task=classification", ROWS),
+    "classes": ("algorithm=omkc_sua_o", "task=classification", ROWS),
     "own file": (
         *("algorithm=ridge", "stream.lags=2", "interval=0.9", "model=true", "predictions=true"),
         *OWN,

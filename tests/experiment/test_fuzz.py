@@ -36,7 +36,7 @@ BASES: tuple[tuple[str, ...], ...] = (
     ("algorithm=adaraker",),
     ("algorithm=omkl_b",),
     ("algorithm=ie_gp",),
-    ("algorithm=budget/omkc_da_o", "task=classification"),
+    ("algorithm=omkc_sua_o", "task=classification"),
     ("algorithm=pof_mkl", "federation=iid", "clients=3"),
     ("algorithm=perfedavg", "federation=in_turn", "clients=3"),
     (

@@ -7,7 +7,6 @@ from scipy.stats import norm
 
 from omkl.config.settings import read
 from omkl.core.conformal import RATES, Conformal
-from omkl.experiment import regression
 from omkl.experiment import run as runner
 from omkl.experiment.metrics import HALF, Spreads, spread_scores
 from tests.compositions import compose
@@ -126,35 +125,6 @@ def test_intervals_of_a_run_follow_from_its_predictions(name, tmp_path):
     assert 0.6 < found["coverage"] < 0.95 and found["width"] < found["interval_score"]
     assert run.curves["recent_half"].tolist() == half[~np.isnan(y)][-120:].tolist()
     assert run.curves["interval_coverage"][0, -1] == found["coverage"]
-
-
-@pytest.mark.parametrize("name", ["samocp", "gmocp"])
-def test_a_learner_with_own_intervals_needs_no_others(name, tmp_path):
-    """They are kept and scored as those that are asked for; interval= of their level is no more."""
-    own = ["interval=null", f"algorithm={name}", f"algorithm.level={LEVEL}"]
-    run = run_on(tmp_path, *own)
-    kept = pd.read_parquet(run.folder / "predictions.parquet")
-    y, y_hat = kept["y"].to_numpy(), kept["y_hat"].to_numpy()
-    half = (kept["high"] - kept["low"]).to_numpy() / 2
-    known = ~np.isnan(y) & ~np.isnan(half)
-    known[kept["row"] == 1] = False
-    found = run.result["interval"]
-    assert found["level"] == LEVEL and "rates" not in found and "spread" not in run.result
-    assert found["coverage"] == pytest.approx(
-        np.mean(np.abs(y - y_hat)[known] <= half[known]), 0.02
-    )
-    assert 0.5 < found["coverage"] < 0.95 and found["width"] < found["interval_score"]
-    assert "spread" not in kept and np.isnan(run.curves["recent_spread"]).all()
-    assert np.isfinite(run.curves["recent_half"]).any()
-    same = run_on(tmp_path, *own[1:]).result["interval"]
-    assert same == found
-
-
-@pytest.mark.parametrize("asked", ["interval=0.5", "interval_rate=0.1"])
-def test_other_intervals_than_its_own_are_refused(asked):
-    own = [*TINY, "algorithm=samocp", f"algorithm.level={LEVEL}", asked]
-    with pytest.raises(ValueError, match=r"samocp has intervals of its own, of level=0.8"):
-        regression.prepare(read(compose(own)))
 
 
 def test_one_rate_or_several(tmp_path):

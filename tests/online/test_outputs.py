@@ -49,7 +49,6 @@ def require_equal(together, apart):
         ("gf", {}),
         ("ewrls", {}),
         ("vaw2", {}),
-        ("samocp", {"interval": None}),
         pytest.param("auto", {}, marks=pytest.mark.slow(2)),
     ],
 )

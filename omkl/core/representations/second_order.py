@@ -8,7 +8,6 @@ inputs and 1.
 
 RECURSIVE      recursive least squares; FORECASTERS predict as Vovk, Azoury and Warmuth do
 RANDOM_WALK    coefficients walk, and the whole covariance is kept
-JOINT_RLS      one learner on the features of all kernels
 STACKED_RLS    a forecaster over the forecasters of the kernels; STACKED_RECURSIVE likewise without
                taking the row in before it is predicted
 """
@@ -634,85 +633,6 @@ def walk_rounds(model, scratch, X, y, row, walk):
 
 
 RANDOM_WALK = RECURSIVE._replace(name="recursive, walking", scratch=_walk_scratch, beside=())
-
-
-# --- One learner on the random features of all kernels together -----------------------------------
-#
-# It is a recursive learner with N D frequencies. Its features have norm 1 as those of any other:
-# each kernel's are divided by sqrt(N), which lam is too, so the ridge regression is the same. The
-# output of kernel i is its part of the sum, f_i = theta_i'z_i; predictions are the sum of these.
-
-
-class JointRls(NamedTuple):
-    """The only learner ``all``, whose frequencies are those of the kernels one after the other.
-
-    start (N,) int64: where the frequencies of kernel i begin.
-    """
-
-    all: Recursive
-    start: np.ndarray
-
-    @property
-    def n_kernels(self) -> int:
-        return len(self.start)
-
-    @property
-    def omega(self) -> np.ndarray:
-        """The frequencies (N, d, D): a view, writes go through."""
-        N, d = self.n_kernels, self.all.padded.shape[1]
-        together = self.all.omega[0]
-        return together.reshape(d, N, -1).swapaxes(0, 1)
-
-    @property
-    def theta(self) -> np.ndarray:
-        """(N, 2 D) coefficients, sines and cosines: a copy."""
-        N, n = self.n_kernels, int(self.all.n_waves[0])
-        parts = self.all.theta[0, : 2 * n].reshape(2, N, n // N)
-        return parts.swapaxes(0, 1).reshape(N, -1)
-
-
-class JointScratch(NamedTuple):
-    """That of the learner, and its own selection: f (1,), evaluate and n_evaluated (1,) int64."""
-
-    all: RlsScratch
-    evaluate: np.ndarray
-    n_evaluated: np.ndarray
-    f: np.ndarray
-
-
-def _fresh_joint(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> JointRls:
-    N = len(kernels)
-    padded = blank(1, d, N * D).padded
-    drawn = draw_features(kernels, d, D, seed).omega
-    padded[0, :, : N * D] = drawn.swapaxes(0, 1).reshape(d, N * D)
-    together = blank_recursive(padded, np.array([N * D]), np.array([0]), np.array([N / params.lam]))
-    return JointRls(together, np.arange(N) * D)
-
-
-def _joint_scratch(model: JointRls, threads: int) -> JointScratch:
-    first = forecaster_scratch(model.all, threads)
-    return JointScratch(first, np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64), np.zeros(1))
-
-
-def _evaluate_joint(scratch, model, X, row, selection):
-    evaluate_rls(scratch.all, model.all, X, row, scratch)
-    N = model.start.shape[0]
-    n = model.all.n_waves[0]
-    z = scratch.all.z
-    theta = model.all.theta
-    shrink = 1.0 / (1.0 + scratch.all.variance[0])
-    for i in range(N):
-        a = 0.0
-        for j in range(model.start[i], model.start[i] + n // N):
-            a += theta[0, j] * z[0, j] + theta[0, n + j] * z[0, n + j]
-        selection.f[i] = a * shrink
-
-
-dispatch(evaluate_row, JointScratch, _evaluate_joint)
-
-JOINT_RLS = FORECASTERS._replace(
-    name="recursive, joint", fresh=_fresh_joint, scratch=_joint_scratch, beside=(), in_step=None
-)
 
 
 # --- Two levels of the forecaster of Vovk, Azoury and Warmuth -------------------------------------

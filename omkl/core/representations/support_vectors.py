@@ -22,7 +22,7 @@ import numpy as np
 
 from omkl.core.compiler import compiled, dispatch, inlined
 from omkl.core.hyperparameters import Range
-from omkl.core.kernels import BUILT_IN, FAMILIES, Kernel, exponential
+from omkl.core.kernels import BUILT_IN, FAMILIES, Kernel
 from omkl.core.representations import Lookahead, Representation, evaluate_row
 from omkl.core.simd import LANES, aligned, fma, gather, load, pack, store, total
 from omkl.core.weights import exp_of_pack
@@ -32,9 +32,6 @@ from omkl.core.weights import exp_of_pack
 # First the distances of a row x to many rows, then the sum of alpha kappa. A row (families, n)
 # holds a line for each family: what its kernels share, as the squared distance; or, of a family
 # that shares nothing, the values of one kernel.
-#
-# Where each kernel has rows of its own, nothing is shared: the values of several kernels of one
-# family are written first, and then each is summed.
 
 
 CODES = {family.name: code for code, family in enumerate(BUILT_IN)}
@@ -218,113 +215,6 @@ def _each(make: Callable[..., Any]) -> Callable[..., Any]:
 # row[:n]; and (family, c, row, members, base, alpha, n) -> over the entries members[:n] - base of
 # the row, to the same bits.
 sum_of, gathered_sum_of = _each(_sum), _each(_gathered_sum)
-
-
-# --- Rows that one kernel alone has ---------------------------------------------------------------
-
-
-def _times_inverse_norms(kept, inverse, s, u):
-    """A pack of inner products, each times the inverse norms of both."""
-    return kept * (load(inverse, s) * u)
-
-
-def _one(kept, inverse, s, u):
-    """A pack as it is."""
-    return kept
-
-
-def _itself(x):
-    """In place of its exponential."""
-    return x
-
-
-def _own_rows(family: Any) -> Callable[..., Any]:
-    """``write_own_rows`` of one family."""
-    term, finish = inlined(family.term), inlined(family.finish)
-    scaled = inlined(_times_inverse_norms if CODES[family.name] == POLYNOMIAL else _one)
-    last = inlined(_itself) if family.finish is exponential else exp_of_pack
-
-    @inlined
-    def shared(c, x, rows, first):
-        """The terms of all inputs, four at a time in the order of ``_added``."""
-        d = x.shape[0]
-        kept = pack(0.0)
-        k = 0
-        while k + 4 <= d:
-            two = term(x[k], load(rows, first)) + term(x[k + 1], load(rows, first + LANES))
-            three = two + term(x[k + 2], load(rows, first + 2 * LANES))
-            kept = three + term(x[k + 3], load(rows, first + 3 * LANES)) + kept
-            first += 4 * LANES
-            k += 4
-        if k < d:
-            rest = term(x[k], load(rows, first))
-            if k + 1 < d:
-                rest = rest + term(x[k + 1], load(rows, first + LANES))
-            if k + 2 < d:
-                rest = rest + term(x[k + 2], load(rows, first + 2 * LANES))
-            kept = rest + kept
-        return kept
-
-    @inlined
-    def multiplied(c, x, rows, first):
-        kept = pack(1.0)
-        for k in range(x.shape[0]):
-            kept = kept * term(x[k], load(rows, first + k * LANES), c)
-        return kept
-
-    distance = inlined(shared if family.shares else multiplied)
-
-    @inlined
-    def write(model, start, stop, x, u, row):
-        held = model.inverse.shape[1]
-        d = x.shape[0]
-        n = 0
-        for i in range(start, stop):
-            c = model.parameter[i]
-            for s in range(i * held, i * held + model.size[i], LANES):
-                r = scaled(distance(c, x, model.x, s * d), model.inverse, s, u)
-                store(row, n, finish(last, c, r))
-                n += LANES
-        return n
-
-    return write
-
-
-_own_rows_of = _by_code([((code,), _own_rows(family)) for code, family in enumerate(BUILT_IN)])
-_EXPONENTIAL = tuple(CODES[family.name] for family in BUILT_IN if family.finish is exponential)
-
-
-@inlined
-def write_own_rows(model, start, stop, x, u, row):
-    """Kernels of x (d,), where u is 1 / ||x||, and of the rows that each of some kernels has alone.
-
-    They are those from ``start`` on before ``stop``, all of one family. Their values come one
-    after the other into ``row``, each kernel's in whole packs. The steps of one exponential wait
-    for each other: those of all follow together.
-
-    model  parameter (N,), family (N,) and size (N,), the rows of each kernel; x (N, P, d, 8),
-           eight rows input by input, then the next eight; inverse (N, 8 P), what inner products
-           of polynomials are multiplied by besides u. Behind the last row of a kernel there are
-           finite numbers.
-    row    (64 P,) for eight kernels
-    """
-    n = _own_rows_of(model.family[start], model, start, stop, x, u, row)
-    if model.family[start] in _EXPONENTIAL:
-        for s in range(0, n, LANES):
-            store(row, s, exp_of_pack(load(row, s)))
-
-
-@inlined
-def own_sum(row, start, alpha, first, n):
-    """A pack whose total is the sum of n of row (64 P,) from ``start``, times those of alpha.
-
-    These are alpha.flat[first : first + n], with zeros behind up to a whole pack. The sum has the
-    bits of ``sum_of``.
-    """
-    kept = pack(0.0)
-    for s in range(0, n, LANES):
-        kept = fma(load(alpha, first + s), load(row, start + s), kept)
-    return kept
 
 
 # --- Expansions -----------------------------------------------------------------------------------
@@ -598,46 +488,3 @@ GROWING = Representation(
     with_room=with_capacity,
 )
 SLIDING = GROWING._replace(name="expansion over the last rows", fresh=_sliding, with_room=None)
-
-
-# --- Rows stored by models of their own, with one Gaussian kernel ---------------------------------
-#
-# Such a model keeps its rows in ``stored``, an expansion with a budget, and its scratch has x (d,),
-# rows (4, capacity) and kappa (capacity,).
-
-
-GAUSSIAN = CODES["gaussian"]
-
-
-@inlined
-def write_gaussian(stored, scratch, X, row):
-    """Write X[row] into scratch.x, and its kernels with the n stored rows into scratch.kappa.
-
-    Behind the last one kappa is some finite number: what it is multiplied by has to be 0.
-    """
-    n = stored.n[0]
-    for k in range(X.shape[1]):
-        scratch.x[k] = X[row, k]
-    add_distances(stored, stored.x, scratch.x, 0, n, scratch.rows)
-    for s in range(0, n, LANES):
-        distance = load(scratch.rows, GAUSSIAN * scratch.rows.shape[1] + s)
-        store(scratch.kappa, s, exp_of_pack(distance * stored.parameter[0]))
-
-
-@inlined
-def store_row(stored, x):
-    """Keep the row x (d,) behind the others; there has to be room."""
-    n = stored.n[0]
-    for k in range(x.shape[0]):
-        stored.x[k, n] = x[k]
-    stored.n[0] = n + 1
-
-
-def stored_rows(model: Any) -> int:
-    """How many rows a model with ``stored`` keeps."""
-    return _kept_rows(model.stored)
-
-
-def stored_size(model: Any) -> np.ndarray:
-    """As many terms (1,) has the function of its one kernel."""
-    return _support_size(model.stored)
