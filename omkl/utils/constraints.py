@@ -86,6 +86,7 @@ def _by_closeness(name: str, known: Iterable[Any]) -> list[str]:
 def _closeness(name: str, other: str) -> float:
     """Compare two names. Compare keys by their last words too: ``M`` is in ``algorithm.M``."""
     is_key = name.replace(".", "").isidentifier()  # and no file name in quotes
+    name, other = name.strip("'"), other.strip("'")  # quotes would make all of them alike
     last = (name.rpartition(".")[2], other.rpartition(".")[2]) if is_key else (name, other)
     ratios = [difflib.SequenceMatcher(None, *pair).ratio() for pair in (last, (name, other))]
     return max(ratios) + 0.01 * min(ratios)
