@@ -3,9 +3,7 @@
 import contextlib
 import json
 import os
-import pty
 import re
-import select
 import shlex
 import signal
 import subprocess
@@ -441,77 +439,3 @@ def test_interrupted_run_leaves_nothing(tmp_path, seconds):
         out, _ = interrupted(process)
     assert out == ""
     assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
-
-
-# --- on a terminal ----------------------------------------------------------------
-
-
-def on_a_terminal(folder: Path, *arguments: str) -> tuple[int, str]:
-    """Exit status and everything that a terminal of 80 columns was sent."""
-    terminal, side_of_child = pty.openpty()
-    child = subprocess.Popen(
-        [OMKL_RUN, *arguments],
-        cwd=folder,
-        env=environment(),
-        stdin=side_of_child,
-        stdout=side_of_child,
-        stderr=side_of_child,
-        start_new_session=True,
-    )
-    os.close(side_of_child)
-    sent = b""
-    while select.select([terminal], [], [], 60)[0]:
-        try:
-            piece = os.read(terminal, 65536)
-        except OSError:  # Linux tells so that the other side was closed
-            break
-        sent += piece
-        if not piece:
-            break
-    os.close(terminal)
-    return child.wait(), sent.decode()
-
-
-def screen(sent: str) -> str:
-    """What stays on the screen: lines that were erased or written over are not there."""
-    lines, row, column = [""], 0, 0
-    for token in re.findall(r"\x1b\[[?\d;]*[A-Za-z]|\r|\n|[^\x1b\r\n]+", sent):
-        if token == "\n":
-            row += 1
-            lines += [""] * (row + 1 - len(lines))
-        elif token == "\r":
-            column = 0
-        elif token.endswith("K") and token.startswith("\x1b"):
-            lines[row] = ""
-        elif token.endswith("A") and token.startswith("\x1b"):
-            row -= int(token[2:-1] or 1)
-        elif not token.startswith("\x1b"):
-            lines[row] = (
-                lines[row][:column].ljust(column) + token + lines[row][column + len(token) :]
-            )
-            column += len(token)
-    return "\n".join(lines)
-
-
-@pytest.mark.slow
-def test_bar_on_a_terminal_leaves_no_trace(tmp_path):
-    typed = [*TINY, "dataset.rows=60000", "algorithm=gf", "algorithm.M=3", "regret.max_rounds=0"]
-    status, sent = on_a_terminal(tmp_path, *typed)
-    assert status == 0, sent
-    assert re.search(r"gf on synthetic.*\d,000/60,000 \(\d+ %\) [\d,]+ rows/s MSE 0\.\d+", sent)
-    (folder,) = (tmp_path / "outputs" / "runs" / "synthetic").iterdir()
-    links = re.findall(r"\x1b\]8;id=\d+;(file://[^\x1b]+)\x1b\\([^\x1b]+)\x1b\]8;;\x1b\\", sent)
-    assert links == [(folder.as_uri(), f"{folder.relative_to(tmp_path)}/")], "can be clicked on"
-    left = screen(sent)
-    assert left.startswith("OMKL-GF on synthetic")
-    assert "rows/s MSE" not in left
-    assert sent.rfind("\x1b[?25h") > sent.rfind("\x1b[?25l"), "the cursor is shown again"
-    status, sent = on_a_terminal(tmp_path, "-m", *typed, "seed=0,7")
-    assert status == 0, sent
-    assert "[2/2] gf on synthetic (seed=7)" in sent
-    assert screen(sent).startswith("[1/2] gf on synthetic (seed=0): MSE")
-    assert "rows/s MSE" not in screen(sent)
-    typed = [*TINY, "dataset.rows=30000", "algorithm=omkc_da_p1", "kernels=gauss13"]
-    status, sent = on_a_terminal(tmp_path, *typed)  # a classification where the algorithm does that
-    assert status == 0, sent
-    assert re.search(r"omkc_da_p1 on synthetic.*rows/s errors \d+\.\d\d %", sent)

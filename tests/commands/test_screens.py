@@ -40,6 +40,7 @@ class Terminal:
     def __init__(self, folder: Path, *command: str) -> None:
         self.screen = pyte.Screen(WIDTH, HEIGHT)
         self._stream = pyte.ByteStream(self.screen)
+        self.sent = b""
         self._fd, inside = pty.openpty()
         fcntl.ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", HEIGHT, WIDTH, 0, 0))
         # pytest in the background ignores SIGINT, which a child would inherit.
@@ -96,6 +97,7 @@ class Terminal:
             piece = os.read(self._fd, 65536)
         except OSError:  # Linux reports the end of the command so
             return False
+        self.sent += piece
         self._stream.feed(piece)
         return bool(piece)
 
@@ -138,6 +140,8 @@ def test_a_bar_runs_below_the_columns_and_leaves_the_result(folder):
     assert terminal.lines[3] == "OMKL-GF on long.csv"
     assert "rows/s MSE" not in terminal.text
     assert re.search(r"^results  outputs/runs/long-\w{4}/gf-\w{16}/$", terminal.text, re.MULTILINE)
+    link = f";{(folder / 'outputs' / 'latest').resolve().as_uri()}\x1b\\outputs/runs/long-"
+    assert link in terminal.sent.decode(), "the folder can be clicked on"
 
 
 @pytest.mark.slow(2)
