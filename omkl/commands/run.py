@@ -163,7 +163,7 @@ def _print_outcome(outcome: Outcome, outputs: Path, shown: bool = False) -> None
     kept = ("predictions.parquet", "labels.csv", "model.npz")
     names = ["result.json", "results.parquet", "curves.npz", "config.yaml"]
     print(console.wrapped("", names + [name for name in kept if (folder / name).exists()]))
-    if plots := sorted(folder.glob("*.png"), key=lambda path: path.name != "over_time.png"):
+    if plots := sorted(folder.glob("*.png"), key=lambda p: (p.name != "over_time.png", p.name)):
         console.print_path("plots", plots[0])
         print(console.wrapped("", [path.name for path in plots[1:]]))
     if outcome.tracked:

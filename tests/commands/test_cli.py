@@ -301,7 +301,7 @@ def test_own_table_from_the_prompt_to_the_results(tmp_path):
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     assert "Found finished: nothing was computed" in done.stdout
     assert f"plots    {folder.relative_to(tmp_path)}/over_time.png\n" in done.stdout
-    assert "\n         mse.png, predictions.png, regret.png\n" in done.stdout
+    assert "\n         mse.png, predictions.png, regret.png" in done.stdout
     assert "tracked  outputs/mlflow.db  (look: omkl-report ui)\n" in done.stdout
     assert (tmp_path / "outputs" / "mlflow.db").exists()
     for path in folder.iterdir():
