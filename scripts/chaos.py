@@ -37,7 +37,6 @@ import reliability
 from reliability import PATIENCE, Place, ended_within, lost_in, send
 
 from omkl.report.tables import markdown_table
-from omkl.runs.run_folder import Run
 
 SMALL = (
     "dataset.rows=1500", "seeds=2", "kernels=gaussian17", "D=8", "regret.kernel_ridge=false",
@@ -116,15 +115,16 @@ class Chaos:
         place, lost = self.place("ctrl-c", ONE), []
         place.finish()  # makes the database
         (first,) = place.runs()
+        number = first.folder.stat().st_ino
         with place.start(more=("force=true",)) as process:
-            published = _wait_for_another_than(first)
+            published = _wait_for_another_than(number, first.folder)
             ended_within(process, PATIENCE)
             tracking = time.monotonic() - published
         for _ in range(self.kills):
             moment = self.random.uniform(0.0, tracking)
-            (before,) = place.runs()
+            number = first.folder.stat().st_ino
             with place.start(more=("force=true",)) as process:
-                _wait_for_another_than(before)
+                _wait_for_another_than(number, first.folder)
                 time.sleep(moment)
                 asked = time.monotonic()
                 send(process, signal.SIGINT)
@@ -134,7 +134,8 @@ class Chaos:
             if "Traceback" in out:
                 found.append("a traceback")
             found += lost_in(place, Counter([*place.numbers()]), *place.finish())
-            if place.view() != [run.digest for run in place.runs()]:
+            folders = [run.folder.relative_to(place.outputs).as_posix() for run in place.runs()]
+            if place.view() != folders:
                 found.append(f"the MLflow view holds {place.view()}")
             lost += [f"Ctrl-C {moment:.2f} s after the result: {text}" for text in found]
         shutil.rmtree(place.folder)
@@ -201,10 +202,13 @@ class Chaos:
         return others[kind]()
 
 
-def _wait_for_another_than(run: Run) -> float:
-    """The time when another result has taken the place of this one, or when patience ends."""
+def _wait_for_another_than(number: int, folder: Path) -> float:
+    """The time when another folder has taken the place of this one, or when patience ends."""
     end = time.monotonic() + PATIENCE
-    while Run(run.folder).digest == run.digest and time.monotonic() < end:
+    while time.monotonic() < end:
+        with contextlib.suppress(FileNotFoundError):  # it has just been moved away
+            if folder.stat().st_ino != number:
+                break
         time.sleep(0.002)
     return time.monotonic()
 

@@ -24,6 +24,7 @@ import startup
 
 from omkl.report import tracking
 from omkl.runs.run_folder import Run, find
+from omkl.utils import disk
 
 PATIENCE = 120.0
 PAGE = "reliability.md"
@@ -75,29 +76,23 @@ class Place:
         return Counter(json.dumps({k: r[k] for k in keys}, sort_keys=True) for r in complete)
 
     def litter(self) -> list[str]:
-        """What is left in the folders of runs beside runs, and hidden in them."""
+        """What is left in the folders of runs beside runs, but for what was just being written."""
         known = {run.folder.name for run in self.runs()}
         beside = [p.name for p in self.outputs.glob("runs/*/*") if p.name not in known]
-        return beside + [p.name for p in self.outputs.glob("runs/*/*/.*")]
+        return [name for name in beside if not name.startswith(disk.STAGING)]
 
     def view(self) -> list[str]:
-        """The digests of results that the MLflow view shows; what is not whole says so."""
+        """The run folders that the MLflow view shows; what is not whole says so."""
         import mlflow
 
-        uri = tracking.database_uri(tracking.database_file(self.outputs.resolve()))
-        client = mlflow.MlflowClient(tracking_uri=uri)
+        client = mlflow.MlflowClient(tracking_uri=tracking.uri(self.outputs))
         numbers = [experiment.experiment_id for experiment in client.search_experiments()]
-        rows = [
-            (run.info.run_id, run.data.tags.get(tracking.DIGEST))
-            for run in (client.search_runs(numbers) if numbers else [])
-        ]
-        files = {path.name: path for path in self.outputs.glob("mlartifacts/*/*")}
-        extra = [f"files of {name}" for name in files.keys() - {run_id for run_id, _ in rows}]
-        return extra + [
-            digest
-            if run_id in files and Run(files[run_id] / "artifacts").held().digest == digest
-            else f"a part of {run_id}"
-            for run_id, digest in rows
+        shown = client.search_runs(numbers) if numbers else []
+        return [
+            str(run.data.tags.get("folder"))
+            if run.info.status == "FINISHED"
+            else f"a part of {run.info.run_id}"
+            for run in shown
         ]
 
 

@@ -26,8 +26,9 @@ import hypothesis
 import numpy as np
 import pytest
 
-from omkl.runs.run_folder import Run
+from omkl.runs.run_folder import CHECKSUMS, Run
 from omkl.utils import outside
+from omkl.utils.disk import sha256_of
 
 MOST_WORKERS = 4
 
@@ -232,6 +233,14 @@ def change(folder: Path, arrays: dict | None = None, **result) -> Run:
     if result:
         path = folder / "result.json"
         path.write_text(json.dumps(json.loads(path.read_text()) | result))
+    return seal(folder)
+
+
+def seal(folder: Path) -> Run:
+    """Write the checksums of a run folder whose files were changed."""
+    files = [path for path in sorted(folder.iterdir()) if path.is_file()]
+    lines = [f"{sha256_of(path)}  {path.name}\n" for path in files if path.name != CHECKSUMS]
+    (folder / CHECKSUMS).write_text("".join(lines))
     return Run(folder)
 
 
@@ -248,7 +257,8 @@ def make_run_folder(
 ) -> Path:
     """A run folder in the format of ``omkl.runs.run_folder`` with invented numbers."""
     rng = np.random.default_rng(crc32(f"{algorithm} {dataset}".encode()))
-    folder = outputs / "runs" / dataset / f"{algorithm}-{key}"
+    place = "failures" if failed else "runs"
+    folder = outputs / place / dataset / f"{algorithm}-{key}-feedbeef"
     folder.mkdir(parents=True)
     params = params or {"eta": "0.1/sqrt(t)", "lam": 1e-3}
     given = {"name": algorithm, "lam": 0.001, **params}
@@ -266,7 +276,7 @@ def make_run_folder(
         "versions": {"omkl": "0.1.0", "numpy": "2.4.6"},
         "machine": {"processor": "test", "cores": 2},
         "commit": "abc1234",
-        "numbers": "feedbeef",
+        "stamp": "feedbeef",
     }
     if failed:
         base["error"] = {
@@ -275,6 +285,7 @@ def make_run_folder(
             "traceback": "Traceback (most recent call last): ...",
         }
         (folder / "result.json").write_text(json.dumps(base))
+        seal(folder)
         return folder
     t = np.arange(1, n_rounds + 1)
     squared = level * rng.exponential(size=(n_seeds, n_rounds)) * (1 + 5 / np.sqrt(t))
@@ -340,6 +351,7 @@ def make_run_folder(
         },
     }
     (folder / "result.json").write_text(json.dumps(base))
+    seal(folder)
     return folder
 
 
@@ -349,7 +361,8 @@ def empty_database(tmp_path_factory):
     from omkl.report import tracking
 
     outputs = tmp_path_factory.mktemp("empty")
-    tracking.prepare(outputs)
+    with tracking._client(outputs):
+        pass
     return outputs / "mlflow.db"
 
 

@@ -1,12 +1,19 @@
 """The drawing of the imports: rooms above import rooms below, and no circle."""
 
 import ast
+import functools
 from pathlib import Path
 
 import pytest
 
-from tests.test_sources import MODULES, imports, reached
+from omkl.utils import sources
 
+MODULES = {
+    ".".join(("omkl", *path.relative_to(sources.PACKAGE).with_suffix("").parts)).removesuffix(
+        ".__init__"
+    ): path
+    for path in sources.PACKAGE.rglob("*.py")
+}
 # Modules that import each other, one of them inside a function, and why.
 CIRCLES: dict[tuple[str, ...], str] = {}
 # Private parts of libraries that are used all the same, by module, and why there is no public way.
@@ -30,6 +37,40 @@ GUESTS = {
     "websockets": "omkl.federation",
     "numba": ("omkl.core", "omkl.utils.sources"),  # which asks it what the processor is
 }
+
+
+@functools.cache
+def imports(path, lazy, typing=False):
+    """Modules of the package that a file imports; lazy: inside functions too; typing: for hints."""
+    found = set()
+
+    def visit(node):
+        for child in ast.iter_child_nodes(node):
+            for_hints = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
+            if for_hints and not typing:
+                continue
+            if isinstance(child, ast.FunctionDef) and not lazy:
+                continue
+            if isinstance(child, ast.ImportFrom) and child.module:
+                for name in child.names:
+                    inner = f"{child.module}.{name.name}"
+                    found.update({inner if inner in MODULES else child.module} & set(MODULES))
+            if isinstance(child, ast.Import):
+                found.update({name.name for name in child.names} & set(MODULES))
+            visit(child)
+
+    visit(ast.parse(path.read_text(encoding="utf-8")))
+    return frozenset(found)
+
+
+def reached(start, lazy):
+    """All modules that the modules ``start`` import, and they in turn."""
+    found, todo = set(start), list(start)
+    while todo:
+        new = imports(MODULES[todo.pop()], lazy) - found
+        found |= new
+        todo += new
+    return found
 
 
 def drawing(lazy, typing=False):

@@ -31,7 +31,7 @@ def start(*more, progress=None):
     result = outcome.run.result
     if outcome.status == "failed":
         print(result["error"])
-    print(outcome.status, repr(result["mse_mean"]), result["numbers"] is not None)
+    print(outcome.status, repr(result["mse_mean"]), not result["stamp"].startswith("edited"))
 """
 
 
@@ -76,9 +76,7 @@ def numbers(tmp_path_factory):
     copy.edit(copy.learner, EDIT)
     ((status, edited, _),) = copy.run("start()")
     assert status == "complete" and edited != plain
-    assert [path.name[:7] for path in copy.folder.glob("outputs/runs/*/*/result.*.json")] == [
-        "result."
-    ], "the result of the earlier code is kept beside"
+    assert len(list(copy.folder.glob("outputs/runs/*/*"))) == 2, "that of earlier code stays"
     return plain, edited
 
 
@@ -99,22 +97,6 @@ def test_an_edit_while_a_process_lives_is_never_stamped_as_what_ran(tmp_path, nu
     during = f"lambda stage, *_: edit(LEARNER, {change}) if stage == 'preparing' else None"
     assert copy.run(f"start(progress={during})") == [("complete", plain, False)]
     assert copy.run("start()\nstart()") == [("complete", edited, True), ("reused", edited, True)]
-
-
-@pytest.mark.slow(2)
-def test_bytecode_of_another_source_is_never_stamped_as_the_source(tmp_path, numbers):
-    plain, edited = numbers
-    copy = Copy(tmp_path)
-    written = {"PYTHONDONTWRITEBYTECODE": ""}
-    assert copy.run("start()", **written) == [("complete", plain, True)]
-    before = copy.learner.stat()
-    copy.edit(copy.learner, EDIT)
-    os.utime(copy.learner, ns=(before.st_atime_ns, before.st_mtime_ns))
-    found = copy.run("start('force=true')\nstart()", **written)
-    assert found == 2 * [("complete", plain, False)], "Python itself takes the old bytecode"
-    for path in copy.folder.rglob("baselines*.pyc"):
-        path.unlink()
-    assert copy.run("start()") == [("complete", edited, True)]
 
 
 @pytest.mark.slow(6)

@@ -70,7 +70,6 @@ def _parser() -> argparse.ArgumentParser:
     drawing = add("figures", _figures, "draw the plots of runs anew, of all by default")
     drawing.add_argument("choices", nargs="*", metavar="KEY=VALUE", help=FIGURES_OF)
     drawing.add_argument("--pdf", action="store_true", help="each as PDF too")
-    add("verify", _verify, "compare every run with its seal; the exit status is 1 for damage")
     add("rebuild-tracking", _rebuild, "make the MLflow view again from the run folders")
     viewing = add("ui", _ui, "open MLflow on the runs")
     viewing.add_argument("--port", type=_port, default=5000, help="default: 5000")
@@ -84,21 +83,14 @@ def _port(text: str) -> int:
 
 
 def _runs(arguments: argparse.Namespace) -> list[Run]:
-    """The runs that are whole; the others are named on stderr."""
-    from omkl.runs.run_folder import find, folders
+    """The runs whose row a table can hold; the others are named on stderr."""
+    from omkl.report import sweep_table
+    from omkl.runs.run_folder import find
 
     outputs = arguments.outputs
-    if next(folders(outputs), None) is None:
-        raise ValueError(NO_RUNS.format(outputs / "runs"))
-    runs = list(find(outputs))
+    runs = list(sweep_table.presentable(find(outputs)))
     if not runs:
-        raise ValueError(f"every run in {outputs / 'runs'} is damaged")
-    if n_unchecked := sum(not run.has_checksums for run in runs):
-        warn(
-            f"{n_unchecked} of {len(runs)} runs were made before results were sealed, "
-            "and are taken as they are",
-            "omkl-report",
-        )
+        raise ValueError(NO_RUNS.format(outputs / "runs"))
     return runs
 
 
@@ -110,24 +102,6 @@ def _wanted(arguments: argparse.Namespace) -> Mapping[str, Sequence[str]]:
     if question != sweep_table.Question(question.wanted):
         raise ValueError("sort=, rows=, columns= and format= are of show: leave them out")
     return question.wanted
-
-
-def _verify(arguments: argparse.Namespace) -> int:
-    from omkl.runs.run_folder import find
-
-    n = {"whole": 0, "damaged": 0, "without a seal": 0}
-
-    def tell(run: Run, problem: str) -> None:
-        print(plain(f"{run.folder}: damaged: {problem}"))
-        n["damaged"] += 1
-
-    for run in find(arguments.outputs, tell):
-        n["whole" if run.has_checksums else "without a seal"] += 1
-    if not any(n.values()):
-        raise ValueError(NO_RUNS.format(arguments.outputs / "runs"))
-    counts = ", ".join(f"{number} {name}" for name, number in n.items())
-    print(f"{pluralize(sum(n.values()), 'run')} in {arguments.outputs / 'runs'}: {counts}")
-    return EXIT_FAILED if n["damaged"] else 0
 
 
 def _show(arguments: argparse.Namespace) -> int:
@@ -185,7 +159,6 @@ def _page(arguments: argparse.Namespace) -> int:
     from omkl.commands.sweep import PAGE
     from omkl.report import page, sweep_table
     from omkl.runs import run_folder
-    from omkl.runs.run_folder import whole
 
     if arguments.choices and arguments.sweep:
         raise ValueError("a page is of one sweep or of chosen runs: --sweep or KEY=VALUE")
@@ -196,14 +169,12 @@ def _page(arguments: argparse.Namespace) -> int:
     if place is None:
         runs, to = sweep_table.matching(_runs(arguments), wanted), arguments.outputs
     else:
-        runs, to = list(whole(run for run, _ in run_folder.jobs_of(place))), place
+        runs, to = list(sweep_table.presentable(run for run, _ in run_folder.jobs_of(place))), place
     complete = [run for run in runs if run.complete]
     if not complete:
         raise ValueError(f"there is no finished run in {to}")
     failures = sweep_table.failure_table(runs)
-    print(
-        page.write_sweep_page([run.held() for run in complete], arguments.to or to / PAGE, failures)
-    )
+    print(page.write_sweep_page(complete, arguments.to or to / PAGE, failures))
     return 0
 
 
@@ -236,19 +207,13 @@ def _draw(run: Run, suffixes: Sequence[str]) -> str | None:
     """Draw a run's plots into its folder; returns what is wrong where that cannot be."""
     from omkl.papers import figures as paper_figures
     from omkl.report import figures
-    from omkl.runs.schema import CorruptFileError
-    from omkl.runs.writing import add_figures, staging_folder
+    from omkl.runs.writing import publish_figures, staging_folder
 
-    try:
-        run = run.held()
-    except (CorruptFileError, FileNotFoundError) as error:
-        return f"is no longer whole ({error})"
     try:
         with staging_folder(run.folder) as staging:
             figures.all_figures(run, staging, suffixes)
             paper_figures.regret_bound(run, staging, suffixes)
-            if not add_figures(run, staging):
-                raise ValueError("another process has replaced it meanwhile: start again")
+            publish_figures(run, staging)
     except (ValueError, LookupError, TypeError, ArithmeticError, MemoryError) as error:
         return f"cannot be drawn ({type(error).__name__}: {error})"
     return None
@@ -258,7 +223,7 @@ def _rebuild(arguments: argparse.Namespace) -> int:
     from omkl.report import tracking
 
     n = tracking.rebuild(arguments.outputs)
-    print(f"{tracking.database_file(arguments.outputs)} has {pluralize(n, 'run')} again.")
+    print(f"{tracking.uri(arguments.outputs)} has {pluralize(n, 'run')} again.")
     return 0
 
 

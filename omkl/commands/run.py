@@ -115,33 +115,47 @@ def run_alone(config: dict[str, Any], overrides: Sequence[str]) -> int:
 
     shown: list[Run] = []
 
-    def begin(job: JobInfo) -> None:
+    def begun(job: JobInfo) -> None:
         rows = str(job.stream.row_count or "")
         bar.print(lambda where: console.print_columns(job.stream.provenance, rows, where))
 
-    def show(run: Run) -> None:
+    def measured(run: Run) -> None:
         bar.print(lambda where: console.print_run(run, where))
         shown.append(run)
 
+    def published(outcome: Outcome) -> None:
+        if outcome.status == "complete":
+            print_rest = console.print_hindsight if shown else console.print_run
+            bar.print(lambda where: print_rest(outcome.run, where))
+
     bar = sweep.bar_of(sweep.title_of(config), config)
     with bar as progress:
-        outcome = viewers.run_and_show(config, interrupts.ending(progress), None, show, begin)
-    if outcome.status == "reused":
+        told = viewers.Viewers(begun, measured, published)
+        outcome = viewers.run_and_show(config, interrupts.ending(progress), viewers=told)
+    outputs = Path(config["outputs"])
+    if outcome.status != "reused":
+        _print_outcome(outcome, outputs)
+        return EXIT_FAILED if outcome.status == "failed" else 0
+    try:
         result = outcome.run.result
         n_rows = result["n_rounds"] + result.get("rows_without_target", 0)
         console.print_columns(result["stream"], pluralize(n_rows, "row"), Console())
-    _print_outcome(outcome, Path(config["outputs"]), bool(shown))
-    return EXIT_FAILED if outcome.status == "failed" else 0
+        console.print_run(outcome.run, Console())
+        _print_outcome(outcome, outputs)
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        print(
+            f"omkl-run: {outcome.run.folder} is not as a run leaves it ({error!r}): "
+            "force=true computes it again",
+            file=sys.stderr,
+        )
+        return EXIT_FAILED
+    return 0
 
 
-def _print_outcome(outcome: Outcome, outputs: Path, shown: bool = False) -> None:
-    """A single run: its table and where things are, or on stderr why it failed.
-
-    ``shown`` says that ``console.print_run`` has shown it when its rounds were over.
-    """
-    from rich.console import Console
-
+def _print_outcome(outcome: Outcome, outputs: Path) -> None:
+    """Print where the files of a run are, or on stderr why it failed."""
     from omkl.report import console
+    from omkl.runs.run_folder import FIGURES
 
     result, folder = outcome.run.result, outcome.run.folder
     if outcome.status == "failed":
@@ -149,7 +163,6 @@ def _print_outcome(outcome: Outcome, outputs: Path, shown: bool = False) -> None
         more = f"\n\n{trace}\n{UNEXPLAINED}" if trace else ""
         warn(f"{result['error']['message']}{more}", "omkl-run")
         return
-    (console.print_hindsight if shown else console.print_run)(outcome.run, Console())
     for note in outcome.notes:
         print(f"Note: {plain(note)}")
     if outcome.status == "reused":
@@ -163,7 +176,8 @@ def _print_outcome(outcome: Outcome, outputs: Path, shown: bool = False) -> None
     kept = ("predictions.parquet", "labels.csv", "model.npz")
     names = ["result.json", "results.parquet", "curves.npz", "config.yaml"]
     print(console.wrapped("", names + [name for name in kept if (folder / name).exists()]))
-    if plots := sorted(folder.glob("*.png"), key=lambda p: (p.name != "over_time.png", p.name)):
+    drawn = (folder / FIGURES).glob("*.png")
+    if plots := sorted(drawn, key=lambda path: (path.name != "over_time.png", path.name)):
         console.print_path("plots", plots[0])
         print(console.wrapped("", [path.name for path in plots[1:]]))
     if outcome.tracked:
@@ -203,7 +217,6 @@ def cite(arguments: Sequence[str]) -> str:
 
 FROM = "--from"
 GROUPS = ("algorithm", "dataset", "kernels", "federation")
-KEPT = ("model", "predictions")  # of the neutral settings: what a run leaves besides
 
 
 def expanded(arguments: Sequence[str]) -> list[str]:
@@ -236,26 +249,21 @@ def expanded(arguments: Sequence[str]) -> list[str]:
 
 
 def _config_of(folder: Path) -> Mapping[str, Any]:
-    from omkl.runs.run_folder import Run  # NumPy, which a prompt does not wait for
-    from omkl.runs.schema import CorruptFileError
+    from omkl.runs.run_folder import Run, UnreadableRunError  # imported here: NumPy takes 0.1 s
 
-    run = Run(folder)
     try:
-        problem = run.problem
+        return Run(folder).config
     except (FileNotFoundError, NotADirectoryError):
         raise ValueError(f"{FROM} {folder}: there is no run folder") from None
-    except CorruptFileError as error:
-        problem = str(error)
-    if problem is not None:
-        raise ValueError(f"{FROM} {folder}: the run is damaged ({problem})")
-    return run.config
+    except UnreadableRunError as error:
+        raise ValueError(f"{FROM} {folder}: {error}") from None
 
 
 def _overrides(config: Mapping[str, Any], typed: set[str]) -> list[str]:
     """A choice per group and an override per setting, but for those that are typed."""
     from omkl.runs.run_folder import NEUTRAL
 
-    config = {k: v for k, v in config.items() if k not in NEUTRAL or k in KEPT}
+    config = {k: v for k, v in config.items() if k not in NEUTRAL}
     of_user = "path" in config["dataset"]  # a file of the user's
     if config["federation"]["name"] == "column":  # which says how many clients there are
         config.pop("clients", None)

@@ -25,7 +25,7 @@ from omkl.config.compose import BATCH, Composer, declare_batch, resolve, search_
 from omkl.utils import conf, interrupts, outside, registry
 from omkl.utils.conf import override_text
 from omkl.utils.constraints import or_null, whole
-from omkl.utils.disk import remove_leftovers, write_atomically
+from omkl.utils.disk import remove_abandoned, write_atomically
 from omkl.utils.threads import default_threads, default_to_one_thread, one_thread_each
 from omkl.utils.wording import plain
 
@@ -64,8 +64,7 @@ class Sweep:
     Attributes
     ----------
     first
-        By the name of a run folder the first job that it belongs to: others of the same settings
-        are not run.
+        By the name of its settings the number of a job: later jobs of the same name are not run.
     swept
         The keys that have several values.
     modules
@@ -84,16 +83,16 @@ class Sweep:
 
         The folder of jobs itself stays: a job of that start may still be at work in it.
         """
-        from omkl.runs import writing
+        from omkl.runs.provenance import name_of
 
         (folder / "jobs").mkdir(parents=True, exist_ok=True)
         if (folder / "sweep.json").exists():
             for path in (folder / "jobs").glob("*-*.json"):
                 path.unlink(missing_ok=True)
-        remove_leftovers(folder)
+        remove_abandoned(folder)
         first: dict[str, int] = {}
         for number, config in enumerate(configs):
-            first.setdefault(writing.folder_of(config).name, number)
+            first.setdefault(name_of(config), number)
         sweep = cls(folder, len(configs), first, tuple(swept), outside.declared())
         facts = {key: value for key, value in vars(sweep).items() if key != "folder"}
         write_atomically(folder / "sweep.json", json.dumps(facts), sync=False)
@@ -111,9 +110,9 @@ class Sweep:
 
     def task(self, config: dict[str, Any], number: int) -> Task | None:
         """The job of this configuration; None, and a line, if an earlier one has the same."""
-        from omkl.runs import writing
+        from omkl.runs.provenance import name_of
 
-        width, name = len(str(self.n_jobs)), writing.folder_of(config).name
+        width, name = len(str(self.n_jobs)), name_of(config)
         label = f"[{number + 1:{width}}/{self.n_jobs}] {title_of(config)}{self._settings(config)}"
         if self.first.get(name, number) != number:
             print(f"{label}: the same as an earlier job", flush=True)
@@ -247,7 +246,7 @@ def record(task: Task, outcome: Outcome) -> Answer:
     facts |= {"tracked": outcome.tracked, "text": text}
     facts["folder"] = os.path.relpath(run.folder, task.place.parent)
     if outcome.status == "failed":  # its run folder may not exist, or hold an older result
-        facts |= {"result": run.content, "config": run.config}
+        facts |= {"result": run.result, "config": run.config}
     write_atomically(task.place, json.dumps(facts, indent=2), sync=False)
     return _answer(facts)
 
@@ -376,22 +375,12 @@ def finish(sweep: Sweep, outputs: Path, figures: bool | str, interrupted: bool =
 
     from omkl.report import console, sweep_table
     from omkl.runs import run_folder
-    from omkl.runs.schema import CorruptFileError
 
-    folder, complete = sweep.folder, True
-    jobs = []
-    for run, tracked in run_folder.jobs_of(folder):
-        try:
-            # What failed is held in memory.
-            held = run if "content" in run.__dict__ else run.held(curves=bool(figures))
-            jobs.append((held, tracked))
-        except (CorruptFileError, FileNotFoundError) as error:
-            complete = False
-            gone = isinstance(error, FileNotFoundError)
-            run_folder.left_out(run, "it is no longer there" if gone else str(error))
+    folder = sweep.folder
+    jobs = list(run_folder.jobs_of(folder))
     runs = [run for run, _ in jobs]
     if not runs:
-        return complete
+        return False
     finished = [run for run in runs if run.complete]
     rows, failures = sweep_table.sweep_table(runs), sweep_table.failure_table(runs)
     print()
@@ -413,7 +402,7 @@ def finish(sweep: Sweep, outputs: Path, figures: bool | str, interrupted: bool =
         if not interrupted:
             _track(folder, outputs)
         print(console.tracked_text(outputs))
-    return complete and len(finished) == len(runs)
+    return len(finished) == len(sweep.first)
 
 
 def _track(sweep: Path, outputs: Path) -> None:

@@ -144,6 +144,7 @@ class Settings:
             "stream": self.stream.options,
             "D": self.D,
             "clients": self.n_clients,
+            "predictions": self.keeps_predictions,
             "algorithm": {"name": name, **outside, **params},
         }
 

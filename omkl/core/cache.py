@@ -1,9 +1,8 @@
-"""Machine code on disk, kept under the sources that it is made of.
+"""Machine code on disk, stored under a digest of the sources that it is made of.
 
-Numba's own cache, with a locator of ours, has one stamp and one index for each function. All
-learners share ``run_block``: an edit of Raker, 10 s of one core, would compile every learner anew,
-eight of them 64 s, and the index imports the modules of all. Two processes that save at once can
-write their code under each other's types, and a damaged file or a full disk ends a run.
+Numba's own cache keeps one index per function, which all processes rewrite: two that save at once
+can write their code under each other's types, and a damaged file or a full disk ends a run. Here
+every file holds the code of one function for one set of argument types, and is found by its name.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def folder() -> Path | None:
     Returns None, after saying so once, where nothing can be written.
     """
     base = user_cache()
-    place = base / f"omkl-{sources.fingerprint()}"
+    place = base / f"omkl-{sources.machine_code()}"
     try:
         place.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=place):
@@ -55,16 +54,14 @@ def folder() -> Path | None:
 
 
 class KeptCode(NullCache):
-    """The machine code of one compiled function: a file for each types of its arguments.
+    """The machine code of one compiled function: one file per set of argument types.
 
-    A file's name has a hash of what the code is made of, and it is sealed: what is damaged is
-    thrown away, which one line on stderr tells, and compiled anew. Processes that compile the same
-    at once write equal files.
+    Files are sealed. A damaged file is removed, which one line on stderr tells, and compiled anew.
+    Processes that compile the same function at once write equal files.
     """
 
     def __init__(self, function: Any, options: Mapping[str, Any], folder: Path):
         self._folder = folder
-        self._module = function.__module__
         self.name = f"{function.__module__}.{function.__qualname__}".replace("<locals>.", "")
         cells = tuple(cell.cell_contents for cell in function.__closure__ or ())
         text = json.dumps(dict(options), default=sorted, sort_keys=True).encode()
@@ -77,7 +74,7 @@ class KeptCode(NullCache):
         raise NotImplementedError(f"delete {self._folder}")
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The code for arguments of these types; None, and who listens is told, if none is kept."""
+        """Return the code for arguments of these types; if there is none, tell listeners."""
         target_context.refresh()
         path = self._path(sig, target_context.codegen())
         kept = None if sources.nothing_is_kept() else read_sealed(path, path.name, "compiled anew")
@@ -88,7 +85,7 @@ class KeptCode(NullCache):
         return CompileResult._rebuild(target_context, *pickle.loads(kept))
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep what was compiled; where that cannot be, a line on stderr says so once."""
+        """Store what was compiled. If that fails, a line on stderr says so once."""
         if data.library.has_dynamic_globals:
             raise TypeError(f"{self.name} holds an address of this process: see for_this_process")
         if sources.nothing_is_kept():
@@ -99,29 +96,15 @@ class KeptCode(NullCache):
             write_atomically(path, content, sync=False)
         except OSError as error:
             tell(f"compiled code cannot be kept in {self._folder} ({error.strerror})")
-        stem = re.escape(path.stem.rpartition("-")[0])
-        keep_newest(self._folder, re.compile(rf"{stem}-[0-9a-f]{{24}}\.code"), 4)
 
     def _path(self, signature: Any, codegen: Any) -> Path:
-        """One for each types of arguments, kind of processor and state of the sources.
+        """Return the file for these argument types on this kind of processor.
 
-        And whether indices are checked, which a variable of the environment says.
+        BOUNDSCHECK, a variable of the environment, says whether indices are checked.
         """
         checked = config.BOUNDSCHECK  # type: ignore[attr-defined]
-        arguments = f"{signature} {codegen.magic_tuple()} {checked}".encode()
-        made_of = self._made_of + sources.fingerprint(*sorted(self._modules(signature))).encode()
-        hashes = (hashlib.sha256(part).hexdigest()[:24] for part in (arguments, made_of))
-        return self._folder / f"{self.name}-{'-'.join(hashes)}.code"
-
-    def _modules(self, signature: Any) -> set[str]:
-        """Those that the function and the NamedTuples among the arguments come from."""
-        found, waiting = {self._module}, list(signature)
-        while waiting:
-            kind = waiting.pop()
-            waiting += getattr(kind, "types", ())
-            if hasattr(kind, "instance_class"):
-                found.add(kind.instance_class.__module__)
-        return found
+        text = f"{signature} {codegen.magic_tuple()} {checked}".encode() + self._made_of
+        return self._folder / f"{self.name}-{hashlib.sha256(text).hexdigest()[:24]}.code"
 
 
 _listeners: list[Callable[[], None]] = []

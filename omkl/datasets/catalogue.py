@@ -38,6 +38,7 @@ from __future__ import annotations
 
 import logging
 import os
+import tempfile
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -166,7 +167,8 @@ def fetch(entry: Mapping[str, Any]) -> FileContent:
     log.info("%s: downloading %s", name, url)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with disk.temporary_folder(folder) as staging:
+        disk.remove_abandoned(folder)
+        with tempfile.TemporaryDirectory(prefix=disk.STAGING, dir=folder) as staging:
             member = _member(entry, url, _unpacked(entry, url, staging))
             _require_sha256(entry, url, member)
             destination.parent.mkdir(parents=True, exist_ok=True)

@@ -7,8 +7,6 @@ longer than learning from it. Deleting that folder costs nothing.
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -437,23 +435,14 @@ def _in_memory(
         names = {"names": np.array(made.names, str), "left_out": np.array(left_out, str)}
         return {"values": made.values, "rows": made.rows, **names}
 
-    identity = json.dumps([content.sha256, dict(cfg), _sources()], sort_keys=True, default=str)
+    of_sources = sources.digest(("datasets/",))
+    identity = json.dumps([content.sha256, dict(cfg), of_sources], sort_keys=True, default=str)
     kept = cached_arrays.load_or_make(
         user_cache() / "data", identity, make, MOST_CACHED_BYTES, MOST_CACHED_FILES
     )
     names, left_out = (tuple(map(str, kept[key])) for key in ("names", "left_out"))
     unused = tables.unused_columns(left_out)
     return ArrayTable(kept["values"], kept["rows"], names, columns=unused)
-
-
-@functools.cache
-def _sources() -> str:
-    """A digest of the sources that read and prepare."""
-    digest = hashlib.sha256()
-    for path, source in sources.SOURCES.items():
-        if path.is_relative_to(sources.PACKAGE / "datasets"):
-            digest.update(f"{path.name} {source.digest}".encode())
-    return digest.hexdigest()
 
 
 def _entry_table(

@@ -44,7 +44,7 @@ from omkl.experiment.metrics import (
 )
 from omkl.online.learner import probabilities_of
 from omkl.online.stream_learner import Prediction
-from omkl.runs.writing import MODEL, PREDICTIONS, PredictedClasses, joined
+from omkl.runs.writing import MODEL, PREDICTIONS, PredictedClasses, join
 from omkl.utils.threads import one_thread_each
 
 
@@ -76,11 +76,10 @@ class Classification(StreamJob):
         metrics = passes[0].metrics
         metrics.require_enough()
         computed = _computed(self, passes, timing, progress, measured)
-        parts = [one.metrics.predictions.finished() for one in passes if one.metrics.predictions]
-        if not parts:
-            return computed
-        whole = joined(parts, parts[0].with_name(PREDICTIONS))
-        return computed._replace(kept={**computed.kept, PREDICTIONS: whole})
+        parts = [one.metrics.predictions.finish() for one in passes if one.metrics.predictions]
+        if parts:
+            join(parts, parts[0].with_name(PREDICTIONS))
+        return computed
 
 
 def prepare(settings: Settings) -> Classification:

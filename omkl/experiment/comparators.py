@@ -27,7 +27,7 @@ from omkl.core.representations.random_features import draw_features, features_of
 from omkl.experiment.job import Job, Progress, modules_of_families
 from omkl.experiment.metrics import Recorder, mean_and_deviation
 from omkl.runs import run_folder
-from omkl.runs.provenance import sources_digest, without_prose
+from omkl.runs.provenance import computed_by, without_prose
 from omkl.utils import cached_arrays
 from omkl.utils.threads import thread_pool
 
@@ -357,7 +357,7 @@ def _comparator_identity(job: Job, what: str) -> str:
         "modules": modules_of_families(job.dictionary),
         "D": job.D,
         "lam": settings.regret.lam,
-        "sources": sources_digest(()),  # there is no learner in it
+        "sources": computed_by(),
         "what": what,
     }
     return run_folder.settings_sha256(identity)

@@ -27,7 +27,7 @@ from omkl.datasets import (
 )
 from omkl.datasets.base import RowCount
 from omkl.datasets.files import FileContent
-from omkl.experiment import kept_model, memory, metrics
+from omkl.experiment import kept_model, memory
 from omkl.experiment.kept_model import require_keepable
 from omkl.experiment.metrics import mean_and_deviation
 from omkl.online.panel import Panel, PanelOfRun
@@ -35,7 +35,7 @@ from omkl.online.settings import FEATURES, Specification, specify
 from omkl.online.stream_learner import StreamLearner
 from omkl.runs import run_folder
 from omkl.runs.run_folder import ERROR_RATE, MSE
-from omkl.utils import outside, registry
+from omkl.utils import outside
 
 Progress = Callable[[str, int, int | None, float | None], None]
 """progress(stage, done, total, running MSE): called between blocks."""
@@ -44,14 +44,11 @@ UNKNOWN_HORIZON = 10**6  # stands for the length of a stream that is not open ye
 
 
 class Computed(NamedTuple):
-    """The numbers of result.json and of curves.npz, and further files of the run by name.
-
-    A path is that of a file in the folder where the job was told to let files grow.
-    """
+    """The numbers of result.json and of curves.npz, and further files of the run by name."""
 
     result: dict[str, Any]
     curves: dict[str, np.ndarray]
-    kept: Mapping[str, bytes | Path] = {}
+    kept: Mapping[str, bytes] = {}
 
 
 Measured = Callable[[Computed], None]
@@ -144,15 +141,6 @@ def own_modules(job: JobInfo) -> dict[str, str]:
     module = job.settings.algorithm.module
     algorithm = {} if module is None else outside.digests([module])
     return modules_of_families(job.dictionary) | algorithm
-
-
-def learners_of(job: JobInfo) -> tuple[str, ...] | None:
-    """The modules of the package that a job's learners are: its own, and those that it has to beat.
-
-    None, which stands for every algorithm, where its own is outside the package and may import any.
-    """
-    name, _, module = job.settings.algorithm
-    return None if module is not None else (registry.module_of(name), *metrics.BASELINE_MODULES)
 
 
 def modules_of_families(dictionary: Sequence[Kernel]) -> dict[str, str]:

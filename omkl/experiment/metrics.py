@@ -21,7 +21,6 @@ from omkl.online import settings
 from omkl.online.panel import Panel, PanelOfRun
 from omkl.online.settings import Specification
 from omkl.online.stream_learner import StreamLearner, rates_of
-from omkl.utils import registry
 
 FIRST = 1024  # every round up to here is recorded
 LIMIT = 16384  # then at most about this many
@@ -606,7 +605,6 @@ def weight_curves(
 RIDGE_LAM = 0.01  # as in conf/algorithm/ridge.yaml
 MOST_INPUTS = 1500  # of ridge, a round of which takes d^2 time and which keeps d^2 numbers
 PARAMS: dict[str, dict[str, float]] = {"mean": {}, "last": {}, "ridge": {"lam": RIDGE_LAM}}
-BASELINE_MODULES = tuple(sorted({registry.module_of(name) for name in PARAMS}))
 # The sign of the mean of labels -1 and +1 is the class that most rows had.
 OF_CLASSES = {"constant": "mean", "last": "last", "ridge": "ridge"}
 

@@ -59,7 +59,9 @@ class Regression(StreamJob):
         if source is None:
             inputs = self.stream.inputs_without_lags
             source = label_sources.Prompt(inputs, self.stream.unscaled_rows())
-        kept = label_sources.Journal(folder / "labels.csv", source, resume=prompted)
+        kept = label_sources.Journal(
+            folder.with_name(f"{folder.name}.labels.csv"), source, resume=prompted
+        )
         return self._replace(label=kept)
 
     def passes(self) -> list[list[int]]:
@@ -230,9 +232,9 @@ def _computed(
     if of_kernels and not job.stream.keyed:  # one function for all keys is no comparator
         own["regret"], found = against_comparators(job, rounds, sums, n_unscored, progress)
         curves |= found
-    files: dict[str, bytes | Path] = {}
+    files = {}
     if metrics.predictions:
-        files[PREDICTIONS] = metrics.predictions.finished()
+        metrics.predictions.finish()
     if job.settings.model:
         files[MODEL] = kept_model.content(job, left.learners[0], left.moments)
     return Computed(reported(job, mse, timing, **own), curves, files)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import json
 import traceback
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
@@ -15,30 +17,18 @@ from omkl.core import cache
 from omkl.datasets import DataError, label_sources
 from omkl.datasets.schema import CALLBACK, SOURCES
 from omkl.experiment import classification, federation, regression
-from omkl.experiment.job import Computed, Job, JobInfo, Progress, learners_of, own_modules
+from omkl.experiment.job import Computed, Job, JobInfo, Progress, own_modules
 from omkl.experiment.regression import Regression
 from omkl.runs import provenance, run_folder
-from omkl.runs.provenance import (
-    code_of,
-    commit,
-    identity_of,
-    machine,
-    numbers_stamp,
-    versions,
-)
-from omkl.runs.run_folder import Run, held_in_memory
-from omkl.runs.schema import RESULT, content_of
+from omkl.runs.provenance import identity_of, stamp_of
+from omkl.runs.run_folder import Run
 from omkl.runs.writing import (
-    MODEL,
-    PREDICTIONS,
     files_of_run,
-    find_finished,
     folder_of,
-    replace_files,
+    publish,
     staging_folder,
     without_places,
     write_failure,
-    write_together,
 )
 from omkl.utils.threads import thread_pool
 from omkl.utils.wording import cannot_use
@@ -99,10 +89,9 @@ def run(
     ``label(row, x, y_hat)`` is asked for the labels that the learner wants, in place of the
     data; with it the job is always computed. A ``viewer`` hears of a job that is to be computed.
 
-    A job that cannot begin leaves nothing behind. One that breaks writes its failure
-    into its folder, unless a finished result is there: that is only replaced by
-    another finished one. KeyboardInterrupt passes through and changes nothing. Figures and
-    tracking are their viewers' business: ``omkl.experiment.viewers``.
+    A job that cannot begin leaves nothing behind. One that breaks writes its failure into
+    ``outputs/failures``. KeyboardInterrupt passes through and changes nothing. Figures and tracking
+    are their viewers' business: ``omkl.experiment.viewers``.
     """
     begun = _begin(config, progress, label)
     if isinstance(begun, Outcome):
@@ -114,22 +103,28 @@ def run(
                 viewer.begun(job)
             if not job.stream.labelled and isinstance(job, Regression):
                 job = job.asking(begun.source, begun.folder)
-            computed = _computed(job, progress, viewer, begun.stamp, staging)
+            computed = _computed(job, progress, viewer, begun, staging)
             return _finished(begun, staging, computed)
     except Exception as error:
         return _broken(begun, error)
 
 
 class StartedJob(NamedTuple):
-    """A job that is to be computed: what its folder will say of it, and who gives labels."""
+    """A job that is to be computed.
+
+    folder    where its run will be
+    facts     what ``result.json`` says of it before any number is known
+    notes     what the user should know
+    source    who gives labels; None: the data
+    replace   whether another folder may be in its place, which is to be moved away
+    """
 
     job: Job
-    config: dict[str, Any]
     folder: Path
-    started: str
-    stamp: dict[str, Any]
+    facts: dict[str, Any]
     notes: list[str]
     source: label_sources.Label | None
+    replace: bool
 
 
 def _begin(
@@ -149,88 +144,74 @@ def _begin(
         job = prepare(checked)
         _require_same(source, job.settings)
         modules = own_modules(job)
+        facts = _facts(job, started, modules)
     except Exception as error:
         explained = isinstance(error, ValueError | OSError | MemoryError)
-        return Outcome(_failed(config, started, error, explained), "failed", [])
-    config = job.settings.config
-    folder = folder_of(config)
-    try:
-        numbers, edited = _numbers_of(job, modules), provenance.edited(modules)
-        finished, told = find_finished(config)
-        notes = job.notes() + told
-        if (
-            finished is not None
-            and not edited
-            and not (job.settings.force or _lacking(job.settings, folder))
-        ):
-            if finished.result.get("numbers") == numbers:
-                return Outcome(finished, "reused", notes, job.settings)
-            notes.append(f"{folder.name} was computed by other code or data: computed anew")
-        stamp = _stamp(job, started, numbers, modules)
-    except Exception as error:
-        return _broken_of(config, started, error)
-    return StartedJob(job, config, folder, started, stamp, notes, source)
+        folder = folder_of(config, "unknown")
+        return Outcome(_failed(config, folder, started, error, explained), "failed", [])
+    folder = folder_of(job.settings.config, facts["stamp"])
+    notes, replace = job.notes(), job.settings.force
+    if not replace and not provenance.edited(modules) and folder.exists():
+        run = Run(folder)
+        try:
+            run.require_whole()
+        except Exception as error:  # whatever damage does, or something else has written
+            notes.append(f"{folder.name} cannot be read ({error}): computed again")
+            replace = True
+        else:
+            return Outcome(run, "reused", notes, job.settings)
+    return StartedJob(job, folder, facts, notes, source, replace)
+
+
+def _facts(job: JobInfo, started: str, modules: Mapping[str, str]) -> dict[str, Any]:
+    """Return what ``result.json`` says of a job before any number is known."""
+    return {
+        **_identity(job.settings.config, started),
+        "stamp": stamp_of(job.stream.provenance, modules),
+        "code": provenance.code(),
+        **({"modules": modules} if modules else {}),
+    }
 
 
 def _finished(begun: StartedJob, staging: Path, computed: Computed) -> Outcome:
-    whole = computed._replace(result=begun.stamp | computed.result)
-    if edited := provenance.edited(begun.stamp.get("modules", {})):
-        whole.result["numbers"] = None
-        begun.notes.append(f"{edited}")
-    written = _write(begun.folder, staging, begun.config, whole)
-    return Outcome(written, "complete", begun.notes, begun.job.settings)
+    """Publish the run, under a name that no later start finds if sources were edited meanwhile."""
+    config, folder, facts = begun.job.settings.config, begun.folder, begun.facts
+    if edited := provenance.edited(facts.get("modules", {})):
+        facts = facts | {"stamp": f"edited-{uuid.uuid4().hex[:9]}"}
+        folder = folder_of(config, facts["stamp"])
+        begun.notes.append(edited)
+    kept = dict(computed.kept)
+    if 0 < len(provenance.changes()) <= provenance.MOST_CHANGES:
+        kept[provenance.CHANGES] = provenance.changes().encode()
+    result = {"status": "complete", **facts, **computed.result}
+    publish(staging, folder, files_of_run(config, result, computed.curves, kept), begun.replace)
+    return Outcome(Run(folder), "complete", begun.notes, begun.job.settings)
 
 
 def _broken(begun: StartedJob, error: Exception) -> Outcome:
-    return _broken_of(begun.config, begun.started, error)
-
-
-def _broken_of(config: Mapping[str, Any], started: str, error: Exception) -> Outcome:
-    """The failure of a job that had begun, written into its folder."""
+    """Write the failure of a job that had begun."""
     explained = isinstance(error, DataError | FloatingPointError | OSError | MemoryError)
-    failed = _failed(config, started, error, explained)
+    config, started = begun.job.settings.config, begun.facts["started"]
+    failed = _failed(config, begun.folder, started, error, explained)
     with contextlib.suppress(OSError):  # without a disk to write on, it is still returned
-        write_failure(failed)
+        failed = write_failure(failed)
     return Outcome(failed, "failed", [])
 
 
 def record(job: JobInfo, computed: Computed, started: str) -> Outcome:
     """Write the run of numbers that parties of their own have computed, begun at an ISO time."""
-    config, modules = job.settings.config, own_modules(job)
-    stamp = _stamp(job, started, _numbers_of(job, modules), modules)
-    notes = job.settings.notes()
-    begun = StartedJob(cast(Any, job), config, folder_of(config), started, stamp, notes, None)
-    with staging_folder(begun.folder) as staging:
+    facts = _facts(job, started, own_modules(job))
+    folder = folder_of(job.settings.config, facts["stamp"])
+    begun = StartedJob(cast(Any, job), folder, facts, job.settings.notes(), None, True)
+    with staging_folder(folder) as staging:
         return _finished(begun, staging, computed)
-
-
-def _numbers_of(job: JobInfo, modules: Mapping[str, str]) -> str:
-    return numbers_stamp(job.stream.provenance, modules, learners_of(job))
-
-
-def _lacking(settings: Settings, folder: Path) -> bool:
-    """Whether a finished run did not keep what is asked for now."""
-    asked = {PREDICTIONS: settings.predictions is True, MODEL: settings.model}
-    return any(wanted and not (folder / name).exists() for name, wanted in asked.items())
-
-
-def _write(folder: Path, staging: Path, config: Mapping[str, Any], computed: Computed) -> Run:
-    """Publish a result; the run says this one, even if another process replaces it at once."""
-    kept = dict(computed.kept)
-    if 0 < len(provenance.changes()) <= provenance.MOST_CHANGES:
-        kept[provenance.CHANGES] = provenance.changes().encode()
-    files = files_of_run(config, computed.result, computed.curves, kept)
-    write_together(staging, files)
-    replace_files(folder, staging)
-    text = str(files[RESULT])
-    return held_in_memory(folder, raw=text.encode(), config=without_places(config))
 
 
 def _computed(
     job: Job,
     progress: Progress | None,
     viewer: Viewer | None,
-    stamp: dict[str, Any],
+    begun: StartedJob,
     staging: Path,
 ) -> Computed:
     def tell(stage: str) -> None:
@@ -246,10 +227,10 @@ def _computed(
 
     def measured(computed: Computed) -> None:
         assert viewer is not None
-        config = job.settings.config
-        result = content_of(run_folder.result_text(stamp | computed.result, {}))  # as it is read
-        known = {"content": result, "curves": computed.curves, "config": without_places(config)}
-        viewer.measured(held_in_memory(folder_of(config), **known))
+        text = run_folder.result_text({"status": "complete", **begun.facts, **computed.result})
+        known = {"curves": computed.curves, "config": without_places(job.settings.config)}
+        result = run_folder.plain_texts(json.loads(text))  # as it is read
+        viewer.measured(Run.in_memory(begun.folder, result=result, **known))
 
     return job.compute(progress, measured if viewer else None, staging)
 
@@ -278,28 +259,24 @@ def now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
-def _stamp(job: JobInfo, started: str, numbers: str, modules: Mapping[str, str]) -> dict[str, Any]:
-    own = {"modules": modules} if modules else {}
-    made_of = {"numbers": numbers, "code": code_of(learners_of(job)), **own}
-    return {"status": "complete", **_identity(job.settings.config, started), **made_of}
-
-
 def _identity(config: Mapping[str, Any], started: str) -> dict[str, Any]:
     return {
         **identity_of(config)._asdict(),
         "started": started,
-        "versions": versions(),
-        "machine": machine(),
-        "commit": commit(),
+        "versions": provenance.versions(),
+        "machine": provenance.machine(),
+        "commit": provenance.commit(),
         **provenance.surroundings(),
     }
 
 
-def _failed(config: Mapping[str, Any], started: str, error: Exception, explained: bool) -> Run:
+def _failed(
+    config: Mapping[str, Any], folder: Path, started: str, error: Exception, explained: bool
+) -> Run:
     """The failure as a run that is held in memory; without traceback if its message says all."""
     message = str(error)
     if isinstance(error, OSError) and error.strerror:
-        message = cannot_use(error, folder_of(config))
+        message = cannot_use(error, folder)
     elif isinstance(error, MemoryError):
         message = f"not enough memory for this D, seeds and dictionary ({message})"
     failure = {
@@ -308,17 +285,19 @@ def _failed(config: Mapping[str, Any], started: str, error: Exception, explained
         "traceback": None if explained else traceback.format_exc(),
     }
     result = {"status": "failed", **_identity(config, started), "error": failure}
-    return held_in_memory(folder_of(config), content=result, config=without_places(config))
+    result = run_folder.plain_texts(json.loads(run_folder.result_text(result)))
+    return Run.in_memory(folder, result=result, config=without_places(config))
 
 
 def crashed(config: Mapping[str, Any], message: str) -> Outcome:
     """The outcome of a job whose process did not live to tell it."""
-    return Outcome(_failed(config, now(), RuntimeError(message), explained=True), "failed", [])
+    error, folder = RuntimeError(message), folder_of(config, "unknown")
+    return Outcome(_failed(config, folder, now(), error, explained=True), "failed", [])
 
 
 def failed_in_postprocessing(outcome: Outcome, error: Exception) -> Outcome:
     """The outcome of a finished job that a viewer could not show; its folder stays as it is."""
     assert outcome.settings is not None
     explained = isinstance(error, DataError | OSError | MemoryError)
-    run = _failed(outcome.settings.config, now(), error, explained)
-    return Outcome(run, "failed", [])
+    config, folder = outcome.settings.config, outcome.run.folder
+    return Outcome(_failed(config, folder, now(), error, explained), "failed", [])

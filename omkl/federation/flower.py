@@ -16,6 +16,7 @@ import json
 import os
 import runpy
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -272,7 +273,7 @@ def run_on_simulation(
 
     job = job_of(overrides)
     play(job, job.seeds[0], n_rounds=1)  # compile, so that no client does while the server waits
-    with disk.temporary_folder() as folder:
+    with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "result.npz"
         config: dict[str, Any] = {"omkl": overrides, "omkl-result": str(result)}
         config |= {"omkl-rounds": n_rounds, "omkl-timeout": timeout}

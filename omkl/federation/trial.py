@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,7 +29,6 @@ from omkl.federated.parties import Event
 from omkl.federation import keys
 from omkl.federation.coordinator import MODEL, reopen
 from omkl.federation.data_owner import PREDICTIONS
-from omkl.utils import disk
 
 HOST = "127.0.0.1"
 TIMEOUT = 60.0  # seconds that the server waits for the replies of a round
@@ -206,7 +206,7 @@ def trial(
     """A server and its clients on this machine; ``folder`` keeps what they write."""
     with contextlib.ExitStack() as stack:
         if folder is None:
-            folder = Path(stack.enter_context(disk.temporary_folder()))
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         parties = Trial(overrides, folder.resolve(), n_rounds, timeout, insecure)
         stack.callback(parties.stop)
         parties.start_server()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from omkl.runs.run_folder import ERROR_RATE, Run, measure, number_of
+from omkl.runs.run_folder import ERROR_RATE, RESULT, Run, UnreadableRunError, measure, number_of
 from omkl.runs.writing import MODEL, PREDICTIONS
 
 if TYPE_CHECKING:
@@ -39,22 +39,22 @@ class Results(Mapping[str, Any]):
         self.folder = Path(folder).expanduser()
         self._run = Run(self.folder)
         try:
-            problem = self._run.problem
+            _ = self._run.result, self._run.config
         except FileNotFoundError:
-            raise ValueError(f"{self.folder} is no run folder: there is no result.json") from None
-        if problem:
-            raise ValueError(f"{self.folder}: {problem}")
+            raise ValueError(f"{self.folder} is no run folder: there is no {RESULT}") from None
+        except UnreadableRunError as error:
+            raise ValueError(f"{self.folder}: {error}") from None
         if not self._run.complete:
             raise ValueError(f"{self.folder}: the run failed: {self['error']['message']}")
 
     def __getitem__(self, name: str) -> Any:
-        return self._run.content[name]
+        return self._run.result[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._run.content)
+        return iter(self._run.result)
 
     def __len__(self) -> int:
-        return len(self._run.content)
+        return len(self._run.result)
 
     def __repr__(self) -> str:
         return (

@@ -21,7 +21,6 @@ are written, as other sources or another machine may draw others. A file unpacks
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import io
 import json
 import warnings
@@ -32,7 +31,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl import algorithms
 from omkl.online.settings import LearnerSettings, input_names, output_names
 from omkl.utils import sources
 from omkl.utils.version import __version__
@@ -60,7 +58,7 @@ class Model(NamedTuple):
 
     @property
     def is_of_these_sources(self) -> bool:
-        return bool(self.code) and self.code == code_of(self.settings)
+        return bool(self.code) and self.code == code_of_learners()
 
     def warn_of_other_sources(self, path: str | Path) -> None:
         """Warn whoever loads the file where other sources wrote it."""
@@ -81,14 +79,11 @@ class Model(NamedTuple):
         )
 
 
-def code_of(settings: LearnerSettings) -> str:
-    """The fingerprint of the sources that a learner is made of; "" where they were edited since."""
+def code_of_learners() -> str:
+    """Return a digest of the sources of learners; "" where they were edited since."""
     if sources.nothing_is_kept():
         return ""
-    machine_code = sources.fingerprint(algorithms.load(settings.algorithm).module)
-    digest = hashlib.sha256(machine_code.encode())
-    sources.add_to(digest, sources.files(("online/", "datasets/")))
-    return digest.hexdigest()[:16]
+    return sources.machine_code() + sources.digest(("online/", "datasets/"))
 
 
 def content(
@@ -106,7 +101,7 @@ def content(
     head = {
         "format": FORMAT,
         "omkl": __version__,
-        "code": code_of(settings),
+        "code": code_of_learners(),
         "learner": dataclasses.asdict(settings),
         "columns": columns,
         **({} if pending is None else {"pending": pending}),

@@ -304,10 +304,10 @@ def provenance(runs: Iterable[Run]) -> list[tuple[str, str]]:
         facts.append(("commit", next(iter(made))))
     else:
         facts.append(("commits", _each(made)))
-    stamps = {str(result["numbers"]) for result in results}
+    stamps = {str(result["stamp"]) for result in results}
     first = sorted(stamps)[:MOST_STAMPS]
     shown = "; ".join(first) if len(stamps) <= MOST_STAMPS else f"{'; '.join(first)}; ..."
-    text = f"{pluralize(len(stamps), 'stamp')} of code and data, numbers in result.json: {shown}"
+    text = f"{pluralize(len(stamps), 'stamp')} of code and data, stamp in result.json: {shown}"
     facts.append(("sources", text))
     return facts
 
@@ -444,7 +444,7 @@ def _csv(filled: FilledTable) -> str:
     heading = ["paper", "table", "row", "column", "dataset", "metric", "variant", "algorithm"]
     heading += ["published", "published_std", "ours", "std", "two_standard_errors"]
     heading += ["difference_percent", "times_faster"]
-    heading += ["verdict", "reason", "n_seeds", "seconds", "commit", "numbers", "folder"]
+    heading += ["verdict", "reason", "n_seeds", "seconds", "commit", "stamp", "folder"]
     lines: list[list[Any]] = [heading]
     for cell in filled.all_cells:
         spec = cell.spec
@@ -461,7 +461,7 @@ def _csv(filled: FilledTable) -> str:
                     *(entry.verdict, entry.reason),
                     "" if entry.ours is None else len(result["seeds"]),
                     *(result.get("seconds", ""), result.get("commit", "")),
-                    *(result.get("numbers", ""), place_of(entry.run) if entry.run else ""),
+                    *(result.get("stamp", ""), place_of(entry.run) if entry.run else ""),
                 ]
             )
     return csv_text(lines)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from omkl.report import stats
 from omkl.report.naming import data_name, has_kernels, name_of, readable, scored_rows
-from omkl.runs.run_folder import ERROR_RATE, measure, number_of, scaling_of
-from omkl.runs.schema import plain_texts
+from omkl.runs.run_folder import ERROR_RATE, measure, number_of, plain_texts, scaling_of
 from omkl.utils.disk import point_to
 from omkl.utils.wording import few, over_seeds, plain, pluralize, time_left
 

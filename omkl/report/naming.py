@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 
 from omkl.core.frequencies import RFF
 from omkl.core.kernels import FAMILIES
-from omkl.runs.run_folder import ERROR_RATE, NEUTRAL, Run, measure
-from omkl.runs.schema import plain_texts
+from omkl.runs.run_folder import ERROR_RATE, KEPT, NEUTRAL, Run, measure, plain_texts
 from omkl.utils import conf, registry
 from omkl.utils.conf import PROSE, flattened, override_text
 
@@ -237,7 +236,8 @@ def legend(runs: Sequence[Run]) -> list[Entry]:
 
 def settings_of(run: Run) -> dict[str, Any]:
     """Settings outside the algorithm that can change a number, flat; not where a file lies."""
-    config = {k: v for k, v in run.config.items() if k not in ("algorithm", "kernels", *NEUTRAL)}
+    beside = ("algorithm", "kernels", *KEPT, *NEUTRAL)
+    config = {k: v for k, v in run.config.items() if k not in beside}
     apart = {f"dataset.{key}" for key in ("name", "path", *PROSE)}
     flat = {"kernels": run.result["kernels"]} | dict(flattened(config))
     flat.setdefault("features", RFF)  # left out of a configuration, but a word that is typed
@@ -287,6 +287,8 @@ def _left_open(run: Run, name: str, value: Any) -> Any:
         return "columns" if "path" in (run.config.get("dataset") or ()) else "whole"
     if name == "stream.order":
         return "shuffled" if measure(run.result) is ERROR_RATE else "file"
+    if name == "predictions":
+        return run.config.get("seeds") == 1
     return value if name == "task" else None
 
 

@@ -21,9 +21,9 @@ differ in what is drawn while the rows are the same: nothing is said about other
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
-from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -187,44 +187,33 @@ NEWEST = "newest code"
 
 
 def codes_of(runs: Sequence[Run]) -> list[str]:
-    """For each run what its code is called among these: the commit and the day of an earlier one.
+    """Return for each run NEWEST, or the commit, the day and a digest of its earlier code.
 
-    Runs on a data set are of the newest code that have the shared sources of the newest run on it,
-    and the sources of their algorithm that the newest run of it has. A run that does not say its
-    sources, of an earlier version, is known by its commit.
+    The newest run on a data set has the newest code. An algorithm outside the package has sources
+    of its own: the newest run of that algorithm has its newest.
     """
-    codes = []  # (data set, shared sources, algorithm, its sources)
-    for result in (run.result for run in runs):
-        code = result.get("code", {})
-        learner = code.get("learner"), json.dumps(result.get("modules", {}), sort_keys=True)
-        shared = code.get("shared", result.get("commit"))
-        codes.append((result["dataset"], shared, result["algorithm"], learner))
-    in_time = sorted(range(len(runs)), key=lambda i: _started(runs[i]))
-    latest: dict[Hashable, Hashable] = {}  # shared sources by data set, an algorithm's by these
-    for dataset, shared, algorithm, learner in (codes[i] for i in in_time):
-        latest |= {dataset: shared, (dataset, shared, algorithm): learner}
-    names: dict[Hashable, str] = {}
-    alike = Counter[tuple[str, str]]()  # of one day and commit
-    groups: list[Hashable] = [
-        (dataset, shared, None if latest[dataset, shared, algorithm] == learner else learner)
-        for dataset, shared, algorithm, learner in codes
+    results = [run.result for run in runs]
+    newest: dict[Hashable, str] = {}
+    for result in sorted(results, key=lambda result: result["started"]):
+        newest[result["dataset"]] = str(result.get("code"))
+        newest[result["dataset"], result["algorithm"]] = _modules(result)
+    return [
+        NEWEST
+        if newest[result["dataset"]] == str(result.get("code"))
+        and newest[result["dataset"], result["algorithm"]] == _modules(result)
+        else _name_of_code(result)
+        for result in results
     ]
-    for i in reversed(in_time):
-        dataset, group = codes[i][0], groups[i]
-        if group == (dataset, latest[dataset], None):
-            names[group] = NEWEST
-        elif group not in names:
-            result = runs[i].result
-            where = result.get("commit") or f"version {result['versions'].get('omkl')}"
-            name = f"{where} of {_started(runs[i])[:10]}"
-            alike[dataset, name] += 1
-            n = alike[dataset, name]
-            names[group] = name if n == 1 else f"{name}, {n}"
-    return [names[group] for group in groups]
 
 
-def _started(run: Run) -> str:
-    return str(run.result["started"])
+def _modules(result: Mapping[str, Any]) -> str:
+    return json.dumps(result.get("modules", {}), sort_keys=True)
+
+
+def _name_of_code(result: Mapping[str, Any]) -> str:
+    where = result.get("commit") or f"version {result['versions'].get('omkl')}"
+    digest = hashlib.sha256(f"{result.get('code')} {_modules(result)}".encode()).hexdigest()
+    return f"{where} of {result['started'][:10]} ({digest[:4]})"
 
 
 # --- errors and baselines

@@ -19,6 +19,7 @@ import pandas as pd
 from omkl.report import naming, stats
 from omkl.report.naming import markdown_text, readable, value_text
 from omkl.report.tables import READABLE, Cell, Table, left_out_text, markdown_table
+from omkl.runs import run_folder
 from omkl.runs.run_folder import ERROR_RATE, MSE, Run, measure, number_of, scaling_of
 from omkl.utils.disk import write_atomically
 from omkl.utils.wording import few, plain, pluralize
@@ -35,6 +36,20 @@ BOOKTABS = "% needs \\usepackage{booktabs}\n"
 
 
 # --- rows -----------------------------------------------------------------------------------------
+
+
+def presentable(runs: Iterable[Run]) -> Iterator[Run]:
+    """Yield the runs that a table can hold, and name the others on stderr.
+
+    A run folder may be damaged, or something else may have written it.
+    """
+    for run in runs:
+        try:
+            markdown(sweep_table([run]), failure_table([run]))
+        except Exception as error:
+            run_folder.left_out(run.folder, error)
+        else:
+            yield run
 
 
 def sweep_table(runs: Sequence[Run]) -> list[Row]:
@@ -500,7 +515,7 @@ def pivot(rows: Sequence[Row], by: Sequence[str], over: Sequence[str]) -> Pivot:
 def place(value: Any) -> tuple[int, float, str]:
     """A key that sorts values of a setting: numbers by their size, before what is none."""
     if isinstance(value, int | float):
-        return 0, float(value), ""
+        return 0, value, ""
     return 1, 0.0, value_text(value)
 
 

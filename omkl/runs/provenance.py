@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
-from omkl.runs import run_folder, schema
+from omkl.runs import run_folder
 from omkl.utils import outside, sources
 from omkl.utils.conf import PROSE
+from omkl.utils.disk import sha256_of
 from omkl.utils.threads import usable_cores
 from omkl.utils.version import __version__
 
@@ -23,25 +24,23 @@ from omkl.utils.version import __version__
 COMPUTING = ("python", "numpy", "numba", "scipy", "pandas", "pyarrow", "python-calamine")
 
 
-def settings_sha256(config: Mapping[str, Any]) -> str:
-    """64 hex digits naming the settings that can change a number.
+def key_of(config: Mapping[str, Any]) -> str:
+    """Return the hex digits that name the settings which decide what a run folder holds.
 
-    Without the compiler numbers differ in their last bits, and by more in what they decide. An own
-    file is named by what it holds and by the kind of it, under any name.
+    A file of the user's is named by its content and its kind, under any name.
     """
     dataset = without_prose(config["dataset"])
     if {"path", "sha256"} <= dataset.keys():
         kind = PurePath(str(dataset["path"]).lower().removesuffix(".gz")).suffix
         dataset |= {"name": "", "path": kind}
-    compiled = {} if sources.are_compiled() else {"compiled": False}
-    return run_folder.settings_sha256({**config, "dataset": dataset, **compiled})
+    sha256 = run_folder.settings_sha256({**config, "dataset": dataset})
+    return sha256[: run_folder.KEY_DIGITS]
 
 
 class Identity(NamedTuple):
     """What result.json calls a run: its key, names as typed, and the algorithm's parameters."""
 
     key: str
-    settings_sha256: str
     algorithm: str
     dataset: str
     kernels: str
@@ -53,9 +52,13 @@ def identity_of(config: Mapping[str, Any]) -> Identity:
     algorithm = params.pop("name")
     params.pop("module", None)
     kernels = config["kernels"].get("name", "own")
-    sha256 = settings_sha256(config)
-    key, dataset = sha256[: run_folder.KEY_DIGITS], config["dataset"]["name"]
-    return Identity(key, sha256, algorithm, dataset, kernels, params)
+    return Identity(key_of(config), algorithm, config["dataset"]["name"], kernels, params)
+
+
+def name_of(config: Mapping[str, Any]) -> str:
+    """Return ALGORITHM-KEY, the name of a run by any code."""
+    identity = identity_of(config)
+    return f"{identity.algorithm.replace('/', '.')}-{identity.key}"  # no folder in between
 
 
 def without_prose(described: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,41 +66,28 @@ def without_prose(described: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @functools.cache
-def sources_digest(learners: tuple[str, ...] | None = None) -> str:
-    """Of all sources that can change a number; of algorithms, those that ``learners`` are made of.
+def code() -> str:
+    """Return 16 hex digits that name the package's sources that can change a number."""
+    return sources.digest(without=sources.VIEWS)
 
-    ``learners`` are modules of the package; None: every algorithm counts. The libraries that
-    compute or read numbers count by their versions.
+
+def computed_by() -> str:
+    """Return a digest of all that computes numbers, other than a user's own modules.
+
+    It covers the sources, the libraries that compute or read, and whether code is compiled.
     """
-    libraries = versions()
-    text = (
-        f"{sources.fingerprint()} compiled: {sources.are_compiled()} "
-        f"{[libraries[n] for n in COMPUTING]}"
-    )
-    return hashlib.sha256(f"{text} {code_of(learners)}".encode()).hexdigest()
-
-
-def code_of(learners: tuple[str, ...] | None = None) -> dict[str, str]:
-    """Sixteen hex digits naming the sources that all runs share, and those of the learner alone.
-
-    Unlike the stamp they say nothing of data, libraries or the machine: whoever compares runs sees
-    which are of one code. ``learners`` as in ``sources_digest``.
-    """
-    shared = sources.files(without=(*sources.VIEWS, *sources.ALGORITHMS))
-    every = sources.files(sources.ALGORITHMS)
-    of_learner = every if learners is None else sources.files_of(learners)
-    digests = {}
-    for name, files in (("shared", shared), ("learner", of_learner)):
-        digest = hashlib.sha256()
-        sources.add_to(digest, files)
-        digests[name] = digest.hexdigest()[: run_folder.KEY_DIGITS]
-    return digests
+    libraries = [versions()[name] for name in COMPUTING]
+    text = f"{sources.machine_code()} {code()} compiled: {sources.are_compiled()} {libraries}"
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def edited(modules: Mapping[str, str]) -> str:
-    """Why a result of this process has no stamp: sources that are not as they were imported.
+    """Return why a result of this process cannot be found again, or "".
 
-    ``modules`` are those outside the package that the result comes from. "" where all are.
+    Parameters
+    ----------
+    modules
+        The modules outside the package that the result comes from, and their digests.
     """
     names = [*sources.edited(), *outside.edited(modules)]
     if not names:
@@ -109,20 +99,20 @@ def edited(modules: Mapping[str, str]) -> str:
     )
 
 
-def numbers_stamp(
-    provenance: Mapping[str, Any],
-    modules: Mapping[str, str],
-    learners: tuple[str, ...] | None = None,
-) -> str:
-    """Sixteen hex digits naming the code and the data that a result comes from.
+def stamp_of(provenance: Mapping[str, Any], modules: Mapping[str, str]) -> str:
+    """Return 16 hex digits that name the code and the data that a result comes from.
 
-    ``modules`` are those outside the package and their digests; ``learners`` as in
-    ``sources_digest``.
+    Parameters
+    ----------
+    provenance
+        That of the stream: its files with their sha256, and how they are prepared.
+    modules
+        The modules outside the package that the result comes from, and their digests.
     """
     data = without_prose(provenance)
     data["files"] = [{**file, "name": None} for file in data.get("files", ())]
     named = {"provenance": data, "modules": dict(modules)}
-    text = sources_digest(learners) + run_folder.settings_sha256(named)
+    text = computed_by() + run_folder.settings_sha256(named)
     return hashlib.sha256(text.encode()).hexdigest()[: run_folder.KEY_DIGITS]
 
 
@@ -192,18 +182,15 @@ def _git(*arguments: str) -> str | None:
 
 
 def surroundings() -> dict[str, Any]:
-    """What result.json says besides of where a run comes from, to be read in a year.
+    """Return what result.json holds besides, to be read in a year; null where there is none.
 
-    ``lock`` is the sha256 of the versions that a checkout was set up with, ``changes`` that of
-    ``changes.diff``, ``machine_code`` names compiler, processor and compiled sources, and ``typed``
-    is the command line. What there is none of is null.
+    ``lock`` is the sha256 of the versions that a checkout was set up with, and ``typed`` the
+    command line.
     """
     lock = sources.PACKAGE.parent / "requirements.lock"
     program = Path(sys.argv[0]).name if sys.argv else ""
     typed = shlex.join([program, *sys.argv[1:]]) if program.startswith("omkl-") else None
     return {
-        "lock": schema.sha256_of(lock.read_bytes()) if lock.is_file() else None,
-        "changes": schema.sha256_of(changes()) if changes() else None,
-        "machine_code": sources.fingerprint(),
+        "lock": sha256_of(lock) if lock.is_file() else None,
         "typed": typed and "".join(c if c.isprintable() else "?" for c in typed),
     }

@@ -1,25 +1,28 @@
 """Run folders: the truth about every experiment.
 
-A run folder belongs to one resolved configuration. It is self-contained and movable: nothing in
-it holds an absolute path. Tables, figures and the MLflow view are all made from it.
+``outputs/runs/DATASET/ALGORITHM-KEY-STAMP`` has the numbers of one configuration, computed by one
+state of the code. It is renamed into place when all of it is written, and never changed after that.
+It can be moved: nothing in it holds an absolute path. Tables, figures and the MLflow view are made
+from it.
 
     config.yaml      the resolved configuration
-    result.json      status and every summary number (see below); written last
-    results.parquet  one tidy row a seed
-    predictions.parquet   one row a row and seed (``omkl.runs.writing``); with one seed, or
+    result.json      status and every summary number (see below)
+    results.parquet  one tidy row per seed
+    predictions.parquet   one row per row and seed (``omkl.runs.writing``); with one seed, or
                      where predictions=true asks for it
     model.npz        the learner after the last row (``omkl.online.model_file``), with model=true
     changes.diff     how the checkout differed from its commit, where it did
-    result.STAMP.json   the result of earlier code in this place
-    labels.csv       row and label, as they came, where labels come from outside
     curves.npz       arrays (see below)
-    *.png, *.pdf     plots
+    checksums.sha256   the SHA-256 of every file above, as ``sha256sum -c`` reads them
+    figures/         plots; made from the other files, so deleting them loses nothing
+
+``outputs/failures`` has the failures, each under the name of its run and the time. A run that was
+interrupted leaves nothing. ``outputs/replaced`` has the folders that force=true computed again.
 
 ``result.json``
-    status            "complete" | "failed"; a run that was interrupted has no result.json
-    key               first 16 hex digits of settings_sha256; with the algorithm the folder's name
-    settings_sha256   sha256 of the settings that can change a number, compared before a finished
-                      run is found again
+    status            "complete" | "failed"
+    key               16 hex digits that name the settings which decide what the folder holds
+    stamp             16 hex digits that name the code and the data (``omkl.runs.provenance``)
     algorithm, dataset, kernels      names, as typed
     n_rounds, n_inputs, n_kernels, D
     seeds             list of ints, one a repetition
@@ -77,13 +80,9 @@ it holds an absolute path. Tables, figures and the MLflow view are all made from
                       "rates", "coverage", "width", "interval_score", "windows": {"until",
                       "coverage"}}, as for ``spread``; up to forty windows
     params            the algorithm's parameters
-    versions, machine, commit, numbers   what computed it; ``numbers`` stamps the
-                      sources that can change a number, null where they were edited meanwhile
-    lock, changes, machine_code, typed   sha256 of requirements.lock and of changes.diff, a digest
-                      of compiler, processor and compiled sources, and the command line; null
-                      where there is none
-    code              {"shared", "learner"}: digests of the sources that all runs have, and of
-                      the learner's and its baselines' own
+    versions, machine, commit   what computed it
+    lock, typed       sha256 of requirements.lock, and the command line; null where there is none
+    code              16 hex digits that name the package's sources
     modules           {module: sha256} of an algorithm or families outside; else absent
     started           ISO time, UTC
     In classification there are, in place of mse and regret,
@@ -108,9 +107,6 @@ it holds an absolute path. Tables, figures and the MLflow view are all made from
                       {"skipped": reason}; absent without regret.mistake_bound
     error             {"type", "message", "traceback"} when failed; the traceback is null
                       where the message says all
-    seal              {file: sha256} of every file that the run wrote as numbers or configuration,
-                      this one with 64 zeros in place of its own (``omkl.runs.schema``); of
-                      labels.csv once the run is complete. ``Run.problem`` compares
     A summary that has overflowed (max_norm, say) is null.
 
 ``curves.npz`` (R seeds, P recorded rounds, N kernels)
@@ -153,31 +149,27 @@ A sweep has a folder of its own, which names the runs of its jobs (``jobs_of``)
 
 from __future__ import annotations
 
-import contextlib
+import hashlib
 import io
 import json
 import math
 import os
-import zipfile
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.runs import schema
-from omkl.runs.schema import CorruptFileError
-from omkl.utils import disk
 from omkl.utils.conf import read_config
-from omkl.utils.disk import write_atomically
-from omkl.utils.wording import warn
+from omkl.utils.disk import sha256_of
+from omkl.utils.wording import plain, warn
 
-# Settings that say how to run and where to put things, never what comes out.
-NEUTRAL = (
-    "threads", "tracking", "force", "progress", "outputs", "block", "figures", "predictions",
-    "model", "fail_fast",
-)  # fmt: skip
+RESULT, CONFIG, CURVES, CHECKSUMS = "result.json", "config.yaml", "curves.npz", "checksums.sha256"
+FIGURES = "figures"
+# Settings that say how to run and where to put things, never what the folder holds.
+NEUTRAL = ("threads", "tracking", "force", "progress", "outputs", "block", "figures", "fail_fast")
+KEPT = ("model", "predictions")  # settings that decide which files there are, and no number
 
 
 class Measure(NamedTuple):
@@ -213,239 +205,146 @@ def number_of(value: float | None) -> float:
     return math.inf if value is None else value
 
 
-class Replaced(CorruptFileError):
-    """Another process has put a new result in place of the one that was read."""
+class UnreadableRunError(ValueError):
+    """A run folder is damaged, or something else wrote it."""
 
 
 class Run:
-    """One run folder, read lazily, as it was when it was first read.
+    """One run folder. Every file is compared with its checksum when it is first read.
 
-    Another process may replace the run at any moment. Whoever reads sees the old one whole or the
-    new one whole: after ``problem``, result and configuration are those that it has found sound,
-    and what is read later is of the same result or raises Replaced.
+    Raises
+    ------
+    UnreadableRunError
+        By every attribute, where a file is damaged or has no checksum.
+    FileNotFoundError
+        Where there is no such folder.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = Path(folder)
 
+    @classmethod
+    def in_memory(cls, folder: Path, **known: Any) -> Run:
+        """Return a run whose ``result``, ``config`` or ``curves`` are given, and not read."""
+        run = cls(folder)
+        run.__dict__.update(known)
+        return run
+
     def __repr__(self) -> str:
         return f"Run({self.folder.as_posix()!r})"
 
     @cached_property
-    def raw(self) -> bytes:
-        """The bytes of ``result.json``."""
-        with disk.shared_lock(self.folder):
-            return (self.folder / schema.RESULT).read_bytes()
-
-    @cached_property
-    def digest(self) -> str:
-        """The sha256 of ``result.json``, which tells one result in this folder from another."""
-        return schema.sha256_of(self.raw)
-
-    @cached_property
-    def content(self) -> dict[str, Any]:
-        """What ``result.json`` holds."""
-        return schema.content_of(self.raw.decode())
+    def checksums(self) -> dict[str, str]:
+        """The SHA-256 of each file, by its name."""
+        for path in self.folder.rglob("*"):
+            if path.is_symlink():  # it may lead to a file that a stranger wants to be shown
+                raise UnreadableRunError(f"{path.name} is a symbolic link, which no run writes")
+        lines = (self.folder / CHECKSUMS).read_text(encoding="utf-8").splitlines()
+        return {line[66:]: line[:64] for line in lines}
 
     @cached_property
     def result(self) -> dict[str, Any]:
-        """The same as it is shown: no text in it is a command to a terminal."""
-        found: dict[str, Any] = schema.plain_texts(self.content)
-        return found
+        """The content of ``result.json``. No text in it is a command to a terminal."""
+        return self._mapping(RESULT, lambda data: plain_texts(json.loads(data)))
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        return read_config(self._bytes_of("config.yaml").decode())
+        return self._mapping(CONFIG, lambda data: read_config(data.decode()))
 
     @cached_property
     def curves(self) -> dict[str, np.ndarray]:
-        with np.load(io.BytesIO(self._bytes_of("curves.npz")), allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
+        def load(data: bytes) -> dict[str, np.ndarray]:
+            with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+                return {name: archive[name] for name in archive.files}
 
-    def _bytes_of(self, name: str) -> bytes:
-        """A file of this very result. Raises Replaced, or CorruptFileError if it is damaged."""
-        sealed = self.content.get("seal", {}).get(name)
-        with disk.shared_lock(self.folder):
-            data = (self.folder / name).read_bytes()
-            if sealed == schema.sha256_of(data):
-                return data
-            if _result_in(self.folder) != self.raw:
-                raise Replaced(f"{self.folder} was replaced while it was read: start again")
-        if sealed is not None:
-            raise CorruptFileError(f"{name} is not as it was written: its sha256 is another")
+        return self._mapping(CURVES, load)
+
+    def _mapping(self, name: str, parse: Callable[[bytes], Any]) -> dict[str, Any]:
+        data = self.bytes_of(name)
+        try:
+            found = parse(data)
+        except Exception as error:  # whatever a parser makes of a file that something else wrote
+            raise UnreadableRunError(f"{name} cannot be read: {error}") from error
+        if not isinstance(found, dict):
+            raise UnreadableRunError(f"{name} holds a {type(found).__name__}, not a mapping")
+        return found
+
+    def bytes_of(self, name: str) -> bytes:
+        """Return the content of a file, compared with its checksum."""
+        data = (self.folder / name).read_bytes()
+        self._compare(name, hashlib.sha256(data).hexdigest())
         return data
+
+    def _compare(self, name: str, sha256: str) -> None:
+        if self.checksums.get(name) != sha256:
+            raise UnreadableRunError(f"{name} does not match its checksum in {CHECKSUMS}")
+
+    def require_whole(self) -> None:
+        """Compare every file with its checksum, and read those that reports are made from."""
+        for name in self.checksums:
+            self._compare(name, sha256_of(self.folder / name))
+        _ = self.result, self.config, self.curves
 
     @property
     def complete(self) -> bool:
-        return self.content.get("status") == "complete"
-
-    @property
-    def has_checksums(self) -> bool:
-        """Whether files can be checked; runs of early versions have no checksums."""
-        return "seal" in self.content
-
-    @cached_property
-    def problem(self) -> str | None:
-        """Why the folder cannot be believed, or None; every sealed file is read.
-
-        Raises FileNotFoundError where there is no ``result.json``.
-        """
-        with disk.shared_lock(self.folder):
-            while True:
-                raw, problem = _result_in(self.folder), None
-                try:
-                    result, config = _sound(self.folder, raw)
-                except (CorruptFileError, OSError) as error:
-                    problem = str(error)
-                # Without locks, a run that was replaced meanwhile is looked at again.
-                if _result_in(self.folder) == raw:
-                    break
-        if problem is None:
-            self.__dict__.update(raw=raw, content=result, config=config)
-            self.__dict__.pop("result", None)
-        return problem
-
-    def held(self, curves: bool = True) -> Run:
-        """The run as it is now, with result, configuration and, if asked for, curves in memory.
-
-        Raises CorruptFileError where it is damaged, FileNotFoundError where there is none.
-        """
-        while True:
-            run = Run(self.folder)
-            if run.problem is not None:
-                raise CorruptFileError(run.problem)
-            with contextlib.suppress(Replaced):
-                if curves and run.complete:
-                    _ = run.curves
-                return run
+        return self.result["status"] == "complete"
 
 
-def _result_in(folder: Path) -> bytes | None:
-    """The bytes of ``result.json``; None where the system cannot read them."""
-    try:
-        return (folder / schema.RESULT).read_bytes()
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise FileNotFoundError(*error.args) from None
-    except OSError:
-        return None
+def plain_texts(value: Any) -> Any:
+    """Return the value with texts, keys among them, that a terminal shows and does not obey."""
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, dict):
+        return {plain(str(key)): plain_texts(item) for key, item in value.items()}
+    return [plain_texts(item) for item in value] if isinstance(value, list) else value
 
 
-_MOST_BYTES = 2**32  # that curves.npz may unpack to
+def left_out(folder: Path, error: Exception) -> None:
+    """Name a run folder that cannot be read and is left out."""
+    why = str(error) if isinstance(error, UnreadableRunError | OSError) else repr(error)
+    warn(f"{folder} cannot be read and is left out: {why}")
 
 
-def _sound(folder: Path, raw: bytes | None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Result and configuration of a run folder with the ``result.json`` raw.
+def find(outputs: Path, leave_out: Callable[[Path, Exception], None] = left_out) -> Iterator[Run]:
+    """Find the runs below an outputs folder, in the order of their folders.
 
-    Raises CorruptFileError or OSError where it is not whole.
+    Of several runs with the same settings, by different code, the newest is found. A failure is
+    found where no run with its settings has finished. ``leave_out`` is given folders that cannot be
+    read.
     """
-    if raw is None:
-        raise CorruptFileError(f"{schema.RESULT} cannot be read")
-    for path in folder.iterdir():
-        if path.is_symlink() and not path.name.startswith("."):
-            raise CorruptFileError(f"{path.name} is a symbolic link, which no run writes")
-    try:
-        text = raw.decode()
-        result = schema.content_of(text)
-        if "seal" in result:
-            schema.require_whole(text, result["seal"])
-        elif "settings_sha256" in result:
-            raise CorruptFileError("it has lost its checksums (seal)")
-        schema.require(result, measure(result).key)
-    except (CorruptFileError, UnicodeDecodeError) as error:
-        raise CorruptFileError(f"{schema.RESULT}: {error}") from None
-    if "seal" in result:
-        but = () if result["status"] == "complete" else (schema.LABELS,)
-        schema.require_files(folder, result["seal"], but)
-    try:
-        config = read_config((folder / "config.yaml").read_text(encoding="utf-8"))
-        schema.require_config(config)
-    except ValueError as error:
-        raise CorruptFileError(f"config.yaml: {error}") from None
-    if result["status"] == "complete":
-        _require_archive(folder / "curves.npz")
-    return result, config
-
-
-def _require_archive(path: Path) -> None:
-    """Raise CorruptFileError for a damaged curves.npz, even if its checksum is right."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            if sum(entry.file_size for entry in archive.infolist()) > _MOST_BYTES:
-                raise CorruptFileError(
-                    f"{path.name} unpacks to more than {_MOST_BYTES / 2**30:g} GiB"
-                )
-            if damaged := archive.testzip():
-                raise CorruptFileError(f"{path.name}: {damaged} is damaged")
-    except CorruptFileError:
-        raise
-    except FileNotFoundError:
-        raise CorruptFileError(f"{path.name} is missing") from None
-    except Exception as error:  # zipfile has no one kind of error for damaged files
-        raise CorruptFileError(f"{path.name} is no whole archive: {error}") from None
-
-
-def folders(outputs: Path) -> Iterator[Run]:
-    """All run folders below ``outputs/runs``, damaged ones too, in the order of their names."""
-    for path in sorted((Path(outputs) / "runs").glob("*/*/result.json")):
-        yield Run(path.parent)
-
-
-def left_out(run: Run, problem: str) -> None:
-    """Say that a damaged run is left out."""
-    warn(
-        f"{run.folder} is damaged and left out: {problem}. The omkl-run command that made "
-        "it computes it anew."
-    )
-
-
-def find(outputs: Path, leave_out: Callable[[Run, str], None] = left_out) -> Iterator[Run]:
-    """The run folders below ``outputs/runs`` that are whole, as ``whole`` finds them."""
-    return whole(folders(outputs), leave_out)
-
-
-def whole(runs: Iterable[Run], leave_out: Callable[[Run, str], None] = left_out) -> Iterator[Run]:
-    """Those of the runs that are whole; ``leave_out`` is told of the others.
-
-    A run that is removed at this moment is passed over; one that is held in memory is whole.
-    """
-    for run in runs:
-        try:
-            problem = None if "content" in run.__dict__ else run.problem
-        except FileNotFoundError:
-            continue
-        if problem is None:
-            yield run
-        else:
-            leave_out(run, problem)
+    found: dict[Any, Run] = {}
+    for place in ("runs", "failures"):
+        newest: dict[Any, Run] = {}
+        for path in sorted((Path(outputs) / place).glob(f"*/*/{RESULT}")):
+            run = Run(path.parent)
+            try:
+                result = run.result
+                name = result["dataset"], result["algorithm"], result["key"]
+                if name in newest and newest[name].result["started"] > result["started"]:
+                    continue
+                _ = run.config
+                newest[name] = run
+            except Exception as error:  # damaged, something else's, or moved at this moment
+                if run.folder.exists():
+                    leave_out(run.folder, error)
+        found = newest | found
+    yield from sorted(found.values(), key=lambda run: run.folder.parts[-2:])
 
 
 def settings_sha256(config: Mapping[str, Any]) -> str:
-    """64 hex digits naming the settings that can change a number."""
+    """Return 64 hex digits that name the settings which decide what a run folder holds."""
     relevant = {name: value for name, value in config.items() if name not in NEUTRAL}
     text = json.dumps(relevant, sort_keys=True, separators=(",", ":"), default=str)
-    return schema.sha256_of(text)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 KEY_DIGITS = 16  # of these, in names of files: no two settings of a billion share them
 
 
-def write_result(folder: Path, result: Mapping[str, Any]) -> None:
-    """Write ``result.json``, sealed with the files that lie there; "complete" ends a run."""
-    but = () if result.get("status") == "complete" else (schema.LABELS,)
-    text = result_text(result, schema.files_in(folder, but))
-    write_atomically(folder / schema.RESULT, text)
-
-
-def held_in_memory(folder: Path, **known: Any) -> Run:
-    """A run whose content, curves or configuration are held in memory."""
-    run = Run(folder)
-    run.__dict__.update(known)
-    return run
-
-
-def result_text(result: Mapping[str, Any], files: Mapping[str, str]) -> str:
-    """The text of ``result.json`` beside ``files``, their sha256 by name."""
-    return schema.checksummed_text({k: _finite(v, k) for k, v in result.items()}, files)
+def result_text(result: Mapping[str, Any]) -> str:
+    """Return the text of ``result.json``: what has overflowed is null."""
+    finite = {key: _finite(value, key) for key, value in result.items()}
+    return json.dumps(finite, indent=2, allow_nan=False) + "\n"
 
 
 # What was given, as it was typed or found; all else was counted.
@@ -484,31 +383,38 @@ def facts_of_jobs(
     but: Container[Path] = (),
     leave_out: Callable[[Path, Exception], None] = lambda path, error: None,
 ) -> list[tuple[dict[str, Any], Path]]:
-    """What the jobs of a sweep have left, in the order of the jobs.
+    """Return the facts that the jobs of a sweep have left, in the order of the jobs.
 
-    ``leave_out`` is told of files that no job has left so.
+    ``leave_out`` is given files that cannot be read: one is being written, or something else's.
     """
     facts = []
     for path in sweep.glob("jobs/*.json"):
         if path not in but:
             try:
                 fact = json.loads(path.read_text(encoding="utf-8"))
-                schema.require_job(fact)
-                facts.append((fact, path))
-            except (ValueError, RecursionError) as error:  # just being written, or a stranger's
+                facts.append((int(fact["number"]), path, fact | {"status": str(fact["status"])}))
+            except Exception as error:
                 leave_out(path, error)
-    return sorted(facts, key=lambda pair: pair[0]["number"])
+    return [(fact, path) for _, path, fact in sorted(facts, key=lambda one: one[:2])]
 
 
 def jobs_of(sweep: Path) -> Iterator[tuple[Run, bool]]:
-    """The runs of the jobs that ended, in the order of the jobs, and whether they are tracked."""
-    for fact, path in facts_of_jobs(sweep, leave_out=_left_out):
-        if fact["status"] == "failed":
-            place = path.relative_to(sweep)  # where the traceback is, seen from the table
-            yield held_in_memory(place, content=fact["result"], config=fact["config"]), False
-        elif fact["status"] != "begun":  # which sweeps of earlier versions wrote
-            yield Run(Path(os.path.normpath(path.parent / fact["folder"]))), fact["tracked"]
+    """Yield the run of each job that ended, in the order of the jobs, and whether it is tracked.
+
+    A run that cannot be read is named and left out.
+    """
+    for fact, path in facts_of_jobs(sweep, leave_out=left_out):
+        try:
+            run = _run_of_job(fact, path)
+            _ = run.result, run.config
+        except Exception as error:
+            left_out(path, error)
+        else:
+            yield run, bool(fact.get("tracked"))
 
 
-def _left_out(path: Path, error: Exception) -> None:
-    warn(f"{path} is damaged and left out: {error}")
+def _run_of_job(fact: Mapping[str, Any], path: Path) -> Run:
+    if fact["status"] == "failed":  # its folder, if there is one, may be that of an earlier failure
+        known = {name: plain_texts(fact[name]) for name in ("result", "config")}
+        return Run.in_memory(path, **known)
+    return Run(Path(os.path.normpath(path.parent / fact["folder"])))

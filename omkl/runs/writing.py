@@ -1,148 +1,110 @@
-"""Write run folders, whole or not at all, and find the finished run of a configuration.
+"""Write run folders: a folder is renamed into place when all of it is written, or is absent.
 
-``predictions.parquet``, what was predicted for every row beside its target, grows while a run goes
-on (``Predictions``, ``PredictedClasses``).
+``predictions.parquet``, with the prediction of every row, grows while a run goes on
+(``Predictions``, ``PredictedClasses``).
 """
 
 from __future__ import annotations
 
 import contextlib
+import datetime
 import io
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from omkl.runs import run_folder
-from omkl.runs.provenance import CHANGES, identity_of, settings_sha256
-from omkl.runs.run_folder import Run
-from omkl.runs.schema import LABELS, RESULT, sha256_of
+from omkl.runs.provenance import name_of
+from omkl.runs.run_folder import CHECKSUMS, CONFIG, CURVES, RESULT, Run
 from omkl.utils import conf, disk
 
 PREDICTIONS, MODEL = "predictions.parquet", "model.npz"
 
 
-def folder_of(config: Mapping[str, Any]) -> Path:
-    """Where the run of this configuration lives, relative to nothing but ``outputs``.
+def folder_of(config: Mapping[str, Any], stamp: str) -> Path:
+    """Return the folder of the run of a configuration by the code and the data of a stamp.
 
-    That of an own file lies where it was begun, even if the file had another name then.
+    The run of a file of the user's is found under the name that the file had when it was computed.
     """
-    identity = identity_of(config)
-    algorithm = str(identity.algorithm).replace("/", ".")  # no folder in between
-    runs, name = Path(config["outputs"]) / "runs", f"{algorithm}-{identity.key}"
-    folder = runs / str(identity.dataset) / name
-    if not {"path", "sha256"} <= config["dataset"].keys() or (folder / RESULT).exists():
-        return folder
-    content = config["dataset"]["sha256"][:4]  # as the names of such data sets end
-    return min((path.parent for path in runs.glob(f"*-{content}/{name}/{RESULT}")), default=folder)
-
-
-def is_complete(run: Run) -> bool:
-    """Whether a finished result is there, whole; what is damaged or cut off is none."""
-    try:
-        return run.problem is None and run.complete
-    except FileNotFoundError:
-        return False
+    runs, name = Path(config["outputs"]) / "runs", f"{name_of(config)}-{stamp}"
+    return min(runs.glob(f"*/{name}"), default=runs / str(config["dataset"]["name"]) / name)
 
 
 @contextlib.contextmanager
 def staging_folder(folder: Path) -> Iterator[Path]:
-    """Where new files are made before they take the place of the old ones, all at once.
+    """Make a folder beside ``folder``, to be renamed to it, and remove it if it was not.
 
-    The run folder around it is removed if nothing came into it.
+    What processes that were killed have left there is removed after a day.
     """
-    prefix = f"{disk.STAGING}{disk.owner()}-"
+    staging = disk.temporary_name(folder)
     with disk.with_path_in_error(folder):
-        for attempt in range(20):  # a process that is interrupted may just remove the folder
-            folder.mkdir(parents=True, exist_ok=True)
-            try:
-                staging = Path(tempfile.mkdtemp(prefix=prefix, dir=folder))
-                break
-            except FileNotFoundError:
-                if attempt == 19:
-                    raise
+        staging.mkdir(parents=True)
+        disk.remove_abandoned(folder.parent)
     try:
         yield staging
     finally:
         shutil.rmtree(staging, ignore_errors=True)
-        with contextlib.suppress(OSError):  # it holds something
-            folder.rmdir()
 
 
-def write_together(folder: Path, files: Mapping[str, bytes | str | Path]) -> None:
-    """Write files into a folder that nobody reads yet, with one wait for the disk.
+def publish(
+    staging: Path, folder: Path, files: Mapping[str, bytes | str], replace: bool = False
+) -> None:
+    """Write ``files`` beside those that have grown in ``staging``, and rename it to ``folder``.
 
-    A path is that of a file that has grown there under its name. They are on the disk when this
-    returns.
+    All of it is on the disk then. If another process has published the same run, its folder stays
+    and ours is discarded. With ``replace`` the earlier folder is first moved to
+    ``outputs/replaced``.
     """
-    opened = []
-    for name, data in files.items():
-        file = open(folder / name, "r+b" if isinstance(data, Path) else "wb")  # noqa: SIM115
-        opened.append(file)
-        if not isinstance(data, Path):
-            file.write(data.encode() if isinstance(data, str) else data)
-            file.flush()
-    for file in opened:
-        with file:
-            os.fsync(file.fileno())
+    with disk.with_path_in_error(folder):
+        staging.mkdir(exist_ok=True)  # where nothing grows it may have been taken for abandoned
+        for name, data in files.items():
+            (staging / name).write_bytes(data.encode() if isinstance(data, str) else data)
+        names = sorted(path.name for path in staging.iterdir())
+        lines = [f"{disk.sha256_of(staging / name)}  {name}\n" for name in names]
+        (staging / CHECKSUMS).write_text("".join(lines), encoding="utf-8")
+        for name in (*names, CHECKSUMS, ""):
+            disk.flush(staging / name)
+        if replace and folder.exists():
+            place = folder.parents[2] / "replaced" / folder.parent.name
+            place.mkdir(parents=True, exist_ok=True)
+            os.rename(folder, place / f"{folder.name}-{_now()}")
+        try:
+            os.rename(staging, folder)
+        except OSError:
+            if not folder.exists():
+                raise
+        disk.flush(folder.parent)
 
 
-def replace_files(folder: Path, staging: Path) -> None:
-    """Put the new files in place of the old ones; without result.json they count for nothing.
-
-    What other code has computed stays as ``result.STAMP.json``.
-    """
-    with disk.exclusive_lock(folder):
-        _keep_result_of_other_code(folder, staging)
-        (folder / RESULT).unlink(missing_ok=True)
-        besides = (folder / PREDICTIONS, folder / MODEL, folder / CHANGES)
-        for old in (*folder.glob("*.png"), *folder.glob("*.pdf"), *filter(Path.exists, besides)):
-            old.unlink()
-        for new in sorted(staging.iterdir(), key=lambda path: path.name == RESULT):
-            os.replace(new, folder / new.name)
-
-
-def _keep_result_of_other_code(folder: Path, staging: Path) -> None:
+def publish_figures(run: Run, staging: Path) -> None:
+    """Make the folder ``staging`` the figures of a run, in place of those that there are."""
+    figures = run.folder / run_folder.FIGURES
+    shutil.rmtree(figures, ignore_errors=True)
     try:
-        old, new = Run(folder), Run(staging)
-        stamp = old.result.get("numbers") or old.digest[: run_folder.KEY_DIGITS]
-        if old.complete and stamp != new.result.get("numbers"):
-            os.replace(folder / RESULT, folder / f"result.{stamp}.json")
-    except (OSError, ValueError):  # there is none, or it is damaged
-        return
-
-
-def add_figures(run: Run, staging: Path) -> bool:
-    """Put new figures beside those that there are; False where the run is another by now."""
-    with disk.exclusive_lock(run.folder):
-        if not _is_there(run):
-            return False
-        for new in staging.iterdir():
-            os.replace(new, run.folder / new.name)
-    return True
-
-
-def write_failure(run: Run) -> None:
-    """Write result and configuration of a failed run, unless a finished one is there."""
-    with staging_folder(run.folder), disk.exclusive_lock(run.folder):
-        if is_complete(Run(run.folder)):
-            return
-        text = conf.config_text(run.config)
-        disk.write_atomically(run.folder / "config.yaml", text)
-        run_folder.write_result(run.folder, run.content)
-
-
-def _is_there(run: Run) -> bool:
-    """Whether the folder still holds the result that was read."""
-    try:
-        return Run(run.folder).digest == run.digest
+        os.rename(staging, figures)
     except OSError:
-        return False
+        if not figures.exists():  # another process has drawn the same figures
+            raise
+
+
+def write_failure(run: Run) -> Run:
+    """Write the result and the configuration of a run that failed into ``outputs/failures``."""
+    outputs, dataset = run.folder.parents[2], run.folder.parent.name
+    folder = outputs / "failures" / dataset / f"{run.folder.name}-{_now()}"
+    files = {CONFIG: conf.config_text(run.config), RESULT: run_folder.result_text(run.result)}
+    with staging_folder(folder) as staging:
+        publish(staging, folder, files)
+    return Run(folder)
+
+
+def _now() -> str:
+    """Return the time as part of a name: no two folders of a run have the same."""
+    return datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S.%fZ")
 
 
 def without_places(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -154,23 +116,16 @@ def files_of_run(
     config: Mapping[str, Any],
     result: Mapping[str, Any],
     curves: Mapping[str, np.ndarray],
-    kept: Mapping[str, bytes | Path],
-) -> dict[str, bytes | str | Path]:
-    """The files of a finished run by name, ``result.json`` last, sealed with the others.
-
-    ``kept``   what it keeps besides, by name; a path is that of a file in the staging folder.
-    """
-    files: dict[str, bytes | str | Path] = {
-        "config.yaml": conf.config_text(without_places(config)),
-        "curves.npz": disk.npz_bytes(curves),
+    kept: Mapping[str, bytes],
+) -> dict[str, bytes | str]:
+    """Return the files of a finished run by name; ``kept`` are those that it has besides."""
+    return {
+        CONFIG: conf.config_text(without_places(config)),
+        CURVES: disk.npz_bytes(curves),
         "results.parquet": _tidy(result),
+        **kept,
+        RESULT: run_folder.result_text(result),
     }
-    files |= kept
-    digests = {name: sha256_of(data) for name, data in files.items()}
-    labels = folder_of(config) / LABELS
-    if labels.exists():
-        digests[LABELS] = sha256_of(labels)
-    return files | {RESULT: run_folder.result_text(result, digests)}
 
 
 def _tidy(result: Mapping[str, Any]) -> bytes:
@@ -204,35 +159,6 @@ def _cell(value: Any) -> Any:
     return json.dumps(value, default=str) if isinstance(value, Mapping | list | tuple) else value
 
 
-class FinishedRun(NamedTuple):
-    """The finished run of exactly these settings, if there is one, and notes for the user."""
-
-    run: Run | None
-    notes: list[str]
-
-
-def find_finished(config: Mapping[str, Any]) -> FinishedRun:
-    """Look for the run of a resolved configuration; what killed processes left there is removed.
-
-    What is damaged, or of other settings, is told and not believed.
-    """
-    folder = folder_of(config)
-    disk.remove_leftovers(folder)
-    run = Run(folder)
-    try:
-        problem = run.problem
-    except (FileNotFoundError, NotADirectoryError):
-        return FinishedRun(None, [])
-    if problem is not None:
-        return FinishedRun(None, [f"{folder.name} is damaged ({problem}): computed anew"])
-    if not run.complete:
-        return FinishedRun(None, [])
-    if run.result.get("settings_sha256") != settings_sha256(config):
-        why = f"{folder.name} holds the results of other settings: computed anew"
-        return FinishedRun(None, [why])
-    return FinishedRun(run, [])
-
-
 KINDS = {float: "float64", int: "int64", bool: "bool_", str: "string"}
 
 
@@ -257,8 +183,8 @@ class _Table:
         with disk.with_path_in_error(self._path):
             self._writer.write_table(self._pa.table(arrays, schema=self._schema))
 
-    def finished(self) -> Path:
-        """The file, whole."""
+    def finish(self) -> Path:
+        """Write the rest, and return the file."""
         with disk.with_path_in_error(self._path):
             self._writer.close()
         return self._path
@@ -335,8 +261,8 @@ class PredictedClasses(_Table):
         self.write({"seed": np.full(len(y), self._seed), **columns})
 
 
-def joined(parts: Sequence[Path], path: Path) -> Path:
-    """The rows of the files ``parts``, one after another, in ``path``; the parts are removed."""
+def join(parts: Sequence[Path], path: Path) -> None:
+    """Write the rows of the files ``parts``, one after another, to ``path``; remove the parts."""
     import pyarrow.parquet as pq
 
     with disk.with_path_in_error(path):
@@ -347,4 +273,3 @@ def joined(parts: Sequence[Path], path: Path) -> Path:
                         writer.write_table(file.read_row_group(k))
         for part in parts:
             part.unlink()
-    return path

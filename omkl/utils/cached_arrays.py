@@ -6,7 +6,6 @@ A file is a NumPy archive, sealed with its checksum (``disk``).
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import io
 import os
@@ -21,7 +20,7 @@ from omkl.utils.disk import (
     keep_newest,
     npz_bytes,
     read_sealed,
-    remove_leftovers,
+    remove_abandoned,
     sealed,
     write_atomically,
 )
@@ -84,13 +83,8 @@ def _write(path: Path, identity: str, arrays: Arrays) -> None:
         return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _clean_once(path.parent)
+        remove_abandoned(path.parent)
         # Half a file, after a power failure, is found to be none: no need to wait for the disk.
         write_atomically(path, sealed(npz_bytes(arrays), identity), sync=False)
     except OSError as error:
         tell(f"cannot keep {path} ({error.strerror}): it will be made anew")
-
-
-@functools.cache
-def _clean_once(folder: Path) -> None:
-    remove_leftovers(folder)

@@ -1,8 +1,4 @@
-"""Files that are written whole or not at all, and what killed processes leave of them.
-
-What is being written is named after its owner. Only what belongs to a process of this machine
-that is gone is removed. A folder whose files belong together is locked while they are replaced.
-"""
+"""Files that are written whole or not at all, and caches whose damage is noticed."""
 
 from __future__ import annotations
 
@@ -13,70 +9,57 @@ import io
 import os
 import re
 import shutil
-import socket
-import tempfile
-import threading
+import time
+import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from omkl.utils.wording import warn
 
 if TYPE_CHECKING:
     import numpy as np
 
-fcntl: Any
-try:
-    import fcntl
-except ImportError:  # not on Windows
-    fcntl = None
-
-STAGING = ".new-"  # a folder of files that are to take the place of others
-TEMPORARY = ".tmp"  # the end of a file that is being written
-
-
-def owner() -> str:
-    """Machine, namespace and number of this process, as they stand in names of files."""
-    return f"{_place()}.{os.getpid()}"
-
-
-def _place() -> str:
-    machine = re.sub(r"\W", "_", socket.gethostname(), flags=re.ASCII)[:40]
-    try:  # containers of one machine number their processes apart
-        namespace = os.stat("/proc/self/ns/pid").st_ino
-    except OSError:
-        namespace = 0
-    return f"{machine}.{namespace}"
+STAGING = ".new-"  # how the names of files and folders begin that are being written
+ABANDONED = 86_400.0  # seconds without a change after which nobody writes them any more
 
 
 @contextlib.contextmanager
 def with_path_in_error(path: Path) -> Iterator[None]:
-    """An OSError that names no file, or the temporary one, shall name this file or folder.
+    """Let an OSError that names no file, or a temporary one, name this file or folder.
 
     An open file that fills its disk names none.
     """
     try:
         yield
     except OSError as error:
-        name = TEMPORARY if error.filename is None else os.path.basename(str(error.filename))
-        if name.endswith(TEMPORARY) or name.startswith(STAGING):
+        if error.filename is None or STAGING in str(error.filename):
             text = error.strerror or str(error)  # libraries raise some with a text alone
             raise OSError(error.errno or errno.EIO, text, str(path)) from error
         raise
 
 
-def temporary_name(name: str) -> str:
-    """What a file is called while this process writes it."""
-    return f".{name[:120]}.{owner()}{TEMPORARY}"
+def temporary_name(path: Path) -> Path:
+    """Return a new name beside ``path`` for what is to be renamed to it."""
+    return path.with_name(f"{STAGING}{uuid.uuid4().hex}")
+
+
+def flush(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def write_atomically(path: Path, data: bytes | str | Iterable[str], sync: bool = True) -> None:
-    """Write a file that is either there whole or not at all, with ``sync`` on the disk as well.
+    """Write a file that is there whole or not at all; pieces of a text are written as they come.
 
-    Pieces of a text are written as they come.
+    With ``sync`` it is on the disk when this returns.
     """
     pieces = [data] if isinstance(data, bytes | str) else data
-    temporary = path.with_name(temporary_name(path.name))
+    temporary = temporary_name(path)
     try:
         with with_path_in_error(path):
             with open(temporary, "wb") as file:
@@ -91,11 +74,11 @@ def write_atomically(path: Path, data: bytes | str | Iterable[str], sync: bool =
 
 
 def point_to(link: Path, folder: Path) -> bool:
-    """Let a symbolic link lead to a folder; whether it does now.
+    """Let a symbolic link lead to a folder, and return whether it does now.
 
     What is no link is left as it is, and a file system may have none.
     """
-    temporary = link.with_name(temporary_name(link.name))
+    temporary = temporary_name(link)
     try:
         if link.exists() and not link.is_symlink():
             return False
@@ -107,79 +90,27 @@ def point_to(link: Path, folder: Path) -> bool:
     return True
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Remove what processes that are gone have left in a folder; nothing where there is none."""
-    with contextlib.suppress(OSError):
-        for path in [*folder.glob(f"{STAGING}*"), *folder.glob(f".*{TEMPORARY}")]:
-            if not _is_gone(path.name):
-                continue
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink(missing_ok=True)
+def remove_abandoned(folder: Path) -> None:
+    """Remove what processes that were killed have left in a folder, a day after its last change."""
+    for path in folder.glob(f"{STAGING}*"):
+        with contextlib.suppress(OSError):  # renamed or removed at this moment
+            inside = path.iterdir() if path.is_dir() and not path.is_symlink() else ()
+            changed = max(one.lstat().st_mtime for one in (path, *inside))
+            if time.time() - changed > ABANDONED:
+                _remove(path)
 
 
-def temporary_folder(place: Path | None = None) -> tempfile.TemporaryDirectory[str]:
-    """A folder for a while, below ``place`` or the system's temporary folder.
-
-    What killed processes left there goes.
-    """
-    place = place or Path(tempfile.gettempdir())
-    remove_leftovers(place)
-    return tempfile.TemporaryDirectory(prefix=f"{STAGING}{owner()}-", dir=place)
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
-def _is_gone(name: str) -> bool:
-    """Whether the process that a name tells is one of this machine that has ended."""
-    match = re.search(rf"[-.]{re.escape(_place())}\.(\d+)(?:-|{re.escape(TEMPORARY)}$)", name)
-    if match is None or os.name == "nt":  # where asking about a process may end it
-        return False
-    try:
-        os.kill(int(match[1]), 0)
-    except ProcessLookupError:
-        return True
-    except (OSError, OverflowError):  # somebody else's, or no number of a process
-        return False
-    return False
-
-
-# --- files that belong together -------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def exclusive_lock(folder: Path) -> Iterator[None]:
-    """Of processes that replace the files of one folder, let one at a time, while nobody reads.
-
-    Where the file system has no locks this holds up nobody. A thread may ask again for what it has.
-    """
-    with _locked(folder, exclusive=True):
-        yield
-
-
-@contextlib.contextmanager
-def shared_lock(folder: Path) -> Iterator[None]:
-    """Nobody with an ``exclusive_lock`` replaces files meanwhile; others may read as well."""
-    with _locked(folder, exclusive=False):
-        yield
-
-
-_mine = threading.local()
-
-
-@contextlib.contextmanager
-def _locked(folder: Path, exclusive: bool) -> Iterator[None]:
-    with contextlib.ExitStack() as held:
-        if fcntl is not None:
-            with contextlib.suppress(OSError):  # no folder, or no locks: the files themselves tell
-                descriptor = os.open(folder, os.O_RDONLY)
-                held.callback(os.close, descriptor)
-                status = os.fstat(descriptor)
-                folders: set[tuple[int, int]] = _mine.__dict__.setdefault("folders", set())
-                if (one := (status.st_dev, status.st_ino)) not in folders:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
-                    folders.add(one)
-                    held.callback(folders.discard, one)
-        yield
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file, which may be larger than memory."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def npz_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
@@ -241,7 +172,4 @@ def keep_newest(folder: Path, ours: re.Pattern[str], n: int) -> None:
     with contextlib.suppress(OSError):  # another process removes some as well
         found = [path for path in folder.iterdir() if ours.fullmatch(path.name)]
         for path in sorted(found, key=lambda path: path.stat().st_mtime)[:-n]:
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink(missing_ok=True)
+            _remove(path)

@@ -9,6 +9,7 @@ algorithm is searched for YAML files, after the package's own.
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib
 import importlib.machinery
 import importlib.metadata
@@ -21,7 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-from omkl.utils import sources
+from omkl.utils.sources import python_files
 from omkl.utils.wording import tell
 
 GROUP = "omkl.algorithms"
@@ -151,23 +152,18 @@ def _told(error: Exception) -> str:
 
 @functools.cache
 def digest_of(module: str) -> str:
-    """The sha256 of the sources that a module's numbers come from, as they were at first sight.
+    """Return the sha256 of the sources of a module outside the package, as first seen.
 
-    They are all Python files of the package that it is in, or its own file where it is in none, and
-    what these import that belongs to no installed distribution. ModuleProblem where its source is
-    no file.
+    The sources are all Python files of the package that the module is in. A module in no package
+    has the Python files of its folder, because it may import them. Raises ModuleProblem where the
+    source is no file.
     """
     return _digest_now(module)
 
 
 def edited(modules: Iterable[str]) -> list[str]:
-    """Those of these modules whose sources are not as they were imported."""
-    return [
-        name
-        for name in modules
-        if _digest_now(name) != digest_of(name)
-        or (name in sys.modules and sources.has_stale_bytecode(sys.modules[name]))
-    ]
+    """Return those of these modules whose sources have changed since they were imported."""
+    return [name for name in modules if _digest_now(name) != digest_of(name)]
 
 
 def _digest_now(module: str) -> str:
@@ -177,11 +173,16 @@ def _digest_now(module: str) -> str:
             f"the source of {module} is no file that can be found again, so an edit of it would "
             "go unseen: put it into a module of its own"
         )
-    places = spec.submodule_search_locations or ()
-    own = [file for place in places for file in sources.python_files(Path(place))]
-    return sources.digest_of(sources.files_behind(own or [path]))
+    digest = hashlib.sha256()
+    if spec.submodule_search_locations is None:
+        files = sorted(path.parent.glob("[!.]*.py"))
+    else:
+        files = [file for p in spec.submodule_search_locations for file in python_files(Path(p))]
+    for file in files:
+        digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()
 
 
 def digests(names: Iterable[str]) -> dict[str, str]:
-    """The digest of each of these modules that is outside the package, by its name."""
+    """Return the digest of each of these modules that is outside the package, by its name."""
     return {name: digest_of(name) for name in sorted(set(names)) if not name.startswith("omkl.")}

@@ -2,22 +2,18 @@
 
 import errno
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from omkl.core import cache, compiler
-from omkl.core.protocol import Selection
-from omkl.utils import disk, sources, wording
+from omkl.utils import disk, wording
 
 pytestmark = pytest.mark.skipif(not compiler.ENABLED, reason="nothing is compiled in this session")
 
 
 def twice(x):
     return x + x
-
-
-def first_of(selection):
-    return selection[0]
 
 
 def told_by(capsys) -> list[str]:
@@ -28,7 +24,8 @@ def told_by(capsys) -> list[str]:
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache folder of one function; ``tell`` has told nothing yet."""
     monkeypatch.setattr(cache, "folder", lambda: tmp_path)
-    monkeypatch.setattr(sources, "PACKAGE", Path(__file__).parents[1])  # as if this file were of it
+    ours = SimpleNamespace(PACKAGE=Path(__file__).parents[1])  # as if this file were of the package
+    monkeypatch.setattr(compiler, "sources", ours)
     wording.tell.cache_clear()
     assert compiler.compiled(twice)(2.0) == 4.0
     return tmp_path
@@ -81,23 +78,6 @@ def test_a_full_disk_costs_the_kept_code_alone(kept, capsys, monkeypatch):
     told = f"omkl: compiled code cannot be kept in {kept} (No space left on device)"
     assert told_by(capsys) == [told]
     assert not list(kept.iterdir())
-
-
-def test_code_is_kept_by_the_sources_of_its_arguments(kept, monkeypatch):
-    """An edit of an algorithm: what is made of it is compiled anew, and the oldest forgotten."""
-    asked = []
-    for edit in range(6):
-
-        def fingerprint(*modules, edit=edit):
-            asked.append(modules)
-            return f"{edit if 'omkl.core.protocol' in modules else 'shared'}"
-
-        monkeypatch.setattr(cache.sources, "fingerprint", fingerprint)
-        function = compiler.compiled(first_of)
-        assert function(Selection(*range(len(Selection._fields)))) == 0
-        assert n_hits() == (edit > 0), "of no algorithm: found again"
-    assert ("omkl.core.protocol", __name__) in asked
-    assert len(list(kept.glob("*.first_of-*.code"))) == 4
 
 
 def test_code_that_nobody_can_read_again_is_not_kept(kept):

@@ -14,7 +14,6 @@ from omkl.datasets import tables as libsvm_text
 from omkl.experiment import metrics
 from omkl.experiment import run as runner
 from omkl.report import console
-from omkl.runs import schema
 from omkl.runs.run_folder import Run
 from tests.compositions import compose
 from tests.conftest import catalogued
@@ -90,11 +89,6 @@ def test_a_run_tells_which_class_was_taken_for_which_and_how_good_its_probabilit
     console.print_run(one, Console(file=shown, width=100))
     assert f"log loss {result['log_loss']:.4g}" in shown.getvalue()
     assert re.search(rf"low +{counts[1, 0]} +{counts[1, 1]} +{counts[1, 2]}\b", shown.getvalue())
-    # A result of before these were counted is read and shown without them.
-    earlier = {k: v for k, v in result.items() if k not in ("confusion", "log_loss", "brier_score")}
-    schema.require(earlier, "error_rate")
-    rows = dict(console._class_rows(earlier))
-    assert rows == {"scores": f"accuracy {100 * (1 - result['error_rate_mean']):.2f} %"}
 
 
 # --- LIBSVM text --------------------------------------------------------------------------------

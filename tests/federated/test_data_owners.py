@@ -376,8 +376,9 @@ def test_a_run_folder_as_of_any_run(files, tmp_path):
     outcome = runner.record(
         results.job_of(parties.server), results.computed(parties.server), runner.now()
     )
-    run = outcome.run.held()
-    assert run.problem is None and run.complete
+    run = outcome.run
+    run.require_whole()
+    assert run.complete
     errors = parties.server.measured().squared_error
     assert run.result["mse_mean"] == pytest.approx(np.nanmean(errors, axis=0).mean())
     assert run.result["n_rounds"] == 12 and run.result["federated"]["rows_used"] == sum(LENGTHS)

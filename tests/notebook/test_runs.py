@@ -107,9 +107,9 @@ def test_a_sweep_is_a_frame_of_runs_and_finds_finished_ones(frame):
     assert sweep["algorithm"].tolist() == ["raker"] * 2 + ["gf"] * 2
     assert sweep["D"].tolist() == [3, 4, 3, 4] and set(sweep["n_seeds"]) == {2}
     assert sweep["mse"].tolist() == [run["mse_mean"] for run in sweep.runs]
-    results = [Run(run.folder).digest for run in sweep.runs]
+    results = [Run(run.folder).checksums for run in sweep.runs]
     again = omkl.sweep(["raker", "gf"], frame, target="price", **settings)
-    assert [Run(run.folder).digest for run in again.runs] == results
+    assert [Run(run.folder).checksums for run in again.runs] == results
     assert sweep.plot().lines and type(sweep[sweep["D"] == 3]) is pd.DataFrame
     assert "linear ridge (baseline)" in sweep.table().markdown()
     with_m = omkl.sweep(["raker", "gf"], frame, "algorithm.M=2,3", target="price", **QUICK)

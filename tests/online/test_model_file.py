@@ -1,6 +1,5 @@
 """A saved learner goes on with the same bits, and a file that is none is an error that names it."""
 
-import dataclasses
 import io
 import json
 import pickle
@@ -269,12 +268,3 @@ def test_a_model_that_other_sources_keep_in_another_way_is_not_called_damaged(tm
     path.write_bytes(with_arrays(older, **{"learner.0.used": None}))
     with pytest.raises(ModelError, match=r"with other sources than these.*used.*or learn anew"):
         omkl.load_learner(path)
-
-
-def test_a_model_is_stamped_with_the_sources_of_its_own_algorithm(tmp_path):
-    path = tmp_path / "model.npz"
-    path.write_bytes(saved())
-    model = model_file.read(path)
-    assert model.code == model_file.code_of(model.settings)
-    other = dataclasses.replace(model.settings, algorithm="sfg")
-    assert model.code != model_file.code_of(other)

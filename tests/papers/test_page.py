@@ -15,7 +15,7 @@ from omkl.papers import claims, figures, matching, page, sections, tables
 from omkl.papers.bounds import bound_of_run, fitted_slope
 from omkl.papers.matching import Cell, Entry, FilledTable
 from omkl.report.page import markdown_page
-from omkl.runs.run_folder import Run, find, held_in_memory
+from omkl.runs.run_folder import Run, find
 from tests.compositions import compose
 from tests.conftest import change
 
@@ -235,7 +235,7 @@ def test_baselines_stand_beside_the_least_published():
     def cell(dataset, published, ridge):
         entries = {"mean": {"mse": 0.034}, "last": {"mse": 0.0113}, "ridge": {"mse": ridge}}
         result = {"status": "complete", "baselines": entries}
-        entry = Entry("close", run=held_in_memory(Path(dataset), content=result))
+        entry = Entry("close", run=Run.in_memory(Path(dataset), result=result))
         spec = tables.Spec("Raker", dataset, "mse_e3", {}, (), 20, {})
         own = {tables.WRITTEN: entry}
         return Cell(f"row {published}", dataset, spec, float(published), None, own, (dataset,))
@@ -276,7 +276,7 @@ def test_a_line_for_each_m_over_the_exploration_rate(monkeypatch, tmp_path):
         regret = {"clients": {"mean": mean, "std": None}}
         params = {"M": M, "xi": xi}
         result = {"algorithm": "pof_mkl", "dataset": "naval", "params": params, "regret": regret}
-        return held_in_memory(tmp_path / f"{M}-{xi}", result=result)
+        return Run.in_memory(tmp_path / f"{M}-{xi}", result=result)
 
     drawn = []
     monkeypatch.setattr(figures, "save", lambda figure, *_: drawn.append(figure) or [])

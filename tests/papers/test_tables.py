@@ -15,7 +15,7 @@ from omkl import papers
 from omkl.checks.learners import default_settings
 from omkl.papers import matching, rendering, tables
 from omkl.report.naming import readable
-from omkl.runs.run_folder import Run, held_in_memory
+from omkl.runs.run_folder import Run
 from tests.conftest import change
 from tests.papers.test_page import Page
 
@@ -475,9 +475,9 @@ def test_the_origin_of_runs_in_one_sentence(cell_run):
 
 
 def test_a_page_names_some_stamps_and_counts_them_all(cell_run):
-    told = dict(rendering.provenance([cell_run("gf", "airfoil", "0a", numbers="a")]))["sources"]
-    assert told == "1 stamp of code and data, numbers in result.json: a"
-    runs = [cell_run("gf", "airfoil", f"1{k}", numbers=k) for k in "fedcba"]
+    told = dict(rendering.provenance([cell_run("gf", "airfoil", "0a", stamp="a")]))["sources"]
+    assert told == "1 stamp of code and data, stamp in result.json: a"
+    runs = [cell_run("gf", "airfoil", f"1{k}", stamp=k) for k in "fedcba"]
     told = dict(rendering.provenance([*runs, *runs]))["sources"]
     assert told.startswith("6 stamps of code and data") and told.endswith(": a; b; c; d; ...")
 
@@ -502,7 +502,7 @@ def test_a_table_of_ones_own_needs_no_published_number(tmp_path, monkeypatch):
         for algorithm in ("raker", "gf")
         for dataset in ("airfoil", "naval")
     ]
-    run = {"mse_mean": 0.0125, "mse_std": 0.001, "commit": "abc1234", "numbers": "feed"}
+    run = {"mse_mean": 0.0125, "mse_std": 0.001, "commit": "abc1234", "stamp": "feed"}
     monkeypatch.setattr(matching, "_fitting", lambda spec, *_: _run_on_airfoil(run, spec.dataset))
     filled = matching.fill(table, [])
     assert not filled.judged
@@ -524,7 +524,7 @@ def _run_on_airfoil(result: dict, dataset: str) -> list[Run]:
     own |= {"seconds": 1.0, "machine": {"cores": 2}, "versions": {"omkl": "0.1.0"}}
     result = {**result, **own, "seconds_per_seed": [1.0] * 3}
     place = Path(f"outputs/runs/{dataset}/raker-1")
-    return [held_in_memory(place, content=result)] if dataset == "airfoil" else []
+    return [Run.in_memory(place, result=result)] if dataset == "airfoil" else []
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from omkl.report import console, figures, stats, style, sweep_figures, sweep_table, tracking
+from omkl.report import console, figures, stats, style, sweep_figures, sweep_table
 from omkl.report.naming import readable
 from tests.conftest import change
 
@@ -202,16 +202,6 @@ def test_what_has_no_kernel_has_no_figure_of_weights(with_baselines):
     run = with_baselines("last")
     run.curves["kernel_family"] = np.array(["constant"] * 76)
     assert figures.weights(run) == figures.usage(run) == []
-
-
-def test_tracked_metrics(with_baselines):
-    run = with_baselines()
-    metrics = tracking.final_metrics(run.result)
-    assert [metrics[name] for name in ("rmse", "mae", "r2")] == [6.38, 5.18, 0.144]
-    assert metrics["baseline_last_rmse"] == 4.0 and metrics["baseline_mean_mse"] == 0.034
-    assert "baseline_ridge_rmse" not in metrics
-    note = tracking.tags_of(run.result)["mlflow.note.content"]
-    assert "last target: RMSE 4.000" in note and "worse than the last target" in note
 
 
 def test_one_scale_for_a_learner_and_its_baselines(with_baselines):

@@ -14,7 +14,7 @@ from omkl.report import figures, naming, style, sweep_figures
 from omkl.report.naming import expert_names
 from omkl.report.stats import windowed
 from omkl.runs.run_folder import Run
-from tests.conftest import change
+from tests.conftest import change, seal
 
 
 @pytest.fixture
@@ -206,7 +206,7 @@ def test_weights_are_drawn_of_a_family_of_a_module_outside(run_folder_maker, tmp
     assert figures.weights(Run(folder)) == []
     with open(folder / "config.yaml", "a") as file:
         file.write("kernels:\n  parts: [{family: gaussian}, {family: ricker}]\n")
-    check_drawn(figures.weights(Run(folder)), "weights")
+    check_drawn(figures.weights(seal(folder)), "weights")
     assert figures.experts(Run(folder)) == []
 
 
@@ -240,7 +240,7 @@ def test_rows_in_random_order_have_no_line_through_them(run_folder_maker, tmp_pa
         run = change(run_folder_maker(tmp_path / order), recent)
         path = run.folder / "config.yaml"
         path.write_text(path.read_text() + f"\nstream: {{order: {order}}}\n")
-        figures.predictions(Run(run.folder))
+        figures.predictions(seal(run.folder))
     (line, shuffled) = (figure.axes[0].get_lines()[0] for figure in kept)
     assert (line.get_linestyle(), shuffled.get_linestyle()) == ("-", "None")
 
@@ -311,7 +311,7 @@ def test_labels_name_what_varies_and_tell_all_runs_apart(sweep, run_folder_maker
     assert legend(*runs) == [f"Raker [started 2026-01-01 0{hour}:00:00]" for hour in (8, 9)]
     config = again.folder / "config.yaml"
     config.write_text(config.read_text().replace("D: 50", "D: 100"))
-    assert legend(sweep[0], Run(again.folder)) == ["Raker, D=50", "Raker, D=100"]
+    assert legend(sweep[0], seal(again.folder)) == ["Raker, D=50", "Raker, D=100"]
 
 
 def test_a_colour_is_an_algorithm_and_a_dash_its_settings(sweep, run_folder_maker, tmp_path):

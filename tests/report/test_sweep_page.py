@@ -13,6 +13,7 @@ from omkl.online.settings import FEATURES
 from omkl.report import naming, page
 from omkl.runs.run_folder import Run
 from omkl.utils.conf import config_text
+from tests.conftest import seal
 
 
 @pytest.fixture
@@ -100,7 +101,7 @@ def test_the_command_of_a_run_says_what_was_typed(run_folder_maker, tmp_path, ty
     config["stream"]["scaling"] = "whole"
     folder = run_folder_maker(tmp_path, config["algorithm"]["name"].replace("/", "."))
     (folder / "config.yaml").write_text(config_text(config))
-    run = Run(folder)
+    run = seal(folder)
     names = {"algorithm": config["algorithm"]["name"], "dataset": config["dataset"]["name"]}
     run.__dict__["result"] = run.result | names
     said = naming.command(run).replace("'", "").split()

@@ -14,7 +14,7 @@ from omkl.papers import figures as paper_figures
 from omkl.report import figures, naming, stats, style, sweep_figures, sweep_table
 from omkl.report.naming import readable
 from omkl.runs.run_folder import Run
-from tests.conftest import change
+from tests.conftest import change, seal
 
 
 @pytest.fixture
@@ -77,6 +77,7 @@ def test_a_run_that_does_not_tell_its_scaling_is_shown(run_folder_maker, tmp_pat
     result = json.loads(path.read_text())
     del result["stream"]
     path.write_text(json.dumps(result))
+    seal(path.parent)
     assert re.search(r"^Raker .*\d \*", shown(tmp_path, capsys), re.M)
 
 
@@ -91,7 +92,7 @@ def test_a_pivot_has_a_run_a_cell(outputs, capsys):
     over_M = shown(outputs, capsys, "algorithm=gf", "rows=dataset", "columns=M", "format=csv")
     lines = list(csv.reader(io.StringIO(over_M)))
     assert lines[0] == ["dataset", "M=5", "M=5 std", "M=10", "M=10 std"]
-    run = Run(outputs / "runs" / "naval" / "gf-00000010")
+    run = Run(outputs / "runs" / "naval" / "gf-00000010-feedbeef")
     assert float(lines[2][3]) == run.result["mse_mean"]
     assert r"\begin{tabular}{lrr}" in shown(outputs, capsys, "rows=M", "columns=dataset",
                                             "format=latex")  # fmt: skip
@@ -127,7 +128,10 @@ def test_what_cannot_be_shown_is_said(outputs, capsys, choices, message):
 
 
 def test_numbers_are_compared_as_numbers(outputs):
-    runs = [Run(outputs / "runs" / "naval" / name) for name in ("gf-00000005", "gf-00000010")]
+    runs = [
+        Run(outputs / "runs" / "naval" / name)
+        for name in ("gf-00000005-feedbeef", "gf-00000010-feedbeef")
+    ]
     assert sweep_table.matching(runs, {"M": ["5.0"], "regret.lam": ["1e-3"]}) == runs[:1]
 
 
@@ -196,48 +200,36 @@ def test_sweep_table(sweep, tmp_path):
     assert str(tmp_path) not in markdown + paths[0].read_text(encoding="utf-8")
 
 
-def test_runs_of_different_code_are_not_starred_against_each_other(run_folder_maker, tmp_path):
-    """Raker of a shared source that has changed, and GF before and after its own was edited."""
+def test_runs_of_earlier_code_are_compared_among_themselves(run_folder_maker, tmp_path):
     days = iter(f"2026-01-0{day}T00:00:00+00:00" for day in range(1, 7))
 
-    def made(name, lam, shared, learner, level):
-        params = {"lam": lam}
+    def made(name, lam, code, module, level):
         folder = run_folder_maker(
-            tmp_path, name, key=f"{len(lam)}{learner * 7}", level=level, params=params
+            tmp_path, name, key=f"{len(lam)}{module * 7}", level=level, params={"lam": lam}
         )
-        return change(folder, started=next(days), code={"shared": shared, "learner": learner})
+        return change(folder, started=next(days), code=code, modules={"mypkg": module})
 
     runs = [
         made("raker", "0.1", "old", "r", 0.01),
         made("gf", "0.1", "new", "g", 0.02),
         made("gf", "0.01", "new", "h", 0.03),
-        made("raker", "0.01", "new", "s", 0.05),
+        made("raker", "0.01", "new", "r", 0.05),
     ]
     rows = sweep_table.sweep_table(runs)
     assert [row["best"] for row in rows] == [True, True, True, False]
     text = stats.meaning(rows, "MSE")
-    assert "abc1234 of 2026-01-01: Raker on airfoil lam=0.1" in text
-    assert "abc1234 of 2026-01-02: OMKL-GF on airfoil lam=0.1" in text
+    assert re.search(r"abc1234 of 2026-01-01 \(\w{4}\): Raker on airfoil lam=0.1", text)
+    assert re.search(r"abc1234 of 2026-01-02 \(\w{4}\): OMKL-GF on airfoil lam=0.1", text)
     assert "lam=0.01" not in text, "these are of the newest code"
-    one = [Run(run.folder) for run in runs]
-    for run in one:
-        change(run.folder, code={"shared": "new", "learner": run.result["algorithm"]})
-    rows = sweep_table.sweep_table([Run(run.folder) for run in one])
+    for run in runs:
+        change(run.folder, code="new", modules={})
+    rows = sweep_table.sweep_table([Run(run.folder) for run in runs])
     assert [row["best"] for row in rows] == [True, False, False, False]
     assert "code" not in stats.meaning(rows, "MSE")
 
 
-def test_runs_that_do_not_say_their_sources_are_known_by_their_commit(run_folder_maker, tmp_path):
-    runs = [Run(run_folder_maker(tmp_path, name)) for name in ("raker", "gf")]
-    assert set(stats.codes_of(runs)) == {stats.NEWEST}
-    later = "2026-02-01T00:00:00+00:00"
-    runs = [change(runs[0].folder, started=later), change(runs[1].folder, commit=None)]
-    assert stats.codes_of(runs) == [stats.NEWEST, "version 0.1.0 of 2026-01-01"]
-
-
 def test_a_run_that_failed_makes_no_other_one_old(run_folder_maker, tmp_path):
-    code = {"shared": "new", "learner": "r"}
-    run = change(run_folder_maker(tmp_path, "raker"), code=code)
+    run = change(run_folder_maker(tmp_path, "raker"), code="new")
     failed = run_folder_maker(tmp_path, "gf")
     change(failed, started="2026-02-01T00:00:00+00:00", status="failed", error={"message": "no"})
     (row,) = [row for row in sweep_table.sweep_table([run, Run(failed)]) if "code" in row]
@@ -258,7 +250,7 @@ def streams(run_folder_maker, tmp_path):
         read = yaml.safe_load(config.read_text(encoding="utf-8"))
         read["dataset"] |= {"rows": rows, "notes": f"of {rows} rows", "path": f"{rows}.csv"}
         config.write_text(yaml.safe_dump(read), encoding="utf-8")
-        runs.append(Run(folder))
+        runs.append(seal(folder))
     return runs
 
 
@@ -289,7 +281,7 @@ def test_figures_are_drawn_of_the_runs_that_are_chosen(streams, tmp_path, monkey
     monkeypatch.setattr(figures, "all_figures", lambda run, to, suffixes: (to / "mse.png").touch())
     monkeypatch.setattr(paper_figures, "regret_bound", lambda *what: [])
     assert report.main(["figures", "dataset.rows=500", "--outputs", str(tmp_path)]) == 0
-    assert [(run.folder / "mse.png").exists() for run in streams] == [True, True, False]
+    assert [(run.folder / "figures" / "mse.png").exists() for run in streams] == [True, True, False]
     told = capsys.readouterr().out.splitlines()
     assert sorted(told) == [f"[1/2] {streams[1].folder}", f"[2/2] {streams[0].folder}"]
     assert report.main(["figures", "sort=mse", "--outputs", str(tmp_path)]) == 1

@@ -13,6 +13,7 @@ from omkl.experiment import run as runner
 from omkl.report import naming, page, stats, style, sweep_figures, sweep_table
 from omkl.runs.run_folder import Run
 from tests.compositions import compose
+from tests.conftest import seal
 
 SWEEPS = {  # as typed; what tables call the two, and the values by which they are asked for
     "lags": ("stream.lags", ("0", "2"), ("0", "2"), ("0", "2")),
@@ -106,7 +107,7 @@ def test_what_is_off_is_no_column_however_it_is_written(run_folder_maker, tmp_pa
     for folder, stream in zip(folders, ({"lags": None}, {}, {"lags": False}), strict=True):
         config = yaml.safe_load((folder / "config.yaml").read_text()) | {"stream": stream}
         (folder / "config.yaml").write_text(json.dumps(config))
-    assert naming.varying([Run(folder) for folder in folders]) == [{}, {}, {}]
+    assert naming.varying([seal(folder) for folder in folders]) == [{}, {}, {}]
 
 
 def test_features_that_a_configuration_leaves_out_are_called_as_they_are_typed(
@@ -115,6 +116,6 @@ def test_features_that_a_configuration_leaves_out_are_called_as_they_are_typed(
     folders = [run_folder_maker(tmp_path, "raker", key=f"{n:08d}") for n in range(2)]
     config = yaml.safe_load((folders[1] / "config.yaml").read_text()) | {"features": "qmc"}
     (folders[1] / "config.yaml").write_text(json.dumps(config))
-    found = [Run(folder) for folder in folders]
+    found = [seal(folder) for folder in folders]
     assert naming.varying(found) == [{"features": "rff"}, {"features": "qmc"}]
     assert sweep_table.matching(found, {"features": ["rff"]}) == found[:1]

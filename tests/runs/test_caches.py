@@ -2,19 +2,16 @@
 
 import errno
 import os
-import subprocess
-import tempfile
+import time
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from omkl.experiment import comparators
-from omkl.runs import run_folder, schema
 from omkl.runs.run_folder import Run
-from omkl.runs.writing import replace_files, staging_folder, write_together
+from omkl.runs.writing import staging_folder
 from omkl.utils import cached_arrays, disk
 
 ARRAYS = {"values": np.arange(600.0).reshape(100, 6), "rows": np.arange(100)}
@@ -124,10 +121,10 @@ def test_a_file_that_cannot_be_written_is_named_and_not_its_temporary_one(tmp_pa
 
 
 def test_a_folder_that_takes_no_files_is_named_and_not_its_temporary_one(tmp_path, monkeypatch):
-    def refused(prefix, dir):
-        raise PermissionError(errno.EACCES, "Permission denied", f"{dir}/{prefix}abc")
+    def refused(path, *_, **__):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
-    monkeypatch.setattr("tempfile.mkdtemp", refused)
+    monkeypatch.setattr(Path, "mkdir", refused)
     told = pytest.raises(PermissionError, match=r"Permission denied: '[^']*/raker-12'$")
     with told, staging_folder(tmp_path / "raker-12"):
         pass
@@ -169,55 +166,21 @@ def test_a_run_goes_on_without_its_comparators(start, outputs, capsys, full_disk
 # --- what killed processes leave ------------------------------------------------------------------
 
 
-@pytest.fixture
-def gone() -> str:
-    """The owner's name of a process that has ended."""
-    with subprocess.Popen(["true"]) as process:
-        pass
-    return f"{disk.owner().rpartition('.')[0]}.{process.pid}"
+def test_what_nobody_writes_any_more_is_removed_after_a_day(tmp_path):
+    def made(name: str, hours: float) -> Path:
+        path = tmp_path / f"{disk.STAGING}{name}"
+        path.mkdir()
+        (path / "predictions.parquet").touch()
+        for one in (path / "predictions.parquet", path):
+            os.utime(one, (time.time() - 3600 * hours,) * 2)
+        return path
 
-
-def test_only_what_belongs_to_nobody_is_removed(tmp_path, gone):
-    elsewhere = f"another_host.1.{gone.rpartition('.')[2]}"
-    names = [f".new-{owner}-x1y2" for owner in (gone, disk.owner(), elsewhere)]
-    names += [f".result.json.{owner}.tmp" for owner in (gone, disk.owner(), elsewhere)]
-    for name in names[:3]:
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "curves.npz").touch()
-    for name in names[3:]:
-        (tmp_path / name).touch()
+    old, young, grows = made("old", 25), made("young", 23), made("grows", 25)
+    (grows / "predictions.parquet").write_bytes(b"more")
     (tmp_path / "result.json").touch()
-    disk.remove_leftovers(tmp_path)
-    assert {p.name for p in tmp_path.iterdir()} == {*names[1:3], *names[4:], "result.json"}
-    disk.remove_leftovers(tmp_path / "nowhere")
-
-
-def test_a_temporary_folder_takes_the_place_of_those_of_killed_processes(
-    tmp_path, gone, monkeypatch
-):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    (tmp_path / f".new-{gone}-abcd").mkdir()
-    with disk.temporary_folder() as place, disk.temporary_folder() as other:
-        assert {p.name for p in tmp_path.iterdir()} == {Path(place).name, Path(other).name}
-    assert not list(tmp_path.iterdir())
-
-
-def test_the_next_start_removes_what_a_killed_one_left(start, folder, gone):
-    (folder / f".new-{gone}-abcd").mkdir()
-    (folder / f".config.yaml.{gone}.tmp").touch()
-    assert start().status == "reused"
-    assert not list(folder.glob(".*"))
-
-
-def test_an_interruption_takes_nothing_from_another_process(start, folder):
-    """Two processes compute one run; the first is interrupted before the second has written."""
-    new = folder.with_name("raker-0123456789abcdef")
-    with staging_folder(new) as staging:
-        with pytest.raises(KeyboardInterrupt), staging_folder(new):
-            raise KeyboardInterrupt
-        (staging / "curves.npz").touch()
-        os.replace(staging / "curves.npz", new / "curves.npz")
-    assert [path.name for path in new.iterdir()] == ["curves.npz"]
+    with staging_folder(tmp_path / "run") as staging:
+        assert set(tmp_path.iterdir()) == {young, grows, staging, tmp_path / "result.json"}
+    assert not old.exists() and not staging.exists()
 
 
 def test_of_a_run_that_never_ended_nothing_stays(folder):
@@ -225,24 +188,4 @@ def test_of_a_run_that_never_ended_nothing_stays(folder):
     with pytest.raises(KeyboardInterrupt), staging_folder(new) as staging:
         (staging / "predictions.parquet").touch()
         raise KeyboardInterrupt
-    assert not new.exists()
-
-
-def test_two_that_finish_one_run_do_not_mix_their_files(folder):
-    """Their numbers are the same, their seconds are not: a mixture would be found damaged."""
-    result, files = Run(folder).result, {p.name: p.read_bytes() for p in folder.iterdir()}
-
-    def finish(number: int) -> None:
-        own = files | {"results.parquet": f"of {number}".encode()}
-        digests = {
-            name: schema.sha256_of(data) for name, data in own.items() if name in schema.CHECKED
-        }
-        own["result.json"] = run_folder.result_text(result, digests).encode()
-        with staging_folder(folder) as staging:
-            write_together(staging, own)
-            replace_files(folder, staging)
-
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(finish, range(40)))
-    assert Run(folder).problem is None
-    assert not list(folder.glob(".*"))
+    assert not new.exists() and not staging.exists()
