@@ -247,7 +247,7 @@ def test_a_refused_rename_names_the_place_of_the_result(start, tmp_path, monkeyp
         why = "Operation not permitted"
         raise PermissionError(errno.EPERM, why, str(source), None, str(target))
 
-    monkeypatch.setattr(os, "replace", refuse)
+    monkeypatch.setattr(os, "rename", refuse)
     message = start().run.result["error"]["message"]
     named = Path(re.fullmatch(r"cannot use (.+): Operation not permitted", message)[1])
     assert named.is_relative_to(tmp_path / "out" / "runs")

@@ -185,7 +185,7 @@ def test_sweep_table(sweep, tmp_path):
         assert "paired t over seeds, Holm, 5%" in " ".join(text.split())
         assert "regret against" in text
         assert left_out in text and ("Hidden columns" in text) is bool(left_out)
-        assert "runs/naval/gf-deadbeef" in text
+        assert "failures/naval/gf-deadbeef-feedbeef" in text
 
     paths = sweep_table.write_sweep(rows, failures, tmp_path / "t")
     lines = list(csv.DictReader(io.StringIO(paths[0].read_text(encoding="utf-8"))))
