@@ -174,9 +174,9 @@ class Auto:
 
     @staticmethod
     def variance(params, state, t, selection):
-        """The mean of p's squared errors in about 100 rounds; not known (NaN) before the first."""
+        """Return the mean of p's squared errors in about 100 rounds, NaN before the first error."""
         noise = state.model.noise
-        return noise[0] / noise[1] if noise[1] > 0.0 else math.nan
+        return noise[0] / noise[1] if noise[0] > 0.0 else math.nan
 
     @staticmethod
     def update(params, state, t, y, selection):

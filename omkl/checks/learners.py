@@ -264,6 +264,8 @@ def check_spread(case: Case) -> None:
     y_hat, _, spread = learner.partial_fit(X, y)
     assert np.all(spread[2:] > 0.0) and np.all(np.isfinite(spread[2:]))
     assert np.all(np.isnan(spread[:2]) | (spread[:2] > 0.0))
+    equal = case.learner().partial_fit(X[:20], np.zeros(20)).spread  # no error has come
+    assert np.all(np.isnan(equal) | (equal > 0.0))
     covered = np.mean(np.abs(y_hat - y)[2000:] <= 1.645 * spread[2000:])
     assert 0.86 < covered < 0.94, covered
     np.testing.assert_array_equal(learner.predict_with_spread(X[:7])[0], learner.predict(X[:7]))

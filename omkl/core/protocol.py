@@ -96,7 +96,7 @@ def predict(params, state, t, selection):
 
 @functools.singledispatch
 def variance(params, state, t, selection):
-    """The variance of y_t given what was seen, where an algorithm has one; changes nothing."""
+    """Return the variance of y_t given what was seen, above 0 or NaN; changes nothing."""
     raise TypeError(f"no algorithm is registered for {type(params)}")
 
 

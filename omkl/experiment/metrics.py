@@ -477,8 +477,8 @@ class Spreads:
         self._covered = Covered(n_seeds, spread_scores(np.empty(0), np.empty(0)))
 
     def add(self, squared_errors: np.ndarray, spread: np.ndarray) -> None:
-        """A block of rounds, (R, n) each; a spread is NaN where it is not known."""
-        known = ~np.isnan(spread)
+        """Add a block of rounds, (R, n) each. A spread of NaN or 0 has no density and no score."""
+        known = spread > 0.0
         found = spread_scores(np.where(known, squared_errors, 0.0), np.where(known, spread, 1.0))
         self._covered.add(known, found)
 

@@ -45,6 +45,18 @@ def test_learners_without_a_spread_say_nothing():
     assert nothing.result() == {} == nothing.curves()
 
 
+@pytest.mark.parametrize("name", ["auto", "ie_gp"])
+def test_equal_targets_at_the_start_leave_the_scores_finite(tmp_path, name):
+    """Warnings are errors in tests, those of a division by a spread of 0 among them."""
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=200)
+    rain = np.where(np.arange(200) < 4, 0.0, np.maximum(a, 0.0))
+    pd.DataFrame({"a": a, "rain": rain}).to_csv(tmp_path / "rain.csv", index=False)
+    own = ["dataset=file", f"dataset.path={tmp_path}/rain.csv", "dataset.target=rain", *TINY[:4]]
+    outcome = runner.run(compose([f"algorithm={name}", f"outputs={tmp_path}/out", *own]))
+    assert np.isfinite(outcome.run.result["spread"]["log_loss"])
+
+
 def without_windows(spreads):
     return {k: v for k, v in spreads.result()["spread"].items() if k != "windows"}
 
