@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omkl import datasets
-from omkl.config.compose import compose
 from omkl.datasets.schema import DATASET, STREAM, default_order, default_scaling
 from omkl.notebook import requests
 from omkl.notebook.results import Results
@@ -284,7 +283,7 @@ def run(*what: Any, **settings: Any) -> Results:
     >>> omkl.run("raker", "naval", seeds=3, stream={"lags": 2})  # doctest: +SKIP
     """
     # Hydra, and with it what draws and tracks, where somebody runs something.
-    from omkl.config.command_line import CommandLine
+    from omkl.config.overrides import read_jobs
     from omkl.experiment import viewers
 
     request = requests.read(what, settings)
@@ -292,7 +291,7 @@ def run(*what: Any, **settings: Any) -> Results:
     for data in request.datasets:
         texts += requests.of_dataset(data, request.outputs)
     texts += request.overrides
-    config = compose(CommandLine(texts).checked())
+    (config,) = read_jobs(texts).configs
     outcome = viewers.run_and_show(config)
     if outcome.status == "failed":
         raise RuntimeError(outcome.run.result["error"]["message"])

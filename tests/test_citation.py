@@ -9,7 +9,6 @@ import pytest
 import omkl
 from omkl import algorithms, federated
 from omkl.commands import check, data, predict, report, run
-from omkl.config.command_line import UsageError
 from omkl.papers import citation
 from omkl.utils import conf, registry
 
@@ -67,22 +66,6 @@ def test_a_box_is_read_by_its_headings():
     assert registry.box("nothing") == {}
 
 
-def test_bibtex_from_the_command_line():
-    told = run.cite(["--cite", "-m", "algorithm=raker,as_released/sfg", "algorithm.eta=0.1"])
-    assert re.findall(r"^@\w+\{(\w+),$", told, re.MULTILINE) == [
-        "shen2019random",
-        "ghari2023graph",
-        "omkl",
-    ]
-    assert "title = {{omkl: online multi-kernel learning}}" in told and "omkl = {" not in told
-    told = run.cite(["--cite", "algorithm=last"])
-    assert told.startswith("% Last target, paper: none; the persistence or no-change forecast of ")
-    with pytest.raises(UsageError, match="add algorithm=NAME"):
-        run.cite(["--cite"])
-    with pytest.raises(UsageError, match="Did you mean raker"):
-        run.cite(["--cite", "algorithm=rakr"])
-
-
 def test_the_version_is_written_once():
     given = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert given["project"]["dynamic"] == ["version"]
@@ -99,13 +82,6 @@ def test_commands_print_the_version(command, capsys):
     assert capsys.readouterr().out == f"omkl {omkl.__version__}\n"
 
 
-@pytest.mark.parametrize(
-    ("typed", "told"),
-    [(["--version"], f"omkl {omkl.__version__}\n"), (["--cite", "algorithm=gf"], "@article{ghari")],
-)
-def test_omkl_run_prints_version_and_bibtex(monkeypatch, capsys, typed, told):
-    monkeypatch.setattr("sys.argv", ["omkl-run", *typed])
-    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
-    with pytest.raises(SystemExit) as ended:
-        run.run()
-    assert ended.value.code == 0 and capsys.readouterr().out.startswith(told)
+def test_omkl_run_prints_the_version(capsys):
+    assert run.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"omkl {omkl.__version__}\n"

@@ -12,11 +12,9 @@ import pytest
 
 from omkl import algorithms
 from omkl.checks import learners
-from omkl.commands import check, report, run
-from omkl.commands.sweep import Sweep
-from omkl.config import settings
-from omkl.config.command_line import CommandLine, UsageError
-from omkl.config.compose import compose
+from omkl.commands import check, report
+from omkl.config import reference
+from omkl.config.overrides import UsageError, read_jobs
 from omkl.core.kernels import FAMILIES
 from omkl.experiment.job import own_modules
 from omkl.experiment.run import prepare
@@ -79,48 +77,30 @@ def test_an_installed_package_is_found_without_being_imported(package):
     install(package)
     assert algorithms.names()[-1] == "fixed_share" and "fixed_share" in conf.names("algorithm")
     assert registry.title("fixed_share") == "Fixed share"
-    assert "sharpness=2.0, share=0.01" in CommandLine([]).help()
+    assert "sharpness=2.0, share=0.01" in reference.help_page("algorithms", conf.groups())
     assert "mypkg" not in sys.modules
     found = algorithms.load("fixed_share")
     assert (found.name, found.module) == ("fixed_share", "mypkg.fixed_share")
-    line = CommandLine(["-m", "algorithm=raker,fixed_share", "algorithm.share=0.1,0.2"])
-    assert line.checked()[-1] == "++algorithm.share=0.1,0.2"
-    config = compose(["algorithm=raker", "++algorithm.share=0.1"])
-    assert set(settings.drop_foreign_parameters(config)["algorithm"]) == {"name", "eta", "lam"}
-
-
-def test_jobs_in_other_processes_learn_of_the_modules_of_their_sweep(package, tmp_path):
-    """One that runs Raker, say, leaves out what was typed for the other."""
-    CommandLine(["algorithm.module=mypkg.fixed_share"]).checked()
-    Sweep.begin(tmp_path, [], [])
-    forget()
-    typed = ["algorithm=raker", "++algorithm.share=0.1"]
-    assert "share" in settings.drop_foreign_parameters(compose(typed))["algorithm"], "nobody's"
-    Sweep.read(tmp_path)
-    assert "share" not in settings.drop_foreign_parameters(compose(typed))["algorithm"]
+    jobs = read_jobs(["algorithm=raker,fixed_share", "algorithm.share=0.1,0.2"], sweep=True)
+    assert [config["algorithm"].get("share") for config in jobs.configs] == [None, None, 0.1, 0.2]
 
 
 def test_a_module_is_named_on_the_command_line(package):
-    line = CommandLine(["algorithm.module=mypkg.fixed_share", "algorithm.share=0.1"])
-    assert line.checked() == [
-        "algorithm=fixed_share",
-        "++algorithm.module=mypkg.fixed_share",
-        "algorithm.share=0.1",
-    ]
-    config = compose(line.checked())
-    assert config["algorithm"]["share"] == 0.1 and config["algorithm"]["eta"] == "0.1/sqrt(t)"
+    (config,) = read_jobs(["algorithm.module=mypkg.fixed_share", "algorithm.share=0.1"]).configs
+    assert config["algorithm"] == {
+        **algorithm_of(package), "module": "mypkg.fixed_share", "share": 0.1
+    }  # fmt: skip
+
+
+def algorithm_of(package: Path) -> dict:
+    return conf.entry("algorithm", "fixed_share", [package / "conf"])
 
 
 def test_a_yaml_beside_names_its_module(package):
     folder = own_yaml(package)
-    line = CommandLine([f"--config-dir={folder}", "algorithm=mine", "algorithm.share=0.1"])
-    assert line.checked() == ["algorithm=mine", "algorithm.share=0.1"]
+    (config,) = read_jobs(["algorithm=mine", "algorithm.share=0.1"], [folder]).configs
+    prepare({**config, "seeds": 1})
     assert algorithms.load("mine").module == "mypkg.fixed_share"
-
-
-def test_the_paper_of_a_module_outside_is_cited(package):
-    told = run.cite(["--cite", "algorithm.module=mypkg.fixed_share"])
-    assert told.startswith("@article{herbster1998tracking,") and "@misc{omkl," in told
 
 
 @pytest.mark.parametrize(
@@ -131,14 +111,13 @@ def test_the_paper_of_a_module_outside_is_cited(package):
         ("mypkg", r"there is no algorithm/mypkg.yaml with the parameters of mypkg, neither in the"),
         ("omkl.algorithms.gf", "is in omkl itself: leave module out"),
         ("a/b", "module='a/b' is no name of a module, such as mypkg.fixed_share"),
-        ("a,b", "one module is typed; others are named in their YAML files"),
         ("mypkg.gf", "gf of mypkg.gf needs another name: omkl has one of that name"),
     ],
 )
 def test_what_cannot_be_is_told(package, typed, told):
     (package / "gf.py").write_text("")
     with pytest.raises(UsageError, match=told):
-        CommandLine([f"algorithm.module={typed}"]).checked()
+        read_jobs([f"algorithm.module={typed}"])
 
 
 @pytest.mark.parametrize(
@@ -156,9 +135,7 @@ def test_a_module_that_lacks_something_is_named(package, before, after, told):
     install(package)
     with pytest.raises(outside.ModuleProblem, match=told):
         algorithms.load("fixed_share")
-    with pytest.raises(UsageError, match=told):
-        CommandLine(["algorithm=fixed_share"]).checked()
-    assert CommandLine(["algorithm=raker"]).checked(), "the others do as ever"
+    assert algorithms.load("raker"), "the others do as ever"
 
 
 def test_an_installed_package_without_a_yaml_is_told(package, capsys):
@@ -166,7 +143,7 @@ def test_an_installed_package_without_a_yaml_is_told(package, capsys):
     install(package)
     told = "there is no algorithm/fixed_share.yaml with the parameters of mypkg.fixed_share, nei"
     with pytest.raises(UsageError, match=told):
-        CommandLine(["algorithm=fixed_share"]).checked()
+        read_jobs(["algorithm=fixed_share"])
     assert check.main(["fixed_share"]) == 2
     assert told in capsys.readouterr().err
 
@@ -187,8 +164,8 @@ def test_names_that_two_claim_are_left_out_aloud(package, capsys):
 def stamped(overrides):
     """A job's configuration, its modules and the stamp of its numbers, as in a new process."""
     forget()
-    line = CommandLine(overrides)
-    job = prepare(compose(line.checked()))
+    (config,) = read_jobs(overrides).configs
+    job = prepare(config)
     modules = own_modules(job)
     config = job.settings.config
     return config, modules, stamp_of(job.stream.provenance, modules)
@@ -228,8 +205,8 @@ def test_a_kernel_family_of_ones_own_is_named_by_the_dictionary(package, tmp_pat
         FAMILIES.pop("ricker", None)
     (package / "ricker.py").unlink()
     forget()
-    with pytest.raises(UsageError, match=r"there is no module mypkg\.ricker: install"):
-        CommandLine(["kernels=ricker"]).checked()
+    with pytest.raises(outside.ModuleProblem, match=r"there is no module mypkg\.ricker: install"):
+        prepare(*read_jobs(["kernels=ricker"]).configs)
 
 
 # --- a data set of one's own ----------------------------------------------------------------------
@@ -245,14 +222,14 @@ def test_a_data_set_of_ones_own_is_one_yaml(package, tmp_path, place):
     (own / "dataset" / "prices.yaml").write_text(
         f"defaults: [file, _self_]\nname: prices\npath: {tmp_path}/prices.csv\ntarget: price\n"
     )
-    besides = [] if place == "beside the module" else [f"hydra.searchpath=[file://{own}]"]
+    besides = [] if place == "beside the module" else [own]
     if place == "beside the module":
         install(package)
-    line = CommandLine([*besides, "dataset=prices", "algorithm=raker", "dataset.inputs=[size]"])
-    job = prepare(compose(line.checked()))
+    typed = ["dataset=prices", "algorithm=raker", "dataset.inputs=[size]"]
+    job = prepare(*read_jobs(typed, besides).configs)
     assert job.settings.config["dataset"]["name"] == "prices" and job.stream.n_inputs == 1
-    with pytest.raises(UsageError, match=r"no dataset.targe with prices. Did you mean dataset.tar"):
-        CommandLine([*besides, "dataset=prices", "dataset.targe=age"]).checked()
+    with pytest.raises(UsageError, match=r"no dataset.targe with dataset=prices. Did you mean"):
+        read_jobs(["dataset=prices", "dataset.targe=age"], besides)
 
 
 # --- checked --------------------------------------------------------------------------------------
@@ -336,7 +313,7 @@ def test_a_sweep_in_worker_processes(package):
     install(package)
     command = [
         Path(sys.executable).with_name("omkl-run"), "-m", "algorithm=raker,fixed_share",
-        "algorithm.share=0.1", "launcher=batch", "launcher.workers=1", *QUICK,
+        "algorithm.share=0.1", "--jobs=2", *QUICK, "figures=false",
         "regret.ridge_features=false", "regret.kernel_ridge=false",
     ]  # fmt: skip
     path = os.pathsep.join([str(package.parent), os.environ.get("PYTHONPATH", str(ROOT))])

@@ -1,31 +1,17 @@
-"""``omkl-run``: one job, or with ``-m`` a sweep.
-
-``omkl-run --from FOLDER`` takes the settings of a finished run as overrides, to be typed again.
-"""
+"""``omkl-run``: run one job, or with ``-m`` a sweep."""
 
 from __future__ import annotations
 
-import os
-import sys
+import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from omkl.commands import sweep, terminal
 from omkl.commands.terminal import EXIT_FAILED, EXIT_USAGE
-from omkl.config import reference
-from omkl.config.command_line import (
-    CommandLine,
-    UsageError,
-    jobs_of,
-    key_of,
-    of_file,
-    parse_override,
-    values_of,
-)
-from omkl.config.compose import Composer, resolve, without_hydra
-from omkl.papers import citation
-from omkl.utils import conf, interrupts, registry
+from omkl.config import overrides, reference
+from omkl.config.overrides import UsageError, key_of, of_file
+from omkl.utils import conf, interrupts
 from omkl.utils.conf import PROSE, flattened, override_text
 from omkl.utils.constraints import no_such
 from omkl.utils.wording import UNEXPLAINED, cannot_use, plain, pluralize, warn
@@ -36,76 +22,79 @@ if TYPE_CHECKING:
     from omkl.runs.run_folder import Run
 
 
-HELP = {"-h", "--help"}
-CITE = "--cite"  # algorithm=gf: BibTeX of what a text that used it cites
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``omkl-run`` with ``argv`` (without the program's name) and return the exit status."""
-    arguments = sys.argv[1:] if argv is None else argv
-    if terminal.VERSION in arguments:
-        print(terminal.VERSION_TEXT)
-        return 0
-    own_trace = "HYDRA_FULL_ERROR" in os.environ
-    from hydra.errors import HydraException
-    from omegaconf.errors import OmegaConfBaseException
-
     try:
-        if CITE in arguments:
-            print(cite(arguments))
-            return 0
-        if HELP & set(arguments):
-            print(help_page(arguments))
-            return 0
-        try:
-            arguments = expanded(arguments)
-        except ValueError as error:
-            raise UsageError(str(error)) from None
-        return _start(CommandLine(arguments))
+        return _start(_parser().parse_intermixed_args(argv))
     except UsageError as error:
         warn(error, "omkl-run")
         return EXIT_USAGE
-    except (HydraException, OmegaConfBaseException) as error:
-        if own_trace or interrupts.came():
-            raise
-        cause = error.__cause__
-        more = f"\n{cause}" if isinstance(cause, OmegaConfBaseException) else ""
-        warn(f"{str(error).strip()}{more}", "omkl-run")
-        return EXIT_USAGE
     except OSError as error:
-        if own_trace or error.filename is None or error.strerror is None:
+        if error.filename is None or error.strerror is None:
             raise
         warn(cannot_use(error), "omkl-run")
         return EXIT_FAILED
-    except SystemExit as error:  # of Hydra's own options
-        return error.code if isinstance(error.code, int) else EXIT_FAILED
 
 
-def _start(line: CommandLine) -> int:
-    overrides = line.checked()
-    if line.is_hydras:
-        sweep.by_hydra(line.options, overrides, line.config_dirs, lambda config: None)
-        return 0
-    composer = Composer(line.config_dirs)
-    first = jobs_of(overrides, line.groups())[0]
-    composed = composer.with_hydra(first)
-    os.environ.update({str(k): str(v) for k, v in composed.hydra.job.env_set.items()})
-    if line.is_sweep or getattr(composed.hydra.mode, "name", None) == "MULTIRUN":
-        return 0 if sweep.run(line, overrides, composer, composed) else EXIT_FAILED
-    return run_alone(resolve(without_hydra(composed), overrides), overrides)
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message} (settings are written key=value; see omkl-run --help)")
 
 
-def help_page(arguments: Sequence[str]) -> str:
-    """Return the page that ``--help [TOPIC]`` asks for. Raise UsageError for another topic."""
-    line = CommandLine([text for text in arguments if text not in HELP | reference.TOPICS.keys()])
-    topics = [text for text in arguments if "=" not in text and not text.startswith("-")]
-    topic = topics[0] if topics else ""
-    if topic not in {"", *reference.TOPICS}:
-        raise UsageError(no_such(f"--help {topic}", topic, reference.TOPICS))
-    return reference.help_page(topic, line.groups(), line.config_dirs)
+def _parser() -> argparse.ArgumentParser:
+    """Return the parser of options. Their help is in ``omkl.config.reference``."""
+    parser = _Parser("omkl-run", add_help=False, allow_abbrev=False)
+    parser.add_argument("overrides", nargs="*")
+    parser.add_argument("-m", "--multirun", action="store_true")
+    parser.add_argument("-j", "--jobs", type=int)
+    parser.add_argument("--from", dest="folder", type=Path)
+    parser.add_argument("-cd", "--config-dir", action="append", type=Path, default=[])
+    parser.add_argument("-c", "--cfg", choices=["job"])
+    parser.add_argument("--resolve", action="store_true")
+    parser.add_argument("-h", "--help", nargs="?", const="")
+    parser.add_argument("-sc", "--shell-completion")
+    parser.add_argument(terminal.VERSION, action="store_true")
+    return parser
 
 
-def run_alone(config: dict[str, Any], overrides: Sequence[str]) -> int:
+def _start(options: argparse.Namespace) -> int:
+    if options.version:
+        print(terminal.VERSION_TEXT)
+    elif options.help is not None:
+        if options.help not in ("", *reference.TOPICS):
+            raise UsageError(no_such(f"--help {options.help}", options.help, reference.TOPICS))
+        groups = conf.groups(options.config_dir)
+        print(reference.help_page(options.help, groups, options.config_dir))
+    elif options.shell_completion:
+        overrides.complete(options.shell_completion, options.overrides)
+    elif options.cfg or options.resolve:
+        if options.multirun:
+            raise UsageError("--cfg shows the settings of one run: leave -m out")
+        texts = from_folder(options.folder, options.overrides)
+        print(overrides.composed_text(texts, options.config_dir, options.resolve), end="")
+    else:
+        return _run(options)
+    return 0
+
+
+def _run(options: argparse.Namespace) -> int:
+    prefix = "hydra.sweep.dir="
+    folders = [Path(text[len(prefix) :]) for text in options.overrides if text.startswith(prefix)]
+    typed = [text for text in options.overrides if not text.startswith(prefix)]
+    if (folders or options.jobs is not None) and not options.multirun:
+        raise UsageError("--jobs and hydra.sweep.dir are for a sweep: add -m")
+    if options.jobs is not None and options.jobs < 1:
+        raise UsageError(f"--jobs={options.jobs} is not a number of processes from 1")
+    texts = from_folder(options.folder, typed)
+    jobs = overrides.read_jobs(texts, options.config_dir, options.multirun)
+    for note in jobs.notes:
+        print(note)
+    if options.multirun:
+        return 0 if sweep.run(jobs, folders[-1:], options.jobs or 1) else EXIT_FAILED
+    return run_alone(jobs.configs[0])
+
+
+def run_alone(config: dict[str, Any]) -> int:
     """Run one job and print its numbers; the exit status."""
     config = sweep.nameable(config)
     from rich.console import Console
@@ -143,10 +132,10 @@ def run_alone(config: dict[str, Any], overrides: Sequence[str]) -> int:
         console.print_run(outcome.run, Console())
         _print_outcome(outcome, outputs)
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-        print(
-            f"omkl-run: {outcome.run.folder} is not as a run leaves it ({error!r}): "
-            "force=true computes it again",
-            file=sys.stderr,
+        place = outcome.run.folder
+        warn(
+            f"{place} is not as a run leaves it ({error!r}): force=true computes it again",
+            "omkl-run",
         )
         return EXIT_FAILED
     return 0
@@ -195,57 +184,20 @@ def _print_outcome(outcome: Outcome, outputs: Path) -> None:
             print(f"next     {'; '.join(steps)}")
 
 
-def cite(arguments: Sequence[str]) -> str:
-    """The entries of the algorithms that the command line chooses, and of omkl.
-
-    Raises UsageError as a run does, and where no algorithm is chosen.
-    """
-    line = CommandLine([text for text in arguments if text != CITE])
-    overrides = [parse_override(text)[1] for text in line.checked() if not text.startswith("-")]
-    chosen = [one for one in overrides if one.key_or_group == "algorithm"]
-    if not chosen:
-        raise UsageError(f"{CITE} shows what to cite for an algorithm: add algorithm=NAME")
-    typed = [name for one in chosen for name in values_of(one, line.groups()["algorithm"])]
-    names = [conf.entry("algorithm", name, line.config_dirs)["name"] for name in typed]
-    remarks = []
-    for name in dict.fromkeys(names):
-        if not citation.papers_of(name):  # what its docstring says in place of a known paper
-            paper = registry.box(name).get("Paper", "its docstring names none")
-            remarks.append(f"% {registry.title(name)}, paper: {' '.join(paper.split())}")
-    return "\n\n".join([*remarks, citation.bibtex(names)])
-
-
-FROM = "--from"
 GROUPS = ("algorithm", "dataset", "kernels", "federation")
 
 
-def expanded(arguments: Sequence[str]) -> list[str]:
-    """The arguments with ``--from FOLDER`` replaced by the settings of that run.
+def from_folder(folder: Path | None, typed: Sequence[str]) -> list[str]:
+    """Return the overrides that make the run of a folder again, with what is typed.
 
-    What is typed besides counts more.
-
-    Raises
-    ------
-    ValueError
-        Where no folder is named, or it is no whole run folder.
+    Typed overrides win. UsageError if there is no run in the folder, or it is damaged.
     """
-    left = list(arguments)
-    places = [n for n, text in enumerate(left) if text.partition("=")[0] == FROM]
-    if not places:
-        return left
-    place = places[0]
-    _, equals, folder = left.pop(place).partition("=")
-    if not equals:
-        if place == len(left) or left[place].startswith("-") or "=" in left[place]:
-            raise ValueError(f"{FROM} FOLDER: name the folder of a run")
-        folder = left.pop(place)
-    if len(places) > 1:
-        raise ValueError(f"{FROM} is given twice: a run begins from one")
-    config = _config_of(Path(folder).expanduser())
+    if folder is None:
+        return list(typed)
+    config = _config_of(folder.expanduser())
     if "path" in config["dataset"]:  # a file of the user's
-        left = [text if text.startswith("-") else of_file(text) for text in left]
-    typed = {key_of(text) for text in left if not text.startswith("-")}
-    return [*left[:place], *_overrides(config, typed), *left[place:]]
+        typed = [of_file(text) for text in typed]
+    return [*_overrides(config, {key_of(text) for text in typed}), *typed]
 
 
 def _config_of(folder: Path) -> Mapping[str, Any]:
@@ -254,9 +206,9 @@ def _config_of(folder: Path) -> Mapping[str, Any]:
     try:
         return Run(folder).config
     except (FileNotFoundError, NotADirectoryError):
-        raise ValueError(f"{FROM} {folder}: there is no run folder") from None
+        raise UsageError(f"--from {folder}: there is no run folder") from None
     except UnreadableRunError as error:
-        raise ValueError(f"{FROM} {folder}: {error}") from None
+        raise UsageError(f"--from {folder}: {error}") from None
 
 
 def _overrides(config: Mapping[str, Any], typed: set[str]) -> list[str]:

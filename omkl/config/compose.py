@@ -1,4 +1,4 @@
-"""The configuration of a job: composed of the YAML files by Hydra, with all references resolved."""
+"""The configuration of a job: YAML files merged by Hydra, with all references resolved."""
 
 from __future__ import annotations
 
@@ -12,23 +12,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omkl.utils import conf, outside
-from omkl.utils.conf import override_text
+from omkl.utils.conf import flattened, override_text
 
-# Hydra and OmegaConf take 0.2 s to import and are imported where something is composed.
+# Imported where something is composed: Hydra and OmegaConf take 0.2 s, and `--help` needs neither.
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
     from omegaconf import DictConfig
 
-SEARCH = "hydra.searchpath"
-BATCH = "batch"  # a launcher
-
 
 class Composer:
-    """Configurations of many jobs: files are put together once for each set of choices.
+    """Compose the configurations of many jobs, and merge YAML files once per set of choices.
 
-    Hydra reads and merges them anew for every job, for 60 to 150 ms. Here that happens once for
-    ``algorithm=gf dataset=naval``, and values (``algorithm.eta=0.1``) are set in a copy. What a
-    YAML file says is what it said when it was first chosen.
+    Hydra reads and merges all files for every job, which takes 60 to 150 ms. ``Composer`` does so
+    once for ``algorithm=gf dataset=naval`` and sets values (``algorithm.eta=0.1``) in a copy, in
+    2 ms. Later edits of a YAML file have no effect.
 
     Parameters
     ----------
@@ -41,104 +38,100 @@ class Composer:
         self._bases: dict[tuple[str, ...], bytes] = {}
 
     def compose(self, overrides: Sequence[str]) -> dict[str, Any]:
-        """The configuration of one job, a dictionary of the caller's own.
+        """Return the configuration of one job.
 
-        Raises hydra.errors.HydraException or omegaconf.errors.OmegaConfBaseException, with
-        Hydra's own words, for overrides that cannot be.
+        Raises hydra.errors.HydraException or omegaconf.errors.OmegaConfBaseException for overrides
+        that do not fit the files.
         """
         from omegaconf import OmegaConf
         from omegaconf.errors import OmegaConfBaseException
 
-        values: list[Override] = []
-        choices: list[str] = []
-        for text in overrides:
-            one = parsed(text)
-            if _is_a_value(one):
-                values.append(one)
-            else:
-                choices.append(text)
-        key = tuple(choices)
-        if key not in self._bases:
-            self._bases[key] = pickle.dumps(without_hydra(self.with_hydra(choices)))
-        config = pickle.loads(self._bases[key])  # six times as fast as copy.deepcopy
+        values = [one for one in map(parsed, overrides) if _is_a_value(one)]
+        config = self._base(overrides)
         try:
             for one in values:
                 added = one.is_force_add()
                 OmegaConf.update(config, one.key_or_group, one.value(), force_add=added)
         except OmegaConfBaseException:
-            config = without_hydra(self.with_hydra(overrides))  # which says what is wrong
-        return resolve(config, overrides)
+            config = self._by_hydra(overrides)  # raises the error that names the override
+        return resolved(config, overrides)
 
-    def with_hydra(self, overrides: Sequence[str]) -> DictConfig:
-        """What Hydra composes, not resolved, and with its own settings below ``hydra``."""
+    def keys(self, overrides: Sequence[str]) -> list[str]:
+        """Return the dotted keys that the files chosen by these overrides have."""
+        from omegaconf import OmegaConf
+
+        content = OmegaConf.to_container(self._base(overrides))
+        assert isinstance(content, dict)
+        return [key for key, _ in flattened(content)]
+
+    def sweep_of(self, overrides: Sequence[str]) -> list[str]:
+        """Return the overrides in ``hydra.sweeper.params`` of the chosen files."""
+        params = self._by_hydra(_choices(overrides), with_hydra=True).hydra.sweeper.params or {}
+        return [f"{key}={value}" for key, value in params.items()]
+
+    def text(self, overrides: Sequence[str], resolve: bool) -> str:
+        """Return the configuration of one job as YAML, with references resolved or as they are."""
+        from omegaconf import OmegaConf
+
+        config = self._by_hydra(overrides)
+        if not resolve:
+            return OmegaConf.to_yaml(config)
+        return conf.config_text(resolved(config, overrides))
+
+    def _base(self, overrides: Sequence[str]) -> DictConfig:
+        """Return a copy of the files that these overrides choose, merged."""
+        choices = _choices(overrides)
+        if choices not in self._bases:
+            self._bases[choices] = pickle.dumps(self._by_hydra(choices))
+        copy: DictConfig = pickle.loads(self._bases[choices])  # six times as fast as copy.deepcopy
+        return copy
+
+    def _by_hydra(self, overrides: Sequence[str], with_hydra: bool = False) -> DictConfig:
         import hydra
 
-        folders: list[Any] = [*self.config_dirs]
-        others = []
-        for text in overrides:
-            if text.startswith(f"{SEARCH}="):
-                value: Any = parsed(text).value()
-                folders += value if isinstance(value, list) else [value]
-            else:
-                others.append(text)
-        places = search_path(folders)
-        declare_batch()
         with hydra_of_our_own():
-            name = conf.main_file().stem
-            return hydra.compose(name, [places, *others], return_hydra_config=True)
+            return hydra.compose(
+                conf.main_file().stem,
+                [_search_path(self.config_dirs), *overrides],
+                return_hydra_config=with_hydra,
+            )
 
 
-def search_path(config_dirs: Iterable[Path | str]) -> str:
-    """The override by which Hydra searches these folders, after those of algorithms outside."""
-    places = [str(place) for place in (*outside.conf_folders(), *config_dirs)]
-    full = [text if "://" in text else f"file://{Path(text).resolve()}" for text in places]
-    return f"{SEARCH}={override_text(full)}"
+def compose(overrides: Sequence[str], config_dirs: Sequence[Path] = ()) -> dict[str, Any]:
+    """Return the configuration of one job."""
+    return Composer(config_dirs).compose(overrides)
 
 
-def declare_batch() -> None:
-    """Let Hydra know ``launcher=batch`` and what it may set; ``omkl.commands.sweep`` runs it."""
-    from hydra.core.config_store import ConfigStore
-
-    options = {"workers": None}  # processes; null: one for each `threads` cores
-    ConfigStore.instance().store(BATCH, options, group="hydra/launcher", provider="omkl")
+def _search_path(config_dirs: Iterable[Path]) -> str:
+    """Return the override by which Hydra searches folders of algorithms outside, then these."""
+    places = [*outside.conf_folders(), *config_dirs]
+    return f"hydra.searchpath={override_text([f'file://{place.resolve()}' for place in places])}"
 
 
 @functools.lru_cache(maxsize=4096)
 def parsed(text: str) -> Override:
-    """An override as Hydra reads it."""
+    """Return an override as Hydra reads it."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
     return OverridesParser.create().parse_override(text)
 
 
+def _choices(overrides: Sequence[str]) -> tuple[str, ...]:
+    return tuple(text for text in overrides if not _is_a_value(parsed(text)))
+
+
 def _is_a_value(override: Override) -> bool:
-    """Whether it sets a value of omkl's, and has no say in which YAML files are chosen."""
+    """Whether an override sets a value, and does not choose YAML files."""
     key = override.key_or_group
-    if override.is_add() or override.is_delete() or override.is_sweep_override():
-        return False
-    if override.package is not None or "/" in key or key.startswith("hydra."):
+    if override.is_add() or override.package is not None or "/" in key:
         return False
     return "." in key or key in _settings()
 
 
 @functools.cache
 def _settings() -> frozenset[str]:
-    """The keys of the main file that are no groups."""
+    """Return the keys of the main file that are no groups."""
     return frozenset(conf.read(conf.main_file()).keys() - conf.groups().keys())
-
-
-def without_hydra(config: DictConfig) -> DictConfig:
-    """The part of a configuration that is omkl's."""
-    from omegaconf import open_dict
-
-    with open_dict(config):
-        del config["hydra"]
-    return config
-
-
-def compose(overrides: Sequence[str], config_dirs: Sequence[Path] = ()) -> dict[str, Any]:
-    """The configuration of one job, as ``omkl-run`` makes it of these overrides."""
-    return Composer(config_dirs).compose(overrides)
 
 
 _one_at_a_time = threading.RLock()
@@ -146,10 +139,9 @@ _one_at_a_time = threading.RLock()
 
 @contextlib.contextmanager
 def hydra_of_our_own() -> Iterator[None]:
-    """Hydra on the folder conf, for one thread, whatever application it is called in.
+    """Set Hydra to the folder conf, and give an application that runs on Hydra its own back.
 
-    Hydra is one in a process: threads take turns, and an application that runs on it has its own
-    back afterwards.
+    Hydra has one state per process, so threads take turns.
     """
     import hydra
     from hydra.core.global_hydra import GlobalHydra
@@ -164,11 +156,11 @@ def hydra_of_our_own() -> Iterator[None]:
             GlobalHydra.instance().hydra = theirs
 
 
-def resolve(composed: DictConfig, overrides: Iterable[str]) -> dict[str, Any]:
-    """What Hydra composed of ``overrides``, with all references to other keys resolved.
+def resolved(composed: DictConfig, overrides: Iterable[str]) -> dict[str, Any]:
+    """Resolve all references to other keys.
 
-    Raises omegaconf.errors.InterpolationResolutionError for one that names a secret of the
-    environment: what is resolved is kept in run folders and shown in the MLflow view.
+    Raises omegaconf.errors.InterpolationResolutionError for a reference to a secret of the
+    environment: run folders keep all settings.
     """
     from omegaconf import OmegaConf
 
@@ -194,7 +186,7 @@ _PASSWORD_IN_ADDRESS = re.compile(r"\w://[^/\s:@]*:[^/\s@]+@")
 
 @contextlib.contextmanager
 def _without_secrets() -> Iterator[None]:
-    """``${oc.env:NAME}`` refuses what looks like a secret, by its name or its value."""
+    """Let ``${oc.env:NAME}`` refuse what looks like a secret, by its name or its value."""
     from omegaconf import OmegaConf
     from omegaconf.resolvers import oc
 

@@ -8,7 +8,6 @@ they are checked where they are read.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import importlib.util
 import re
 from collections.abc import Mapping
@@ -25,7 +24,7 @@ from omkl.datasets.files import FileContent
 from omkl.datasets.schema import CALLBACK, DATASET, SOURCES, default_order, default_scaling
 from omkl.federated.exchange import SERVER, Exchange
 from omkl.federated.privacy import NO_SAFEGUARDS, Privacy, Safeguards
-from omkl.utils import conf, outside, registry
+from omkl.utils import conf, registry
 from omkl.utils.constraints import Constraint
 from omkl.utils.extras import how_to_install
 from omkl.utils.threads import default_threads
@@ -440,28 +439,3 @@ def content_addressed(settings: Settings, stream: Stream) -> Settings:
         limit = None  # one above the rows cuts nothing
     renamed = settings.stream._replace(label_source=label_source, limit=limit)
     return dataclasses.replace(settings, dataset=dataset, stream=renamed)
-
-
-def drop_foreign_parameters(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration without the parameters that are another algorithm's.
-
-    In a sweep ``algorithm.M=5,10`` meets learners that have no M; they run without it.
-    """
-    registry.declare_named(config)
-    params = config["algorithm"]
-    allowed = {*NO_PARAMETERS, *_parameters(params["name"])}
-    if params.keys() <= allowed:  # then all the others need not be loaded
-        return dict(config)
-    foreign = _parameters_of_ours().union(*map(_parameters, outside.declared())) - allowed
-    return {**config, "algorithm": {k: v for k, v in params.items() if k not in foreign}}
-
-
-def _parameters(name: str) -> tuple[str, ...]:
-    registry = federated if name in federated.names() else algorithms
-    return registry.load(name).Params._fields
-
-
-@functools.cache
-def _parameters_of_ours() -> frozenset[str]:
-    names = (name for package in registry.PACKAGES for name in registry.names(package))
-    return frozenset(field for name in names for field in _parameters(name))

@@ -151,7 +151,7 @@ class ServerSettings(NamedTuple):
 
 
 def _server(words: Sequence[str]) -> int:
-    from omkl.config.command_line import CommandLine
+    from omkl.config.overrides import expand
     from omkl.federation import terms
     from omkl.federation.coordinator import Coordinator
     from omkl.federation.server import ServerLoop
@@ -164,7 +164,7 @@ def _server(words: Sequence[str]) -> int:
     values, overrides = _split(words[1:])
     options = read_server_words(values)
     agreed = terms.make_terms(
-        CommandLine([*overrides, *terms.WORDS]).checked(),
+        expand([*overrides, *terms.WORDS]),
         options.inputs, options.target, options.bounds, options.scaling, options.measured,
     )  # fmt: skip
     coordinator = Coordinator(Path(words[0]), agreed, options.rounds)
@@ -331,12 +331,12 @@ def _app(words: Sequence[str]) -> int:
 
 def _trial_words(words: Sequence[str]) -> tuple[dict[str, str], str]:
     """The words of a trial, and one line of those of omkl-run, checked."""
-    from omkl.config.command_line import CommandLine
+    from omkl.config.overrides import expand
 
     values, overrides = _words_of(words, TRIAL_WORDS)
     _limits(values)
     _switch(values, "insecure", False)
-    return values, shlex.join(CommandLine(overrides).checked())
+    return values, shlex.join(expand(overrides))
 
 
 def _limits(values: dict[str, str]) -> tuple[int, float]:

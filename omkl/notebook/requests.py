@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from omkl.config.command_line import parse_override
+from omkl.config.overrides import parse
 from omkl.core.kernels import FAMILIES
 from omkl.datasets.columns import require_distinct
 from omkl.datasets.read import READERS
@@ -44,7 +44,7 @@ class Request(NamedTuple):
     def outputs(self) -> Path:
         """The folder where runs are kept."""
         typed = [text for text in self.overrides if text.startswith("outputs=")]
-        return Path(str(parse_override(typed[-1])[1].value() if typed else "outputs"))
+        return Path(str(parse(typed[-1]).value() if typed else "outputs"))
 
 
 def read(what: Sequence[Any], settings: Mapping[str, Any], sweeps: bool = False) -> Request:

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from omkl.config.command_line import CommandLine, jobs_of, of_file
-from omkl.config.compose import Composer
-from omkl.config.settings import drop_foreign_parameters
+from omkl.config.overrides import key_of, of_file, read_jobs
 from omkl.notebook import requests
 from omkl.notebook.results import SEEDS, Results
 from omkl.report import naming, sweep_table
@@ -149,7 +147,7 @@ def load_runs(outputs: str | Path, long: bool, where: Mapping[str, Any]) -> Runs
     wanted = {}
     for key, value in flattened(where):
         values = value if isinstance(value, list | tuple) else [value]
-        wanted[of_file(key)] = [naming.value_text(one) for one in values]
+        wanted[key_of(of_file(f"{key}="))] = [naming.value_text(one) for one in values]
     return Runs.of(sweep_table.matching(runs, wanted), long, tuple(wanted))
 
 
@@ -164,30 +162,33 @@ def sweep(
     request = requests.read(texts, settings, sweeps=True)
     if request.algorithms or request.datasets:
         raise ValueError("several algorithms or data sets go in one list: omkl.sweep([...], [...])")
-    jobs: dict[str, list[str]] = {}
+    jobs: dict[str, dict[str, Any]] = {}
     names = algorithms if isinstance(algorithms, list | tuple) else [algorithms]
     chosen = ",".join(requests.of_algorithm(name)[0].partition("=")[2] for name in names)
     for given in datasets if isinstance(datasets, list | tuple) else [datasets]:
         data = requests.of_dataset(given, request.outputs)
-        line = CommandLine(["-m", f"algorithm={chosen}", *data, *request.overrides])
-        for job in jobs_of(line.checked(), line.groups()):
-            config = drop_foreign_parameters(Composer(line.config_dirs).compose(job))
-            jobs.setdefault(run_folder.settings_sha256(config), job)
+        found = read_jobs([f"algorithm={chosen}", *data, *request.overrides], sweep=True)
+        jobs |= {run_folder.settings_sha256(config): config for config in found.configs}
     return Runs.of(_computed(list(jobs.values()), n_jobs))
 
 
-def _computed(jobs: Sequence[list[str]], n_jobs: int | None) -> list[Run]:
-    """The runs of jobs, in their order."""
+def _computed(configs: Sequence[dict[str, Any]], n_jobs: int | None) -> list[Run]:
+    """Return the runs of jobs, in their order."""
     from omkl.experiment import queue, viewers
+    from omkl.experiment import run as runner
 
-    quiet = {f"{key}={value}" for key, value in requests.QUIET.items()}
-    ended = dict(queue.side_by_side(jobs, n_jobs))
-    for number, job in enumerate(jobs):
-        result = ended[number].run.result
-        if ended[number].status == "failed":
+    if n_jobs == 1 or len(configs) == 1:
+        outcomes = [viewers.run_and_show(config) for config in configs]
+    else:
+        ended = dict(queue.side_by_side(viewers.run_and_show, configs, n_jobs))
+        outcomes = [
+            ended[number] or runner.crashed(config, queue.DIED)
+            for number, config in enumerate(configs)
+        ]
+    for outcome in outcomes:
+        if outcome.status == "failed":
+            result = outcome.run.result
             name, why = f"{result['algorithm']} on {result['dataset']}", result["error"]["message"]
             warnings.warn(f"{name} failed: {why}", stacklevel=4)
-        elif not quiet <= set(job):  # figures or tracking were asked for
-            viewers.run_and_show(drop_foreign_parameters(Composer().compose(job)))
-    runs = {ended[number].run.folder: ended[number].run for number in range(len(jobs))}
+    runs = {outcome.run.folder: outcome.run for outcome in outcomes}
     return list(runs.values())  # jobs that differ in what their learner does not use are one run

@@ -16,8 +16,10 @@ from pathlib import Path
 
 from rich.console import Console
 
+from omkl.config.compose import Composer
 from omkl.datasets.base import MissingFile
 from omkl.experiment import queue
+from omkl.experiment import run as runner
 from omkl.papers import matching, names, page, rendering, tables
 from omkl.report import console
 from omkl.runs import run_folder
@@ -39,8 +41,11 @@ def run_jobs(chosen: Sequence[tables.Table], outputs: Path) -> bool:
     # A picture and a tracked run a cell would take longer than the cells themselves.
     quiet = ["tracking=none", "figures=false", f"outputs={outputs}"]
     jobs, well = list(asked), True
-    ended_jobs = queue.side_by_side([(*job, *quiet) for job in jobs])
-    for n, (number, ended) in enumerate(ended_jobs, start=1):
+    composer = Composer()
+    configs = [composer.compose([*job, *quiet]) for job in jobs]
+    outcomes = queue.side_by_side(runner.run, configs)
+    for n, (number, outcome) in enumerate(outcomes, start=1):
+        ended = outcome or runner.crashed(configs[number], queue.DIED)
         result = ended.run.result
         # As typed: two files of conf/algorithm may name one module.
         typed = next(o for o in jobs[number] if o.startswith("algorithm=")).partition("=")[2]
@@ -53,7 +58,7 @@ def run_jobs(chosen: Sequence[tables.Table], outputs: Path) -> bool:
             why = f"no data: {first}" if without else f"failed: {message}"
             print(f"{text}: {why}", flush=True)
             continue
-        how = "reused" if ended.status == "reused" else f"{ended.seconds:.1f} s"
+        how = "reused" if ended.status == "reused" else f"{result['seconds']:.1f} s"
         print(f"{text}: {console.loss_text(result)} ({how})", flush=True)
         for note in ended.notes:
             print(f"    {note}")

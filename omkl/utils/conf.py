@@ -110,19 +110,6 @@ def chosen(group: str, name: str) -> dict[str, Any]:
     return entry(group, name)
 
 
-def choices_of(group: str, name: str, config_dirs: Sequence[Path] = ()) -> dict[str, str]:
-    """What ``group=name`` chooses in other groups, where nothing else is typed: name by group."""
-    path = _path_of(group, name, config_dirs)
-    choices: dict[str, str] = {}
-    for base in read(path).get("defaults", []):
-        if isinstance(base, dict):
-            pairs = ((re.match(r"override /(\w+)", str(key)), base[key]) for key in base)
-            choices |= {match[1]: str(chosen) for match, chosen in pairs if match}
-        elif _of_this_group(base) and base != "_self_":
-            choices |= choices_of(group, base, config_dirs)
-    return choices
-
-
 def _of_this_group(base: Any) -> bool:
     return isinstance(base, str) and re.fullmatch(r"\w[\w./-]*", base) is not None
 

@@ -1,59 +1,33 @@
-"""A Ctrl-C, or the SIGTERM of a worker: the first ends what runs, tidily; a second ends at once."""
+"""Ctrl-C: the first ends what runs, tidily; a second ends the process at once."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 _came = False
-_at_work = True
 
 
-def listen(signum: signal.Signals = signal.SIGINT, at_work: bool = True) -> None:
-    """Raise KeyboardInterrupt at the first such signal; another ends the process where it is.
+def listen() -> None:
+    """Raise KeyboardInterrupt at the first Ctrl-C; another ends the process where it is.
 
-    A process that is not ``at_work`` ends at the first. A signal that whoever started the process
-    has it ignore, as in the background, stays ignored.
+    If whoever started the process has it ignore Ctrl-C, as in the background, it stays ignored.
     """
-    global _at_work
-    _at_work = at_work
-    if signal.getsignal(signum) is not signal.SIG_IGN:
-        signal.signal(signum, _take)
-
-
-@contextlib.contextmanager
-def at_work() -> Iterator[None]:
-    """Let what is under way tidy up where a SIGTERM comes; the process ends then."""
-    global _at_work
-    _at_work = True
-    try:
-        yield
-    finally:
-        _at_work = False
-        if _came:
-            _die(signal.SIGTERM)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, _take)
 
 
 def _take(signum: int, frame: Any) -> None:
     # Remembered, since C code that imports or calls back swallows what a handler raises.
     global _came
     _came = True
-    if not _at_work:
-        _die(signum)
-    # Pools tell their workers to end more than once.
-    signal.signal(signum, signal.SIG_DFL if signum == signal.SIGINT else signal.SIG_IGN)
-    raise KeyboardInterrupt
-
-
-def _die(signum: int) -> None:
     signal.signal(signum, signal.SIG_DFL)
-    os.kill(os.getpid(), signum)
+    raise KeyboardInterrupt
 
 
 def leave_threads(status: int, seconds: float = 3.0) -> None:

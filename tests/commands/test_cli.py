@@ -15,8 +15,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
-from omkl.config.command_line import CommandLine, UsageError, jobs_of, swept_keys
+from omkl.commands.run import main
+from omkl.config.overrides import UsageError, expand, read_jobs
 from tests.commands import forks
 
 ROOT = Path(__file__).parents[2]
@@ -54,130 +56,159 @@ def results_of(outputs: Path) -> dict[str, bytes]:
     return {p.parent.name: p.read_bytes() for p in outputs.glob("runs/*/*/result.json")}
 
 
-# --- what is typed is looked up ---------------------------------------------------
+# --- what is typed ----------------------------------------------------------------
+
+
+def refusal(*typed: str, sweep: bool = False, **options) -> str:
+    with pytest.raises(UsageError) as told:
+        read_jobs(typed, sweep=sweep, **options)
+    return str(told.value)
 
 
 @pytest.mark.parametrize(
     ("typed", "told"),
     [
-        (
-            "algorithm=rakr",
-            "there is no algorithm=rakr. Did you mean raker? There are: raker, adaraker, rfomkr, ",
-        ),
+        ("algorithm=rakr", "there is no algorithm=rakr. Did you mean raker? There are: raker, "),
         ("dataset=navel", "there is no dataset=navel. Did you mean naval?"),
-        ("kernels=rbf42", "Did you mean rbf41? There are: rbf41, rbf9, rbf51, rbf41_exact"),
-        ("algorithm=gf algorithm.etta=1", "no algorithm.etta with gf. Did you mean algorithm.eta?"),
+        ("kernels=rbf42", "there is no kernels=rbf42. Did you mean rbf41?"),
         (
-            "algorithm=raker algorithm.M=5",
-            "raker has no algorithm.M (but amkl, amkl_aks, amkl_random, fomd_oms, gf and ",
+            "algorithm=gf algorithm.etta=1",
+            "no algorithm.etta with algorithm=gf. Did you mean algor",
         ),
-        (
-            "sede=3",
-            "there is no sede. Did you mean seed? There are: seed, dataset.seed, seeds",
-        ),
-        ("M=5", "Did you mean algorithm.M?"),
-        ("algorithm=fomd_oms algorithm.D=9", "no algorithm.D with fomd_oms. Did you mean D? There"),
-        ("algorithm.limit=9", "no algorithm.limit with sfg_r. Did you mean stream.limit?"),
+        ("algorithm=raker algorithm.M=5", "there is no algorithm.M with algorithm=raker."),
+        ("algorithm.etta=1", "there is no algorithm.etta. Did you mean algorithm.eta?"),
+        ("sede=3", "there is no sede. Did you mean seed?"),
+        ("M=5", "there is no M. Did you mean algorithm.M?"),
+        ("algorithm.limit=9", "there is no algorithm.limit. Did you mean stream.limit?"),
         ("stream.scalling=whole", "Did you mean stream.scaling?"),
         ("stream.limit.x=3", "there is no stream.limit.x."),
-        ("stream=3", "stream is made of stream.limit, stream.scaling, stream.lags, stream.delay"),
-        ("dataset.kernel=3", "dataset.kernel is made of dataset.kernel.family, dataset.kernel."),
-        ("+new.key=3", "there is no new.key."),
-        ("dataset=naval dataset.n_centres=3", "naval has no dataset.n_centres (but synthetic)"),
-        ("+dataset.kernel.foo=3", "there is no dataset.kernel.foo with synthetic."),
-        ("-m dataset=airfoil,file dataset.path=x.csv", "airfoil has no dataset.path"),
-        ("algorithm=gf,raker", "algorithm=gf,raker names several values: add -m"),
-        ("a.csv target=a,b", "names several values: add -m to run them one by one"),
-        ("-m algorithm=gf,rakr", "there is no algorithm=rakr."),
-        ("-m seed=interval(0,1)", "seed=interval(0,1) is no list of values"),
-        ("-m seed=range(0)", "seed=range(0) names no value: there would be nothing to run"),
-        ("-m launcher=batch launcher.wokers=2", "Did you mean launcher.workers? There are: "),
-        ("-m launcher.workers=2", "launcher.workers is of launcher=batch, which is not typed"),
-        ("-m --cfg job", "--cfg is about one run: leave -m out"),
-        ("~algorithm", "nothing can be taken out"),
+        ("dataset=naval dataset.n_centres=3", "there is no dataset.n_centres with dataset=naval."),
+        ("algorithm=gf,raker", "algorithm=gf,raker has several values: add -m to run each"),
+        ("~algorithm", "a run has all settings, and none can be left out"),
         ("debug=quik", "there is no debug=quik. Did you mean quick? There are: quick."),
-        ("debug=quick debug.seeds=3", "there is no debug.seeds. Did you mean seeds?"),
-        ("algorithm.name=5", "an algorithm is chosen by algorithm=NAME"),
+        ("+experiment=late", "there is no experiment=late. Did you mean late_targets?"),
+        ("algorithm.name=5", "write algorithm=NAME"),
+        ("raker", "write key=value, as in algorithm=gf. Did you mean algorithm=raker?"),
         ("naval", "write key=value, as in algorithm=gf. Did you mean dataset=naval?"),
-        ("a.csv b.csv", "a.csv and b.csv: one file is read in a run"),
+        ("stream.limit", "'stream.limit' is no setting: write key=value"),
+        ("a.csv b.csv", "a.csv and b.csv: a run reads one file"),
         ("a.csv dataset=naval", "a.csv is the data set already: leave dataset= out"),
-        ("a.csv traget=price", "there is no traget. Did you mean target? There are: target, "),
-        ("algorithm.eta=sqrt(t)", "goes in quotes of its own"),
-        ("--config-dir=nowhere algorithm=gf", "there is no folder nowhere"),
-        ("--seeds=3 algorithm=gf", "there is no option --seeds=3; settings are written key=value"),
+        ("a.csv traget=y", "there is no traget. Did you mean target?"),
+        ("D=[1", "cannot read 'D=[1' ("),
+        ("hydra.run.dir=x", "hydra.run.dir=x: write outputs=FOLDER"),
+        ("hydra.job.chdir=true", "write outputs=FOLDER"),
+        ("hydra.verbose=true", "omkl writes no log"),
+        ("hydra/job_logging=none", "omkl writes no log"),
+        ("hydra/launcher=joblib", "write -m --jobs=N"),
+        ("hydra.sweep.subdir=x", "omkl does not use this setting of Hydra"),
     ],
 )
-def test_unknown_names_are_told(typed, told):
-    arguments = typed.split()
-    if arguments[-1] == "job":
-        arguments.append("seeds=2")
-    with pytest.raises(UsageError, match=re.escape(told)):
-        CommandLine(arguments).checked()
+def test_mistakes_are_explained(typed, told):
+    assert told in refusal(*typed.split())
 
 
 @pytest.mark.parametrize(
-    ("typed", "passed_on"),
+    ("typed", "told"),
     [
-        (["dataset=naval", "seeds=3", "-m"], ["dataset=naval", "seeds=3"]),
-        (["algorithm.eta=0.5/sqrt(t)"], ['algorithm.eta="0.5/sqrt(t)"']),
+        ("algorithm=gf,rakr", "there is no algorithm=rakr."),
         (
-            ["my data.csv", "target=y", "exclude=[id]", "D=50"],
-            [
-                "dataset=file",
-                "dataset.path='my data.csv'",
-                "dataset.target=y",
-                "dataset.exclude=[id]",
-                "D=50",
-                "seeds=1",
-            ],
+            "algorithm=raker,amkl algorithm.etta=1",
+            "there is no algorithm.etta with algorithm=raker",
         ),
-        (["++seeds=3", "a.parquet"], ["dataset=file", "++seeds=3", "dataset.path=a.parquet"]),
-        (
-            ["++target=y", "a.csv", "seeds=1"],
-            ["dataset=file", "++dataset.target=y", "dataset.path=a.csv", "seeds=1"],
-        ),
-        (
-            [r"back\slash, ${x}.csv", "seeds=1"],
-            ["dataset=file", r"dataset.path='back\slash, \${x}.csv'", "seeds=1"],
-        ),
-        (["-m", "algorithm.eta=1/t^0.25,0.1"], ['algorithm.eta="1/t^0.25","0.1"']),
-        (['algorithm.eta="0.5/sqrt(t)"'], ['algorithm.eta="0.5/sqrt(t)"']),
-        (["-m", "algorithm.M=range(1,5)"], ["algorithm.M=range(1,5)"]),
-        (
-            ["-m", "algorithm=glob(sfg*)", "algorithm.M=5"],
-            ["algorithm=glob(sfg*)", "algorithm.M=5"],
-        ),
-        (["kernels.parts=[{family: gaussian, bandwidth: [0.1, 1]}]"], None),
-        (["dataset.kernel.bandwidth=2", "dataset=naval", "dataset=synthetic"], None),
-        (["dataset=naval", '+dataset.decimal=","'], None),
-        (["hydra.verbose=true", "hydra/launcher=basic"], None),
-        (["-sc", "install=bash"], ["install=bash"]),
-        (["--info", "searchpath"], []),
-        (["--cfg", "job", "algorithm=gf"], ["algorithm=gf"]),
-        (["debug=quick", "algorithm=gf", "algorithm.M=3"], None),
+        ("dataset=airfoil,file dataset.path=x.csv", "no dataset.path with dataset=airfoil"),
+        ("seed=interval(0,1)", "seed=interval(0,1) is no list of values"),
+        ("seed=range(0)", "seed=range(0) has no value: there would be nothing to run"),
     ],
 )
-def test_what_hydra_can_do_is_passed_on(typed, passed_on):
-    assert CommandLine(typed).checked() == (typed if passed_on is None else passed_on)
+def test_mistakes_of_a_sweep_are_explained(typed, told):
+    assert told in refusal(*typed.split(), sweep=True)
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        (["-m", "--cfg", "job"], "--cfg shows the settings of one run: leave -m out"),
+        (["--seeds=3"], "unrecognized arguments: --seeds=3 (settings are written key=value"),
+        (["--config-dir=nowhere"], "there is no folder nowhere (--config-dir)"),
+        (["--jobs=2"], "--jobs and hydra.sweep.dir are for a sweep: add -m"),
+        (["-m", "--jobs=0"], "--jobs=0 is not a number of processes from 1"),
+        (["--from=nowhere"], "--from nowhere: there is no run folder"),
+    ],
+)
+def test_wrong_options_are_explained(typed, told, capsys):
+    assert main([*typed, "algorithm=gf"]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_a_file_is_short_for_a_data_set():
+    typed = ["my data.csv", "target=y", "exclude=[id]", "D=50"]
+    assert expand(typed) == [
+        "dataset=file", "dataset.path='my data.csv'", "dataset.target=y", "dataset.exclude=[id]",
+        "D=50", "seeds=1",
+    ]  # fmt: skip
+    (config,) = read_jobs([r"back\slash, ${x}.csv", "++target=y", "seeds=3"]).configs
+    assert config["dataset"]["path"] == r"back\slash, ${x}.csv" and config["seeds"] == 3
+    assert config["dataset"]["target"] == "y" and config["algorithm"]["name"] == "auto"
+    (config,) = read_jobs(["a.csv", "target=y", "key=shop", "D=7"]).configs
+    assert (config["algorithm"]["name"], config["kernels"]["name"]) == ("raker", "gauss5")
+    assert config["D"] == 7, "what is typed counts more than the defaults of a panel"
+
+
+def test_a_schedule_needs_no_quotes():
+    (config,) = read_jobs(["algorithm.eta=0.5/sqrt(t)"]).configs
+    assert config["algorithm"]["eta"] == "0.5/sqrt(t)"
+    jobs = read_jobs(["algorithm=raker", "algorithm.eta=1/t^0.25,0.1"], sweep=True)
+    assert [config["algorithm"]["eta"] for config in jobs.configs] == ["1/t^0.25", "0.1"]
 
 
 def test_jobs_of_a_sweep_are_all_combinations():
-    groups = {"algorithm": ["gf", "sfg", "sfg_r"]}
     typed = ["algorithm=glob(sfg*)", "D=5", "seed=range(2)", "D=6", "algorithm.eta='1/t','2/t'"]
-    jobs = jobs_of(typed, groups)
-    assert jobs[:3] == [
-        ["algorithm=sfg", "D=6", "seed=0", "algorithm.eta='1/t'"],
-        ["algorithm=sfg", "D=6", "seed=0", "algorithm.eta='2/t'"],
-        ["algorithm=sfg", "D=6", "seed=1", "algorithm.eta='1/t'"],
+    jobs = read_jobs(typed, sweep=True)
+    facts = [(c["algorithm"]["name"], c["D"], c["seed"]) for c in jobs.configs]
+    assert facts[::2][:3] == [("sfg", 6, 0), ("sfg", 6, 1), ("sfg_mkl", 6, 0)]
+    assert [c["algorithm"]["eta"] for c in jobs.configs[:3]] == ["1/t", "2/t", "1/t"]
+    assert jobs.swept == ["algorithm", "seed", "algorithm.eta"]
+    assert len(read_jobs([], sweep=True).configs) == 1
+
+
+def test_a_parameter_that_some_algorithms_lack_is_left_out_of_their_jobs():
+    jobs = read_jobs(["algorithm=raker,gf,rfomkr", "algorithm.M=5,10"], sweep=True)
+    assert [config["algorithm"].get("M") for config in jobs.configs] == [
+        None,
+        None,
+        5,
+        10,
+        None,
+        None,
     ]
-    assert len(jobs) == 8 and swept_keys(typed) == ["algorithm", "seed", "algorithm.eta"]
-    assert jobs_of([], groups) == [[]]
+    assert jobs.notes == [
+        "raker has no algorithm.M and runs without it.",
+        "rfomkr has no algorithm.M and runs without it.",
+    ]
 
 
-def test_parameter_that_some_of_the_swept_lack_is_told_once(capsys):
-    line = CommandLine(["-m", "algorithm=raker,gf,sfg", "algorithm.M=5,10"])
-    assert line.checked()[-1] == "++algorithm.M=5,10"
-    assert capsys.readouterr().out == "raker has no algorithm.M and runs without it.\n"
+def test_settings_of_a_run_are_printed(capsys):
+    assert main(["--cfg", "job", "algorithm=gf", "algorithm.M=3", "outputs=${seed}"]) == 0
+    assert "outputs: ${seed}" in capsys.readouterr().out
+    assert main(["--cfg", "job", "--resolve", "algorithm=gf", "outputs=${seed}"]) == 0
+    printed = yaml.safe_load(capsys.readouterr().out)
+    assert (printed["algorithm"]["name"], printed["outputs"]) == ("gf", 0)
+
+
+def test_the_tab_key_completes_names(monkeypatch, capsys):
+    monkeypatch.setenv("COMP_LINE", "omkl-run dataset=air")
+    assert main(["-sc", "query=bash"]) == 0
+    assert set(capsys.readouterr().out.split()) == {"dataset=air_quality", "dataset=airfoil"}
+
+
+def test_an_experiment_is_added(tmp_path):
+    (config,) = read_jobs(["+experiment=late_targets", "stream.delay=3"]).configs
+    assert (config["dataset"]["name"], config["stream"]["delay"]) == ("airfoil", 3)
+    (tmp_path / "experiment").mkdir()
+    text = "# @package _global_\nhydra: {sweeper: {params: {seed: '1,2'}}}\n"
+    (tmp_path / "experiment" / "many.yaml").write_text(text)
+    jobs = read_jobs(["+experiment=many", "D=3,4"], [tmp_path], sweep=True)
+    assert [(c["seed"], c["D"]) for c in jobs.configs] == [(1, 3), (1, 4), (2, 3), (2, 4)]
 
 
 def test_a_data_set_of_ones_own_says_its_task(tmp_path):
@@ -192,19 +223,10 @@ def test_own_yaml_counts_as_a_name(tmp_path):
     (tmp_path / "algorithm").mkdir()
     own = tmp_path / "algorithm" / "quick.yaml"
     own.write_text("defaults: [gf, _self_]\neta: 1.0\n")
-    line = CommandLine(["--config-dir", str(tmp_path), "algorithm=quick", "algorithm.M=3"])
-    assert line.checked() == ["algorithm=quick", "algorithm.M=3"]
-    (tmp_path / "experiment").mkdir()
-    (tmp_path / "experiment" / "mine.yaml").write_text("# @package _global_\n")
-    line = CommandLine(["--config-dir", str(tmp_path), "+experiment=mine", "algorithm.J=3"])
-    assert line.checked() == ["+experiment=mine", "algorithm.J=3"]
-    line = CommandLine(["--config-dir", str(tmp_path), "algorithm=quick"])
-    own.write_text("eta: 1.0\n")
-    with pytest.raises(UsageError, match=r"quick\.yaml has no key 'name'"):
-        line.checked()
+    (config,) = read_jobs(["algorithm=quick", "algorithm.M=3"], [tmp_path]).configs
+    assert (config["algorithm"]["eta"], config["algorithm"]["M"]) == (1.0, 3)
     own.write_text("eta: [1.0\n")
-    with pytest.raises(UsageError, match=r"cannot read .*quick\.yaml"):
-        line.checked()
+    assert "quick.yaml" in refusal("algorithm=quick", config_dirs=[tmp_path])
 
 
 def test_mistakes_end_with_one_line_and_a_status(tmp_path):
@@ -214,9 +236,6 @@ def test_mistakes_end_with_one_line_and_a_status(tmp_path):
     done = omkl_run(tmp_path, "algorithm.M=900", *TINY)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "omkl-run: algorithm.M=900 lies outside [1, N=17]\n"
-    done = omkl_run(tmp_path, "hydra/launcher=cluster")
-    assert done.returncode == 2
-    assert "Could not find 'hydra/launcher/cluster'" in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from omkl import federated
+from omkl import algorithms, federated
 from omkl.config import reference, schema, settings
-from omkl.config.command_line import CommandLine
 from omkl.core import kernels
 from omkl.datasets import prepare
 from omkl.experiment import run as runner
@@ -19,8 +18,8 @@ from tests.compositions import compose
 from tests.learners import one_of_each_representation
 
 GROUPS = ("algorithm", "dataset", "kernels", "federation")
-OPTIONAL = ("debug",)  # what they set is not below a key of their own
-CHOICES = [(group, name) for group in GROUPS for name in CommandLine([]).groups()[group]]
+OPTIONAL = ("debug", "experiment")  # what they set is not below a key of their own
+CHOICES = [(group, name) for group in GROUPS for name in conf.names(group)]
 ALGORITHMS = [name for group, name in CHOICES if group == "algorithm"]
 
 
@@ -32,7 +31,7 @@ def configuration(*overrides: str) -> dict[str, Any]:
 def test_every_file_is_a_choice():
     files = [p for group in GROUPS for p in (conf.folder() / group).rglob("*.yaml")]
     assert len(files) == len(CHOICES)
-    assert set(CommandLine([]).groups()) == {*GROUPS, *OPTIONAL}
+    assert set(conf.groups()) == {*GROUPS, *OPTIONAL}
 
 
 @pytest.mark.slow
@@ -42,7 +41,7 @@ def test_composes(group: str, name: str):
     assert config[group]["name"], "tables and run folders need a name"
     assert config[group] == conf.entry(group, name)
     if group == "algorithm":  # only what the YAML states can be set, and is shown by --help
-        fields = settings._parameters(config[group]["name"])
+        fields = params_of(config[group]["name"])._fields
         assert set(config[group]) - {"name"} == set(fields)
     if group == "dataset":
         assert config[group]["task"] in ("regression", "classification")
@@ -87,17 +86,19 @@ def test_runs_in_miniature(name: str, tmp_path: Path):
     assert 0 < outcome.run.result[f"{run_folder.measure(outcome.run.result).key}_mean"] < 1
 
 
+def params_of(name: str) -> type:
+    package = federated if name in federated.names() else algorithms
+    return package.load(name).Params
+
+
 def test_help_lists_every_choice_and_setting():
-    text = CommandLine([]).help()
-    words = re.sub("[,:]", " ", text).split()
+    texts = {topic: reference.help_page(topic, conf.groups()) for topic in reference.TOPICS}
+    words = re.sub("[,:]", " ", " ".join(texts.values())).split()
     for _, name in CHOICES:
         folder, slash, last = name.rpartition("/")
         assert last in words and folder + slash in ["", *words], "a line a folder"
-    assert "jmlr_table1" not in words, "tables are for omkl-report"
     for key, value in reference.settings_of_main_file():
-        assert f"\n  {key}=" in text, value
-    assert "\n  debug     quick\n" in text
-    assert max(map(len, text.splitlines())) <= 80
+        assert f"\n  {key}=" in texts["settings"], value
 
 
 def test_every_setting_has_a_constraint_and_a_line_of_help():
@@ -112,7 +113,7 @@ def test_every_setting_has_a_constraint_and_a_line_of_help():
 
 
 def test_help_says_what_each_algorithm_is_and_when_to_take_it():
-    text = " ".join(CommandLine([]).help().split())
+    text = " ".join(reference.help_page("algorithms", conf.groups()).split())
     for name in (name for group, name in CHOICES if group == "algorithm" and "/" not in name):
         what, when = registry.summary(name), conf.when("algorithm", name)
         assert len(what) > 10 and len(when) > 10, name

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from omkl.commands import run
-from omkl.config.command_line import CommandLine
+from omkl.config.overrides import UsageError, read_jobs
 from omkl.experiment import run as runner
 from omkl.report import naming
 from omkl.runs.provenance import identity_of
@@ -57,9 +57,9 @@ def test_a_run_comes_out_again_from_its_folder(tmp_path, monkeypatch, kind):
     quick = ["seeds=1", "D=3", "tracking=none", "figures=false"]
     first = runner.run(compose([*quick, *KINDS[kind], "outputs=here"]))
     assert first.status == "complete", first.run.result
-    from_folder = run.expanded(["--from", str(first.run.folder)])
-    typed = CommandLine([*from_folder, "outputs=there", "tracking=none", "figures=false"])
-    again = runner.run(compose(typed.checked()))
+    typed = ["outputs=there", "tracking=none", "figures=false"]
+    (config,) = read_jobs(run.from_folder(first.run.folder, typed)).configs
+    again = runner.run(config)
     assert again.status == "complete", again.run.result
     one, two = Run(first.run.folder), Run(again.run.folder)
     assert one.folder.name == two.folder.name, "it is the same run"
@@ -67,7 +67,9 @@ def test_a_run_comes_out_again_from_its_folder(tmp_path, monkeypatch, kind):
         np.testing.assert_array_equal(one.curves[name], two.curves[name], err_msg=name)
     assert {p.name for p in one.folder.iterdir()} == {p.name for p in two.folder.iterdir()}
     command = shlex.split(naming.command(one))  # as a page shows it
-    job = runner.prepare(compose(run.expanded(command[1:])))
+    options = run._parser().parse_args(command[1:])
+    (config,) = read_jobs(run.from_folder(options.folder, options.overrides)).configs
+    job = runner.prepare(config)
     assert command[0] == "omkl-run" and identity_of(job.settings.config).key == one.result["key"]
 
 
@@ -75,10 +77,9 @@ def test_what_is_typed_besides_counts_more(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     quick = ["seeds=1", "D=3", "tracking=none", "figures=false", ROWS]
     folder = runner.run(compose(["algorithm=gf", "algorithm.M=5", *quick])).run.folder
-    found = run.expanded(["-m", "algorithm.M=7", "--from", str(folder), "D=4"])
-    config = compose([text for text in found if text != "-m"])
+    (config,) = read_jobs(run.from_folder(folder, ["algorithm.M=7", "D=4"])).configs
     assert (config["algorithm"]["M"], config["D"], config["dataset"]["rows"]) == (7, 4, 60)
-    other = compose(run.expanded([f"--from={folder}", "algorithm=raker"]))
+    (other,) = read_jobs(run.from_folder(folder, ["algorithm=raker"])).configs
     assert other["algorithm"]["name"] == "raker" and "M" not in other["algorithm"]
 
 
@@ -87,15 +88,13 @@ def test_another_file_and_target_stand_beside_a_run_of_a_file(tmp_path, monkeypa
     frame = pd.DataFrame({"a": [1.0, 3.0, 2.0], "y": [0.0, 1.0, 3.0], "z": [2.0, 1.0, 0.0]})
     frame.to_csv("one.csv", index=False)
     quick = ["seeds=1", "tracking=none", "figures=false"]
-    typed = CommandLine(["one.csv", "target=y", "algorithm=last", *quick]).checked()
-    folder = runner.run(compose(typed)).run.folder
-    beside = ["target=z", f"--from={folder}", "two.csv", "exclude=y"]
-    dataset = compose(CommandLine(run.expanded(beside)).checked())["dataset"]
-    assert [dataset[key] for key in ("path", "target", "exclude")] == ["two.csv", "z", "y"]
+    (config,) = read_jobs(["one.csv", "target=y", "algorithm=last", *quick]).configs
+    folder = runner.run(config).run.folder
+    (config,) = read_jobs(run.from_folder(folder, ["target=z", "two.csv", "exclude=y"])).configs
+    found = [config["dataset"][key] for key in ("path", "target", "exclude")]
+    assert found == ["two.csv", "z", "y"]
 
 
 def test_a_folder_that_is_none_is_named(tmp_path):
-    with pytest.raises(ValueError, match="there is no run folder"):
-        run.expanded(["--from", str(tmp_path)])
-    with pytest.raises(ValueError, match="name the folder of a run"):
-        run.expanded(["--from"])
+    with pytest.raises(UsageError, match="there is no run folder"):
+        run.from_folder(tmp_path, [])

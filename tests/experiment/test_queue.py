@@ -1,113 +1,49 @@
-"""Jobs side by side: they have the numbers of jobs one by one, and each fails alone."""
+"""Jobs side by side: each fails alone, and numbers are those of jobs one by one."""
 
-import contextlib
-import multiprocessing
 import os
 import signal
-import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from omkl.experiment import queue
+from omkl.experiment import run as runner
+from tests.compositions import compose
 
 
-def fatal(item: str) -> int:
-    """The process number; ``die`` kills the process, ``raise`` raises, ``long`` takes a minute."""
-    if item == "die" or "+die+" in item:
+def fatal(item: str) -> str:
+    if item == "die":
         os.kill(os.getpid(), signal.SIGKILL)
     if item == "raise":
         raise OSError(item)
-    if item.endswith("long"):
-        Path(item).touch()
-        try:
-            time.sleep(60.0)
-        finally:
-            Path(item).unlink()  # tidy
-    return os.getpid()
+    return f"{item} on {os.environ['NUMBA_NUM_THREADS']} threads"
 
 
-def test_of_items_under_way_when_a_process_dies_each_is_done_again_by_itself():
-    workers = queue.Workers(2)
-    items = ["one", "die", *"456789"]
-    ended = dict(workers.run(fatal, iter(items)))
-    assert ended.keys() == {*items}
-    assert [name for name, pid in ended.items() if pid is None] == ["die"]
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_of_jobs_whose_process_dies_each_fails_alone(n_jobs):
+    items = ["one", "die", *"34567", "die", "nine"]
+    ended = dict(queue.side_by_side(fatal, items, n_jobs, threads=3))
+    died = {1: None, 7: None}
+    assert ended == {k: f"{item} on 3 threads" for k, item in enumerate(items)} | died
 
 
-def test_what_work_raises_is_raised_and_what_is_left_early_is_ended_tidily(tmp_path):
+def test_an_exception_of_a_job_is_raised():
     with pytest.raises(OSError, match="raise"):
-        list(queue.Workers(1).run(fatal, iter(["raise"])))
-    long = tmp_path / "long"
-    started = queue.Workers(2).run(fatal, iter(["one", str(long), "two"]))
-    with contextlib.closing(started):
-        next(started)
-        wait_for(long.exists)
-        began = time.monotonic()
-    assert not long.exists() and time.monotonic() - began < 30.0
-    wait_for(lambda: not multiprocessing.active_children())
+        list(queue.side_by_side(fatal, ["one", "raise"], 2))
 
 
-def wait_for(condition) -> None:
-    deadline = time.monotonic() + 60.0
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+@pytest.mark.slow(2)
+def test_jobs_side_by_side_have_the_numbers_of_jobs_one_by_one(tmp_path):
+    small = ["dataset.rows=60", "kernels=gauss13", "D=4", "seeds=2", "tracking=none"]
+    own = (["algorithm=raker"], ["algorithm=pof_mkl", "federation=iid", "clients=3"])
 
+    def configs(outputs):
+        return [compose([*small, *one, "figures=false", f"outputs={outputs}"]) for one in own]
 
-def dies() -> None:
-    os._exit(3)
-
-
-def test_processes_that_cannot_start_are_given_up():
-    with pytest.raises(RuntimeError, match="no worker process can be started"):
-        list(queue.Workers(1, prepare=dies).run(fatal, iter(["one"])))
-
-
-SMALL = ["dataset=synthetic", "dataset.rows=60", "kernels=gauss13", "D=4", "seeds=2"]
-FEDERATED = ["federation=iid", "clients=3", "algorithm=pof_mkl"]
-
-
-def job(tmp_path, *overrides):
-    return [*SMALL, *overrides, "tracking=none", "figures=false", f"outputs={tmp_path}"]
-
-
-@pytest.mark.slow(4)
-def test_a_job_that_breaks_or_dies_fails_alone(tmp_path, monkeypatch):
-    """The others have the numbers of jobs that have all threads of a process to themselves."""
-    dying = tmp_path / "dying.py"
-    dying.write_text("import multiprocessing, os\nif multiprocessing.parent_process(): os._exit(3)")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    good = [["algorithm=raker"], FEDERATED, ["algorithm=gf"]]
-    dies = ["algorithm=raker", "algorithm.name=dying", "+algorithm.module=dying"]
-    bad = [["algorithm=raker", "algorithm.eta=1e200"], dies]
-    monkeypatch.setenv("OMKL_THREADS", "2")
-    jobs = [job(tmp_path / "beside", *own) for own in (*bad, *good)]
-    ended = dict(queue.side_by_side(jobs))
-    assert [ended[k].status for k in range(5)] == ["failed"] * 2 + ["complete"] * 3
-    assert "no longer finite" in ended[0].run.result["error"]["message"]
-    assert "its process died" in ended[1].run.result["error"]["message"]
-    for k, own in enumerate(good, start=2):
-        ((_, alone),) = queue.side_by_side([job(tmp_path / "alone", *own)])
-        mine, other = ended[k].run, alone.run
-        assert mine.result["threads"] == 1 and other.result["threads"] == 2
+    beside = dict(queue.side_by_side(runner.run, configs(tmp_path / "beside"), 2))
+    for number, config in enumerate(configs(tmp_path / "alone")):
+        mine, other = beside[number].run, runner.run(config).run
+        assert mine.result["threads"] == 1
         assert mine.result["mse"] == other.result["mse"]
-        assert mine.curves.keys() == other.curves.keys()
         for name, array in mine.curves.items():
             np.testing.assert_array_equal(array, other.curves[name], err_msg=name)
-
-
-def test_long_jobs_are_first_and_none_is_beside_one_that_it_shares_with(tmp_path):
-    in_hindsight = ["federation=iid", "clients=3", "regret.ridge_features=true"]
-    jobs = [
-        job(tmp_path, "algorithm=raker"),
-        job(tmp_path, *FEDERATED, "regret.ridge_features=false"),
-        job(tmp_path, "algorithm=pof_mkl", "algorithm.M=1", *in_hindsight),
-        job(tmp_path, "algorithm=ofskl", *in_hindsight),
-        job(tmp_path, "algorithm=em_kofl", *in_hindsight, "seed=3"),
-    ]
-    assert sorted(range(5), key=lambda k: queue.turn_of(jobs[k])) == [2, 3, 4, 1, 0]
-    beside = [[other for other in range(5) if queue.shares(jobs[k], jobs[other])] for k in range(5)]
-    assert beside[2] == [1, 2, 3]  # by its algorithm, and by what is best in hindsight
-    assert beside[3] == [2, 3] and beside[4] == [4] and beside[0] == [0]

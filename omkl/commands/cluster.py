@@ -1,0 +1,34 @@
+"""Run the jobs of a sweep by a launcher of Hydra, such as those for Slurm and Ray.
+
+    pip install hydra-submitit-launcher
+    python -m omkl.commands.cluster -m hydra/launcher=submitit_slurm hydra.launcher.partition=cpu \\
+        algorithm=raker,gf dataset=naval 'seed=range(10)'
+
+Every job writes its run folder, and ``omkl-report show`` makes the table. Overrides are those of
+Hydra, without the shorthand of ``omkl-run``. Hydra 1.3 does not start on Python 3.14.
+"""
+
+from __future__ import annotations
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig
+
+from omkl.utils import conf
+
+
+@hydra.main(version_base="1.3", config_path=str(conf.folder()), config_name=conf.main_file().stem)
+def main(config: DictConfig) -> None:
+    """Run one job. RuntimeError if it fails, so that the launcher counts it as failed."""
+    from omkl.config.compose import resolved
+    from omkl.experiment import viewers
+    from omkl.report import console
+
+    outcome = viewers.run_and_show(resolved(config, HydraConfig.get().overrides.task))
+    if outcome.status == "failed":
+        raise RuntimeError(outcome.run.result["error"]["message"])
+    print(f"{outcome.run.folder}: {console.loss_text(outcome.run.result)}")
+
+
+if __name__ == "__main__":
+    main()
