@@ -1,11 +1,11 @@
 """Kill, starve and damage sweeps at random, start them again, and count what is lost.
 
-    python scripts/chaos.py [--kills 50] [--seed 0] [--only kills-basic ...] [--docs docs]
+    python scripts/chaos.py [--kills 50] [--seed 0] [--only kills-2 ...] [--docs docs]
 
 One sweep of six small jobs is run undisturbed, and its numbers are the truth. Then
 
-kills-LAUNCHER   the sweep is killed with its children, after a random time, --kills times in all;
-                 each time the same command goes on; basic, batch and joblib
+kills-N          the sweep is killed with its children, after a random time, --kills times in all;
+                 each time the same command goes on; in 1 process or in 2
 kills-federation server and clients of a federation are killed and started again, --kills
                  times in all
 ctrl-c           a run is interrupted while MLflow is told of it
@@ -46,12 +46,11 @@ SWEEP = ("-m", "algorithm=raker,gf", "algorithm.lam=1e-3,1e-2,1e-1", "tracking=n
 N_JOBS = 6
 ONE = ("algorithm=raker", "tracking=mlflow", *SMALL)
 SOON = 2.0  # seconds from Ctrl-C to the end
-LAUNCHERS = ("basic", "batch", "joblib")
+JOBS = (1, 2)  # processes of a sweep
 NEEDED = {  # module and extra
-    "kills-joblib": ("hydra_plugins.hydra_joblib_launcher", "sweep"),
     "kills-federation": ("websockets", "federation"),
 }
-KINDS = (*(f"kills-{name}" for name in LAUNCHERS), "kills-federation", "ctrl-c", "full-disk",
+KINDS = (*(f"kills-{n}" for n in JOBS), "kills-federation", "ctrl-c", "full-disk",
          "damage", "at-once")  # fmt: skip
 SIZES = (0, 1, 100, 1000, 4096, 20_000, 60_000)  # bytes that a file may have
 Losses = tuple[int, list[str]]  # how often it was disturbed, and what was lost
@@ -88,12 +87,11 @@ class Chaos:
         shutil.copytree(self.kept.cache, place.cache)
         return place
 
-    def killed(self, launcher: str) -> Losses:
+    def killed(self, n_jobs: int) -> Losses:
         lost: list[str] = []
         done = sweeps = 0
-        more = () if launcher == "basic" else (f"launcher={launcher}",)
         while done < self.kills:
-            place = self.place(f"{launcher}-{sweeps}", (*SWEEP, *more))
+            place = self.place(f"jobs-{n_jobs}-{sweeps}", (*SWEEP, f"--jobs={n_jobs}"))
             sweeps += 1
             for _ in range(self.random.randint(1, 4)):
                 moment = self.random.uniform(0.0, 1.1 * self.seconds)
@@ -106,7 +104,7 @@ class Chaos:
                     break
                 done += 1
             found = lost_in(place, self.truth, *place.finish())
-            lost += [f"{launcher}, sweep {sweeps}: {text}" for text in found]
+            lost += [f"{n_jobs} processes, sweep {sweeps}: {text}" for text in found]
             shutil.rmtree(place.folder)
         return done, lost
 
@@ -189,9 +187,9 @@ class Chaos:
 
     def disturb(self, kind: str) -> Losses:
         """Do one of KINDS."""
-        launcher = kind.removeprefix("kills-")
-        if launcher in LAUNCHERS:
-            return self.killed(launcher)
+        n_jobs = kind.removeprefix("kills-")
+        if n_jobs.isdecimal():
+            return self.killed(int(n_jobs))
         others: dict[str, Callable[[], Losses]] = {
             "kills-federation": self.deployed,
             "ctrl-c": self.interrupted,
