@@ -5,7 +5,6 @@ import hashlib
 import http.server
 import io
 import os
-import subprocess
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -82,14 +81,15 @@ def files_below(folder: Path) -> list[str]:
     return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
 
 
-def test_what_a_killed_download_left_is_removed_by_the_next(airfoil, publisher, tmp_path):
+def test_what_a_killed_download_left_is_removed_a_day_later(airfoil, publisher, tmp_path):
     entry, content = airfoil
-    with subprocess.Popen(["true"]) as killed:
-        pass
-    owner = disk.owner().replace(f".{os.getpid()}", f".{killed.pid}")
-    (tmp_path / f"mine/{disk.STAGING}{owner}-ab/unpacked").mkdir(parents=True)
+    left = tmp_path / f"mine/{disk.STAGING}ab"
+    (left / "unpacked").mkdir(parents=True)
+    for path in (left / "unpacked", left):
+        os.utime(path, (0, 0))
     publisher["body"] = zipped(content)
     assert open_stream(entry, STREAM).n_rounds == 1503
+    assert not left.exists()
     assert files_below(tmp_path / "mine") == ["airfoil/airfoil_self_noise.dat"]
 
 
