@@ -68,7 +68,7 @@ def test_a_run_has_settings_numbers_curves_and_files(outputs, run_folder_maker):
     result = json.loads((folder / "result.json").read_text())
     run = client(outputs).get_run(run_id)
     assert client(outputs).get_experiment(run.info.experiment_id).name == "airfoil"
-    assert run.info.run_name == "sfg_r eta=0.1 M=10 seeds=3"
+    assert run.info.run_name == "sfg_r eta=0.1 seeds=3"
     assert (run.info.status, run.info.start_time) == ("FINISHED", 1767225600000)
     assert run.data.params == {
         "algorithm.name": "sfg_r", "algorithm.lam": "0.001", "algorithm.eta": "0.1",

@@ -32,6 +32,7 @@ from filelock import FileLock, Timeout
 from omkl.report import naming, stats, style, sweep_table
 from omkl.runs import run_folder
 from omkl.runs.run_folder import CONFIG, CURVES, FIGURES, NEUTRAL, RESULT, Run, measure
+from omkl.utils import disk
 from omkl.utils.conf import flattened
 from omkl.utils.extras import how_to_install
 
@@ -195,6 +196,8 @@ def _client(outputs: Path, anew: bool = False) -> Iterator[MlflowClient]:
                 shutil.rmtree(outputs / "mlartifacts", ignore_errors=True)
                 for path in outputs.glob("mlflow.db*"):  # and the journals of SQLite
                     path.unlink()
+            if "MLFLOW_TRACKING_URI" not in os.environ and not database(outputs).exists():
+                _create(database(outputs))
             yield _silent_client(address)
     except TrackingError:
         raise
@@ -206,6 +209,18 @@ def _client(outputs: Path, anew: bool = False) -> Iterator[MlflowClient]:
     except Exception as error:
         why = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
         raise TrackingError(f"{address} cannot be used ({why}): {CURE}") from error
+
+
+def _create(path: Path) -> None:
+    """Create an empty database beside ``path`` and rename it: MLflow refuses one that is half made.
+
+    A new name each time, because MLflow creates the tables of an address once in a process.
+    """
+    temporary = disk.temporary_name(path)
+    client = _silent_client(f"sqlite:///{temporary}")
+    for experiment in client.search_experiments():  # MLflow's own would stay empty
+        client.delete_experiment(experiment.experiment_id)
+    os.replace(temporary, path)
 
 
 def _silent_client(address: str) -> MlflowClient:
