@@ -60,8 +60,8 @@ test-spark: $(SPARK)/.installed  ## Run the test on Spark, whose driver is kille
 	@.venv-$*/bin/python -m pip --disable-pip-version-check --quiet install --editable '.[$*,dev]'
 	@touch $@
 
-fuzz: setup       ## Try 5,000 files and settings that nobody would write (4 minutes)
-	OMKL_FUZZ=5000 $(PYTEST) tests/datasets/test_fuzz.py tests/experiment/test_fuzz.py
+fuzz: setup       ## Try 5,000 files, settings and models that nobody would write (10 minutes)
+	OMKL_FUZZ=5000 $(PYTEST) tests/datasets/test_fuzz.py tests/experiment/test_fuzz.py tests/online/test_forged_models.py
 
 lint: setup       ## Check style and types
 	$(BIN)/ruff check .

@@ -33,6 +33,7 @@ from omkl.core.feedback_graph import (
     rank_largest,
     rewire,
 )
+from omkl.core.graph_sampling import COUNT as SET_SIZE
 from omkl.core.graph_sampling import MASS, MEMBER, draw_node, edges_of, probability, refresh
 from omkl.core.hyperparameters import (
     COUNT,
@@ -549,7 +550,7 @@ class Sfg:
     @staticmethod
     def select(params, state, t, rng, selection):
         xi = rate(params.xi, t)
-        refresh(state.edges, state.trees, state.in_mass, state.log_u, state.node[0])
+        refresh(state.edges, state.trees, state.in_mass, state.scale, state.log_u, state.node[0])
         node = 0
         if t <= params.explore:
             v = next_uniform(state.model, rng)
@@ -572,6 +573,18 @@ def refine(params, state, xi):
     )
     if n > 0:
         rewire(state, n, 1.0, False, True)
+        for i in range(state.frozen.shape[0]):
+            state.frozen[i] = state.cover[MEMBER, i]
+
+
+@inlined
+def restore_frozen(state):
+    """DS'_t of a loaded learner, and its edges, after the last round that refines."""
+    n = 0
+    for i in range(state.frozen.shape[0]):
+        state.links[CHANGED, n] = i
+        n += state.frozen[i]
+    rewire(state, n, 1.0, False, True)
 
 
 @inlined
@@ -642,14 +655,18 @@ class SfgR:
     @staticmethod
     def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> paper_sfg.RefinedState:
         edges, divergence = released_graph(len(dictionary), params.M)
-        return paper_sfg.on_refined_graph(edges, divergence, params.rank, model)
+        state = paper_sfg.on_refined_graph(edges, divergence, params.rank, model)
+        return state._replace(frozen=np.zeros(len(dictionary), dtype=np.int64))
 
     @staticmethod
     def select(params, state, t, rng, selection):
         xi = rate(params.xi, t)
-        refresh(state.edges, state.trees, state.in_mass, state.log_u, state.node[0])
+        refresh(state.edges, state.trees, state.in_mass, state.scale, state.log_u, state.node[0])
         if t <= params.freeze:
             refine(params, state, xi)
+        elif state.trees[SET_SIZE, 1] == 0.0:
+            restore_frozen(state)
+        if t <= params.freeze:
             next_uniform(state.model, rng)  # the draw that is thrown away
         v = next_uniform(state.model, rng)
         state.node[0] = shifted(draw_node(state.trees, xi, v), state.log_u.shape[0])

@@ -106,7 +106,7 @@ class AmklAks:
 @inlined
 def node_or_0(params, state, t, xi, rng):
     """Draw the node; after ``explore`` rounds it is node 0."""
-    refresh(state.edges, state.trees, state.in_mass, state.log_u, state.node[0])
+    refresh(state.edges, state.trees, state.in_mass, state.scale, state.log_u, state.node[0])
     state.node[0] = draw_node(state.trees, xi, rng.random()) if t <= params.explore else 0
 
 

@@ -40,16 +40,15 @@ from omkl.core.graph_sampling import (
 )
 from omkl.core.hyperparameters import (
     COUNT_OR_ZERO,
-    EDGES,
+    DERIVED,
     EVALUATED_WITH,
-    KERNELS,
     NODE_WEIGHTS,
     NON_NEGATIVE,
     RATE,
+    SWITCH,
     TREES,
     UP_TO_N,
     Choice,
-    Range,
     Schedule,
     rate,
 )
@@ -75,13 +74,14 @@ class GraphState(NamedTuple):
     model: RandomFeatures
     log_w: np.ndarray  # (N,) kernels
     log_u: NODE_WEIGHTS  # (N,)
-    edges: EDGES  # (3, N, M) the graph; these four as in omkl.core.graph_sampling
+    edges: DERIVED  # (3, N, M) the graph; these five as in omkl.core.graph_sampling
     trees: TREES  # (3, 2 P) sums over u and over DS
-    cover: Annotated[np.ndarray, Range(0, "N")]  # (2, N) DS
-    in_mass: np.ndarray  # (2 N M,) sums over in-neighbours
+    cover: DERIVED  # (2, N) DS
+    in_mass: DERIVED  # (2 N M,) sums over in-neighbours
+    scale: np.ndarray  # (1,) of the sums over u
     w: np.ndarray  # (N,) weights of the combined kernels, in their order, summing to 1
     q: EVALUATED_WITH  # (N,)
-    node: KERNELS  # (1,)
+    node: DERIVED  # (1,) int64
 
 
 @functools.lru_cache(maxsize=4)
@@ -117,6 +117,7 @@ def on_graph(edges: np.ndarray, model: RandomFeatures) -> GraphState:
         trees=trees,
         cover=cover,
         in_mass=empty_in_mass(edges),
+        scale=np.zeros(1),
         w=np.zeros(N),
         q=np.full(N, np.nan),
         node=np.zeros(1, dtype=np.int64),
@@ -146,7 +147,7 @@ def choose_neighbours(state, xi, selection):
 
 def select_node(params, state, t, rng, selection):
     xi = rate(params.xi, t)
-    refresh(state.edges, state.trees, state.in_mass, state.log_u, state.node[0])
+    refresh(state.edges, state.trees, state.in_mass, state.scale, state.log_u, state.node[0])
     choose_node(params, state, t, xi, rng)
     choose_neighbours(state, xi, selection)
 
@@ -291,19 +292,21 @@ class RefinedState(NamedTuple):
     model: RandomFeatures
     log_w: np.ndarray  # (N,) kernels
     log_u: NODE_WEIGHTS  # (N,)
-    divergence: Any  # Delta by its order: Matrix or what it is computed from
-    edges: EDGES  # (3, N, M) the unrefined graph; these four as in omkl.core.graph_sampling
+    divergence: DERIVED  # Delta by its order: Matrix or what it is computed from
+    edges: DERIVED  # (3, N, M) the unrefined graph; these five as in omkl.core.graph_sampling
     trees: TREES  # (3, 2 P) sums over u and over DS'_t
-    cover: Annotated[np.ndarray, Range(0, "N")]  # (2, N) DS'_t
-    in_mass: np.ndarray  # (2 N M,) sums over in-neighbours
-    links: Annotated[np.ndarray, Range(-1, "N")]  # (8, N) see omkl.core.feedback_graph
-    near: KERNELS  # (N, K) candidates for d_i, the best first
-    distance: np.ndarray  # (N, K) their divergence from i, times sign
-    scratch: np.ndarray  # (2, N) for the divergences of one node
-    best: np.ndarray  # (rank,) the last one is the smallest log u of DS'_t
+    cover: DERIVED  # (2, N) DS'_t
+    in_mass: DERIVED  # (2 N M,) sums over in-neighbours
+    scale: np.ndarray  # (1,) of the sums over u
+    links: DERIVED  # (8, N) see omkl.core.feedback_graph
+    near: DERIVED  # (N, K) candidates for d_i, the best first
+    distance: DERIVED  # (N, K) their divergence from i, times sign
+    scratch: DERIVED  # (2, N) for the divergences of one node
+    best: DERIVED  # (rank,) the last one is the smallest log u of DS'_t
+    frozen: SWITCH  # (N,) int64, DS'_t where it stays as it is for good; else (0,)
     w: np.ndarray  # (N,) weights of the combined kernels, in their order, summing to 1
     q: EVALUATED_WITH  # (N,)
-    node: KERNELS  # (1,)
+    node: DERIVED  # (1,) int64
 
 
 def on_refined_graph(
@@ -323,11 +326,13 @@ def on_refined_graph(
         trees=trees_of(edges),
         cover=cover_of(edges),
         in_mass=empty_in_mass(edges),
+        scale=np.zeros(1),
         links=links,
         near=np.zeros((N, K), dtype=np.int64),
         distance=np.zeros((N, K)),
         scratch=np.zeros((2, N)),
         best=np.zeros(rank),
+        frozen=np.zeros(0, dtype=np.int64),
         w=np.zeros(N),
         q=np.full(N, np.nan),
         node=np.zeros(1, dtype=np.int64),
@@ -429,7 +434,7 @@ class SfgR:
     def select(params, state, t, rng, selection):
         xi = rate(params.xi, t)
         refine(params, state, 1.0)
-        refresh(state.edges, state.trees, state.in_mass, state.log_u, state.node[0])
+        refresh(state.edges, state.trees, state.in_mass, state.scale, state.log_u, state.node[0])
         choose_node(params, state, t, xi, rng)
         choose_refined_neighbours(state, xi, selection)
 
@@ -485,6 +490,6 @@ class SfgMklR:
     def select(params, state, t, rng, selection):
         xi = rate(params.xi, t)
         refine(params, state, -1.0)
-        refresh(state.edges, state.trees, state.in_mass, state.log_u, state.node[0])
+        refresh(state.edges, state.trees, state.in_mass, state.scale, state.log_u, state.node[0])
         choose_node(params, state, t, xi, rng)
         choose_refined_neighbours(state, xi, selection)

@@ -49,7 +49,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from omkl.core import snapshot
 from omkl.core.compiler import compiled, inlined, specialise_on_first_call
+from omkl.core.hyperparameters import COUNTS, DERIVED
 from omkl.core.simd import LANES, load, store
 from omkl.core.weights import n_less
 
@@ -153,7 +155,8 @@ class State(NamedTuple):
 
     rates, levels, weights   (K,) rate_k, a_k and w_k
     far_levels, far_weights  (K,) a'_k and w'_k, of rows far out
-    scores    (W,) the last ones; the next place is ``n`` modulo W; ordered (W,) the same sorted
+    scores    (W,) the last ones; the next place is ``n`` modulo W; ordered (W,) the same sorted,
+              infinity behind them
     n         (1,) scores so far
     labels    (2,) the least and the largest so far
     """
@@ -164,8 +167,8 @@ class State(NamedTuple):
     far_levels: np.ndarray
     far_weights: np.ndarray
     scores: np.ndarray
-    ordered: np.ndarray
-    n: np.ndarray
+    ordered: DERIVED
+    n: COUNTS
     labels: np.ndarray
 
 
@@ -221,9 +224,13 @@ class Conformal:
         return float(half[0])
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
-        """Go on where copies of the arrays of ``state`` were taken, by name, of the same rates."""
-        for name, array in self.state._asdict().items():
-            array[:] = kept[name]
+        """Go on where copies of the arrays of ``state`` were taken, by name.
+
+        ``snapshot.Mismatch`` if they do not fit.
+        """
+        snapshot.restore_arrays(self.state, kept)
+        n, ordered = min(int(self.state.n[0]), WINDOW), self.state.ordered
+        ordered[:n], ordered[n:] = np.sort(self.state.scores[:n]), np.inf
 
     def follow(self, y_hat: np.ndarray, y: np.ndarray, far: np.ndarray | None = None) -> np.ndarray:
         """Half widths (n,) for predictions (n,), each made before its label y (n,) is learned.

@@ -63,7 +63,7 @@ def trees_of(edges: np.ndarray) -> np.ndarray:
 
     The root is at 1, the children of k are at 2 k and 2 k + 1, node i is at P + i.
 
-    trees[MASS]   sums of exp(log_u - scale); the scale at 0
+    trees[MASS]   sums of exp(log_u - scale)
     trees[TOP]    largest log_u; at 0 whether the trees follow log_u, 1 or 0
     trees[COUNT]  how many nodes of the set
     """
@@ -104,14 +104,15 @@ def is_fresh(trees):
 
 
 @inlined
-def refresh(edges, trees, in_mass, log_u, node):
+def refresh(edges, trees, in_mass, scale, log_u, node):
     """Bring the trees up to date: log_u (N,) changed at ``node`` alone, if they are fresh.
 
-    edges (3, N, M), trees (3, 2 P), in_mass (2 N M,).
+    edges (3, N, M), trees (3, 2 P), in_mass (2 N M,), scale (1,). Trees that are made anew of the
+    same log_u and scale are the same to the bit.
     """
     mass, top = trees[MASS], trees[TOP]
     if top[0] == 1.0:
-        u = exp_nonpositive(log_u[node] - mass[0])
+        u = exp_nonpositive(log_u[node] - scale[0])
         k = mass.shape[0] // 2 + node
         mass[np.uintp(k)] = u
         top[np.uintp(k)] = log_u[node]
@@ -134,25 +135,29 @@ def refresh(edges, trees, in_mass, log_u, node):
                 sum_below += in_mass[np.uintp(tree + (k ^ 1))]
                 k >>= 1
                 in_mass[np.uintp(tree + k)] = sum_below
-    if top[0] != 1.0 or top[1] < mass[0] - MOST_FALL:
-        begin(mass, top, log_u)
+    if top[0] != 1.0 or top[1] < scale[0] - MOST_FALL:
+        begin(mass, top, scale, log_u)
         begin_in_mass(edges, in_mass, mass)
 
 
 @inlined
-def begin(mass, top, log_u):
-    """All weights anew, the largest as 1: mass and top (2 P,) from log_u (N,)."""
+def begin(mass, top, scale, log_u):
+    """All weights anew: mass and top (2 P,) from log_u (N,).
+
+    The largest counts as 1 where that of before is out of the range of the scale.
+    """
     N = log_u.shape[0]
     P = mass.shape[0] // 2
     for i in range(N):
         top[P + i] = log_u[i]
     for k in range(P - 1, 0, -1):
         top[k] = max(top[2 * k], top[2 * k + 1])
+    if not scale[0] - MOST_FALL <= top[1] <= scale[0]:
+        scale[0] = top[1]
     for i in range(N):
-        mass[P + i] = exp_nonpositive(log_u[i] - top[1])
+        mass[P + i] = exp_nonpositive(log_u[i] - scale[0])
     for k in range(P - 1, 0, -1):
         mass[k] = mass[2 * k] + mass[2 * k + 1]
-    mass[0] = top[1]
     top[0] = 1.0
 
 

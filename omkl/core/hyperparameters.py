@@ -46,15 +46,16 @@ def rate(schedule, t):
 class Range(NamedTuple):
     """Bounds of a number; the letters N (kernels), D (features) and J stand for their values.
 
-    Of numbers in a ``State`` t is how many rounds there have been, and another array beside them
-    stands for its largest number (``n + pending`` for the sum of two), or as ``x.1`` for the length
-    of its second axis.
+    In a ``State`` t stands for the number of rounds so far, and the name of another field for its
+    largest number (``n + pending`` for the sum of two), or as ``x.1`` for the length of its second
+    axis. ``columns`` names the places on the last axis that the bounds are for; () means all.
     """
 
     low: float | str
     high: float | str = math.inf
     open_low: bool = False
     open_high: bool = False
+    columns: tuple[int, ...] = ()
 
 
 class Choice(tuple[str, ...]):
@@ -268,17 +269,20 @@ LEARNS_WITH = Annotated[np.ndarray, "probability of learning"]
 MAY_LEARN = Annotated[np.ndarray, "who may learn"]
 # (N,) logarithms of the weights of a graph's nodes.
 NODE_WEIGHTS = Annotated[np.ndarray, "logarithms of the nodes' weights"]
-# (3, 2 P) sums over the nodes' weights, see ``omkl.core.graph_sampling``.
-TREES = Annotated[np.ndarray, "sums over the nodes' weights"]
 
-# What whole numbers that change may be: ``omkl.core.snapshot`` refuses others, since compiled code
-# believes them. Arrays of whole numbers without a range are as a fresh learner has them.
+# ``omkl.core.snapshot`` checks numbers of a saved state against these ranges, because compiled code
+# uses whole numbers as places and counts without looking. Arrays of whole numbers without a range
+# never change.
+MOST_COUNT = 2**53  # as float64 every count is exact, and as int64 no sum of a few overflows
+COUNTS = Annotated[np.ndarray, Range(0, MOST_COUNT)]
 ROUNDS = Annotated[np.ndarray, Range(0, "t")]  # so many rounds, or the number of one
 KERNELS = Annotated[np.ndarray, Range(0, "N", open_high=True)]  # places of kernels
-COUNTS = Annotated[np.ndarray, Range(0)]
-# See ``omkl.core.graph_sampling``.
-EDGES = Annotated[np.ndarray, Range(0, "in_mass.0", open_high=True)]
 SWITCH = Annotated[np.ndarray, Range(0, 1)]
+# Follows from the settings and the other fields: it is not saved, and a loaded learner has it as a
+# fresh one does. The next round computes it anew.
+DERIVED = Annotated[Any, "derived"]
+# (3, 2 P) sums over the nodes' weights, see ``omkl.core.graph_sampling``.
+TREES = Annotated[np.ndarray, "derived", "sums over the nodes' weights"]
 
 
 def fields_with(State: type, annotation: Any) -> list[str]:
@@ -286,10 +290,3 @@ def fields_with(State: type, annotation: Any) -> list[str]:
     hints = get_type_hints(State, include_extras=True)
     wanted = set(get_args(annotation)[1:])
     return [name for name, hint in hints.items() if wanted <= set(get_args(hint)[1:])]
-
-
-def bounds_of(State: type) -> dict[str, Range]:
-    """Of the fields whose annotation has a ``Range``: what its numbers may be."""
-    hints = get_type_hints(State, include_extras=True)
-    ranges = ((name, x) for name, hint in hints.items() for x in get_args(hint)[1:])
-    return {name: x for name, x in ranges if isinstance(x, Range)}

@@ -12,7 +12,6 @@ predicted and not learned: a copy is made of a key's slot, as ``Learner.predict`
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -24,7 +23,7 @@ from omkl.core.protocol import OPEN, WHOLE, run_block
 from omkl.core.rng import Uniform
 from omkl.core.robust_moments import COUNT, centre_of, in_units, scale_of, take_number, take_row
 from omkl.core.simd import aligned
-from omkl.core.snapshot import mapped, named_arrays, ranges
+from omkl.core.snapshot import fields, mapped, named_arrays
 
 FRESH, N_SCRATCH = 0, 8  # a slot, and how many of them threads write to
 FIRST = 1 + N_SCRATCH  # the first slot of a key
@@ -139,15 +138,6 @@ class PanelLearner:
         """The largest squared error of a single kernel."""
         return max(float(worst[0]) for *_, worst in self._workers)
 
-    def own(self) -> dict[str, np.ndarray]:
-        """The arrays that each key has for itself, (S, ...), by name."""
-        named = dict(named_arrays("slots", self.slots))
-        return {name: a for name, a in named.items() if len(a) > 1} | {"t": self.t}
-
-    def shared(self) -> dict[str, np.ndarray]:
-        """The arrays that all keys share, (1, ...), by name."""
-        return {n: a for n, a in named_arrays("slots", self.slots) if len(a) == 1}
-
     def make_room(self, n: int) -> None:
         """Have ``n`` slots, where there are fewer."""
         if n > self.n_slots:
@@ -157,11 +147,6 @@ class PanelLearner:
 
             self.slots = mapped(grown, "slots", self.slots)
             self.t = longer(self.t, n)
-
-    def begin(self, slots: np.ndarray | Sequence[int]) -> None:
-        """Let these slots be of keys before their first row."""
-        for array in self.own().values():
-            array[slots] = array[FRESH]
 
     def run(self, groups: Groups, X: np.ndarray, y: np.ndarray) -> Trace:
         """Predict, and learn where there are targets: X (n, d), y (n,) in the order of ``groups``.
@@ -204,12 +189,12 @@ def _same_for_all(learner: Learner) -> set[int]:
     """
     model, with_zero_weights = learner.state.model, learner.representation.with_zero_weights
     others = with_zero_weights(model) if with_zero_weights else None
-    features = {id(array) for _, array in named_arrays("", others)} if others else set()
-    changing = dict(ranges("state", learner.state))
+    features = {id(array) for _, array in named_arrays(others)} if others else set()
     return {
-        id(array)
-        for name, array in named_arrays("state", learner.state)
-        if id(array) in features or (array.dtype.kind in "bi" and name not in changing)
+        id(field.array)
+        for field in fields(learner.state)
+        if id(field.array) in features
+        or (field.array.dtype.kind in "bi" and field.range is None and not field.derived)
     }
 
 

@@ -40,10 +40,12 @@ State is (C, N_NUMBERS), a row for each column. Rows come one by one: no block c
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
 import numpy as np
 
 from omkl.core.compiler import compiled_strict, inlined
+from omkl.core.hyperparameters import Range
 
 FAR = 4.0  # deviations: one in 16,000 numbers of a normal column is farther out
 MOST = 8.0  # deviations: a number counts as no farther; up to one in 64 may be far out for good
@@ -65,6 +67,12 @@ OUTSIDE, IS_AWAY, COUNT, BEYOND = 11, 12, 13, 14
 HELD_HOME, HELD_AWAY = 15, 17  # c, and u behind it
 OUTSIDE_LONG = 19
 N_NUMBERS = 20
+# Counts, squares, shares and units.
+NON_NEGATIVE = (
+    *(HOME, HOME + SQUARES, AWAY, AWAY + SQUARES, VOTES, SAME, OTHERS, OTHER_SQUARES, OUTSIDE),
+    *(IS_AWAY, COUNT, BEYOND, HELD_HOME + 1, HELD_AWAY + 1, OUTSIDE_LONG),
+)
+MOMENTS = Annotated[np.ndarray, Range(0.0, columns=NON_NEGATIVE)]  # (C, N_NUMBERS)
 
 
 def no_moments(n_columns: int) -> np.ndarray:

@@ -1,157 +1,214 @@
-"""What a learner has learned, as arrays by name, and back into a fresh learner.
+"""Saving what was learned as arrays by name, and checking and restoring it.
 
-Names are those of the fields, ``state.model.theta``. Coming back, the contents of arrays come from
-the snapshot and all else from a learner of the same settings: shapes, types, code, and what
-whole numbers may be. Compiled code believes those, as places and counts.
+A state is a NamedTuple of arrays, perhaps nested, and names are those of its fields:
+``state.model.theta``. ``require_fit`` is the only check of arrays that come from outside, in a
+model, a panel or a message of a federation. Shapes and types are those of a fresh state with the
+same settings, and ranges those that the fields declare (``omkl.core.hyperparameters``): compiled
+code believes both. ``DERIVED`` fields are not saved.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 import numpy as np
 
-from omkl.core.hyperparameters import Range, bounds_of
+from omkl.core.hyperparameters import COUNTS, DERIVED, ROUNDS, Range
 from omkl.core.learner import Learner
 from omkl.core.simd import aligned
 
-OF_THE_LEARNER = ("used", "worst")
-
 
 class Mismatch(ValueError):
-    """A snapshot is not of a learner of these settings; the text says what differs."""
+    """Arrays that are not of a state with these settings; the text says what differs."""
+
+
+class Snapshot(NamedTuple):
+    """All that the next round of a learner depends on, and what it has counted."""
+
+    t: COUNTS  # (1,)
+    state: Any
+    used: ROUNDS
+    worst: np.ndarray
+    rng: np.ndarray
+
+
+class Field(NamedTuple):
+    """An array of a state.
+
+    name    with those of the fields that it is in; ``inside`` is the part before its own name
+    range   what its numbers may be; None where nothing is declared
+    """
+
+    name: str
+    array: np.ndarray
+    range: Range | None
+    derived: bool
+    inside: str
 
 
 def snapshot(learner: Learner) -> dict[str, np.ndarray]:
     """Copies of all arrays that the next round depends on; RuntimeError while a round is open."""
     learner.require_no_open_round()
-    found = {name: array.copy() for name, array in named_arrays("state", learner.state)}
-    found |= {name: getattr(learner, name).copy() for name in OF_THE_LEARNER}
-    return found | {"rng": learner.rng.state.copy(), "t": np.array([learner.t])}
+    return copies(_snapshot_of(learner))
 
 
 def restore(learner: Learner, kept: Mapping[str, np.ndarray]) -> None:
     """Let a fresh learner go on where ``kept`` was taken, to the bit.
 
-    Raises Mismatch, and leaves the learner as it is, unless names, shapes and types are those of
-    its own arrays, numbers are finite where its own are, and whole numbers are what their fields
-    say, or its own. Where memory grows with the stream, arrays may have room for more rows.
+    Raises Mismatch, and leaves the learner as it is, unless ``kept`` fits. Where memory grows with
+    the stream, arrays may have room for more rows.
     """
-    own = snapshot(learner)
-    require_names(own, kept)
-    within = {name: (Range(0, "t"), "") for name in OF_THE_LEARNER} | {"t": (Range(0), "")}
-    within |= dict(ranges("state", learner.state))
-    for name, array in _with_room(learner, own, kept).items():
-        require_like(name, array, kept[name])
-        if array.dtype.kind in "bi":
-            _require_within(name, array, kept, learner, within.get(name))
+    own = _with_room(learner, kept)
+    require_fit(own, kept, N=own.state.model.n_kernels)
+    saved = {field.name for field in fields(own) if not field.derived}
     made: dict[int, np.ndarray] = {}  # by the id of what is replaced: one in two places stays one
 
     def filled(name: str, array: np.ndarray) -> np.ndarray:  # new: learners share some of theirs
+        if name not in saved:
+            return array
         if id(array) not in made:
-            made[id(array)] = aligned(kept[name].shape, kept[name].dtype.name)
+            made[id(array)] = aligned(array.shape, array.dtype.name)
             made[id(array)][...] = kept[name]
         return made[id(array)]
 
-    learner.state = mapped(filled, "state", learner.state)
-    for name in OF_THE_LEARNER:
-        getattr(learner, name)[:] = kept[name]
+    learner.state = mapped(filled, "state", own.state)
+    learner.used[:], learner.worst[:] = kept["used"], kept["worst"]
     learner.rng.state[:] = kept["rng"]
     learner.t = int(kept["t"][0])
 
 
-def named_arrays(name: str, value: Any) -> Iterator[tuple[str, np.ndarray]]:
-    """The arrays of nested NamedTuples, by the names of their fields."""
-    if isinstance(value, np.ndarray):
-        yield name, value
-    elif isinstance(value, tuple) and hasattr(value, "_fields"):
-        for field in value._fields:
-            yield from named_arrays(f"{name}.{field}", getattr(value, field))
-    else:
-        raise TypeError(f"{name} is a {type(value).__name__}: a state is made of arrays")
+def _snapshot_of(learner: Learner) -> Snapshot:
+    t = np.array([learner.t])
+    return Snapshot(t, learner.state, learner.used, learner.worst, learner.rng.state)
+
+
+def _with_room(learner: Learner, kept: Mapping[str, np.ndarray]) -> Snapshot:
+    """A snapshot with arrays as long as those in ``kept``, where memory grows with the stream."""
+    own, grow = _snapshot_of(learner), learner.representation.with_room
+    lengths = [
+        max(kept[name].shape, default=0)
+        for name, array, *_ in fields(own)
+        if name in kept and array.shape != kept[name].shape
+    ]
+    if grow is None or not lengths:
+        return own
+    try:
+        model = grow(learner.state.model, max(lengths))
+    except MemoryError:
+        raise Mismatch(f"an array has room for {max(lengths):,} rows") from None
+    return own._replace(state=own.state._replace(model=model))
+
+
+def restore_arrays(state: Any, kept: Mapping[str, np.ndarray]) -> None:
+    """Write ``kept`` into the arrays of a state; Mismatch unless it fits."""
+    require_fit(state, kept)
+    for name, array in named_arrays(state):
+        array[...] = kept[name]
+
+
+def copies(state: Any) -> dict[str, np.ndarray]:
+    """Copies of the arrays that are saved of a state, by their names."""
+    return {name: array.copy() for name, array in named_arrays(state)}
+
+
+def named_arrays(state: Any) -> Iterator[tuple[str, np.ndarray]]:
+    """The arrays that are saved of a state, by their names."""
+    return ((field.name, field.array) for field in fields(state) if not field.derived)
+
+
+def fields(state: Any, inside: str = "") -> Iterator[Field]:
+    """All arrays of a state, but for those inside derived parts.
+
+    TypeError names a part that is no array, nor None, nor derived.
+    """
+    hints = get_type_hints(type(state), include_extras=True)
+    for own_name, value in zip(state._fields, state, strict=True):
+        name, declared = f"{inside}{own_name}", get_args(hints[own_name])[1:]
+        is_derived = get_args(DERIVED)[1] in declared
+        if isinstance(value, np.ndarray):
+            found = next((item for item in declared if isinstance(item, Range)), None)
+            yield Field(name, value, found, is_derived, inside)
+        elif is_derived or value is None:
+            continue
+        elif isinstance(value, tuple) and hasattr(value, "_fields"):
+            yield from fields(value, f"{name}.")
+        else:
+            raise TypeError(f"{name} is a {type(value).__name__}: a state is made of arrays")
 
 
 def mapped(function: Callable[[str, np.ndarray], np.ndarray], name: str, value: Any) -> Any:
     """The same NamedTuples with what a function makes of each name and array."""
     if isinstance(value, np.ndarray):
         return function(name, value)
-    fields = zip(value._fields, value, strict=True)
-    return type(value)(*(mapped(function, f"{name}.{field}", part) for field, part in fields))
+    if not hasattr(value, "_fields"):
+        return value
+    parts = zip(value._fields, value, strict=True)
+    return type(value)(*(mapped(function, f"{name}.{field}", part) for field, part in parts))
 
 
-def require_names(own: Mapping[str, Any], kept: Mapping[str, Any]) -> None:
+def require_fit(own: Any, kept: Mapping[str, np.ndarray], N: int = 0) -> None:
+    """Raise Mismatch unless ``kept`` are arrays of a state like ``own``.
+
+    Parameters
+    ----------
+    own
+        A state with the same settings. Numbers of ``kept`` have to be finite where those of
+        ``own`` are, in the range that their field declares, and, where they are whole numbers
+        without one, equal to those of ``own``.
+    kept
+        Arrays by name.
+    N
+        Kernels, for ranges that name them.
+    """
+    saved = [field for field in fields(own) if not field.derived]
+    require_names((field.name for field in saved), kept)
+    for name, array, *_ in saved:
+        found = kept[name]
+        if (array.dtype, array.shape) != (found.dtype, found.shape):
+            raise Mismatch(
+                f"{name} is {found.dtype} {found.shape}, where these settings have "
+                f"{array.dtype} {array.shape}"
+            )
+        if array.dtype.kind == "f" and not np.isfinite(found).all() and np.isfinite(array).all():
+            raise Mismatch(
+                f"{name} holds {found[~np.isfinite(found)][0]}, where numbers are finite"
+            )
+    for name, array, known, _, inside in saved:
+        found = kept[name]
+        if known is not None:
+            _require_within(name, found, known, lambda end: _bound(end, inside, kept, N))  # noqa: B023
+        elif array.dtype.kind in "bi" and not np.array_equal(array, found):
+            raise Mismatch(f"{name} is not what these settings make it, and no range is said of it")
+
+
+def require_names(own: Iterable[str], kept: Iterable[str]) -> None:
     """Mismatch that says which arrays there are of one alone."""
-    if own.keys() != kept.keys():
-        names = ", ".join(sorted(own.keys() ^ kept.keys()))
-        raise Mismatch(f"one has, and the other has not: {names}")
-
-
-def require_like(name: str, own: np.ndarray, kept: np.ndarray) -> None:
-    """Mismatch unless shape and type are those of ``own``, and numbers finite where its are."""
-    if (own.dtype, own.shape) != (kept.dtype, kept.shape):
-        raise Mismatch(
-            f"{name} is {kept.dtype} {kept.shape}, where these settings have "
-            f"{own.dtype} {own.shape}"
-        )
-    if own.dtype.kind == "f" and np.isfinite(own).all() and not np.isfinite(kept).all():
-        raise Mismatch(f"{name} holds {kept[~np.isfinite(kept)][0]}, where numbers are finite")
-
-
-def _with_room(
-    learner: Learner, own: dict[str, np.ndarray], kept: Mapping[str, np.ndarray]
-) -> dict[str, np.ndarray]:
-    """``own`` with arrays as long as those that were kept, where memory grows with the stream."""
-    grow = learner.representation.with_room
-    if grow is None:
-        return own
-    longest = [max(kept[n].shape, default=0) for n, a in own.items() if a.shape != kept[n].shape]
-    if not longest:
-        return own
-    try:
-        model = grow(learner.state.model, max(longest))
-    except MemoryError:
-        raise Mismatch(f"an array has room for {max(longest):,} rows") from None
-    return own | dict(named_arrays("state.model", model))
-
-
-def ranges(name: str, value: Any) -> Iterator[tuple[str, tuple[Range, str]]]:
-    """The ranges that fields say, by the names of their arrays, and in what the fields are."""
-    if isinstance(value, np.ndarray):
-        return
-    for field, found in bounds_of(type(value)).items():
-        yield f"{name}.{field}", (found, f"{name}.")
-    for field in value._fields:
-        yield from ranges(f"{name}.{field}", getattr(value, field))
+    if different := set(own) ^ set(kept):
+        raise Mismatch(f"one has, and the other has not: {', '.join(sorted(different))}")
 
 
 def _require_within(
-    name: str,
-    own: np.ndarray,
-    kept: Mapping[str, np.ndarray],
-    learner: Learner,
-    given: tuple[Range, str] | None,
+    name: str, numbers: np.ndarray, known: Range, bound: Callable[[float | str], float]
 ) -> None:
-    """Mismatch unless whole numbers are in their range, or without one those of ``own``."""
-    numbers = kept[name]
-    if given is None:
-        if not np.array_equal(own, numbers):
-            raise Mismatch(f"{name} is not what these settings make it, and no range is said of it")
-        return
-    known, beside = given
-
-    def bound(end: float | str) -> float:
-        if not isinstance(end, str):
-            return end
-        if end in ("N", "t"):
-            return learner.state.model.n_kernels if end == "N" else int(kept["t"][0])
-        array, _, axis = f"{beside}{end}".rpartition(".")
-        if axis.isdigit():
-            return kept[array].shape[int(axis)]
-        return sum(int(kept[f"{beside}{part}"].max()) for part in end.split(" + "))
-
+    if known.columns:
+        numbers = numbers[..., known.columns]
     low = bound(known.low)
     high = max(low, bound(known.high) - known.open_high)  # what is beside may be the wrong one
     out = numbers[(numbers < low) | (numbers > high)]
     if out.size:
         raise Mismatch(f"{name} holds {out[0]}, which is not in {low:g} .. {high:g}")
+
+
+def _bound(end: float | str, inside: str, kept: Mapping[str, np.ndarray], N: int) -> float:
+    """The value of one end of a range."""
+    if not isinstance(end, str):
+        return end
+    if end == "N":
+        return N
+    if end == "t":
+        return int(kept["t"][0])  # the first field: it is within its own range
+    array, _, axis = f"{inside}{end}".rpartition(".")
+    if axis.isdigit():
+        return kept[array].shape[int(axis)]
+    return sum(int(kept[f"{inside}{part}"].max()) for part in end.split(" + "))

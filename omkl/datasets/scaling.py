@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from omkl.core import robust_moments
-from omkl.core.robust_moments import FAR, in_units
+from omkl.core import robust_moments, snapshot
+from omkl.core.robust_moments import FAR, MOMENTS, in_units
 
 
 class Standardised(NamedTuple):
@@ -34,6 +34,12 @@ class Standardised(NamedTuple):
     def far_rows(self) -> np.ndarray:
         """Which rows (n,) of numbers (n, C) have one far out."""
         return np.asarray(self.far.any(axis=1))
+
+
+class MomentsState(NamedTuple):
+    """The arrays of ``Moments``."""
+
+    moments: MOMENTS
 
 
 class Moments:
@@ -80,13 +86,18 @@ class Moments:
         robust_moments.follow_numbers(self._state, y, seen)
         return seen
 
+    @property
+    def state(self) -> MomentsState:
+        """All that it knows, not copied."""
+        return MomentsState(self._state)
+
     def arrays(self) -> dict[str, np.ndarray]:
         """Copies of all that it knows, which ``restore`` takes."""
-        return {"moments": self._state.copy()}
+        return snapshot.copies(self.state)
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
-        """Go on where ``arrays`` were taken, of as many columns."""
-        self._state = kept["moments"].copy()
+        """Go on where ``arrays`` were taken; ``snapshot.Mismatch`` if they do not fit."""
+        snapshot.restore_arrays(self.state, kept)
 
 
 def softened(z: np.ndarray) -> np.ndarray:
@@ -156,6 +167,13 @@ class LabelStats(NamedTuple):
         return self.centre + self.unit * f
 
 
+class LabelState(NamedTuple):
+    """The arrays of ``LabelHistory``: moments (1, N_NUMBERS), last (n_lags,) labels."""
+
+    moments: MOMENTS
+    last: np.ndarray
+
+
 class LabelHistory:
     """The labels of a stream as they become known, and the last ``n_lags`` of them.
 
@@ -195,12 +213,15 @@ class LabelHistory:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Copies of all that is known, which ``restore`` takes."""
-        return {**self._moments.arrays(), "last": self._last.copy()}
+        return snapshot.copies(self._state)
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
-        """Go on where ``arrays`` were taken, of as many lags."""
-        self._moments.restore(kept)
-        self._last = kept["last"].copy()
+        """Go on where ``arrays`` were taken; ``snapshot.Mismatch`` if they do not fit."""
+        snapshot.restore_arrays(self._state, kept)
+
+    @property
+    def _state(self) -> LabelState:
+        return LabelState(self._moments.state.moments, self._last)
 
 
 def known_before(labels: LabelHistory, y: np.ndarray) -> LabelStats:

@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from omkl.core import snapshot
 from omkl.core.compiler import compiled
+from omkl.core.hyperparameters import COUNTS, KERNELS
 from omkl.core.rng import asking_generator, noise_generators, party_generators
 from omkl.federated import privacy, protocol
 from omkl.federated.exchange import SERVER
@@ -54,8 +56,8 @@ class Broadcast(NamedTuple):
     t: int
     theta: np.ndarray
     log_w: np.ndarray
-    announced: np.ndarray
-    asked: np.ndarray
+    announced: KERNELS
+    asked: COUNTS
 
 
 class Update(NamedTuple):
@@ -66,7 +68,7 @@ class Update(NamedTuple):
 
     client: int
     t: int
-    rows: np.ndarray
+    rows: KERNELS
     theta: np.ndarray
     losses: np.ndarray
 
@@ -133,6 +135,17 @@ def set_row(model, i, values):
     for e in range(values.shape[0]):
         model.theta[i, e] = values[e]
     model.norm2[i] = squared_norm(model.theta, i)
+
+
+def _require_fit(own: Broadcast | Update, found: Broadcast | Update, N: int) -> None:
+    """Refused unless the arrays of a message are like those of ``own``; N rows are shared."""
+    numbers: dict[str, Any] = {name: None for name in ("client", "t") if name in found._fields}
+    arrays = {name: array for name, array in found._asdict().items() if name not in numbers}
+    try:
+        snapshot.require_fit(own._replace(**numbers), arrays, N)
+    except snapshot.Mismatch as error:
+        kind = "broadcast" if isinstance(found, Broadcast) else "update"
+        raise Refused(f"its {kind} is not of this federation: {error}") from None
 
 
 def shared_parameters(job: Plan, seed: int) -> Any:
@@ -268,16 +281,14 @@ class Server:
         numbers = theta.size + losses.size
         if numbers > self.most_numbers:
             raise Refused(f"too many numbers: {numbers}, {self.most_numbers} are allowed")
-        shapes = (rows.shape, theta.shape, losses.shape)
-        n_losses = rows.size if self.algorithm.losses_of_rows else len(self.state.losses)
-        if shapes != ((rows.size,), (rows.size, W), (n_losses,)):
-            raise Refused(f"wrong shapes: {shapes}")
-        if rows.dtype != np.int64 or theta.dtype != np.float64 or losses.dtype != np.float64:
-            raise Refused(f"wrong types: {rows.dtype}, {theta.dtype}, {losses.dtype}")
-        if len(set(rows.tolist())) < len(rows) or np.any((rows < 0) | (rows >= N)):
-            raise Refused(f"wrong rows: {rows.tolist()}")
-        if not (np.isfinite(theta).all() and np.isfinite(losses).all()):
-            raise Refused("numbers that are not finite")
+        n = min(rows.size, N)
+        n_losses = n if self.algorithm.losses_of_rows else len(self.state.losses)
+        _require_fit(
+            Update(0, 0, np.zeros(n, dtype=np.int64), np.zeros((n, W)), np.zeros(n_losses)),
+            update, N,
+        )  # fmt: skip
+        if len(set(rows.tolist())) < len(rows):
+            raise Refused(f"a row twice: {rows.tolist()}")
         with np.errstate(over="ignore"):
             if not np.isfinite(np.square(theta).sum() + np.square(losses).sum()):
                 raise Refused("numbers whose squares are not finite")
@@ -424,20 +435,14 @@ class Client:
     def take(self, broadcast: Broadcast) -> None:
         """Take over what the server broadcasts."""
         server, sends_rows = self.server, self.job.algorithm.announces[0]
-        announced, theta = broadcast.announced, broadcast.theta
         N, width = server.model.theta.shape
-        n = min(sends_rows, len(announced)) if sends_rows else N
-        fits = announced.shape == server.announced.shape and theta.shape == (n, width)
-        fits &= broadcast.log_w.shape == (0 if sends_rows else len(server.log_w),)
-        typed = announced.dtype.kind == "i" and theta.dtype == np.float64
-        # Compiled code checks no bounds, and a server may send anything.
-        if not fits or not typed or np.any((announced < 0) | (announced >= N)):
-            raise ValueError("the broadcast is not of this federation: shapes or kernels are wrong")
-        if not (np.isfinite(theta).all() and np.isfinite(broadcast.log_w).all()):
-            raise Refused(f"the broadcast of round {broadcast.t} has numbers that are not finite")
-        server.announced[:] = announced
-        rows = announced[:sends_rows] if sends_rows else range(N)
-        for i, values in zip(rows, theta, strict=True):
+        n, n_weights = (sends_rows, 0) if sends_rows else (N, len(server.log_w))
+        asked = np.zeros(len(broadcast.asked), dtype=np.int64)
+        own = Broadcast(0, np.zeros((n, width)), np.zeros(n_weights), server.announced, asked)
+        _require_fit(own, broadcast, N)
+        server.announced[:] = broadcast.announced
+        rows = server.announced[:sends_rows] if sends_rows else range(N)
+        for i, values in zip(rows, broadcast.theta, strict=True):
             set_row(server.model, i, values)
         if not sends_rows:
             server.log_w[:] = broadcast.log_w

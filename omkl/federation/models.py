@@ -86,8 +86,7 @@ def _content(
         assert units is not None
         moments = units.arrays()
         arrays |= {name: a for name, a in moments.items() if name.startswith("columns.")}
-        labels = {n: a for n, a in moments.items() if n.startswith("labels.")}
-        arrays |= {n.replace("labels.", "labels.0.", 1): a for n, a in labels.items()}
+        arrays |= {n: a for n, a in moments.items() if n.startswith("labels.")}
     return model_file.content(made, arrays)
 
 

@@ -1,9 +1,8 @@
 """``model.npz``: what a learner is and has learned, as arrays and JSON in one file.
 
-Nothing of it is executed: arrays are read without pickle, the algorithm is looked up by its name
-among those that there are, and all shapes are those that the settings imply. Damage is noticed, by
-the checksums of the archive; they are no signature. Numbers that compiled code believes, as places
-and counts, are refused where they are out of range, and so is what is not finite.
+Nothing of it is executed: arrays are read without pickle, and the algorithm is looked up by its
+name. Damage is noticed by the checksums of the archive; they are no signature. ``core.snapshot``
+checks shapes, types and ranges of all arrays, and what follows from the others is not in the file.
 
 Arrays are packed (deflate): what was never moved is zeros, and takes next to nothing. Drawn waves
 are written, as other sources or another machine may draw others. A file unpacks to at most
@@ -12,10 +11,10 @@ are written, as other sources or another machine may draw others. A file unpacks
     settings   JSON: format, omkl, code (the fingerprint of its sources), learner (the settings)
     pending.rows, .y_hat, .spread, .scored   of rows that wait for their targets, if any do, and
     pending.context.K.I   what each of these knew of the rows before it
-    keys, slots.NAME, t, inputs.NAME, targets.NAME   of a panel: JSON, and arrays by key
-    learner.K.NAME, labels.K.NAME, columns.NAME   see ``OnlineLearner``; the first two begin
-               with output.K where a row has several targets, and are left out where they are those
-               of output.0
+    keys, t, slots.NAME, scaler.NAME   of a panel: JSON, and arrays by key
+    learner.K.NAME, labels.NAME, columns.NAME   see ``OnlineLearner``; the first two begin with
+               output.K where a row has several targets, and are left out where they are those of
+               output.0
 """
 
 from __future__ import annotations
@@ -149,7 +148,6 @@ def read(path: str | Path) -> Model:
     path = Path(path).expanduser()
     try:
         arrays = _arrays(path)
-        _bring_up_to_date(arrays)
         head = json.loads(arrays.pop(SETTINGS).tobytes())
         if head["format"] != FORMAT:
             raise ModelError(
@@ -176,22 +174,6 @@ def read(path: str | Path) -> Model:
         raise ModelError(f"{path}: no model, or a damaged one: {said}") from None
 
 
-def _bring_up_to_date(arrays: dict[str, np.ndarray]) -> None:
-    """Let an older file go on: no row was far out so far, and trees say no gain till they grow."""
-    for name in [name for name in arrays if name.endswith(".trees.column")]:
-        place = name.removesuffix("column")
-        gains = np.zeros((len(arrays[name]), len(arrays[f"{place}rows"])))
-        arrays.setdefault(f"{place}gains", gains)
-    for name in [name for name in arrays if name.endswith("interval.errors")]:
-        del arrays[name]  # which intervals kept once, and which changes no width
-    if not any(name.endswith("interval.far_levels") for name in arrays):
-        for name in [n for n in arrays if n.endswith(("interval.levels", "interval.weights"))]:
-            place, _, last = name.rpartition(".")
-            arrays[f"{place}.far_{last}"] = arrays[name]
-    if "pending.scored" in arrays:
-        arrays.setdefault("pending.far", np.zeros_like(arrays["pending.scored"]))
-
-
 def _arrays(path: Path) -> dict[str, np.ndarray]:
     with zipfile.ZipFile(path) as archive:
         entries = archive.infolist()
@@ -215,7 +197,6 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
 
 def _settings(given: Mapping[str, Any]) -> LearnerSettings:
     fields = {field.name for field in dataclasses.fields(LearnerSettings)}
-    given = {"outputs": (), **given}  # which files before there were several do not have
     if given.keys() != fields:
         raise ValueError(f"settings {sorted(given.keys() ^ fields)} are missing, or not known")
     names, classes, outputs = input_names(list(given["inputs"])), given["classes"], given["outputs"]

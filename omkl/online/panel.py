@@ -13,25 +13,27 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.core import snapshot
+from omkl.core import conformal, snapshot
 from omkl.core.conformal import NO_LABELS, KeyedConformal
+from omkl.core.hyperparameters import COUNTS
 from omkl.core.panel import (
     FIRST,
     FRESH,
     Groups,
     PanelLearner,
+    Slots,
     groups_of,
     longer,
     scale_targets,
     standardise_rows,
 )
-from omkl.core.robust_moments import N_NUMBERS
+from omkl.core.robust_moments import MOMENTS, N_NUMBERS
 from omkl.core.weights import normalised
-from omkl.datasets.scaling import Moments, softened
+from omkl.datasets.scaling import Moments, MomentsState, softened
 from omkl.online import model_file
 from omkl.online.learner import LARGEST, OnlineLearner, Predictions, unlearned
 from omkl.online.rows import is_frame, with_names
@@ -46,6 +48,30 @@ if TYPE_CHECKING:
 Key = int | str
 KINDS = (int, str)
 OPTIONS = ("key", "max_keys", "share_weights", "share_scaling")
+
+
+class Scaler(NamedTuple):
+    """What each of S keys knows of its rows, and the units of its errors.
+
+    inputs   (S, d, N_NUMBERS), d is 0 where all keys share them; targets (S, 1, N_NUMBERS)
+    last     (S, n_lags) targets, the oldest first
+    units    (S, 4) as ``KeyedConformal`` has them; None without intervals
+    """
+
+    inputs: MOMENTS
+    targets: MOMENTS
+    last: np.ndarray
+    units: np.ndarray | None
+
+
+class State(NamedTuple):
+    """All arrays of a panel; ``columns`` and ``interval`` are shared, and None where unused."""
+
+    t: COUNTS
+    slots: Slots
+    scaler: Scaler
+    columns: MomentsState | None
+    interval: conformal.State | None
 
 
 class Panel:
@@ -104,15 +130,15 @@ class Panel:
         self._moments = Moments(d) if self._scaled and self.share_scaling else None
         n = self._learner.n_slots
         n_own = d if self._scaled and not self.share_scaling else 0
-        self._scaler = {
-            "inputs.moments": np.zeros((n, n_own, N_NUMBERS)),
-            "targets.moments": np.zeros((n, 1, N_NUMBERS)),
-            "targets.last": np.full((n, n_lags), np.nan),
-        }
         self._conformal: KeyedConformal | None = None
         if around := self.settings.intervals:
             self._conformal = KeyedConformal(around.level, rates_of(around))
-            self._scaler["interval.units"] = np.tile(NO_LABELS, (n, 1))
+        self._scaler = Scaler(
+            inputs=np.zeros((n, n_own, N_NUMBERS)),
+            targets=np.zeros((n, 1, N_NUMBERS)),
+            last=np.full((n, n_lags), np.nan),
+            units=np.tile(NO_LABELS, (n, 1)) if self._conformal else None,
+        )
 
     def __repr__(self) -> str:
         name, inputs = self.settings.algorithm, len(self._one.inputs) or "unknown"
@@ -135,8 +161,7 @@ class Panel:
     def bytes_per_key(self) -> int:
         """Bytes of the arrays that a key has for itself; twice as many while room is made."""
         self._require_inputs()
-        arrays = [*self._learner.own().values(), *self._scaler.values()]
-        return sum(array[0].nbytes for array in arrays)
+        return sum(array[FRESH].nbytes for array in self._own().values())
 
     def n_rows(self, key: Key) -> int:
         """Rows that the learner of a key has learned from; 0 of a key that is not kept."""
@@ -201,7 +226,7 @@ class Panel:
         as it was then.
         """
         self._require_closed(key)
-        at, kept = len(self._layout()), {}
+        at, kept = len(self._layout()), self._shared()
         if state[:at] != self._checksum(state[at:]):
             raise ValueError(
                 f"the state of key {key!r} is of other settings or of other sources than this "
@@ -211,7 +236,7 @@ class Panel:
             size = array[FRESH].nbytes
             part = np.frombuffer(state[at : at + size], dtype=array.dtype)
             kept[name], at = part.reshape(array.shape[1:]), at + size
-            snapshot.require_like(name, array[FRESH], kept[name])
+        snapshot.require_fit(self._like(()), kept)
         if _checked(key) not in self._slots:
             if self.max_keys is not None and len(self) >= self.max_keys:
                 raise ValueError(f"{len(self)} keys are kept, and max_keys is {self.max_keys}")
@@ -231,8 +256,8 @@ class Panel:
             for name, array in self._own().items():
                 digest.update(f"{name} {array.dtype} {array.shape[1:]}".encode())
             if not self.share_weights:
-                for array in self._learner.shared().values():
-                    digest.update(array.tobytes())
+                for name, array in self._shared().items():
+                    digest.update(array.tobytes() if name.startswith("slots.") else b"")
             self._digest = digest.digest()
         return self._digest
 
@@ -423,9 +448,8 @@ class Panel:
             if self.max_keys is not None:
                 room = max(most, min(room, FIRST + self.max_keys))
             self._learner.make_room(room)
-            self._scaler = {name: longer(array, room) for name, array in self._scaler.items()}
-        self._learner.begin(slots)
-        for array in self._scaler.values():
+            self._scaler = snapshot.mapped(lambda _, a: longer(a, room), "", self._scaler)
+        for array in self._own().values():
             array[slots] = array[FRESH]
         self._slots.update(zip(names, slots, strict=True))
 
@@ -440,7 +464,7 @@ class Panel:
         centre, unit = np.zeros(len(y)), np.ones(len(y))
         if self._moves or self.settings.lags:
             out = np.empty((3, len(y)))
-            moments, last = self._scaler["targets.moments"], self._scaler["targets.last"]
+            moments, last = self._scaler.targets, self._scaler.last
             scale_targets(
                 groups.starts, groups.slots, groups.learns, moments, last, self._scaled,
                 y, X, len(self._one.inputs), out,
@@ -455,7 +479,8 @@ class Panel:
         result[1, order] = np.where(unit > 0.0, unit, np.nan) * trace.spread
         half = np.full(len(labels), np.nan)
         if self._conformal is not None:
-            units, late = self._scaler["interval.units"], int(self._scaled)
+            units, late = self._scaler.units, int(self._scaled)
+            assert units is not None
             half = self._conformal.follow_keys(units, slots, result[0], labels, late)
         return Prediction(result[0], known, result[1], half)
 
@@ -471,7 +496,7 @@ class Panel:
             if self._scaled:
                 takes = np.full(len(groups.slots), learns)
                 standardise_rows(
-                    groups.starts, groups.slots, takes, self._scaler["inputs.moments"], X.copy(),
+                    groups.starts, groups.slots, takes, self._scaler.inputs, X.copy(),
                     LARGEST, X, np.empty(X.shape, dtype=np.bool_), FRESH + 1,
                 )  # fmt: skip
         lags = self.settings.lags
@@ -498,15 +523,33 @@ class Panel:
         columns = self._one.columns_of_rows() if columns is None else columns
         return model_file.content(self.settings, arrays, columns, panel=options)
 
+    @property
+    def _state(self) -> State:
+        columns = self._moments.state if self._moments is not None else None
+        interval = self._conformal.state if self._conformal is not None else None
+        return State(self._learner.t, self._learner.slots, self._scaler, columns, interval)
+
     def _own(self) -> dict[str, np.ndarray]:
-        return self._learner.own() | self._scaler
+        """The arrays (S, ...) that each key has for itself, by name."""
+        arrays = snapshot.named_arrays(self._state)
+        return {name: array for name, array in arrays if _is_own(name, array)}
 
     def _shared(self) -> dict[str, np.ndarray]:
-        moments = self._moments.arrays() if self._moments is not None else {}
-        shared = self._learner.shared() | {f"columns.{n}": a for n, a in moments.items()}
-        if self._conformal is not None:
-            shared |= {f"interval.{n}": a for n, a in self._conformal.state._asdict().items()}
-        return shared
+        """The arrays that all keys share, by name."""
+        arrays = snapshot.named_arrays(self._state)
+        return {name: array for name, array in arrays if not _is_own(name, array)}
+
+    def _like(self, keys: tuple[int, ...]) -> State:
+        """The state with the arrays of keys before their first row, (*keys, ...)."""
+
+        def fresh(name: str, array: np.ndarray) -> np.ndarray:
+            if not _is_own(name, array):
+                return array
+            return np.broadcast_to(array[FRESH], keys + array.shape[1:])
+
+        return State(
+            *(snapshot.mapped(fresh, name, part) for name, part in self._state._asdict().items())
+        )
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
         """Let a fresh panel go on where one with the same settings was saved.
@@ -519,28 +562,14 @@ class Panel:
             raise ValueError("its keys are no list of different whole numbers and texts")
         if self.max_keys is not None and len(names) > self.max_keys:
             raise ValueError(f"it has {len(names)} keys, and max_keys is {self.max_keys}")
-        own, shared = self._own(), self._shared()
-        snapshot.require_names({"keys": None} | own | shared, kept)
-        for name, array in own.items():
-            fresh = np.broadcast_to(array[FRESH], (len(names), *array.shape[1:]))
-            snapshot.require_like(name, fresh, kept[name])
-        for name, array in shared.items():
-            snapshot.require_like(name, array, kept[name])
-            counts = name.startswith("interval.")
-            if array.dtype.kind == "i" and not (counts or np.array_equal(array, kept[name])):
-                raise snapshot.Mismatch(f"{name} is not what these settings make it")
-            if counts and array.dtype.kind == "i" and (kept[name] < 0).any():
-                raise snapshot.Mismatch(f"{name} holds {kept[name].min()}, and it counts")
-        if (kept["t"] < 0).any():
-            raise snapshot.Mismatch("t holds a negative number, and it counts rows")
+        kept = {name: array for name, array in kept.items() if name != "keys"}
+        snapshot.require_fit(self._like((len(names),)), kept)
         self._begin(names)
         slots = np.fromiter(self._slots.values(), dtype=np.int64)
         for name, array in self._own().items():
             array[slots] = kept[name]
-        for name, array in self._learner.shared().items():
+        for name, array in self._shared().items():
             array[...] = kept[name]
-        if self._moments is not None:
-            self._moments.restore({n: kept[f"columns.{n}"] for n in self._moments.arrays()})
         if self._conformal is not None:
             self._conformal.restore(below("interval.", kept))
 
@@ -602,16 +631,20 @@ def _require_supported(settings: LearnerSettings, weights: bool, scaling: bool) 
         )
 
 
+def _is_own(name: str, array: np.ndarray) -> bool:
+    """Whether an array of ``State`` has a row for each key."""
+    return name == "t" or (name.startswith(("slots.", "scaler.")) and len(array) > 1)
+
+
 ADVICE = "raker, rfomkr, ridge and ridge_rff are possible"
 
 
 def _require_numbers(one: OnlineLearner) -> None:
     """ValueError where a key would have other arrays than of numbers, as those of ``auto``."""
-    algorithm, own = one.algorithm, PanelLearner(one.stream_learner.learners[0]).own()
-    if any(
-        array.dtype.kind != "f" for name, array in own.items() if "rng" not in name and name != "t"
-    ):
-        size = sum(array[0].nbytes for array in own.values())
+    algorithm, slots = one.algorithm, PanelLearner(one.stream_learner.learners[0]).slots
+    own = [field for field in snapshot.fields(slots) if len(field.array) > 1]
+    if any(field.array.dtype.kind != "f" for field in own if not field.name.startswith("rng.")):
+        size = sum(field.array[0].nbytes for field in own)
         raise ValueError(
             f"{algorithm.name} keeps counts and places besides numbers ({size / 1000:,.0f} kB per "
             f"key), and a panel has no such learners: {ADVICE}"

@@ -17,6 +17,7 @@ import numpy as np
 from omkl.config.settings import IntervalSettings
 from omkl.core import conformal, snapshot
 from omkl.core.conformal import Conformal
+from omkl.core.hyperparameters import COUNTS
 from omkl.core.learner import (
     Before,
     Learner,
@@ -398,9 +399,8 @@ class StreamLearner:
         """Copies of all that it has learned, which ``restore`` takes."""
         found: dict[str, np.ndarray] = {}
         for k, learner in enumerate(self.learners):
-            known = self.target.labels.arrays()
             found |= {f"learner.{k}.{n}": a for n, a in snapshot.snapshot(learner).items()}
-            found |= {f"labels.{k}.{n}": a for n, a in known.items()}
+        found |= {f"labels.{n}": a for n, a in self.target.labels.arrays().items()}
         if self.intervals:
             found |= {f"interval.{n}": a for n, a in self.intervals.arrays().items()}
         return found
@@ -412,7 +412,7 @@ class StreamLearner:
         """
         for k, learner in enumerate(self.learners):
             snapshot.restore(learner, below(f"learner.{k}.", kept))
-        self.target.restore(below("labels.0.", kept))
+        self.target.restore(below("labels.", kept))
         if self.intervals:
             self.intervals.restore(below("interval.", kept))
 
@@ -538,6 +538,13 @@ class SeveralIntervals:
         return np.stack([one.half_widths(far) for one in self._of_outputs], axis=1)
 
 
+class IntervalState(NamedTuple):
+    """What ``AdaptiveIntervals`` have learned, and how many targets (1,) were known."""
+
+    n_known: COUNTS
+    conformal: conformal.State
+
+
 class AdaptiveIntervals:
     """Intervals (``omkl.core.conformal``) around the predictions of one learner.
 
@@ -584,10 +591,14 @@ class AdaptiveIntervals:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Copies of all that they have learned, which ``restore`` takes."""
-        state = {name: array.copy() for name, array in self._conformal.state._asdict().items()}
-        return state | {"n_known": np.array([self._n_known])}
+        return snapshot.copies(self._state)
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
         """Go on where ``arrays`` were taken, of the same rates."""
-        self._n_known = int(kept["n_known"].item())
-        self._conformal.restore(kept)
+        snapshot.require_fit(self._state, kept)
+        self._n_known = int(kept["n_known"][0])
+        self._conformal.restore(below("conformal.", kept))
+
+    @property
+    def _state(self) -> IntervalState:
+        return IntervalState(np.array([self._n_known]), self._conformal.state)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from omkl.core import conformal
+from omkl.core import conformal, snapshot
 from omkl.core.conformal import NO_LABELS, RATES, WINDOW, Conformal, KeyedConformal
 
 NONE = math.nan
@@ -184,7 +184,7 @@ def test_the_next_width_is_that_of_what_was_learned_last():
     error = np.random.default_rng(7).standard_normal(40)
     whole, intervals = widths(error), Conformal(0.9)
     intervals.follow(np.zeros(20), error[:20])
-    then = {name: array.copy() for name, array in intervals.state._asdict().items()}
+    then = snapshot.copies(intervals.state)
     for s in range(20, 39):
         np.testing.assert_equal(intervals.half_width(), whole[s])
         np.testing.assert_equal(intervals.learn(0.0, error[s]), whole[s])

@@ -49,9 +49,13 @@ def test_trees_follow_the_weights(N, seed, largest):
     np.put_along_axis(adjacency, out, 1.0, axis=1)
     share = cover[MEMBER] / cover[MEMBER].sum()
     np.testing.assert_array_equal(cover[COVERS], cover[MEMBER] @ adjacency)
-    node, xi, q = 0, 0.01, np.zeros(N)
+    node, xi, q, scale = 0, 0.01, np.zeros(N), np.zeros(1)
     for _ in range(60):
-        graph_sampling.refresh(edges, trees, in_mass, log_u, node)
+        graph_sampling.refresh(edges, trees, in_mass, scale, log_u, node)
+        anew, in_mass_anew = trees_of(edges), empty_in_mass(edges)
+        graph_sampling.refresh(edges, anew, in_mass_anew, scale.copy(), log_u, node)
+        np.testing.assert_array_equal(anew[: graph_sampling.COUNT], trees[: graph_sampling.COUNT])
+        np.testing.assert_array_equal(in_mass_anew, in_mass)
         p = (1 - xi) * normalised(log_u) + xi * share
         np.testing.assert_allclose(graph_sampling.probabilities(trees, xi, N), p, rtol=1e-13)
         assert graph_sampling.probability(trees, node, xi) == pytest.approx(p[node], rel=1e-13)
@@ -70,7 +74,7 @@ def test_a_node_without_probability_is_never_drawn():
     edges = edges_of(np.arange(3)[:, None])
     trees, cover, in_mass = trees_of(edges), cover_of(edges), empty_in_mass(edges)
     toggle_member(edges, trees, cover, 0)
-    graph_sampling.refresh(edges, trees, in_mass, np.array([0.0, -1e5, -1e5]), 0)
+    graph_sampling.refresh(edges, trees, in_mass, np.zeros(1), np.array([0.0, -1e5, -1e5]), 0)
     assert [graph_sampling.draw_node(trees, 0.3, v) for v in (0.0, 0.5, 1.0 - 2**-53)] == [0, 0, 0]
     np.testing.assert_array_equal(graph_sampling.probabilities(trees, 0.3, 3), [1.0, 0.0, 0.0])
 

@@ -124,7 +124,7 @@ def spoilt(how, content):
 
 
 REASONS = {
-    "NaN": "not finite",
+    "NaN": "where numbers are finite",
     "half an archive": "cannot be read",
     "broken": "failed in round 5: RuntimeError('out of power')",
     "lost": "no reply in time",

@@ -137,11 +137,11 @@ class Trap:
         (lambda data: with_head(data, D=10**9), "of a larger learner than the arrays"),
         (lambda data: with_head(data, D="4"), "D='4' is not a whole number"),
         (lambda data: with_head(data, learner={}), "are missing, or not known"),
-        (lambda data: with_head(data, inputs=["a", "b", "c"]), "moments is float64 (2, 20)"),
+        (lambda data: with_head(data, inputs=["a", "b", "c"]), "padded is float64 (17, 2, 8)"),
         (lambda data: with_arrays(data, **{"learner.0.state.n_kernels": np.full(2, 10**9)}),
          "n_kernels holds 1000000000, which is not in 0 .. 10"),
         (lambda data: with_arrays(data, **{"columns.moments": np.full((2, 20), np.inf)}),
-         "columns.moments holds inf, where numbers are finite"),
+         "moments holds inf, where numbers are finite"),
     ],
 )  # fmt: skip
 def test_what_is_no_model_is_an_error_that_names_it(tmp_path, spoil, message):
@@ -167,11 +167,10 @@ def test_every_algorithm_is_saved_and_pickled_and_no_forged_number_is_believed(t
         for key, array in own.items():
             np.testing.assert_array_equal(other.arrays()[key], array)
     learner.restore(own)
-    endless = {"t", "unlabelled", "made_for"}  # counts that nothing is looked up by
     for key, array in own.items():
         forged: list[float] = []
         if array.dtype.kind == "i":
-            forged = [-(2**40), 2**40][: 1 if key.rpartition(".")[2] in endless else 2]
+            forged = [-(2**60), 2**60]
         elif array.dtype.kind == "f" and np.isfinite(array).all():
             forged = [np.nan, np.inf]
         for number in forged if array.size else []:
@@ -223,30 +222,6 @@ def test_a_learner_that_is_too_large_to_be_packed_is_written_as_it_is(tmp_path, 
     assert omkl.load_learner(whole).n_rows == 300
     with pytest.raises(ModelError, match=r"packed\.npz: no model: it unpacks to .* most 5,000"):
         omkl.load_learner(packed)
-
-
-def test_a_model_that_was_written_before_arrays_were_packed_is_read(tmp_path):
-    packed, before = tmp_path / "packed.npz", tmp_path / "before.npz"
-    packed.write_bytes(saved())
-    before.write_bytes(with_arrays(saved()))
-    assert before.stat().st_size > packed.stat().st_size
-    expected, found = (omkl.load_learner(path).arrays() for path in (packed, before))
-    for name, array in expected.items():
-        np.testing.assert_array_equal(found[name], array)
-
-
-@pytest.mark.parametrize("classes", [None, [0, 1]])
-def test_auto_that_was_kept_before_its_trees_said_gains_goes_on(tmp_path, classes):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(600, 2))
-    y = (X[:, 0] > 0.0).astype(int) if classes else X[:, 0]
-    learner = omkl.learner("auto_classifier" if classes else "auto", inputs=2, classes=classes)
-    learner.partial_fit(X, y)
-    gains = next(name for name in learner.arrays() if name.endswith(".trees.gains"))
-    (tmp_path / "older.npz").write_bytes(with_arrays(learner.file(), **{gains: None}))
-    older = omkl.load_learner(tmp_path / "older.npz")
-    assert older.importance.isna().all()
-    np.testing.assert_array_equal(older.predict(X[:5]), learner.predict(X[:5]))
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path):
