@@ -14,7 +14,6 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from omkl.algorithms.parts import select_all
-from omkl.algorithms.raker import local_step, step_size
 from omkl.core.compiler import inlined
 from omkl.core.hyperparameters import (
     COUNT,
@@ -28,8 +27,11 @@ from omkl.core.hyperparameters import (
 )
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import choose_all, register_as
-from omkl.core.representations.blocked import LOCAL_FEATURES, followed_step
-from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
+from omkl.core.representations.random_features import (
+    RANDOM_FEATURES,
+    RandomFeatures,
+    gradient_steps,
+)
 from omkl.core.simd import LANES, at_least, largest, load, pack
 from omkl.core.weights import (
     draw,
@@ -117,9 +119,11 @@ def choose_subset(state, selection):
 
 
 @inlined
-def reweigh(params, state, t, y, f, norm2):
-    """(22) of every kernel."""
-    exponential_update(state.log_w, rate(params.eta_g, t), y, f, params.lam, norm2)
+def learn_all(params, state, t, y, selection):
+    """Let every kernel learn: its weight by (22), and its theta by (17), both at this theta."""
+    eta_g = rate(params.eta_g, t)
+    exponential_update(state.log_w, eta_g, y, selection.f, params.lam, state.model.norm2)
+    gradient_steps(state.model, rate(params.eta, t), params.lam, y, selection)
 
 
 @inlined
@@ -137,7 +141,7 @@ def mean_of_subset(state, selection):
     return mean / total
 
 
-@register_as("omkl_aks", representation=LOCAL_FEATURES)
+@register_as("omkl_aks", representation=RANDOM_FEATURES)
 class OmklAks:
     """OMKL-AKS: every kernel learns, a drawn subset of the good ones predicts.
 
@@ -187,7 +191,7 @@ class OmklAks:
         subset: KERNELS  # (N,) the kernels that predict: the first n
         n: Annotated[np.ndarray, Range(0, "N")]  # (1,)
 
-    step_size, local_step, reweigh = step_size, local_step, reweigh
+    update = learn_all
 
     @staticmethod
     def init(params: Any, dictionary: Sequence[Kernel], model: RandomFeatures) -> OmklAks.State:
@@ -233,12 +237,7 @@ def update_if_asked(params, state, t, y, selection):
         state.unlabelled[0] += 1
         return
     state.unlabelled[0] = 0
-    reweigh(params, state, t, y, selection.f, state.model.norm2)  # of the theta that predicted
-    eta = step_size(params, t)
-    for i in range(selection.f.shape[0]):
-        f = selection.f[i]
-        step, shrink = local_step(params, eta, y, f)
-        followed_step(state.model, i, i, t, f, selection.scratch, step, shrink)
+    learn_all(params, state, t, y, selection)
 
 
 @register_as("amkl", representation=RANDOM_FEATURES, queries=True)

@@ -36,12 +36,16 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 
-from omkl.algorithms.raker import local_step  # noqa: F401 - register reads it
 from omkl.core.compiler import inlined
 from omkl.core.hyperparameters import NON_NEGATIVE, POSITIVE, Range
 from omkl.core.protocol import choose_all, register
-from omkl.core.representations import intervals, learn_row
-from omkl.core.representations.intervals import INTERVALS, Intervals
+from omkl.core.representations import intervals
+from omkl.core.representations.intervals import (
+    INTERVALS,
+    Intervals,
+    begin_level,
+    gradient_steps_of_level,
+)
 from omkl.core.weights import exponential_update, mean_of_all_by_shares, shares_of_all, softmax
 
 if TYPE_CHECKING:
@@ -106,18 +110,19 @@ def predict(params, state, t, selection):
 
 
 def update(params, state, t, y, selection):
-    scratch = selection.scratch
-    learn_row(scratch, params, state.model, t, y, selection)
+    scratch, norm2 = selection.scratch, state.model.rows.norm2
     y_hat = prediction_of_all(state, selection)
     N = selection.f.shape[0]
+    length = 1
     for j in range(state.model.alive[0]):
-        eta = step_size(params, 2.0**j)
+        eta = step_size(params, length)
         gain = (y_hat - y) ** 2 - (prediction_of_level(state, selection, j) - y) ** 2
         state.log_h[j] += math.log(1.0 + eta * min(1.0, max(-1.0, gain)))
         rows = slice(j * N, j * N + N)
-        exponential_update(
-            state.log_v[rows], eta, y, scratch.f[rows], params.lam, scratch.before[rows]
-        )
+        exponential_update(state.log_v[rows], eta, y, scratch.f[rows], params.lam, norm2[rows])
+        if (t + 1) % length != 0:  # else another interval begins, and nobody needs this step
+            gradient_steps_of_level(state.model, j, eta, params.lam, y, scratch)
+        length *= 2
     _begin(params, state, t + 1)
     _mix(state)
 
@@ -131,6 +136,7 @@ def _begin(params, state, t):
         if t % length == 0:
             if state.model.alive[0] <= j:
                 state.model.alive[0] = j + 1
+            begin_level(state.model, j)
             state.log_h[j] = math.log(step_size(params, length))
             for r in range(j * N, j * N + N):
                 state.log_v[r] = 0.0

@@ -22,7 +22,7 @@ import numpy as np
 from omkl.algorithms import gf as paper_gf
 from omkl.algorithms import sfg as paper_sfg
 from omkl.algorithms.parts import State, init, predict_mean, select_all
-from omkl.algorithms.raker import Rfomkr, local_step, step_size
+from omkl.algorithms.raker import Rfomkr
 from omkl.core.compiler import dispatch, inlined, qualify_name
 from omkl.core.feedback_graph import (
     CHANGED,
@@ -51,13 +51,13 @@ from omkl.core.kernel_distance import distances_from, distances_to
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import register_as
 from omkl.core.representations import Representation
-from omkl.core.representations.blocked import LOCAL_FEATURES
 from omkl.core.representations.random_features import (
     RANDOM_FEATURES,
     RandomFeatures,
     blank,
     draw_features,
     gradient_step,
+    gradient_steps,
 )
 from omkl.core.weights import draw_by_sums, exponential_update, mean_by_shares, softmax, sum_of_all
 
@@ -210,7 +210,7 @@ def _fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) ->
 
 
 # Of learners that evaluate every kernel and draw nothing else.
-REPLAYED_LOCAL_FEATURES = LOCAL_FEATURES._replace(fresh=_fresh, with_zero_weights=None)
+REPLAYED_FEATURES = RANDOM_FEATURES._replace(fresh=_fresh, with_zero_weights=None)
 
 
 @inlined
@@ -297,7 +297,7 @@ MOVED = {"complete_graph": "the penalty that feeds its weights is that of the mo
 
 @register_as(
     "as_released/raker",
-    representation=REPLAYED_LOCAL_FEATURES,
+    representation=REPLAYED_FEATURES,
     expected_failures=MOVED,
 )
 class Raker:
@@ -326,18 +326,18 @@ class Raker:
         replay: REPLAY = 0
 
     State, init, select, predict = State, init, select_all, predict_mean
-    step_size, local_step = step_size, local_step
 
     @staticmethod
-    def reweigh(params, state, t, y, f, norm2):
-        exponential_update(
-            state.log_w, rate(params.eta, t), y, f, params.lam, state.model.norm2
-        )  # moved
+    def update(params, state, t, y, selection):
+        eta = rate(params.eta, t)
+        gradient_steps(state.model, eta, params.lam, y, selection)
+        # By the norms of the thetas that have moved, as in the released code.
+        exponential_update(state.log_w, eta, y, selection.f, params.lam, state.model.norm2)
 
 
 @register_as(
     "as_released/rfomkr",
-    representation=REPLAYED_LOCAL_FEATURES,
+    representation=REPLAYED_FEATURES,
     expected_failures={
         "one_kernel": "the weight of a single kernel shrinks, and its prediction with it",
         "complete_graph": "its weights are beta^loss, and they are not normalised",
@@ -374,7 +374,7 @@ class RfomkrUnnormalised:
         replay: REPLAY = 0
 
     State, init, select = State, Rfomkr.init, select_all
-    step_size, local_step, reweigh = step_size, local_step, Rfomkr.reweigh
+    update = Rfomkr.update
 
     @staticmethod
     def predict(params, state, t, selection):

@@ -11,8 +11,8 @@ from omkl.algorithms.parts import State, gaussian_kernel, init_one, predict_only
 from omkl.core.hyperparameters import NON_NEGATIVE, POSITIVE, Range, Schedule, rate
 from omkl.core.kernels import MOST_DEGREE, Kernel
 from omkl.core.protocol import register_as
-from omkl.core.representations.blocked import LOCAL_FEATURES
 from omkl.core.representations.experts import CONSTANT, Constant
+from omkl.core.representations.random_features import RANDOM_FEATURES, gradient_step
 from omkl.core.representations.support_vectors import GROWING, append
 
 
@@ -186,7 +186,7 @@ class Poly:
     update = update_expansion
 
 
-@register_as("fogd", representation=LOCAL_FEATURES, kernels=gaussian_kernel)
+@register_as("fogd", representation=RANDOM_FEATURES, kernels=gaussian_kernel)
 class Fogd:
     """FOGD: Fourier online gradient descent, one Gaussian kernel on random features.
 
@@ -227,14 +227,8 @@ class Fogd:
     State, init, select, predict = State, init_one, select_all, predict_only
 
     @staticmethod
-    def step_size(params, t):
-        return rate(params.eta, t)
-
-    @staticmethod
-    def local_step(params, eta, y, f):
-        error = f - y
-        return (eta * error if abs(error) > params.tolerance else 0.0), 1.0
-
-    @staticmethod
-    def reweigh(params, state, t, y, f, norm2):
-        pass
+    def update(params, state, t, y, selection):
+        error = selection.f[0] - y
+        if abs(error) > params.tolerance:
+            step = rate(params.eta, t) * error
+            gradient_step(state.model, 0, 0, selection.scratch, step, 1.0)

@@ -20,9 +20,7 @@ from omkl.core.representations.second_order import (
     RandomWalk,
     Recursive,
     learn_every,
-    learn_rounds,
     walk_every,
-    walk_rounds,
 )
 from omkl.core.weights import exp_nonpositive, softmax, weighted_mean
 
@@ -99,10 +97,6 @@ class IeGp:
     predict, variance = predict_mean_in_order, variance
 
     @staticmethod
-    def learn_ahead(params, state, t, X, y, row, selection):
-        learn_rounds(state.model, selection.scratch, X, y, row, 1.0)
-
-    @staticmethod
     def update(params, state, t, y, selection):
         multiply_by_likelihood(params, state, y, selection)
         learn_every(state.model, selection.scratch, selection.f, y, 1.0)
@@ -162,10 +156,6 @@ class DynamicIeGp:
     def init(params: Any, dictionary: Sequence[Kernel], model: RandomWalk) -> DynamicIeGp.State:
         N = len(dictionary)
         return DynamicIeGp.State(model, np.full(N, -math.log(N)), np.full(N, 1.0 / N))
-
-    @staticmethod
-    def learn_ahead(params, state, t, X, y, row, selection):
-        walk_rounds(state.model, selection.scratch, X, y, row, params.walk / params.noise)
 
     @staticmethod
     def update(params, state, t, y, selection):

@@ -30,17 +30,12 @@ from omkl.core.representations.second_order import (
     StackedRls,
     learn_both,
     learn_every,
-    learn_rounds,
 )
 from omkl.core.weights import weighted_mean
 
 
 def linear_kernel(params: Any, dictionary: Sequence[Kernel], d: int) -> Sequence[Kernel]:
     return (Kernel(LINEAR, 1.0),)
-
-
-def learn_ahead(params, state, t, X, y, row, selection):
-    learn_rounds(state.model, selection.scratch, X, y, row, 1.0)
 
 
 def update_least_squares(params, state, t, y, selection):
@@ -86,7 +81,7 @@ class Ridge:
         lam: POSITIVE
 
     State, init, select, predict = State, init_one, select_all, predict_only
-    learn_ahead, update = learn_ahead, update_least_squares
+    update = update_least_squares
 
 
 @register_as("ridge_rff", representation=FORECASTERS, kernels=gaussian_kernel)
@@ -119,7 +114,7 @@ class RidgeRff:
         bandwidth: POSITIVE
 
     State, init, select, predict = State, init_one, select_all, predict_only
-    learn_ahead, update = learn_ahead, update_least_squares
+    update = update_least_squares
 
 
 @register_as("ewrls", representation=RECURSIVE, kernels=gaussian_kernel)
@@ -160,10 +155,6 @@ class Ewrls:
         decay: UP_TO_ONE
 
     State, init, select, predict = State, init_one, select_all, predict_only
-
-    @staticmethod
-    def learn_ahead(params, state, t, X, y, row, selection):
-        learn_rounds(state.model, selection.scratch, X, y, row, params.decay)
 
     @staticmethod
     def update(params, state, t, y, selection):
@@ -237,10 +228,6 @@ class Vaw2:
         ), True
 
     @staticmethod
-    def learn_ahead(params, state, t, X, y, row, selection):
-        learn_rounds(state.model.first, selection.scratch.first, X, y, row, 1.0)
-
-    @staticmethod
     def update(params, state, t, y, selection):
         if params.second != VAW:
             state.largest[0] = max(state.largest[0], y * y)
@@ -294,10 +281,6 @@ class ReleasedVaw2:
         return selection.scratch.f[0], True
 
     @staticmethod
-    def learn_ahead(params, state, t, X, y, row, selection):
-        learn_rounds(state.model.first, selection.scratch.first, X, y, row, 1.0)
-
-    @staticmethod
     def update(params, state, t, y, selection):
         learn_both(state.model, selection.scratch, selection.f, y)
 
@@ -348,7 +331,7 @@ class MlPoly:
         squares: np.ndarray  # (N,) V_i
         largest: np.ndarray  # (1,) B
 
-    select, predict, learn_ahead = select_all, predict_mean_in_order, learn_ahead
+    select, predict = select_all, predict_mean_in_order
 
     @staticmethod
     def init(params: Any, dictionary: Sequence[Kernel], model: Recursive) -> MlPoly.State:

@@ -29,13 +29,10 @@ from omkl.core.hyperparameters import (
     Range,
 )
 from omkl.core.kernels import Kernel
-from omkl.core.protocol import choose_all, register_as, reweigh
-from omkl.core.representations.blocked import LOCAL_FEATURES
+from omkl.core.protocol import choose_all, register_as
 from omkl.core.representations.kernel_perceptrons import (
     PERCEPTRONS,
     add,
-    add_mistaken,
-    perceptron_step,
     project,
     vote,
 )
@@ -75,9 +72,8 @@ def classifier(
             params.__qualname__ = f"{exact.__qualname__}.rf.Params"
             variant = type("rf", (exact,), {"Params": params})
             definition.rf = variant  # where pickle looks for its Params
-            kernels = LOCAL_FEATURES if hasattr(exact, "local_step") else RANDOM_FEATURES
             unproved = {"theorem": None, "independent": False}
-            register_as(on_features, representation=kernels, **options | unproved)(variant)
+            register_as(on_features, representation=RANDOM_FEATURES, **options | unproved)(variant)
         return exact
 
     return decorate
@@ -100,15 +96,6 @@ def select_all(params, state, t, rng, selection):
 
 def predict_by_vote(params, state, t, selection):
     return vote(state.log_w, selection.f), True
-
-
-def step_of_one(params, t):
-    return 1.0
-
-
-def update_mistaken(params, state, t, y, selection):
-    reweigh(params, state, t, y, selection.f, state.model.norm2)
-    add_mistaken(state.model, y, selection)
 
 
 @classifier("omkc_da_p1", "rf/omkc_da_p1", theorem="theorem 2", independent=True)
@@ -135,13 +122,14 @@ class DaP1:
         beta: FRACTION
 
     State, init, select, predict = State, init, select_all, predict_by_vote
-    step_size, local_step, update = step_of_one, perceptron_step, update_mistaken
 
     @staticmethod
-    def reweigh(params, state, t, y, f, norm2):
+    def update(params, state, t, y, selection):
         discount = math.log(params.beta)
-        for i in range(f.shape[0]):
-            if y * f[i] <= 0.0:
+        for i in range(selection.f.shape[0]):
+            f = selection.f[i]
+            if y * f <= 0.0:
+                add(state.model, i, y, f, selection.scratch)
                 state.log_w[i] += discount
                 state.updates[i] += 1
 
@@ -169,14 +157,14 @@ class DaP2:
         gamma: POSITIVE
 
     State, init, select, predict = State, init, select_all, predict_by_vote
-    step_size, local_step, update = step_of_one, perceptron_step, update_mistaken
 
     @staticmethod
-    def reweigh(params, state, t, y, f, norm2):
+    def update(params, state, t, y, selection):
         discount = math.log(params.beta)
-        for i in range(f.shape[0]):
-            margin = y * f[i]
+        for i in range(selection.f.shape[0]):
+            margin = y * selection.f[i]
             if margin <= 0.0:
+                add(state.model, i, y, selection.f[i], selection.scratch)
                 state.log_w[i] += discount * (0.5 + min(params.gamma, -margin))
                 state.updates[i] += 1
 

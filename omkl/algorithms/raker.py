@@ -12,26 +12,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from omkl.algorithms.parts import State, init, predict_mean, select_all
-from omkl.core.compiler import inlined
 from omkl.core.hyperparameters import FRACTION, NON_NEGATIVE, SIZE, Schedule, rate
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import register_as
-from omkl.core.representations.blocked import LOCAL_FEATURES
+from omkl.core.representations.random_features import RANDOM_FEATURES, gradient_steps
 from omkl.core.representations.support_vectors import GROWING, SLIDING, append, fade_and_add
 from omkl.core.weights import exponential_update
 
 
-@inlined
-def step_size(params, t):
-    return rate(params.eta, t)
-
-
-@inlined
-def local_step(params, eta, y, f):
-    return 2.0 * eta * (f - y), 1.0 - 2.0 * eta * params.lam
-
-
-@register_as("raker", representation=LOCAL_FEATURES, theorem="Shen et al. 2019")
+@register_as("raker", representation=RANDOM_FEATURES, theorem="Shen et al. 2019")
 class Raker:
     """Raker: every kernel in every round, mixed by exponential weights.
 
@@ -59,16 +48,17 @@ class Raker:
         lam: NON_NEGATIVE
 
     State, init, select, predict = State, init, select_all, predict_mean
-    step_size, local_step = step_size, local_step
 
     @staticmethod
-    def reweigh(params, state, t, y, f, norm2):
-        exponential_update(state.log_w, rate(params.eta, t), y, f, params.lam, norm2)
+    def update(params, state, t, y, selection):
+        eta = rate(params.eta, t)
+        exponential_update(state.log_w, eta, y, selection.f, params.lam, state.model.norm2)
+        gradient_steps(state.model, eta, params.lam, y, selection)
 
 
 @register_as(
     "rfomkr",
-    representation=LOCAL_FEATURES,
+    representation=RANDOM_FEATURES,
     expected_failures={
         "complete_graph": "its weights are beta^loss, without the step size that Raker's have"
     },
@@ -101,7 +91,6 @@ class Rfomkr:
         lam: NON_NEGATIVE
 
     State, select, predict = State, select_all, predict_mean
-    step_size, local_step = step_size, local_step
 
     @staticmethod
     def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> Any:
@@ -109,8 +98,10 @@ class Rfomkr:
         return State(model, np.full(N, -math.log(N)))
 
     @staticmethod
-    def reweigh(params, state, t, y, f, norm2):
-        exponential_update(state.log_w, -math.log(params.beta), y, f, params.lam, norm2)
+    def update(params, state, t, y, selection):
+        discount = -math.log(params.beta)
+        exponential_update(state.log_w, discount, y, selection.f, params.lam, state.model.norm2)
+        gradient_steps(state.model, rate(params.eta, t), params.lam, y, selection)
 
 
 @register_as(

@@ -9,13 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from omkl.algorithms.parts import predict_mean, select_all
-from omkl.algorithms.raker import local_step, step_size
 from omkl.core.compiler import inlined
-from omkl.core.hyperparameters import NON_NEGATIVE, POSITIVE, Schedule
+from omkl.core.hyperparameters import NON_NEGATIVE, POSITIVE, Schedule, rate
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import register_as
-from omkl.core.representations.blocked import LOCAL_FEATURES
-from omkl.core.representations.random_features import RANDOM_FEATURES, gradient_step
+from omkl.core.representations.random_features import RANDOM_FEATURES, gradient_step, gradient_steps
 from omkl.core.weights import exp_nonpositive, log_evidence, mean_of_all
 
 NO_RATE = {"complete_graph": "its weights have no rate, and those of Raker have one"}
@@ -83,7 +81,7 @@ def adahedge_update(state, f, y, power):
         state.log_w[i] = -min(FAR, rate * ahead) if ahead > 0.0 else 0.0
 
 
-@register_as("adahedge", representation=LOCAL_FEATURES, expected_failures=NO_RATE)
+@register_as("adahedge", representation=RANDOM_FEATURES, expected_failures=NO_RATE)
 class Adahedge:
     """AdaHedge: Raker's kernels, mixed by weights whose rate follows from the losses.
 
@@ -121,14 +119,41 @@ class Adahedge:
         lam: NON_NEGATIVE
 
     State, init, select, predict = Hedging, init_hedging, select_all, predict_mean
-    step_size, local_step = step_size, local_step
 
     @staticmethod
-    def reweigh(params, state, t, y, f, norm2):
-        adahedge_update(state, f, y, 2)
+    def update(params, state, t, y, selection):
+        adahedge_update(state, selection.f, y, 2)
+        gradient_steps(state.model, rate(params.eta, t), params.lam, y, selection)
 
 
-@register_as("boa", representation=LOCAL_FEATURES, expected_failures=NO_RATE)
+@inlined
+def boa_update(state, f, y):
+    """Take in the gradients of the losses of all kernels, f (N,): regrets, squares and weights."""
+    N = f.shape[0]
+    y_hat = mean_of_all(state.log_w, f)
+    n = 0
+    top = -np.inf
+    for i in range(N):
+        r = 2.0 * (y_hat - y) * (y_hat - f[i])
+        state.squares[i] += 2.2 * (r * r)
+        if state.squares[i] > 0.0:
+            root = math.sqrt(state.squares[i])
+            state.regrets[i] += r - r * r / root
+            state.log_w[i] = state.regrets[i] / root - math.log(root)
+            top = max(top, state.log_w[i])
+            n += 1
+    if n > 0:
+        total = 0.0
+        for i in range(N):
+            if state.squares[i] > 0.0:
+                total += exp_nonpositive(state.log_w[i] - top)
+        shift = math.log(n) - math.log(total) - top
+        for i in range(N):
+            if state.squares[i] > 0.0:
+                state.log_w[i] = max(-FAR, state.log_w[i] + shift)
+
+
+@register_as("boa", representation=RANDOM_FEATURES, expected_failures=NO_RATE)
 class Boa:
     """BOA: Raker's kernels, mixed by Bernstein online aggregation, a rate for each from its regret.
 
@@ -169,7 +194,6 @@ class Boa:
         squares: np.ndarray  # (N,) V
 
     select, predict = select_all, predict_mean
-    step_size, local_step = step_size, local_step
 
     @staticmethod
     def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> Boa.State:
@@ -177,32 +201,33 @@ class Boa:
         return Boa.State(model, np.zeros(N), np.zeros(N), np.zeros(N))
 
     @staticmethod
-    def reweigh(params, state, t, y, f, norm2):
-        N = f.shape[0]
-        y_hat = mean_of_all(state.log_w, f)
-        n = 0
-        top = -np.inf
-        for i in range(N):
-            r = 2.0 * (y_hat - y) * (y_hat - f[i])
-            state.squares[i] += 2.2 * (r * r)
-            if state.squares[i] > 0.0:
-                root = math.sqrt(state.squares[i])
-                state.regrets[i] += r - r * r / root
-                state.log_w[i] = state.regrets[i] / root - math.log(root)
-                top = max(top, state.log_w[i])
-                n += 1
-        if n > 0:
-            total = 0.0
-            for i in range(N):
-                if state.squares[i] > 0.0:
-                    total += exp_nonpositive(state.log_w[i] - top)
-            shift = math.log(n) - math.log(total) - top
-            for i in range(N):
-                if state.squares[i] > 0.0:
-                    state.log_w[i] = max(-FAR, state.log_w[i] + shift)
+    def update(params, state, t, y, selection):
+        boa_update(state, selection.f, y)
+        gradient_steps(state.model, rate(params.eta, t), params.lam, y, selection)
 
 
-@register_as("squint", representation=LOCAL_FEATURES, expected_failures=NO_RATE)
+@inlined
+def squint_update(state, f, y, span):
+    """Take in the losses (f - y)^2 / span of all kernels, f (N,): regrets, squares and weights."""
+    N = f.shape[0]
+    total = 0.0
+    hedge = 0.0
+    for i in range(N):
+        w = exp_nonpositive(state.log_w[i])  # the largest log_w is 0
+        total += w
+        hedge += w * ((f[i] - y) ** 2 / span)
+    top = -np.inf
+    for i in range(N):
+        r = hedge / total - (f[i] - y) ** 2 / span
+        state.regrets[i] += r
+        state.squares[i] += r * r
+        state.log_w[i] = log_evidence(state.regrets[i], state.squares[i])
+        top = max(top, state.log_w[i])
+    for i in range(N):
+        state.log_w[i] -= top
+
+
+@register_as("squint", representation=RANDOM_FEATURES, expected_failures=NO_RATE)
 class Squint:
     """Squint: Raker's kernels, mixed by weights that are averaged over all rates.
 
@@ -250,7 +275,6 @@ class Squint:
         squares: np.ndarray  # (N,) V
 
     select, predict = select_all, predict_mean
-    step_size, local_step = step_size, local_step
 
     @staticmethod
     def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> Squint.State:
@@ -258,23 +282,9 @@ class Squint:
         return Squint.State(model, np.zeros(N), np.zeros(N), np.zeros(N))
 
     @staticmethod
-    def reweigh(params, state, t, y, f, norm2):
-        N = f.shape[0]
-        total = 0.0
-        hedge = 0.0
-        for i in range(N):
-            w = exp_nonpositive(state.log_w[i])  # the largest log_w is 0
-            total += w
-            hedge += w * ((f[i] - y) ** 2 / params.span)
-        top = -np.inf
-        for i in range(N):
-            r = hedge / total - (f[i] - y) ** 2 / params.span
-            state.regrets[i] += r
-            state.squares[i] += r * r
-            state.log_w[i] = log_evidence(state.regrets[i], state.squares[i])
-            top = max(top, state.log_w[i])
-        for i in range(N):
-            state.log_w[i] -= top
+    def update(params, state, t, y, selection):
+        squint_update(state, selection.f, y, params.span)
+        gradient_steps(state.model, rate(params.eta, t), params.lam, y, selection)
 
 
 @register_as("kt", representation=RANDOM_FEATURES)

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from omkl.algorithms import active, sfg
 from omkl.algorithms.parts import State, init, predict_mean, select_all
-from omkl.algorithms.raker import local_step, step_size
 from omkl.core.compiler import inlined
 from omkl.core.feedback_graph import refine
 from omkl.core.graph_sampling import draw_node, refresh
@@ -26,7 +25,6 @@ from omkl.core.hyperparameters import (
 from omkl.core.kernel_distance import ranked
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import register_as
-from omkl.core.representations.blocked import LOCAL_FEATURES
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
 
 ENDS_AT_NODE_0 = {
@@ -34,7 +32,7 @@ ENDS_AT_NODE_0 = {
 }
 
 
-@register_as("recovered/raker", representation=LOCAL_FEATURES)
+@register_as("recovered/raker", representation=RANDOM_FEATURES)
 class Raker:
     """Raker as the numbers of Hong and Chae say it was run: theta and the weights step apart.
 
@@ -60,7 +58,7 @@ class Raker:
         lam: NON_NEGATIVE
 
     State, init, select, predict = State, init, select_all, predict_mean
-    step_size, local_step, reweigh = step_size, local_step, active.reweigh
+    update = active.learn_all
 
 
 @register_as("recovered/amkl_aks", representation=RANDOM_FEATURES, queries=True)

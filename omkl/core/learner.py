@@ -1,11 +1,11 @@
-"""A learner on a stream: the state of an algorithm, its generator and its clock; and several."""
+"""A learner on a stream: the state of an algorithm, its generator and its clock."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,19 +18,8 @@ from omkl.core.protocol import (
     WHOLE,
     Algorithm,
     Selection,
-    learn_ahead,
-    row_by_row,
     run_block,
 )
-from omkl.core.representations.blocked import (
-    LOCAL_FEATURES,
-    MultiLearner,
-    columns_of,
-    evaluate_others,
-    learn_rows,
-    multi_learner,
-)
-from omkl.core.representations.second_order import BLOCK, Others
 from omkl.core.rng import Uniform, selection_generator
 
 if TYPE_CHECKING:
@@ -141,7 +130,14 @@ class Learner:
             Names the row of an input that is no number, before anything is learned, or of a label
             that is none and that the learner asks for, when it is its turn: that round stays open.
         """
-        X, y = self.checked_block(X, y)
+        self.require_no_open_round()
+        X = np.ascontiguousarray(X, dtype=np.float64)
+        y = np.ascontiguousarray(y, dtype=np.float64)
+        if X.ndim != 2 or X.shape[1] != self.d or y.shape != (len(X),):
+            raise ValueError(
+                f"a block is X (n, {self.d}) and y (n,); got X {X.shape} and y {y.shape}"
+            )
+        self._require_numbers(X)
         unknown = np.append(np.flatnonzero(~np.isfinite(y)), len(y))  # one by one, see learn_one
         trace = empty_trace(len(y), self.n_classes)
         several = self.threads > 1 and self.representation.lookahead is not None
@@ -157,42 +153,11 @@ class Learner:
                     start += 1
                     continue
                 rows = slice(start, start + self.prepare_tile(X[start:stop], pool))
-                self.run_rows(X[rows], y[rows], Trace(*(array[rows] for array in trace)))
+                part = Trace(*(array[rows] for array in trace))
+                self._run(WHOLE, X[rows], y[rows], part)
+                self.t += len(part.y_hat)
                 start = rows.stop
         return trace
-
-    def checked_block(self, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The block as ``partial_fit`` takes it; it refuses the same."""
-        self.require_no_open_round()
-        X = np.ascontiguousarray(X, dtype=np.float64)
-        y = np.ascontiguousarray(y, dtype=np.float64)
-        if X.ndim != 2 or X.shape[1] != self.d or y.shape != (len(X),):
-            raise ValueError(
-                f"a block is X (n, {self.d}) and y (n,); got X {X.shape} and y {y.shape}"
-            )
-        self._require_numbers(X)
-        return X, y
-
-    @property
-    def in_blocks(self) -> bool:
-        """Whether its algorithm learns rounds ahead of those that combine them."""
-        return learn_ahead.dispatch(type(self.params)) is not row_by_row
-
-    def run_rows(
-        self, X: np.ndarray, y: np.ndarray, trace: Trace, loop: Callable[..., None] | None = None
-    ) -> None:
-        """``partial_fit`` of a block of ``checked_block`` whose labels are all numbers.
-
-        Predictions go to ``trace``. For a representation with a lookahead ``prepare_tile`` has
-        to come first. ``loop`` is what ``loop_for`` made of this learner or one like it, and of
-        arrays of these types.
-        """
-        (loop or self._run_block)(*self._arguments(WHOLE, X, y, trace))
-        self.t += len(y)
-
-    def loop_for(self, X: np.ndarray, y: np.ndarray, trace: Trace) -> Callable[..., None]:
-        """The loop over time for arrays of these types, which looks at none again."""
-        return specialised(self._run_block, *self._arguments(WHOLE, X, y, trace))
 
     def prepare_tile(self, X: np.ndarray, pool: ThreadPoolExecutor | None = None) -> int:
         """Do what can be done for rows X (n, d) before their rounds; returns for how many."""
@@ -402,149 +367,3 @@ class Learner:
 def one_against_rest(y: np.ndarray, number: int, n_classes: int) -> np.ndarray:
     """The labels -1, +1 (n,) for the learner of class ``number``; y as for a learner."""
     return y if n_classes == 2 else np.where(y == number, 1.0, -1.0)
-
-
-# --- Several learners on one stream ---------------------------------------------------------------
-
-
-class SideBySide:
-    """S learners of one algorithm, dictionary, D and seed on the same rows.
-
-    They answer as one ``Learner`` does, with arrays (S, n) for (n,); predictions, states and chance
-    are those of learners that are alone, to the bit. From then on their arrays may be parts of
-    larger ones, or the same. They share
-
-    - features, where they are local learners, and so learn kernel by kernel
-      (``blocked.MultiLearner``);
-    - features and the matrices of second order, which depend on rows alone, where they have the
-      same settings and learned from the same rows (``second_order.Others``); until a row comes of
-      which only some of them have the label.
-
-    Else each goes through a block by itself. ``used_by`` are others, as many, that never learn at
-    the same time: what rounds write to is then allocated once for both.
-    """
-
-    def __init__(self, learners: Sequence[Learner], used_by: SideBySide | None = None) -> None:
-        self.learners = list(learners)
-        self._settings: Any = None
-        self._shared: MultiLearner | None = None
-        self._others: Others | None = None  # that share the matrices of the first
-        self._loop: Callable[..., None] | None = None
-        first = self.learners[0]
-        if len(self.learners) == 1:
-            return
-        if first.representation == LOCAL_FEATURES:  # not "is": a copied learner has a copy of it
-            try:
-                self._settings = columns_of([learner.params for learner in self.learners])
-            except ValueError:  # a parameter that is no number: each learns by itself
-                return
-            self._share(first, used_by._shared if used_by else None)
-        elif first.in_blocks and all(one.params == first.params for one in self.learners):
-            self._share_matrices(first.representation.in_step)
-
-    def _share(self, first: Learner, used_by: MultiLearner | None) -> None:
-        models = [learner.state.model for learner in self.learners]
-        scratch = first.selection.scratch
-        self._shared, models, scratches = multi_learner(models, scratch, used_by)
-        self._take(models, scratches)
-
-    def _share_matrices(self, in_step: Any) -> None:
-        models = [learner.state.model for learner in self.learners]
-        found = in_step and in_step(models, [one.selection.scratch for one in self.learners])
-        if found:
-            models, scratches, self._others = found
-            for s, learner in enumerate(self.learners[1:]):
-                self._others.f[s, 0] = learner.selection.f  # of an open round
-            self._take(models, scratches)
-
-    def _take(self, models: Sequence[Any], scratches: Sequence[Any]) -> None:
-        for learner, model, own in zip(self.learners, models, scratches, strict=True):
-            learner.state = learner.state._replace(model=model)
-            learner.selection = learner.selection._replace(scratch=own)
-
-    def part(self) -> None:
-        """Let each have matrices of its own, in the midst of a round too: they learn apart."""
-        if self._others is None:
-            return
-        self._others = None
-        models = [copy.deepcopy(learner.state.model) for learner in self.learners]
-        self._take(models, [copy.deepcopy(one.selection.scratch) for one in self.learners])
-
-    def partial_fit(self, X: np.ndarray, y: np.ndarray) -> Trace:
-        """As ``Learner.partial_fit``, for all of them: X (n, d), y (n,) to arrays (S, n).
-
-        Learners with labels of their own have y (n, S).
-        """
-        first, S, n_rows = self.learners[0], len(self.learners), len(X)
-        Y = np.ascontiguousarray(np.broadcast_to(y.T, (S, n_rows)), dtype=np.float64)
-        if not np.isfinite(Y).all():
-            self.part()
-        if not (self._shared or self._others) or not np.isfinite(Y).all():
-            return stacked([one.partial_fit(X, y) for one, y in zip(self.learners, Y, strict=True)])
-        X, _ = first.checked_block(X, Y[0])
-        shape = S, n_rows
-        trace = Trace(np.empty(shape), np.empty(shape, dtype=np.bool_), np.empty(shape))
-        start = 0
-        while start < n_rows:
-            rows = slice(start, start + self._learn_ahead(X, Y, start))
-            for s, learner in enumerate(self.learners):
-                own = Trace(*(array[s, rows] for array in trace))
-                self._loop = self._loop or learner.loop_for(X[rows], Y[s, rows], own)
-                with self._led_by(learner, Y[:, rows]):
-                    learner.run_rows(X[rows], Y[s, rows], own, self._loop)
-            start = rows.stop
-        return trace
-
-    def _learn_ahead(self, X: np.ndarray, Y: np.ndarray, start: int) -> int:
-        """How many rows of X (n, d) and Y (S, n) from ``start`` on all take next."""
-        if self._shared is None:
-            return min(BLOCK, len(X) - start)
-        t = np.array([learner.t + 1 for learner in self.learners])
-        return learn_rows(self._settings, self._shared, t, X, Y, start) or len(X) - start
-
-    @contextlib.contextmanager
-    def _led_by(self, learner: Learner, Y: np.ndarray) -> Iterator[None]:
-        """While the first learner goes through rounds, the others learn theirs, labels Y (S, n).
-
-        They then find them learned, or open with their outputs.
-        """
-        others = self._others if learner is self.learners[0] else None
-        if others is not None:
-            others.n[0] = len(self.learners) - 1
-            others.y[:, : Y.shape[1]] = Y[1:]
-        try:
-            yield
-        finally:
-            if others is not None:
-                others.n[0] = 0
-
-    def predict_one(self, x: np.ndarray) -> list[tuple[Any, bool]]:
-        """``Learner.predict_one`` of each; features of x (d,) are evaluated once for all."""
-        first, *others = self.learners
-        with self._led_by(first, np.empty((len(self.learners), 0))):
-            said = [first.predict_one(x)]
-        if self._shared is not None:
-            evaluate_others(self._shared, first.selection.scratch.single)
-        said += [learner.predict_one(x) for learner in others]
-        if together := self._shared or self._others:
-            together.place[:] = 0
-        return said
-
-    def learn_one(self, y: np.ndarray) -> None:
-        """``Learner.learn_one`` of each with its label, y (S,)."""
-        if not np.isfinite(y).all():  # it is refused, perhaps after others have learned
-            self.part()
-        for learner, label in zip(self.learners, y.tolist(), strict=True):
-            with self._led_by(learner, y[:, None]):
-                learner.learn_one(label)
-
-    def predict_with_spread(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """As ``Learner.predict_with_spread``: (S, n) each."""
-        predictions = [learner.predict_with_spread(X) for learner in self.learners]
-        y_hat, spread = (np.stack(arrays) for arrays in zip(*predictions, strict=True))
-        return y_hat, spread
-
-
-def stacked(traces: Sequence[Trace]) -> Trace:
-    """Traces of S learners as one of arrays (S, n)."""
-    return Trace(*(np.stack(arrays) for arrays in zip(*traces, strict=True)))

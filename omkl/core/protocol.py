@@ -8,30 +8,6 @@ selected, and a label that was not asked for, are handed over as NaN, so a
 learner that peeks destroys its own state. A learner whose predictions are distributions
 also has ``variance``.
 
-Local learners
-    Where every kernel learns in every round, and from its own output alone, the algorithm writes
-    its update in three steps, and registers a representation with ``local=True``:
-
-    step_size(params, t) -> eta                       what of a step depends on the round
-    local_step(params, eta, y, f) -> (step, shrink)   theta_i <- shrink theta_i - step z_i(x_t), of
-                                                      f = f_i(x_t); (0, 1): nothing is learned
-    reweigh(params, state, t, y, f, norm2)            the rest, weights and counts, of all outputs
-                                                      f (N,) and the squared norms (N,) of the
-                                                      theta_i that gave them
-
-    ``local_step`` sees no other kernel and no state, so the engine may take a block of rounds
-    kernel by kernel, while the kernel's coefficients stay near the processor: ``learn_block``.
-    Then ``select``, ``predict`` and ``reweigh`` run round by round on what the kernels said. They
-    read ``selection`` and the state but theta; ``model.norm2`` has the norms of the round,
-    in ``reweigh`` those after the step. A prediction is made of outputs and weights that only
-    earlier labels have touched, so causality is in the order of the arithmetic, and the causality
-    check proves it. Rounds that are opened and closed by themselves go row by row. As every sum
-    has one order, both ways and all splits into blocks give the same bits (``check_local``).
-    A learner that keeps more than one theta for a kernel has, in place of ``reweigh``, an
-    ``update`` that begins with ``learn_row`` (``adaraker``). Where a representation has its own
-    way, the algorithm defines ``learn_ahead`` instead (``ie_gp``): from the rows and labels of a
-    block each kernel learns what its own outputs say, and ``evaluate_row`` hands those out.
-
 Notation (paper | code | shape)
     x_t | x | (d,)                 y_t | y | scalar
     kernel i of N | i | 0..N-1     random features | D frequencies, 2 D features
@@ -51,7 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from omkl.core.compiler import compiled, dispatch, inlined, qualify_name
-from omkl.core.representations import Representation, evaluate_row, learn_block, learn_row
+from omkl.core.representations import Representation, evaluate_row
 from omkl.core.simd import LANES, at_least, largest, load, pack
 
 if TYPE_CHECKING:
@@ -123,43 +99,6 @@ def _record_scores(params, y_hat, s, prediction):
 def update(params, state, t, y, selection):
     """Learn from the label y, in place; y is NaN when it was not asked for."""
     raise TypeError(f"no algorithm is registered for {type(params)}")
-
-
-@functools.singledispatch
-def step_size(params, t):
-    """The step size of a local learner in round t."""
-    raise TypeError(f"{type(params)} is not of a local learner")
-
-
-@functools.singledispatch
-def local_step(params, eta, y, f):
-    """What a kernel of a local learner learns: (step, shrink), from its own output f alone."""
-    raise TypeError(f"{type(params)} is not of a local learner")
-
-
-@functools.singledispatch
-def reweigh(params, state, t, y, f, norm2):
-    """What a local learner does once every kernel has learned, see above; f and norm2 (N,)."""
-    raise TypeError(f"{type(params)} is not of a local learner")
-
-
-@functools.singledispatch
-def learn_ahead(params, state, t, X, y, row, selection):
-    """Let local learners learn a block of rounds from X[row] on, of which round t is the first."""
-    raise TypeError(f"no algorithm is registered for {type(params)}")
-
-
-def row_by_row(params, state, t, X, y, row, selection):
-    """Row by row."""
-
-
-def _block_ahead(params, state, t, X, y, row, selection):
-    learn_block(selection.scratch, params, state.model, t, X, y, row)
-
-
-def _update_local(params, state, t, y, selection):
-    learn_row(selection.scratch, params, state.model, t, y, selection)
-    reweigh(params, state, t, y, selection.f, selection.scratch.before)
 
 
 def evaluate(model: Any, x: np.ndarray, selection: Selection) -> None:
@@ -250,8 +189,6 @@ def run_block(params, state, t, X, y, rng, selection, y_hat, asked, spread, used
     forward = 1 if part == WHOLE else 0
     for s in range(X.shape[0]):
         now = t + s * forward + 1
-        if part == WHOLE:
-            learn_ahead(params, state, now, X, y, s, selection)
         if part == WHOLE or (part == OPEN and s == 0):
             select(params, state, now, rng, selection)
         if part != CLOSE:
@@ -323,20 +260,15 @@ def whole_dictionary(params: Any, dictionary: Sequence[Kernel], d: int) -> Seque
     return dictionary
 
 
-LOCAL_STEP = {"step_size": step_size, "local_step": local_step}
-
 Definition = TypeVar("Definition", bound=type)
 
 # The algorithms of ``register_as`` by name, as far as their modules are imported.
 REGISTERED: dict[str, Algorithm] = {}
 
 
-def _dispatch_steps(where: str, definition: Any, local: bool) -> None:
+def _dispatch_steps(where: str, definition: Any) -> None:
     """Make the steps of a definition those that the engine takes for its Params."""
-    steps: dict[str, Any] = {"select": select, "predict": predict}
-    with_reweigh = local and hasattr(definition, "reweigh")
-    steps |= {"reweigh": reweigh} if with_reweigh else {"update": update}
-    steps |= LOCAL_STEP if local else {}
+    steps: dict[str, Any] = {"select": select, "predict": predict, "update": update}
     wanted = ("Params", "State", "init", *steps)
     if missing := [name for name in wanted if not hasattr(definition, name)]:
         raise AttributeError(f"{where} registers an algorithm without {', '.join(missing)}")
@@ -348,12 +280,6 @@ def _dispatch_steps(where: str, definition: Any, local: bool) -> None:
         raise ValueError(f"{where} has the Params of another algorithm: it needs a class for them")
     for name, step in steps.items():
         dispatch(step, Params, functions[name])
-    if with_reweigh:
-        dispatch(update, Params, _update_local)
-    elif hasattr(definition, "reweigh"):
-        dispatch(reweigh, Params, definition.reweigh)  # for an ``update`` that calls it
-    ahead = _block_ahead if local else getattr(definition, "learn_ahead", row_by_row)
-    dispatch(learn_ahead, Params, ahead)
     dispatch(variance, Params, getattr(definition, "variance", no_variance))
     dispatch(record, Params, _record_scores if "n_classes" in Params._fields else _record_number)
     qualify_name(definition.State)
@@ -379,9 +305,8 @@ def register(
     """Make the steps that a module defines those that the engine takes for its Params.
 
     Called at the end of the module, which has ``Params``, ``State``, ``init``, ``select``,
-    ``predict`` and ``update``, or the steps of local learners where the representation is for
-    them. It may also have ``variance``, the variance of the label; and ``EXPECTED_FAILURES``, in
-    place of the argument.
+    ``predict`` and ``update``. It may also have ``variance``, the variance of the label; and
+    ``EXPECTED_FAILURES``, in place of the argument.
 
     Parameters
     ----------
@@ -399,15 +324,11 @@ def register(
     AttributeError
         Names what the module lacks.
     ValueError
-        Where ``Params``, by which the steps are found, is that of another algorithm, and for a
-        local learner that may leave a label unasked.
+        Where ``Params``, by which the steps are found, is that of another algorithm.
     """
     where = module if definition is None else f"{module}.{definition.__qualname__}"
     definition = definition or importlib.import_module(module)
-    local = representation.local
-    if local and queries:
-        raise ValueError(f"{where} asks for some labels alone, so its kernels are not local")
-    _dispatch_steps(where, definition, local)
+    _dispatch_steps(where, definition)
     return Algorithm(
         name=module.removeprefix("omkl.algorithms.").replace(".", "/"),
         module=module,

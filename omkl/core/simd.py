@@ -60,12 +60,6 @@ def store(array, start, pack, n=LANES):
         array.flat[start : start + n] = pack if n == LANES else pack[:n]
 
 
-def store_pairs(array, start, stride, a, b):
-    """array.flat[start + r stride] = a[r], and the number behind it b[r], for r in 0..7."""
-    for r in range(LANES):
-        array.flat[start + r * stride : start + r * stride + 2] = a[r], b[r]
-
-
 def pack(x):
     """Eight times the number x."""
     return _ONES * x
@@ -326,20 +320,6 @@ if ENABLED:
     @overloads(gather)
     def _gather_compiled(array, index, start, base, n=LANES):
         return lambda array, index, start, base, n=LANES: _gather(array, index, start, base, n)
-
-    @_code_of(store_pairs, lambda *kinds: types.void)
-    def _store_pairs(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
-        array = context.make_array(kinds[0])(context, builder, args[0])
-        place, stride = (
-            context.cast(builder, value, kind, types.intp)
-            for kind, value in zip(kinds[1:3], args[1:3], strict=True)
-        )
-        two = ir.VectorType(ir.DoubleType(), 2)
-        for r in range(LANES):
-            both = builder.shuffle_vector(args[3], args[4], _places([r, LANES + r]))
-            pointer = builder.gep(array.data, [place], inbounds=True)
-            builder.store(both, builder.bitcast(pointer, two.as_pointer()), align=4)
-            place = builder.add(place, stride)
 
     # --- Arithmetic -------------------------------------------------------------------------------
 

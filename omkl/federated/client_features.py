@@ -26,7 +26,6 @@ from typing import NamedTuple
 import numpy as np
 
 from omkl.core.compiler import dispatch, inlined
-from omkl.core.representations.blocked import copy
 from omkl.core.representations.random_features import RandomFeatures, take_step
 from omkl.core.representations.sincos_features import (
     arguments,
@@ -38,7 +37,7 @@ from omkl.core.representations.sincos_features import (
 )
 from omkl.core.simd import LANES, aligned, fma, load, pack, store, total
 from omkl.core.trigonometry import Waves, empty_waves, fill
-from omkl.federated.messages import step_into
+from omkl.federated.messages import copy, step_into
 
 FEWEST_INPUTS = 64  # with less a row is read as it is
 SHARE = 4  # so is one of which more than a fourth of the inputs are other numbers

@@ -23,8 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from omkl.core.compiler import inlined
-from omkl.core.representations.blocked import copy, squared_norm_at
-from omkl.core.simd import LANES, fma, load, pack, store
+from omkl.core.simd import LANES, fma, load, pack, store, total
 
 OFF = math.inf
 
@@ -56,6 +55,17 @@ def empty_message(n_rows: int, n_parameters: int, n_losses: int) -> Message:
 
 
 # --- what a client writes -----------------------------------------------------------------------
+
+
+@inlined
+def copy(numbers, first, target, start, n):
+    """target[start : start + n] = numbers[first : first + n], of flat arrays, eight at a time."""
+    j = 0
+    while j + LANES <= n:
+        store(target, start + j, load(numbers, first + j))
+        j += LANES
+    if j < n:
+        store(target, start + j, load(numbers, first + j, n - j), n - j)
 
 
 @inlined
@@ -98,7 +108,23 @@ def step_into(model, i, message, j, features, step, shrink):
 @inlined
 def squared_norm(theta, i):
     """||theta[i]||^2 of theta (N, W), bit for bit what ``gradient_step`` writes."""
-    return squared_norm_at(theta, theta.shape[1] * i, theta.shape[1] // 2)
+    D = theta.shape[1] // 2
+    w = 2 * D * i
+    a = pack(0.0)
+    b = pack(0.0)
+    j = 0
+    while j + LANES <= D:
+        s = load(theta, w + j)
+        c = load(theta, w + D + j)
+        a = fma(s, s, a)
+        b = fma(c, c, b)
+        j += LANES
+    if j < D:
+        s = load(theta, w + j, D - j)
+        c = load(theta, w + D + j, D - j)
+        a = fma(s, s, a)
+        b = fma(c, c, b)
+    return total(a + b)
 
 
 @inlined

@@ -17,9 +17,7 @@ from benchmarks.limits import Limits
 from benchmarks.setting import Case, Rows
 from benchmarks.timing import Spread, deciles, undisturbed, undisturbed_streams
 from omkl import algorithms
-from omkl.core import protocol
 from omkl.core.learner import Learner
-from omkl.core.representations.blocked import BLOCK
 
 ROUNDS, EXACT_ROUNDS = 1000, 4000
 CLASSIFIED_ROUNDS, SUPPORT_BLOCK = 4000, 100
@@ -145,11 +143,10 @@ def in_short_calls(
 
 
 def rows_of_a_call(learner: Learner, X: np.ndarray, y: np.ndarray) -> int:
-    """So many of these rows, whole blocks of them, that learning them takes SHORT seconds."""
+    """Return how many of these rows can be learned in SHORT seconds."""
     start = time.perf_counter()
     learner.partial_fit(X, y)
-    blocks = math.ceil(SHORT * len(y) / (time.perf_counter() - start) / BLOCK)
-    return min(len(y), BLOCK * blocks)
+    return min(len(y), math.ceil(SHORT * len(y) / (time.perf_counter() - start)))
 
 
 def whole_streams(case: Case, X: np.ndarray, y: np.ndarray, seconds: float) -> list[float]:
@@ -178,7 +175,6 @@ def features_work(case: Case, learner: Learner, before: np.ndarray, t: int) -> d
         "N": len(used),
         "D": case.D,
         "d": case.d,
-        "local": learner.representation.local,
         "rows": int(getattr(learner.state.model, "alive", (1,))[0]),  # on intervals: levels
     }
 
@@ -197,13 +193,10 @@ def recursive(case: Case, learner: Learner, rows: Rows, seconds: float) -> Row:
     took, n = in_short_calls(learner, X, y, seconds)
     sizes = matrices(learner.state.model)
     squares = [features**2 for _, features in sizes]
-    # Whether each takes a block by itself.
-    alone = protocol.learn_ahead.registry[case.algorithm.Params] is not protocol.row_by_row
     work = {
         "evaluated": float(len(sizes)),
         "waves": sum(waves for waves, _ in sizes),
         "squares": sum(squares),
-        "held": max(squares) if alone else sum(squares),
         "d": case.d,
     }
     return _row(case, took, n, work)

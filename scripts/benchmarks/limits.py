@@ -16,9 +16,7 @@ evaluated, D features each, from d inputs:
 all kernels    |S| D (s + d p + 4 c). What is evaluated is known beforehand, so the
                arguments of many rounds are one matrix product and the frequencies are
                read once for all of them. Output and update are four multiply-adds a
-               feature: two for the output, two for the coefficients.
-local kernels  the same work of a local learner, whose kernels need not wait for each
-               other: a block of rounds is taken kernel by kernel. On intervals a
+               feature: two for the output, two for the coefficients. On intervals a
                kernel has a row of coefficients on every level: 4 c a level.
 chosen kernels |S| D (s + d r + 4 c). The choice needs the last round, so the
                arguments are a matrix times a vector: every frequency is read for one
@@ -31,8 +29,7 @@ recursive      W (s + d p) + S / 2 (r(B) + c + p) for W frequencies and S the su
                F^2 over the matrices (F, F). By symmetry a matrix has F^2 / 2 numbers:
                each is read for one multiply-add of the projection, and then for two
                of the update, of which one is written back and one adds to a register.
-               B is 4 S bytes, 4 F^2 of the largest where each learner takes a block
-               of rounds by itself.
+               B is 4 S bytes.
 exact kernels  over t support rows: N t e + d t c for each kind of distance. With k features
                made of the support besides t k r(8 t k), and not what is done once to make them.
 a client's     N D (s + d p + 2 c) for the output of all kernels, and 4 D c for each
@@ -59,10 +56,9 @@ from omkl.core.weights import exp_of_pack
 from omkl.utils.threads import one_thread_each
 
 ALL, CHOSEN, EXACT = "all kernels", "chosen kernels", "exact kernels"
-LOCAL = "local kernels"
 RECURSIVE = "recursive"
 FEDERATED = "a client's round"
-GOALS = {LOCAL: 1.25, ALL: 1.6, CHOSEN: 1.6, EXACT: 2.0, RECURSIVE: 1.8, FEDERATED: 2.0}
+GOALS = {ALL: 1.6, CHOSEN: 1.6, EXACT: 2.0, RECURSIVE: 1.8, FEDERATED: 2.0}
 USUAL_CACHES = {1: 32 << 10, 2: 512 << 10, 3: 8 << 20}  # where the system does not tell
 Limits = dict[str, Any]
 
@@ -203,12 +199,10 @@ def least(work: dict[str, Any], limits: Limits) -> dict[str, Any]:
     """The least microseconds of a round that does this work, and what sets them.
 
     Random features: ``evaluated`` of ``N`` kernels (a mean), ``distinct`` of them in all,
-    with ``D`` features of ``d`` inputs, ``local`` where the learner is,
-    with ``rows`` of coefficients a kernel. Exact kernels:
+    with ``D`` features of ``d`` inputs and ``rows`` of coefficients a kernel. Exact kernels:
     ``evaluated`` kernels of so many ``kinds`` over ``support`` rows (a mean) of ``d`` inputs, and
     ``projected`` numbers of a matrix that makes features of them (a mean), where one does.
-    Recursive: matrices with the ``squares`` of their sizes in sum, over ``waves`` frequencies;
-    ``held`` of the squares are needed at a time, where not all.
+    Recursive: matrices with the ``squares`` of their sizes in sum, over ``waves`` frequencies.
     A client of a federation: ``learned`` rows of the ``N`` that it evaluates, or a network of
     ``parameters``.
     """
@@ -237,7 +231,7 @@ def least(work: dict[str, Any], limits: Limits) -> dict[str, Any]:
     if 16.0 * distinct * D > limits["last_cache"]:
         traffic = 32.0 * n * D / limits["copy_gb_s"] / 1e3
     return {
-        "kind": LOCAL if work.get("local") else ALL if everything else CHOSEN,
+        "kind": ALL if everything else CHOSEN,
         "least_us": max(compute, traffic),
         "set_by": "memory" if traffic > compute else "arithmetic",
     }
@@ -245,7 +239,7 @@ def least(work: dict[str, Any], limits: Limits) -> dict[str, Any]:
 
 def _least_of_matrices(work: dict[str, Any], limits: Limits) -> dict[str, Any]:
     waves, squares, d = work["waves"], work["squares"], work["d"]
-    size = 4.0 * work.get("held", squares)
+    size = 4.0 * squares
     number = read_ns(limits, size) + limits["cached_add_ns"] + limits["peak_add_ns"]
     features = waves * (limits["sincos_ns"] + d * limits["peak_add_ns"])
     compute = (features + 0.5 * squares * number) / 1e3

@@ -30,7 +30,7 @@ def learner(recorded, kernels):
     drawing = as_released.ReplayedFeatures(*recorded, np.empty(0, np.int64), np.zeros(1, np.int64))
 
     def make(name):
-        draws = not algorithms.load(f"as_released/{name}").representation.local
+        draws = "words" in algorithms.load(f"as_released/{name}").representation.written
         model = drawing if draws else recorded
         return learner_of(f"as_released/{name}", kernels, d, D, T=1503, model=model)
 

@@ -10,7 +10,14 @@ import numpy as np
 import pytest
 
 from omkl import algorithms
-from omkl.algorithms.rate_free import Boa, Squint, adahedge_update, init_hedging
+from omkl.algorithms.rate_free import (
+    Boa,
+    Squint,
+    adahedge_update,
+    boa_update,
+    init_hedging,
+    squint_update,
+)
 from omkl.checks.learners import DICTIONARY, Case, default_settings, stream
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
@@ -173,7 +180,7 @@ def test_two_rounds_of_adahedge_by_hand():
 def test_a_round_of_boa_by_hand():
     """f = (0, 1) and y = 0: y_hat = 1/2, r = (1/2, -1/2), V = 2.2 / 4 of both."""
     state = Boa.init(None, DICTIONARY[:2], None)
-    Boa.reweigh(None, state, 1, 0.0, np.array([0.0, 1.0]), np.zeros(2))
+    boa_update(state, np.array([0.0, 1.0]), 0.0)
     np.testing.assert_allclose(state.squares, 0.55)
     np.testing.assert_allclose(state.regrets, np.array([0.5, -0.5]) - 0.25 / math.sqrt(0.55))
     np.testing.assert_allclose(state.log_w[0] - state.log_w[1], 1.0 / math.sqrt(0.55))
@@ -185,8 +192,7 @@ def test_a_round_of_squint_by_hand():
     exp(x / 2 - x^2 / 4) = exp(1/4 - (x - 1)^2 / 4) has the integral of an error function.
     """
     state = Squint.init(None, DICTIONARY[:2], None)
-    params = Squint.Params(eta=None, lam=0.0, span=1.0)
-    Squint.reweigh(params, state, 1, 0.0, np.array([0.0, 1.0]), np.zeros(2))
+    squint_update(state, np.array([0.0, 1.0]), 0.0, 1.0)
     np.testing.assert_array_equal([state.regrets, state.squares], [[0.5, -0.5], [0.25, 0.25]])
     gained = math.erf(0.5) - math.erf(0.25)
     lost = math.erf(0.75) - math.erf(0.5)

@@ -58,7 +58,6 @@ def test_least_time_of_a_round():
     work = {"evaluated": 2.0, "distinct": 2, "N": 2, "D": 10, "d": 5}
     every = limits.least(work, MACHINE)
     assert every["kind"] == limits.ALL
-    assert limits.least(work | {"local": True}, MACHINE) == every | {"kind": limits.LOCAL}
     levels = limits.least(work | {"rows": 3}, MACHINE)["least_us"]
     assert levels == pytest.approx(2 * 10 * (1.0 + 5 * 0.1 + 3 * 4 * 0.25) / 1e3)
     assert every["least_us"] == pytest.approx(2 * 10 * (1.0 + 5 * 0.1 + 4 * 0.25) / 1e3)
@@ -74,8 +73,6 @@ def test_least_time_of_a_round():
     read = limits.read_ns(MACHINE, 400.0)
     number = read + MACHINE["cached_add_ns"] + MACHINE["peak_add_ns"]  # of 50, by symmetry
     assert recursive["least_us"] == pytest.approx(50.0 * number / 1e3)
-    alone = limits.least({"waves": 0, "squares": 300, "held": 100, "d": 5}, MACHINE)
-    assert alone["least_us"] == pytest.approx(150.0 * number / 1e3)
     exact = limits.least({"evaluated": 3.0, "kinds": 2, "support": 100.0, "d": 5}, MACHINE)
     assert exact["kind"] == limits.EXACT
     assert exact["least_us"] == pytest.approx(100 * (3 * 2.0 + 2 * 5 * 0.25) / 1e3)
@@ -162,7 +159,7 @@ def require_a_row_of_every_algorithm(rows):
     missing = [row["algorithm"] for row in rows if "missing" in row]
     assert sorted(measured + missing) == sorted(algorithms.names())
     kinds = {row["algorithm"]: row["kind"] for row in rows if "kind" in row}
-    assert (kinds["raker"], kinds["amkl"]) == (limits.LOCAL, limits.ALL)
+    assert (kinds["raker"], kinds["amkl"]) == (limits.ALL, limits.ALL)
     assert (kinds["sfg"], kinds["omkr"]) == (limits.CHOSEN, limits.EXACT)
 
 

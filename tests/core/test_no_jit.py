@@ -18,8 +18,7 @@ from omkl.algorithms.parts import select_all as select  # noqa: F401
 from omkl.checks import federations as federated_checks
 from omkl.checks.learners import DICTIONARY, Case, stream
 from omkl.core import compiler, protocol
-from omkl.core.learner import Learner, SideBySide
-from omkl.core.representations.blocked import LOCAL_FEATURES
+from omkl.core.learner import Learner
 from omkl.core.representations.experts import CONSTANT, Constant
 from tests.learners import one_of_each_representation
 
@@ -30,18 +29,11 @@ LEARNERS, TOGETHER = one_of_each_representation(), ["pof_mkl", "perfedavg"]
 
 SCRIPT = """
 import json, sys
-from omkl import algorithms
 from omkl.checks import federations
-from omkl.checks.learners import Case, default_settings
+from omkl.checks.learners import Case
 from omkl.core import compiler
-from tests.core.test_no_jit import (
-    require_the_same_side_by_side, require_the_same_with_shared_matrices
-)
 assert not compiler.ENABLED
 out = {}
-for name in algorithms.names():
-    require_the_same_side_by_side(Case(name))
-    require_the_same_with_shared_matrices(Case(name))
 for name in sys.argv[2].split():
     case = Case(name)
     learner = case.learner()
@@ -53,51 +45,6 @@ for name in sys.argv[3].split():
     out[name] = [y_hat.tolist(), federation.totals.losses.tolist(), federation.totals.sent.tolist()]
 print(json.dumps(out))
 """
-
-
-def require_the_same_side_by_side(case: Case) -> None:
-    """Local learners that share features have the bits of each alone."""
-    if case.representation is not LOCAL_FEATURES:
-        return
-    X, y = case.stream(27)
-    fields = {"eta": 0.05, "eta_g": 0.2, "lam": 0.01}
-    params = [case.params(**{k: (s + 1) * v for k, v in fields.items()}) for s in range(5)]
-
-    def fresh() -> list[Learner]:
-        return [Learner(case.algorithm, p, DICTIONARY, X.shape[1], 10, 0) for p in params]
-
-    group = SideBySide(fresh())
-    one, other = (learner.state.model.padded for learner in group.learners[:2])
-    assert one is other, "they share features"
-    said = group.partial_fit(X, y)
-    for s, alone in enumerate(fresh()):
-        assert np.array_equal(alone.partial_fit(X, y).y_hat, said.y_hat[s])
-        for one, other in zip(alone.state.model, group.learners[s].state.model, strict=True):
-            assert np.array_equal(one, other)
-        assert np.array_equal(alone.state.log_w, group.learners[s].state.log_w)
-
-
-def require_the_same_with_shared_matrices(case: Case) -> None:
-    """Learners of second order with labels of their own, in blocks and row by row."""
-    if case.representation.in_step is None:
-        return
-    X, y = case.stream(70)
-    Y, d = np.stack([y, 1.0 - y, y * y], axis=1), X.shape[1]
-
-    def fresh() -> list[Learner]:
-        return [Learner(case.algorithm, case.params(), DICTIONARY, d, 4, 0) for _ in Y.T]
-
-    group, alone = SideBySide(fresh()), fresh()
-    models = [learner.state.model for learner in group.learners]
-    one, other, _ = (getattr(model, "first", model) for model in models)
-    assert all(a is b for a, b in zip(one, other._replace(theta=one.theta), strict=True))
-    said = group.partial_fit(X[:-1], Y[:-1]).y_hat
-    last = [f for f, _ in group.predict_one(X[-1])]
-    group.learn_one(Y[-1])
-    for s, learner in enumerate(alone):
-        expected = learner.partial_fit(X, Y[:, s]).y_hat
-        assert np.array_equal(expected, [*said[s], last[s]])
-        assert np.array_equal(learner.state.model.theta, group.learners[s].state.model.theta)
 
 
 @pytest.mark.slow(5)

@@ -17,7 +17,6 @@ from omkl.core.simd import (
     load,
     pack,
     store,
-    store_pairs,
     times_power_of_two,
     total,
 )
@@ -59,10 +58,6 @@ def gathered(x, index, n, out):
     store(out, 0, gather(x, index, 1, 10, n))
 
 
-def paired(x, out):
-    store_pairs(out, 1, 3, load(x, 0), load(x, LANES))
-
-
 def exponentials(x, out):
     store(out, 0, exp_of_pack(load(x, 0)))
 
@@ -81,14 +76,6 @@ def test_only_the_first_n_entries_count(build, n):
     expected[:n] += 0.5 * x[:n]
     assert build(axpy)(0.5, x, y, n) == expected[:n].sum()
     np.testing.assert_array_equal(y, expected)
-
-
-def test_pairs_go_to_eight_rows(build):
-    x, out = np.arange(16.0), np.full(24, -1.0)
-    build(paired)(x, out)
-    expected = np.full(24, -1.0)
-    expected[1::3], expected[2::3] = x[:8], x[8:]
-    np.testing.assert_array_equal(out, expected)
 
 
 def test_signs_flip_at_odd_numbers_and_nan_stays(build):

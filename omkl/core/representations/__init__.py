@@ -71,7 +71,6 @@ class Representation(NamedTuple):
     beside            families without frequencies that it takes although it draws features
     accepts_blanks    an input may be NaN, where it is not known
     check_kernels     ValueError for kernels that no model can be made of
-    local             for local learners: ``learn_block`` and ``learn_row`` know its scratch
     context           model -> its arrays through which a row knows the rows before it, the last
                       labels first, the newest in front; () where a row is known by itself
     importance        model -> the share (C,) of each column in what it has found out, the d inputs
@@ -79,9 +78,6 @@ class Representation(NamedTuple):
                       learner has no such measure
     with_zero_weights  model -> one before the first round whose features are the very arrays of
                       the other's; None where there is nothing to share
-    in_step           (models, scratches) of learners of several outputs, on the same rows and with
-                      the same settings -> those with which they share what rows alone decide, and
-                      the ``Others``; None where they cannot. For algorithms with ``learn_ahead``
     """
 
     name: str
@@ -95,13 +91,11 @@ class Representation(NamedTuple):
     beside: tuple[str, ...] = ()
     accepts_blanks: bool = False
     check_kernels: Callable[[Sequence[Kernel]], None] = _accept_all
-    local: bool = False
     with_zero_weights: Callable[[Any], Any] | None = None
     uses_D: bool = True
     with_room: Callable[[Any, int], Any] | None = None
     context: Callable[[Any], tuple[np.ndarray, ...]] = _no_context
     importance: Callable[[Any], np.ndarray] | None = None
-    in_step: Callable[[Sequence[Any], Sequence[Any]], Any] | None = None
 
     @property
     def bounded(self) -> bool:
@@ -118,22 +112,3 @@ class Representation(NamedTuple):
 def evaluate_row(scratch, model, X, row, selection):
     """Write f_i(X[row]) of the kernels to evaluate into selection.f; the others keep NaN."""
     raise TypeError(f"no representation is registered for {type(scratch)}")
-
-
-@functools.singledispatch
-def learn_block(scratch, params, model, t, X, y, row):
-    """Learn rounds t, t + 1, .. kernel by kernel, from X[row], y[row] on: as many as it likes.
-
-    Nothing is done while rounds of the last block are still to come. ``evaluate_row`` and
-    ``learn_row`` then hand out, round by round, the outputs and the norms.
-    """
-    raise TypeError(f"no local learner is made of {type(scratch)}")
-
-
-@functools.singledispatch
-def learn_row(scratch, params, model, t, y, selection):
-    """Every kernel's ``local_step`` in round t, unless it was made in a block.
-
-    Squared norms (N,) before it go to ``scratch.before``, those after it to ``model.norm2``.
-    """
-    raise TypeError(f"no local learner is made of {type(scratch)}")

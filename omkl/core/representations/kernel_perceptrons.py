@@ -104,20 +104,6 @@ def project(model, i, R, scratch):
     raise TypeError(f"no representation is registered for {type(model)}")
 
 
-@inlined
-def perceptron_step(params, eta, y, f):
-    """What a Perceptron learns from a row that it was mistaken in, as ``local_step``."""
-    return (-y if y * f <= 0.0 else 0.0), 1.0
-
-
-@inlined
-def add_mistaken(model, y, selection):
-    """Let every classifier that was mistaken learn the row."""
-    for i in range(selection.f.shape[0]):
-        if y * selection.f[i] <= 0.0:
-            add(model, i, y, selection.f[i], selection.scratch)
-
-
 def _add_to_features(model, i, c, f, scratch):
     gradient_step(model, i, i, scratch, -c, 1.0)
 

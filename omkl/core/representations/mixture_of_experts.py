@@ -381,7 +381,7 @@ def _importance(model: MixtureOfExperts) -> np.ndarray:
 
 MIXTURE_OF_EXPERTS = RECURSIVE._replace(
     name="mixed experts", scratch=mixture_scratch, draws_features=False, context=_context,
-    importance=_importance, in_step=None,
+    importance=_importance,
 )  # fmt: skip
 
 
@@ -643,5 +643,4 @@ LOGISTIC_MIXTURE = RECURSIVE._replace(
     draws_features=False,
     context=context_of,
     importance=importance_of_classes,
-    in_step=None,
 )

@@ -7,9 +7,6 @@ distribution, so with D frequencies
 
 has z(x)'z(x') close to kappa(x, x'), and f(x) = theta'z(x) replaces a growing
 kernel expansion (Rahimi and Recht, NIPS 2007).
-
-Here are the model and the evaluation of chosen kernels, row by row. ``blocked`` evaluates all
-kernels, kernel by kernel, for a block of rows.
 """
 
 from __future__ import annotations
@@ -123,6 +120,17 @@ def draw_features(kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Rando
 def gradient_step(model, i, m, scratch, step, shrink):
     """theta_i <- shrink theta_i - step z_i (2 D,); kernel i is number m of the evaluated ones."""
     take_step(scratch, model, i, m, step, shrink)
+
+
+@inlined
+def gradient_steps(model, eta, lam, y, selection):
+    """theta_i <- theta_i - eta grad ((theta_i'z_i - y)^2 + lam ||theta_i||^2) of every kernel.
+
+    All kernels were evaluated: kernel i is number i of them.
+    """
+    shrink = 1.0 - 2.0 * eta * lam
+    for i in range(selection.f.shape[0]):
+        gradient_step(model, i, i, selection.scratch, 2.0 * eta * (selection.f[i] - y), shrink)
 
 
 @functools.singledispatch

@@ -32,142 +32,6 @@ if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
 
 
-# --- Blocks of rounds that each learner has learned by itself -------------------------------------
-#
-# A matrix of second order fills the cache nearest to the processor, and those of all kernels none
-# that is near. A learner that learns from its own output alone need not wait for the others: one
-# after the other takes the whole block, and the engine then combines their outputs round by round.
-# Rounds that are opened and closed by themselves go row by row, to the same bits.
-#
-# P depends on rows alone and not on labels. So learners of other outputs, with the same settings
-# and on the same rows, go along with a first one: each has coefficients of its own, P and what a
-# row is multiplied with are those of the first.
-
-
-BLOCK = 64  # rounds that a learner takes at once
-
-
-class Others(NamedTuple):
-    """The learners of S other outputs, with the same P, as the first one needs them.
-
-    theta    (S, N, F) their coefficients
-    f        (S, BLOCK, N) their outputs of a block of rounds, and place (S, 2), as of ``Block``
-    y        (S, BLOCK) their labels of these rounds
-    n        (1,) int64: how many go along in the present rounds, S or 0
-    """
-
-    theta: np.ndarray
-    f: np.ndarray
-    place: np.ndarray
-    y: np.ndarray
-    n: np.ndarray
-
-
-class Block(NamedTuple):
-    """Of N learners.
-
-    f, variance  (BLOCK, N) outputs, and z'P z, of a block of rounds
-    place        (2,) int64: the present row of these, and how many there are; 0: row by row, -1:
-                 row by row, and the output is there
-    others       those of other outputs
-    """
-
-    f: np.ndarray
-    variance: np.ndarray
-    place: np.ndarray
-    others: Others
-
-
-def empty_block(N: int, F: int) -> Block:
-    return Block(
-        np.zeros((BLOCK, N)), np.zeros((BLOCK, N)), np.zeros(2, dtype=np.int64), _others(0, N, F)
-    )
-
-
-def _others(S: int, N: int, F: int) -> Others:
-    return Others(
-        aligned((S, N, F)),
-        np.zeros((S, BLOCK, N)),
-        np.zeros((S, 2), dtype=np.int64),
-        np.zeros((S, BLOCK)),
-        np.zeros(1, dtype=np.int64),
-    )
-
-
-def in_step(
-    models: Sequence[Any], scratches: Sequence[Any]
-) -> tuple[list[Any], list[Any], Others] | None:
-    """Models and scratches of learners of several outputs that share all but coefficients.
-
-    The first one leads: what is returned behind them are the others, as it knows them. None where
-    they did not learn from the same rows.
-    """
-    first, (lead, *_) = models[0], scratches
-    for other in models[1:]:
-        pairs = zip(first._replace(theta=other.theta), other, strict=True)
-        if not all(one is another or np.array_equal(one, another) for one, another in pairs):
-            return None
-    made = _others(len(models) - 1, *first.theta.shape)
-    alone = empty_block(*first.theta.shape)
-    block = alone._replace(others=made)
-    shared, own = [first], [lead._replace(block=block)]
-    for s, other in enumerate(models[1:]):
-        made.theta[s] = other.theta
-        shared.append(first._replace(theta=made.theta[s]))
-        its = alone._replace(f=made.f[s], variance=block.variance, place=made.place[s])
-        own.append(lead._replace(block=its))
-    return shared, own, made
-
-
-@inlined
-def rounds_to_learn(block, X, row):
-    """How many rows of X (n, d) from ``row`` on are learned now; 0 within a block."""
-    return 0 if block.place[1] > 0 else min(BLOCK, X.shape[0] - row)
-
-
-@inlined
-def begin(block, n):
-    """The n rounds of a block were learned: the engine takes their outputs one after the other."""
-    block.place[0] = 0
-    block.place[1] = n
-    let_others_begin(block, n)
-
-
-@inlined
-def let_others_begin(block, n):
-    """The others have learned n rounds of a block; -1: their outputs in a round are there."""
-    for s in range(block.others.n[0]):
-        block.others.place[s, 0] = 0
-        block.others.place[s, 1] = n
-
-
-@inlined
-def hand_out(block, f, variance):
-    """Write the outputs of the present round into f and variance (N,)."""
-    for i in range(f.shape[0]):
-        f[i] = block.f[block.place[0], i]
-        variance[i] = block.variance[block.place[0], i]
-
-
-@inlined
-def open_others(block, variance):
-    """In a round that goes row by row the outputs of the others are there as well."""
-    for i in range(variance.shape[0] if block.others.n[0] > 0 else 0):
-        block.variance[0, i] = variance[i]
-    let_others_begin(block, -1)
-
-
-@inlined
-def was_learned(block):
-    """Whether the present round is of a block; the next one comes then."""
-    if block.place[1] <= 0:
-        return False
-    block.place[0] += 1
-    if block.place[0] == block.place[1]:
-        block.place[:] = 0
-    return True
-
-
 # --- Recursive least squares ----------------------------------------------------------------------
 
 
@@ -212,7 +76,6 @@ class RlsScratch(NamedTuple):
     gain, slope, step   (8 B,) of ``take_in``
     forecasts  (1,) bool: f_i is theta_i'z_i / (1 + z_i'P_i z_i), as if P_i had taken the row in
                already: the forecaster of Vovk, Azoury and Warmuth; else theta_i'z_i
-    block      outputs of rounds that are learned already
     """
 
     z: np.ndarray
@@ -223,7 +86,6 @@ class RlsScratch(NamedTuple):
     slope: np.ndarray
     step: np.ndarray
     forecasts: np.ndarray
-    block: Block
 
 
 def blank_recursive(
@@ -261,7 +123,6 @@ def rls_scratch(model: Recursive, threads: int) -> RlsScratch:
         slope=np.zeros(F),
         step=aligned((F,)),
         forecasts=np.zeros(1, dtype=np.bool_),
-        block=empty_block(N, F),
     )
 
 
@@ -317,27 +178,12 @@ def rls_output(model, i, scratch):
 
 
 @inlined
-def _other_outputs(model, i, scratch, r):
-    """``rls_output`` of the others, whose round r of the block it is."""
-    others = scratch.block.others
-    N, F = model.theta.shape
-    for s in range(others.n[0]):
-        f = dot_from(others.theta, (s * N + i) * F, scratch.z, i * F, model.blocks[i] * LANES)
-        others.f[s, r, i] = f / (1.0 + scratch.variance[i]) if scratch.forecasts[0] else f
-
-
-@inlined
 def evaluate_rls(scratch, model, X, row, selection):
     """f[i] at X[row], and its variance, for the kernels to evaluate."""
-    if scratch.block.place[1] != 0:
-        hand_out(scratch.block, selection.f, scratch.variance)
-        return
     for m in range(selection.n_evaluated[0]):
         i = selection.evaluate[m]
         write_features(model, X, row, X.shape[1], i, scratch)
         selection.f[i] = rls_output(model, i, scratch)
-        _other_outputs(model, i, scratch, 0)
-    open_others(scratch.block, scratch.variance)
 
 
 dispatch(evaluate_row, RlsScratch, evaluate_rls)
@@ -358,50 +204,14 @@ def learn_rls(model, i, scratch, noise, decay, error):
 
 
 @inlined
-def _learn_one(model, i, scratch, f, y, decay, r):
-    """Learner i learns y, where f is its output or forecast; and so do the others.
-
-    Theirs is round r of the block.
-    """
-    more = 1.0 + scratch.variance[i] if scratch.forecasts[0] else 1.0
-    learn_rls(model, i, scratch, 1.0, decay, y - f * more)
-    others = scratch.block.others
-    N, F = model.theta.shape
-    for s in range(others.n[0]):
-        error = others.y[s, r] - others.f[s, r, i] * more
-        move_along(others.theta, (s * N + i) * F, scratch.step, 0, model.blocks[i] * LANES, error)
-
-
-@inlined
 def learn_every(model, scratch, f, y, decay):
-    """All learners learn y, where f (N,) are their outputs or forecasts, unless they have.
+    """Let all learners, whose outputs or forecasts were f (N,), learn y.
 
     ``decay`` as of ``learn_rls``.
     """
-    if was_learned(scratch.block):
-        return
     for i in range(f.shape[0]):
-        _learn_one(model, i, scratch, f[i], y, decay, 0)
-    let_others_begin(scratch.block, 1)
-
-
-@inlined
-def learn_rounds(model, scratch, X, y, row, decay):
-    """Each learner takes a block of rounds by itself, from X[row] (n, d) and y[row] on.
-
-    ``evaluate`` then hands out its outputs, and ``learn_every`` has nothing left to do.
-    """
-    n = rounds_to_learn(scratch.block, X, row)
-    for i in range(model.theta.shape[0] if n > 0 else 0):
-        for r in range(n):
-            write_features(model, X, row + r, X.shape[1], i, scratch)
-            f = rls_output(model, i, scratch)
-            _other_outputs(model, i, scratch, r)
-            scratch.block.f[r, i] = f
-            scratch.block.variance[r, i] = scratch.variance[i]
-            _learn_one(model, i, scratch, f, y[row + r], decay, r)
-    if n > 0:
-        begin(scratch.block, n)
+        more = 1.0 + scratch.variance[i] if scratch.forecasts[0] else 1.0
+        learn_rls(model, i, scratch, 1.0, decay, y - f[i] * more)
 
 
 def _fresh_ridge(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Recursive:
@@ -414,7 +224,6 @@ RECURSIVE = Representation(
     scratch=rls_scratch,
     draws_features=True,
     beside=(LINEAR,),
-    in_step=in_step,
 )
 FORECASTERS = RECURSIVE._replace(scratch=forecaster_scratch)
 RAW_FORECASTERS = FORECASTERS._replace(draws_features=False)
@@ -465,13 +274,11 @@ class WalkScratch(NamedTuple):
 
     z            (N, 8 B) features of the evaluated kernels, each in its kernel's row
     product      (N, 8 B) P z; variance (N,) z'P z
-    block        outputs of rounds that are learned already
     """
 
     z: np.ndarray
     product: np.ndarray
     variance: np.ndarray
-    block: Block
 
 
 def fresh_walk(kernels: Sequence[Kernel], d: int, D: int, seed: int, prior: float) -> RandomWalk:
@@ -495,7 +302,6 @@ def _walk_scratch(model: RandomWalk, threads: int) -> WalkScratch:
         z=aligned((N, W)),
         product=aligned((N, W)),
         variance=np.zeros(N),
-        block=empty_block(N, W),
     )
 
 
@@ -554,47 +360,26 @@ def _multiply_symmetric(P, i, z, product):
     return total(q)
 
 
-@inlined
-def _walk_output(model, X, row, i, scratch, r):
-    """f_i at X[row], and its variance; those of the others, whose round r of the block it is."""
-    N, W = model.theta.shape
-    write_features(model, X, row, X.shape[1], i, scratch)
-    f = dot_from(model.theta, i * W, scratch.z, i * W, W)
-    scratch.variance[i] = _multiply_symmetric(model.covariance, i, scratch.z, scratch.product)
-    others = scratch.block.others
-    for s in range(others.n[0]):
-        others.f[s, r, i] = dot_from(others.theta, (s * N + i) * W, scratch.z, i * W, W)
-    return f
-
-
 def _evaluate_walk(scratch, model, X, row, selection):
-    if scratch.block.place[1] != 0:
-        hand_out(scratch.block, selection.f, scratch.variance)
-        return
+    W = model.theta.shape[1]
     for m in range(selection.n_evaluated[0]):
         i = selection.evaluate[m]
-        selection.f[i] = _walk_output(model, X, row, i, scratch, 0)
-    open_others(scratch.block, scratch.variance)
+        write_features(model, X, row, X.shape[1], i, scratch)
+        selection.f[i] = dot_from(model.theta, i * W, scratch.z, i * W, W)
+        scratch.variance[i] = _multiply_symmetric(model.covariance, i, scratch.z, scratch.product)
 
 
 dispatch(evaluate_row, WalkScratch, _evaluate_walk)
 
 
 @inlined
-def _learn_and_walk(model, i, scratch, error, walk, r):
-    """theta_i += P_i z_i error / (1 + z_i'P_i z_i); P_i takes z_i in, and then ``walk`` I.
-
-    The others learn round r of the block.
-    """
-    N, W = model.theta.shape
+def _learn_and_walk(model, i, scratch, error, walk):
+    """theta_i += P_i z_i error / (1 + z_i'P_i z_i); P_i takes z_i in, and then ``walk`` I."""
+    W = model.theta.shape[1]
     spread = 1.0 + scratch.variance[i]
     scale = 1.0 / math.sqrt(spread)
     at = i * W
     move_along(model.theta, at, scratch.product, at, W, error / spread)
-    others = scratch.block.others
-    for s in range(others.n[0]):
-        step = (others.y[s, r] - others.f[s, r, i]) / spread
-        move_along(others.theta, (s * N + i) * W, scratch.product, at, W, step)
     for j in range(at, at + W, LANES):
         store(scratch.product, j, load(scratch.product, j) * scale)
     P = model.covariance
@@ -610,26 +395,9 @@ def _learn_and_walk(model, i, scratch, error, walk, r):
 
 @inlined
 def walk_every(model, scratch, f, y, walk):
-    """All learners, whose outputs were f (N,), learn y and walk, unless they have."""
-    if was_learned(scratch.block):
-        return
+    """Let all learners, whose outputs were f (N,), learn y and walk."""
     for i in range(f.shape[0]):
-        _learn_and_walk(model, i, scratch, y - f[i], walk, 0)
-    let_others_begin(scratch.block, 1)
-
-
-@inlined
-def walk_rounds(model, scratch, X, y, row, walk):
-    """Each learner takes a block of rounds by itself, as in ``recursive``."""
-    n = rounds_to_learn(scratch.block, X, row)
-    for i in range(model.theta.shape[0] if n > 0 else 0):
-        for r in range(n):
-            f = _walk_output(model, X, row + r, i, scratch, r)
-            scratch.block.f[r, i] = f
-            scratch.block.variance[r, i] = scratch.variance[i]
-            _learn_and_walk(model, i, scratch, y[row + r] - f, walk, r)
-    if n > 0:
-        begin(scratch.block, n)
+        _learn_and_walk(model, i, scratch, y - f[i], walk)
 
 
 RANDOM_WALK = RECURSIVE._replace(name="recursive, walking", scratch=_walk_scratch, beside=())
@@ -706,23 +474,10 @@ def learn_both(model, scratch, f, y):
     learn_every(model.second, scratch.second, scratch.f, y, 1.0)
 
 
-def _first_level_in_step(
-    models: Sequence[StackedRls], scratches: Sequence[StackedScratch]
-) -> tuple[list[Any], list[Any], Others] | None:
-    """As ``in_step``: the matrix of the second level depends on outputs, and so on labels."""
-    found = in_step([model.first for model in models], [own.first for own in scratches])
-    if found is None:
-        return None
-    firsts, own, others = found
-    shared = [model._replace(first=one) for model, one in zip(models, firsts, strict=True)]
-    return shared, [s._replace(first=one) for s, one in zip(scratches, own, strict=True)], others
-
-
 STACKED_RLS = FORECASTERS._replace(
     name="recursive on two levels",
     fresh=_fresh_stacked,
     scratch=_stacked_scratch,
-    in_step=_first_level_in_step,
 )
 # Both levels predict before they take the row in.
 STACKED_RECURSIVE = STACKED_RLS._replace(scratch=_recursive_stacked_scratch)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 
 from omkl.core.compiler import inlined
-from omkl.core.simd import LANES, fma, load, pack, store, store_pairs, total
+from omkl.core.simd import LANES, fma, load, pack, store, total
 from omkl.core.trigonometry import fill_pack
 
 
@@ -222,56 +222,6 @@ def clear_behind(waves, z, D, W):
 
 
 @inlined
-def turn_rows(X, row, n, columns):
-    """columns = rows row .. row + n - 1 of X (rows, d) by eights, input by input."""
-    d = X.shape[1]
-    for r in range(n):
-        for k in range(d):
-            columns[(r // LANES * d + k) * LANES + r % LANES] = X[row + r, k]
-
-
-@inlined
-def turn_two(waves, z, W, last, e, n):
-    """Write the waves of the last features e and e + 1, of n, at eight rows to these rows.
-
-    Zeros for a feature that is not there.
-    """
-    w = e * LANES
-    store_pairs(waves, z, W, load(last, w), load(last, w + LANES, LANES if e + 1 < n else 0))
-
-
-@inlined
-def waves_of_eight(padded, D, i, X, row, columns, first, scratch, start):
-    """Waves of kernel i at rows row .. row + 7, whose columns begin at ``first``.
-
-    Few features behind the last whole pack would leave most of a pack empty: for them a pack is
-    one feature at eight rows.
-    """
-    d = padded.shape[1]
-    W = padded.shape[2]
-    whole = D // LANES
-    n_last = D - whole * LANES
-    few = 0 < n_last <= LANES // 2
-    n_packs = whole if few else W // LANES
-    for r in range(0, LANES, 4):
-        waves_of_four(padded, n_packs, i, X, row + r, scratch.waves, start + r * W)
-    z = start + whole * LANES
-    if few:
-        for e in range(n_last):
-            j = whole * LANES + e
-            a = load(columns, first) * padded[i, 0, j]
-            for k in range(1, d):
-                a = fma(load(columns, first + k * LANES), padded[i, k, j], a)
-            fill_pack(scratch.last, e * LANES, a)
-        for e in range(0, n_last, 2):
-            turn_two(scratch.waves.sin, z + e, W, scratch.last.sin, e, n_last)
-            turn_two(scratch.waves.cos, z + e, W, scratch.last.cos, e, n_last)
-    elif n_last > 0:
-        for r in range(LANES):
-            clear_behind(scratch.waves, start + r * W, D, W)
-
-
-@inlined
 def dot_features(model, i, waves, z):
     """A pack whose total is theta_i'z sqrt(D), of the waves at z.
 
@@ -335,10 +285,7 @@ def waves_of_row(model, i, X, row, angle, waves, z):
 
 @inlined
 def waves_of_rows(model, i, X, row, angle, waves, start):
-    """Waves of kernel i at X[row] .. X[row + 7], W apart from ``start`` on; angle (4 W,).
-
-    In less code than ``waves_of_eight``, for learners that are compiled one by one.
-    """
+    """Waves of kernel i at X[row] .. X[row + 7], W apart from ``start`` on; angle (4 W,)."""
     D = model.n_waves[0]
     W = model.padded.shape[2]
     for r in range(0, LANES, 4):

@@ -432,5 +432,4 @@ SOFTMAX_MIXTURE = RECURSIVE._replace(
     draws_features=False,
     context=context_of,
     importance=importance_of_classes,
-    in_step=None,
 )
