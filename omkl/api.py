@@ -101,7 +101,7 @@ def learner(
         How many rows may wait for their targets (``predict_one(x, id=...)``), 1,000 by default.
     outputs
         How many targets a row has, or their names; None: one, a number. Each output learns by
-        itself; what depends on inputs alone is computed once for all.
+        itself; all share their random features.
     params
         Those of the algorithm, as after ``algorithm.NAME=``, in place of its YAML's.
     """
