@@ -38,7 +38,7 @@ QUICK = (
 
 def run_in(folder: Path, *more: str) -> bool:
     """Run the sweep of D=2,3,3 in its folder."""
-    typed = [*QUICK, "D=2,3,3.0", f"outputs={folder / 'out'}", *more]
+    typed = [*QUICK, "D=2,3,3", f"outputs={folder / 'out'}", *more]
     return sweep.run(read_jobs(typed, sweep=True), [folder / "sweep"])
 
 
