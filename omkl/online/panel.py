@@ -419,6 +419,7 @@ class Panel:
             return
         start = 0
         slots_of_rows: list[int] = []
+        new: list[int] = []
         touched: set[int] = set()
         for row, code in enumerate(codes.tolist()):
             name = names[code]
@@ -428,16 +429,22 @@ class Panel:
                 if len(self._slots) >= self.max_keys:
                     gone = self._slots.pop(next(iter(self._slots)))
                     if gone in touched:
+                        self._reset(new)
                         yield slice(start, row), np.array(slots_of_rows, dtype=np.int64)
-                        start, slots_of_rows, touched = row, [], set()
+                        start, slots_of_rows, new, touched = row, [], [], set()
                     self._free.append(gone)
-                self._begin([name])
+                new += self._allocate([name])
             slots_of_rows.append(self._slots[name])
             touched.add(self._slots[name])
+        self._reset(new)
         yield slice(start, len(codes)), np.array(slots_of_rows, dtype=np.int64)
 
     def _begin(self, names: Sequence[Key]) -> None:
-        """Slots for keys that come for the first time."""
+        """Let keys that come for the first time be as before their first row."""
+        self._reset(self._allocate(names))
+
+    def _allocate(self, names: Sequence[Key]) -> list[int]:
+        """Return slots for keys that come for the first time; ``_reset`` has to follow."""
         n = len(names)
         slots = [self._free.pop() for _ in range(min(n, len(self._free)))]
         used = FIRST + len(self._slots) + len(self._free) + len(slots)
@@ -449,9 +456,13 @@ class Panel:
                 room = max(most, min(room, FIRST + self.max_keys))
             self._learner.make_room(room)
             self._scaler = snapshot.mapped(lambda _, a: longer(a, room), "", self._scaler)
-        for array in self._own().values():
-            array[slots] = array[FRESH]
         self._slots.update(zip(names, slots, strict=True))
+        return slots
+
+    def _reset(self, slots: Sequence[int]) -> None:
+        """Write what a key has before its first row into these slots, all at once."""
+        for array in self._own().values() if slots else ():
+            array[slots] = array[FRESH]
 
     def _run(self, slots: np.ndarray, rows: np.ndarray, y: np.ndarray, learns: bool) -> Prediction:
         """What is said of rows (n,) in these slots; ``asked``: whether they were learned."""
