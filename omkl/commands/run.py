@@ -162,7 +162,7 @@ def _print_outcome(outcome: Outcome, outputs: Path) -> None:
     for file in result["stream"].get("files", ()):  # a file's first run says what its name means
         if data.name.endswith(f"-{file['sha256'][:4]}") and len(list(data.iterdir())) == 1:
             print(f"         {data.name}: {file['name']}, and the first digits of its SHA-256")
-    kept = ("predictions.parquet", "labels.csv", "model.npz")
+    kept = ("predictions.parquet", "model.npz")
     names = ["result.json", "results.parquet", "curves.npz", "config.yaml"]
     print(console.wrapped("", names + [name for name in kept if (folder / name).exists()]))
     drawn = (folder / FIGURES).glob("*.png")

@@ -157,15 +157,14 @@ def _side_by_side(tasks: Sequence[Task], n_jobs: int) -> Generator[tuple[Task, O
 
 
 def bar_of(label: str, config: Mapping[str, Any]) -> Bar:
-    """Return the progress bar of a job. Beside the questions of a prompt there is none."""
+    """Return the progress bar of a job."""
     from omkl.config import settings
     from omkl.report import console
 
     classify = False
     with contextlib.suppress(ValueError):  # the job says what is wrong
         classify = settings.task_in(config) == "classification"
-    shown = config["stream"]["labels"] != "prompt"
-    return console.Bar(label, config["seeds"], shown, classify)
+    return console.Bar(label, config["seeds"], classify=classify)
 
 
 def record(task: Task, outcome: Outcome) -> None:

@@ -54,7 +54,6 @@ HELP = {
         "file, or shuffled by the seed; null: file for your own files, shuffled in a "
         "classification of the catalogue"
     ),
-    "stream.labels": "where labels come from: data, prompt, or FILE.csv (row, label)",
     "regret.ridge_features": (
         "compare with ridge regression on each kernel's random features in hindsight"
     ),

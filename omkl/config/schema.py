@@ -82,7 +82,6 @@ SETTINGS: dict[str, Constraint] = {
     "stream.delay": STREAM["delay"],
     "stream.horizon": STREAM["horizon"],
     "stream.order": or_null(STREAM["order"]),
-    "stream.labels": STREAM["labels"],
     "regret.ridge_features": SWITCH,
     "regret.kernel_ridge": SWITCH,
     "regret.lam": number(0, MOST_LAM),

@@ -20,8 +20,7 @@ from omkl.core import hyperparameters
 from omkl.core.frequencies import RFF
 from omkl.datasets import Stream
 from omkl.datasets.base import name_of_file
-from omkl.datasets.files import FileContent
-from omkl.datasets.schema import CALLBACK, DATASET, SOURCES, default_order, default_scaling
+from omkl.datasets.schema import DATASET, default_order, default_scaling
 from omkl.federated.exchange import SERVER, Exchange
 from omkl.federated.privacy import NO_SAFEGUARDS, Privacy, Safeguards
 from omkl.utils import conf, registry
@@ -46,12 +45,11 @@ class AlgorithmSettings(NamedTuple):
 
 
 class StreamSettings(NamedTuple):
-    """As ``stream.*`` of conf/config.yaml; ``label_source`` is ``stream.labels``."""
+    """As ``stream.*`` of conf/config.yaml."""
 
     limit: Any
     scaling: Any
     order: Any
-    label_source: Any
     lags: Any
     delay: Any = 0
     horizon: int = 0
@@ -59,8 +57,7 @@ class StreamSettings(NamedTuple):
     @property
     def options(self) -> dict[str, Any]:
         """Return the keyword arguments of ``omkl.datasets.open_stream``."""
-        options = self._asdict()
-        return {"labels": options.pop("label_source"), **options}
+        return self._asdict()
 
 
 class RegretSettings(NamedTuple):
@@ -227,7 +224,6 @@ def read(config: Mapping[str, Any]) -> Settings:
             stream["limit"],
             scaling,
             order,
-            stream["labels"],
             stream.get("lags", 0),
             stream.get("delay", 0),
             stream.get("horizon", 0),
@@ -414,28 +410,19 @@ def task_of(name: str) -> str:
     return "regression" if name in federated.names() else algorithms.load(name).task
 
 
-def with_label_callback(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration of a job whose labels a function gives; such a job is always computed."""
-    stream = {**config["stream"], "labels": CALLBACK}
-    return {**config, "stream": stream, "force": True}
-
-
 def content_addressed(settings: Settings, stream: Stream) -> Settings:
     """The settings with the user's file named by its content instead of its place.
 
     So the run folder can move, and a file that has changed makes another run.
     """
-    dataset, label_source = settings.dataset, settings.stream.label_source
+    dataset = settings.dataset
     if "path" in dataset:
         (file,) = stream.provenance["files"]
         dataset = dataset | {"path": file["name"], "sha256": file["sha256"]}
         if dataset["name"] == "file":  # as no other file and no entry of the catalogue
             dataset["name"] = f"{name_of_file(file['name'])}-{file['sha256'][:4]}"
-    if label_source not in SOURCES:
-        path = Path(label_source)
-        label_source = f"{path.name} sha256:{FileContent(path).sha256}"
     limit = settings.stream.limit
     if not stream.is_cut:
         limit = None  # one above the rows cuts nothing
-    renamed = settings.stream._replace(label_source=label_source, limit=limit)
+    renamed = settings.stream._replace(limit=limit)
     return dataclasses.replace(settings, dataset=dataset, stream=renamed)

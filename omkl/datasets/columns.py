@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MOST_COLUMNS = 100_000
-OUTSIDE = "label"  # what the target is called where labels come from outside
 
 
 # --- Choosing inputs and target -------------------------------------------------------------------
@@ -51,14 +50,11 @@ def choose_columns(
     inputs: Any,
     target: Any,
     where: str,
-    labelled: bool = True,
 ) -> Columns:
     """Resolve ``dataset.inputs`` and ``dataset.target``.
 
     A column is given by its name or its 1-based position; inputs also as a range of
-    positions like "3-23". ``inputs=None`` takes every usable column but the target. Where labels
-    come from outside (not ``labelled``) there may be no target: it is then called
-    ``label``, and the first input stands in its place, for nobody to read.
+    positions like "3-23". ``inputs=None`` takes every usable column but the target.
 
     Raises
     ------
@@ -66,7 +62,7 @@ def choose_columns(
         A column does not exist, is ambiguous or named twice, or there is no target or no
         input.
     """
-    last = -1 if target is None and not labelled else place_of(target, names, where)
+    last = place_of(target, names, where)
     if inputs is None:
         chosen = [k for k in range(len(names)) if usable[k] and k != last]
     else:
@@ -81,13 +77,10 @@ def choose_columns(
         raise DataError(f"{where}: dataset.inputs names {', '.join(map(repr, twice))} twice.")
     if not chosen:
         raise DataError(
-            f"{where}: no column is left as an input"
-            + ("" if target is None else f" besides the target {names[last]!r}")
-            + f"; ids are none unless dataset.inputs names them. Columns: {few(map(repr, names))}"
+            f"{where}: no column is left as an input besides the target {names[last]!r}; ids are "
+            f"none unless dataset.inputs names them. Columns: {few(map(repr, names))}"
         )
     input_names = tuple(names[k] for k in chosen)
-    if target is None:
-        return Columns((*chosen, chosen[0]), (*input_names, OUTSIDE))
     return Columns((*chosen, last), (*input_names, names[last]))
 
 

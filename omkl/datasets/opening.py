@@ -35,12 +35,11 @@ MOST_CACHED_FILES = 32
 
 
 class Options(NamedTuple):
-    """How rows are streamed, see ``open_stream``; ``labelled``: labels are those of the data."""
+    """How rows are streamed, see ``open_stream``."""
 
     limit: int | None
     scaling: str
     order: str
-    labelled: bool
     lags: int
     delay: int
     horizon: int
@@ -67,8 +66,6 @@ def open_stream(
         scaling   "columns" | "whole" | "none", see ``omkl.datasets.stream``
         order     "file" | "shuffled", which holds an own file in memory, up to MOST_SHUFFLED
                   cells of it
-        labels    "data"; anything else: labels come from outside, see ``label_sources``, and the
-                  stream's y is NaN (an own file then needs no target)
         lags      how many past labels are further inputs, 0 if not given
         delay     how many rows later than at once a target is in, 0 if not given
         horizon   h: the target of a row is that of the row h later, 0 if not given
@@ -176,11 +173,11 @@ def open_with_column(
     check_dataset(dataset_cfg)
     stream_cfg = {**stream_cfg, "order": stream_cfg["order"] or "file"}
     options = _options(stream_cfg)
-    if options.order != "file" or options.causal or options.lags or not options.labelled:
+    if options.order != "file" or options.causal or options.lags:
         raise DataError(
             "a federation takes stream.order=file (its rows are dealt out at random, or by a "
-            "column), stream.scaling=whole or none and stream.lags=0 (there is no one order in "
-            "time), and stream.labels=data."
+            "column), stream.scaling=whole or none, and stream.lags=0 (there is no one order in "
+            "time)."
         )
     if "path" not in dataset_cfg and key is None:
         return open_stream(dataset_cfg, stream_cfg), None
@@ -196,7 +193,6 @@ def _options(cfg: Mapping[str, Any]) -> Options:
         cfg["limit"],
         cfg["scaling"],
         cfg["order"],
-        labelled=cfg.get("labels", "data") == "data",
         lags=cfg.get("lags", 0),
         delay=cfg.get("delay", 0),
         horizon=cfg.get("horizon", 0),
@@ -209,11 +205,6 @@ def _require_delay(options: Options, name: str) -> None:
     if not (delay or horizon):
         return
     key = f"stream.horizon={horizon}" if horizon else f"stream.delay={delay}"
-    if not options.labelled:
-        raise DataError(
-            f"{name}: {key} is of targets in the data, and stream.labels gives others at once. "
-            "Leave one of the two out."
-        )
     if horizon and options.order == "shuffled":
         raise DataError(
             f"{name}: {key} predicts later rows, and shuffled rows have no order in time. Set "
@@ -242,7 +233,6 @@ def _stream(
         limit=options.limit,
         provenance=provenance,
         classes=classes,
-        labelled=options.labelled,
         lags=options.lags,
         delay=options.delay,
         horizon=options.horizon,
@@ -327,7 +317,7 @@ def _open_own(
     if key:
         _require_panel(cfg, options, content.name)
     classes = _classes(cfg, content)
-    described = {**cfg, "labelled": options.labelled, "labels": classes or None}
+    described = {**cfg, "labels": classes or None}
     table: Table
     key_type: type | None = None
     if read.is_libsvm(content.path):
@@ -359,8 +349,6 @@ def _require_panel(cfg: Mapping[str, Any], options: Options, where: str) -> None
         cure = "each key scales its rows as they come: set stream.scaling=columns or none"
     elif options.delay or options.horizon:
         cure = "targets of a panel come at once: leave stream.delay and stream.horizon out"
-    elif not options.labelled:
-        cure = "targets of a panel are those of the data: set stream.labels=data"
     else:
         return
     raise DataError(f"{where}: dataset.key gives each key a learner of its own, and {cure}.")

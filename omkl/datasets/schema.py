@@ -12,7 +12,6 @@ from omkl.utils.constraints import (
     SWITCH,
     Constraint,
     is_number,
-    is_text,
     is_whole,
     is_writable,
     one_of,
@@ -27,8 +26,6 @@ MOST_LAGS = 1_000  # each is a column of all rows that are read at a time
 MOST_DELAY = 1_000  # rows that wait for their targets, a horizon and a delay together
 TASKS = ("regression", "classification")
 MISSING = ("error", "mean", "drop")
-CALLBACK = "callback"
-SOURCES = ("data", "prompt", CALLBACK)  # of labels, besides a file
 
 
 def check_dataset(cfg: Mapping[str, Any]) -> None:
@@ -178,11 +175,6 @@ STREAM: dict[str, Constraint] = {
     "limit": or_null(whole(2)),
     "scaling": one_of(*SCALINGS),
     "order": one_of(*ORDERS),
-    "labels": Constraint(
-        lambda value: is_text(value) and (value in SOURCES or value.endswith(".csv")),
-        f"one of {', '.join(SOURCES)} or the path of a CSV file",
-        f"is none of {', '.join(SOURCES)}, and no CSV file with the columns row and label",
-    ),
     "lags": whole(0, MOST_LAGS),
     "delay": whole(0, MOST_DELAY),
     "horizon": whole(0, MOST_DELAY),

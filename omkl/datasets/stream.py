@@ -126,7 +126,6 @@ class Stream:
     horizon         how many rows later the row is whose target is that of a row
     target_delay    how many rows wait for their targets, the horizon among them
     key_type        int or str, of the keys of a panel; None of rows without
-    labelled        False: labels come from outside, and y is NaN in every block
     moments         what the latest pass has seen of the columns so far
     """
 
@@ -142,7 +141,6 @@ class Stream:
         survey: bool = False,
         change_rounds: tuple[int, ...] = (),
         classes: tuple[Any, ...] = (),
-        labelled: bool = True,
         lags: int = 0,
         delay: int = 0,
         horizon: int = 0,
@@ -155,7 +153,6 @@ class Stream:
                 f"{self.where}: stream.lags={lags} takes labels for numbers, and there are "
                 f"{len(classes)} classes. Set stream.lags=0."
             )
-        self.labelled = labelled
         self.name = name
         self.task = task
         self.classes = classes
@@ -296,8 +293,7 @@ class Stream:
     def blocks(self, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """All rounds as (X (n, d), y (n,)), float64, C-contiguous.
 
-        n is ``size`` but for the last block. The numbers are identical for every size. Where
-        labels come from outside, y is NaN.
+        n is ``size`` but for the last block. The numbers are identical for every size.
         """
         return ((x, y) for x, y, *_ in self.rounds(size))
 
@@ -313,16 +309,12 @@ class Stream:
         """Rows X (n, d) of a block as learners read them that need bounded inputs."""
         return softened(X) if self.scaling == "columns" else X
 
-    def unscaled_rows(self) -> Iterator[np.ndarray]:
-        """Each row's inputs before they are scaled, without lags: what a human is shown."""
-        return (x for chunk in self._read() for x in chunk.x)
-
     def truth(self, size: int) -> Iterator[np.ndarray] | None:
         """The noise-free target (n,) in the scale of y, in the blocks of ``blocks(size)``.
 
         None where it is unknown, as for all real data.
         """
-        if not (self._source.has_truth and self.labelled):
+        if not self._source.has_truth:
             return None
         truths = (chunk.truth for chunk in self._with_target())
         pieces = ((truth,) for truth in truths if truth is not None)
@@ -355,8 +347,6 @@ class Stream:
         blank = np.zeros(len(self._source.inputs), dtype=np.int64)
         order = _Order()
         for chunk in self._source.chunks():
-            if not self.labelled:  # so that nothing of the file's target is used
-                chunk = chunk._replace(y=np.zeros(len(chunk.x)))
             if left is not None:
                 chunk = chunk.at(slice(left))
                 left -= len(chunk.y)
@@ -369,7 +359,7 @@ class Stream:
             if left == 0:
                 break
         self._blank = blank
-        self.target_sorted = self.labelled and order.is_sorted(len(self.classes))
+        self.target_sorted = order.is_sorted(len(self.classes))
 
     def _survey(self) -> Extent:
         n, n_read, max_norm, low, high = 0, 0, 0.0, np.inf, -np.inf
@@ -380,9 +370,6 @@ class Stream:
             low = min(low, float(np.nanmin(y, initial=np.inf)))
             high = max(high, float(np.nanmax(y, initial=-np.inf)))
         self.require_rows(n, n_read)
-        if not self.labelled:
-            self._require_finite(max_norm, 1.0)
-            return Extent(n, max_norm, 0.0, 1.0)
         if low == high:
             raise DataError(
                 f"{self.where}: the target {self.target!r} is {low:g} in all {n} rows, "
@@ -423,10 +410,10 @@ class Stream:
         )
 
     def _with_target(self) -> Iterator[Chunk]:
-        """The rounds; y is NaN where labels come from outside."""
+        """The rows that have a target."""
         for chunk in self._streamed():
             blank = np.isnan(chunk.y)
-            yield chunk.at(~blank) if self.labelled and blank.any() else chunk
+            yield chunk.at(~blank) if blank.any() else chunk
 
     def _streamed(self) -> Iterator[Chunk]:
         """All rows, scaled and with their lags."""
@@ -476,7 +463,7 @@ class _Labels:
             come, self._waiting = np.split(labels, [len(chunk.y)])
             lags = known_before(self._history, come).lags
             chunk = chunk._replace(x=np.concatenate([chunk.x, lags], axis=1))
-        return chunk if stream.labelled else chunk._replace(y=np.full(len(chunk.y), np.nan))
+        return chunk
 
     def _look(self, y: np.ndarray) -> None:
         """DataError where labels y (n,) cannot be scaled."""

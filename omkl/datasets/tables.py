@@ -131,8 +131,7 @@ class OwnTable:
             is_whole = keys_are_whole(first.iloc[:, place], read.is_text(content.path))
             self._key, self.key_type = place, int if is_whole else str
         usable = [column.kind != "left out" and k != place for k, column in enumerate(columns)]
-        labelled = cfg.get("labelled", True)
-        chosen = choose_columns(names, usable, wanted, cfg.get("target"), where, labelled)
+        chosen = choose_columns(names, usable, wanted, cfg.get("target"), where)
         *inputs, last = chosen.positions
         self._target = Columns((last,), chosen.names[-1:])
         if last == self._key >= 0:
@@ -143,12 +142,11 @@ class OwnTable:
             self._inputs.get(k)
             or column.left_out(OF_KEY if k == self._key else column.why or "not in dataset.inputs")
             for k, column in enumerate(columns)
-            if k != last or k in self._inputs
+            if k != last
         ]
         target = Column(chosen.names[-1], "target", ())
         target = target.noted(read_as.get(target.name), self._blank_classes(first, last))
-        told_of_target = target.why and last not in self._inputs
-        self.columns: Sequence[Column] = [*became, target] if told_of_target else became
+        self.columns: Sequence[Column] = [*became, target] if target.why else became
         new = [name for column in self._inputs.values() for name in column.inputs]
         if len(new) > MOST_COLUMNS:
             raise DataError(
@@ -185,11 +183,7 @@ class OwnTable:
     def _values(self, frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
         where, rows = self._content.name, frame.index.to_numpy() + 1
         parts = [c.encode(frame.iloc[:, k], rows, where) for k, c in self._inputs.items()]
-        if self._cfg.get("labelled", True):
-            labels = self._cfg.get("labels")
-            target = frame_values(frame, self._target, rows, where, labels)
-        else:
-            target = np.zeros((len(frame), 1))
+        target = frame_values(frame, self._target, rows, where, self._cfg.get("labels"))
         values = np.concatenate([*parts, target], axis=1)
         return prepare.scale_values(values, self._cfg.get("prepare") or {}), rows
 

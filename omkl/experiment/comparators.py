@@ -205,7 +205,7 @@ def against_comparators(
         mean, deviation = mean_and_deviation(regret[:, -1])
         entries[name] = {"label": label, "mean": mean, "std": deviation, **more}
 
-    truth = stream.truth(BLOCK) if stream.labelled else None
+    truth = stream.truth(BLOCK)
     if truth is not None:
         recorder = Recorder(1)
         for noise_free, (_, y) in zip(truth, stream.blocks(BLOCK), strict=True):
@@ -230,8 +230,6 @@ def against_comparators(
 
 def _why_not(job: Job, name: str, T: int) -> str | None:
     """Why a comparator is left out, if it is."""
-    if not job.stream.labelled:
-        return "labels come from outside, and those that were not requested are not known"
     most = "max_rounds" if name == "ridge_features" else "kernel_ridge_rounds"
     limit = getattr(job.settings.regret, most)
     if limit < T:

@@ -4,8 +4,7 @@
         prediction = learner.partial_fit(block.x, block.y)
         metrics.add(prediction, block.y)
 
-Two things come on top: the seeds go through a block side by side in threads, and a person may be
-asked for labels.
+The seeds go through a block side by side in threads.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from omkl.datasets import Stream, label_sources
+from omkl.datasets import Stream
 from omkl.datasets.base import Chunk
 from omkl.experiment import memory
 from omkl.experiment.job import Computed, LearnerJob, Measured, Progress, Timing
@@ -63,7 +62,7 @@ class Counted(NamedTuple):
 class RoundCounter:
     """Which rows of a pass are rounds, and which of them count.
 
-    A row without a target is no round, unless labels come from outside. In a stream in moving units
+    A row without a target is no round. In a stream in moving units
     rows that are predicted before the first label is in are not scored, of learners and baselines
     alike: nothing says where the target lies. That is the row of the first label, and with targets
     that come late as many more as wait for theirs.
@@ -73,29 +72,27 @@ class RoundCounter:
     """
 
     def __init__(self, stream: Stream) -> None:
-        self._labelled, self._moving = stream.labelled, stream.moving_units
+        self._moving = stream.moving_units
         self._delay = stream.target_delay
         self._first_label: int | None = None  # the row that it is of, from 0
         self._labelled_keys: set[int | str] = set()
-        self.n_unscored = 0 if stream.labelled else int(stream.moving_units)
-        self.n_rows = self.n_rounds = self.n_blank = 0
+        self.n_unscored = self.n_rows = self.n_rounds = self.n_blank = 0
 
     def add(self, X: np.ndarray, y: np.ndarray, keys: np.ndarray | None = None) -> Counted:
         """The next rows X (n, d) with labels y (n,), NaN where there is none."""
         known = ~np.isnan(y)
-        is_round = known if self._labelled else np.ones(len(y), dtype=bool)
         late = self._before_a_label(known) if keys is None else self._before_its_label(known, keys)
         rounds = rows = Rounds(X, y, known, known & ~late, keys)
-        if not is_round.all():
-            rounds = rows.at(is_round)
-        if self._labelled and self.n_unscored == self.n_rounds:
+        if not known.all():
+            rounds = rows.at(known)
+        if self.n_unscored == self.n_rounds:
             scored = rounds.scored
             first = int(scored.argmax()) if scored.any() else len(scored)
             self.n_unscored = min(self.n_unscored + first, FIRST)
         self.n_rows += len(y)
         self.n_rounds += len(rounds.y)
-        self.n_blank += int(np.sum(~is_round))
-        return Counted(is_round, rounds, rows)
+        self.n_blank += int(np.sum(~known))
+        return Counted(known, rounds, rows)
 
     def _before_its_label(self, known: np.ndarray, keys: np.ndarray) -> np.ndarray:
         """The same of a panel: of their keys (n,) nothing was known."""
@@ -280,28 +277,10 @@ def _streamed(
         seconds[k] += time.perf_counter() - before
         return _joined(parts)
 
-    def ask(block: Chunk, label: label_sources.Label) -> tuple[Prediction, np.ndarray]:
-        """``learn`` of one learner that asks for the labels of a block; those that it got."""
-        before, t, parts, labels = time.perf_counter(), counter.n_rounds, [], []
-        for rows in histories[0].pieces(t, np.ones(len(block.x), dtype=bool)):
-            far = None if block.far is None else block.far[rows]
-            prediction, y = learners[0].ask(block.x[rows], label, t, far)
-            parts.append(prediction)
-            labels.append(y)
-            t += len(y)
-            histories[0].look(t, learners[0])
-        seconds[0] += time.perf_counter() - before
-        return _joined(parts), np.concatenate(labels)
-
     most = memory.block_rows(job.settings.block, stream.n_inputs, len(seeds))
     rows = job.blocks(stream, most)
     for block in rows if job.settings.block else _growing(rows, most):
-        if job.label:
-            prediction, y = ask(block, job.label)
-            block, predictions = block._replace(y=y), [prediction]
-        else:
-            learn_block = functools.partial(learn, block=block)
-            predictions = list(mapped(learn_block, range(len(seeds))))
+        predictions = list(mapped(functools.partial(learn, block=block), range(len(seeds))))
         counted = counter.add(block.x, block.y, block.keys)
         metrics.add(block, block.y, counted, predictions)
         if baselines:

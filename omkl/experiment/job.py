@@ -21,7 +21,6 @@ from omkl.datasets import (
     DataError,
     Stream,
     catalogue,
-    label_sources,
     open_stream,
     open_streams,
 )
@@ -198,7 +197,6 @@ class LearnerJob(NamedTuple):
     streams: list[Stream]
     specification: Specification
     seeds: list[int]
-    label: label_sources.Label | None = None  # who is asked; None: the data
 
     def notes(self) -> list[str]:
         return self.settings.notes()
@@ -288,11 +286,6 @@ def prepare_learner(settings: Settings) -> LearnerJob:
     dictionary = kernels.dictionary(settings.kernels, stream.n_inputs)
     made = specify(settings.algorithm.name, given, dictionary, D, stream.n_rounds)
     made = made.of_classes(len(stream.classes))
-    if not stream.labelled and (n_seeds > 1 or classify):
-        raise ValueError(
-            f"stream.labels={settings.stream.label_source} serves one learner of a "
-            f"regression, and there are {n_seeds} seeds; set seeds=1"
-        )
     _require_memory(settings, stream, made, n_seeds)
     portable = content_addressed(settings, stream)
     job = LearnerJob(portable, streams, made, seeds)

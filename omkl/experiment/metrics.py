@@ -3,7 +3,7 @@
 Beside the learner go ``Baselines``, what it has to beat: the algorithms ``mean``, ``last`` and
 ``ridge``, forecasters without a kernel, on the rows that it learns from. They learn every label
 that the data have, whether the learner asks for it or not: a learner that asks seldom is compared
-with what all labels give. Labels that come from outside are known to both where the learner asks.
+with what all labels give.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from omkl.config.settings import Settings
 from omkl.core import hyperparameters
 from omkl.core.hyperparameters import Schedule
 from omkl.core.kernels import FAMILIES
-from omkl.datasets import DataError, Stream, label_sources
+from omkl.datasets import DataError, Stream
 from omkl.datasets.base import Chunk
 from omkl.experiment import kept_model
 from omkl.experiment.comparators import against_comparators
@@ -45,24 +45,10 @@ from omkl.runs.writing import MODEL, PREDICTIONS, Predictions
 
 
 class Regression(StreamJob):
-    """A job whose labels are numbers; the only one that can ask somebody for them.
-
-    All seeds go through the stream in one pass.
-    """
+    """A job whose labels are numbers. All seeds go through the stream in one pass."""
 
     def notes(self) -> list[str]:
         return super().notes() + _expansive_steps(self)
-
-    def asking(self, source: label_sources.Label | None, folder: Path) -> Regression:
-        """The job with its labels from outside kept in its folder as they come; None: a prompt."""
-        prompted = source is None
-        if source is None:
-            inputs = self.stream.inputs_without_lags
-            source = label_sources.Prompt(inputs, self.stream.unscaled_rows())
-        kept = label_sources.Journal(
-            folder.with_name(f"{folder.name}.labels.csv"), source, resume=prompted
-        )
-        return self._replace(label=kept)
 
     def passes(self) -> list[list[int]]:
         return [list(range(len(self.seeds)))]
@@ -152,13 +138,13 @@ class RegressionMetrics:
     def require_enough(self) -> None:
         """DataError for a stream that nothing can be learned from."""
         stream, T = self.job.stream, self.squared.n_rounds
-        if not self.accuracy.n_rounds and self.job.label is None:
+        if not self.accuracy.n_rounds:
             raise DataError(
                 f"{stream.where}: the first target is in after {stream.target_delay + 1} rows, and "
                 f"no row of {T} comes later. Reduce stream.delay or stream.horizon, or take more "
                 "rows."
             )
-        if self.low == self.high and self.job.label is None:
+        if self.low == self.high:
             raise DataError(
                 f"{stream.where}: the target {stream.target!r} is the same in all {T} rows, so "
                 "there is nothing to learn. Choose another dataset.target or more rows."
@@ -195,7 +181,7 @@ def _computed(
         "max_norm": None if metrics.of_keys else metrics.largest_norm,
         "kernels_per_round": float(used.sum() / (T * len(left.learners))),
         **label_cost(mse, n_queried[:, -1], T),
-        "mse_over": ("all rounds" if job.label is None else "rounds with a label")
+        "mse_over": "all rounds"
         + but_the_first(n_unscored, of_each_key=metrics.of_keys is not None),
         "target_unit": job.stream.target_unit,
         "rmse": float(metrics.accuracy.rmse.mean()),

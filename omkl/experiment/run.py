@@ -14,11 +14,9 @@ from typing import Any, NamedTuple, Protocol, cast
 from omkl.config import schema, settings
 from omkl.config.settings import Settings
 from omkl.core import cache
-from omkl.datasets import DataError, label_sources
-from omkl.datasets.schema import CALLBACK, SOURCES
+from omkl.datasets import DataError
 from omkl.experiment import classification, federation, regression
 from omkl.experiment.job import Computed, Job, JobInfo, Progress, own_modules
-from omkl.experiment.regression import Regression
 from omkl.runs import provenance, run_folder
 from omkl.runs.provenance import identity_of, stamp_of
 from omkl.runs.run_folder import Run
@@ -80,20 +78,18 @@ def prepare(config: Settings | Mapping[str, Any]) -> Job:
 def run(
     config: Mapping[str, Any],
     progress: Progress | None = None,
-    label: label_sources.Label | None = None,
     viewer: Viewer | None = None,
 ) -> Outcome:
     """Run one job, or find it finished. Failures are returned, not raised; what cannot even be
     named is a ValueError (``schema.check_nameable``).
 
-    ``label(row, x, y_hat)`` is asked for the labels that the learner wants, in place of the
-    data; with it the job is always computed. A ``viewer`` hears of a job that is to be computed.
+    A ``viewer`` hears of a job that is to be computed.
 
     A job that cannot begin leaves nothing behind. One that breaks writes its failure into
     ``outputs/failures``. KeyboardInterrupt passes through and changes nothing. Figures and tracking
     are their viewers' business: ``omkl.experiment.viewers``.
     """
-    begun = _begin(config, progress, label)
+    begun = _begin(config, progress)
     if isinstance(begun, Outcome):
         return begun
     job = begun.job
@@ -101,8 +97,6 @@ def run(
         with staging_folder(begun.folder) as staging:
             if viewer:
                 viewer.begun(job)
-            if not job.stream.labelled and isinstance(job, Regression):
-                job = job.asking(begun.source, begun.folder)
             computed = _computed(job, progress, viewer, begun, staging)
             return _finished(begun, staging, computed)
     except Exception as error:
@@ -115,7 +109,6 @@ class StartedJob(NamedTuple):
     folder    where its run will be
     facts     what ``result.json`` says of it before any number is known
     notes     what the user should know
-    source    who gives labels; None: the data
     replace   whether another folder may be in its place, which is to be moved away
     """
 
@@ -123,26 +116,17 @@ class StartedJob(NamedTuple):
     folder: Path
     facts: dict[str, Any]
     notes: list[str]
-    source: label_sources.Label | None
     replace: bool
 
 
-def _begin(
-    config: Mapping[str, Any],
-    progress: Progress | None = None,
-    label: label_sources.Label | None = None,
-) -> StartedJob | Outcome:
+def _begin(config: Mapping[str, Any], progress: Progress | None = None) -> StartedJob | Outcome:
     """Check a job and look for its finished run; an outcome where nothing is to be computed."""
     schema.check_nameable(config)
     started = now()
-    config = config if label is None else settings.with_label_callback(config)
     try:
         if progress:
             progress("reading the data", 0, None, None)
-        checked = settings.read(config)
-        source = _label_source(checked.stream.label_source, label)
-        job = prepare(checked)
-        _require_same(source, job.settings)
+        job = prepare(config)
         modules = own_modules(job)
         facts = _facts(job, started, modules)
     except Exception as error:
@@ -160,7 +144,7 @@ def _begin(
             replace = True
         else:
             return Outcome(run, "reused", notes, job.settings)
-    return StartedJob(job, folder, facts, notes, source, replace)
+    return StartedJob(job, folder, facts, notes, replace)
 
 
 def _facts(job: JobInfo, started: str, modules: Mapping[str, str]) -> dict[str, Any]:
@@ -202,7 +186,7 @@ def record(job: JobInfo, computed: Computed, started: str) -> Outcome:
     """Write the run of numbers that parties of their own have computed, begun at an ISO time."""
     facts = _facts(job, started, own_modules(job))
     folder = folder_of(job.settings.config, facts["stamp"])
-    begun = StartedJob(cast(Any, job), folder, facts, job.settings.notes(), None, True)
+    begun = StartedJob(cast(Any, job), folder, facts, job.settings.notes(), True)
     with staging_folder(folder) as staging:
         return _finished(begun, staging, computed)
 
@@ -233,25 +217,6 @@ def _computed(
         viewer.measured(Run.in_memory(begun.folder, result=result, **known))
 
     return job.compute(progress, measured if viewer else None, staging)
-
-
-def _label_source(setting: str, label: label_sources.Label | None) -> label_sources.Label | None:
-    """Who gives labels, as far as it is known before the data are open; None: data or prompt."""
-    if setting == CALLBACK and label is None:
-        raise ValueError(
-            "stream.labels=callback is a function in Python: "
-            "omkl.experiment.run.run(config, label=function)"
-        )
-    if setting in SOURCES:
-        return label
-    return label_sources.File(Path(setting))
-
-
-def _require_same(source: label_sources.Label | None, job_settings: Settings) -> None:
-    """DataError where the labels were read before their file became another."""
-    named = job_settings.stream.label_source
-    if isinstance(source, label_sources.File) and source.sha256 not in named:
-        raise DataError(f"{source.path.name}: the file changed while it was read. Start again.")
 
 
 def now() -> str:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from omkl.config.settings import Settings
-from omkl.datasets.label_sources import Label
 from omkl.experiment import run as runner
 from omkl.experiment.job import Computed, JobInfo, Progress
 from omkl.experiment.run import Outcome
@@ -41,7 +40,6 @@ class Viewers(NamedTuple):
 def run_and_show(
     config: Mapping[str, Any],
     progress: Progress | None = None,
-    label: Label | None = None,
     viewers: Viewers | None = None,
 ) -> Outcome:
     """Run a job as ``omkl.experiment.run.run``, then draw and log it as the settings ask.
@@ -49,7 +47,7 @@ def run_and_show(
     A figure that cannot be drawn makes the outcome a failure; the finished run stays.
     """
     viewers = viewers or Viewers()
-    return _shown(runner.run(config, progress, label, viewers), viewers, progress)
+    return _shown(runner.run(config, progress, viewers), viewers, progress)
 
 
 def record_and_show(job: JobInfo, computed: Computed, started: str) -> Outcome:

@@ -26,7 +26,6 @@ from omkl.core.learner import (
     one_against_rest,
 )
 from omkl.core.weights import normalised
-from omkl.datasets import label_sources
 from omkl.datasets.scaling import LabelHistory, LabelStats, softened
 from omkl.online.settings import Specification
 
@@ -250,20 +249,6 @@ class StreamLearner:
         """Rows X (n, d) as its learners read them, with their lags."""
         X = self.target.with_lags(X, known)
         return softened(X) if self.softens else X
-
-    def ask(
-        self,
-        X: np.ndarray,
-        label: label_sources.Label,
-        n_before: int,
-        far: np.ndarray | None = None,
-    ) -> tuple[Prediction, np.ndarray]:
-        """``partial_fit`` that asks ``label`` for what it wants to know; the labels (n,) it got.
-
-        ``n_before`` rows were streamed earlier.
-        """
-        trace, y = label_sources.learn(self, X, label, n_before)
-        return self._with_interval(trace, y, _marked(far, len(y))), y
 
     def predict_with_spread(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What ``predict_one`` would say of each row X (n, d) as the next, and its spread (n,).

@@ -72,7 +72,7 @@ def theorem_text(bound: Mapping[str, Any]) -> str:
 def scored_rows(result: Mapping[str, Any]) -> str:
     """What ``mse_over`` of result.json says, in the words of readers."""
     over = str(result.get("mse_over", "all rounds"))
-    return over.replace("rounds", "rows").replace("a label", "a target")
+    return over.replace("rounds", "rows")
 
 
 OFF = "off"  # a setting that a run does not have, and another of its data set has

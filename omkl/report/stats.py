@@ -319,8 +319,8 @@ def windowed(run: Run, n_windows: int = N_WINDOWS) -> Windowed:
     """Mean squared error, or error rate, of the rounds of each window, in the unit of the run.
 
     Made of the sums that the curves hold, so that windows end at recorded rounds. A stream of few
-    rounds has fewer windows, of ``LEAST_ROUNDS`` at least. Of labels that come from outside the
-    rounds with a label count; a window without any is NaN.
+    rounds has fewer windows, of ``LEAST_ROUNDS`` at least. A window without a
+    scored round is NaN.
     """
     curves, key = run.curves, measure(run.result).key
     t = curves["t"]

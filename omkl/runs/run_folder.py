@@ -48,9 +48,7 @@ interrupted leaves nothing. ``outputs/replaced`` has the folders that force=true
                       norm of x (null of a panel). With stream.scaling=columns mse and all
                       squared errors are in the target's units, but a kernel's in those that the
                       learner is told labels in (``omkl.datasets.stream``)
-    mse_over          "all rounds", or "rounds with a label" where labels come from outside
-                      (``omkl.datasets.label_sources``) and no others are known; regret is
-                      skipped then. With stream.scaling=columns " but the first" follows: it
+    mse_over          "all rounds". With stream.scaling=columns " but the first" follows: it
                       counts for nobody, and curves begin with the second round. With targets
                       that come late it is " but the first 8", as many as knew of no target;
                       of a panel " but the first of each key"

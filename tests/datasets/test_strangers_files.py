@@ -13,8 +13,6 @@ import pytest
 from pyarrow import feather
 
 from omkl.datasets import DataError, base, catalogue, files, open_stream, read
-from omkl.datasets.label_sources import File, Journal
-from omkl.datasets.label_sources import read as read_labels
 from tests.datasets.helpers import COLUMNS, RAW, WHOLE, own, streamed, write_excel
 
 TABLE = "a,y\n1,2\n3,4\n"
@@ -284,33 +282,7 @@ def test_what_is_no_file_is_told(tmp_path):
     for name, told in (("pipe.csv", "is a pipe or a device"), ("folder.csv", "is a folder")):
         with pytest.raises(DataError, match=told):
             open_stream(own(tmp_path / name), RAW)
-        with pytest.raises(DataError, match=told):
-            File(tmp_path / name)
     strange = tmp_path / os.fsdecode(b"\xff.csv")
     strange.write_text(TABLE)
     with pytest.raises(DataError, match=r"the file's name is no UTF-8"):
         open_stream(own(strange), RAW)
-
-
-# --- Labels -----------------------------------------------------------------------------------
-
-
-def test_a_torn_last_label_is_not_believed(tmp_path, capsys):
-    path = tmp_path / "labels.csv"
-    path.write_text("row,label\n1,0.5\n2,0.7")  # of 0.734
-    with pytest.raises(DataError, match=r"the last line, '2,0.7', does not end with a newline"):
-        File(path)
-    assert read_labels(path) == {1: 0.5}
-    asked = []
-
-    def label(row: int, x: np.ndarray, y_hat: float) -> float:
-        asked.append(row)
-        return 0.734
-
-    journal = Journal(path, label, resume=True)
-    assert "the last line, '2,0.7', was cut off" in capsys.readouterr().err
-    assert [journal(row, np.zeros(1), 0.0) for row in (1, 2)] == [0.5, 0.734] and asked == [2]
-    assert path.read_text() == "row,label\n1,0.5\n2,0.734\n" and File(path).labels[2] == 0.734
-    path.write_text("row,la")
-    assert Journal(path, label, resume=True).labels == {}
-    assert path.read_text() == "row,label\n"

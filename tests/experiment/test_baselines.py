@@ -159,20 +159,6 @@ def test_baselines_know_every_label_of_the_data(file, tmp_path):
     assert seldom["labels"] < 100 and seldom["baselines"] == always["baselines"]
 
 
-def test_labels_from_outside_are_known_to_both_where_they_were_asked_for(file, tmp_path):
-    y, asked = pd.read_csv(file)["price"].to_numpy() / 100, []
-
-    def answer(row, x, y_hat):
-        asked.append(y[row - 1])
-        return asked[-1]
-
-    given = ("algorithm=amkl_random", "algorithm.rate=0.3", "seeds=1", *of(file))
-    result = run(tmp_path, *given, label=answer).result
-    assert 0 < len(asked) < 100
-    errors = np.subtract(asked[:-1], asked[1:])
-    assert result["baselines"]["last"]["mae"] == pytest.approx(np.abs(errors).mean())
-
-
 def test_no_baseline_has_seen_a_label_before_it_predicts_it(file, tmp_path):
     before = run(tmp_path, "algorithm=raker", *of(file, "stream.scaling=none")).curves
     table = pd.read_csv(file)

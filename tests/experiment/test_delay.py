@@ -155,7 +155,6 @@ def test_the_kept_model_has_the_rows_that_wait(frame):
         (("raker", "airfoil"), {"horizon": 1, "order": "shuffled"}, "shuffled rows have no order"),
         (("raker", "airfoil"), {"horizon": 500, "delay": 501}, "together they must be at most"),
         (("raker", "airfoil"), {"delay": 1001}, "stream.delay=1001 is no"),
-        (("raker", "airfoil"), {"delay": 1, "labels": "my.csv"}, "stream.labels gives others"),
         (("raker", "airfoil"), {"delay": 30, "limit": 20, "scaling": "columns"}, "first target is"),
         (
             ("raker", "airfoil"),

@@ -7,7 +7,7 @@ import pytest
 
 from omkl.config import settings
 from omkl.experiment.job import prepare_learner
-from omkl.runs import provenance, writing
+from omkl.runs import writing
 from tests.compositions import compose
 
 AUTO_CLASSIFIER = "algorithm=auto_classifier task=classification dataset.target=c"
@@ -58,18 +58,6 @@ def test_settings_that_say_the_same_have_one_key(key, first, second):
 
 def test_settings_that_say_something_else_have_others(key):
     assert len({key(typed) for typed in OTHERS}) == len(OTHERS)
-
-
-def test_keys_of_runs_that_are_there_stay():
-    """Of settings that had no place in a configuration once, and those that are not typed."""
-    config = compose(["algorithm=gf", "dataset=airfoil"])
-    given = settings.read(config).config
-    assert given["stream"] == {
-        "limit": None, "scaling": "whole", "order": "file", "labels": "data"
-    }  # fmt: skip
-    before = {name: value for name, value in config.items() if name != "features"}
-    one, other = (provenance.identity_of(settings.read(c).config).key for c in (config, before))
-    assert one == other == provenance.identity_of(given).key
 
 
 def test_data_sets_of_the_catalogue_and_files_that_nobody_read_have_a_key_too():

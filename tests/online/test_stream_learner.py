@@ -12,7 +12,6 @@ from omkl.datasets import open_stream
 from omkl.experiment import run as runner
 from omkl.online.settings import specify
 from omkl.online.stream_learner import StreamLearner
-from omkl.runs.run_folder import Run
 from omkl.utils import conf
 from tests.compositions import compose
 
@@ -166,24 +165,6 @@ def test_a_learner_that_does_not_ask_has_units_and_lags_of_what_it_asked_for(fil
 def test_algorithms_say_whether_they_ask_always():
     names = {n for n in algorithms.names() if algorithms.load(n).queries}
     assert names == {"amkl", "amkl_aks", "amkl_random", "recovered/amkl_aks"}
-
-
-def test_labels_from_outside_are_given_and_said_in_units_of_the_target(file):
-    given = pd.read_csv(file)["y"].to_numpy()
-    said = []
-
-    def label(row, x, y_hat):
-        said.append(y_hat)
-        return 5000.0 if math.isnan(given[row - 1]) else given[row - 1]
-
-    places = (f"dataset.path={file}", f"outputs={file.parent / 'out'}", "stream.lags=1")
-    outcome = runner.run(compose([*TINY, *places]), label=label)
-    run = Run(outcome.run.folder)
-    assert outcome.status == "complete", outcome.run.result
-    assert len(said) == 300 and abs(np.median(said[20:]) - 5000) < 500
-    assert run.result["mse_over"] == "rounds with a label but the first"
-    kept = pd.read_parquet(run.folder / "predictions.parquet")
-    np.testing.assert_array_equal(kept["y_hat"], said)
 
 
 @pytest.mark.parametrize("comparator", ["ridge_features", "kernel_ridge"])

@@ -287,9 +287,9 @@ def test_what_says_nothing_is_not_drawn(run_folder_maker, tmp_path):
 
 def test_comparison_and_summary(sweep, tmp_path, kept):
     sweep_figures.summary(
-        [change(sweep[0].folder, mse_over="rounds with a label but the first")], tmp_path
+        [change(sweep[0].folder, mse_over="all rounds but the first 8")], tmp_path
     )
-    assert kept[0].axes[0].get_xlabel().endswith(" of rows with a target but the first")
+    assert kept[0].axes[0].get_xlabel().endswith(" of all rows but the first 8")
     assert sweep_figures.comparison(sweep[-1:], tmp_path) == [] and len(kept) == 1
 
 
