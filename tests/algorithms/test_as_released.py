@@ -407,6 +407,6 @@ def test_names_with_a_slash(tmp_path):
         "kernels": {"name": "rbf51"},
         "outputs": str(tmp_path),
     }
-    folder = writing.folder_of(config)
+    folder = writing.folder_of(config, "0")
     assert folder.parent == tmp_path / "runs" / "airfoil"
     assert folder.name.startswith("as_released.raker-")

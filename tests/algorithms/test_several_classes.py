@@ -20,7 +20,7 @@ K = 4
 
 
 def learner(d: int, seed: int = 0, n_classes: int = K) -> StreamLearner:
-    made = specify("auto_classifier", {}, (), 1, "float64", None)
+    made = specify("auto_classifier", {}, (), 1, None)
     return StreamLearner(made, d, seed, classes=range(n_classes))
 
 

@@ -177,7 +177,7 @@ def try_out(config: dict[str, Any], known: list[Any], touched: list[Any]) -> Non
         return
     kept = job.settings.config
     assert read_config(config_text(writing.without_places(kept)))
-    assert writing.folder_of(kept).is_relative_to(job.settings.outputs)
+    assert writing.folder_of(kept, "0").is_relative_to(job.settings.outputs)
     sizes = (
         job.D * len(job.dictionary),
         len(job.seeds),

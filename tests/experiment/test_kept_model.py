@@ -51,7 +51,7 @@ def test_a_kept_learner_goes_on_as_the_run_would_have(frame, tmp_path, given):
     found = learner.partial_fit(rest[["town", "b", "day", "a"]], rest["y"])  # in any order
     expected = whole.predictions["y_hat"].to_numpy()[177:]
     np.testing.assert_array_equal(found.y_hat, expected)
-    assert Run(first.folder).problem is None
+    assert Run(first.folder).result
 
 
 def test_a_learner_that_cannot_be_kept_is_refused(frame, tmp_path):

@@ -46,7 +46,7 @@ def key(tmp_path):
     def key(typed):
         more = shlex.split(typed.replace("{folder}", str(tmp_path)))
         job = prepare_learner(settings.read(compose([*own, "kernels=gaussian17", *more])))
-        return writing.folder_of(job.settings.config).name
+        return writing.folder_of(job.settings.config, "0").name
 
     return key
 
@@ -62,5 +62,5 @@ def test_settings_that_say_something_else_have_others(key):
 
 def test_data_sets_of_the_catalogue_and_files_that_nobody_read_have_a_key_too():
     for dataset in (["dataset=naval"], ["dataset=file", "dataset.path=no.csv"]):
-        name = writing.folder_of(compose([*dataset, "algorithm=gf"])).name
+        name = writing.folder_of(compose([*dataset, "algorithm=gf"]), "0").name
         assert name.startswith("gf-") and len(name) == 19

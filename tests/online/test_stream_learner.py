@@ -44,7 +44,7 @@ def start(file, *overrides):
 def learner(name, stream):
     given = {k: v for k, v in conf.entry("algorithm", name).items() if k != "name"}
     dictionary = kernels.dictionary(conf.entry("kernels", "gaussian17"))
-    made = specify(name, given, dictionary, 4, "float64", 300)
+    made = specify(name, given, dictionary, 4, 300)
     d, lags = stream.n_inputs, stream.n_lags
     return StreamLearner(made, d, 0, scaling=stream.scaling, lags=lags), made.learner(d, 0)
 
