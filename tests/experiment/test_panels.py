@@ -170,7 +170,7 @@ def test_a_row_without_a_key_is_an_error_or_dropped(file: Path) -> None:
         ({"stream": {"horizon": 2}}, "leave stream.delay and stream.horizon out"),
         ({"federation": "iid", "clients": 2, "algorithm": "pof_mkl"}, "clients share a learner"),
         ({"key": "sales"}, "dataset.key and dataset.target are both 'sales'"),
-        ({"key": "shpo"}, r"dataset\.key: no column 'shpo'. Did you mean 'shop'"),
+        ({"key": "shpo"}, r"dataset\.key: there is no column 'shpo'. Did you mean 'shop'"),
     ],
 )
 def test_what_a_panel_cannot_do_is_said(file: Path, settings: dict, message: str) -> None:

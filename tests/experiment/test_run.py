@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from omkl.config import settings
 from omkl.core import kernels
 from omkl.core.representations.random_features import draw_features
 from omkl.datasets import files
@@ -355,13 +354,6 @@ def test_defaults_too_large_for_a_dictionary_are_cut_and_what_was_typed_is_not(s
 
 
 # --- sweeps and comparators -------------------------------------------------------
-
-
-def test_parameters_of_other_algorithms_are_left_out_of_a_sweep():
-    config = configuration(*TINY)
-    config["algorithm"] = {"name": "raker", "eta": 0.1, "lam": 0.0, "M": 5, "foo": 1}
-    fitted = settings.drop_foreign_parameters(config)["algorithm"]
-    assert fitted == {"name": "raker", "eta": 0.1, "lam": 0.0, "foo": 1}, "foo is nobody's"
 
 
 def test_long_streams_say_which_comparators_are_skipped(start):
