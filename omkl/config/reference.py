@@ -133,7 +133,7 @@ Run a learner on a file or a data set, or with -m many runs and their table.
   -m, --multirun       run every combination of values with commas between
   -j, --jobs N         processes of such a sweep
   --from FOLDER        begin with the settings of a finished run
-  --cfg job            print the settings of the run; with --resolve their values
+  --cfg job            print the settings; with --resolve their values
   --config-dir FOLDER  find more YAML files of algorithms and data sets
   +experiment=NAME     add the settings of a file in conf/experiment
   -sc install=bash     let the Tab key complete names (or zsh, fish)

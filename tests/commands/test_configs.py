@@ -106,7 +106,7 @@ def test_every_setting_has_a_constraint_and_a_line_of_help():
     assert schema.SETTINGS.keys() == dict(reference.settings_of_main_file()).keys()
     page = reference.markdown()
     assert "| `seeds` | `20` | R, repetitions with fresh random features | a whole number" in page
-    assert "| `dataset.target` | a column, by its name or its position" in page
+    assert "| `dataset.target` | one column, by its name or its position" in page
     for name in ALGORITHMS:
         assert f"`{name}`" in page
 
