@@ -164,7 +164,7 @@ def bar_of(label: str, config: Mapping[str, Any]) -> Bar:
     classify = False
     with contextlib.suppress(ValueError):  # the job says what is wrong
         classify = settings.task_in(config) == "classification"
-    return console.Bar(label, config["seeds"], classify=classify)
+    return console.Bar(label, config["seeds"], classify)
 
 
 def record(task: Task, outcome: Outcome) -> None:

@@ -469,12 +469,10 @@ class Bar:
     are those of the stream, their rate is summed over the seeds.
     """
 
-    def __init__(
-        self, label: str, n_seeds: Any, shown: bool = True, classify: bool = False
-    ) -> None:
+    def __init__(self, label: str, n_seeds: Any, classify: bool = False) -> None:
         self.label = label
         self.classify = classify
-        self.shown = shown and sys.stderr.isatty()
+        self.shown = sys.stderr.isatty()
         self.n_seeds = n_seeds
         self.stage = ""
         self.since = 0.0
