@@ -20,7 +20,7 @@ from omkl.datasets import DataError, Stream
 from omkl.datasets.base import Chunk
 from omkl.experiment import bounds, kept_model
 from omkl.experiment.comparators import load_or_compute
-from omkl.experiment.evaluate import Counted, Left, StreamJob
+from omkl.experiment.evaluate import Left, StreamJob
 from omkl.experiment.job import (
     Computed,
     Measured,
@@ -37,6 +37,7 @@ from omkl.experiment.metrics import (
     Confusion,
     ProbabilityScores,
     Recorder,
+    Rounds,
     WeightHistory,
     largest_norm,
     mistaken,
@@ -102,11 +103,9 @@ class ClassificationMetrics:
             seed = self.seed if len(job.seeds) > 1 else None
             self.predictions = PredictedClasses(path, job.stream.classes, seed)
 
-    def add(
-        self, block: Chunk, y: np.ndarray, counted: Counted, predictions: Sequence[Prediction]
-    ) -> None:
-        """A block with labels y (n,); FloatingPointError where predictions are not finite."""
-        y_hat = predictions[0].y_hat
+    def add(self, block: Chunk, rows: Rounds, predictions: Sequence[Prediction]) -> None:
+        """Sum up a block. Raises FloatingPointError where predictions are not finite."""
+        y, y_hat = block.y, predictions[0].y_hat
         if not np.isfinite(y_hat).all():
             raise FloatingPointError(
                 f"by row {self.mistakes.n_rounds + len(y)} the predictions are no longer finite "

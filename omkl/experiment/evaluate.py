@@ -33,12 +33,10 @@ FIRST_ROWS = 1_000  # of the first block
 class Metrics(Protocol):
     """What is summed up of a job in a pass."""
 
-    def add(
-        self, block: Chunk, y: np.ndarray, counted: Counted, predictions: Sequence[Prediction]
-    ) -> None:
-        """A block with labels y (n,) and its predictions, one of each seed.
+    def add(self, block: Chunk, rows: Rounds, predictions: Sequence[Prediction]) -> None:
+        """Sum up a block, its rows as they are scored, and the predictions of each seed.
 
-        FloatingPointError where these are not finite.
+        Raises FloatingPointError where predictions are not finite.
         """
         ...
 
@@ -48,24 +46,13 @@ class Metrics(Protocol):
         ...
 
 
-class Counted(NamedTuple):
-    """Of a block: which rows (n,) are rounds, and these with what is known and scored of them.
-
-    ``rows`` are all rows of the block, in the same form.
-    """
-
-    is_round: np.ndarray
-    rounds: Rounds
-    rows: Rounds
-
-
 class RoundCounter:
     """Which rows of a pass are rounds, and which of them count.
 
-    A row without a target is no round. In a stream in moving units
-    rows that are predicted before the first label is in are not scored, of learners and baselines
-    alike: nothing says where the target lies. That is the row of the first label, and with targets
-    that come late as many more as wait for theirs.
+    A row without a target is no round. In a stream in moving units rows that are predicted before
+    the first label is in are not scored, of learners and baselines alike: nothing says where the
+    target lies. That is the row of the first label, and with targets that come late as many more as
+    wait for theirs.
 
     n_unscored   how many of the rounds, the first ones, are not scored; at most ``metrics.FIRST``.
                  In a panel the first round of each key is not, among later ones as well
@@ -78,21 +65,20 @@ class RoundCounter:
         self._labelled_keys: set[int | str] = set()
         self.n_unscored = self.n_rows = self.n_rounds = self.n_blank = 0
 
-    def add(self, X: np.ndarray, y: np.ndarray, keys: np.ndarray | None = None) -> Counted:
-        """The next rows X (n, d) with labels y (n,), NaN where there is none."""
-        known = ~np.isnan(y)
+    def add(self, block: Chunk) -> Rounds:
+        """Count the next rows, and return them with which of them are scored."""
+        keys, known = block.keys, ~np.isnan(block.y)
         late = self._before_a_label(known) if keys is None else self._before_its_label(known, keys)
-        rounds = rows = Rounds(X, y, known, known & ~late, keys)
-        if not known.all():
-            rounds = rows.at(known)
+        rows = Rounds(block.x, block.y, known & ~late, keys)
         if self.n_unscored == self.n_rounds:
-            scored = rounds.scored
+            scored = rows.scored[known]
             first = int(scored.argmax()) if scored.any() else len(scored)
             self.n_unscored = min(self.n_unscored + first, FIRST)
-        self.n_rows += len(y)
-        self.n_rounds += len(rounds.y)
-        self.n_blank += int(np.sum(~known))
-        return Counted(known, rounds, rows)
+        n_rounds = int(known.sum())
+        self.n_rows += len(known)
+        self.n_rounds += n_rounds
+        self.n_blank += len(known) - n_rounds
+        return rows
 
     def _before_its_label(self, known: np.ndarray, keys: np.ndarray) -> np.ndarray:
         """The same of a panel: of their keys (n,) nothing was known."""
@@ -166,12 +152,12 @@ class StreamJob(LearnerJob):
         """Compile what a pass calls, or load what was compiled, before any clock starts."""
         stream, n = self.stream, 2 + self.stream.target_delay  # so that they learn
         X = np.zeros((n, stream.n_inputs - (stream.n_lags if stream.keyed else 0)))
-        y, known = np.zeros(n), np.ones(n, dtype=bool)
+        y = np.zeros(n)
         keys = np.zeros(n, dtype=np.int64) if stream.keyed else None
         if stream.classes:
             y = np.resize([-1.0, 1.0] if len(stream.classes) == 2 else [0.0, 1.0], n)
         self.learner(self.seeds[0], self.n_threads_each).partial_fit(X, y, keys)
-        self.baselines(stream).add(Rounds(X, y, known, known, keys))
+        self.baselines(stream).add(Rounds(X, y, np.ones(n, dtype=bool), keys))
 
     @property
     def n_threads_each(self) -> int:
@@ -281,10 +267,10 @@ def _streamed(
     rows = job.blocks(stream, most)
     for block in rows if job.settings.block else _growing(rows, most):
         predictions = list(mapped(functools.partial(learn, block=block), range(len(seeds))))
-        counted = counter.add(block.x, block.y, block.keys)
-        metrics.add(block, block.y, counted, predictions)
+        counted = counter.add(block)
+        metrics.add(block, counted, predictions)
         if baselines:
-            baselines.add(counted.rows, counted.is_round)
+            baselines.add(counted)
         report(counter.n_rounds, *metrics.running)
     moments = stream.moments.arrays()
     return Left(metrics, learners, histories, counter, baselines, seconds, moments)

@@ -610,20 +610,20 @@ OF_CLASSES = {"constant": "mean", "last": "last", "ridge": "ridge"}
 
 
 class Rounds(NamedTuple):
-    """Rows X (n, d) with labels y (n,), of which ``known`` (n,) there are and ``scored`` count.
+    """Rows X (n, d) with labels y (n,), NaN where there is none, of which ``scored`` (n,) count.
 
     ``keys`` (n,) are those of a panel, or None.
     """
 
     X: np.ndarray
     y: np.ndarray
-    known: np.ndarray
     scored: np.ndarray
     keys: np.ndarray | None = None
 
-    def at(self, rows: np.ndarray) -> Rounds:
-        """Some of the rows."""
-        return Rounds(*(None if array is None else array[rows] for array in self))  # type: ignore[arg-type]
+    @property
+    def known(self) -> np.ndarray:
+        """Which rows (n,) have a label."""
+        return ~np.isnan(self.y)
 
 
 def forecaster(
@@ -690,20 +690,20 @@ class Baselines:
         self.accuracy = Accuracy(len(self.learners), stream.target_unit)
         self.seconds = 0.0
 
-    def add(self, rows: Rounds, is_round: np.ndarray | slice = slice(None)) -> None:
-        """Learn what is known of a block of rows, and count what is scored of its rounds."""
+    def add(self, rows: Rounds) -> None:
+        """Learn the labels of a block of rows, and count what is scored of them."""
         before = time.perf_counter()
         losses = self._losses(rows)
-        self.squared.add(losses[:, is_round])
+        self.squared.add(losses[:, rows.known])
         if self.of_keys and rows.keys is not None:
             self.of_keys.add(rows.keys, losses, rows.scored)
         self.seconds += time.perf_counter() - before
 
     def _losses(self, rounds: Rounds) -> np.ndarray:
         """Squared errors (B, n) of a block that is learned, 0 where they do not count."""
-        X, y, known, scored, keys = rounds
+        X, y, scored, keys = rounds
         # Rows without a label wait as others do, and in a panel inputs are scaled by them, too.
-        rows = slice(None) if self._delay or keys is not None else known
+        rows = slice(None) if self._delay or keys is not None else rounds.known
         own = () if keys is None else (keys[rows],)
         errors = np.zeros((len(self.learners), len(y)))
         with np.errstate(over="ignore", invalid="ignore"):  # ``entries`` tells
@@ -761,7 +761,7 @@ class ClientBaselines(Baselines):
         """The next rounds of K clients: X (n, K, d), y (n, K), NaN where a client is done."""
         before = time.perf_counter()
         there = ~np.isnan(y).ravel()
-        squared = self._losses(Rounds(X.reshape(-1, X.shape[2]), y.ravel(), there, there))
+        squared = self._losses(Rounds(X.reshape(-1, X.shape[2]), y.ravel(), there))
         self.of_clients.add(squared.reshape(len(squared), *y.shape))
         self.seconds += time.perf_counter() - before
 

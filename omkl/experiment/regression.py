@@ -17,7 +17,7 @@ from omkl.datasets import DataError, Stream
 from omkl.datasets.base import Chunk
 from omkl.experiment import kept_model
 from omkl.experiment.comparators import against_comparators
-from omkl.experiment.evaluate import Counted, Left, StreamJob
+from omkl.experiment.evaluate import Left, StreamJob
 from omkl.experiment.job import (
     Computed,
     Measured,
@@ -32,6 +32,7 @@ from omkl.experiment.metrics import (
     Baselines,
     KeyErrors,
     Recorder,
+    Rounds,
     ScoredIntervals,
     Spreads,
     Stretches,
@@ -96,18 +97,18 @@ class RegressionMetrics:
             key_type = job.stream.key_type
             self.predictions = Predictions(staging / PREDICTIONS, job.seeds, *has, key_type)
 
-    def add(
-        self, block: Chunk, y: np.ndarray, counted: Counted, predictions: Sequence[Prediction]
-    ) -> None:
-        """A block with labels y (n,); rows without one are predicted and counted, no more."""
+    def add(self, block: Chunk, rows: Rounds, predictions: Sequence[Prediction]) -> None:
+        """Sum up a block; rows without a label are predicted and counted, no more."""
         stacked = Prediction(*map(np.stack, zip(*predictions, strict=True)))
         if self.predictions:
-            self.predictions.add(block.rows, y, *stacked, block.keys)
-        if not counted.is_round.all():
-            stacked = Prediction(*(array[:, counted.is_round] for array in stacked))
-        X, y, known, scored, keys = counted.rounds
+            self.predictions.add(block.rows, block.y, *stacked, block.keys)
+        scored, known = rows.scored, rows.known
+        if not known.all():
+            stacked = Prediction(*(array[:, known] for array in stacked))
+            block, scored = block.at(known), scored[known]
+        y = block.y
         half = {"half": stacked.half[0]} if self.intervals else {}
-        time = {} if block.time is None else {"time": block.time[counted.is_round]}
+        time = {} if block.time is None else {"time": block.time}
         one = {"y": y, "y_hat": stacked.y_hat[0], "spread": stacked.spread[0], **half, **time}
         with np.errstate(over="ignore", invalid="ignore"):  # _require_finite tells
             errors = stacked.y_hat - y
@@ -115,8 +116,8 @@ class RegressionMetrics:
             self.stretches.add(self.squared.n_rounds + 1, squared[0], **one)
             self.squared.add(squared)
             self.scored.add(scored[None, :].astype(float))
-            if self.of_keys and keys is not None:
-                self.of_keys.add(keys, squared, scored)
+            if self.of_keys and block.keys is not None:
+                self.of_keys.add(block.keys, squared, scored)
             self.accuracy.add(errors[:, scored], y[scored])
             if self.job.algorithm.has_spread:
                 self.spreads.add(squared, np.where(scored, stacked.spread, np.nan))
@@ -124,10 +125,10 @@ class RegressionMetrics:
                 self.intervals.add(errors, stacked.half, scored)
         self.asked.add(stacked.asked)
         _require_finite(self.job, self.squared)
-        self.low = min(self.low, float(y[known].min(initial=np.inf)))
-        self.high = max(self.high, float(y[known].max(initial=-np.inf)))
+        self.low = min(self.low, float(y.min(initial=np.inf)))
+        self.high = max(self.high, float(y.max(initial=-np.inf)))
         if not self.of_keys:  # whose inputs are scaled by each key
-            self.largest_norm = max(self.largest_norm, largest_norm(X))
+            self.largest_norm = max(self.largest_norm, largest_norm(block.x))
         self.largest_error = max(self.largest_error, float(squared.max(initial=0.0)))
 
     @property

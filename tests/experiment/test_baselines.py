@@ -43,7 +43,7 @@ def of(path, *more):
 # --- by hand --------------------------------------------------------------------------------------
 
 
-ALL = (np.ones(3, dtype=bool),) * 2  # three labels, known and scored
+ALL = np.ones(3, dtype=bool)  # three labels, all of them scored
 
 
 def told(n_inputs, unit=1.0):
@@ -57,7 +57,7 @@ def told(n_inputs, unit=1.0):
 def test_three_rounds_by_hand():
     """Labels 1, 3, 2 in units of 2: the mean says 0, 1, 2, the last label 0, 1, 3."""
     found = Baselines(told(1, 2.0))
-    found.add(Rounds(np.zeros((3, 1)), np.array([1.0, 3.0, 2.0]), *ALL))
+    found.add(Rounds(np.zeros((3, 1)), np.array([1.0, 3.0, 2.0]), ALL))
     entries = found.entries()
     assert entries["mean"] == pytest.approx({"rmse": 2 * (5 / 3) ** 0.5, "mae": 2.0, "mse": 5 / 3})
     assert entries["last"] == pytest.approx({"rmse": 2 * 2**0.5, "mae": 8 / 3, "mse": 2.0})
@@ -68,8 +68,7 @@ def test_three_rounds_by_hand():
 
 def test_a_label_that_is_not_scored_is_learned_all_the_same():
     found = Baselines(told(1))
-    known = np.ones(3, dtype=bool)
-    found.add(Rounds(np.zeros((3, 1)), np.array([7.0, 7.0, 9.0]), known, np.arange(3) > 0))
+    found.add(Rounds(np.zeros((3, 1)), np.array([7.0, 7.0, 9.0]), np.arange(3) > 0))
     assert found.entries()["last"] == {"rmse": 2**0.5, "mae": 1.0, "mse": 2.0}
     assert found.curves(np.array([1, 2]), 1)["baseline_last"].tolist() == [0.0, 2.0]
 
@@ -77,9 +76,9 @@ def test_a_label_that_is_not_scored_is_learned_all_the_same():
 def test_labels_that_are_not_known_are_neither_learned_nor_counted():
     found = Baselines(told(1))
     y = np.array([1.0, np.nan, np.nan, 3.0])
-    found.add(Rounds(np.zeros((4, 1)), y, ~np.isnan(y), ~np.isnan(y)))
+    found.add(Rounds(np.zeros((4, 1)), y, ~np.isnan(y)))
     assert found.entries()["last"] == {"rmse": 2.5**0.5, "mae": 1.5, "mse": 2.5}
-    assert found.curves(np.array([1, 1, 1, 2]), 0)["baseline_last"].tolist() == [1.0, 1.0, 1.0, 2.5]
+    assert found.curves(np.array([1, 2]), 0)["baseline_last"].tolist() == [1.0, 2.5]
 
 
 def test_accuracy_is_what_scikit_learn_says():
@@ -101,10 +100,10 @@ def test_memory_stays_the_same_and_no_split_changes_a_bit():
     X, y = rng.normal(size=(3000, 4)), rng.normal(size=3000)
     whole, split = Baselines(told(4)), Baselines(told(4))
     everything = np.ones(3000, dtype=bool)
-    whole.add(Rounds(X, y, everything, everything))
+    whole.add(Rounds(X, y, everything))
     sizes = []
     for s in range(0, 3000, 7):
-        split.add(Rounds(X[s : s + 7], y[s : s + 7], *(2 * [everything[s : s + 7]])))
+        split.add(Rounds(X[s : s + 7], y[s : s + 7], everything[s : s + 7]))
         sizes.append(len(pickle.dumps((split.learners, split.accuracy))))
     assert split.entries() == whole.entries()
     assert max(sizes) - min(sizes) < 200  # numbers of rounds grow by a byte
@@ -113,7 +112,7 @@ def test_memory_stays_the_same_and_no_split_changes_a_bit():
 def test_what_overflows_is_left_out_and_says_so():
     found = Baselines(told(1))
     X, y = np.array([[1e200], [1e200], [1.0]]), np.array([1e200, -1e200, 1.0])
-    found.add(Rounds(X, y, *ALL))
+    found.add(Rounds(X, y, ALL))
     assert found.entries()["mean"] == {"skipped": "its predictions are not finite"}
 
 
