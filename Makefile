@@ -13,9 +13,10 @@ WORKERS ?= auto
 # What make benchmark runs: quick, or regression-1, regression-long, classification-1,
 # classification-long, drift-1, faults-1, river-tracks.
 SUITE ?= quick
+TABLE ?= jmlr_table1
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --no-loadscope-reorder
 
-.PHONY: help setup run test test-quick test-data test-wheel test-flower test-spark fuzz lint bench benchmark docs ui reproduce-tables lock audit chaos endurance
+.PHONY: help setup run test test-quick test-data test-wheel test-flower test-spark fuzz lint bench benchmark docs ui reproduce-tables table lock audit chaos endurance
 
 help:             ## Show the targets
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
@@ -92,8 +93,11 @@ $(DOCS): $(STAMP)
 ui: setup         ## Open MLflow on the runs in outputs/
 	$(BIN)/omkl-report ui
 
-reproduce-tables: setup  ## Rerun the published tables and put each number beside ours
-	$(BIN)/omkl-report run
+reproduce-tables: setup  ## Rerun the published tables and put each number beside ours (15 minutes)
+	PYTHONPATH=scripts $(BIN)/python -m reproduce run
+
+table: setup      ## Rerun published tables: TABLE="jmlr_table1 jmlr_table2"
+	PYTHONPATH=scripts $(BIN)/python -m reproduce run $(TABLE)
 
 chaos: setup      ## Kill, starve and damage sweeps at random, and count what is lost (half an hour)
 	$(BIN)/python scripts/chaos.py --docs docs

@@ -120,8 +120,8 @@ def test_no_circles_of_files_or_folders_for_type_hints_either():
 
 
 def test_wings_are_known_to_the_commands_alone():
-    """Deployed federations and the papers: nothing below rests on them."""
-    wings = {"federation", "papers"}
+    """Deployed federations: nothing below rests on them."""
+    wings = {"federation"}
     for name, found in drawing(lazy=True, typing=True).items():
         for other in found:
             if room(other) in wings - {room(name)}:
@@ -156,7 +156,7 @@ def test_a_run_knows_none_of_its_viewers():
     members = {name for name in MODULES if name.startswith("omkl.experiment")}
     members -= {"omkl.experiment.viewers"}
     assert len(members) > 3
-    viewers = ("omkl.report", "omkl.experiment.viewers", "omkl.commands", "omkl.papers")
+    viewers = ("omkl.report", "omkl.experiment.viewers", "omkl.commands")
     assert [name for name in reached(members, lazy=True) if name.startswith(viewers)] == []
 
 

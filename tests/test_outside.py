@@ -18,7 +18,6 @@ from omkl.config.overrides import UsageError, read_jobs
 from omkl.core.kernels import FAMILIES
 from omkl.experiment.job import own_modules
 from omkl.experiment.run import prepare
-from omkl.papers import bounds
 from omkl.runs.provenance import identity_of, stamp_of
 from omkl.runs.run_folder import Run
 from omkl.utils import conf, outside, registry, wording
@@ -299,8 +298,6 @@ def test_a_run_folder_makes_omkl_import_nothing(package, run_folder_maker, tmp_p
     install(package)  # not even then
     assert report.main(["show", "--outputs", str(outputs)]) == 0
     assert "fixed_share" in capsys.readouterr().out
-    assert bounds.theorem_about("fixed_share") is None
-    bounds.assumptions(Run(folder))
     assert "mypkg" not in sys.modules
 
 

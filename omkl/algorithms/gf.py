@@ -233,4 +233,4 @@ EXPECTED_FAILURES = {
     "importance_weights": "p follows the drawn graph, so the paper's q is exact for J = 1 alone",
 }
 
-algorithm = register(__name__, representation=RANDOM_FEATURES, theorem="theorem 2")
+algorithm = register(__name__, representation=RANDOM_FEATURES)

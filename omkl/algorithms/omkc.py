@@ -72,8 +72,9 @@ def classifier(
             params.__qualname__ = f"{exact.__qualname__}.rf.Params"
             variant = type("rf", (exact,), {"Params": params})
             definition.rf = variant  # where pickle looks for its Params
-            unproved = {"theorem": None, "independent": False}
-            register_as(on_features, representation=RANDOM_FEATURES, **options | unproved)(variant)
+            register_as(
+                on_features, representation=RANDOM_FEATURES, **options | {"independent": False}
+            )(variant)
         return exact
 
     return decorate
@@ -98,7 +99,7 @@ def predict_by_vote(params, state, t, selection):
     return vote(state.log_w, selection.f), True
 
 
-@classifier("omkc_da_p1", "rf/omkc_da_p1", theorem="theorem 2", independent=True)
+@classifier("omkc_da_p1", "rf/omkc_da_p1", independent=True)
 class DaP1:
     """OMKC DA-P(1): Perceptrons that vote with Hedge weights; every mistaken one learns.
 
@@ -134,7 +135,7 @@ class DaP1:
                 state.updates[i] += 1
 
 
-@classifier("omkc_da_p2", "rf/omkc_da_p2", theorem="theorem 3", independent=True)
+@classifier("omkc_da_p2", "rf/omkc_da_p2", independent=True)
 class DaP2:
     """OMKC DA-P(2): as DA-P(1), and a classifier pays more the more it was mistaken.
 
@@ -169,7 +170,7 @@ class DaP2:
                 state.updates[i] += 1
 
 
-@classifier("omkc_da_p1_doubling", theorem="theorem 5", independent=True)
+@classifier("omkc_da_p1_doubling", independent=True)
 class Doubling:
     """OMKC DA-P(1), doubling: beta follows, by doubling, the mistakes of the best classifier.
 
@@ -229,7 +230,7 @@ class Doubling:
                     state.log_w[i] = 0.0
 
 
-@classifier("omkc_da_o", "rf/omkc_da_o", theorem="theorem 8")
+@classifier("omkc_da_o", "rf/omkc_da_o")
 class DaO:
     """OMKC DA-O: the outputs are combined, and all classifiers learn when the combination errs.
 
@@ -286,7 +287,7 @@ def smooth_and_sum(state, delta):
     state.stale[0] = False
 
 
-@classifier("omkc_sua_p", "rf/omkc_sua_p", deterministic=False, theorem="theorem 6")
+@classifier("omkc_sua_p", "rf/omkc_sua_p", deterministic=False)
 class SuaP:
     """OMKC SUA-P: of the Perceptrons that vote one is drawn a round, and learns if mistaken.
 
@@ -349,7 +350,7 @@ class SuaP:
             state.updates[i] += 1
 
 
-@classifier("omkc_mua_p", "rf/omkc_mua_p", deterministic=False, theorem="theorem 7")
+@classifier("omkc_mua_p", "rf/omkc_mua_p", deterministic=False)
 class MuaP:
     """OMKC MUA-P: every Perceptron tosses a coin whether it may learn, and learns if mistaken.
 
@@ -414,7 +415,7 @@ def mean_of_outputs(state, f):
     return mean_of_all_by_shares(state.w, f) / state.total_w[0]
 
 
-@classifier("omkc_sua_o", "rf/omkc_sua_o", deterministic=False, theorem="theorem 10")
+@classifier("omkc_sua_o", "rf/omkc_sua_o", deterministic=False)
 class SuaO:
     """OMKC SUA-O: the outputs are combined; when the combination errs, one drawn classifier learns.
 

@@ -20,7 +20,7 @@ from omkl.core.representations.support_vectors import GROWING, SLIDING, append, 
 from omkl.core.weights import exponential_update
 
 
-@register_as("raker", representation=RANDOM_FEATURES, theorem="Shen et al. 2019")
+@register_as("raker", representation=RANDOM_FEATURES)
 class Raker:
     """Raker: every kernel in every round, mixed by exponential weights.
 

@@ -171,7 +171,7 @@ def update(params, state, t, y, selection):
         gradient_step(model, i, m, scratch, 2.0 * step * error, 1.0 - 2.0 * step * params.lam)
 
 
-@register_as("sfg", representation=RANDOM_FEATURES, theorem="theorem 5")
+@register_as("sfg", representation=RANDOM_FEATURES)
 class Sfg:
     """OMKL-SFG: a fixed feedback graph of mutually dissimilar kernels.
 
@@ -241,7 +241,7 @@ def similar(dictionary: tuple[Kernel, ...], d: int, M: int) -> np.ndarray:
     return edges_of(similarity_graph(overlaps(dictionary, d), M))
 
 
-@register_as("sfg_mkl", representation=RANDOM_FEATURES, theorem="arXiv v1, theorem 3")
+@register_as("sfg_mkl", representation=RANDOM_FEATURES)
 class SfgMkl:
     """SFG-MKL: a fixed feedback graph of similar kernels.
 
@@ -377,7 +377,7 @@ def add_probabilities(trees, links, evaluate, n, xi, q):
             q[i] += probability(trees, links[REFINED, i], xi)
 
 
-@register_as("sfg_r", representation=RANDOM_FEATURES, theorem="theorem 6")
+@register_as("sfg_r", representation=RANDOM_FEATURES)
 class SfgR:
     """OMKL-SFG-R: the graph of OMKL-SFG, refined in every round.
 
@@ -439,7 +439,7 @@ class SfgR:
         choose_refined_neighbours(state, xi, selection)
 
 
-@register_as("sfg_mkl_r", representation=RANDOM_FEATURES, theorem="arXiv v1, theorem 4")
+@register_as("sfg_mkl_r", representation=RANDOM_FEATURES)
 class SfgMklR:
     """SFG-MKL-R: the graph of SFG-MKL, refined in every round.
 

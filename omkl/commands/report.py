@@ -1,4 +1,4 @@
-"""``omkl-report``: tables, figures and the MLflow view, from results; ``run`` makes those too."""
+"""``omkl-report``: tables, figures and the MLflow view, from results."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omkl import papers
 from omkl.commands import terminal
 from omkl.commands.terminal import EXIT_FAILED
-from omkl.utils.constraints import no_such
 from omkl.utils.wording import plain, pluralize, warn
 
 # Each command imports what it needs: the compiler, MLflow and matplotlib take a second each.
@@ -52,17 +50,6 @@ def _parser() -> argparse.ArgumentParser:
 
     showing = add("show", _show, "one table of finished and failed runs")
     showing.add_argument("choices", nargs="*", metavar="KEY=VALUE", help=CHOICES)
-    running = add("run", _run, "run what published tables need, fill them, make the page")
-    tables = f"default: {', '.join(papers.names('table'))}"
-    running.add_argument("tables", nargs="*", metavar="TABLE", help=tables)
-    running.add_argument("--page", type=Path, help="folder of the page; default: OUTPUTS/page")
-    running.set_defaults(error=running.error)
-    filling = add("table", _table, "fill a published table from the runs that are there")
-    filling.add_argument("name", help="jmlr_table1, say")
-    paging_papers = add(
-        "papers", _papers, "one page of all published tables and figures beside ours"
-    )
-    paging_papers.add_argument("--to", type=Path, help="folder; default: OUTPUTS/page")
     paging = add("page", _page, "one HTML file of a sweep: table, curves, settings, commands")
     paging.add_argument("choices", nargs="*", metavar="KEY=VALUE", help=PAGE_OF)
     paging.add_argument("--sweep", type=Path, help="folder of a sweep; default: the last one")
@@ -130,31 +117,6 @@ def _show(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _run(arguments: argparse.Namespace) -> int:
-    known = papers.names("table")
-    for name in arguments.tables:
-        if name not in known:
-            arguments.error(f"there is no table {name}; there are: {', '.join(known)}")
-    from omkl.papers import reproduce
-
-    return reproduce.command(arguments.tables, arguments.outputs, arguments.page)
-
-
-def _table(arguments: argparse.Namespace) -> int:
-    from rich.console import Console
-
-    from omkl.papers import matching, rendering, tables
-
-    runs, known = _runs(arguments), papers.names("table")
-    if arguments.name not in known:
-        raise ValueError(no_such(f"table {arguments.name}", arguments.name, known))
-    table = matching.fill(tables.load_table(arguments.name), runs)
-    rendering.print_table(table, Console())
-    for path in rendering.render(table, rendering.FORMATS, arguments.outputs / "tables"):
-        print(path)
-    return 0
-
-
 def _page(arguments: argparse.Namespace) -> int:
     from omkl.commands.sweep import PAGE
     from omkl.report import page, sweep_table
@@ -178,15 +140,6 @@ def _page(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _papers(arguments: argparse.Namespace) -> int:
-    from omkl.papers import page, tables
-
-    runs, outputs = _runs(arguments), arguments.outputs
-    every = [tables.load_table(name) for name in sorted(papers.names("table"), key=tables.order_of)]
-    print(page.build(every, outputs, arguments.to or outputs / "page", runs)[0])
-    return 0
-
-
 def _figures(arguments: argparse.Namespace) -> int:
     from omkl.report import sweep_table
 
@@ -205,14 +158,12 @@ def _figures(arguments: argparse.Namespace) -> int:
 
 def _draw(run: Run, suffixes: Sequence[str]) -> str | None:
     """Draw a run's plots into its folder; returns what is wrong where that cannot be."""
-    from omkl.papers import figures as paper_figures
     from omkl.report import figures
     from omkl.runs.writing import publish_figures, staging_folder
 
     try:
         with staging_folder(run.folder) as staging:
             figures.all_figures(run, staging, suffixes)
-            paper_figures.regret_bound(run, staging, suffixes)
             publish_figures(run, staging)
     except (ValueError, LookupError, TypeError, ArithmeticError, MemoryError) as error:
         return f"cannot be drawn ({type(error).__name__}: {error})"

@@ -87,7 +87,6 @@ SETTINGS: dict[str, Constraint] = {
     "regret.lam": number(0, MOST_LAM),
     "regret.max_rounds": whole(0),
     "regret.kernel_ridge_rounds": whole(0),
-    "regret.mistake_bound": SWITCH,
     "threads": or_null(whole(1, 1_024)),
     "block": or_null(whole(1, 10**6)),
     "outputs": word_of("the folder that results go to"),

@@ -68,7 +68,6 @@ class RegretSettings(NamedTuple):
     lam: float
     max_rounds: int
     kernel_ridge_rounds: int
-    mistake_bound: bool
 
 
 class IntervalSettings(NamedTuple):

@@ -220,8 +220,6 @@ class Algorithm(NamedTuple):
     reads_uncut   it bounds itself what an input far out can do: with stream.scaling=columns it
                reads inputs and labels that are not softened
     has_spread    its module has ``variance``
-    theorem    what its paper calls the theorem about it, as ``THEOREMS`` of ``experiment/bounds``
-               and ``papers/bounds`` have it
     independent   whether its classifiers learn from their own mistakes alone: single kernel
                Perceptrons
     probabilities   of a classifier: (1 + y_hat) / 2 is the probability of +1
@@ -244,7 +242,6 @@ class Algorithm(NamedTuple):
     equivariant: bool
     reads_uncut: bool
     has_spread: bool
-    theorem: str | None
     independent: bool
     probabilities: bool
     of_classes: Algorithm | None
@@ -295,7 +292,6 @@ def register(
     queries: bool = False,
     equivariant: bool = False,
     reads_uncut: bool = False,
-    theorem: str | None = None,
     independent: bool = False,
     probabilities: bool = False,
     of_classes: Algorithm | None = None,
@@ -343,7 +339,6 @@ def register(
         equivariant=equivariant,
         reads_uncut=reads_uncut,
         has_spread=hasattr(definition, "variance"),
-        theorem=theorem,
         independent=independent,
         probabilities=probabilities,
         of_classes=of_classes,

@@ -18,8 +18,7 @@ import numpy as np
 from omkl.config.settings import Settings
 from omkl.datasets import DataError, Stream
 from omkl.datasets.base import Chunk
-from omkl.experiment import bounds, kept_model
-from omkl.experiment.comparators import load_or_compute
+from omkl.experiment import kept_model
 from omkl.experiment.evaluate import Left, StreamJob
 from omkl.experiment.job import (
     Computed,
@@ -46,7 +45,6 @@ from omkl.experiment.metrics import (
 from omkl.online.learner import probabilities_of
 from omkl.online.stream_learner import Prediction
 from omkl.runs.writing import MODEL, PREDICTIONS, PredictedClasses, join
-from omkl.utils.threads import one_thread_each
 
 
 class Classification(StreamJob):
@@ -233,10 +231,8 @@ def _computed(
     }
     if measured:
         measured(Computed(result, curves))
-    bound, bound_curves = _bound(job, T, fewest, float(updates.sum(axis=1).mean()), progress)
-    stated = {"bound": bound} if bound else {}
     kept = {} if done[0].model is None else {MODEL: done[0].model}
-    return Computed(result | stated, curves | bound_curves, kept)
+    return Computed(result, curves, kept)
 
 
 def _scores(
@@ -264,100 +260,3 @@ def _baselines(
     rates = dict(zip(first.learners, sums / rounds, strict=True))
     entries: dict[str, Any] = {name: {"error_rate": float(c[-1])} for name, c in rates.items()}
     return entries | first.skipped, {f"baseline_{name}": rate for name, rate in rates.items()}
-
-
-def _bound(
-    job: Classification,
-    T: int,
-    fewest: np.ndarray | None,
-    updates: float,
-    progress: Progress | None,
-) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The right-hand side of the learner's theorem for the first 1/8, 1/4, 1/2 and all rounds.
-
-    In the order of the first seed: all rounds have the same minimum in any order. ``fewest`` (R,)
-    are the mistakes of each seed's best classifier, where classifiers are independent;
-    ``updates`` the mean number of updates of all kernels.
-    """
-    if not job.settings.regret.mistake_bound:
-        return {}, {}
-    if reason := _no_bound(job, T):
-        return {"skipped": reason}, {}
-    if progress:
-        progress("mistake bound", 0, None, None)
-    theorem = bounds.THEOREMS[str(job.algorithm.theorem)]
-    at = np.unique([max(1, T // k) for k in (8, 4, 2, 1)])
-
-    def solve() -> dict[str, np.ndarray]:
-        X, y = _rows(job)
-        with one_thread_each():
-            found = [theorem.minimum(job.params, job.dictionary, X[:n], y[:n]) for n in at]
-        return {end: np.array([getattr(m, end) for m in found]) for end in ("lower", "upper")}
-
-    minima = load_or_compute(job, theorem.quantity(job.params), solve)
-    values = [
-        theorem.value(job.params, len(job.dictionary), int(n), float(m))
-        for n, m in zip(at, minima["lower"], strict=True)
-    ]
-    least = float(minima["lower"][-1])
-    entry = {
-        "theorem": job.algorithm.theorem,
-        "value": _stated(values[-1]),
-        "minimum": [least, float(minima["upper"][-1])],
-        "unproved": theorem.unproved,
-        "further": _further(job, theorem, T, least, fewest, updates),
-    }
-    return entry, {"bound_t": at, "bound": np.array(values)}
-
-
-def _further(
-    job: Classification,
-    theorem: bounds.Theorem,
-    T: int,
-    least: float,
-    fewest: np.ndarray | None,
-    updates: float,
-) -> list[dict[str, Any]]:
-    """What the paper says besides, as for ``_bound``; ``least`` is the theorem's minimum."""
-    params, N, batch = job.params, len(job.dictionary), None
-    if theorem.of_batch:
-
-        def solve() -> dict[str, np.ndarray]:
-            with one_thread_each():
-                return bounds.batch_error(job.dictionary, *_rows(job), params.R)._asdict()
-
-        batch = float(load_or_compute(job, f"batch_error-{params.R}", solve)["lower"])
-    entries: list[dict[str, Any]] = []
-    for more in theorem.further(params, N, T, least, batch):
-        entries.append({"name": more.name, "of": more.of, "value": _stated(more.value)})
-        if more.of == "updates":
-            entries[-1]["measured"] = updates
-        if more.name == "corollary 4" and fewest is not None:
-            betas = [bounds.corollary4_beta(float(m), N) for m in fewest]
-            entries[-1]["beta"] = float(np.mean(betas))
-    return entries
-
-
-def _rows(job: Classification) -> tuple[np.ndarray, np.ndarray]:
-    """All rows of the first seed's order."""
-    X, y = zip(*job.stream.blocks(1024), strict=True)
-    return job.stream.softened(np.concatenate(X)), np.concatenate(y)
-
-
-def _no_bound(job: Classification, T: int) -> str | None:
-    """Why the learner's mistake bound is left out, if it is."""
-    settings = job.settings
-    if job.algorithm.theorem is None:
-        return f"no theorem is about {settings.algorithm.name}"
-    if len(job.stream.classes) > 2:
-        return "the theorems are about two classes"
-    if job.streams[0] is not job.streams[-1] and settings.stream.limit is not None:
-        why = "with stream.limit every permutation has other rows, and so another bound"
-        return f"{why}; set stream.order=file"
-    most = settings.regret.kernel_ridge_rounds
-    return f"{T:,} rows are more than regret.kernel_ridge_rounds={most}" if most < T else None
-
-
-def _stated(value: float) -> float | None:
-    """None where nothing is promised."""
-    return float(value) if np.isfinite(value) else None

@@ -13,14 +13,11 @@ What a federated run has besides what ``omkl.runs.run_folder`` lists (R seeds, K
                    relative, mean over the seeds
     regret         {"clients": ..}: (11), the mean over the clients of each one's loss above
                    that of its best online kernel; ``spread`` is the standard deviation over
-                   the clients, mean over the seeds, ``bound`` theorem 1's right-hand side
-                   where the learner has one and ``largest_loss`` of a kernel, which it wants
-                   in [0, 1]
+                   the clients, mean over the seeds, ``largest_loss`` that of a kernel
                    {"clients_ridge": ..}: the same of squared errors above those of each
                    client's best ridge regression in hindsight (``omkl.federated.hindsight``)
                    {"server": ..}: (12), the loss of all clients together above that of the
-                   best function for all, with ``theta_norm`` of that function, mean over the
-                   seeds, and theorem 2's right-hand side as its ``bound``
+                   best function for all, with ``theta_norm`` of that function, per seed
     mse            per seed, mean over the clients of each one's over its own rounds
     baselines      {"mean" | "last" | "ridge": ..}: what one central forecaster makes of the rows of
                    all clients, told in turn, round by round; its mse is as that of the learner,
@@ -37,8 +34,6 @@ What a federated run has besides what ``omkl.runs.run_folder`` lists (R seeds, K
     client_rounds  (K,) rounds of each client
     client_name    (K,)
     sent_kernels   (R, N) messages that held the kernel; there is no ``usage``
-    bound          (P,) theorem 1's right-hand side, where there is one
-    server_bound   (P,) theorem 2's, where there is one
     disagreement   (R, G) after the rounds disagreement_rounds (G,), where clients have states of
                    their own
 
@@ -67,7 +62,6 @@ from omkl.core.representations.random_features import draw_features
 from omkl.core.weights import normalised
 from omkl.datasets import Stream
 from omkl.experiment import memory
-from omkl.experiment.bounds import client_regret_bound, server_regret_bound
 from omkl.experiment.comparators import MOST_MEBIBYTES, load_or_compute
 from omkl.experiment.job import (
     MOST_STREAM_BYTES,
@@ -483,13 +477,10 @@ def against_comparators(
     job: FederatedJob, sums: Sums, largest_loss: float, progress: Progress | None
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Entries of ``regret``, and their curves: (11), the same above ridge regressions, and (12)."""
-    K, rounds = len(job.split.clients), sums.squared.rounds.curve()[0]
+    rounds = sums.squared.rounds.curve()[0]
     regret = {"clients": over_clients(COMPARATOR, sums.client_regret)}
+    regret["clients"]["largest_loss"] = largest_loss
     curves = {"client_regret": sums.client_regret, "regret_clients": sums.regrets.curve()[1]}
-    bound = client_regret_bound(job.params, len(job.used), rounds)
-    if bound is not None:
-        regret["clients"] |= _bounded(bound, "theorem 1", "each client", largest_loss)
-        curves["bound"] = bound
     if not job.settings.regret.ridge_features:
         return regret, curves
     reason, best = _too_much(job), {}
@@ -511,25 +502,9 @@ def against_comparators(
     above = sums.losses.curve()[1] - best["shared_loss"][:, rounds - 1]
     average, deviation = mean_and_deviation(above[:, -1])
     regret["server"] = {"label": hindsight.SERVER, "mean": average, "std": deviation}
-    regret["server"]["theta_norm"] = float(best["theta_norm"].mean())
+    regret["server"]["theta_norm"] = best["theta_norm"].tolist()
     curves["server_regret"] = above
-    norm = float(np.sqrt(np.mean(best["theta_norm"] ** 2)))
-    bound = server_regret_bound(job.params, len(job.used), K, rounds, norm)
-    learned_as_told = job.settings.safeguards._replace(clients_per_round=None) == NO_SAFEGUARDS
-    learned_as_told &= job.settings.exchange == SERVER
-    if bound is not None and sums.squared.together and learned_as_told:
-        regret["server"] |= _bounded(bound, "theorem 2", "all clients together", largest_loss)
-        curves["server_bound"] = bound
     return regret, curves
-
-
-def _bounded(bound: np.ndarray, theorem: str, of: str, largest_loss: float) -> dict[str, Any]:
-    return {
-        "bound": float(bound[-1]),
-        "theorem": theorem,
-        "bound_of": of,
-        "largest_loss": largest_loss,
-    }
 
 
 def over_clients(label: str, regret: np.ndarray) -> dict[str, Any]:

@@ -161,7 +161,7 @@ def print_columns(stream: Mapping[str, Any], rows: str, console: Console) -> Non
 
 def print_hindsight(run: Run, console: Console) -> None:
     """What ``print_run`` could not say of the same run before comparators were computed."""
-    rows = [*_bound_rows(run.result), *_all_regret_rows(run.result)]
+    rows = list(_all_regret_rows(run.result))
     if rows:
         _print_table("In hindsight", rows, console)
     _print_skipped(run.result, console)
@@ -227,7 +227,6 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
         yield "MSE", mse
     elif not in_units and "rmse" in result:  # of a federation there are none
         yield "error", target_text(result)
-    yield from _bound_rows(result)
     if classify:
         kept = result["support_size"]
         rows = f", {_of_seeds(kept, n_seeds)} rows kept" if kept else ""
@@ -311,14 +310,6 @@ def _expert_rows(run: Run) -> Iterator[tuple[str, str]]:
         yield "experts", f"{n}, {evaluated}"
 
 
-def _bound_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    if bound := result.get("bound"):
-        skipped = bound.get("skipped")
-        yield "at most", f"not computed: {skipped}" if skipped else _bound_text(bound)
-        for statement in bound.get("further", ()):
-            yield "", _statement_text(statement)
-
-
 def _all_regret_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for entry in result["regret"].values():
         if "skipped" not in entry:
@@ -326,19 +317,13 @@ def _all_regret_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _regret_rows(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Regret against one comparator; of a federation its spread and its theorem's bound too."""
+    """Return regret against one comparator, and of a federation its spread over clients."""
     mean, std = number_of(entry["mean"]), entry["std"]
     # A mean near 0 has a deviation larger than it.
     deviation = "" if std is None else f" ± {readable(std, max(abs(mean), std))}"
     yield "regret", f"{readable(mean)}{deviation} above {entry['label']}"
     if entry.get("spread") is not None:
         yield "  deviation", f"{readable(entry['spread'])}, standard deviation over the clients"
-    if "bound" in entry:
-        theorem, largest = entry["theorem"], number_of(entry["largest_loss"])
-        text = f"{number_of(entry['bound']):.1f} for {entry['bound_of']} ({theorem})"
-        if largest > 1.0:
-            text = f"none: {theorem} is for losses up to 1, a kernel's reached {largest:.3g}"
-        yield "  bound", text
 
 
 def _federated_rows(federated: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -399,23 +384,6 @@ def _safeguards_text(done: Mapping[str, Any]) -> str:
             f"epsilon {of_sample:.3g} of a sample, {of_client:.3g} of a client, at delta {delta:g}"
         )
     return "; ".join(parts)
-
-
-def _bound_text(bound: Mapping[str, Any]) -> str:
-    if bound["value"] is None:
-        return f"nothing is promised by {bound['theorem']} for these parameters"
-    gap = f", unproved: {bound['unproved']}" if bound["unproved"] else ""
-    return f"{bound['value']:,.1f} by {bound['theorem']}{gap}"
-
-
-def _statement_text(statement: Mapping[str, Any]) -> str:
-    if statement["value"] is None:
-        return f"nothing is promised by {statement['name']} for these parameters"
-    with_beta = (
-        f" with beta = {statement['beta']:.3g}, known in hindsight" if "beta" in statement else ""
-    )
-    what = "" if statement["of"] == "mistakes" else f" {statement['of']} of all kernels"
-    return f"{statement['value']:,.1f}{what} by {statement['name']}{with_beta}"
 
 
 def _best_kernel_text(result: Mapping[str, Any]) -> str:

@@ -20,9 +20,9 @@ from matplotlib.figure import Figure
 
 from omkl.core.kernels import FAMILIES, Family
 from omkl.report import naming, stats, style
-from omkl.report.naming import expert_names, has_kernels, theorem_text
+from omkl.report.naming import expert_names, has_kernels
 from omkl.report.stats import Windowed, windowed
-from omkl.runs.run_folder import ERROR_RATE, Run, measure, number_of, scaling_of
+from omkl.runs.run_folder import ERROR_RATE, Run, measure, scaling_of
 from omkl.utils.wording import over_seeds, pluralize
 
 Array = np.ndarray
@@ -72,7 +72,7 @@ def draw_into(run: Run, name: str | None = None, axes: Axes | None = None) -> Ax
 
 def _plots(run: Run) -> Sequence[Plot]:
     if run.complete and measure(run.result) is ERROR_RATE:
-        return mse, over_time, mistakes, calibration, experts, importance, weights, updates
+        return mse, over_time, calibration, experts, importance, weights, updates
     of_predictions = (predictions, coverage, experts, importance)
     return (mse, over_time, mse_over_labels, *of_predictions, regret, weights, usage,
             clients, server)  # fmt: skip
@@ -199,36 +199,6 @@ def regret(run: Run, into: Axes | None = None) -> Figure | None:
     axes.legend(loc="upper left", bbox_to_anchor=(0, -0.13), borderaxespad=0)
     if footnote and into is None:
         figure.supxlabel(footnote, x=0.01, ha="left", fontsize=7.5, color="#444444")
-    return figure
-
-
-@_panel("mistakes")
-def mistakes(run: Run, into: Axes | None = None) -> Figure | None:
-    """Mistakes up to row t beside what the learner's theorem allows.
-
-    No figure of its own where no bound was computed: the error rate says the same.
-    """
-    curves = run.curves
-    bounded = "bound" in curves and np.isfinite(curves["bound"]).all()
-    if not bounded and into is None:
-        return None
-    drawn = style.drawn_rounds(curves["t"], skip=0.005)
-    t = curves["t"][drawn]
-    mean, std = style.mean_std(curves["error_rate"][:, drawn] * t)
-    figure, axes = _single(into=into)
-    low, high = style.positive_limits(mean, std)
-    style.band_line(axes, t, mean, std, 0, f"mistakes, {_seeds(run)}", floor=low)
-    if bounded:
-        looks = {**style.look(1), "linestyle": "none", "markersize": 6}
-        label = f"bound of {theorem_text(run.result['bound'])}"
-        if run.config["stream"]["order"] == "shuffled" and len(run.result["seeds"]) > 1:
-            label += " (rows in the first seed's order)"
-        axes.plot(curves["bound_t"], curves["bound"], label=label, **looks)
-        high = max(high, float(curves["bound"].max()))
-    style.log_axis(axes.yaxis, low, 1.3 * high)
-    _name_rounds(axes, run, t, "mistakes in rows 1..t")
-    axes.set_title(_title(run, "mistakes"))
-    style.legend_of(figure, axes, into is not None)
     return figure
 
 
@@ -661,7 +631,7 @@ def _top(mean: Array, std: Array | None) -> float:
 
 @_panels("clients")
 def clients(run: Run) -> Figure | None:
-    """Mean regret over time beside theorem 1, and every client's regret in the end, all by (11).
+    """Mean regret over time, and every client's regret in the end, all by (11).
 
     Nothing for a run that is no federation of kernel learners.
     """
@@ -673,9 +643,6 @@ def clients(run: Run) -> Figure | None:
     left, right = figure.subplots(1, 2)
     mean, std = style.mean_std(run.curves["regret_clients"][:, drawn])
     style.band_line(left, t[drawn], mean, std, 0, "mean over the clients")
-    if "bound" in run.curves:
-        largest = number_of(run.result["regret"]["clients"]["largest_loss"])
-        _draw_theorem(left, "theorem 1", ";\n", largest, t[drawn], mean, run.curves["bound"][drawn])
     style.round_axis(left, t[drawn])
     left.set(xlabel="round t", ylabel="regret against the best online kernel")
     left.legend(loc="best")
@@ -688,7 +655,7 @@ def clients(run: Run) -> Figure | None:
 
 @_panel("server")
 def server(run: Run, into: Axes | None = None) -> Figure | None:
-    """Regret of the server over time, (12), beside theorem 2; nothing where it is not known."""
+    """Regret of the server over time, (12); nothing where it is not known."""
     if "server_regret" not in run.curves:
         return None
     t = run.curves["t"]
@@ -696,29 +663,12 @@ def server(run: Run, into: Axes | None = None) -> Figure | None:
     figure, axes = _single(into=into)
     mean, std = style.mean_std(run.curves["server_regret"][:, drawn])
     style.band_line(axes, t[drawn], mean, std, 0, "sum over the clients")
-    if "server_bound" in run.curves:
-        largest = number_of(run.result["regret"]["server"]["largest_loss"])
-        bound = run.curves["server_bound"][drawn]
-        _draw_theorem(axes, "theorem 2", "; ", largest, t[drawn], mean, bound)
     style.round_axis(axes, t[drawn])
     axes.set(xlabel="round t", ylabel="loss of all clients above that of\nthe best function (12)")
     title = f"{naming.name_of(run)} on {run.result['dataset']}: regret of the server"
     axes.set_title(style.wrapped(title, 90))
     axes.legend(loc="best")
     return figure
-
-
-def _draw_theorem(
-    axes: Axes, theorem: str, gap: str, largest: float, t: Array, mean: Array, bound: Array
-) -> None:
-    """What a theorem allows, on a logarithmic axis unless the regret ends below 0."""
-    label = theorem
-    if largest > 1.0:
-        label += f", for losses up to 1{gap}here up to {largest:.3g}"
-    axes.plot(t, bound, color=style.COLOURS[2], linestyle="dashed", label=label)
-    low = max(1e-2, 0.5 * float(mean[len(mean) // 50]))
-    if mean[-1] > low:
-        style.log_axis(axes.yaxis, low, 2 * bound[-1])
 
 
 def sorted_clients(axes: Axes, run: Run, index: int) -> None:

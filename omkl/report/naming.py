@@ -1,4 +1,4 @@
-"""How runs, settings, numbers and theorems are written in tables and figures.
+"""How runs, settings and numbers are written in tables and figures.
 
 What runs are called, what tells them apart, what was typed for them; numbers that can be read, and
 cells of CSV, Markdown and LaTeX.
@@ -62,11 +62,6 @@ def latex_text(text: str) -> str:
     """Text for LaTeX: one line, and nothing in it is a command."""
     text = " ".join(text.split()).replace("× 10⁻³", "\0")  # one formula, not four
     return "".join(_TEX.get(c, c) for c in text).replace("\0", r"$\times 10^{-3}$")
-
-
-def theorem_text(bound: Mapping[str, Any]) -> str:
-    """The theorem of a bound in result.json, and whether that is unproved."""
-    return f"{bound['theorem']}, unproved" if bound["unproved"] else str(bound["theorem"])
 
 
 def scored_rows(result: Mapping[str, Any]) -> str:

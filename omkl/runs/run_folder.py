@@ -97,12 +97,6 @@ interrupted leaves nothing. ``outputs/replaced`` has the folders that force=true
                       learned, and rows kept for all of them; means over seeds and kernels
     best_kernel       mistakes of the best online kernel, mean over the seeds,
                       where the classifiers do not depend on each other; else null
-    bound             {"theorem", "value" (null where nothing is promised), "minimum": [lower,
-                      upper], "unproved": what its proof lacks or null, "further": other
-                      statements, [{"name", "of": "mistakes" or "updates", "value", "measured"
-                      (updates: mean over the seeds), "beta" (corollary 4: the one it is about,
-                      mean over the seeds)}]}, see ``omkl.experiment.bounds``; or
-                      {"skipped": reason}; absent without regret.mistake_bound
     error             {"type", "message", "traceback"} when failed; the traceback is null
                       where the message says all
     A summary that has overflowed (max_norm, say) is null.
@@ -135,8 +129,7 @@ interrupted leaves nothing. ``outputs/replaced`` has the folders that force=true
     mse; updates, support (R, N), rounds in which a kernel's classifier learned and support
     vectors that it holds; of learners with probabilities calibration (3, 20), by probability in
     bins of equal width: rows, the sum of their probabilities, and how often they came true (of two
-    classes those of the second, of more those of the predicted one); bound (B,) after bound_t (B,)
-    rounds of the first seed's order
+    classes those of the second, of more those of the predicted one)
 
 A sweep has a folder of its own, which names the runs of its jobs (``jobs_of``)
 

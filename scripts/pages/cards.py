@@ -1,4 +1,4 @@
-"""A card for each algorithm: its docstring's box, its parameters, a curve, and what to cite."""
+"""A card for each algorithm: its docstring's box, its parameters, and a curve."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from omkl import federated
-from omkl.papers import citation
 from omkl.utils import conf, registry
 
 GOLDEN = Path(__file__).parents[2] / "tests" / "golden"
@@ -88,9 +87,7 @@ def card(name: str, curve: Curve) -> str:
     lines += [f"![{curve.caption}]({posixpath.basename(name)}.svg)", "", curve.caption, ""]
     for heading, text in registry.box(name).items():
         lines += [f"## {heading}", "", _section(name, heading, text), ""]
-    lines += [*_parameters(name), "## Cite", ""]
-    lines += [f"`omkl-run --cite algorithm={name}` prints:", "", "```bibtex"]
-    lines += [citation.bibtex([name]), "```", ""]
+    lines += _parameters(name)
     return "\n".join(lines)
 
 

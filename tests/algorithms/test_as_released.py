@@ -6,6 +6,7 @@ Mean squared errors of the release as it was published are compared besides, wit
 
 import numpy as np
 import pytest
+from reproduce import tables
 
 from omkl import algorithms
 from omkl.algorithms import as_released
@@ -16,7 +17,6 @@ from omkl.core.kernels import Kernel
 from omkl.core.representations import evaluate_row
 from omkl.core.representations.random_features import blank
 from omkl.core.weights import normalised, shares
-from omkl.papers import tables
 from tests.conftest import rows_of
 from tests.learners import learner_of
 
@@ -154,7 +154,7 @@ def printed(algorithm, dataset, table, M=None):
     """Of published.csv, x 10^3."""
     found = [
         float(row["value"])
-        for row in tables.published_numbers()
+        for row in tables.published_numbers().to_dict("records")
         if (row["paper"], row["algorithm"], row["dataset"], row["metric"], row["table"])
         == ("graph-aided-jmlr", algorithm, dataset, "mse_e3", table)
         and row["M"] == ("" if M is None else str(M))

@@ -206,7 +206,7 @@ def classes(tmp_path):
         frame.assign(kind=kinds).to_csv(path, index=False)
         names = ",".join(sorted(set(kinds)))
         file = ["dataset=file", f"dataset.path={path}", "dataset.target=kind"]
-        more = [f"dataset.labels=[{names}]", "regret.mistake_bound=false"]
+        more = [f"dataset.labels=[{names}]"]
         return ["task=classification", "algorithm=omkc_da_p1", *file, *more]
 
     return write

@@ -81,19 +81,6 @@ def test_mse_draws_the_mean_the_band_and_the_changes(run_folder_maker, tmp_path,
     assert [text.get_text() for text in axes.texts] == ["Raker"], "at the end of its line"
 
 
-@pytest.mark.parametrize(("end", "scale"), [(4.0, "log"), (-20.0, "linear")])
-def test_a_regret_below_0_is_drawn_beside_its_bound(run_folder_maker, tmp_path, kept, end, scale):
-    t = np.arange(1, 401)
-    regret = np.concatenate([np.linspace(0.1, 1.0, 50), np.linspace(1.0, end, 350)])
-    folder = run_folder_maker(tmp_path, "pof_mkl", n_rounds=400)
-    curves = {"regret_clients": np.tile(regret, (2, 1)), "client_regret": np.full((2, 5), end)}
-    entry = {"clients": {"largest_loss": 0.9}}
-    figures.clients(change(folder, curves | {"bound": 3.0 * np.sqrt(t)}, regret=entry))
-    left = kept[0].axes[0]
-    low, high = left.get_ylim()
-    assert left.get_yscale() == scale and low < end < high, "the whole line can be seen"
-
-
 def test_what_a_run_does_not_have_is_not_drawn(run_folder_maker, tmp_path):
     folder = run_folder_maker(tmp_path)
     skipped = {"kernel_ridge": {"label": "kernel ridge", "skipped": "too long"}}
@@ -384,7 +371,6 @@ def test_no_window_system_and_tables_without_matplotlib(run_folder_maker, tmp_pa
     code = """if True:
         import sys
         import omkl.report.sweep_table
-        import omkl.papers.matching
         assert "matplotlib" not in sys.modules
         import matplotlib
         from omkl.report import figures

@@ -10,7 +10,6 @@ import yaml
 from rich.console import Console
 
 from omkl.commands import data, report
-from omkl.papers import figures as paper_figures
 from omkl.report import figures, naming, stats, style, sweep_figures, sweep_table
 from omkl.report.naming import readable
 from omkl.runs.run_folder import Run
@@ -279,7 +278,6 @@ def test_runs_on_other_rows_are_told_apart_and_not_compared(streams, tmp_path, m
 
 def test_figures_are_drawn_of_the_runs_that_are_chosen(streams, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(figures, "all_figures", lambda run, to, suffixes: (to / "mse.png").touch())
-    monkeypatch.setattr(paper_figures, "regret_bound", lambda *what: [])
     assert report.main(["figures", "dataset.rows=500", "--outputs", str(tmp_path)]) == 0
     assert [(run.folder / "figures" / "mse.png").exists() for run in streams] == [True, True, False]
     told = capsys.readouterr().out.splitlines()

@@ -4,14 +4,14 @@ import math
 
 import numpy as np
 import pytest
+from reproduce import mistake_bounds as bounds
+from reproduce.mistake_bounds import Minimum
 
 from omkl import algorithms
 from omkl.checks import learners
 from omkl.core import hyperparameters
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
-from omkl.experiment import bounds
-from omkl.experiment.bounds import Minimum
 from tests.conftest import rows_of
 from tests.learners import learner_of
 
@@ -20,11 +20,17 @@ KERNELS = (
     Kernel("gaussian", 2.0**-4), Kernel("gaussian", 2.0**-2), Kernel("gaussian", 1.0),
 )  # fmt: skip
 N = len(KERNELS)
-LEARNERS = {  # and their theorems
-    name: bounds.THEOREMS[algorithms.load(name).theorem]
-    for name in algorithms.names()
-    if algorithms.load(name).task == "classification" and algorithms.load(name).theorem
-}
+LEARNERS = tuple(bounds.MINIMA)
+
+
+def minimum_of(name, params, kernels, X, y):
+    return bounds.minimum_of(name, params._asdict(), kernels, X, y)
+
+
+def stated(name, params, N, T, minimum, batch=None):
+    return bounds.statements(name, params._asdict(), N, T, minimum, batch)
+
+
 SEEDS = range(3)  # the means of the stochastic learners are over these
 
 
@@ -67,12 +73,12 @@ def by_outputs(ours):
 def test_no_bound_is_broken_on_real_data(data, n):
     X, y = rows(data, n, seed=0)
     minima = {}
-    for name, theorem in LEARNERS.items():
+    for name in LEARNERS:
         ours = learner(name, X.shape[1])
-        key = theorem.quantity(ours.params)
+        key = bounds.MINIMA[name]
         if key not in minima:
-            minima[key] = theorem.minimum(ours.params, KERNELS, X, y)
-        bound = theorem.value(ours.params, N, n, minima[key].lower)
+            minima[key] = minimum_of(name, ours.params, KERNELS, X, y)
+        bound = stated(name, ours.params, N, n, minima[key].lower)[0].value
         counts = [mistakes(learner(name, X.shape[1], seed), *rows(data, n, seed)) for seed in SEEDS]
         assert all(said <= stated for said, stated in counts)
         worst = np.mean(counts, axis=0)[1]
@@ -100,19 +106,19 @@ def test_bounds_that_say_something_are_kept_and_are_broken_by_a_broken_learner(n
         return learner(name, X.shape[1], seed, kernels=kernels, **TELLING[name])
 
     params_of = fresh(0).params
-    minimum = LEARNERS[name].minimum(params_of, kernels, X, y)
-    bound = LEARNERS[name].value(params_of, len(kernels), n, minimum.lower)
+    minimum = minimum_of(name, params_of, kernels, X, y)
+    bound = stated(name, params_of, len(kernels), n, minimum.lower)[0].value
     assert bound < n
     assert np.mean([mistakes(fresh(seed), X, y)[1] for seed in SEEDS]) <= bound
     broken = [mistakes(fresh(seed), X, y, "learns the opposite")[1] for seed in SEEDS]
-    assert min(broken) > LEARNERS[name].value(params_of, len(kernels), n, minimum.upper)
+    assert min(broken) > stated(name, params_of, len(kernels), n, minimum.upper)[0].value
 
 
 def test_nothing_is_promised_for_other_parameters():
     others = {"omkc_sua_o": {"eta": 100.0}, "omkc_da_p1_doubling": {"restart": False}}
     for name, changes in others.items():
         given = learner(name, 2, **changes).params
-        assert LEARNERS[name].value(given, N, 100, 10.0) == math.inf
+        assert stated(name, given, N, 100, 10.0)[0].value == math.inf
 
 
 @pytest.mark.real_data
@@ -178,12 +184,12 @@ def test_right_hand_sides():
         "omkc_sua_o": g + 2 * math.sqrt(a * b * T),
     }  # fmt: skip
     letters = {"beta": beta, "delta": delta, "gamma": gamma, "R": R}
-    assert set(sides) == set(LEARNERS) and len(sides) == len(bounds.THEOREMS)
+    assert set(sides) == set(LEARNERS)
     for name, expected in sides.items():
         fields = algorithms.load(name).Params._fields
         given = learners.default_settings(name) | {k: v for k, v in letters.items() if k in fields}
         built = hyperparameters.build(algorithms.load(name).Params, given, None, {"N": m})
-        assert LEARNERS[name].value(built, m, T, g) == pytest.approx(expected, rel=1e-12)
+        assert stated(name, built, m, T, g)[0].value == pytest.approx(expected, rel=1e-12)
     assert bounds.theorem8(N=m, g=g, beta=0.7, R=2.0) == math.inf
 
 
@@ -223,8 +229,8 @@ def test_corollary_4_holds_for_its_beta_and_is_broken_by_a_broken_learner():
     first.partial_fit(X, y)
     beta = bounds.corollary4_beta(first.state.updates.min(), len(kernels))
     ours = learner("omkc_da_p1", X.shape[1], kernels=kernels, beta=beta)
-    minimum = LEARNERS["omkc_da_p1"].minimum(ours.params, kernels, X, y)
-    (found,) = LEARNERS["omkc_da_p1"].further(ours.params, len(kernels), n, minimum.lower)
+    minimum = minimum_of("omkc_da_p1", ours.params, kernels, X, y)
+    _, found = stated("omkc_da_p1", ours.params, len(kernels), n, minimum.lower)
     assert found.name == "corollary 4" and found.value < n
     assert mistakes(ours, X, y)[1] <= found.value
     np.testing.assert_array_equal(ours.state.updates, first.state.updates)  # whatever beta is
@@ -253,7 +259,7 @@ def test_corollary_9_holds_and_is_broken_by_a_learner_told_the_opposite():
 
     given = fresh().params
     g = bounds.batch_error(kernels, X, y, given.R)
-    (found,) = LEARNERS["omkc_da_o"].further(given, len(kernels), n, 0.0, g.lower)
+    _, found = stated("omkc_da_o", given, len(kernels), n, 0.0, g.lower)
     assert found.name == "corollary 9" and found.value < n
     assert mistakes(fresh(), X, y)[1] <= found.value
     assert mistakes(fresh(), X, y, "learns the opposite")[1] > found.value
@@ -272,11 +278,11 @@ def test_expected_updates_stay_below_the_remarks_and_not_of_a_learner_that_never
         return ours.state.updates.sum()
 
     given = learner(name, X.shape[1], kernels=kernels, **TELLING[name]).params
-    minimum = LEARNERS[name].minimum(given, kernels, X, y)
-    (found,) = LEARNERS[name].further(given, N, n, minimum.lower)
+    minimum = minimum_of(name, given, kernels, X, y)
+    theorem, found = stated(name, given, N, n, minimum.lower)
     most = n if name == "omkc_sua_p" else N * n
     assert found.of == "updates" and found.value < most
     assert np.mean([updates(seed) for seed in SEEDS]) <= found.value
     assert np.mean([updates(seed, "never learns") for seed in SEEDS]) > found.value
     weighted = (found.value - given.delta * most) / (1 - given.delta)
-    assert weighted == pytest.approx(LEARNERS[name].value(given, N, n, minimum.lower) / 2)
+    assert weighted == pytest.approx(theorem.value / 2)

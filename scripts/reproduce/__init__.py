@@ -1,0 +1,13 @@
+"""Reproduction of papers: published numbers beside ours, claims, theorems, a page per paper.
+
+tables           YAML files of the published tables: what fills each cell, and published.csv
+results          our numbers in the cells, and verdicts
+theorems         the theorems of the papers, evaluated for finished runs
+regret_bounds    right-hand sides of regret bounds (Ghari and Shen)
+mistake_bounds   right-hand sides of mistake bounds (Jin, Hoi and Yang), and minima in hindsight
+figures          the figures of the papers
+pages            Markdown pages
+
+    make reproduce-tables                 run all, write the pages
+    make table TABLE="jmlr_table1"        run one table and print it
+"""

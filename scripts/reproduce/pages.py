@@ -1,0 +1,528 @@
+"""Markdown pages of the published tables beside ours: an overview, and two pages per paper."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from omkl.experiment.metrics import mean_and_deviation
+from omkl.report import naming
+from omkl.report.naming import markdown_text
+from omkl.report.stats import NAMES, computed
+from omkl.runs import provenance
+from omkl.runs.run_folder import Run
+from omkl.utils import conf
+from omkl.utils.disk import write_atomically
+from reproduce import figures, regret_bounds, theorems
+from reproduce.figures import Drawn, Filled
+from reproduce.results import MEANINGS, RUN_TIME_RULE, Runs, counts, distances, effects, fill
+from reproduce.tables import CITED, FOLDER, METRICS, VARIANTS, WRITTEN, Table, settings_text
+
+TITLE = "Published and reproduced: online multi-kernel learning"
+MANY, FEW = 0.9, 0.1  # shares of the numbers from which a paper reproduces, and up to which not
+MAX_COLUMNS = 6  # of a table; two metrics with more have a panel each
+BASELINES = ("mean", "last", "ridge")
+VERDICTS = "| verdict | our number |\n| --- | --- |\n" + "\n".join(
+    f"| {name} | {markdown_text(meaning)} |" for name, meaning in MEANINGS.items()
+)
+
+
+def papers() -> list[dict[str, Any]]:
+    """Return the files of ``papers/`` in their order, with their names as ``file``."""
+    files = sorted((FOLDER / "papers").glob("*.yaml"))
+    return sorted(({"file": f.stem, **conf.read(f)} for f in files), key=lambda p: p["order"])
+
+
+def write(tables: Sequence[Table], runs: Runs, folder: Path) -> list[Path]:
+    """Write README.md, and for each paper a page, a page of all cells, these as CSV, and figures.
+
+    Parameters
+    ----------
+    tables
+        All published tables.
+    runs
+        The run of each of their jobs.
+    folder
+        Where the pages go.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    pages: dict[str, str] = {}
+    every: dict[str, tuple[dict[str, Any], pd.DataFrame]] = {}
+    drawn: list[Drawn] = []
+    for paper in papers():
+        own = {table.name: table for table in tables if table.paper == paper["paper"]}
+        filled = Filled(own, {name: fill(table, runs) for name, table in own.items()}, runs)
+        cells = pd.concat(filled.cells.values(), ignore_index=True)
+        every[paper["file"]] = paper, cells
+        pictures = figures.FIGURES[paper["file"]](filled, folder)
+        shown = cells[cells["table"].isin(paper["drawn"])]
+        titles = {name: table.title for name, table in own.items()}
+        dumbbells = figures.dumbbells(shown, titles, folder, paper["file"])
+        pages[f"{paper['file']}.md"] = _paper_page(paper, filled, cells, dumbbells, folder)
+        pages[f"{paper['file']}_cells.md"] = _cells_page(paper, filled, cells, pictures)
+        pages[f"{paper['file']}_cells.csv"] = csv(cells)
+        drawn += [*dumbbells, *pictures]
+    pages["README.md"] = _overview(every, list(runs.values()), folder)
+    for name, text in pages.items():
+        write_atomically(folder / name, text)
+    return [*(folder / name for name in pages), *(one.path for one in drawn)]
+
+
+def csv(cells: pd.DataFrame) -> str:
+    """Return filled cells as CSV, a line per cell and variant."""
+    results = [run.result if run is not None else {} for run in cells["run"]]
+    columns = [
+        "table", "row", "column", "dataset", "metric", "shown", "algorithm", "published",
+        "published_std", "ours", "std", "margin", "difference", "ratio", "verdict", "reason",
+    ]  # fmt: skip
+    table = cells[columns].rename(columns={"shown": "variant"}).assign(
+        commit=[result.get("commit") for result in results],
+        run=[run and "/".join(run.folder.parts[-3:]) for run in cells["run"]],
+    )  # fmt: skip
+    return table.to_csv(index=False)
+
+
+# --- Markdown -------------------------------------------------------------------------------------
+
+
+def markdown(headings: Sequence[str], body: Iterable[Sequence[Any]], left: int = 1) -> str:
+    """Return a table whose cells hold Markdown; the first ``left`` columns are flush left."""
+    rule = ["---" if column < left else "--:" for column in range(len(headings))]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in (headings, rule, *body))
+
+
+def _pictures(drawn: Sequence[Drawn]) -> list[str]:
+    return [f"![{one.caption}]({one.path.name})\n\n{one.caption}" for one in drawn]
+
+
+def _joined(parts: Iterable[str]) -> str:
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _minus(text: str) -> str:
+    return text.replace("-", "−")
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+def name_of(paper: str, table: Table) -> str:
+    """Return "JMLR, table 1: its title (its unit)"."""
+    metrics = list(table.cells["metric"].unique())
+    unit = f" ({METRICS[metrics[0]].heading})" if len(metrics) == 1 else ""
+    return f"{paper}, table {table.number}: {table.title}{unit}"
+
+
+def lines_of(
+    cells: pd.DataFrame, notes: Mapping[tuple[str, str], str]
+) -> tuple[list[str], list[list[str]]]:
+    """Return headings and lines of one panel: published numbers, then ours, a line per variant.
+
+    ``notes`` are marks of footnotes by row and column; "" stands for all rows or columns.
+    """
+    columns = list(cells["column"].unique())
+    headings = ["", "", *(column + notes.get(("", column), "") for column in columns)]
+    body: list[list[str]] = []
+    for row, group in cells.groupby("row", sort=False):
+        label = f"{row}{notes.get((str(row), ''), '')}"
+        first = group.drop_duplicates("column").set_index("column")
+        if first["published"].notna().any():
+            texts = [_number(c["published"], c["published_std"], 2) for _, c in first.iterrows()]
+            body.append([label, "published", *texts])
+            label = ""
+        for shown, of_variant in group.groupby("shown", sort=False):
+            by_column = of_variant.set_index("column").reindex(columns)
+            written = of_variant["variant"].iloc[0] == WRITTEN
+            texts = [
+                "" if isinstance(cell["verdict"], float)  # the cell has no such variant
+                else _ours(cell) + (notes.get((str(row), column), "") if written else "")
+                for column, cell in by_column.iterrows()
+            ]  # fmt: skip
+            body.append([label, str(shown), *texts])
+            label = ""
+    return headings, body
+
+
+def _ours(cell: pd.Series) -> str:
+    if cell["ours"] is None or math.isnan(cell["ours"]):
+        return cell["reason"] if cell["verdict"] == "absent" else cell["verdict"]
+    timed = cell["verdict"] == "timed"
+    digits = (
+        2 if not timed or cell["ours"] <= 0 else max(0, 1 - math.floor(math.log10(cell["ours"])))
+    )
+    text = _number(cell["ours"], cell["std"], digits)
+    if timed:
+        times = cell["ratio"] if cell["ratio"] >= 1 else 1 / cell["ratio"]
+        shown = f"{times:,.0f}" if times >= 9.95 else f"{times:.1f}"
+        return f"{text}<br>{shown} × {'faster' if cell['ratio'] >= 1 else 'slower'}"
+    if cell["difference"] is None or math.isnan(cell["difference"]):
+        return text
+    percent = _minus(f"{cell['difference']:+.1f}")
+    return f"{text}<br>{'0.0' if percent[1:] == '0.0' else percent} %, {cell['verdict']}"
+
+
+def _number(value: float, std: float | None, digits: int) -> str:
+    if value is None or math.isnan(value):
+        return ""
+    spread = "" if std is None or math.isnan(std) else f" ± {std:.{digits}f}"
+    return f"{value:.{digits}f}{spread}"
+
+
+def table_parts(table: Table, cells: pd.DataFrame, judged: bool = True) -> list[str]:
+    """Return the panels of a table, its counts and its footnotes; "" of run times if judged."""
+    cells = cells[cells["metric"].map(lambda metric: METRICS[metric].judged) == judged]
+    if cells.empty:
+        return []
+    columns = set(cells["column"])
+    marked = [n for n in table.footnotes if n["rows"] or set(n["columns"]) & columns]
+    notes: dict[tuple[str, str], str] = {}
+    for number, note in enumerate(marked, start=1):
+        for row in note["rows"] or [""]:
+            for column in note["columns"] or [""]:
+                notes[row, column] = notes.get((row, column), "") + f" <sup>{number}</sup>"
+    metrics = list(cells["metric"].unique())
+    parts: list[str] = []
+    n_columns = len(cells[["column", "metric"]].drop_duplicates())
+    if len(metrics) > 1 and n_columns > MAX_COLUMNS:
+        for metric in metrics:
+            panel = cells[cells["metric"] == metric]
+            parts += [f"**{METRICS[metric].heading}**", markdown(*lines_of(panel, notes), 2)]
+    else:
+        parts = [markdown(*lines_of(cells, notes), 2)]
+    parts.append(f"{count_text(cells)}.")
+    parts += [n["text"] for n in table.footnotes if not n["rows"] and not n["columns"]]
+    if marked:
+        parts.append("\n".join(f"{k}. {n['text']}" for k, n in enumerate(marked, start=1)))
+    failures = cells[cells["verdict"] == "failed"]
+    return [*parts, *(f"failed: {c.row}, {c.column}: {c.reason}" for c in failures.itertuples())]
+
+
+def count_text(cells: pd.DataFrame) -> str:
+    """Return "as written: 12 reproduced, 3 close; fitted: ..."."""
+    judged = cells[cells["judged"]]
+    if judged.empty:
+        return f"{len(cells)} run times, without a verdict"
+    parts = []
+    for shown in (*VARIANTS.values(), CITED):
+        verdicts = judged[judged["shown"] == shown]["verdict"].value_counts()
+        named = [f"{verdicts[name]} {name}" for name in (*MEANINGS, "absent") if name in verdicts]
+        parts += [f"{shown}: {', '.join(named)}"] if named else []
+    return "; ".join(parts)
+
+
+# --- one page for all papers ----------------------------------------------------------------------
+
+
+def _overview(
+    every: Mapping[str, tuple[dict[str, Any], pd.DataFrame]], runs: Sequence[Run], folder: Path
+) -> str:
+    cells = pd.concat([of_paper for _, of_paper in every.values()], ignore_index=True)
+    total, judged = counts(cells), cells[cells["judged"]]
+    in_several = (judged.groupby("identity")["table"].nunique() > 1).sum()
+    written, released, fitted = (_share(total.loc[shown]) for shown in VARIANTS.values())
+    body = []
+    for paper, of_paper in every.values():
+        table = counts(of_paper)
+        shares = (_share(table.loc[shown]) for shown in VARIANTS.values())
+        body.append([paper["name"], answer(table), *shares, markdown_text(paper["why_not"])])
+    headings = [
+        "paper",
+        "does it reproduce?",
+        "stated settings",
+        "authors' code",
+        "fitted",
+        "why not",
+    ]
+    errata = folder.parent / "errata.md"
+    complete = [run for run in runs if run.complete]
+    links = [f"- [{p['name']}: {p['title']}]({file}.md)" for file, (p, _) in every.items()]
+    links += [f"- [{p['name']}: all cells]({file}_cells.md)" for file, (p, _) in every.items()]
+    links += ["- [What the papers themselves have wrong](../errata.md)"] if errata.exists() else []
+    return _joined([
+        f"# {TITLE}",
+        f"{judged['identity'].nunique()} distinct published numbers, run times apart, {in_several} "
+        f"of which stand in two tables. With the settings that the papers state: {written}.",
+        f"With the code that the authors released, where they did: {released}. With settings that "
+        f"a search fitted to the published numbers, where that was tried: {fitted}. Learners that "
+        f"a paper describes by a citation alone: {_share(total.loc[CITED])}.",
+        markdown(headings, body, left=6),
+        "Reproduced: at most 3 % off. Consistent: more, but within two standard errors of the "
+        f"difference of both means. The answer is yes where at least {100 * MANY:.0f} % of a "
+        "paper's numbers are one or the other with the settings that it states. It is no where at "
+        f"most {100 * FEW:.0f} % are.",
+        "\n".join(links), "## Made with", "\n".join(_facts(complete)),
+    ])  # fmt: skip
+
+
+def answer(table: pd.DataFrame) -> str:
+    """Return "yes", "in part" or "no", of the numbers that can be compared as written."""
+    verdicts = table.loc[VARIANTS[WRITTEN]]
+    n = _compared(verdicts)
+    if not n:
+        return "not run"
+    share = (verdicts["reproduced"] + verdicts["consistent"]) / n
+    return "yes" if share >= MANY else "no" if share <= FEW else "in part"
+
+
+def _compared(verdicts: pd.Series) -> int:
+    return int(verdicts.drop(["no data", "failed", "absent"]).sum())
+
+
+def _share(verdicts: pd.Series) -> str:
+    """Return "44 reproduced, 3 consistent of 92; 4 cannot be compared"."""
+    n, total = _compared(verdicts), int(verdicts.sum())
+    if not total:
+        return "none"
+    named = [f"{verdicts[v]} {v}" for v in ("reproduced", "consistent") if verdicts[v]]
+    rest = f"; {total - n} cannot be compared" if n < total else ""
+    return f"{', '.join(named) or '0 reproduced'} of {n}{rest}"
+
+
+def _facts(runs: Sequence[Run]) -> list[str]:
+    """Return what computed the numbers; several values where the runs do not agree."""
+    results = [run.result for run in runs]
+    commits = pd.Series([str(result["commit"]) for result in results]).value_counts()
+    facts = {
+        "command": "make reproduce-tables",
+        "page": f"written at {provenance.commit() or 'no commit'}",
+        "runs": f"{len(runs)}, {sum(r['seconds'] for r in results):.0f} s of streaming in all",
+        "commits": "; ".join(f"{name}: {n} runs" for name, n in commits.items()),
+        "computed": f"{min(r['started'] for r in results)} to {max(r['started'] for r in results)}",
+    }
+    for key in ("machine", "versions"):
+        every = {", ".join(f"{k} {v}" for k, v in result[key].items()) for result in results}
+        facts[key] = "; ".join(sorted(every))
+    return [f"- {name}: {text}" for name, text in facts.items()]
+
+
+# --- two pages for each paper ---------------------------------------------------------------------
+
+
+def _paper_page(
+    paper: dict[str, Any], filled: Filled, cells: pd.DataFrame, drawn: list[Drawn], folder: Path
+) -> str:
+    folded = []
+    for name, table in filled.tables.items():
+        if parts := table_parts(table, filled.cells[name]):
+            summary = f"<summary>{name_of(paper['name'], table)}</summary>"
+            folded += ['<details markdown="1">', summary, *parts, "</details>"]
+    links = ["- [All cells, figures, theory and run times]({0}_cells.md)",
+             "- [All cells as CSV]({0}_cells.csv)", "- [All papers](README.md)"]  # fmt: skip
+    return _joined([
+        f"# {paper['title']}", paper["verdict"],
+        "## Does it reproduce?", claims_table(paper, cells),
+        "A claim holds where it holds on all data sets that we have, with the settings that the "
+        "paper states. In brackets: by how many per cent the first learner has more or less than "
+        "the best of the others, from the least to the most over the data sets.",
+        *_pictures(drawn), "## Tables", VERDICTS, *folded, "## What differs, and why",
+        _known_table(paper, cells),
+        "What one has to know and the text does not say. The numbers are mean distances from the "
+        "published ones, of the cells that it changes.",
+        "## More", "\n".join(links).format(paper["file"]),
+        f'- command: make table TABLE="{" ".join(filled.tables)}"',
+    ])  # fmt: skip
+
+
+def claims_table(paper: Mapping[str, Any], cells: pd.DataFrame) -> str:
+    found = [(claim, effects(claim, cells)) for claim in paper["claims"]]
+    shown = [v for v in ("published", *VARIANTS.values()) if any(v in of for _, of in found)]
+    body = []
+    for claim, of_variant in found:
+        limit = claim.get("at_most", 0.0)
+        held = {what: (p < 0) | (p <= limit) for what, p in of_variant.items()}
+        texts = [
+            f"{held[v].sum()} of {len(held[v])} ({_range(of_variant[v])} %)" if v in held else ""
+            for v in shown
+        ]
+        command = f'make table TABLE="{" ".join(claim["tables"])}"'
+        body.append([markdown_text(claim["text"]), claim_verdict(held), *texts, command])
+    return markdown(["claim", "our verdict", *shown, "command"], body, left=len(shown) + 3)
+
+
+def claim_verdict(held: Mapping[str, np.ndarray]) -> str:
+    """Judge a claim by whether it holds on each data set, by variant in print."""
+    ours = {what: each for what, each in held.items() if what != "published"}
+    everywhere = [what for what, each in ours.items() if each.all()]
+    if not ours:
+        return "not run"
+    if VARIANTS[WRITTEN] in everywhere:
+        return "holds"
+    if everywhere:
+        return f"only {' and '.join(everywhere)}"
+    return "in part" if any(each.any() for each in ours.values()) else "does not hold"
+
+
+def _range(percents: np.ndarray) -> str:
+    ends = dict.fromkeys(f"{one:+.0f}" for one in (percents.min(), percents.max()))
+    return _minus(" to ".join(ends))
+
+
+def _known_table(paper: Mapping[str, Any], cells: pd.DataFrame) -> str:
+    measured = [(known, distances(known, cells)) for known in paper["known"]]
+    shown = [v for v in VARIANTS.values() if any(v in of for _, of in measured)]
+    body = [
+        [markdown_text(known["text"]), *(f"{of[v]:.1f} %" if v in of else "" for v in shown)]
+        for known, of in measured
+    ]
+    return markdown(["", *shown], body)
+
+
+def _cells_page(
+    paper: dict[str, Any], filled: Filled, cells: pd.DataFrame, drawn: list[Drawn]
+) -> str:
+    judged: list[str] = []
+    timed: list[str] = []
+    for name, table in filled.tables.items():
+        heading = name_of(paper["name"], table)
+        for parts, of, level in ((judged, True, "##"), (timed, False, "###")):
+            if found := table_parts(table, filled.cells[name], of):
+                parts += [f"{level} {heading}", *found]
+    settings = [
+        f"- {paper['name']}, table {table.number}: "
+        f"{markdown_text(settings_text(table, list(table.cells['job'].dropna())))}"
+        for table in filled.tables.values()
+    ]
+    times = ["## Run times", f"{RUN_TIME_RULE}.", *timed] if timed else []
+    return _joined([
+        f"# {paper['name']}: all cells",
+        f"- [{paper['name']}: {paper['title']}]({paper['file']}.md)\n"
+        f"- [All cells as CSV]({paper['file']}_cells.csv)",
+        VERDICTS, *judged, "## Figures", *_pictures(drawn), *_active_regret(paper, filled),
+        *_theory(paper, filled), *_baselines(paper, filled), *_searches(paper), *times,
+        "## Settings", "\n".join(settings),
+    ])  # fmt: skip
+
+
+def _active_regret(paper: Mapping[str, Any], filled: Filled) -> list[str]:
+    """Return the table of regret (15) of Hong and Chae, with the slope of its logarithm."""
+    if "active_table3" not in filled.cells:
+        return []
+    cells = filled.cells["active_table3"].drop_duplicates(["row", "dataset", "variant"])
+    datasets = list(cells["dataset"].unique())
+    body = []
+    for (_, row), group in cells.groupby(["variant", "row"], sort=False):
+        by_dataset = group.set_index("dataset")["run"].reindex(datasets)
+        texts = [_regret_text(run) if isinstance(run, Run) else "" for run in by_dataset]
+        if any(texts):
+            body.append([row, group["shown"].iloc[0], *texts])
+    heading = "### Regret of the active learners"
+    return [heading, paper["regret"], markdown(["learner", "settings", *datasets], body, 2)]
+
+
+def _regret_text(run: Run) -> str:
+    if not run.complete or figures.RIDGE not in run.curves:
+        return ""
+    regret = run.curves[figures.RIDGE]
+    slope = regret_bounds.fitted_slope(run.curves["t"], regret.mean(axis=0))
+    mean, std = mean_and_deviation(regret[:, -1])
+    text = f"{mean:.2f}" if std is None else f"{mean:.2f} ± {std:.2f}"
+    return _minus(text + ("" if slope is None else f" ({slope:.2f})"))
+
+
+def _theory(paper: Mapping[str, Any], filled: Filled) -> list[str]:
+    """Return the theorems of the runs of table 1, and which of their conditions hold."""
+    if "jmlr_table1" not in filled.cells:
+        return []
+    runs = [run for run in filled.of("jmlr_table1") if figures.RIDGE in run.curves]
+    runs = [run for run in runs if theorems.theorem_meant(run.result["algorithm"])]
+    body, notes, judged = [], {}, []
+    for run in runs:
+        result, t = run.result, run.curves["t"]
+        regret, bound = run.curves[figures.RIDGE].mean(axis=0), theorems.bound_of_run(run)
+        slope, theorem = (
+            regret_bounds.fitted_slope(t, regret),
+            theorems.THEOREMS[result["algorithm"]],
+        )
+        body.append([
+            naming.name_of(run), result["dataset"], f"{t[-1]:,}", f"{regret[-1]:.1f}",
+            "" if slope is None else _minus(f"{slope:.2f}"),
+            f"{theorem.rate:.2g} ({theorem.name})",
+            "" if bound is None else f"{bound.value[-1]:.1e}",
+            "" if bound is None else f"{bound.full:.1e}",
+        ])  # fmt: skip
+        if bound is not None:
+            for note in bound.notes:
+                notes.setdefault(note, {})[bound.theorem] = None
+            judged += [
+                {"name": a.name, "holds": a.holds, "text": a.text, "learner": naming.name_of(run),
+                 "dataset": result["dataset"]}
+                for a in theorems.assumptions(run)
+            ]  # fmt: skip
+    headings = ["learner", "data set", "T", "regret", "fitted slope", "promised slope",
+                "bound, random features", "bound, kernel's space"]  # fmt: skip
+    lines = []
+    for name, group in pd.DataFrame(judged).groupby("name", sort=False):
+        failing = group[[holds is False for holds in group["holds"]]]
+        texts = [f"{row.learner} on {row.dataset}: {row.text}" for row in failing.itertuples()]
+        if failing["text"].nunique() == 1:
+            texts = [failing["text"].iloc[0]]
+        numbers = [
+            sum(holds is answer for holds in group["holds"]) for answer in (True, False, None)
+        ]
+        lines.append([markdown_text(str(name)), *numbers, markdown_text("; ".join(texts))])
+    D, d = runs[0].result["D"], sorted({run.result["n_inputs"] for run in runs})
+    chance = theorems.PROBABILITY
+    needed = [regret_bounds.features_needed(0.1, chance, n, n) for n in d]
+    smallest = [regret_bounds.smallest_epsilon(chance, n, D, n) for n in d]
+    return [
+        "## Theory beside experiment", paper["regret"], markdown(headings, body, 2),
+        "\n".join(f"- {', '.join(names)}: {note}" for note, names in notes.items()),
+        "### Assumptions on these data",
+        markdown(["assumption", "holds", "fails", "cannot be told", "where it fails"], lines),
+        f"For a Gaussian kernel of variance 1 and D = {D}, probability {chance:g} needs epsilon of "
+        f"{min(smallest):.1f} to {max(smallest):.1f}, where 2 holds always; epsilon = 0.1 needs D "
+        f"of {min(needed):,.0f} to {max(needed):,.0f}.",
+    ]  # fmt: skip
+
+
+def _baselines(paper: Mapping[str, Any], filled: Filled) -> list[str]:
+    """Return the MSE of forecasters without a kernel beside the least published of any learner."""
+    cells = pd.concat(filled.cells.values(), ignore_index=True)
+    cells = cells[cells["judged"] & (cells["metric"] == "mse_e3")]
+    cells = cells[[
+        run is not None and run.complete and "federated" not in run.result
+        and bool(computed(run.result)) for run in cells["run"]
+    ]]  # fmt: skip
+    body = []
+    for dataset, group in cells.groupby("dataset", sort=False):
+        best = group.loc[group["published"].idxmin()]
+        entries = [computed(run.result) for run in group["run"]]
+        values = [
+            max((e[b]["mse"] for e in entries if b in e), default=math.nan) for b in BASELINES
+        ]
+        texts = ["" if math.isnan(value) else f"{1e3 * value:.2f}" for value in values]
+        number = filled.tables[best["table"]].number
+        by = f"{best['row']} ({paper['name']}, table {number})"
+        body.append([dataset, *texts, f"{best['published']:g}", by])
+    if not body:
+        return []
+    headings = ["MSE × 10⁻³", *(NAMES[name] for name in BASELINES), "least published", "by"]
+    return ["## What needs no kernel", markdown(headings, body)]
+
+
+def _searches(paper: Mapping[str, Any]) -> list[str]:
+    """Return what searches for settings behind the published numbers found."""
+    parts = []
+    for search in paper.get("searches", ()):
+        table = pd.read_csv(FOLDER / "searches" / f"{search['file']}.csv", dtype=str)
+        lines = [
+            [markdown_text(str(cell)) for cell in line] for line in table.itertuples(index=False)
+        ]
+        headings = [markdown_text(name) for name in table]
+        parts += [f"### {search['title']}", search["grid"], markdown(headings, lines)]
+    if not parts:
+        return []
+    about = (
+        "Searches ran every point of a grid on all cells of a paper's tables of these learners, "
+        "with one or a few seeds, and ranked it by its distance: the mean of |ours / published − "
+        "1|. Where a point near to the published numbers was found, it is the variant called "
+        "fitted. That it gives these numbers is what it was chosen for; it is no default anywhere. "
+        "The tables are of commit cbc2e05d1a. Commit b4c228c5 is the last that has the code: "
+        "omkl/papers/search_*.py."
+    )
+    return ["## Search for settings that give the published numbers", about, *parts]

@@ -1,0 +1,216 @@
+"""Our numbers in the cells of published tables, and verdicts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from omkl.datasets.base import MissingFile
+from omkl.experiment import queue
+from omkl.report import console
+from omkl.runs.run_folder import Run
+from reproduce.tables import CITED, METRICS, VARIANTS, Job, Table
+
+ABSENT = "not in omkl"
+NO_DATA = "no data"
+STANDARD_ERRORS = 2.0
+REPRODUCED_PERCENT = 3.0
+CLOSE_PERCENT = 15.0
+PRINTED_UNIT = 0.01  # of the last digit of every published number; it may be cut or rounded
+MEANINGS = {
+    "reproduced": f"at most {REPRODUCED_PERCENT:g} % from the published number, whose last digit "
+    "may be cut or rounded",
+    "consistent": f"farther, but at most {STANDARD_ERRORS:g} standard errors of the difference of "
+    f"both means. That is {STANDARD_ERRORS:g} sqrt(2) s / sqrt(R) for R seeds of standard "
+    "deviation s; the published seeds are taken to vary as ours. Without a standard deviation, as "
+    "where nothing is drawn, the percentage alone counts",
+    "close": f"at most {CLOSE_PERCENT:g} % away",
+    "differs": "farther away",
+    "scatters": f"within those {STANDARD_ERRORS:g} standard errors, but they are more than "
+    f"{CLOSE_PERCENT:g} % of the published number. The seeds cannot tell, and it is never counted "
+    "as reproduced",
+    NO_DATA: "the file is not there and cannot be fetched",
+    "failed": "the run ended in an error",
+}
+RUN_TIME_RULE = (
+    "run times: seconds for one seed on one thread, and how many times that is faster than the "
+    "published number; no verdict, since it is another machine"
+)
+
+Runs = Mapping[Job, Run]
+
+
+def run_jobs(tables: Sequence[Table], outputs: Path) -> dict[Job, Run]:
+    """Run the jobs of tables in processes, or find them finished; print each as it ends."""
+    jobs = list(dict.fromkeys(job for table in tables for job in table.jobs))
+    # A picture and a tracked run per cell would take longer than the cells themselves.
+    quiet = ("tracking=none", "figures=false", f"outputs={outputs}")
+    runs: dict[Job, Run] = {}
+    for number, ended in queue.side_by_side([(*job, *quiet) for job in jobs]):
+        job, result = jobs[number], ended.run.result
+        runs[job] = ended.run
+        text = f"  [{len(runs)}/{len(jobs)}] {' '.join(job[:2])}"
+        if ended.status == "failed":
+            print(f"{text}: {verdict_of_failure(ended.run)}: {result['error']['message']}")
+        else:
+            how = "reused" if ended.status == "reused" else f"{ended.seconds:.1f} s"
+            print(f"{text}: {console.loss_text(result)} ({how})", flush=True)
+    return runs
+
+
+def verdict_of_failure(run: Run) -> str:
+    missing = run.result["error"]["type"] == MissingFile.__name__
+    return NO_DATA if missing else "failed"
+
+
+def fill(table: Table, runs: Runs) -> pd.DataFrame:
+    """Add our numbers to the cells of a table.
+
+    Parameters
+    ----------
+    table
+        The table.
+    runs
+        The run of each job.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``table.cells`` and: run, ours, std, margin (see ``margin``), difference (in per cent of the
+        published number), ratio (published over ours, of run times), verdict and reason. A verdict
+        is a key of ``MEANINGS``, "timed", "unpublished", "by definition" or "absent".
+    """
+    found = [_filled(cell, runs) for cell in table.cells.to_dict("records")]
+    return pd.concat([table.cells, pd.DataFrame(found)], axis=1)
+
+
+def _filled(cell: dict, runs: Runs) -> dict[str, object]:
+    empty = dict.fromkeys(("run", "ours", "std", "margin", "difference", "ratio"))
+    if cell["job"] is None:
+        return {**empty, "verdict": "absent", "reason": ABSENT}
+    run = runs[cell["job"]]
+    if not run.complete:
+        error = run.result["error"]
+        reason = f"{error['type']}: {error['message']}"
+        return {**empty, "verdict": verdict_of_failure(run), "reason": reason, "run": run}
+    ours, std = METRICS[cell["measured"]].measure(run.result)
+    found = {**empty, "run": run, "ours": ours, "std": std, "reason": ""}
+    published, n_seeds = cell["published"], len(run.result["seeds"])
+    if published is None or math.isnan(published):
+        return {**found, "verdict": "unpublished"}
+    if not METRICS[cell["metric"]].judged:
+        return {**found, "verdict": "timed", "ratio": published / ours}
+    if not cell["judged"]:
+        return {**found, "verdict": "by definition"}
+    # With the draws behind the published number nothing is left to chance.
+    replayed = "algorithm.replay=T" in cell["job"]
+    return {
+        **found, "margin": margin(std, n_seeds),
+        "difference": 100 * (ours - published) / published,
+        "verdict": verdict(published, ours, None if replayed else std, n_seeds),
+    }  # fmt: skip
+
+
+def margin(std: float | None, n_seeds: int) -> float | None:
+    """Return two standard errors of the difference of two means over ``n_seeds`` seeds each.
+
+    Both are taken to have the standard deviation ``std`` over seeds. None where nothing deviates.
+    """
+    if std is None or n_seeds < 2:
+        return None
+    return STANDARD_ERRORS * math.sqrt(2.0 / n_seeds) * std
+
+
+def verdict(published: float, ours: float, std: float | None, n_seeds: int) -> str:
+    """Judge our number against a published one, both in the published unit.
+
+    "reproduced" is at most 3 % from the published number, "consistent" at most ``margin``, "close"
+    at most 15 %, else "differs". The last digit of the published number may be cut or rounded: what
+    may have been printed so is no distance. A margin above 15 % of the published number can tell a
+    difference but no agreement: what lies within it "scatters".
+    """
+    slack = 1 + 1e-9  # a limit that is met on paper is not missed by the last bit
+    distance = max(published - PRINTED_UNIT / 2 - ours, ours - published - PRINTED_UNIT, 0.0)
+    percent = 100 * distance / abs(published)
+    error = margin(std, n_seeds) or 0.0
+    within = distance <= error * slack
+    if within and error > CLOSE_PERCENT / 100 * abs(published) * slack:
+        return "scatters"
+    if percent <= REPRODUCED_PERCENT * slack:
+        return "reproduced"
+    if within:
+        return "consistent"
+    return "close" if percent <= CLOSE_PERCENT * slack else "differs"
+
+
+def counts(cells: pd.DataFrame) -> pd.DataFrame:
+    """Count distinct published numbers by variant in print (rows) and verdict (columns).
+
+    A number that stands in two tables is counted once, with the verdict of the first.
+    """
+    judged = cells[cells["judged"]]
+    place = judged["table"] + judged["row"] + judged["column"]
+    judged = judged[place == place.groupby(judged["identity"]).transform("first")]
+    table = pd.crosstab(judged["shown"], judged["verdict"])
+    return table.reindex([*VARIANTS.values(), CITED], columns=[*MEANINGS, "absent"], fill_value=0)
+
+
+def effects(claim: Mapping, cells: pd.DataFrame) -> dict[str, np.ndarray]:
+    """Return by how many per cent a claim's ``lower`` has more than the least of ``than``.
+
+    Parameters
+    ----------
+    claim
+        An entry of ``claims`` in a file of ``papers/``.
+    cells
+        Filled cells of its tables.
+
+    Returns
+    -------
+    dict
+        "published" or the variant in print: one number per data set (negative: less). Of the
+        others, a row without the variant counts as written, unless the variant changes the data.
+        Where a number is missing or not above 0, there is no effect.
+    """
+    along = "column" if claim.get("along") == "columns" else "row"
+    across = "row" if along == "column" else "column"
+    cells = cells[cells["table"].isin(claim["tables"])]
+    metric = claim.get("metric") or cells["metric"].iloc[0]
+    labels = [claim["lower"], *claim["than"]]
+    cells = cells[(cells["metric"] == metric) & cells[along].isin(labels)]
+    found: dict[str, list[float]] = {}
+    for _, group in cells.groupby(["table", across], sort=False):
+        written = group[group["variant"] == "algorithm"].set_index(along)
+        if set(labels) - set(written.index):
+            continue
+        numbers = {"published": written["published"]}
+        for key, shown in VARIANTS.items():
+            own = group[group["variant"] == key].set_index(along)
+            if claim["lower"] in own.index:
+                rest = written["ours"].drop(own.index)
+                alike = [] if own["changes_data"].any() else [rest]
+                numbers[shown] = pd.concat([own["ours"], *alike])
+        for shown, of_label in numbers.items():
+            values = of_label.reindex(labels).astype(float)
+            if (values > 0).all():
+                percent = 100 * (values.iloc[0] / values.iloc[1:].min() - 1)
+                found.setdefault(shown, []).append(percent)
+    return {shown: np.array(percents) for shown, percents in found.items()}
+
+
+def distances(known: Mapping, cells: pd.DataFrame) -> pd.Series:
+    """Return the mean distance from the published numbers, in per cent, by variant in print.
+
+    ``known`` is an entry of ``known`` in a file of ``papers/``: the cells that it is about.
+    """
+    chosen = cells["judged"] & cells["table"].isin(known["tables"])
+    for of, label in (("rows", "row"), ("columns", "column")):
+        if of in known:
+            chosen &= cells[label].isin(known[of])
+    cells = cells[chosen].dropna(subset=["difference"])
+    by_variant = cells["difference"].astype(float).abs().groupby(cells["variant"]).mean()
+    return by_variant.rename(VARIANTS)
