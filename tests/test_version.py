@@ -27,10 +27,6 @@ def test_commands_print_the_version(command, capsys):
     assert capsys.readouterr().out == f"omkl {omkl.__version__}\n"
 
 
-def test_omkl_run_prints_the_version(monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["omkl-run", "--version"])
-    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
-    with pytest.raises(SystemExit) as ended:
-        run.run()
-    assert ended.value.code == 0
+def test_omkl_run_prints_the_version(capsys):
+    assert run.main(["--version"]) == 0
     assert capsys.readouterr().out == f"omkl {omkl.__version__}\n"

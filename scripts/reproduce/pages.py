@@ -430,7 +430,8 @@ def _theory(paper: Mapping[str, Any], filled: Filled) -> list[str]:
         return []
     runs = [run for run in filled.of("jmlr_table1") if figures.RIDGE in run.curves]
     runs = [run for run in runs if theorems.theorem_meant(run.result["algorithm"])]
-    body, notes, judged = [], {}, []
+    body, judged = [], []
+    notes: dict[str, dict[str, None]] = {}
     for run in runs:
         result, t = run.result, run.curves["t"]
         regret, bound = run.curves[figures.RIDGE].mean(axis=0), theorems.bound_of_run(run)

@@ -6,7 +6,7 @@ python -m reproduce theorems OUTPUTS
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -127,11 +127,14 @@ def bound_of_run(run: Run) -> Bound | None:
             f"with D={result['D']} no epsilon below 2 has probability {PROBABILITY:g}, and 2 holds "
             "always: the random features promise nothing"
         )
+    side: Callable[..., Any]
+    of_features: dict[str, Any] = {}
+    of_kernel: dict[str, Any] = {"C": C}
     fixed: dict[str, Any] = {"N": N, "L": L}
     rates: dict[str, Any] = {"eta": eta}
     if name == "gf":
         fixed |= {"J": int(params["J"]), "theta_norm": theta_norm}
-        side, rates["eta_e"], of_features, of_kernel = regret_bounds.theorem2, explore, {}, {"C": C}
+        side, rates["eta_e"] = regret_bounds.theorem2, explore
     elif name == "sfg":
         size = _dominating_set_size(run)
         if size is None:
@@ -141,12 +144,12 @@ def bound_of_run(run: Run) -> Bound | None:
         )
         fixed["n_out"] = int(params["M"])
         rates |= {"xi": explore, "inverse_q": size / explore}
-        side, of_features, of_kernel = regret_bounds.theorem5, {"C": theta_norm}, {"C": C}
+        side, of_features = regret_bounds.theorem5, {"C": theta_norm}
     else:
         notes.append("beta at 1/N, the largest and most favourable value that it allows")
         fixed["beta"], rates["xi"] = 1 / N, explore
-        side, of_features, of_kernel = regret_bounds.theorem6, {"C": theta_norm}, {"C": C}
-    last = {key: values[-1] for key, values in rates.items()}
+        side, of_features = regret_bounds.theorem6, {"C": theta_norm}
+    last: dict[str, Any] = {key: values[-1] for key, values in rates.items()}
     value = side(T=t, **of_features, **rates, **fixed)
     full = float(side(T=T, epsilon=epsilon, **of_kernel, **last, **fixed))
     return Bound(theorem.name, value, full, notes, L, theta_norm, C, epsilon)
@@ -308,7 +311,8 @@ def mistakes_of_run(run: Run) -> list[Measured]:
     if (T := result["n_rounds"]) > MAX_ROWS:
         raise ValueError(f"{T:,} rows are more than {MAX_ROWS:,}")
     job = prepare({**run.config, "outputs": "outputs", "force": False, "fail_fast": False})
-    if job.streams[0] is not job.streams[-1] and job.settings.stream.limit is not None:
+    streams = getattr(job, "streams", [job.stream])  # one per permutation
+    if streams[0] is not streams[-1] and job.settings.stream.limit is not None:
         raise ValueError(
             "with stream.limit every permutation has other rows: set stream.order=file"
         )
@@ -337,8 +341,8 @@ def of_run(run: Run) -> list[Measured]:
             if bound is not None and "mean" in result["regret"].get(who, {}):
                 regret = result["regret"][who]["mean"]
                 found.append(Measured(name, f"regret of the {who}", regret, float(bound[-1])))
-    elif (bound := bound_of_run(run)) and "mean" in result["regret"].get("ridge_features", {}):
+    elif (of_run := bound_of_run(run)) and "mean" in result["regret"].get("ridge_features", {}):
         regret = result["regret"]["ridge_features"]["mean"]
-        note = "; ".join(bound.notes)
-        found.append(Measured(bound.theorem, "regret", regret, float(bound.value[-1]), note))
+        note = "; ".join(of_run.notes)
+        found.append(Measured(of_run.theorem, "regret", regret, float(of_run.value[-1]), note))
     return found

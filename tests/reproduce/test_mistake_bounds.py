@@ -3,15 +3,19 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from reproduce import mistake_bounds as bounds
+from reproduce import theorems
 from reproduce.mistake_bounds import Minimum
 
+import omkl
 from omkl import algorithms
 from omkl.checks import learners
 from omkl.core import hyperparameters
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
+from omkl.runs.run_folder import Run
 from tests.conftest import rows_of
 from tests.learners import learner_of
 
@@ -286,3 +290,19 @@ def test_expected_updates_stay_below_the_remarks_and_not_of_a_learner_that_never
     assert np.mean([updates(seed, "never learns") for seed in SEEDS]) > found.value
     weighted = (found.value - given.delta * most) / (1 - given.delta)
     assert weighted == pytest.approx(theorem.value / 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "statements"),
+    [("omkc_da_p1", ["theorem 2", "corollary 4"]), ("omkc_da_o", ["theorem 8", "corollary 9"])],
+)
+def test_statements_about_a_finished_run(name, statements, tmp_path, monkeypatch):
+    X, y = learners.stream(60)
+    frame = pd.DataFrame(X).add_prefix("x").assign(y=np.where(y > 0.5, "b", "a"))
+    kernels = {"kernels": "omkc16", "D": 5, "stream.order": "file", "stream.scaling": "none"}
+    ran = omkl.run(name, frame, target="y", task="classification", outputs=tmp_path, **kernels)
+    monkeypatch.chdir(next(tmp_path.glob("frames/*")))  # a run folder names its file alone
+    found = theorems.mistakes_of_run(Run(ran.folder))
+    assert [one.name for one in found] == statements
+    assert found[0].measured == ran["mistakes"][0] <= found[0].bound

@@ -138,4 +138,8 @@ def test_every_table_in_miniature(tmp_path, monkeypatch, capsys):
         assert (tmp_path / "tables" / f"{name}.csv").stat().st_size
     assert command.main(["theorems", "--outputs", str(tmp_path)]) == 0
     assert "OMKL-SFG" in capsys.readouterr().out or results.NO_DATA in told
+
+
+def test_a_table_that_is_not_there_is_named(capsys):
     assert command.main(["run", "no_such_table"]) == 2
+    assert "there is no table no_such_table; there are: jmlr_table1" in capsys.readouterr().err
