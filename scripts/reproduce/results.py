@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from omkl.config.compose import Composer
 from omkl.datasets.base import MissingFile
 from omkl.experiment import queue
+from omkl.experiment import run as runner
 from omkl.report import console
 from omkl.runs.run_folder import Run
 from reproduce.tables import CITED, METRICS, VARIANTS, Job, Table
@@ -49,16 +51,18 @@ def run_jobs(tables: Sequence[Table], outputs: Path) -> dict[Job, Run]:
     jobs = list(dict.fromkeys(job for table in tables for job in table.jobs))
     # A picture and a tracked run per cell would take longer than the cells themselves.
     quiet = ("tracking=none", "figures=false", f"outputs={outputs}")
+    composer = Composer()
+    configs = [composer.compose([*job, *quiet]) for job in jobs]
     runs: dict[Job, Run] = {}
-    for number, ended in queue.side_by_side([(*job, *quiet) for job in jobs]):
-        job, result = jobs[number], ended.run.result
-        runs[job] = ended.run
+    for number, ended in queue.side_by_side(runner.run, configs):
+        outcome = ended or runner.crashed(configs[number], queue.DIED)
+        job, run = jobs[number], outcome.run
+        runs[job] = run
         text = f"  [{len(runs)}/{len(jobs)}] {' '.join(job[:2])}"
-        if ended.status == "failed":
-            print(f"{text}: {verdict_of_failure(ended.run)}: {result['error']['message']}")
+        if outcome.status == "failed":
+            print(f"{text}: {verdict_of_failure(run)}: {run.result['error']['message']}")
         else:
-            how = "reused" if ended.status == "reused" else f"{ended.seconds:.1f} s"
-            print(f"{text}: {console.loss_text(result)} ({how})", flush=True)
+            print(f"{text}: {console.loss_text(run.result)} ({outcome.status})", flush=True)
     return runs
 
 

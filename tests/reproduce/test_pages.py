@@ -9,7 +9,7 @@ from reproduce import __main__ as command
 from reproduce import figures, pages, results, tables
 
 from omkl.datasets import catalogue
-from omkl.runs.run_folder import find, held_in_memory
+from omkl.runs.run_folder import Run, find
 from tests.compositions import compose
 
 
@@ -45,7 +45,7 @@ def invented(job):
             "regret_clients": np.tile(np.sqrt(t), (n, 1)),
             "client_regret": rng.random((n, 4)),
         }
-    return held_in_memory(Path("x"), content=result, curves=curves, config=config)
+    return Run.in_memory(Path("x"), result=result, curves=curves, config=config)
 
 
 @pytest.mark.slow(4)
@@ -80,7 +80,7 @@ def test_a_line_for_each_m_over_the_exploration_rate(tmp_path):
     def run(M, xi, mean):
         result = {"algorithm": "pof_mkl", "dataset": "naval", "params": {"M": M, "xi": xi}}
         result["regret"] = {"clients": {"mean": mean, "std": None}}
-        return held_in_memory(tmp_path, content=result)
+        return Run.in_memory(tmp_path, result=result)
 
     runs = [run(25, 1.0, 9.0), run(1, 0.5, 2.0), run(25, 0.5, 7.0), run(1, 1.0, 3.0)]
     (axes,) = figures.exploration(runs).axes

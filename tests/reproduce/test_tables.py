@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from reproduce import pages, results, tables
 
-from omkl.runs.run_folder import held_in_memory
+from omkl.runs.run_folder import Run
 from tests.compositions import compose
 
 TABLES = {name: tables.load(name) for name in tables.names()}
@@ -145,12 +145,12 @@ def run_of(mse, std=None, n_seeds=20, **result):
         "status": "complete", "mse_mean": mse, "mse_std": std, "seeds": list(range(n_seeds)),
         "seconds_per_seed": [0.01, 0.02] * (n_seeds // 2) or [0.01], **result,
     }  # fmt: skip
-    return held_in_memory(Path("outputs/runs/x/y"), content=content)
+    return Run.in_memory(Path("outputs/runs/x/y"), result=content)
 
 
 def failed():
     error = {"type": "ValueError", "message": "M is larger than N"}
-    return held_in_memory(Path("x"), content={"status": "failed", "error": error})
+    return Run.in_memory(Path("x"), result={"status": "failed", "error": error})
 
 
 @pytest.fixture

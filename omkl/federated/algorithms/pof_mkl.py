@@ -21,7 +21,7 @@ Cost     a client: O(N D d + N log N) time per round, O(N D d) memory, 2 M D num
          the server: O(K M D) time per round.
 Bound    theorem 1: each client's regret against its best kernel is at most
          ln N / eta_k + eta_k T / 2; losses in [0, 1]. Theorem 2: the server's regret against
-         the best function for all clients, see ``omkl.experiment.bounds``.
+         the best function for all clients, see ``scripts/reproduce/regret_bounds.py``.
 Differs  from the paper: none. Where clients have streams of unequal length, which the paper
          does not speak of, K in (10) counts those that have a sample in the round. Readings:
          the bins are cut by the weights before this round's update, as (8) has it; of equal

@@ -6,6 +6,8 @@ cached by their arguments, their code and the version of their library.
 
 from __future__ import annotations
 
+import functools
+import operator
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +16,6 @@ from typing import Any, NamedTuple
 import joblib
 import numpy as np
 import pandas as pd
-from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 import omkl
 from benchmarks.suites import models, scores, streams
@@ -22,6 +23,7 @@ from benchmarks.suites.models import Pass, failed
 from benchmarks.suites.scores import MAIN
 from benchmarks.suites.settings import OURS, PUBLISHED, TRIVIAL, Entry, Suite
 from benchmarks.suites.streams import TARGET, Rows, StreamSettings, Task
+from omkl.experiment import queue
 from omkl.experiment.metrics import forecaster
 from omkl.utils.disk import write_atomically
 
@@ -194,28 +196,14 @@ def _passes(
             for seed in suite.seeds_of(entry):
                 about = (entry.what, opened.task, len(stream.classes), seed, tuple(stream.inputs))
                 rest = (X, y, suite.seconds, models.code_of(entry.what))
-                others.append((entry, joblib.delayed(cached)(*about, *rest)))
+                others.append((entry, functools.partial(cached, *about, *rest)))
     found: dict[str, list[Pass]] = {}
     calls = [call for _, call in others]
-    for (entry, _), one in zip(others, _in_processes(calls, n_jobs), strict=True):
-        found.setdefault(entry.name, []).append(one)
+    for number, one in queue.side_by_side(operator.call, calls, n_jobs):
+        entry = others[number][0]
+        found.setdefault(entry.name, []).append(one or failed(0, queue.DIED))
         if len(found[entry.name]) == len(suite.seeds_of(entry)):
-            yield entry, found[entry.name]
-
-
-def _in_processes(calls: list[Any], n_jobs: int) -> Iterator[Pass]:
-    """Yield the results in order. A call whose process dies is repeated alone, then a failure."""
-    done, parallel = 0, {"n_jobs": max(n_jobs, 2), "pre_dispatch": n_jobs}
-    try:
-        for one in joblib.Parallel(return_as="generator", **parallel)(calls):
-            done += 1
-            yield one
-    except TerminatedWorkerError:
-        for call in calls[done:]:
-            try:
-                yield joblib.Parallel(**parallel)([call])[0]
-            except TerminatedWorkerError:
-                yield failed(0, "its process died")
+            yield entry, sorted(found[entry.name], key=lambda one: one.seed)
 
 
 def _forecast(entry: Entry, opened: Opened) -> Pass:
