@@ -19,9 +19,7 @@ from omkl.core.compiler import compiled
 from omkl.core.hyperparameters import COUNTS, KERNELS
 from omkl.core.rng import asking_generator, noise_generators, party_generators
 from omkl.federated import privacy, protocol
-from omkl.federated.exchange import SERVER
 from omkl.federated.messages import (
-    Message,
     clear,
     combine_messages,
     protect,
@@ -51,6 +49,10 @@ class Broadcast(NamedTuple):
     log_w      (E,) weights of the server, where it shares them
     announced  (A,) int64 rows that the server names
     asked      (m,) int64 clients that it asks for an update; (0,) for all
+    senders    (0,); with ``exchange.every`` = k > 1 (N + 2,): clients have states of their own
+               then, ``t`` is the round of the next exchange, ``theta`` (N, W) and ``log_w`` are
+               sums of the parameters and losses that were sent in the last one, and ``senders``
+               the number of clients that sent each row, that sent anything, and that could
     """
 
     t: int
@@ -58,6 +60,7 @@ class Broadcast(NamedTuple):
     log_w: np.ndarray
     announced: KERNELS
     asked: COUNTS
+    senders: np.ndarray
 
 
 class Update(NamedTuple):
@@ -71,18 +74,6 @@ class Update(NamedTuple):
     rows: KERNELS
     theta: np.ndarray
     losses: np.ndarray
-
-
-class ClientRound(NamedTuple):
-    """A client's round: its update, its prediction before the label, its regret so far (11).
-
-    With privacy y_hat and regret are NaN: they would tell what the noise hides. The client's own
-    are ``Client.y_hat`` and ``Client.regret``.
-    """
-
-    update: Update
-    y_hat: float
-    regret: float
 
 
 class Event(NamedTuple):
@@ -162,11 +153,14 @@ class Server:
     """
 
     def __init__(self, job: Plan, seed: int) -> None:
-        if job.settings.exchange != SERVER:
+        exchange, self.guards = job.settings.exchange, job.settings.safeguards
+        if exchange.graph is not None or exchange.bits is not None:
             raise ValueError(
-                "exchange.graph, exchange.every and exchange.bits are simulated only, by omkl-run: "
-                "leave them out"
+                "exchange.graph and exchange.bits are simulated only, by omkl-run: leave them out"
             )
+        self.every = exchange.every
+        if self.every > 1:
+            privacy.require_no_server(job.algorithm, self.guards)
         self.params = job.params
         self.lengths = job.lengths.copy()
         self.n_clients = len(self.lengths)
@@ -183,18 +177,22 @@ class Server:
         self.t = 0
         self._rng = party_generators(seed, self.n_clients)[0]
         self._message = protocol.new_message(job.algorithm, job.params, model)
-        self.guards = job.settings.safeguards
         self._inbox = privacy.inbox_for(self.guards, self.n_clients, self._message)
         self._asking_rng = asking_generator(seed)
         self._asked: list[int] = []  # in this round
         self._senders: set[int] = set()  # of this round
+        N, W = self.shape
+        self._sums = np.zeros((N, W)), self.state.losses.copy(), np.zeros(N + 2)
         protocol.qualify_names(model)
 
     def broadcast(self) -> Broadcast:
-        """Begin the next round; returns what every client receives."""
-        self.t += 1
+        """Begin the next ``every`` rounds; returns what every client receives."""
+        self.t += self.every
         self._senders = set()
         state = self.state
+        if self.every > 1:
+            theta, losses, senders = self._sums
+            return Broadcast(self.t, theta, losses, state.announced, self._ask(), senders)
         run_broadcast_selection(
             self.params, state, self.t, self._rng.random(self.algorithm.draws(self.params)[1])
         )
@@ -202,7 +200,7 @@ class Server:
         rows = state.announced[:sends_rows] if sends_rows else slice(None)
         log_w = state.log_w[:0] if sends_rows else state.log_w
         sent = (state.model.theta[rows].copy(), log_w.copy(), state.announced.copy())
-        return Broadcast(self.t, *sent, self._ask())
+        return Broadcast(self.t, *sent, self._ask(), np.zeros(0))
 
     def _ask(self) -> np.ndarray:
         """Draw the clients that are asked for an update; (0,) stands for all."""
@@ -295,6 +293,10 @@ class Server:
 
     def finish(self) -> None:
         """End the round: learn from the updates that were taken."""
+        if self.every > 1:
+            state = self.state
+            senders = np.concatenate([state.senders_of, state.senders, state.members])
+            self._sums = state.sums.copy(), state.losses.copy(), senders
         run_aggregation(self.params, self.state, self.t, self._inbox)
 
     def present(self) -> list[int]:
@@ -304,7 +306,8 @@ class Server:
     def checkpoint(self) -> dict[str, np.ndarray]:
         """Everything that the next round depends on, as arrays; between two rounds."""
         state = self.state
-        return {
+        sums = {f"sums.{k}": array for k, array in enumerate(self._sums if self.every > 1 else ())}
+        return sums | {
             "t": np.array([self.t]),
             "theta": state.model.theta.copy(),
             "log_w": state.log_w.copy(),
@@ -322,6 +325,8 @@ class Server:
         self.state.announced[...] = checkpoint["announced"]
         self.numbers[...] = checkpoint["numbers"]
         self.lengths[...] = checkpoint["lengths"]
+        if self.every > 1:
+            self._sums = checkpoint["sums.0"], checkpoint["sums.1"], checkpoint["sums.2"]
         self._rng.random((self.t, self.algorithm.draws(self.params)[1]))
         if self.guards.clients_per_round:
             self._asking_rng.random((self.t, self.n_clients))
@@ -347,11 +352,14 @@ class Client:
         self.server = protocol.new_server_state(algorithm, model)  # as last broadcast
         self._first_state = algorithm.client_state(job.params, job.used, model, 1)
         protocol.qualify_names(self._first_state, model)
+        self.every = job.settings.exchange.every
+        self._first_shared = self.server.model.theta.copy(), self.server.log_w.copy()
         self._scratch = protocol.new_scratch(algorithm, model)
         self._message = protocol.new_message(algorithm, job.params, model)
         self._protection = privacy.protection_for(
             job.settings.safeguards, algorithm, job.params, len(model.theta), int(job.lengths.max())
         )
+        self._inbox = privacy.inbox_for(job.settings.safeguards, 1, self._message)
         self._normals = self._message.theta.size + len(self._message.losses)
         self._simulated = simulated
         self.private = job.settings.safeguards.privacy is not None
@@ -362,52 +370,77 @@ class Client:
         first = self._first_state
         self.state = type(first)(*(field.copy() for field in first))
         self.losses = np.zeros(1 + len(self.server.model.theta))  # cumulative
-        self.y_hat = self.regret = float("nan")  # of the last round
+        self._put_shared(*self._first_shared)
+        self.y_hat, self.regret = np.zeros(0), float("nan")  # of the last rounds
         self._drawn = 0
         self._rng = party_generators(self.seed, self.client + 1)[1 + self.client]
         self._noise: SecretNormals | np.random.Generator = SecretNormals()
         if self._simulated:
             self._noise = noise_generators(self.seed, self.client + 1)[self.client]
 
-    def run_round(self, broadcast: Broadcast) -> ClientRound:
-        """Round ``broadcast.t``: predict from the broadcast, see the label, learn.
+    def run_round(self, broadcast: Broadcast) -> Update | None:
+        """Learn from the rows of the plan up to round ``broadcast.t``; see ``play``."""
+        rows = slice(broadcast.t - self.every, broadcast.t)
+        return self.play(broadcast, self.X[rows], self.y[rows])
 
-        A client that missed rounds goes on with the sample and the random numbers of the
-        present one. ValueError for what no server of this federation broadcasts.
+    def play(self, broadcast: Broadcast, X: np.ndarray, y: np.ndarray) -> Update | None:
+        """Take the broadcast, then predict and learn row by row.
+
+        Parameters
+        ----------
+        broadcast
+            As the server of this federation sent it.
+        X, y
+            (n, d) and (n,) rows and labels. n is 1, or with ``exchange.every`` = k up to k: the row
+            of the round ``broadcast.t`` is the last of k, and the client learns from those before
+            it alone. Fewer than k are the last rows of its stream.
+
+        Returns
+        -------
+        Update or None
+            None if the stream has no row of round ``broadcast.t``. Predictions (n,) are in
+            ``y_hat``, the regret (11) so far in ``regret``.
+
+        Raises
+        ------
+        ValueError
+            The broadcast does not fit, or there are no rows for its rounds.
+        Refused
+            A number of the broadcast, of the reply or of the new state is not finite. The client
+            keeps the state that it had: such a number would never become finite again.
         """
-        if not 1 <= broadcast.t <= len(self.y):
-            raise ValueError(f"there is no round {broadcast.t}; the stream has {len(self.y)}")
-        s = broadcast.t - 1
-        return self.play(broadcast, self.X[s], float(self.y[s]))
-
-    def play(self, broadcast: Broadcast, x: np.ndarray, y: float) -> ClientRound:
-        """As ``run_round``, with this row x (d,) and its label.
-
-        Raises Refused, and keeps the state of the round before, where a number of the reply or of
-        the new state is not finite: it would never become finite again.
-        """
-        self.take(broadcast)
+        first = broadcast.t - self.every + 1
+        if not 0 < len(y) <= self.every or not 1 <= first <= self.job.lengths.max():
+            raise ValueError(
+                f"{len(y)} rows for the rounds {first} to {broadcast.t}, of {self.every} at most: "
+                "the stream is shorter, or has ended"
+            )
         before = self.checkpoint()
-        u, normals = self._draw(broadcast.t)
+        self.take(broadcast)
+        y_hat, update = np.empty(len(y)), None
         states = (self.params, self.server, self.state)
-        draws, written = (u, normals, self._protection), (self._scratch, self._message)
-        self.y_hat = run_client_round(*states, broadcast.t, x[None], y, *draws, *written)
-        self.losses[0] += self._scratch.own_loss[0]
-        self.losses[1:] += self._scratch.loss
-        update = self._update(broadcast.t, self._message)
-        if not all(
-            np.isfinite(a).all() for a in (self.y_hat, self.losses, *update[3:], *self.state)
-        ):
+        written = (self._protection, self._scratch, self._message)
+        for s in range(len(y)):
+            t = first + s
+            row = (X[s : s + 1], float(y[s]), *self._draw(t))
+            y_hat[s] = run_client_round(*states, t, *row, *written)
+            self.losses[0] += self._scratch.own_loss[0]
+            self.losses[1:] += self._scratch.loss
+            if t < broadcast.t:
+                self.server.members[0] = 1.0
+                run_receipt(self.server, self._message, self._inbox)
+                run_aggregation(self.params, self.server, t, self._inbox)
+            else:
+                update = self._update(t, not len(broadcast.asked) or self.client in broadcast.asked)
+        learned = (y_hat, self.losses, self.server.model.theta, *(update or ())[2:], *self.state)
+        if not all(np.isfinite(array).all() for array in learned):
             self.restore(before)
             raise Refused(
                 f"round {broadcast.t} gives numbers that are not finite, and is left out: the "
-                "broadcast or the row is too large, or the steps are"
+                "broadcast or a row is too large, or the steps are"
             )
-        self.regret = float(self.losses[0] - self.losses[1:].min())
-        if len(broadcast.asked) and self.client not in broadcast.asked:
-            update = Update(self.client, broadcast.t, *(array[:0] for array in update[2:]))
-        measured = (np.nan, np.nan) if self.private else (self.y_hat, self.regret)
-        return ClientRound(update, *measured)
+        self.y_hat, self.regret = y_hat, float(self.losses[0] - self.losses[1:].min())
+        return update
 
     def _draw(self, t: int) -> tuple[np.ndarray, np.ndarray]:
         """The random numbers of round t, and the noise; those of missed rounds are passed over."""
@@ -423,23 +456,20 @@ class Client:
             self._noise.standard_normal(missed * self._normals)
         return self._rng.random(n_draws), self._noise.standard_normal(self._normals)
 
-    def predict(self, broadcast: Broadcast, x: np.ndarray) -> float:
-        """What ``play`` will predict for this row x (d,), before its label; changes nothing."""
-        before = self.checkpoint()
-        self.play(broadcast, x, 0.0)
-        y_hat = self.y_hat
-        self._rewind()
-        self.restore(before)
-        return y_hat
-
     def take(self, broadcast: Broadcast) -> None:
-        """Take over what the server broadcasts."""
+        """Take over a broadcast; raises as ``play`` does before anything is changed."""
         server, sends_rows = self.server, self.job.algorithm.announces[0]
         N, width = server.model.theta.shape
         n, n_weights = (sends_rows, 0) if sends_rows else (N, len(server.log_w))
         asked = np.zeros(len(broadcast.asked), dtype=np.int64)
-        own = Broadcast(0, np.zeros((n, width)), np.zeros(n_weights), server.announced, asked)
-        _require_fit(own, broadcast, N)
+        senders = np.zeros(N + 2 if self.every > 1 else 0)
+        if self.every > 1:
+            n_weights = len(server.losses)
+        own = np.zeros((n, width)), np.zeros(n_weights), server.announced, asked, senders
+        _require_fit(Broadcast(0, *own), broadcast, N)
+        if self.every > 1:
+            self._learn_exchanged(broadcast)
+            return
         server.announced[:] = broadcast.announced
         rows = server.announced[:sends_rows] if sends_rows else range(N)
         for i, values in zip(rows, broadcast.theta, strict=True):
@@ -447,38 +477,47 @@ class Client:
         if not sends_rows:
             server.log_w[:] = broadcast.log_w
 
-    def _update(self, t: int, message: Message) -> Update:
-        n, e = message.n
-        return Update(
-            self.client,
-            t,
-            message.rows[:n].copy(),
-            message.theta[:n].copy(),
-            message.losses[:e].copy(),
-        )
+    def _learn_exchanged(self, broadcast: Broadcast) -> None:
+        """Learn from what all clients sent in the exchange before."""
+        state = self.server
+        *senders_of, n_senders, members = broadcast.senders
+        if members > 0.0:
+            state.sums[...], state.losses[...] = broadcast.theta, broadcast.log_w
+            state.senders_of[...] = senders_of
+            state.senders[0], state.members[0] = n_senders, members
+            run_aggregation(self.params, state, broadcast.t - self.every, self._inbox)
+
+    def _update(self, t: int, asked: bool) -> Update:
+        message = self._message
+        n, e = message.n if asked else (0, 0)
+        arrays = (message.rows[:n], message.theta[:n], message.losses[:e])
+        return Update(self.client, t, *(array.copy() for array in arrays))
 
     def checkpoint(self) -> dict[str, np.ndarray]:
         """Everything that must not be lost, as arrays."""
-        fields = {name: array.copy() for name, array in self.state._asdict().items()}
-        return fields | {"losses": self.losses.copy(), "drawn": np.array([self._drawn])}
+        kept = {name: array.copy() for name, array in self.state._asdict().items()}
+        if self.every > 1:
+            shared = self.server.model.theta, self.server.log_w
+            kept |= {"shared.theta": shared[0].copy(), "shared.log_w": shared[1].copy()}
+        return kept | {"losses": self.losses.copy(), "drawn": np.array([self._drawn])}
 
-    def restore(self, checkpoint: Mapping[str, np.ndarray] | None) -> None:
-        """Go on from a ``checkpoint()``; from the beginning with None."""
-        if checkpoint is not None and int(checkpoint["drawn"][0]) == self._drawn and self._drawn:
-            self._put(checkpoint)  # the generator stands where it should
-            return
+    def restore(self, checkpoint: Mapping[str, np.ndarray]) -> None:
+        """Go on from a ``checkpoint()``."""
         self._rewind()
-        if checkpoint is not None:
-            self._put(checkpoint)
-            self._drawn = int(checkpoint["drawn"][0])
-            self._rng.random((self._drawn, self.job.algorithm.draws(self.params)[0]))
-            if self._simulated and self.private:
-                self._noise.standard_normal(self._drawn * self._normals)
-
-    def _put(self, checkpoint: Mapping[str, np.ndarray]) -> None:
         for name, array in self.state._asdict().items():
             array[...] = checkpoint[name]
+        if self.every > 1:
+            self._put_shared(checkpoint["shared.theta"], checkpoint["shared.log_w"])
         self.losses[...] = checkpoint["losses"]
+        self._drawn = int(checkpoint["drawn"][0])
+        self._rng.random((self._drawn, self.job.algorithm.draws(self.params)[0]))
+        if self._simulated and self.private:
+            self._noise.standard_normal(self._drawn * self._normals)
+
+    def _put_shared(self, theta: np.ndarray, log_w: np.ndarray) -> None:
+        for i, values in enumerate(theta):
+            set_row(self.server.model, i, values)
+        self.server.log_w[...] = log_w
 
 
 def play(job: Plan, seed: int, n_rounds: int | None = None) -> tuple[Server, np.ndarray]:
@@ -486,16 +525,17 @@ def play(job: Plan, seed: int, n_rounds: int | None = None) -> tuple[Server, np.
 
     Noise is the simulation's.
     """
-    T, K = int(job.lengths.max()), len(job.lengths)
-    n_rounds = n_rounds or T
+    K, n_rounds = len(job.lengths), n_rounds or int(job.lengths.max())
     server = Server(job, seed)
     clients = [Client(job, seed, k, simulated=True) for k in range(K)]
     y_hat: Any = np.full((n_rounds, K), np.nan)
-    for s in range(n_rounds):
+    while server.t < n_rounds:
         broadcast = server.broadcast()
-        for k in server.present():
-            played = clients[k].run_round(broadcast)
-            y_hat[s, k] = clients[k].y_hat
-            server.receive(played.update)
+        rows = slice(server.t - server.every, server.t)
+        for k in np.flatnonzero(server.lengths > rows.start):
+            update = clients[k].run_round(broadcast)
+            y_hat[rows, k][: len(clients[k].y_hat)] = clients[k].y_hat
+            if update is not None:
+                server.receive(update)
         server.finish()
     return server, y_hat

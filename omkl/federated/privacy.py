@@ -69,6 +69,20 @@ class Safeguards(NamedTuple):
 NO_SAFEGUARDS = Safeguards()
 
 
+def require_no_server(algorithm: FederatedAlgorithm, guards: Safeguards) -> None:
+    """Raise ValueError for what needs a server that hears of all clients in every round."""
+    if algorithm.announces[1]:
+        raise ValueError(
+            f"the server of {algorithm.name} draws for all clients: it takes neither "
+            "exchange.graph nor exchange.every"
+        )
+    if guards != NO_SAFEGUARDS:
+        raise ValueError(
+            "clients_per_round, robust and privacy are of a server that hears of its clients "
+            "in every round: leave out exchange.graph and exchange.every"
+        )
+
+
 def cuts(trim: float, n_senders: int) -> np.ndarray:
     """How many of n = 0..n_senders values are left out at either end, (n_senders + 1,) int64.
 

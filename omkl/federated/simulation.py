@@ -318,16 +318,7 @@ class Federation:
         """ValueError for what only a server does that hears of all clients in every round."""
         if self.links.n_states == 1 and self.links.every == 1:
             return
-        if self.algorithm.announces[1]:
-            raise ValueError(
-                f"the server of {self.algorithm.name} draws for all clients: it takes neither "
-                "exchange.graph nor exchange.every"
-            )
-        if guards != NO_SAFEGUARDS:
-            raise ValueError(
-                "clients_per_round, robust and privacy are of a server that hears of its clients "
-                "in every round: leave out exchange.graph and exchange.every"
-            )
+        privacy.require_no_server(self.algorithm, guards)
         if self.links.levels:
             raise ValueError(
                 "exchange.bits rounds changes of what a server has broadcast: leave out "
