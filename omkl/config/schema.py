@@ -16,7 +16,7 @@ from omkl.datasets.base import checked_name
 from omkl.datasets.schema import STREAM, TASKS, check_dataset
 from omkl.federated.exchange import GRAPHS
 from omkl.federated.privacy import UNITS
-from omkl.federated.split import HOLDERS, SCHEMES
+from omkl.federated.split import SCHEMES
 from omkl.utils.constraints import (
     MAPPING,
     SHARE,
@@ -163,7 +163,7 @@ def check(config: Mapping[str, Any]) -> None:
     if config["seed"] + config["seeds"] > 2**63:
         raise ValueError(f"seed={config['seed']} is too large: seeds are below 2^63")
     federation = config["federation"]
-    scheme = one_of("none", *SCHEMES, HOLDERS)
+    scheme = one_of("none", *SCHEMES)
     if refusal := scheme.refusal("federation.name", federation.get("name")):
         raise ValueError(refusal)
     if federation["name"] == "none":

@@ -4,7 +4,7 @@
 client sends and how the server combines it; ``exchange`` whether there is one, or a graph of
 clients; ``algorithms`` one file a learner; ``client_features``
 the features of several clients at once. ``simulation`` is a whole federation in one process,
-``parties`` server and client on their own (``omkl.federation`` puts them on machines apart).
+``parties`` server and client on their own. ``flower`` and ``own_rows`` deploy them.
 ``split`` deals rows to clients, ``hindsight`` is what regret is measured against. ``privacy`` has
 the settings of noise, refusals and robust means, and what noise is worth.
 """

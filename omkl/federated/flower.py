@@ -1,6 +1,353 @@
-"""``python -m omkl.federated.flower``, the former name of the command ``omkl-federate``."""
+"""A deployed federation on Flower, by its public ServerApp and ClientApp.
 
-import runpy
+Every SuperNode opens the file that its node config names (``own_rows``). Flower carries the
+messages, keeps them apart by node, and has TLS and keys of nodes; a round takes seconds. The run
+config of the app has
 
-if __name__ == "__main__":
-    runpy.run_module("omkl.federation.flower", run_name="__main__", alter_sys=True)
+    settings   settings of ``omkl-run``      inputs, target       names of columns
+    scaling, bounds, measured                as ``own_rows.Terms``
+    folder     where the server keeps what it has learned        timeout   seconds for a round
+
+The node config of a SuperNode has ``data``, its file; ``partition-id``, which client it is, from 0;
+and ``folder``, by default beside the file. The server's folder holds
+
+    state.npz    after the last round       rounds.csv   what each client measured in each round
+    model.npz    at the end                 events.csv   what did not count, and why
+
+The same ``flwr run`` goes on from these folders after a crash.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from omkl.federated.own_rows import (
+    MODEL,
+    DataOwner,
+    Reply,
+    Terms,
+    read_state,
+    read_terms,
+    write_state,
+)
+from omkl.federated.parties import Broadcast, Refused, Server, Update
+from omkl.federated.protocol import Plan
+from omkl.utils.disk import write_atomically
+from omkl.utils.wording import pluralize
+
+os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")  # Flower reports home where it is imported
+
+if TYPE_CHECKING:
+    from flwr.app import Context, Message, RecordDict
+    from flwr.clientapp import ClientApp
+    from flwr.serverapp import Grid, ServerApp
+
+ROUNDS, EVENTS = "rounds.csv", "events.csv"
+HEADERS = {
+    ROUNDS: ("round", "client", "rows", "squared_error", "regret"),
+    EVENTS: ("round", "client", "reason"),
+}
+POLL_SECONDS = 1.0
+
+# What is known above this layer: what terms mean, and what the file of a learner looks like.
+PlanOf = Callable[[Terms], Plan]
+
+# --- messages -----------------------------------------------------------------------------------
+
+
+def record(kind: str, arrays: Mapping[str, np.ndarray], **fields: Any) -> RecordDict:
+    """Return a message of Flower with arrays and numbers, which ``contents`` reads."""
+    from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
+
+    packed = {key: Array(np.ascontiguousarray(array)) for key, array in arrays.items()}
+    named = ConfigRecord({"kind": kind, **fields})
+    return RecordDict({"arrays": ArrayRecord(packed), "fields": named})
+
+
+def contents(content: RecordDict) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Return the fields and arrays of a message; raises whatever is wrong with it."""
+    arrays = {key: array.numpy() for key, array in content.array_records["arrays"].items()}
+    return dict(content.config_records["fields"]), arrays
+
+
+def broadcast_record(kind: str, broadcast: Broadcast) -> RecordDict:
+    """Return the message to all clients: kind "round" or, after the last round, "finished"."""
+    arrays = broadcast._asdict()
+    return record(kind, t=arrays.pop("t"), arrays=arrays)
+
+
+def reply_record(client: int, t: int, reply: Reply) -> RecordDict:
+    """Return the reply of a client; beside the update, its counts and sums are all it tells."""
+    fields = reply._asdict()
+    update = fields.pop("update")
+    names = () if update is None else Update._fields[2:]
+    arrays = {name: getattr(update, name) for name in names}
+    return record("reply", arrays, client=client, t=t, **fields)
+
+
+def read_reply(content: RecordDict) -> tuple[int, int, Reply]:
+    """Return the client that speaks, the round, and its reply; raises whatever is wrong."""
+    fields, arrays = contents(content)
+    if fields["kind"] == "refused":
+        raise Refused(str(fields["reason"]))
+    client, t = int(fields["client"]), int(fields["t"])
+    update = None
+    if arrays:
+        update = Update(client, t, *(arrays[name] for name in Update._fields[2:]))
+    counts = int(fields["n_rows"]), int(fields["n_scored"])
+    measured = float(fields["squared_error"]), float(fields["regret"])
+    return client, t, Reply(update, *counts, *measured, bool(fields["done"]))
+
+
+# --- a client -----------------------------------------------------------------------------------
+
+
+def client_app(plan_of: PlanOf, model_of: Callable[[DataOwner], bytes | None]) -> ClientApp:
+    """Return the app of every SuperNode, which opens the file in its node config."""
+    from flwr.app import Message
+    from flwr.clientapp import ClientApp
+
+    app = ClientApp()
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        try:
+            content = answer(message.content, context, plan_of, model_of)
+        except (ValueError, OSError) as error:  # DataError and Refused are ValueErrors
+            content = record("refused", {}, reason=str(error))
+        return Message(content, reply_to=message)
+
+    return app
+
+
+def answer(
+    content: RecordDict,
+    context: Context,
+    plan_of: PlanOf,
+    model_of: Callable[[DataOwner], bytes | None],
+) -> RecordDict:
+    """Answer a message of the server as the client that ``context`` names.
+
+    ValueError, a DataError or Refused among them, if the client does not take part in the round.
+    """
+    fields, arrays = contents(content)
+    broadcast = Broadcast(int(fields["t"]), **arrays)
+    owner = _owner(context.node_config, read_terms(context.run_config), plan_of)
+    number = owner.party.client
+    if fields["kind"] == "round":
+        return reply_record(number, broadcast.t, owner.play(broadcast))
+    owner.finish(broadcast)
+    model = model_of(owner)
+    if model is not None:
+        write_atomically(owner.folder / MODEL, model)
+    return record("finished", {}, client=number, t=broadcast.t)
+
+
+def _owner(node: Mapping[str, Any], terms: Terms, plan_of: PlanOf) -> DataOwner:
+    if missing := [key for key in ("data", "partition-id") if key not in node]:
+        raise ValueError(
+            f"the node config lacks {missing[0]}: flower-supernode "
+            "--node-config 'partition-id=0 data=\"/path/to/rows.csv\"' ..."
+        )
+    path = Path(str(node["data"])).expanduser()
+    beside = path.with_name(f"{path.stem}-federation")
+    folder = Path(str(node.get("folder", beside))).expanduser()
+    return DataOwner(path, folder, int(node["partition-id"]), terms, plan_of(terms))
+
+
+# --- the server ---------------------------------------------------------------------------------
+
+
+def server_app(plan_of: PlanOf, model_of: Callable[[Coordinator], bytes | None]) -> ServerApp:
+    """Return the app of the server, which has no data."""
+    from flwr.serverapp import ServerApp
+
+    app = ServerApp()
+
+    @app.main()
+    def main(grid: Grid, context: Context) -> None:
+        config = context.run_config
+        terms = read_terms(config)
+        coordinator = Coordinator(Path(str(config["folder"])).expanduser(), terms, plan_of(terms))
+        serve(coordinator, grid, float(config["timeout"]))
+        model = model_of(coordinator)
+        if model is not None:
+            write_atomically(coordinator.folder / MODEL, model)
+        print(coordinator.summary(), flush=True)
+
+    return app
+
+
+class Coordinator:
+    """The server of a federation with its folder, and without a network.
+
+    ValueError if the folder was begun with other terms. ``t`` is the last round that was closed.
+    """
+
+    def __init__(self, folder: Path, terms: Terms, plan: Plan) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder, self.terms, self.plan = folder, terms, plan
+        self.server = Server(plan, plan.settings.seed)
+        self.clients: dict[int, int] = {}  # by node
+        self._replies: dict[int, Reply] = {}
+        kept = read_state(folder, terms)
+        if kept:
+            self.server.restore(kept)
+        self.t = self.server.t
+        for name, header in HEADERS.items():
+            self._write(name, "w", [header, *self._lines(name)])
+
+    @property
+    def over(self) -> bool:
+        """Whether no client has a row left."""
+        return bool((self.server.lengths <= self.t).all())
+
+    def expected(self) -> set[int]:
+        """Return the clients that have rows for the open round."""
+        begun = self.server.t - self.server.every
+        return set(np.flatnonzero(self.server.lengths > begun).tolist())
+
+    def open_round(self) -> Broadcast:
+        """Begin a round and return what the clients are sent."""
+        self._replies = {}
+        return self.server.broadcast()
+
+    @property
+    def answered(self) -> set[int]:
+        """The clients whose reply to the open round has come."""
+        return set(self._replies)
+
+    def receive(self, node: int, nodes: Iterable[int], client: int, t: int, reply: Reply) -> None:
+        """Take the reply of a node, of the ``nodes`` that are connected.
+
+        Refused, with the reason, if it does not count. A node speaks for one client, and a client
+        has one node as long as that is connected.
+        """
+        if not 0 <= client < self.server.n_clients:
+            raise Refused(f"node {node} says that it is client {client}: there is none")
+        for other, bound in list(self.clients.items()):
+            if bound == client and other not in nodes:
+                del self.clients[other]
+        owner = next((other for other, bound in self.clients.items() if bound == client), node)
+        if owner != node or self.clients.get(node, client) != client:
+            raise Refused(f"node {node} says that it is client {client}, which is node {owner}")
+        self.clients[node] = client
+        if reply.update is not None and reply.update.client != client:
+            raise Refused(f"its message is of client {reply.update.client}")
+        if t != self.server.t:
+            raise Refused(f"late: its message is of round {t}")
+        if client in self._replies:
+            raise Refused("its second message of the round")
+        self._replies[client] = reply
+
+    def note(self, client: int, reason: str) -> None:
+        """Note what went wrong with a client, -1: not known; a round that is asked again, once."""
+        noted = {event.reason for event in self.server.events if event.t == self.server.t}
+        if reason not in noted:
+            self.server.note(client, reason)
+
+    def close_round(self) -> None:
+        """Learn from the replies, in the order of the clients, and keep what was learned."""
+        server, lines = self.server, []
+        noted = {event.client for event in server.events if event.t == server.t}
+        for client in sorted(self.expected() - self.answered - noted):
+            server.note(client, "no reply in time")
+        for client, reply in sorted(self._replies.items()):
+            if reply.update is None or server.receive(reply.update):
+                squared_error, regret = server.measured(
+                    client, squared_error=reply.squared_error, regret=reply.regret
+                )
+                counts = math.isfinite(squared_error) and 0 < reply.n_scored <= server.every
+                n_scored = reply.n_scored if counts else 0
+                lines.append((server.t, client, n_scored, squared_error, regret))
+            if reply.done:
+                n_learned = server.t - server.every + reply.n_rows
+                server.lengths[client] = min(server.lengths[client], n_learned)
+        server.finish()
+        self.t = server.t
+        events = [tuple(event) for event in server.events if event.t == server.t]
+        self._write(ROUNDS, "a", lines)
+        self._write(EVENTS, "a", events)
+        write_state(self.folder, self.terms, server.checkpoint())
+
+    def summary(self) -> str:
+        """Return each client's mean squared error, over the rows that it reported one of."""
+        n_rounds = min(self.t, int(self.server.lengths.max()))
+        lines = [f"{pluralize(n_rounds, 'round')}, {pluralize(len(self._lines(EVENTS)), 'event')}"]
+        measured = [(int(line[1]), int(line[2]), float(line[3])) for line in self._lines(ROUNDS)]
+        for client in range(self.server.n_clients):
+            of_client = [(n, error) for k, n, error in measured if k == client and n]
+            if n_rows := sum(n for n, _ in of_client):
+                mse = sum(error for _, error in of_client) / n_rows
+                lines.append(f"client {client}: mean squared error {mse:.6g} of {n_rows} rows")
+        return "\n".join(lines)
+
+    def _lines(self, name: str) -> list[list[str]]:
+        """Return the whole lines of a file up to the last round that was closed."""
+        path, header = self.folder / name, HEADERS[name]
+        if not path.exists():
+            return []
+        with open(path, newline="") as file:
+            lines = [line for line in csv.reader(file) if len(line) == len(header)]
+        return [line for line in lines[1:] if int(line[0]) <= self.t]
+
+    def _write(self, name: str, mode: str, lines: Iterable[Iterable[Any]]) -> None:
+        with open(self.folder / name, mode, newline="") as file:
+            csv.writer(file).writerows(lines)
+
+
+def serve(coordinator: Coordinator, grid: Grid, timeout: float) -> None:
+    """Play all rounds that are left with the nodes of a grid."""
+    n_clients = coordinator.server.n_clients
+    while len(nodes := list(grid.get_node_ids())) < n_clients:
+        print(f"{len(nodes)} of {n_clients} clients are here", flush=True)
+        time.sleep(POLL_SECONDS)
+    while not coordinator.over:
+        broadcast = coordinator.open_round()
+        while not coordinator.answered:  # a round that nobody answers is asked again
+            _ask(coordinator, grid, broadcast, timeout)
+        coordinator.close_round()
+        print(f"round {broadcast.t}, {len(coordinator.answered)} answers", flush=True)
+    _send(grid, grid.get_node_ids(), "finished", coordinator.open_round(), timeout)
+
+
+def _ask(coordinator: Coordinator, grid: Grid, broadcast: Broadcast, timeout: float) -> None:
+    """Ask the nodes of all clients that have rows for the round, and those not known yet."""
+    nodes = list(grid.get_node_ids())
+    expected = (None, *coordinator.expected())
+    asked = [node for node in nodes if coordinator.clients.get(node) in expected]
+    if not asked:
+        time.sleep(POLL_SECONDS)
+    for reply in _send(grid, asked, "round", broadcast, timeout):
+        node = reply.metadata.src_node_id
+        try:
+            if reply.has_error():
+                lines = str(reply.error.reason).strip().splitlines()
+                raise Refused(lines[-1] if lines else "it failed, and gives no reason")
+            coordinator.receive(node, nodes, *read_reply(reply.content))
+        except Refused as error:
+            coordinator.note(coordinator.clients.get(node, -1), str(error))
+        except Exception as error:  # whatever came: it is one client's
+            problem = f"its message cannot be read: {error!r}"
+            coordinator.note(coordinator.clients.get(node, -1), problem)
+
+
+def _send(
+    grid: Grid, nodes: Iterable[int], kind: str, broadcast: Broadcast, timeout: float
+) -> Iterable[Message]:
+    from flwr.app import Message
+
+    content = broadcast_record(kind, broadcast)
+    messages = [
+        Message(content, dst_node_id=node, message_type="train", group_id=str(broadcast.t))
+        for node in nodes
+    ]
+    return grid.send_and_receive(messages, timeout=timeout) if messages else ()

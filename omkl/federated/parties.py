@@ -208,7 +208,6 @@ class Server:
         wanted = self.guards.clients_per_round
         drawn = privacy.draw_asked(self._asking_rng, 1, self.n_clients, there, wanted)
         self._asked = there[drawn[0]].tolist()
-        self.state.members[0] = len(self._asked)
         return np.array(self._asked if wanted else [], dtype=np.int64)
 
     def receive(self, update: Update) -> bool:
@@ -292,7 +291,11 @@ class Server:
                 raise Refused("numbers whose squares are not finite")
 
     def finish(self) -> None:
-        """End the round: learn from the updates that were taken."""
+        """End the round: learn from the updates that were taken.
+
+        Clients whose ``lengths`` turned out to end before it do not count among its members.
+        """
+        self.state.members[0] = sum(self.t <= self.lengths[client] for client in self._asked)
         if self.every > 1:
             state = self.state
             senders = np.concatenate([state.senders_of, state.senders, state.members])

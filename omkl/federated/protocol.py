@@ -9,7 +9,7 @@ K clients see a stream each; a server holds the parameters that they share. Ever
     aggregate            the server learns from the messages of all clients that it asked for them
 
 The same steps run in the simulation, all clients in compiled code, and on machines apart, a client
-a process (``omkl.federation``). Where all clients send all rows, the simulation may let them
+a process (``flower``). Where all clients send all rows, the simulation may let them
 learn together, to the same bits: ``learn_clients``.
 
 Shared parameters are rows of one matrix: theta_i of kernel i, or the parameters of a network

@@ -22,7 +22,6 @@ import numpy as np
 from omkl.datasets import DataError, Stream, opening
 
 SCHEMES = ("iid", "in_turn", "consecutive", "by_site", "column")
-HOLDERS = "holders"  # every client has its own file: no data set is split
 
 
 class Split(NamedTuple):
@@ -125,20 +124,11 @@ def streams_of(stream: Stream, rows: np.ndarray, clients: list[str]) -> Split:
     return Split(inputs, targets, clients, rows, lengths, stream)
 
 
-def _require_rows(scheme: str) -> None:
-    if scheme == HOLDERS:
-        raise ValueError(
-            "federation=holders has no data set to split: its clients bring files of theirs, see "
-            "omkl-federate server"
-        )
-
-
 def split(config: Mapping[str, Any]) -> Split:
     """The clients' streams of a resolved configuration.
 
     Raises ValueError (DataError for data) that says what is wrong and what to do.
     """
-    _require_rows(config["federation"]["name"])
     dataset, federation = config["dataset"], config["federation"]
     scheme, n_clients, n_rounds = federation["name"], config["clients"], federation["rounds"]
     published = dataset.get("federated") or {}

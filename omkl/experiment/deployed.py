@@ -1,0 +1,166 @@
+"""The two apps of a deployed federation, for a Flower app (``docs/federation-app``).
+
+``federated.flower`` plays the rounds. Here is what terms mean as settings of ``omkl-run``, and what
+the parties have learned as a learner of the Python API (``omkl.load_learner``). It predicts as the
+party that keeps it would in the next round, and learns on by itself as Raker does, which takes the
+same steps: theta of every kernel by its own loss, weights by the losses.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from omkl.config import settings
+from omkl.config.compose import compose
+from omkl.core.representations.random_features import whole_packs
+from omkl.experiment.federation import choose_learner
+from omkl.federated import flower
+from omkl.federated.own_rows import DataOwner, Terms, Units
+from omkl.federated.protocol import Plan
+from omkl.online import model_file
+from omkl.online import settings as learner_settings
+from omkl.online.learner import OnlineLearner
+
+if TYPE_CHECKING:
+    from flwr.clientapp import ClientApp
+    from flwr.serverapp import ServerApp
+
+ENDLESS = np.iinfo(np.int64).max  # rounds of a client whose rows nobody has counted
+NO_WEIGHT = -1e4  # the logarithm of a weight that counts for nothing
+OF_THE_DATA = ("dataset", "federation=", "stream", "seeds", "force", "resume")
+
+
+def client_app() -> ClientApp:
+    """Return the app of every client."""
+    return flower.client_app(plan_of, client_model)
+
+
+def server_app() -> ServerApp:
+    """Return the app of the server."""
+    return flower.server_app(plan_of, server_model)
+
+
+def plan_of(terms: Terms) -> Plan:
+    """Return what follows from the terms; ValueError names the setting that is wrong."""
+    typed = shlex.split(terms.settings)
+    for word in typed:
+        if word.lstrip("+~").startswith(OF_THE_DATA):
+            raise ValueError(
+                f"{word}: data owners have the rows, and there is one seed: leave it out"
+            )
+    made = settings.read(compose(["dataset=synthetic", "federation=iid", "seeds=1", *typed]))
+    n_clients, n_rounds = made.config["clients"], made.config["federation"]["rounds"]
+    if n_clients is None:
+        raise ValueError("how many clients? Add clients=K to the settings")
+    for name, value in made.algorithm.params.items():
+        if isinstance(value, str) and "T" in value and n_rounds is None:
+            raise ValueError(
+                f"algorithm.{name}={value} needs the number of rounds T, which nobody knows: add "
+                "federation.rounds=T, or write the schedule in t"
+            )
+    if made.safeguards.privacy is not None:
+        if terms.measured:
+            raise ValueError(
+                "privacy.epsilon hides nothing where clients report their squared errors, which "
+                "carry no noise: set measured = false"
+            )
+        if n_rounds is None:
+            raise ValueError("privacy.epsilon counts messages: add federation.rounds=T")
+    lengths = np.full(n_clients, n_rounds or ENDLESS, dtype=np.int64)
+    return choose_learner(made, n_rounds, len(terms.inputs), lengths)
+
+
+# --- what was learned ---------------------------------------------------------------------------
+
+
+def client_model(owner: DataOwner) -> bytes | None:
+    """Return ``model.npz`` of a client, in the units of its rows; None for a network."""
+    plan, shared = owner.plan, owner.party.server
+    own = owner.party.state._asdict()
+    theta, log_w = shared.model.theta, shared.log_w
+    if "log_w" in own:
+        log_w = own["log_w"][0]
+    elif len(shared.announced):  # the kernel that the server named last
+        named = shared.announced[0]
+        log_w = np.full(len(theta), NO_WEIGHT)
+        log_w[named] = 0.0
+        if "theta" in own:  # all but the one that the server sent are the client's own
+            theta = own["theta"][0].copy()
+            theta[named] = shared.model.theta[named]
+    units = _units_of_bounds(owner.terms) if owner.terms.bounds else owner.units
+    return _model(owner.terms, plan, theta, log_w, units, owner.t)
+
+
+def server_model(coordinator: flower.Coordinator) -> bytes | None:
+    """Return ``model.npz`` of the server; None for a network.
+
+    Kernels count the same where clients keep their weights. Without bounds the model expects
+    standardised rows.
+    """
+    terms, state = coordinator.terms, coordinator.server.state
+    units = _units_of_bounds(terms) if terms.bounds else None
+    theta, log_w = state.model.theta, state.log_w
+    return _model(terms, coordinator.plan, theta, log_w, units, coordinator.t)
+
+
+def _units_of_bounds(terms: Terms) -> Units:
+    """Return the scaling by columns that scales as the bounds do."""
+    units = Units(terms._replace(scaling="columns", bounds={}))
+    low, high = np.array([terms.bounds[name] for name in (*terms.inputs, terms.target)]).T
+    middle, width = (low + high) / 2.0, high - low
+    for sign in (-1.0, 1.0) * 500:  # mean and deviation of these rows are middle and width
+        *x, y = middle + sign * width
+        units.scale(np.array(x), y)
+    return units
+
+
+def _model(
+    terms: Terms,
+    plan: Plan,
+    theta: np.ndarray,
+    log_w: np.ndarray,
+    units: Units | None,
+    t: int,
+) -> bytes | None:
+    if not plan.used:
+        return None
+    params, scaled = plan.settings.algorithm.params, units is not None and terms.scaling != "none"
+    learner = OnlineLearner(
+        learner_settings.read(
+            "raker",
+            inputs=terms.inputs,
+            kernels=_kernels(plan),
+            task="regression",
+            classes=None,
+            params={"eta": params["eta"], "lam": params.get("lam", 0.0)},
+            D=plan.D,
+            precision="float64",
+            seed=plan.settings.seed,
+            scaling="columns" if scaled else "none",
+            lags=0,
+            horizon=int(plan.lengths.max()),
+            interval=None,
+            interval_rate=None,
+        )
+    )
+    arrays = learner.arrays()
+    if units is not None and scaled:
+        moments = units.arrays().items()
+        arrays |= {name.replace("labels.", "labels.0.", 1): array for name, array in moments}
+    model = "learner.0.state.model"
+    arrays[f"{model}.theta"] = whole_packs(theta)
+    arrays[f"{model}.norm2"] = np.square(theta).sum(axis=1)
+    arrays["learner.0.state.log_w"] = (log_w if len(log_w) else np.zeros(len(theta))).copy()
+    arrays["learner.0.t"] = np.array([t])
+    return model_file.content(learner.settings, arrays)
+
+
+def _kernels(plan: Plan) -> dict[str, object]:
+    """Return the kernels that were learned with, as a YAML of ``conf/kernels`` holds them."""
+    if plan.used == plan.dictionary:
+        return dict(plan.settings.kernels)
+    parts = [{"family": k.family, "bandwidth": k.bandwidth} for k in plan.used]
+    return {"name": "used", "parts": parts}

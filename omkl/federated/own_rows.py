@@ -1,0 +1,370 @@
+"""A data owner in a deployed federation: its file, the scaling of its rows, and what it learned.
+
+The owner's folder holds
+
+    state.npz        learner, scaling and the last reply, after the last row
+    predictions.csv  round, row, prediction before the label, and label of every row
+    model.npz        at the end, for ``omkl.load_learner`` and ``omkl-predict``
+
+The owner takes its rows in their order and learns each of them once. Asked again for a round that
+it has played, by a server that was killed, it gives the same reply.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from omkl.datasets import DataError
+from omkl.datasets.scaling import LabelHistory, Moments, RunningLabelStats, softened
+from omkl.federated.parties import Broadcast, Client, Refused, Update
+from omkl.federated.protocol import Plan
+from omkl.utils.disk import npz_bytes, write_atomically
+
+STATE, PREDICTIONS, MODEL = "state.npz", "predictions.csv", "model.npz"
+SUFFIXES, DELIMITERS = (".csv", ".tsv", ".txt"), (",", ";", "\t")
+MISSING = ("", "na", "nan", "null", "none")
+SCALINGS = ("columns", "none")
+N_FIXED = 2.0**60  # rows that fixed bounds count as: no label is too far out for so many
+
+
+class Terms(NamedTuple):
+    """What all parties of a federation agree on, from the run config of its Flower app.
+
+    settings   settings of ``omkl-run``: algorithm, kernels, clients, federation.rounds, ...
+    inputs     names of the columns, in the order of x
+    target     name of the column that is predicted
+    scaling    "columns": each client standardises by the rows it has seen; "bounds": all scale by
+               ``bounds``; "none": rows are taken as they are, and a missing value is 0
+    bounds     (low, high) of every input and of the target; {} without
+    measured   whether clients report squared errors and regrets
+    """
+
+    settings: str
+    inputs: tuple[str, ...]
+    target: str
+    scaling: str
+    bounds: dict[str, tuple[float, float]]
+    measured: bool
+
+    def text(self) -> str:
+        """Return the terms as JSON, to compare them with those that a folder was begun with."""
+        return json.dumps(self._asdict())
+
+
+def read_terms(config: Mapping[str, Any]) -> Terms:
+    """Return the terms in a run config; ValueError names the key that is wrong."""
+    inputs = tuple(name.strip() for name in str(config["inputs"]).split(",") if name.strip())
+    target, scaling = str(config["target"]).strip(), str(config["scaling"])
+    if not inputs or not target:
+        raise ValueError("inputs and target name the columns that all clients have")
+    if target in inputs or len(set(inputs)) < len(inputs):
+        raise ValueError(f"target={target} and inputs={', '.join(inputs)}: a name occurs twice")
+    if scaling not in SCALINGS:
+        raise ValueError(f"scaling={scaling} is none of {', '.join(SCALINGS)}")
+    bounds = _read_bounds(str(config["bounds"]), (*inputs, target))
+    if bounds:
+        scaling = "bounds"
+    return Terms(str(config["settings"]), inputs, target, scaling, bounds, bool(config["measured"]))
+
+
+def _read_bounds(text: str, columns: Sequence[str]) -> dict[str, tuple[float, float]]:
+    bounds = {}
+    for part in filter(str.strip, text.split(",")):
+        name, _, pair = part.rpartition("=")
+        try:
+            low, high = (float(number) for number in pair.split(":"))
+        except ValueError:
+            raise ValueError(f"bounds: {part.strip()!r} is not NAME=LOW:HIGH") from None
+        if not -math.inf < low < high < math.inf:
+            raise ValueError(f"bounds: {part.strip()!r} needs LOW < HIGH, both finite")
+        bounds[name.strip()] = low, high
+    if bounds and set(bounds) != set(columns):
+        raise ValueError(f"bounds are of {', '.join(bounds)}; the columns are {', '.join(columns)}")
+    return bounds
+
+
+# --- rows ---------------------------------------------------------------------------------------
+
+
+def read_rows(path: Path, terms: Terms, skip: int, n: int) -> tuple[np.ndarray, np.ndarray, bool]:
+    """Read rows of an owner's file.
+
+    Parameters
+    ----------
+    path
+        A text file with a header. Columns beside inputs and target are ignored, and so are rows
+        without a label.
+    terms
+        They name the columns.
+    skip, n
+        How many rows to pass over, and how many to read at most.
+
+    Returns
+    -------
+    X, y, ended
+        (m, d) with NaN for missing values, (m,), and whether the file has no further row.
+
+    Raises
+    ------
+    DataError
+        The file cannot be read, lacks a column, or has a cell that is not a finite number.
+    """
+    if path.suffix.lower() not in SUFFIXES:
+        raise DataError(f"{path}: the rows of a data owner are a text file: {', '.join(SUFFIXES)}")
+    try:
+        file = open(path, encoding="utf-8-sig", newline="")  # noqa: SIM115
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}") from None
+    with file:
+        header = file.readline()
+        delimiter = max(DELIMITERS, key=header.count)
+        names = [cell.strip() for cell in next(csv.reader([header], delimiter=delimiter), [])]
+        wanted = (*terms.inputs, terms.target)
+        if wrong := [name for name in wanted if names.count(name) != 1]:
+            raise DataError(
+                f"{path.name} has not one column {wrong[0]!r}: the federation has "
+                f"{', '.join(wanted)}; the header is {header.strip()[:200]!r}"
+            )
+        places = [names.index(name) for name in wanted]
+        rows: list[list[float]] = []
+        for line, cells in enumerate(csv.reader(file, delimiter=delimiter), start=2):
+            if not any(cell.strip() for cell in cells):
+                continue
+            if len(cells) != len(names):
+                raise DataError(
+                    f"{path.name}, line {line} has {len(cells)} cells; the header has {len(names)}"
+                )
+            if cells[places[-1]].strip().lower() in MISSING:
+                continue
+            if skip > 0:
+                skip -= 1
+                continue
+            if len(rows) == n:
+                break
+            place = f"{path.name}, line {line}"
+            rows.append([_number(cells[k], f"{place}, column {names[k]}") for k in places])
+        else:
+            return *_split(rows, len(wanted)), True
+    return *_split(rows, len(wanted)), False
+
+
+def _split(rows: list[list[float]], n_columns: int) -> tuple[np.ndarray, np.ndarray]:
+    values = np.array(rows).reshape(-1, n_columns)
+    return values[:, :-1], values[:, -1]
+
+
+def _number(cell: str, place: str) -> float:
+    if cell.strip().lower() in MISSING:
+        return math.nan
+    try:
+        number = float(cell)
+    except ValueError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise DataError(
+            f"{place}: {cell!r} is not a finite number. Encode text as numbers, the same at every "
+            "client."
+        )
+    return number
+
+
+class ScaledRow(NamedTuple):
+    """A row x (d,) and its label in the units that are learned in, and the way back.
+
+    A prediction f is ``centre + unit * f`` in units of the target, where these are ``known``: not
+    before the first label, if an owner scales by what it has seen.
+    """
+
+    x: np.ndarray
+    y: float
+    centre: float
+    unit: float
+    known: bool
+
+
+class Units:
+    """The scaling of one owner: it learns from each row, and looks at none ahead."""
+
+    def __init__(self, terms: Terms) -> None:
+        self.scaling = terms.scaling
+        self._columns = Moments(len(terms.inputs))
+        self._labels = LabelHistory(0, scaled=terms.scaling != "none")
+        self._stats = self._labels.take(np.empty(0)).last
+        if terms.bounds:
+            self._low, self._high = np.array([terms.bounds[name] for name in terms.inputs]).T
+            low, high = terms.bounds[terms.target]
+            self._stats = RunningLabelStats(N_FIXED, (low + high) / 2.0, high - low)
+
+    def scale(self, x: np.ndarray, y: float) -> ScaledRow:
+        """Scale a row by the rows up to it, and its label by those before it."""
+        n, centre, unit = self._stats
+        label = y if self.scaling == "none" else self._stats.scaled(y, soft=True)
+        if self.scaling != "bounds":
+            self._stats = self._labels.take_one(y)
+        return ScaledRow(self._inputs(x), label, centre, unit, n > 0 or self.scaling == "none")
+
+    def _inputs(self, x: np.ndarray) -> np.ndarray:
+        if self.scaling == "none":
+            return np.nan_to_num(x)
+        if self.scaling == "bounds":
+            scaled = (x - (self._low + self._high) / 2.0) / (self._high - self._low)
+            return softened(np.nan_to_num(scaled))
+        standardised = self._columns.standardised_row(x, math.inf)
+        assert standardised is not None  # no value is too large
+        return softened(standardised.z)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return copies of everything that ``restore`` needs."""
+        columns = {f"columns.{name}": a for name, a in self._columns.arrays().items()}
+        return columns | {f"labels.{name}": a for name, a in self._labels.arrays().items()}
+
+    def restore(self, kept: Mapping[str, np.ndarray]) -> None:
+        self._columns.restore(below("columns.", kept))
+        self._labels.restore(below("labels.", kept))
+        if self.scaling != "bounds":
+            self._stats = self._labels.take(np.empty(0)).last
+
+
+def below(head: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the arrays whose names begin with ``head``, without it."""
+    return {name.removeprefix(head): a for name, a in arrays.items() if name.startswith(head)}
+
+
+def read_state(folder: Path, terms: Terms) -> dict[str, np.ndarray]:
+    """Return the arrays in a party's folder, {} before its first round.
+
+    ValueError if the folder was begun with other terms.
+    """
+    if not (folder / STATE).exists():
+        return {}
+    with np.load(folder / STATE, allow_pickle=False) as archive:
+        kept = {name: archive[name] for name in archive.files}
+    begun, now = json.loads(str(kept.pop("terms"))), json.loads(terms.text())
+    if differing := [name for name in now if begun.get(name) != now[name]]:
+        raise ValueError(
+            f"{folder} holds a federation with other terms ({', '.join(differing)}): go on with "
+            "those, or name another folder"
+        )
+    return kept
+
+
+def write_state(folder: Path, terms: Terms, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write what ``read_state`` reads."""
+    write_atomically(folder / STATE, npz_bytes({"terms": np.array(terms.text()), **arrays}))
+
+
+# --- the owner ----------------------------------------------------------------------------------
+
+
+class Reply(NamedTuple):
+    """What a client answers to a broadcast.
+
+    update         None where it has no row of that round
+    n_rows         rows that it learned from since the broadcast before
+    n_scored       of these, rows whose prediction was in units of the target
+    squared_error  sum over these rows; 0 where terms are not to be ``measured``
+    regret         (11) so far, in the units that it learns in; NaN where not ``measured``
+    done           whether this was its last row
+    """
+
+    update: Update | None
+    n_rows: int
+    n_scored: int
+    squared_error: float
+    regret: float
+    done: bool
+
+
+class DataOwner:
+    """Client ``number`` of a federation, with the rows of the file ``path``.
+
+    ``folder`` keeps what must not be lost; after an error, make the owner anew from it. ValueError
+    if the folder is another client's or federation's.
+    """
+
+    def __init__(self, path: Path, folder: Path, number: int, terms: Terms, plan: Plan) -> None:
+        if not 0 <= number < len(plan.lengths):
+            raise ValueError(f"partition-id={number}: clients are 0 to {len(plan.lengths) - 1}")
+        self.path, self.folder, self.terms, self.plan = path, folder, terms, plan
+        folder.mkdir(parents=True, exist_ok=True)
+        self.party = Client(plan, plan.settings.seed, number)
+        self.units = Units(terms)
+        self.n_rows = self.t = 0
+        self._last: Reply | None = None
+        kept = read_state(folder, terms)
+        if kept:
+            self._restore(number, kept)
+
+    def play(self, broadcast: Broadcast) -> Reply:
+        """Predict and learn the next rows, and return what the server is told of them.
+
+        Raises what ``read_rows`` and ``Client.play`` raise. The folder is as it was then, and the
+        rows are those of the next round.
+        """
+        if self._last is not None and broadcast.t <= self.t:
+            if broadcast.t < self.t:
+                raise Refused(
+                    f"round {broadcast.t} was asked for, and {self.t} was played: the server has "
+                    "lost what it had learned"
+                )
+            return self._last
+        first = broadcast.t - self.party.every
+        n_wanted = min(self.party.every, int(self.plan.lengths.max()) - first)
+        X, y, ended = read_rows(self.path, self.terms, self.n_rows, n_wanted)
+        if not len(y):
+            return Reply(None, 0, 0, 0.0, math.nan, True)
+        scaled = [self.units.scale(x, label) for x, label in zip(X, y, strict=True)]
+        x_units, y_units, centre, unit, known = map(np.array, zip(*scaled, strict=True))
+        update = self.party.play(broadcast, x_units, y_units)
+        y_hat = centre + unit * self.party.y_hat
+        errors = np.square(y_hat - y)[known]
+        lines = [
+            (first + s + 1, self.n_rows + s + 1, float(y_hat[s]), float(y[s]))
+            for s in range(len(y))
+        ]
+        measured = float(errors.sum()), self.party.regret
+        if not self.terms.measured:
+            errors, measured = errors[:0], (0.0, math.nan)
+        reply = Reply(update, len(y), len(errors), *measured, ended)
+        self._keep(broadcast.t, reply, lines)
+        return reply
+
+    def finish(self, broadcast: Broadcast) -> None:
+        """Take the parameters after the last round."""
+        self.party.take(broadcast)
+
+    def _keep(self, t: int, reply: Reply, lines: list[tuple[int, int, float, float]]) -> None:
+        with open(self.folder / PREDICTIONS, "a") as file:
+            if not file.tell():
+                file.write("round,row,y_hat,y\n")
+            file.writelines(",".join(map(repr, line)) + "\n" for line in lines)
+        self.t, self.n_rows, self._last = t, self.n_rows + len(lines), reply
+        arrays = {f"party.{name}": a for name, a in self.party.checkpoint().items()}
+        arrays |= {f"units.{name}": a for name, a in self.units.arrays().items()}
+        update, *numbers = reply
+        if update is not None:
+            arrays |= {f"update.{name}": getattr(update, name) for name in Update._fields[2:]}
+        arrays["reply"] = np.array(numbers, dtype=float)
+        arrays["counts"] = np.array([self.party.client, t, self.n_rows])
+        write_state(self.folder, self.terms, arrays)
+
+    def _restore(self, number: int, kept: Mapping[str, np.ndarray]) -> None:
+        client, self.t, self.n_rows = kept["counts"].tolist()
+        if client != number:
+            raise ValueError(f"{self.folder} is of client {client}, and this is client {number}")
+        self.party.restore(below("party.", kept))
+        self.units.restore(below("units.", kept))
+        n_rows, n_scored, squared_error, regret, done = kept["reply"].tolist()
+        sent = below("update.", kept)
+        update = Update(client, self.t, **sent) if sent else None
+        self._last = Reply(update, int(n_rows), int(n_scored), squared_error, regret, bool(done))
+        path = self.folder / PREDICTIONS
+        lines = path.read_text().splitlines(keepends=True)
+        write_atomically(path, "".join(lines[: 1 + self.n_rows]))  # the last may be half a line
