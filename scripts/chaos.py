@@ -13,13 +13,11 @@ at-once          four processes run the same sweep at once
 
 After each disturbance the same command must end well, with each number as in the truth, each job
 once, and no staging folder left; after Ctrl-C it must end within 2 s, and the MLflow view must hold
-the one result whole. What an extra is missing for is left out, and said. Every moment and size
-follows from --seed. Exit status 1 where anything was lost; --docs writes the table into
+the one result whole. Every moment and size follows from --seed. Exit status 1 where anything was lost; --docs writes the table into
 docs/reliability.md.
 """
 
 import contextlib
-import importlib.util
 import random
 import shutil
 import signal
@@ -45,10 +43,7 @@ N_JOBS = 6
 ONE = ("algorithm=raker", "tracking=mlflow", *SMALL)
 SOON = 2.0  # seconds from Ctrl-C to the end
 JOBS = (1, 2)  # processes of a sweep
-NEEDED = {  # module and extra
-}
-KINDS = (*(f"kills-{n}" for n in JOBS), "ctrl-c", "full-disk",
-         "damage", "at-once")  # fmt: skip
+KINDS = (*(f"kills-{n}" for n in JOBS), "ctrl-c", "full-disk", "damage", "at-once")
 SIZES = (0, 1, 100, 1000, 4096, 20_000, 60_000)  # bytes that a file may have
 Losses = tuple[int, list[str]]  # how often it was disturbed, and what was lost
 
@@ -204,13 +199,12 @@ def _wait_for_another_than(number: int, folder: Path) -> float:
     return time.monotonic()
 
 
-def table(tallies: Sequence[Tally], left_out: Sequence[str], chaos: Chaos) -> str:
+def table(tallies: Sequence[Tally], chaos: Chaos) -> str:
     rows = [[t.name, str(t.done), str(len(t.lost)), f"{t.seconds:.0f}"] for t in tallies]
     heads = ["disturbance", "times", "losses", "seconds"]
     text = f"`--kills {chaos.kills} --seed {chaos.seed}`\n\n{markdown_table(heads, rows, left=1)}\n"
     lost = [f"- {t.name}: {sentence}\n" for t in tallies for sentence in t.lost]
-    without = [f"- left out: {sentence}\n" for sentence in left_out]
-    return text + ("\n" if lost or without else "") + "".join(lost + without)
+    return text + ("\n" if lost else "") + "".join(lost)
 
 
 def main() -> int:
@@ -221,29 +215,15 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="omkl-chaos-") as folder:
         chaos = Chaos(Path(folder), given.seed, given.kills)
         print(f"seed {given.seed}; the sweep takes {chaos.seconds:.1f} s undisturbed", flush=True)
-        tallies, left_out = [], []
+        tallies = []
         for name in given.only:
-            module, extra = NEEDED.get(name, ("omkl", ""))
-            if not _is_installed(module):
-                left_out.append(
-                    f"{name}, since {module} is not installed (pip install -e '.[{extra}]')"
-                )
-                print(f"left out: {left_out[-1]}", flush=True)
-                continue
             began = time.monotonic()
             done, lost = chaos.disturb(name)
             tallies.append(Tally(name, done, lost, time.monotonic() - began))
             print(f"{name}: {done} times, {len(lost)} losses")
             print("".join(f"  {text}\n" for text in lost), end="", flush=True)
-        reliability.publish(table(tallies, left_out, chaos), "chaos", given.docs)
+        reliability.publish(table(tallies, chaos), "chaos", given.docs)
     return 1 if any(t.lost for t in tallies) else 0
-
-
-def _is_installed(module: str) -> bool:
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # of the package that it is in
-        return False
 
 
 if __name__ == "__main__":

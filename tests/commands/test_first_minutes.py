@@ -26,7 +26,7 @@ def test_omkl_lists_every_command():
         [Path(sys.executable).with_name("omkl")], capture_output=True, text=True, check=True
     )
     listed = [line.split()[0] for line in done.stdout.splitlines() if line.startswith("omkl-")]
-    assert {*listed, "omkl"} == scripts.keys() - {"omkl-federate"}
+    assert {*listed, "omkl"} == scripts.keys()
     assert listed == [f"omkl-{name}" for name in commands.COMMANDS]
 
 

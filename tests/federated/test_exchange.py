@@ -16,13 +16,11 @@ from omkl.core.rng import rounding_generators
 from omkl.experiment import run as runner
 from omkl.federated import load
 from omkl.federated.exchange import (
-    SERVER,
     Exchange,
     connected,
     graph_of,
     links_of,
     links_of_graph,
-    links_to_server,
 )
 from omkl.federated.messages import empty_message, quantise
 from omkl.federated.parties import Server
@@ -309,9 +307,3 @@ def test_exchanges_are_of_a_simulated_federation():
     job = runner.prepare(compose([*WORDS, "algorithm=ofskl", "exchange.bits=4"]))
     with pytest.raises(ValueError, match="are simulated only"):
         Server(job, 0)
-
-
-def test_a_server_in_every_round_is_no_part_of_a_run():
-    """Runs from before there were exchanges keep their keys."""
-    assert "exchange" not in read(compose([*WORDS, "algorithm=ofskl"])).config
-    assert links_of(SERVER, 3, 0).n_states == links_to_server(3).n_states == 1
