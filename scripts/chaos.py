@@ -13,8 +13,8 @@ at-once          four processes run the same sweep at once
 
 After each disturbance the same command must end well, with each number as in the truth, each job
 once, and no staging folder left; after Ctrl-C it must end within 2 s, and the MLflow view must hold
-the one result whole. Every moment and size follows from --seed. Exit status 1 where anything was lost; --docs writes the table into
-docs/reliability.md.
+the one result whole. Every moment and size follows from --seed. Exit status 1 where anything was
+lost; --docs writes the table into docs/reliability.md.
 """
 
 import contextlib

@@ -137,7 +137,6 @@ def _model(
             classes=None,
             params={"eta": params["eta"], "lam": params.get("lam", 0.0)},
             D=plan.D,
-            precision="float64",
             seed=plan.settings.seed,
             scaling="columns" if scaled else "none",
             lags=0,
