@@ -147,8 +147,7 @@ def _model(
     )
     arrays = learner.arrays()
     if units is not None and scaled:
-        moments = units.arrays().items()
-        arrays |= {name.replace("labels.", "labels.0.", 1): array for name, array in moments}
+        arrays |= units.arrays()
     model = "learner.0.state.model"
     arrays[f"{model}.theta"] = whole_packs(theta)
     arrays[f"{model}.norm2"] = np.square(theta).sum(axis=1)

@@ -169,7 +169,7 @@ def test_a_round_that_is_not_finite_is_not_written(every, files):
         broadcast = parties.server.open_round()
         if parties is spoilt:
             bad = broadcast._replace(theta=np.full_like(broadcast.theta, np.nan))
-            with pytest.raises(Refused, match="not finite"):
+            with pytest.raises(Refused, match="holds nan, where numbers are finite"):
                 parties.owner(0).play(bad)
         parties.server.receive(0, EVERYBODY, 0, broadcast.t, parties.owner(0).play(broadcast))
         parties.server.close_round()
