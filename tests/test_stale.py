@@ -95,7 +95,7 @@ def test_an_edit_while_a_process_lives_is_never_stamped_as_what_ran(tmp_path, nu
     assert copy.run(f"edit(LEARNER, {change})\nstart()") == [("complete", edited, False)]
     copy.edit(copy.learner, EDIT[::-1])
     during = f"lambda stage, *_: edit(LEARNER, {change}) if stage == 'preparing' else None"
-    assert copy.run(f"start(progress={during})") == [("complete", plain, False)]
+    assert copy.run(f"start('force=true', progress={during})") == [("complete", plain, False)]
     assert copy.run("start()\nstart()") == [("complete", edited, True), ("reused", edited, True)]
 
 
