@@ -118,6 +118,9 @@ def test_no_circles_of_files_or_folders_for_type_hints_either():
     assert circles(folders) == set()
 
 
+@pytest.mark.parametrize(
+    "lowest, below", [("omkl.utils", ()), ("omkl.core", ("omkl.utils",))], ids=["utils", "core"]
+)
 def test_the_lowest_rooms_import_nothing_above_them(lowest, below):
     members = {name: found for name, found in drawing(True, typing=True).items() if lowest in name}
     assert len(members) > 9
