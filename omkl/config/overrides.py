@@ -239,7 +239,8 @@ def _combinations(overrides: Sequence[Override], composer: Composer) -> list[lis
     """Return the overrides of each job. Of several overrides of one key the last counts."""
     choices: dict[str, list[str]] = {}
     for one in overrides:
-        key, text, value = one.get_key_element(), str(one.input_line), one.value()
+        key, text = one.get_key_element(), str(one.input_line)
+        value: Any = one.value()
         if not one.is_sweep_override():
             choices[key] = [text]
             continue

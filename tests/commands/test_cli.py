@@ -409,7 +409,6 @@ def test_sweep_goes_on_after_failures_and_is_continued(sweep_folder):
 
 @pytest.mark.slow
 def test_sweep_is_told_by_the_files_of_its_jobs(sweep_folder):
-    """So it is the same under launchers that run jobs in other processes."""
     done = omkl_run(sweep_folder, *SWEEP, "algorithm.M=3,3", "dataset=good", "figures=true")
     assert "plots    comparison.png, summary.png\n" in done.stdout
     (folder,) = (sweep_folder / "outputs" / "sweeps").iterdir()

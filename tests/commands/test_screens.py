@@ -163,7 +163,7 @@ def test_a_sweep_has_one_line_per_job_and_its_table(folder):
     [
         ("dataset.rows=3000000", "rows/s"),
         ("-m dataset.rows=1000,3000000", "[2/2] gf on synthetic (dataset.rows=3000000)"),
-        ("-m dataset.rows=1000,3000000 launcher=batch launcher.workers=2", "[1/2] gf on synthetic"),
+        ("-m dataset.rows=1000,3000000 --jobs=2", "[1/2] gf on synthetic"),
     ],
 )
 def test_an_interrupted_run_leaves_a_clean_prompt(tmp_path, more, seen):

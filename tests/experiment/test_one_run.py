@@ -7,7 +7,7 @@ import pytest
 
 from omkl.config import settings
 from omkl.experiment.job import prepare_learner
-from omkl.runs import writing
+from omkl.runs import provenance
 from tests.compositions import compose
 
 AUTO_CLASSIFIER = "algorithm=auto_classifier task=classification dataset.target=c"
@@ -23,14 +23,14 @@ SAME = [
     # What is off, only describes, or is shorter than it may be leaves no trace.
     *((off, "") for off in ("stream.limit=30", "stream.limit=1000", "stream.lags=0")),
     *((off, "") for off in ("stream.delay=0", "stream.horizon=0", "interval=null", "features=rff")),
-    *((off, "") for off in ("stream.scaling=columns", "predictions=true", "block=7 threads=2")),
+    *((off, "") for off in ("stream.scaling=columns", "block=7 threads=2")),
     ("dataset.title=Another dataset.notes=none", ""),
     ("dataset.path={folder}/copy.csv", ""),
 ]
 OTHERS = (
     *("", "D=8", "seed=1", "algorithm.eta=0.3", "stream.limit=29", "stream.lags=1"),
     *("stream.scaling=whole", "stream.delay=1", "interval=0.9", "interval=0.9 interval_rate=0.1"),
-    *("features=orthogonal", "features=qmc", "dataset.path={folder}/copy.txt"),
+    *("predictions=true", "features=orthogonal", "features=qmc", "dataset.path={folder}/copy.txt"),
 )
 
 
@@ -46,7 +46,7 @@ def key(tmp_path):
     def key(typed):
         more = shlex.split(typed.replace("{folder}", str(tmp_path)))
         job = prepare_learner(settings.read(compose([*own, "kernels=gaussian17", *more])))
-        return writing.folder_of(job.settings.config, "0").name
+        return provenance.name_of(job.settings.config)
 
     return key
 
@@ -62,5 +62,5 @@ def test_settings_that_say_something_else_have_others(key):
 
 def test_data_sets_of_the_catalogue_and_files_that_nobody_read_have_a_key_too():
     for dataset in (["dataset=naval"], ["dataset=file", "dataset.path=no.csv"]):
-        name = writing.folder_of(compose([*dataset, "algorithm=gf"]), "0").name
+        name = provenance.name_of(compose([*dataset, "algorithm=gf"]))
         assert name.startswith("gf-") and len(name) == 19

@@ -11,7 +11,6 @@ import pytest
 
 import omkl
 from omkl.commands import predict
-from omkl.utils import conf
 from tests.compositions import compose
 
 QUIET = {"figures": False, "tracking": "none"}
@@ -168,7 +167,7 @@ def test_a_row_without_a_key_is_an_error_or_dropped(file: Path) -> None:
         ({"stream": {"order": "shuffled"}}, "set stream.order=file"),
         ({"stream": {"scaling": "whole"}}, "set stream.scaling=columns or none"),
         ({"stream": {"horizon": 2}}, "leave stream.delay and stream.horizon out"),
-        ({"federation": "iid", "clients": 2, "algorithm": "pof_mkl"}, "clients share a learner"),
+        ({"federation": "iid", "clients": 2, "algorithm": "pof_mkl"}, "federation share a learner"),
         ({"key": "sales"}, "dataset.key and dataset.target are both 'sales'"),
         ({"key": "shpo"}, r"dataset\.key: there is no column 'shpo'. Did you mean 'shop'"),
     ],
@@ -181,8 +180,3 @@ def test_what_a_panel_cannot_do_is_said(file: Path, settings: dict, message: str
 def test_a_data_set_of_the_catalogue_has_no_key(tmp_path: Path) -> None:
     with pytest.raises((RuntimeError, ValueError), match=r"dataset\.key is for files of yours"):
         omkl.run("ridge", "+dataset.key=1", "airfoil", outputs=str(tmp_path), **QUIET)
-
-
-def test_a_file_without_a_key_keeps_the_key_of_its_run(file: Path) -> None:
-    assert conf.entry("dataset", "file")["key"] is None
-    assert "key" not in run(file, "ridge", key=None).config["dataset"]
