@@ -18,7 +18,7 @@ omkl-run dataset=airfoil algorithm=auto seeds=1 interval=0.9 | tee second.txt
 refuse() { if "$@" > refused.txt 2>&1; then echo "it did not fail: $*"; exit 1; fi; }
 refuse grep -q MLflow second.txt
 refuse omkl-run dataset.rows=50 seeds=1 D=5 tracking=mlflow
-grep -q "pip install 'omkl\[mlflow\] @ file:" refused.txt
+grep -q "'omkl\[mlflow\] @ file:" refused.txt
 refuse omkl-report ui
 refuse python -c "import mlflow"
 echo "The venv without MLflow has $(du -sm "$place/venv" | cut -f1) MB."
