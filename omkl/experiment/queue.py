@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
@@ -50,7 +51,8 @@ def side_by_side(
         with parallel_config(backend="loky", **many), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "[^$]*have been cancelled")  # a sweep that is ended
             pool = Parallel(return_as="generator_unordered", pre_dispatch=1 if n == 1 else 2 * n)
-            yield from pool(delayed(_numbered)(function, k, items[k]) for k in numbers)
+            folder = os.getcwd()
+            yield from pool(delayed(_numbered)(folder, function, k, items[k]) for k in numbers)
 
     waiting = list(range(len(items)))
     while waiting:
@@ -67,5 +69,9 @@ def side_by_side(
                     yield number, None
 
 
-def _numbered(function: Callable[[Item], Result], number: int, item: Item) -> tuple[int, Result]:
+def _numbered(
+    folder: str, function: Callable[[Item], Result], number: int, item: Item
+) -> tuple[int, Result]:
+    # joblib's processes outlive a call, and a notebook may have changed its folder since.
+    os.chdir(folder)
     return number, function(item)

@@ -167,15 +167,6 @@ def test_omkl_data_fetch(airfoil, publisher, tmp_path, monkeypatch, capsys):
     assert data.main(["verify", "airfoil"]) == 1
 
 
-def test_omkl_data_interrupted(publisher, monkeypatch, capsys):
-    def interrupt(*args: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(catalogue, "_unpacked", interrupt)
-    assert data.main(["fetch", "airfoil"]) == 130
-    assert "Interrupted" in capsys.readouterr().err
-
-
 def test_a_download_has_its_bounds(publisher, airfoil, monkeypatch, tmp_path):
     entry, content = airfoil
     publisher["body"] = zipped(content)

@@ -96,7 +96,7 @@ def test_a_run_shows_its_numbers_and_draws_its_plots(frame):
     classes = frame.assign(price=np.where(frame["price"] > 10, "dear", "cheap"))
     of_classes = omkl.run(classes, target="price", task="classification", **QUICK)
     assert "error rate" in repr(of_classes) and " %" in of_classes._repr_html_()
-    assert of_classes.plot("mistakes").get_ylabel() == "mistakes in rows 1..t"
+    assert of_classes.plot("error_rate").get_ylabel() == "error rate of rows 1..t"
     assert of_classes.plot("calibration").get_xlabel().startswith("predicted probability of dear")
 
 
