@@ -7,6 +7,7 @@ import pytest
 from benchmarks.suites import page, places, running, settings, streams
 from benchmarks.suites.settings import Suite
 from benchmarks.suites.streams import FAULTS, StreamSettings
+from joblib.externals.loky import get_reusable_executor
 
 import omkl
 
@@ -101,6 +102,7 @@ def test_models_that_explode_take_too_long_or_die_are_failures(tmp_path, monkeyp
     (tmp_path / "some_models.py").write_text(MODELS)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:scripts:.")
+    get_reusable_executor().shutdown()  # its processes have the path of an earlier test
     names = [f"some_models:{name}" for name in ("last_target", "explodes", "slow", "dies")]
     changes = {"streams": SMALL["streams"][:1], "learners": [], "models": names, "seconds": 1.0}
     results = running.run(Suite(**SMALL | changes), tmp_path, tell=lambda line: None)

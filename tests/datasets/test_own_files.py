@@ -116,7 +116,7 @@ def test_what_is_excluded_is_no_input(tmp_path, frame):
     assert stream.inputs == ("same", "size")
     became = {c["column"]: c["why"] for c in stream.provenance["columns"]}
     assert became["when"] == became["town"] == "dataset.exclude names it"
-    with pytest.raises(DataError, match=r"dataset\.exclude: no column 'towm'"):
+    with pytest.raises(DataError, match=r"dataset\.exclude: there is no column 'towm'"):
         open_stream(own(tmp_path / "t.csv", exclude="towm"), COLUMNS)
     with pytest.raises(DataError, match="exclude is for files of yours"):
         open_stream(entry("airfoil") | {"exclude": 1}, RAW)

@@ -244,7 +244,7 @@ def test_a_run_over_permutations(tmp_path):
     assert result["seeds"] == [0, 1, 2, 3] and len(set(result["mistakes"])) > 1
     assert outcome.run.config["stream"]["order"] == "shuffled"
     assert outcome.run.config["dataset"]["task"] == "classification"
-    assert "task" not in outcome.run.config
+    assert outcome.run.config["task"] == "classification"
     again = run(tmp_path, "algorithm=omkc_da_p1", "dataset=sonar", "kernels=omkc16", "seeds=4")
     assert again.status == "reused"
     blocks = run(

@@ -289,7 +289,7 @@ def test_rows_of_nobody(tmp_path):
 def test_a_column_of_clients_that_is_not_there(tmp_path):
     """The error names the key that was mistyped, not the target's."""
     _, own = table_of_three(tmp_path)
-    wrong = r"own.csv: {}: no column 'hwo'. Did you mean 'who'\?"
+    wrong = r"own.csv: {}: there is no column 'hwo'. Did you mean 'who'\?"
     with pytest.raises(DataError, match=wrong.format("dataset.client_column")):
         runner.prepare(compose([*own, "algorithm=vm_kofl", "dataset.client_column=hwo"]))
     sites = ["federation=by_site", "+dataset.sites=hwo", "clients=3", "algorithm=vm_kofl"]
