@@ -34,7 +34,6 @@ def test_bytes_of_a_model_are_foretold_from_small_ones(name):
         ["D=1000000", "seeds=10000"],
         ["D=1000000", "algorithm=ie_gp"],
         ["seeds=10000", "block=1000000", "dataset.rows=1000000", "stream.scaling=none"],
-        ["algorithm=omkl_b", "algorithm.budget=100000", "kernels=rbf51", "seeds=3"],
         ["algorithm=pof_mkl", "federation=iid", "clients=3", "max_upload=null", "D=1000000"],
     ],
 )
