@@ -44,7 +44,7 @@ def of_a_learner(name: str) -> dict[str, object]:
         "mse": float(np.mean((y_hat - y) ** 2)),
         "y_hat": {str(t): float(y_hat[t - 1]) for t in ROUNDS},
         "weights": normalised(learner.state.log_w).tolist(),
-        "norms_of_theta": np.linalg.norm(getattr(model, known[0]), axis=1).tolist(),
+        "norms_of_theta": np.linalg.norm(np.atleast_2d(getattr(model, known[0])), axis=1).tolist(),
         "rounds_evaluated": learner.used.tolist(),
     }
     return found | later_numbers(case, learner) if name in LATER else found

@@ -11,15 +11,14 @@ import numpy as np
 from omkl.algorithms.auto_experts import Group, drawn, many_waves
 from omkl.algorithms.auto_sizes import FULL, SIZES, class_sizes, expert_names, regression_sizes
 from omkl.algorithms.parts import select_all
+from omkl.core.compiler import inlined
 from omkl.core.hyperparameters import COUNT
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import register, register_as
 from omkl.core.representations import mixture_of_experts
 from omkl.core.representations.experts import Experts
 from omkl.core.representations.mixture_of_experts import (
-    LOGISTIC_MIXTURE,
     MIXTURE_OF_EXPERTS,
-    LogisticMixture,
     MixtureOfExperts,
 )
 from omkl.core.representations.softmax_mixture import (
@@ -186,32 +185,24 @@ class Auto:
 
 
 def kernels_of_classifier(params: Any, dictionary: Sequence[Kernel], d: int) -> Sequence[Kernel]:
-    return expert_names(class_sizes(params.size, d))
+    return expert_names(class_sizes(params.size, d, n_classes(params)))
 
 
-def kernels_of_several(params: Any, dictionary: Sequence[Kernel], d: int) -> Sequence[Kernel]:
-    return expert_names(class_sizes(params.size, d, params.n_classes))
+def n_classes(params: Any) -> int:
+    return getattr(params, "n_classes", 2)
 
 
 def fresh_classifiers(
     params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int
-) -> LogisticMixture:
-    """Experts and mixtures that have learned nothing; D has no say."""
-    sizes = class_sizes(params.size, d)
-    made = classifiers(sizes.groups, d, seed)
-    return mixture_of_experts.fresh_logistic(made, sizes.n_trees, sizes.n_rows)
-
-
-def fresh_softmax_classifiers(
-    params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int
 ) -> SoftmaxMixture:
-    """The same for ``n_classes`` together."""
-    sizes = class_sizes(params.size, d, params.n_classes)
-    made = classifiers(sizes.groups, d, seed)
-    return fresh_softmax(made, params.n_classes, sizes.n_trees, sizes.n_rows)
+    """Experts and mixtures that have learned nothing; D has no say."""
+    K = n_classes(params)
+    sizes = class_sizes(params.size, d, K)
+    return fresh_softmax(classifiers(sizes.groups, d, seed, K), K, sizes.n_trees, sizes.n_rows)
 
 
-def classifiers(groups: Sequence[Group], d: int, seed: int) -> Experts:
+def classifiers(groups: Sequence[Group], d: int, seed: int, K: int) -> Experts:
+    """Draw experts whose priors are those of logits: differences between K classes' outputs."""
     experts = drawn(groups, d, seed)
     first = experts.first
     for i, length in enumerate(length for group in groups for length in group.lengths):
@@ -220,7 +211,20 @@ def classifiers(groups: Sequence[Group], d: int, seed: int) -> Experts:
         first.diagonal[places, start:] = 1.0 if start else length**-2
         if not start:
             first.ceiling[places] = length**-2
+    first.diagonal[:] *= 1.0 - 1.0 / K
+    first.ceiling[:] *= 1.0 - 1.0 / K
     return experts
+
+
+@inlined
+def learn_classes(state, selection, label):
+    learn_softmax(state.model, selection.scratch, label)
+    for i in range(state.log_w.shape[0]):
+        state.log_w[i] = math.log(state.model.w[i])
+        state.updates[i] += 1.0
+
+
+CLASSIFIERS = SOFTMAX_MIXTURE._replace(fresh=fresh_classifiers, accepts_blanks=True, uses_D=False)
 
 
 class Together:
@@ -247,20 +251,15 @@ class Together:
 
     @staticmethod
     def update(params, state, t, y, selection):
-        learn_softmax(state.model, selection.scratch, y)
-        for i in range(state.log_w.shape[0]):
-            state.log_w[i] = math.log(state.model.w[i])
-            state.updates[i] += 1.0
+        learn_classes(state, selection, y)
 
 
 together = register(
     __name__,
     definition=Together,
-    representation=SOFTMAX_MIXTURE._replace(
-        fresh=fresh_softmax_classifiers, accepts_blanks=True, uses_D=False
-    ),
+    representation=CLASSIFIERS,
     task="classification",
-    kernels=kernels_of_several,
+    kernels=kernels_of_classifier,
     deterministic=False,
     probabilities=True,
 )._replace(name="auto_classifier")
@@ -268,9 +267,7 @@ together = register(
 
 @register_as(
     "auto_classifier",
-    representation=LOGISTIC_MIXTURE._replace(
-        fresh=fresh_classifiers, accepts_blanks=True, uses_D=False
-    ),
+    representation=CLASSIFIERS,
     task="classification",
     kernels=kernels_of_classifier,
     deterministic=False,
@@ -287,55 +284,44 @@ class AutoClassifier:
              Herbster and M. K. Warmuth, Machine Learning 32 (1998). Counts: R. E. Krichevsky and V.
              K. Trofimov, IEEE Transactions on Information Theory 27 (1981). Trees as of ``auto``.
     Task     classification; full information; dictionary and D do not matter.
-    Round    1. Standardise the inputs and the last two labels as ``auto`` does.
-             2. Evaluate N = 13 experts. Each gives a logit l_i of the label +1, clipped to +-8:
-                - The counts n of both classes: log((n+ + 1/2) / (n- + 1/2)). The same of the rows
-                  that came after a label like the last one.
-                - Ten logistic regressions, l = theta'z / sqrt(1 + pi v / 8) with v = z'P z. They
-                  are linear in the inputs, or in inputs and labels; the prior deviation of their
-                  coefficients is 1 / length. Or z has sines and cosines of random frequencies as
-                  well, as in ``auto``, with prior variance 1 / lam = 30, and 1 for the rest. Some
-                  forget.
-                - 100 boosted trees, grown as in ``auto``, with at most 64 leaves and by log loss.
-                  Their sum is the logit. Until they are grown they predict the mixture of the
-                  others. They pay where their weight is above 0.05, or |theta| of them in step 4
-                  above 0.2.
-             3. Mix: f_i = tanh(l_i / 2), p = sum w_i f_i with the logit l = log((1 + p) / (1 - p)).
-             4. Correct: m = l + theta'z with z = (l_1 - l, .., l_N - l, l, 1), prior variance 0.3
-                of theta; q = tanh(m / (2 sqrt(1 + pi v / 8))), the logit clipped to +-12.
-             5. Predict y_hat = sum u_k g_k. g is q, p and the f of three experts: the counts, those
-                after the last label, the first linear one. (1 + y_hat) / 2 is the probability of
-                +1. A row counts as a mistake where y_t y_hat is not positive.
-             6. Update the logistic regressions. b solves b = y m + v s, s = 1 / (1 + e^b). Then
-                theta <- theta + P z y s and P <- (P - P z z'P / (v + r)) / decay with
-                r = 2 + 2 cosh b = 1 / (s (1 - s)). So does the correction.
-             7. w_i <- w_i (1 + y f_i) / 2, scaled to sum 1; then w_i <- 0.999 w_i + 0.001 / N. The
-                u_k likewise, with g.
+    Round    1. Standardise the inputs and the last two labels as ``auto`` does. Labels are the
+                numbers 0, .., K - 1 of the classes; of two classes 0 is -1.
+             2. Evaluate N = 13 experts. Expert i gives probabilities p_ik of the classes:
+                - The counts n_k of the classes: (n_k + 1/2) / (n + K/2). The same of the rows that
+                  came after a label like the last one.
+                - Ten logistic regressions, each with one P and K vectors theta_k: 0.9997 times the
+                  softmax of theta_k'z / sqrt(1 + pi v / 4), v = z'P z, plus 0.0003 / K. They are
+                  linear in the inputs, or in inputs and labels, with the prior variance
+                  1 / length^2. Or z has sines and cosines of random frequencies as well, as in
+                  ``auto``, with the prior variance 30, and 1 for the rest. All prior variances are
+                  times 1 - 1 / K. Some experts forget.
+                - Boosted trees, grown as in ``auto``, with at most 64 leaves and by log loss. With
+                  at most 32 classes there are min(100, max(20, 200 / K)) for each class, and their
+                  sums are the logits of a softmax, mixed with 0.0003 / K as above. Of two classes
+                  only the second has trees. A leaf counts 0.1, or 10 over the number of trees where
+                  that is more. Until they are grown they predict the mixture of the others. They
+                  pay where their weight is above 0.05, or |theta| of them in step 4 above 0.2.
+             3. Mix: p_k = sum w_i p_ik.
+             4. Correct: m_k = log p_k + theta'z_k with z_k = (log p_1k - log p_k, ..,
+                log p_Nk - log p_k, log p_k). theta and its P are shared by the classes, prior
+                variance 0.3. q is 0.99999 times the softmax of m, plus 0.00001 / K.
+             5. Predict 2 p_k - 1 with p = sum u_j g_j; of two classes that of the second, +1. g is
+                q, the mixture of step 3, and three experts: the counts, those after the last label,
+                the first linear one. A row counts as a mistake where the largest is another class.
+             6. Update the logistic regressions. theta_k <- theta_k + s P z g_k with
+                g_k = [y = k] - p_k, p_k by the softmax of the expert's own theta_k'z. s in [0, 1]
+                maximises log p_y - s^2 v sum g_k^2 / 2. P <- (P - P z z'P / (v + r)) / decay with
+                1 / r = max(0.4, 2 / K) Var(g) / sum g_k^2, the variance by the probabilities after
+                s. The correction moves so along P g, g = z_y - sum p_k z_k, with
+                1 / r = Var(z_k'P g) / (g'P g)^2.
+             7. w_i <- w_i p_iy, scaled to sum 1; then w_i <- 0.999 w_i + 0.001 / N. The u_j
+                likewise, with g.
              With more than 256 inputs linear experts have their columns in parts, as in ``auto``,
              with noise r + v - v_k and the prior as above.
-    Classes  K > 2 classes are learned together. An expert has one P and K vectors theta_k; past
-             labels are no inputs. Steps that differ:
-             - Step 2. Experts give probabilities p_ik. Counts give (n_k + 1/2) / (n + K/2), and
-               (c_k + p_1k) / (c + 1) with the counts c_k of classes after the last one. Regressions
-               give 0.999 times the softmax of theta_k'z / sqrt(1 + pi v / 4), plus 0.001 / K. With
-               at most 32 classes there are min(100, max(20, 200 / K)) trees for each class; their
-               sums are logits of such a softmax. A leaf counts 0.1, or 10 over the number of trees
-               where that is more.
-             - Step 3. p_k = sum w_i p_ik.
-             - Step 4. m_k = log p_k + theta'z_k, z_k = (log p_1k - log p_k, .., log p_Nk - log p_k,
-               log p_k). theta and its P are shared by the classes, prior variance 0.3. q is 0.99999
-               times the softmax of m, plus 0.00001 / K.
-             - Step 5. Predict 2 p_k - 1, where p_k is mixed by u as above; the p_k sum to 1.
-             - Step 6. theta_k <- theta_k + s P z g_k with g_k = [y = k] - p_k, p_k by the softmax
-               of the expert's own theta_k'z. s in [0, 1] maximises log p_y - s^2 v sum g_k^2 / 2. P
-               as above with 1 / r = 0.4 Var(g) / sum g_k^2, the variance by the probabilities after
-               s. The correction moves so along P g, g = z_y - sum p_k z_k, with 1 / r = Var(z_k'P
-               g) / (g'P g)^2.
-             - Step 7. w_i <- w_i p_iy, the u_k likewise, then shared as above.
     Symbols  size  as of ``auto``
-    Cost     O(N D^2 + N D d + d m + M L d) time per round for N = 13 experts and D = 50, m and M =
-             100 trees as in ``auto``; O(N D^2 + N d (D + m) + d W) memory. K > 2 classes take O(N K
-             (D + d)) more of both.
+    Cost     O(N D^2 + N D d + N K (D + d) + d m + M L d) time per round for N = 13 experts and
+             D = 50, m as in ``auto`` and M trees; O(N D^2 + N d (D + m) + N K (D + d) + d W)
+             memory.
     Bound    none for the whole. The log loss of the mixture exceeds that of any one expert by at
              most about log N + T / 1000.
     Differs  no paper.
@@ -352,21 +338,22 @@ class AutoClassifier:
         size: Annotated[int, SIZES] = FULL
 
     class State(NamedTuple):
-        model: LogisticMixture
+        model: SoftmaxMixture
         log_w: np.ndarray  # (N,) of the experts' weights in p
         updates: np.ndarray  # (N,) rounds from which an expert learned: all of them
 
-    select, predict = select_all, Auto.predict
+    select = select_all
+
+    @staticmethod
+    def predict(params, state, t, selection):
+        return selection.scratch.y_hat[1], True
 
     @staticmethod
     def init(
-        params: Any, dictionary: Sequence[Kernel], model: LogisticMixture
+        params: Any, dictionary: Sequence[Kernel], model: SoftmaxMixture
     ) -> AutoClassifier.State:
         return AutoClassifier.State(model, np.log(model.w), np.zeros(model.n_kernels))
 
     @staticmethod
     def update(params, state, t, y, selection):
-        mixture_of_experts.learn_logistic(state.model, selection.scratch, selection.f, y)
-        for i in range(state.log_w.shape[0]):
-            state.log_w[i] = math.log(state.model.w[i])
-            state.updates[i] += 1.0
+        learn_classes(state, selection, 1.0 if y > 0.0 else 0.0)

@@ -146,13 +146,6 @@ CLASSIFIER_GROUPS = tuple(
     )
 )
 
-
-# Of more than two classes; past labels are no inputs: classes have no order.
-SOFTMAX_GROUPS = tuple(
-    group._replace(name="linear, fading", lagged=False) if group.lagged else group
-    for group in CLASSIFIER_GROUPS
-)
-
 # Of the regression on many waves: of all inputs, of three and of two, and how many of each.
 MANY_WAVES: tuple[tuple[Draw, int], ...] = ((normal, 160), (triples, 120), (pairs, 120))
 

@@ -14,7 +14,6 @@ from omkl.algorithms.auto_experts import (
     CLASSIFIER_GROUPS,
     GROUPS,
     MANY_WAVES,
-    SOFTMAX_GROUPS,
     Draw,
     Group,
 )
@@ -71,11 +70,11 @@ REGRESSION_WAVES: Mapping[int, Mapping[str, int]] = {
 }  # fmt: skip
 CLASS_WAVES: Mapping[int, Mapping[str, int]] = {
     SMALL: {
-        "linear": 0, "linear, lags, fading": 0, "linear, fading": 0, "gaussian, fading": 12,
+        "linear": 0, "linear, lags, fading": 0, "gaussian, fading": 12,
         "laplacian": 12, "pairs": 25,
     },
     MEDIUM: {
-        "linear": 0, "linear, lags, fading": 0, "linear, fading": 0, "gaussian": 25,
+        "linear": 0, "linear, lags, fading": 0, "gaussian": 25,
         "gaussian, fading": 25, "laplacian": 25, "single inputs": 25, "pairs": 50,
     },
 }  # fmt: skip
@@ -95,14 +94,15 @@ def regression_sizes(size: int, d: int) -> Sizes:
     return Sizes(groups, n_trees, window if n_trees else 1, REDUCED_ROWS, waves)
 
 
-def class_sizes(size: int, d: int, K: int = 1) -> Sizes:
-    """Return the experts for K > 2 classes, or for two classes if K is 1."""
-    groups = SOFTMAX_GROUPS if K > 1 else CLASSIFIER_GROUPS
+def class_sizes(size: int, d: int, K: int = 2) -> Sizes:
+    """Return the experts for K classes."""
     window = window_rows(d + TREE_LAGS)
     if size == FULL:
-        return Sizes(groups, trees_of_a_class(K) if K > 1 else N_TREES, window, 0, ())
-    n_trees = REDUCED_TREES if size == MEDIUM and K == 1 else 0
-    return Sizes(_reduced(groups, CLASS_WAVES[size]), n_trees, window if n_trees else 1, 0, ())
+        return Sizes(CLASSIFIER_GROUPS, trees_of_a_class(K), window, 0, ())
+    n_trees = REDUCED_TREES if size == MEDIUM and K == 2 else 0
+    return Sizes(
+        _reduced(CLASSIFIER_GROUPS, CLASS_WAVES[size]), n_trees, window if n_trees else 1, 0, ()
+    )
 
 
 def _reduced(groups: Sequence[Group], waves: Mapping[str, int]) -> tuple[Group, ...]:

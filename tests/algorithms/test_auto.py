@@ -1,10 +1,7 @@
 """``auto``, ``auto_classifier`` against their formulas in plain NumPy, and what must not matter."""
 
-from decimal import Decimal, localcontext
-
 import numpy as np
 import pytest
-from scipy.optimize import brentq
 from scipy.signal import lfilter
 from scipy.special import expit
 
@@ -12,7 +9,6 @@ from omkl import algorithms
 from omkl.algorithms import auto, auto_experts
 from omkl.core import snapshot
 from omkl.core.learner import Learner
-from omkl.core.representations import mixture_of_experts
 
 
 def learner(d: int, seed: int = 0, D: int = 1) -> Learner:
@@ -502,94 +498,6 @@ def classes(T: int = 1000, slope: float = 2.0) -> tuple[np.ndarray, np.ndarray, 
 
 def log_loss(y_hat: np.ndarray, y: np.ndarray) -> float:
     return float(-np.mean(np.log(0.5 * (1.0 + y * y_hat))))
-
-
-def learn_logistic(expert: Forecaster, z: np.ndarray, margin: float, y: float) -> None:
-    v = expert.variance(z)
-    b = brentq(lambda b: b - y * margin - v * expit(-b), y * margin, y * margin + v, xtol=1e-14)
-    r = 2.0 + 2.0 * np.cosh(min(30.0, abs(b)))
-    expert.learn(z, y * expit(-b) * (v + r), r)
-
-
-def margin_in_many_digits(margin: float, variance: float) -> float:
-    """The b of step 6 by halving an interval, in 40 digits."""
-    with localcontext() as context:
-        context.prec = 40
-        m, v = Decimal(margin), Decimal(variance)
-        low, high = m, m + v
-        while high - low > Decimal("1e-20") * (1 + abs(low)):
-            b = (low + high) / 2
-            low, high = (low, b) if b - m > v / (1 + b.exp()) else (b, high)
-        return float(low)
-
-
-@pytest.mark.parametrize("margin", [-60.0, -12.0129803940289, -8.0, -3.0, -0.1, 0.0, 2.0, 30.0])
-def test_the_margin_after_a_label_is_where_the_posterior_is_largest(margin):
-    """Newton's steps alone cycle where the margin is far off and the variance near its size."""
-    for variance in [1e-6, 0.01, 1.0, 7.0, 12.0, 15.613763309647812, 40.0, 1e3, 1e5]:
-        b = mixture_of_experts._margin_after(margin, variance)
-        assert b == pytest.approx(margin_in_many_digits(margin, variance), rel=1e-13, abs=1e-13)
-
-
-def averaged(margin: float, variance: float, farthest: float) -> float:
-    return float(np.clip(margin / np.sqrt(1.0 + np.pi * variance / 8.0), -farthest, farthest))
-
-
-def classifiers(model, groups) -> list[Forecaster | Parts]:
-    experts = []
-    for i, (group, length) in enumerate((g, length) for g in groups for length in g.lengths):
-        F, rest = sizes(model, i), 1.0 if group.D else length**-2
-        prior = np.concatenate([np.full(2 * group.D, 30.0), np.full(F[0] - 2 * group.D, rest)])
-        whole = Forecaster(F[0], prior, group.decay, prior.max())
-        experts.append(Parts(F, rest, group.decay) if len(F) > 1 else whole)
-    return experts
-
-
-def plain_classes(X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
-    T, d = X.shape
-    model = auto.fresh_classifiers(auto.AutoClassifier.Params(), (), d, 1, seed).experts
-    experts = classifiers(model, auto_experts.CLASSIFIER_GROUPS)
-    N = len(experts) + 3  # with trees, who say the mixture of the others for 500 rows
-    w, u, correction = np.full(N, 1.0 / N), np.full(5, 0.2), Forecaster(N + 2, 0.3)
-    counts, followed = np.full(2, 0.5), np.full((2, 2), 0.5)
-    y_hat = np.zeros(T)
-    for t in range(T):
-        lags = np.array([y[max(0, t - 1)], y[max(0, t - 2)]]) if t else np.zeros(2)
-        labels = standardised(lags, np.repeat(y[:t, None], 2, axis=1))
-        row = np.concatenate([standardised(X[t], X[: t + 1]), labels])
-        Z = [features(model, i, row) for i in range(len(experts))]
-        m = [expert.theta @ z for expert, z in zip(experts, Z, strict=True)]
-        after = followed[int(lags[0] > 0.0)]
-        v = [expert.variance(z) for expert, z in zip(experts, Z, strict=True)]
-        said = [averaged(*margin, 8.0) for margin in zip(m, v, strict=True)]
-        logits = np.array([np.log(counts[1] / counts[0]), np.log(after[1] / after[0]), *said])
-        f = np.tanh(logits / 2.0)
-        f = np.append(f, w[:-1] @ f / w[:-1].sum())
-        logits = 2.0 * np.arctanh(f)
-        p = w @ f
-        mixture = np.log((1.0 + p) / (1.0 - p))
-        z = np.array([*(logits - mixture), mixture, 1.0])
-        margin = mixture + correction.theta @ z
-        q = np.tanh(averaged(margin, correction.variance(z), 12.0) / 2.0)
-        g = np.array([q, p, *f[:3]])
-        y_hat[t] = u @ g
-        learn_logistic(correction, z, margin, y[t])
-        for expert, z, theta_z in zip(experts, Z, m, strict=True):
-            learn_logistic(expert, z, theta_z, y[t])
-        w, u = w * (1.0 + y[t] * f), u * (1.0 + y[t] * g)
-        w, u = 0.999 * w / w.sum() + 0.001 / N, 0.999 * u / u.sum() + 0.001 / 5
-        counts[int(y[t] > 0.0)] += 1.0
-        if t:
-            after[int(y[t] > 0.0)] += 1.0
-    return y_hat
-
-
-@pytest.mark.parametrize("d", [4, 257])
-def test_auto_classifier_is_what_its_docstring_says(d):
-    X, y, _ = classes(80)
-    X = X if d == 4 else many_inputs(80, d)[0]
-    X[30:40, 1] = np.nan
-    np.testing.assert_allclose(says_of_classes(X, y, 3), plain_classes(X, y, 3), rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("slope", [0.0, 0.5, 2.0])

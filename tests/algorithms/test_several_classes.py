@@ -1,4 +1,4 @@
-"""``auto_classifier`` of more than two classes: one learner for all, whatever the blocks."""
+"""``auto_classifier`` against its formulas in plain NumPy: one learner for all classes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from scipy.special import softmax
 
 import omkl
 from omkl.algorithms import auto, auto_experts
+from omkl.core.representations.experts import Experts
 from omkl.online.learner import probabilities_of
 from omkl.online.settings import specify
 from omkl.online.stream_learner import StreamLearner
-from tests.algorithms.test_auto import classifiers, features, many_inputs, standardised
+from tests.algorithms.test_auto import Forecaster, Parts, features, many_inputs, sizes, standardised
 
 K = 4
 
@@ -43,26 +44,40 @@ def step(logits: np.ndarray, direction: np.ndarray, y: int, quadratic: float) ->
     return s, p @ (direction - p @ direction) ** 2
 
 
-def plain(X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
+def regressions(model: Experts, K: int) -> list[Forecaster | Parts]:
+    experts = []
+    groups = auto_experts.CLASSIFIER_GROUPS
+    for i, (group, length) in enumerate((g, length) for g in groups for length in g.lengths):
+        F, rest = sizes(model, i), (1.0 if group.D else length**-2) * (1.0 - 1.0 / K)
+        waves = np.full(2 * group.D, 30.0 * (1.0 - 1.0 / K))
+        prior = np.concatenate([waves, np.full(F[0] - 2 * group.D, rest)])
+        whole = Forecaster(F[0], prior, group.decay, prior.max())
+        experts.append(Parts(F, rest, group.decay) if len(F) > 1 else whole)
+    return experts
+
+
+def plain(X: np.ndarray, y: np.ndarray, K: int, seed: int) -> np.ndarray:
     """Steps 1 to 7 of the box; probabilities (T, K)."""
     T, d = X.shape
-    model = auto.fresh_softmax_classifiers(auto.Together.Params(K), (), d, 1, seed)
-    experts = classifiers(model.experts, auto_experts.SOFTMAX_GROUPS)
+    model = auto.fresh_classifiers(auto.Together.Params(K), (), d, 1, seed)
+    experts = regressions(model.experts, K)
     thetas = [np.zeros((K, len(expert.theta))) for expert in experts]
     N = len(experts) + 3  # with trees, who say the mixture of the others for 500 rows
     w, u, theta, P = np.full(N, 1 / N), np.full(5, 0.2), np.zeros(N + 1), 0.3 * np.eye(N + 1)
     counts, followed, answers = np.zeros(K), np.zeros((K, K)), np.zeros((T, K))
     for t in range(T):
-        row = np.concatenate([standardised(X[t], X[: t + 1]), np.zeros(2)])
+        lags = np.array([y[max(0, t - 1)], y[max(0, t - 2)]]) if t else np.zeros(2)
+        labels = standardised(lags, np.repeat(y[:t, None], 2, axis=1))
+        row = np.concatenate([standardised(X[t], X[: t + 1]), labels])
         Z = [features(model.experts, i, row) for i in range(len(experts))]
         outputs = [theta_i @ z for theta_i, z in zip(thetas, Z, strict=True)]
         v = [expert.variance(z) for expert, z in zip(experts, Z, strict=True)]
         after = followed[int(y[t - 1]) if t else 0]
         p = np.zeros((N, K))
         p[0] = (counts + 0.5) / (t + 0.5 * K)
-        p[1] = (after + p[0]) / (after.sum() + 1.0)
+        p[1] = (after + 0.5) / (after.sum() + 0.5 * K)
         for i, (m, v_i) in enumerate(zip(outputs, v, strict=True)):
-            p[i + 2] = 0.999 * softmax(m / np.sqrt(1.0 + np.pi * v_i / 4.0)) + 0.001 / K
+            p[i + 2] = 0.9997 * softmax(m / np.sqrt(1.0 + np.pi * v_i / 4.0)) + 0.0003 / K
         p[-1] = w[:-1] @ p[:-1] / w[:-1].sum()
         mixture = np.log(w @ p)
         z = np.vstack([np.log(p) - mixture, mixture])
@@ -74,7 +89,7 @@ def plain(X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
             off = (np.arange(K) == c) - softmax(outputs[i])
             q = v[i] * (off @ off)
             s, spread = step(outputs[i], v[i] * off, c, q)
-            r = 1.0 / max(1e-13, 0.4 * spread / (v[i] * q))
+            r = 1.0 / max(1e-13, max(0.4, 2.0 / K) * spread / (v[i] * q))
             expert.theta = np.zeros(len(z_i))
             expert.learn(z_i, v[i] + r, r)  # theta is now P z
             thetas[i] = thetas[i] + s * np.outer(off, expert.theta)
@@ -93,13 +108,18 @@ def plain(X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
     return answers
 
 
+@pytest.mark.parametrize("n_classes", [2, K])
 @pytest.mark.parametrize("d", [3, 257])
-def test_it_is_what_the_docstring_says(d):
+def test_it_is_what_the_docstring_says(n_classes, d):
     X, y = stream(80)
+    y %= n_classes
     X = X if d == 3 else many_inputs(80, d)[0]
     X[30:40, 1] = np.nan
-    said = probabilities_of(learner(d, 3).partial_fit(X, y).y_hat)
-    np.testing.assert_allclose(said, plain(X, y, 3), rtol=0, atol=1e-7)
+    labels = 2.0 * y - 1.0 if n_classes == 2 else y
+    y_hat = learner(d, 3, n_classes).partial_fit(X, labels).y_hat
+    np.testing.assert_allclose(
+        probabilities_of(y_hat), plain(X, y, n_classes, 3), rtol=0, atol=1e-7
+    )
 
 
 def test_any_blocks_and_rows_one_by_one_give_the_same_bits_and_none_looks_ahead():

@@ -58,7 +58,7 @@ class Boosted(NamedTuple):
     """E ensembles on a window of W rows of C columns; row number t is in place t mod W.
 
     rows       (C, W); labels (E, W), what is to be explained by each, or (1, W): classes 0, 1, ..,
-               one for each ensemble; of a single ensemble -1 and 1
+               one for each ensemble; a single ensemble explains class 1 against class 0
     n_columns  (E,) int64: an ensemble reads the first ones
     n          (1,) int64 rows so far
     wait       (1,) int64: after so many more rows trees are grown anew

@@ -1,13 +1,13 @@
-"""Experts and their mixtures, of numbers and of two classes.
+"""Experts and their mixtures for targets that are numbers.
 
-Both mix ``experts`` twice: a first mixture, a recursive learner that corrects it, and a last
-mixture of correction, first mixture and plain experts.
+``experts`` are mixed twice: a first mixture, recursive learners that correct it, and a last mixture
+of corrections, first mixture and plain experts.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,7 +36,6 @@ from omkl.core.representations.experts import (
     NeighboursScratch,
     Regrets,
     context_of,
-    count,
     evaluate_experts,
     evaluate_neighbours,
     experts_scratch,
@@ -44,13 +43,11 @@ from omkl.core.representations.experts import (
     fresh_neighbours,
     learn_experts,
     learn_neighbours,
-    learn_parts,
     learn_regrets,
     mixture_of,
     near_labels,
     neighbours_scratch,
     no_regrets,
-    write_outputs,
 )
 from omkl.core.representations.random_features import blank
 from omkl.core.representations.second_order import (
@@ -61,7 +58,6 @@ from omkl.core.representations.second_order import (
     learn_rls,
     rls_output,
     rls_scratch,
-    write_features,
 )
 from omkl.core.representations.wide import (
     Wide,
@@ -71,11 +67,7 @@ from omkl.core.representations.wide import (
     learn_wide,
     wide_scratch,
 )
-from omkl.core.robust_moments import COUNT
-from omkl.core.robust_moments import MEAN as CENTRE
 
-# --- Numbers: experts are mixed by their regrets, corrected linearly, and mixed once more ---------
-#
 # f (N,) are the outputs of the experts: those of ``experts``, and at the end the mean label of the
 # nearest rows, the linear expert with its mean error there (``Neighbours``), and trees. The first
 # mixture p weighs them by regret (``Regrets``). Two others correct it with coefficients of any
@@ -383,264 +375,3 @@ MIXTURE_OF_EXPERTS = RECURSIVE._replace(
     name="mixed experts", scratch=mixture_scratch, draws_features=False, context=_context,
     importance=_importance,
 )  # fmt: skip
-
-
-# --- Two classes: learners are logistic, and mixed by how likely labels were ----------------------
-#
-# Labels are -1 and +1; l is a logit, the logarithm of the odds of +1, and tanh(l / 2) twice the
-# probability of +1, less 1. Inputs, past labels and the recursive learners are those of
-# ``experts``, but theta has a normal posterior that is approximated anew in each round: along P z,
-# the one direction in which a label tells something, theta moves to the maximum of the posterior
-# exactly, and P takes the curvature there in. A prediction averages over theta, MacKay's
-# approximation l / sqrt(1 + pi z'P z / 8). Two plain experts know labels alone: how often the
-# classes came, and how often each came after the last label.
-#
-# Probabilities are mixed by weights that are multiplied by the probability of the label, of which a
-# share starts anew in each round. The mixture's logit is corrected by another such learner, on what
-# the experts predict beyond it; and the correction is mixed once more with the mixture and plain
-# experts. Boosted trees, whose sum is a logit, are an expert, who says the mixture of the others
-# until they are grown: its weight is then what it was.
-
-
-LOGISTIC_PRIOR = 0.3  # variance of a coefficient of the correction: 0.1 to 1 give errors within 1 %
-SHARE = 1e-3  # of the weights that starts anew: 0.0001 to 0.01 give errors within 0.5 %
-FARTHEST_LOGIT = 8.0  # an expert's logit: a probability of 0.0003
-TREES_PAY = (0.05, 0.2)  # of their weight, or coefficient of the correction, with more they do
-FARTHEST_CORRECTED = 12.0  # a probability of 0.000006
-UNSEEN = 0.5  # counts of a class that has not come: Krichevsky and Trofimov
-STEEPEST = 30.0  # a margin beyond it counts as this one in the curvature, which is 1e-13 there
-LOGISTIC_PLAIN = (MEAN, LAST, N_PLAIN)  # in the last mixture as they are; the third is linear in x
-CORRECTED, MIXTURE = 0, 1  # the first ones of the last mixture; PLAIN are behind them
-MOST_STEPS, PRECISE = 100, 1e-14  # of the search for a margin: three to five, at most 60 or so
-
-
-class LogisticMixture(NamedTuple):
-    """Experts and their mixtures.
-
-    experts     N - 1 of them
-    trees       one ensemble of logits, in inputs and past labels as they are
-    followed    (2, 2) how often a label came (second index: -1, +1) after a label (first)
-    w           (N,) weights of the experts, which sum to 1
-    correction  one recursive learner in N + 1 inputs: l_i - l of all experts, l of the mixture
-    last        (5,) weights of correction, mixture and PLAIN in the prediction
-    """
-
-    experts: Experts
-    trees: Boosted
-    followed: np.ndarray
-    w: np.ndarray
-    correction: Recursive
-    last: np.ndarray
-
-    @property
-    def n_kernels(self) -> int:
-        return self.experts.n_kernels + 1
-
-    @property
-    def theta(self) -> np.ndarray:
-        return self.correction.theta
-
-
-class LogisticScratch(NamedTuple):
-    """What a round writes to.
-
-    off (1, N + 1) inputs of the correction; margin (1,) what it makes of them
-    candidates (5,) what is mixed last, in [-1, 1]; y_hat (1,) the prediction
-    """
-
-    experts: ExpertsScratch
-    trees: BoostedScratch
-    correction: RlsScratch
-    off: np.ndarray
-    margin: np.ndarray
-    candidates: np.ndarray
-    y_hat: np.ndarray
-
-
-def fresh_logistic(model: Experts, n_trees: int, n_rows: int) -> LogisticMixture:
-    """Mixtures of experts that have seen nothing; so many trees, and rows of their window."""
-    N = model.n_kernels + 1
-    none, inputs = np.zeros(1, dtype=np.int64), np.array([N + 1])
-    n_said = 2 + len(LOGISTIC_PLAIN)
-    return LogisticMixture(
-        model,
-        fresh_boosted([len(model.inputs) + TREE_LAGS], n_trees, n_rows, of_classes=True),
-        followed=np.zeros((2, 2)),
-        w=np.full(N, 1.0 / N),
-        correction=blank_recursive(
-            blank(1, N + 1, 0).padded, none, inputs, np.array([LOGISTIC_PRIOR])
-        ),
-        last=np.full(n_said, 1.0 / n_said),
-    )
-
-
-def logistic_scratch(model: LogisticMixture, threads: int) -> LogisticScratch:
-    return LogisticScratch(
-        experts_scratch(model.experts, threads),
-        boosted_scratch(model.trees, of_classes=True),
-        rls_scratch(model.correction, threads),
-        off=np.zeros((1, model.n_kernels + 1)),
-        margin=np.zeros(1),
-        candidates=np.zeros(2 + len(LOGISTIC_PLAIN)),
-        y_hat=np.zeros(1),
-    )
-
-
-@inlined
-def _sigmoid(x):
-    """1 / (1 + exp(-x)), without overflow."""
-    e = math.exp(-abs(x))
-    return 1.0 / (1.0 + e) if x >= 0.0 else e / (1.0 + e)
-
-
-@inlined
-def _averaged(margin, variance, farthest):
-    """The logit of the mean probability where the margin theta'z has this variance; cut off."""
-    logit = margin / math.sqrt(1.0 + math.pi / 8.0 * variance)
-    return min(farthest, max(-farthest, logit))
-
-
-@inlined
-def _margin_after(margin, variance):
-    """b = margin + variance / (1 + exp(b)): y theta'z where the posterior is largest.
-
-    The right-hand side falls in b, so that b lies between the margin and its value there. Newton's
-    steps alone may go to and fro between the two flat ends of the sigmoid: where one does not halve
-    the step before it, or leaves the interval that is left, this is halved instead.
-    """
-    low = margin
-    high = margin + variance * _sigmoid(-margin)
-    b = high
-    before = high - low
-    for _ in range(MOST_STEPS):
-        p = _sigmoid(-b)
-        excess = b - margin - variance * p
-        if excess > 0.0:
-            high = b
-        else:
-            low = b
-        step = excess / (1.0 + variance * p * (1.0 - p))
-        if not (low < b - step < high and abs(step) <= 0.5 * before):
-            step = b - 0.5 * (low + high)
-        b -= step
-        before = abs(step)
-        if before <= PRECISE * (1.0 + abs(b)):
-            break
-    return b
-
-
-@inlined
-def _logistic_error(margin, variance, y):
-    """Noise and error of which a learner learns the label y, where theta'z was the margin."""
-    b = _margin_after(y * margin, variance)
-    noise = 2.0 + 2.0 * math.cosh(min(STEEPEST, abs(b)))  # one over p (1 - p)
-    return noise, y * _sigmoid(-b) * (variance + noise)  # theta moves by P z y sigmoid(-b)
-
-
-@inlined
-def _learn_weights(w, f, y):
-    """Multiply w by the probabilities (1 + y f) / 2 of the label y; a share starts anew."""
-    total = 0.0
-    for i in range(w.shape[0]):
-        w[i] *= 0.5 * (1.0 + y * f[i])
-        total += w[i]
-    for i in range(w.shape[0]):
-        w[i] = (1.0 - SHARE) * w[i] / total + SHARE / w.shape[0]
-
-
-@inlined
-def _write_logits(scratch, model, X, row, logits):
-    """Write the logits of the experts at X[row] into logits (N,), but for the last, of trees."""
-    labels = model.experts.label
-    write_outputs(model.experts, scratch.experts, X, row)
-    n = labels[0, COUNT]
-    positive = 0.5 * n * (1.0 + labels[0, CENTRE])
-    logits[MEAN] = math.log((positive + UNSEEN) / (n - positive + UNSEEN))
-    k = 1 if model.experts.lags[0] > 0.0 else 0
-    logits[LAST] = math.log((model.followed[k, 1] + UNSEEN) / (model.followed[k, 0] + UNSEEN))
-    for i in range(scratch.experts.f.shape[0]):
-        variance = scratch.experts.variance[i]
-        logits[i + N_PLAIN] = _averaged(scratch.experts.f[i], variance, FARTHEST_LOGIT)
-
-
-@inlined
-def _trees_or_others(scratch, model, f):
-    """What trees say, twice a probability less 1; before they know anything, the mixture of f."""
-    write_columns(scratch.trees, scratch.experts.x, model.experts.lags[:TREE_LAGS])
-    said = evaluate_boosted(model.trees, scratch.trees, 0)
-    if model.trees.fits[0] > 0:
-        return math.tanh(0.5 * min(FARTHEST_LOGIT, max(-FARTHEST_LOGIT, said)))
-    n, p, weight = f.shape[0] - 1, 0.0, 0.0
-    for i in range(n):
-        p += model.w[i] * f[i]
-        weight += model.w[i]
-    return p / weight
-
-
-def _evaluate_logistic(scratch, model, X, row, selection):
-    f = selection.f
-    N = f.shape[0]
-    logits = scratch.off[0]
-    _write_logits(scratch, model, X, row, logits)
-    for i in range(N - 1):
-        f[i] = math.tanh(0.5 * logits[i])
-    f[N - 1] = _trees_or_others(scratch, model, f)
-    logits[N - 1] = math.log((1.0 + f[N - 1]) / (1.0 - f[N - 1]))
-    mixture = mixture_of(model.w, f)
-    logits[N] = math.log((1.0 + mixture) / (1.0 - mixture))
-    for i in range(N):
-        logits[i] -= logits[N]
-    write_features(model.correction, scratch.off, 0, N + 1, 0, scratch.correction)
-    scratch.margin[0] = logits[N] + rls_output(model.correction, 0, scratch.correction)
-    corrected = _averaged(scratch.margin[0], scratch.correction.variance[0], FARTHEST_CORRECTED)
-    scratch.candidates[CORRECTED] = math.tanh(0.5 * corrected)
-    scratch.candidates[MIXTURE] = mixture
-    for k in range(len(LOGISTIC_PLAIN)):
-        scratch.candidates[2 + k] = f[LOGISTIC_PLAIN[k]]
-    scratch.y_hat[0] = mixture_of(model.last, scratch.candidates)
-
-
-dispatch(evaluate_row, LogisticScratch, _evaluate_logistic)
-
-
-@inlined
-def learn_trees(trees, scratch, y, weight, coefficient):
-    """Trees of classes take in the row and its class y.
-
-    Their weight among experts and their coefficient of the correction say whether they pay.
-    """
-    trees.labels[0, trees.n[0] % trees.labels.shape[1]] = y
-    pays = weight > TREES_PAY[0] or abs(coefficient) > TREES_PAY[1]
-    learn_boosted(trees, scratch, True, pays)
-
-
-@inlined
-def learn_logistic(model, scratch, f, y):
-    """Experts, whose predictions were f (N,), and mixtures learn the label y."""
-    for i in range(scratch.experts.f.shape[0]):
-        variance = scratch.experts.variance[i]
-        noise, error = _logistic_error(scratch.experts.f[i], variance, y)
-        learn_parts(model.experts, scratch.experts, i, noise, error)
-    noise, error = _logistic_error(scratch.margin[0], scratch.correction.variance[0], y)
-    learn_rls(model.correction, 0, scratch.correction, noise, 1.0, error)
-    n = f.shape[0] - 1
-    learn_trees(model.trees, scratch.trees, y, model.w[n], model.correction.theta[0, n])
-    _learn_weights(model.w, f, y)
-    _learn_weights(model.last, scratch.candidates, y)
-    if model.experts.label[0, COUNT] > 0.0:
-        before = 1 if model.experts.lags[0] > 0.0 else 0
-        model.followed[before, 1 if y > 0.0 else 0] += 1.0
-    count(model.experts, scratch.experts, y)
-
-
-def importance_of_classes(model: Any) -> np.ndarray:
-    return gain_shares(model.trees, len(model.trees.gains))
-
-
-LOGISTIC_MIXTURE = RECURSIVE._replace(
-    name="mixed logistic experts",
-    scratch=logistic_scratch,
-    draws_features=False,
-    context=context_of,
-    importance=importance_of_classes,
-)

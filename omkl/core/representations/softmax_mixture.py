@@ -1,10 +1,17 @@
-"""Experts and their mixture for more than two classes: features are shared, outputs are not.
+"""Experts and their mixtures for classes: features are shared, outputs are not.
 
 An expert has one matrix P and, for each of K classes, coefficients theta_k: one more class costs a
 product theta_k'z and a step along P z, not another P. Probabilities are a softmax of the K outputs,
-so that they sum to 1. Inputs and recursive learners are those of ``experts``; mixtures are those of
-two classes (``mixture_of_experts``). A row moves the coefficients of all classes along one line,
-that of the gradient of log p_y times P, to the largest posterior on it.
+so that they sum to 1. A prediction averages over theta by MacKay's approximation, which divides the
+outputs by sqrt(1 + pi z'P z / 4). A row moves the coefficients of all classes along one line, that
+of the gradient of log p_y times P, to the largest posterior on it.
+
+Inputs, past labels and recursive learners are those of ``experts``. Two plain experts use labels
+alone: how often the classes came, and how often each came after the last label. Probabilities are
+mixed by weights that are multiplied by the probability of the label, of which a share starts anew
+in each round. Another such learner corrects the mixture by what the experts predict beyond it, and
+a last mixture has correction, mixture and plain experts. Boosted trees, whose sums are logits, are
+an expert too. It predicts the mixture of the others until trees are grown.
 """
 
 from __future__ import annotations
@@ -24,6 +31,8 @@ from omkl.core.representations.boosted import (
     boosted_scratch,
     evaluate_boosted,
     fresh_boosted,
+    gain_shares,
+    learn_boosted,
     write_columns,
 )
 from omkl.core.representations.experts import (
@@ -40,29 +49,26 @@ from omkl.core.representations.experts import (
     part_of,
     write_outputs,
 )
-from omkl.core.representations.mixture_of_experts import (
-    SHARE,
-    TREE_LAGS,
-    importance_of_classes,
-    learn_trees,
-)
+from omkl.core.representations.mixture_of_experts import TREE_LAGS
 from omkl.core.representations.second_order import RECURSIVE
 from omkl.core.robust_moments import COUNT
 from omkl.core.simd import LANES, aligned
 
 PRIOR = 0.3  # variance of a coefficient of the correction
-FLATTEST, FLATTER = 1e-3, 1e-5  # shares of even probabilities in an expert's, in the correction's
-UNSEEN = 0.5  # counts of a class that has not come
-BEGUN = 1.0  # classes after a label begin as one row of the classes' shares
-# Of the curvature that the class of a row shows along its gradient, what P takes in: it is the P of
-# all classes, and of most of them the row says less. 0.25 to 0.6 give log losses within 3 %.
+SHARE = 1e-3  # of the weights that starts anew: 0.0001 to 0.01 give errors within 0.5 %
+TREES_PAY = (0.05, 0.2)  # of their weight, or coefficient of the correction, with more they do
+FLATTEST, FLATTER = 3e-4, 1e-5  # shares of even probabilities in an expert's, in the correction's
+UNSEEN = 0.5  # counts of a class that has not come: Krichevsky and Trofimov
+# Of the curvature that the class of a row shows along its gradient, P takes in 2 / K, and SHARED at
+# least: it is the P of all classes, and most of them learn less from the row than these two. With
+# many classes 0.25 to 0.6 give log losses within 3 %.
 SHARED = 0.4
 STEEPEST = 1e-13  # the least curvature
 NOTHING = 1e-24  # squared length of a gradient that teaches nothing
 MOST_STEPS, PRECISE = 60, 1e-12  # of the search for a step: Newton's, two to four
 PLAIN = (MEAN, LAST, N_PLAIN)  # in the last mixture as they are; the third is linear in x
-# Trees: of each class those of its logit. All classes together have MOST_TREES of
-# them, FEWEST at least; of more than MOST_CLASSES there are none.
+# Trees: of each class those of its logit. All classes together have MOST_TREES of them, each class
+# FEWEST at least; of more than MOST_CLASSES there are none.
 MOST_TREES, FEWEST, MOST_CLASSES = 200, 20, 32
 CORRECTED, MIXTURE = 0, 1  # the first ones of the last mixture; PLAIN are behind them
 
@@ -71,8 +77,8 @@ class SoftmaxMixture(NamedTuple):
     """Experts for K classes and their mixtures.
 
     experts     N - 1 of them, N - 3 learners; their own ``first.theta`` stays 0
-    trees       K ensembles of logits in inputs and past labels as they are; one that is never
-                used where K is above MOST_CLASSES
+    trees       K ensembles of logits in inputs and past labels as they are; one of the second
+                class where K is 2, and one that is never used where K is above MOST_CLASSES
     theta       (M, K, 8 B) coefficients of all M parts of learners, as of ``experts.first``
     counts      (K,) how often a class came; followed (K, K) after which (first index)
     w           (N,) weights of the experts, which sum to 1
@@ -133,7 +139,7 @@ def fresh_softmax(model: Experts, K: int, n_trees: int, n_rows: int) -> SoftmaxM
     """
     N, n_last = model.n_kernels + 1, 2 + len(PLAIN)
     n_columns = len(model.inputs) + TREE_LAGS
-    E = K if K <= MOST_CLASSES else 1
+    E = K if 2 < K <= MOST_CLASSES else 1
     return SoftmaxMixture(
         model,
         fresh_boosted([n_columns] * E, n_trees, n_rows, of_classes=True),
@@ -254,12 +260,12 @@ def _write_probabilities(scratch, model, X, row):
     K = model.counts.shape[0]
     rows = model.experts.label[0, COUNT]
     last = _last_class(model)
-    after = BEGUN
+    after = UNSEEN * K
     for k in range(K):
         after += model.followed[last, k]
     for k in range(K):
         scratch.p[MEAN, k] = (model.counts[k] + UNSEEN) / (rows + UNSEEN * K)
-        scratch.p[LAST, k] = (model.followed[last, k] + BEGUN * scratch.p[MEAN, k]) / after
+        scratch.p[LAST, k] = (model.followed[last, k] + UNSEEN) / after
     for i in range(scratch.outputs.shape[0]):
         variance = scratch.experts.variance[i]
         p = scratch.p[i + N_PLAIN]
@@ -278,8 +284,10 @@ def _write_trees(scratch, model):
     N, K = scratch.p.shape
     p = scratch.p[N - 1]
     if model.trees.fits[0] > 0:
-        for k in range(K):
-            scratch.margin[k] = evaluate_boosted(model.trees, scratch.trees, k)
+        scratch.margin[0] = 0.0  # of two classes trees give the logit of the second
+        E = model.trees.base.shape[0]
+        for e in range(E):
+            scratch.margin[K - E + e] = evaluate_boosted(model.trees, scratch.trees, e)
         _softmax(scratch.margin, 1.0, p)
         _flatten(p, FLATTEST)
         return
@@ -349,7 +357,8 @@ def _learn_expert(scratch, model, i, y):
     if squares > NOTHING and variance > 0.0:
         quadratic = variance * squares
         s, spread = _step_and_curvature(scratch.outputs[i], direction, y, quadratic, scratch)
-        curvature = max(STEEPEST, SHARED * spread / (variance * quadratic))
+        share = max(SHARED, 2.0 / K)
+        curvature = max(STEEPEST, share * spread / (variance * quadratic))
     noise = 1.0 / curvature
     F = model.theta.shape[2]
     for m in range(n_parts(experts, i)):
@@ -416,8 +425,11 @@ def learn_softmax(model, scratch, label):
         _learn_expert(scratch, model, i, y)
     _learn_correction(scratch, model, y)
     n = model.w.shape[0] - 1
-    if model.trees.base.shape[0] == model.counts.shape[0]:  # there are trees of so many classes
-        learn_trees(model.trees, scratch.trees, y, model.w[n], model.coefficients[n])
+    if model.counts.shape[0] <= MOST_CLASSES:
+        trees = model.trees
+        trees.labels[0, trees.n[0] % trees.labels.shape[1]] = y
+        pays = model.w[n] > TREES_PAY[0] or abs(model.coefficients[n]) > TREES_PAY[1]
+        learn_boosted(trees, scratch.trees, True, pays)
     _learn_weights(model.w, scratch.p, y)
     _learn_weights(model.last, scratch.candidates, y)
     if model.experts.label[0, COUNT] > 0.0:
@@ -426,10 +438,14 @@ def learn_softmax(model, scratch, label):
     count(model.experts, scratch.experts, label)
 
 
+def _importance(model: SoftmaxMixture) -> np.ndarray:
+    return gain_shares(model.trees, len(model.trees.gains))
+
+
 SOFTMAX_MIXTURE = RECURSIVE._replace(
     name="mixed softmax experts",
     scratch=softmax_scratch,
     draws_features=False,
     context=context_of,
-    importance=importance_of_classes,
+    importance=_importance,
 )
