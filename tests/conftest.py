@@ -358,6 +358,7 @@ def make_run_folder(
 @pytest.fixture(scope="session")
 def empty_database(tmp_path_factory):
     """The tests copy this one: MLflow takes 2 s to make one."""
+    pytest.importorskip("mlflow", reason="MLflow is an extra")
     from omkl.report import tracking
 
     outputs = tmp_path_factory.mktemp("empty")

@@ -14,10 +14,11 @@ import urllib.request
 import warnings
 from pathlib import Path
 
-import mlflow
 import numpy as np
 import pytest
 from filelock import FileLock
+
+mlflow = pytest.importorskip("mlflow", reason="MLflow is an extra")
 
 from omkl.experiment import viewers
 from omkl.report import tracking
