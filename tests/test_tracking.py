@@ -18,7 +18,9 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-mlflow = pytest.importorskip("mlflow", reason="MLflow is an extra")
+pytest.importorskip("mlflow", reason="MLflow is an extra")
+
+import mlflow
 
 from omkl.experiment import viewers
 from omkl.report import tracking
