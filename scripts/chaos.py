@@ -35,7 +35,7 @@ from reliability import PATIENCE, Place, ended_within, lost_in, send
 from omkl.report.tables import markdown_table
 
 SMALL = (
-    "dataset.rows=1500", "seeds=2", "kernels=gaussian17", "D=8", "regret.kernel_ridge=false",
+    "dataset.rows=1500", "seeds=2", "kernels=gaussian17", "D=8",
     "figures=false",
 )  # fmt: skip
 SWEEP = ("-m", "algorithm=raker,gf", "algorithm.lam=1e-3,1e-2,1e-1", "tracking=none", *SMALL)

@@ -20,8 +20,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 DEFAULT = ["dataset=naval", "algorithm=sfg_r"]
 RUN = "from omkl.commands import omkl_run; omkl_run()"
-PLAIN = ["tracking=none", "figures=false", "regret.ridge_features=false"]
-PLAIN += ["regret.kernel_ridge=false"]
+PLAIN = ["tracking=none", "figures=false"]
 LEAST = """
 import hydra, numba, numpy
 @numba.njit(cache=True)

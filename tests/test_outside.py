@@ -311,7 +311,6 @@ def test_a_sweep_in_worker_processes(package):
     command = [
         Path(sys.executable).with_name("omkl-run"), "-m", "algorithm=raker,fixed_share",
         "algorithm.share=0.1", "--jobs=2", *QUICK, "figures=false",
-        "regret.ridge_features=false", "regret.kernel_ridge=false",
     ]  # fmt: skip
     path = os.pathsep.join([str(package.parent), os.environ.get("PYTHONPATH", str(ROOT))])
     environment = {**os.environ, "PYTHONPATH": path, "NUMBA_DISABLE_JIT": "1"}

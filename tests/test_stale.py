@@ -26,8 +26,7 @@ def edit(path, change):
 def start(*more, progress=None):
     from omkl.experiment import run
     typed = ["algorithm=mean", "dataset.rows=60", "kernels=rbf9", "seeds=1", *more]
-    quick = ["regret.ridge_features=false", "regret.kernel_ridge=false", "outputs=outputs"]
-    outcome = run.run(compose([*typed, *quick]), progress)
+    outcome = run.run(compose([*typed, "outputs=outputs"]), progress)
     result = outcome.run.result
     if outcome.status == "failed":
         print(result["error"])

@@ -27,7 +27,7 @@ table.to_csv("shops.csv", index=False)
 
 setting = [
     "dataset=file", "dataset.path=shops.csv", "dataset.target=y", "federation=column",
-    "dataset.client_column=shop", "kernels=rbf9", "max_upload=600", "regret.ridge_features=false",
+    "dataset.client_column=shop", "kernels=rbf9", "max_upload=600",
     "algorithm.eta=0.5", "seeds=2",
 ]  # fmt: skip
 runs = {

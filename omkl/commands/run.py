@@ -144,6 +144,7 @@ def run_alone(config: dict[str, Any]) -> int:
 def _print_outcome(outcome: Outcome, outputs: Path) -> None:
     """Print where the files of a run are, or on stderr why it failed."""
     from omkl.report import console
+    from omkl.report.naming import has_kernels
     from omkl.runs.run_folder import FIGURES
 
     result, folder = outcome.run.result, outcome.run.folder
@@ -171,8 +172,8 @@ def _print_outcome(outcome: Outcome, outputs: Path) -> None:
         print(console.wrapped("", [path.name for path in plots[1:]]))
     if outcome.tracked:
         print(console.tracked_text(outputs))
+    steps = []
     if result["stream"].get("columns") and not result.get("federated"):  # a file of the user's
-        steps = []
         if (folder / "model.npz").exists():
             steps = [f"predict new rows: omkl-predict {folder} FILE"]
         elif len(result["seeds"]) == 1:  # model=true needs one
@@ -180,8 +181,12 @@ def _print_outcome(outcome: Outcome, outputs: Path) -> None:
         if "rmse" in result:
             others = "kt,raker,vaw2" if "keys" in result else "auto,raker,vaw2"
             steps.append(f"compare: -m algorithm={others}")
-        if steps:
-            print(f"next     {'; '.join(steps)}")
+    hints = ["; ".join(steps)] if steps else []
+    compared = {"ridge_features", "server"} & result["regret"].keys()
+    if has_kernels(outcome.run) and not ({"keys", "error_rate"} & result.keys() or compared):
+        hints.append("regret in hindsight: regret.ridge_features=true")
+    for name, hint in zip(["next", ""], hints, strict=False):
+        print(f"{name:<9}{hint}")
 
 
 GROUPS = ("algorithm", "dataset", "kernels", "federation")

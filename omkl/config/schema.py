@@ -85,8 +85,6 @@ SETTINGS: dict[str, Constraint] = {
     "regret.ridge_features": SWITCH,
     "regret.kernel_ridge": SWITCH,
     "regret.lam": number(0, MOST_LAM),
-    "regret.max_rounds": whole(0),
-    "regret.kernel_ridge_rounds": whole(0),
     "threads": or_null(whole(1, 1_024)),
     "block": or_null(whole(1, 10**6)),
     "outputs": word_of("the folder that results go to"),

@@ -66,8 +66,6 @@ class RegretSettings(NamedTuple):
     ridge_features: bool
     kernel_ridge: bool
     lam: float
-    max_rounds: int
-    kernel_ridge_rounds: int
 
 
 class IntervalSettings(NamedTuple):

@@ -214,7 +214,7 @@ def against_comparators(
     for name, (label, least_of) in IN_HINDSIGHT.items():
         if not getattr(settings, name):
             continue
-        if reason := _why_not(job, name, T):
+        if reason := _too_much(job, name, T):
             entries[name] = {"label": label, "skipped": reason}
             continue
         if job.stream.scaling == "columns":
@@ -228,12 +228,8 @@ def against_comparators(
     return entries, curves
 
 
-def _why_not(job: Job, name: str, T: int) -> str | None:
-    """Why a comparator is left out, if it is."""
-    most = "max_rounds" if name == "ridge_features" else "kernel_ridge_rounds"
-    limit = getattr(job.settings.regret, most)
-    if limit < T:
-        return f"{T:,} rows are more than regret.{most}={limit}"
+def _too_much(job: Job, name: str, T: int) -> str | None:
+    """Return why a comparator cannot be computed; None if it can."""
     without = [k.family for k in job.dictionary if FAMILIES[k.family].spectrum is None]
     if name == "ridge_features" and without:
         return f"{without[0]} kernels have no random features"

@@ -37,8 +37,6 @@ class Process(NamedTuple):
 QUIET = (
     "tracking=none",
     "figures=false",
-    "regret.ridge_features=false",
-    "regret.kernel_ridge=false",
 )
 
 

@@ -305,6 +305,7 @@ def test_own_table_from_the_prompt_to_the_results(tmp_path):
     assert done.stderr == ""
     assert "OMKL-SFG-R on my.csv" in done.stdout
     assert "rows       120, 2 inputs" in done.stdout
+    assert "         regret in hindsight: regret.ridge_features=true\n" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
     (folder,) = (tmp_path / "outputs" / "runs").glob("my-*/*")
     assert f"results  {folder.relative_to(tmp_path)}/\n" in done.stdout
@@ -320,7 +321,7 @@ def test_own_table_from_the_prompt_to_the_results(tmp_path):
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     assert "Found finished: nothing was computed" in done.stdout
     assert f"plots    {folder.relative_to(tmp_path)}/figures/over_time.png\n" in done.stdout
-    assert "\n         mse.png, predictions.png, regret.png" in done.stdout
+    assert "\n         mse.png, predictions.png" in done.stdout
     assert "tracked  outputs/mlflow.db  (look: omkl-report ui)\n" in done.stdout
     assert (tmp_path / "outputs" / "mlflow.db").exists()
     for path in filter(Path.is_file, folder.rglob("*")):

@@ -7,7 +7,7 @@ from hydra.core.global_hydra import GlobalHydra
 
 import omkl
 
-QUICK = ("dataset.rows=60", "D=2", "seeds=1", "regret.kernel_ridge=false")
+QUICK = ("dataset.rows=60", "D=2", "seeds=1")
 
 
 def test_threads_run_side_by_side(tmp_path):

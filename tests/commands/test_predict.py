@@ -11,7 +11,7 @@ from omkl.commands import predict
 from tests.conftest import read_csv
 
 SMALL = {"kernels": "gaussian17", "D": 4, "seeds": 1, "dataset": "file", "dataset.target": "y",
-         "regret.ridge_features": False, "regret.kernel_ridge": False, "model": True}  # fmt: skip
+         "model": True}  # fmt: skip
 
 
 @pytest.fixture

@@ -167,7 +167,7 @@ def test_a_sweep_has_one_line_per_job_and_its_table(folder):
     ],
 )
 def test_an_interrupted_run_leaves_a_clean_prompt(tmp_path, more, seen):
-    typed = ("algorithm=gf", "regret.max_rounds=0", *QUICK)
+    typed = ("algorithm=gf", *QUICK)
     terminal = Terminal(tmp_path, "omkl-run", *more.split(), *typed)
     terminal.until(lambda text: seen in text)
     terminal.press(b"\x03")

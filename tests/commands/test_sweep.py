@@ -32,7 +32,7 @@ from tests.commands.test_cli import (
 
 QUICK = (
     "algorithm=raker", "dataset.rows=30", "D=2", "seeds=1", "tracking=none", "figures=false",
-    "regret.kernel_ridge=false", "kernels.parts=[{family: gaussian, bandwidth: [0.3, 1]}]",
+    "kernels.parts=[{family: gaussian, bandwidth: [0.3, 1]}]",
 )  # fmt: skip
 
 

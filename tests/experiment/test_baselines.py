@@ -187,7 +187,7 @@ def test_a_kernel_that_overflows_does_not_lose_the_run(tmp_path):
     rows = ["10,1", "0.11,0.5", "10,0.5", *("0,0.5" for _ in range(8))]
     path.write_text("\n".join(["a,price", *rows]) + "\n")
     parts = "[{family:gaussian,bandwidth:1.0},{family:polynomial,degree:78}]"
-    plain = ("stream.scaling=none", "regret.ridge_features=false", "regret.kernel_ridge=false")
+    plain = ("stream.scaling=none",)
     found = run(tmp_path, "algorithm=omkr", *of(path, *plain, f"kernels.parts={parts}"))
     text = (found.folder / "result.json").read_text()
     assert json.loads(text)["max_kernel_squared_error"] is None

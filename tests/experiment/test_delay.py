@@ -90,7 +90,8 @@ def test_no_block_and_no_target_that_is_not_in_changes_a_prediction(frame, name)
 
 def test_the_best_kernel_in_hindsight_counts_the_same_rounds(frame):
     def comparator(delay):
-        run = omkl.run("raker", frame, target="y", stream={"delay": delay, "lags": 0}, **QUICK)
+        stream, regret = {"delay": delay, "lags": 0}, {"ridge_features": True}
+        run = omkl.run("raker", frame, target="y", stream=stream, regret=regret, **QUICK)
         curves = np.load(run.folder / "curves.npz")
         n = curves["t"] - (delay + 1)
         return curves["t"], curves["mse"][0] * n - curves["regret_ridge_features"][0]

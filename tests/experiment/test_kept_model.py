@@ -7,8 +7,7 @@ import pytest
 import omkl
 from omkl.runs.run_folder import Run
 
-SMALL = {"kernels": "gaussian17", "D": 4, "seeds": 1, "dataset": "file", "dataset.target": "y",
-         "regret.ridge_features": False, "regret.kernel_ridge": False}  # fmt: skip
+SMALL = {"kernels": "gaussian17", "D": 4, "seeds": 1, "dataset": "file", "dataset.target": "y"}
 
 
 @pytest.fixture

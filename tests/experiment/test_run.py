@@ -27,7 +27,7 @@ from tests.compositions import compose
 ROWS = 80
 TINY = (
     "algorithm=gf", "algorithm.M=3", "dataset.rows=400", "kernels=gaussian17", "D=4", "seeds=3",
-    "tracking=none", "figures=false",
+    "tracking=none", "figures=false", "regret.ridge_features=true",
 )  # fmt: skip
 FEDERATION = ("federation=iid", "clients=2")
 OWN = (*TINY, "dataset=file", "dataset.target=price", "seeds=2")
@@ -80,7 +80,7 @@ def table(tmp_path: Path) -> Path:
         (["force=yes"], "force='yes' is not true or false"),
         (["figures=no"], "figures='no' is not true, false or pdf"),
         (["regret.lam=-1"], "regret.lam=-1 is not a number of at least 0"),
-        (["regret.max_rounds=all"], "regret.max_rounds='all' is not"),
+        (["regret.lam=all"], "regret.lam='all' is not"),
         (["regret.kernel_ridge=1"], "regret.kernel_ridge=1 is not true or false"),
         (["stream.scaling=foo"], "stream.scaling='foo' is none of columns, whole, none"),
         (["stream.order=foo"], "stream.order='foo' is none of file, shuffled"),
@@ -342,7 +342,7 @@ def test_own_data_are_known_by_content(start, table, tmp_path, monkeypatch):
 def test_defaults_too_large_for_a_dictionary_are_cut_and_what_was_typed_is_not(start):
     few = "kernels.parts=[{family: gaussian, bandwidth: [0.1, 0.3, 1, 3, 10]}]"
     base = [text for text in TINY if "algorithm" not in text and "kernels" not in text]
-    outcome = start(few, base=(*base, "algorithm=sfg_r", "regret.kernel_ridge=false"))
+    outcome = start(few, base=(*base, "algorithm=sfg_r"))
     assert outcome.status == "complete", outcome.run.result
     params = outcome.run.result["params"]
     assert (params["M"], params["rank"], params["explore"]) == (5, 5, 300)
@@ -354,15 +354,6 @@ def test_defaults_too_large_for_a_dictionary_are_cut_and_what_was_typed_is_not(s
 
 
 # --- sweeps and comparators -------------------------------------------------------
-
-
-def test_long_streams_say_which_comparators_are_skipped(start):
-    outcome = start("regret.max_rounds=100", "regret.kernel_ridge_rounds=50")
-    regret = outcome.run.result["regret"]
-    assert regret["ridge_features"]["skipped"] == "400 rows are more than regret.max_rounds=100"
-    assert "regret.kernel_ridge_rounds=50" in regret["kernel_ridge"]["skipped"]
-    assert regret["truth"]["mean"] > 0
-    assert "regret_ridge_features" not in outcome.run.curves
 
 
 def test_a_seed_is_compared_with_the_best_kernel_on_its_own_features(start):
@@ -379,7 +370,7 @@ def test_a_seed_is_compared_with_the_best_kernel_on_its_own_features(start):
 
 def test_comparators_that_fill_the_memory_are_skipped(start, monkeypatch):
     monkeypatch.setattr(comparators, "MOST_MEBIBYTES", 0)
-    regret = start("seeds=1").run.result["regret"]
+    regret = start("seeds=1", "regret.kernel_ridge=true").run.result["regret"]
     assert regret["kernel_ridge"]["skipped"] == "a kernel matrix of 400 rows takes 1 MiB"
     assert regret["ridge_features"]["mean"] > 0, "these take less than one"
 

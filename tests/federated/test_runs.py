@@ -145,7 +145,14 @@ def test_clients_of_unequal_length_are_served_to_their_end(tmp_path, name):
 def test_regret_against_ridge_regression_in_hindsight(tmp_path):
     """Each client's own and the server's, from normal equations written out here."""
     lam = 0.01
-    given = ["algorithm=vm_kofl", f"algorithm.lam={lam}", *SYNTHETIC, "D=4", f"regret.lam={lam}"]
+    given = [
+        "algorithm=vm_kofl",
+        f"algorithm.lam={lam}",
+        *SYNTHETIC,
+        "D=4",
+        f"regret.lam={lam}",
+        "regret.ridge_features=true",
+    ]
     run = outcome_of(tmp_path, *given).run
     job = runner.prepare(compose([*given, "kernels=gaussian17", "seeds=3"]))
     X, y = job.split.X, job.split.y
@@ -194,18 +201,15 @@ def test_ridge_in_hindsight_is_not_that_of_another_number_of_clients(tmp_path):
     assert regret(tmp_path / "both", 2) != regret(tmp_path / "both", 4) == alone
 
 
-def test_ridge_in_hindsight_can_be_left_out(tmp_path):
-    given = ["algorithm=vm_kofl", *SYNTHETIC, "D=4"]
-    run = outcome_of(tmp_path, *given, "regret.max_rounds=399").run
-    assert "400 rounds of all clients are more" in run.result["regret"]["server"]["skipped"]
-    assert "skipped" in run.result["regret"]["clients_ridge"]
-    run = outcome_of(tmp_path, *given, "regret.ridge_features=false").run
+def test_ridge_in_hindsight_is_computed_on_request_only(tmp_path):
+    run = outcome_of(tmp_path, "algorithm=vm_kofl", *SYNTHETIC, "D=4").run
     assert list(run.result["regret"]) == ["clients"]
 
 
 def test_ridge_in_hindsight_that_cannot_be_solved_takes_nothing_away(tmp_path, monkeypatch):
     monkeypatch.setattr(hindsight, "least_objectives", lambda *given: given[-1].fill(-np.inf))
-    run = outcome_of(tmp_path, "algorithm=vm_kofl", *SYNTHETIC, "D=4").run
+    typed = ("algorithm=vm_kofl", *SYNTHETIC, "D=4", "regret.ridge_features=true")
+    run = outcome_of(tmp_path, *typed).run
     assert run.result["status"] == "complete" and run.result["regret"]["clients"]["mean"] > 0.0
     for name in ("clients_ridge", "server"):
         assert run.result["regret"][name]["skipped"] == (
@@ -215,7 +219,8 @@ def test_ridge_in_hindsight_that_cannot_be_solved_takes_nothing_away(tmp_path, m
 
 
 def test_a_run(tmp_path):
-    run = outcome_of(tmp_path, "algorithm=pof_mkl", "algorithm.M=3", *SYNTHETIC).run
+    typed = ("algorithm=pof_mkl", "algorithm.M=3", *SYNTHETIC, "regret.ridge_features=true")
+    run = outcome_of(tmp_path, *typed).run
     result, curves = run.result, run.curves
     assert result["status"] == "complete", result
     assert (result["n_rounds"], result["D"], result["n_kernels"]) == (80, 100, 17)
@@ -244,7 +249,7 @@ def test_a_run(tmp_path):
         "running mean (baseline)", "last target (baseline)", "linear ridge (baseline)"
     }  # fmt: skip
     assert row["regret"] == regret["mean"]
-    again = outcome_of(tmp_path, "algorithm=pof_mkl", "algorithm.M=3", *SYNTHETIC)
+    again = outcome_of(tmp_path, *typed)
     assert again.status == "reused"
 
 

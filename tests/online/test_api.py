@@ -60,13 +60,13 @@ def test_a_stream_without_two_targets_is_no_stream(file):
 
 def test_a_run_and_its_data_frames(file, tmp_path):
     given = {"dataset.path": file, "dataset.target": "y", "outputs": tmp_path / "out"}
-    run = omkl.run("algorithm=raker", "regret.kernel_ridge=false", seeds=2, **QUICK, **given)
+    run = omkl.run("algorithm=raker", seeds=2, **QUICK, **given)
     assert run["algorithm"] == "raker" and run["n_rounds"] == 200 and run.config["D"] == 4
     assert dict(run.seeds["mse"].items()) == dict(enumerate(run["mse"]))
     assert set(run.curves["seed"]) == {0, 1}
     last = run.curves.groupby("seed").last()
     assert last["mse"].tolist() == run["mse"] and last["t"].tolist() == [200, 200]
-    assert {"regret_ridge_features", "baseline_mean", "labels"} <= set(run.curves)
+    assert {"baseline_mean", "labels"} <= set(run.curves)
     with pytest.raises(FileNotFoundError, match=r"no predictions\.parquet.* predictions=true"):
         run.predictions  # noqa: B018
     again = omkl.load(run.folder)

@@ -12,8 +12,7 @@ import omkl
 from omkl.experiment import run as runner
 from tests.compositions import compose
 
-TINY = ("seeds=1", "tracking=none", "figures=false", "dataset=file", "regret.ridge_features=false",
-        "regret.kernel_ridge=false", "kernels=gaussian17", "D=4")  # fmt: skip
+TINY = ("seeds=1", "tracking=none", "figures=false", "dataset=file", "kernels=gaussian17", "D=4")
 SMALL = {"kernels": "gaussian17", "D": 4}
 
 

@@ -55,8 +55,8 @@ def test_the_margin_is_two_standard_errors_of_a_difference_of_two_means():
 
 def test_jobs_of_the_jmlr_tables():
     found = TABLES["jmlr_table1"].jobs
-    common = ("kernels=rbf51_lap25", "D=50", "stream.scaling=whole")
-    exact = ("kernels=rbf51_lap25_exact", *common[1:], "seeds=1")
+    common = ("kernels=rbf51_lap25", "D=50", "stream.scaling=whole", "regret.ridge_features=true")
+    exact = ("kernels=rbf51_lap25_exact", *common[1:], "regret.kernel_ridge=true", "seeds=1")
     assert found[0] == ("algorithm=omkr", "dataset=airfoil", *exact)
     last = ("algorithm=sfg_r", "dataset=naval", *common, "algorithm.M=10", "seeds=20")
     assert last in found

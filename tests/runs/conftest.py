@@ -13,8 +13,7 @@ from tests.compositions import compose
 
 TINY = (
     "algorithm=raker", "dataset.rows=30", "D=2", "seeds=2", "predictions=true", "tracking=none",
-    "figures=false", "regret.kernel_ridge=false",
-    "kernels.parts=[{family: gaussian, bandwidth: [0.3, 1]}]",
+    "figures=false", "kernels.parts=[{family: gaussian, bandwidth: [0.3, 1]}]",
 )  # fmt: skip
 
 

@@ -149,13 +149,13 @@ def test_large_arrays_are_not_kept_and_of_many_files_the_newest(tmp_path):
 
 @pytest.mark.parametrize("fault", ["damaged", "full disk"])
 def test_a_run_goes_on_without_its_comparators(start, outputs, capsys, full_disk, fault):
-    before = start().run.result["regret"]
+    before = start("regret.ridge_features=true").run.result["regret"]
     comparators._memory.clear()
     for path in (outputs / "comparators").iterdir():
         path.write_bytes(path.read_bytes()[:200]) if fault == "damaged" else path.unlink()
     if fault == "full disk":
         full_disk("comparators")
-    outcome = start("force=true")
+    outcome = start("regret.ridge_features=true", "force=true")
     assert outcome.status == "complete", outcome.run.result
     assert Run(outcome.run.folder).result["regret"] == before
     told = capsys.readouterr().err

@@ -273,7 +273,6 @@ def _run(
         seeds=n_seeds,
         threads=1,
         predictions=True,
-        regret={"ridge_features": False, "kernel_ridge": False},
         outputs=folder,
         **{f"algorithm.{name}": value for name, value in params.items()},
     )
