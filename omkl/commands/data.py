@@ -75,7 +75,7 @@ def _list(entries: Entries) -> int:
     from rich.console import Console
     from rich.text import Text
 
-    from omkl.report.tables import READABLE, Table
+    from omkl.report.tables import Column, print_columns
 
     places = {name: _where(entry) for name, entry in entries.items()}
     folders = dict.fromkeys(place for place in places.values() if isinstance(place, Path))
@@ -91,12 +91,17 @@ def _list(entries: Entries) -> int:
         ]
         for name, entry in entries.items()
     ]
-    table = Table(
-        ["name", "rows", "inputs", "target", "where", "licence"], body,
-        broken=(3, 4, 5), worth={2: 3, 3: 4, 5: 1}, shortest={0: READABLE, 3: 9},
-    )  # fmt: skip
+    names, rows, inputs, targets, where, licences = zip(*body, strict=True)
+    columns = [
+        Column("name", names, is_name=True),
+        Column("rows", rows),
+        Column("inputs", inputs, worth=3),
+        Column("target", targets, is_name=True, worth=4),
+        Column("where", where, is_name=True),
+        Column("licence", licences, is_name=True, worth=1),
+    ]
     console = Console()
-    left_out = table.print(console)
+    left_out = print_columns(columns, console)
     for path, mark in marks.items():
         console.print(Text(f"\n{mark}: {os.path.relpath(path)}"), soft_wrap=True)
     if left_out:

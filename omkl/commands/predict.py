@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import csv
+import io
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,6 @@ from omkl.online import model_file
 from omkl.online.learner import OnlineLearner
 from omkl.online.panel import Panel
 from omkl.online.panel import load as load_panel
-from omkl.report.naming import csv_text
 from omkl.runs.writing import MODEL
 from omkl.utils.disk import write_atomically
 from omkl.utils.wording import few, pluralize, warn
@@ -152,3 +153,9 @@ def _columns(learner: OnlineLearner, X: np.ndarray) -> list[np.ndarray]:
     if learner.has_intervals:
         columns += list(np.moveaxis(learner.predict_interval(X), -1, 0))
     return [array.astype(object) for array in columns]
+
+
+def csv_text(lines: Iterable[Sequence[Any]]) -> str:
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerows(lines)
+    return buffer.getvalue()

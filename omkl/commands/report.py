@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 CHOICES = (
     "which runs and how: dataset=naval algorithm=raker,gf M=5, any setting; sort=mse or sort=-mse; "
-    "format=md, csv or latex; rows=algorithm columns=dataset for errors alone"
+    "format=md, csv or latex"
 )
+FORMATS = ("table", "md", "csv", "latex")
 
 FIGURES_OF = "which runs, as in show: dataset=naval algorithm=raker,gf"
 PAGE_OF = "runs of all sweeps instead, as in show: dataset=naval algorithm=raker,gf"
@@ -48,9 +49,9 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--outputs", default=argparse.SUPPRESS, **folder)
         return command
 
-    showing = add("show", _show, "one table of finished and failed runs")
+    showing = add("show", _show, "one table of finished and failed runs, or all about one run")
     showing.add_argument("choices", nargs="*", metavar="KEY=VALUE", help=CHOICES)
-    paging = add("page", _page, "one HTML file of a sweep: table, curves, settings, commands")
+    paging = add("page", _page, "one HTML file of a sweep: table, figures, commands")
     paging.add_argument("choices", nargs="*", metavar="KEY=VALUE", help=PAGE_OF)
     paging.add_argument("--sweep", type=Path, help="folder of a sweep; default: the last one")
     paging.add_argument("--to", type=Path, help="file; default: page.html in the sweep's folder")
@@ -69,82 +70,97 @@ def _port(text: str) -> int:
     return int(text)
 
 
-def _runs(arguments: argparse.Namespace) -> list[Run]:
-    """The runs whose row a table can hold; the others are named on stderr."""
-    from omkl.report import sweep_table
+def _runs(arguments: argparse.Namespace, wanted: Mapping[str, Sequence[str]]) -> list[Run]:
+    """Return the wanted runs whose row a table can hold; the others are named on stderr."""
+    from omkl.report import frame, sweep_table
     from omkl.runs.run_folder import find
 
     outputs = arguments.outputs
     runs = list(sweep_table.presentable(find(outputs)))
     if not runs:
         raise ValueError(NO_RUNS.format(outputs / "runs"))
-    return runs
+    return frame.matching(runs, wanted)
 
 
-def _wanted(arguments: argparse.Namespace) -> Mapping[str, Sequence[str]]:
-    """Which runs are asked for, where the table has nothing to say of how."""
-    from omkl.report import sweep_table
-
-    question = sweep_table.read_question(arguments.choices)
-    if question != sweep_table.Question(question.wanted):
-        raise ValueError("sort=, rows=, columns= and format= are of show: leave them out")
-    return question.wanted
+def _wanted(arguments: argparse.Namespace) -> dict[str, list[str]]:
+    """Return the wanted values by their keys."""
+    wanted: dict[str, list[str]] = {}
+    for text in arguments.choices:
+        key, equals, value = text.partition("=")
+        if not (key and equals and value):
+            raise ValueError(f"{text!r} chooses nothing; write KEY=VALUE, as in dataset=naval")
+        if key in wanted:
+            raise ValueError(f"{key} is given twice; several values are {key}=ONE,OTHER")
+        if key in ("sort", "format") and arguments.act is not _show:
+            raise ValueError("sort= and format= are of show: leave them out")
+        wanted[key] = value.split(",")
+    return wanted
 
 
 def _show(arguments: argparse.Namespace) -> int:
     from rich.console import Console
 
     from omkl.report import sweep_table
+    from omkl.report.frame import frame_of
 
-    question = sweep_table.read_question(arguments.choices)
-    runs = sweep_table.matching(_runs(arguments), question.wanted)
-    rows, failures = sweep_table.sweep_table(runs), sweep_table.failure_table(runs)
-    rows = sweep_table.ordered(rows, question.sort)
-    if question.rows:
-        pivot = sweep_table.pivot(rows, question.rows, question.columns)
-        if question.format == "table":
-            pivot.print(Console())
+    wanted = _wanted(arguments)
+    sort, form = (",".join(wanted.pop(key, [""])) for key in ("sort", "format"))
+    if form not in ("", *FORMATS):
+        raise ValueError(f"format={form} is none of {', '.join(FORMATS)}")
+    runs = _runs(arguments, wanted)
+    if form in ("", "table"):
+        if len(runs) == 1 and runs[0].complete:
+            _print_run(runs[0])
         else:
-            write = {"md": pivot.markdown, "csv": pivot.csv, "latex": pivot.latex}
-            terminal.write_data([write[question.format]()])
-    elif question.format == "table":
-        sweep_table.print_sweep(rows, failures, Console())
-    elif question.format == "latex":
-        terminal.write_data([sweep_table.latex(rows)])
+            sweep_table.print_frame(frame_of(runs), Console(), sort)
     else:
-        of_all = {"md": sweep_table.markdown, "csv": sweep_table.csv}
-        terminal.write_data([of_all[question.format](rows, failures)])
+        write = {"md": sweep_table.markdown, "csv": sweep_table.csv, "latex": sweep_table.latex}
+        terminal.write_data([write[form](frame_of(runs), sort)])
     return 0
 
 
+def _print_run(run: Run) -> None:
+    """Print the inputs, numbers, baselines, command and figures of a run."""
+    from rich.console import Console
+
+    from omkl.report import console, naming
+    from omkl.runs.run_folder import FIGURES
+
+    n_rows = run.result["n_rounds"] + run.result.get("rows_without_target", 0)
+    console.print_columns(run.result["stream"], pluralize(n_rows, "row"), Console())
+    console.print_run(run, Console())
+    print(plain(f"command  {naming.command(run)}"))
+    console.print_path("results", run.folder, "/")
+    if (run.folder / FIGURES).exists():
+        console.print_path("figures", run.folder / FIGURES, "/")
+
+
 def _page(arguments: argparse.Namespace) -> int:
+    import tempfile
+
     from omkl.commands.sweep import PAGE
-    from omkl.report import page, sweep_table
+    from omkl.report import page, sweep_figures, sweep_table
     from omkl.runs import run_folder
 
     if arguments.choices and arguments.sweep:
         raise ValueError("a page is of one sweep or of chosen runs: --sweep or KEY=VALUE")
-    wanted = _wanted(arguments)
     place = arguments.sweep
     if place is None and not arguments.choices:
         place = next(reversed(run_folder.sweep_folders(arguments.outputs)), None)
     if place is None:
-        runs, to = sweep_table.matching(_runs(arguments), wanted), arguments.outputs
+        runs, to = _runs(arguments, _wanted(arguments)), arguments.outputs
     else:
         runs, to = list(sweep_table.presentable(run for run, _ in run_folder.jobs_of(place))), place
-    complete = [run for run in runs if run.complete]
-    if not complete:
+    if not any(run.complete for run in runs):
         raise ValueError(f"there is no finished run in {to}")
-    failures = sweep_table.failure_table(runs)
-    print(page.write_sweep_page(complete, arguments.to or to / PAGE, failures))
+    with tempfile.TemporaryDirectory() as folder:
+        figures = sweep_figures.all_figures(runs, Path(folder))
+        print(page.write_page(runs, arguments.to or to / PAGE, figures))
     return 0
 
 
 def _figures(arguments: argparse.Namespace) -> int:
-    from omkl.report import sweep_table
-
-    wanted = _wanted(arguments)
-    runs = [run for run in sweep_table.matching(_runs(arguments), wanted) if run.complete]
+    runs = [run for run in _runs(arguments, _wanted(arguments)) if run.complete]
     failed = False
     for number, run in enumerate(runs, start=1):
         if problem := _draw(run, ("png", "pdf") if arguments.pdf else ("png",)):

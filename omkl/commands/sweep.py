@@ -202,6 +202,7 @@ def finish(folder: Path, outputs: Path, figures: bool | str, interrupted: bool =
     from rich.console import Console
 
     from omkl.report import console, sweep_table
+    from omkl.report.frame import frame_of
     from omkl.runs import run_folder
 
     jobs = list(run_folder.jobs_of(folder))
@@ -209,10 +210,10 @@ def finish(folder: Path, outputs: Path, figures: bool | str, interrupted: bool =
     if not runs:
         return 0
     finished = [run for run in runs if run.complete]
-    rows, failures = sweep_table.sweep_table(runs), sweep_table.failure_table(runs)
+    frame = frame_of(runs)
     print()
-    sweep_table.print_sweep(rows, failures, Console())
-    sweep_table.write_sweep(rows, failures, folder)
+    sweep_table.print_frame(frame, Console())
+    sweep_table.write(frame, folder)
     print()
     console.print_saved("table", folder, outputs)
     print("         table.md, table.csv")
@@ -221,10 +222,9 @@ def finish(folder: Path, outputs: Path, figures: bool | str, interrupted: bool =
 
         suffixes = ("png", "pdf") if figures == "pdf" else ("png",)
         drawn = sweep_figures.all_figures(finished, folder, suffixes)
-        print(console.wrapped("plots", [path.name for path in drawn if path.suffix == ".png"]))
-        console.print_path(
-            "page", page.write_sweep_page(finished, folder / PAGE, failures=failures)
-        )
+        pictures = [path for path in drawn if path.suffix == ".png"]
+        print(console.wrapped("plots", [path.name for path in pictures]))
+        console.print_path("page", page.write_page(runs, folder / PAGE, pictures))
     if any(tracked for _, tracked in jobs):
         if not interrupted:
             _track(folder, outputs)

@@ -13,14 +13,13 @@ from omkl.config.overrides import key_of, of_file, read_jobs
 from omkl.notebook import requests
 from omkl.notebook.results import SEEDS, Results
 from omkl.report import naming, sweep_table
+from omkl.report.frame import HIDDEN, NUMBERS, frame_of, matching
 from omkl.runs import run_folder
-from omkl.runs.run_folder import ERROR_RATE, Run, measure, number_of
+from omkl.runs.run_folder import Run
 from omkl.utils.conf import flattened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from omkl.report.tables import Table
 
 
 class Runs(pd.DataFrame):
@@ -39,20 +38,19 @@ class Runs(pd.DataFrame):
 
         ``long``: one row per seed. D and the settings ``shown`` are columns in any case.
         """
-        every = [naming.settings_of(run) | run.result["params"] for run in runs]
-        settings = [
-            {name: facts[name] for name in ("D", *shown) if name in facts} | varying
-            for facts, varying in zip(every, naming.swept(runs), strict=True)
-        ]
-        rows = [_row(run, s) for run, s in zip(runs, settings, strict=True)]
+        every = frame_of(runs, extra=("D", *shown))
+        public = every.drop(columns=HIDDEN).dropna(axis=1, how="all")
         if long:
-            rows = [
-                {**row, **of_seed}
-                for run, row in zip(runs, [_names(r) for r in rows], strict=True)
+            of_runs = public.drop(columns=["status", "best", "p_star", *NUMBERS], errors="ignore")
+            seeds = [
+                pd.read_parquet(run.folder / SEEDS).assign(key=run.result["key"])
+                for run in runs
                 if run.complete
-                for of_seed in pd.read_parquet(run.folder / SEEDS).to_dict("records")
             ]
-        frame = cls(rows)
+            of_seeds = pd.concat(seeds)
+            new = [name for name in of_seeds if name == "key" or name not in of_runs]
+            public = of_runs.merge(of_seeds[new], on="key")
+        frame = cls(public.infer_objects())
         frame.runs = [Results(run.folder) for run in runs if run.complete]
         return frame
 
@@ -61,13 +59,15 @@ class Runs(pd.DataFrame):
         """What pandas makes of a selection."""
         return pd.DataFrame
 
-    def table(self) -> Table:
-        """The table that ``omkl-report show`` prints, with baselines and stars.
-
-        It has ``frame``, ``markdown()``, ``latex()`` and ``html()``; a notebook shows it.
-        """
-        rows = sweep_table.sweep_table([Run(one.folder) for one in self.runs])
-        return sweep_table.table(sweep_table.ordered(rows, ""))
+    def table(self) -> pd.DataFrame:
+        """Return the texts of the table that ``omkl-report show`` prints."""
+        shown = sweep_table.shown_of(frame_of([Run(one.folder) for one in self.runs]))
+        columns = sweep_table.columns_of(shown)
+        errors = [
+            f"{text} *" if best else text
+            for text, best in zip(columns[0].texts, shown["best"], strict=True)
+        ]
+        return pd.DataFrame({c.title: c.texts for c in columns} | {columns[0].title: errors})
 
     def plot(self, ax: Axes | None = None) -> Any:
         """Draw the running errors of all runs, a panel per stream, and return the Axes.
@@ -113,31 +113,6 @@ def _panels(n: int) -> list[Axes]:
     return grid[:n]
 
 
-NUMBERS = ("rmse", "mae", "r2", "labels", "kernels_per_round", "n_rounds", "seconds")
-
-
-def _row(run: Run, settings: Mapping[str, Any]) -> dict[str, Any]:
-    result = run.result
-    row = {"algorithm": result["algorithm"], "dataset": result["dataset"], **settings}
-    if run.complete:
-        key = measure(result).key
-        row |= {"n_seeds": len(result["seeds"])}
-        row |= {key: number_of(result[f"{key}_mean"]), f"{key}_std": result[f"{key}_std"]}
-        if measure(result) is ERROR_RATE:
-            row |= {name: result[name] for name in NUMBERS[3:] if name in result}
-        else:
-            row |= {name: number_of(result.get(name)) for name in NUMBERS if name in result}
-    else:
-        row |= {"error": result["error"]["message"]}
-    return row | {"status": result["status"], "key": result["key"], "folder": str(run.folder)}
-
-
-def _names(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a row that names its run."""
-    numbers = {"n_seeds", "mse", "mse_std", "error_rate", "error_rate_std", *NUMBERS, "status"}
-    return {name: value for name, value in row.items() if name not in numbers}
-
-
 def load_runs(outputs: str | Path, long: bool, where: Mapping[str, Any]) -> Runs:
     """As ``omkl.load_runs``."""
     outputs = Path(outputs).expanduser()
@@ -148,7 +123,7 @@ def load_runs(outputs: str | Path, long: bool, where: Mapping[str, Any]) -> Runs
     for key, value in flattened(where):
         values = value if isinstance(value, list | tuple) else [value]
         wanted[key_of(of_file(f"{key}="))] = [naming.value_text(one) for one in values]
-    return Runs.of(sweep_table.matching(runs, wanted), long, tuple(wanted))
+    return Runs.of(matching(runs, wanted), long, tuple(wanted))
 
 
 def sweep(

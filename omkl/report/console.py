@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from omkl.report import stats
 from omkl.report.naming import data_name, has_kernels, name_of, readable, scored_rows
+from omkl.report.tables import print_plain
 from omkl.runs.run_folder import ERROR_RATE, measure, number_of, plain_texts, scaling_of
 from omkl.utils.disk import point_to
 from omkl.utils.wording import few, over_seeds, plain, pluralize, time_left
@@ -175,10 +176,7 @@ def _print_table(title: str, rows: Iterable[tuple[str, str]], console: Console) 
     for name, text in rows:
         table.add_row(Text(f"  {name}"), Text(text))  # names of columns are no markup
     console.print(Text(title, style="bold"))
-    with console.capture() as captured:
-        console.print(table)
-    for line in captured.get().splitlines():  # padded to the width, which a copy would keep
-        console.file.write(f"{line.rstrip()}\n")
+    print_plain(table, console)
 
 
 def _print_skipped(result: Mapping[str, Any], console: Console) -> None:

@@ -1,17 +1,14 @@
 """How runs, settings and numbers are written in tables and figures.
 
-What runs are called, what tells them apart, what was typed for them; numbers that can be read, and
-cells of CSV, Markdown and LaTeX.
+What runs are called, what tells them apart, what was typed for them, and numbers that can be read.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import re
 import shlex
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -30,38 +27,9 @@ def readable(value: float, like: float | None = None) -> str:
     return f"{value:,.{max(0, 3 - math.floor(math.log10(size)))}f}"
 
 
-def csv_text(lines: Iterable[Sequence[Any]]) -> str:
-    buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerows(lines)
-    return buffer.getvalue()
-
-
 def markdown_text(text: str) -> str:
-    """Text for a Markdown table: one line, and nothing in it is markup."""
+    """Escape text for a Markdown table: one line without markup."""
     return re.sub(r"([\\|*_<>`\[\]])", r"\\\1", " ".join(text.split()))
-
-
-_TEX = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "±": r"$\pm$",
-    "×": r"$\times$",
-    "−": r"$-$",
-    "⁻": r"$^{-}$",
-    "³": r"$^{3}$",
-    **{character: f"\\{character}" for character in "#$%&_"},
-}
-
-
-def latex_text(text: str) -> str:
-    """Text for LaTeX: one line, and nothing in it is a command."""
-    text = " ".join(text.split()).replace("× 10⁻³", "\0")  # one formula, not four
-    return "".join(_TEX.get(c, c) for c in text).replace("\0", r"$\times 10^{-3}$")
 
 
 def scored_rows(result: Mapping[str, Any]) -> str:
@@ -70,7 +38,6 @@ def scored_rows(result: Mapping[str, Any]) -> str:
     return over.replace("rounds", "rows")
 
 
-OFF = "off"  # a setting that a run does not have, and another of its data set has
 # With other inputs the same labels are predicted, and scores can be compared.
 OF_INPUTS = ("dataset.inputs", "dataset.client_column", "stream.lags")
 
@@ -102,69 +69,38 @@ def value_text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def some(names: Sequence[str], most: int) -> str:
-    """The first of them, and how many there are besides."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
-
-
 # --- what tells runs apart ------------------------------------------------------------------------
 
 
-def varying(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """For each run the settings that tell it apart, in the order of ``runs``.
+def varying(runs: Sequence[Run], of_all: bool = False) -> list[dict[str, Any]]:
+    """Return for each run the settings that tell it apart, in the order of ``runs``.
 
-    A parameter counts when it differs between runs of one algorithm; any other
-    setting when it differs between runs of one algorithm on one data set, and one that makes
-    another stream of it when it differs between any. What is equal everywhere is left out.
+    A parameter varies if runs of one algorithm differ in it, a setting of the stream if runs on one
+    data set do, and any other setting if runs of one algorithm on one data set do. With ``of_all``
+    every run has its value of each setting that varies among some of them.
     """
-    facts = _facts(runs)
-    values: dict[tuple[str, ...], set[str]] = defaultdict(set)
-    for run, of_run in zip(runs, facts, strict=True):
-        for name, value in of_run.items():
-            # What is off is left out, null or false, by the version and by how it was typed.
-            text = OFF if value in (None, False, OFF) else value_text(value)
-            values[name, *_group(run, name)].add(text)
+    import pandas as pd  # imported here: it takes 0.3 s, and one run does not need it
+
+    facts = [settings_of(run) for run in runs]
+    table = pd.DataFrame([{k: value_text(v) for k, v in of_run.items()} for of_run in facts])
+    groups = pd.DataFrame({name: [_group(run, name) for run in runs] for name in table})
+    varies = pd.DataFrame(
+        {n: table[n].fillna("").groupby(groups[n]).transform("nunique") > 1 for n in table}
+    )
+    if of_all:
+        varies[:] = varies.any().to_numpy()
     return [
-        {name: v for name, v in of_run.items() if len(values[name, *_group(run, name)]) > 1}
-        for run, of_run in zip(runs, facts, strict=True)
+        {name: value for name, value in of_run.items() if varies.at[number, name]}
+        for number, of_run in enumerate(facts)
     ]
 
 
-def swept(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """For each run its value of every setting that tells some of them apart, as far as it has one.
-
-    In a table of these a blank is a run that has no such setting.
-    """
-    names = dict.fromkeys(name for settings in varying(runs) for name in settings)
-    return [{name: facts[name] for name in names if name in facts} for facts in _facts(runs)]
-
-
-def _facts(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """For each run its parameters, then its settings, those too that are off in it alone."""
-    settings = [settings_of(run) for run in runs]
-    named: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
-    for run, of_run in zip(runs, settings, strict=True):
-        for name in of_run:
-            named[_group(run, name)][name] = OFF
-    return [
-        run.result["params"]
-        | {k: of_run.get(k, OFF)
-           for k in (*of_run, *named[_group(run, "stream.")], *named[_group(run, "")])
-           if k not in run.result["params"]}
-        for run, of_run in zip(runs, settings, strict=True)
-    ]  # fmt: skip
-
-
-def _group(run: Run, name: str) -> tuple[str, ...]:
-    """The runs among which a setting may vary.
-
-    Of a parameter those of a learner, of a stream those of a data set, of others those of both.
-    """
+def _group(run: Run, name: str) -> str:
+    """Name the runs among which a setting may vary."""
     algorithm, dataset = run.result["algorithm"], run.result["dataset"]
     if name in run.result["params"]:
-        return (algorithm,)
-    return ("", dataset) if is_of_stream(name) else (algorithm, dataset)
+        return str(algorithm)
+    return str((dataset,) if is_of_stream(name) else (algorithm, dataset))
 
 
 def is_of_stream(setting: str) -> bool:
@@ -196,50 +132,46 @@ def streams(runs: Sequence[Run]) -> list[str]:
 
 
 class Entry(NamedTuple):
-    """A run in a legend: its learner and the settings that vary.
-
-    ``apart`` is the time that it started at where these are alike, or its key where the time is.
-    """
+    """A run in a legend: its learner and the settings that vary."""
 
     learner: str
     settings: str
-    apart: str
 
     def __str__(self) -> str:
-        text = f"{self.learner}, {self.settings}" if self.settings else self.learner
-        return f"{text} [{self.apart}]" if self.apart else text
+        return f"{self.learner}, {self.settings}" if self.settings else self.learner
 
 
 def legend(runs: Sequence[Run]) -> list[Entry]:
-    """An entry per run; no two are alike on one stream."""
-    entries = []
-    for run, settings in zip(runs, varying(runs), strict=True):
-        apart = of_stream(settings)
-        pairs = [f"{k}={value_text(v)}" for k, v in settings.items() if k not in apart]
-        entries.append(Entry(name_of(run), ", ".join(pairs), ""))
-    places = list(zip(streams(runs), entries, strict=True))
+    """Return an entry per run; entries that would be equal on one stream also name the key."""
+    pairs = [
+        {k: v for k, v in settings.items() if k not in of_stream(settings)}
+        for settings in varying(runs)
+    ]
+    places = [
+        (stream, name_of(run), str(of_run))
+        for stream, run, of_run in zip(streams(runs), runs, pairs, strict=True)
+    ]
     seen = Counter(places)
-    started = [f"started {run.result['started'][:19].replace('T', ' ')}" for run in runs]
-    times = Counter(zip(places, started, strict=True))
     return [
-        entry
-        if seen[stream, entry] == 1
-        else entry._replace(apart=when if times[(stream, entry), when] == 1 else run.result["key"])
-        for run, (stream, entry), when in zip(runs, places, started, strict=True)
+        Entry(name_of(run), pairs_text(of_run | ({"key": run.result["key"]} if n > 1 else {})))
+        for run, of_run, n in zip(runs, pairs, map(seen.__getitem__, places), strict=True)
     ]
 
 
+def pairs_text(settings: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value_text(value)}" for name, value in settings.items())
+
+
 def settings_of(run: Run) -> dict[str, Any]:
-    """Settings outside the algorithm that can change a number, flat; not where a file lies."""
+    """Return the parameters and settings that can change a number by their names."""
     beside = ("algorithm", "kernels", *KEPT, *NEUTRAL)
     config = {k: v for k, v in run.config.items() if k not in beside}
     apart = {f"dataset.{key}" for key in ("name", "path", *PROSE)}
     flat = {"kernels": run.result["kernels"]} | dict(flattened(config))
     flat.setdefault("features", RFF)  # left out of a configuration, but a word that is typed
-    shown: dict[str, Any] = plain_texts(
-        {k: v for k, v in flat.items() if k not in apart and v != {}}
-    )
-    return shown
+    shown = {k: v for k, v in flat.items() if k not in apart and v != {}}
+    params = run.result["params"]
+    return {**params, **{k: v for k, v in plain_texts(shown).items() if k not in params}}
 
 
 # --- what was typed -------------------------------------------------------------------------------

@@ -32,7 +32,9 @@ from numpy.typing import ArrayLike
 
 from omkl.report import naming
 from omkl.report.naming import readable
+from omkl.report.tables import absent
 from omkl.runs.run_folder import ERROR_RATE, MSE, Measure, Run, measure, number_of
+from omkl.utils.wording import few
 
 Array = np.ndarray
 
@@ -137,46 +139,38 @@ def compare(rows: Sequence[dict[str, Any]]) -> None:
         row["untested"] = bool(untested)
 
 
-def meaning(rows: Sequence[dict[str, Any]], measure: str) -> str:
-    """What the star of a table says, and of which rows no test says anything."""
+def meaning(rows: Sequence[Mapping[str, Any]], measure: str) -> str:
+    """Explain the star of a table, and list the runs that it does not compare with others.
+
+    Of a row are read ``name`` and ``described``, its algorithm and data set without and with its
+    settings, besides what ``compare`` and ``frame_of`` write.
+    """
     text = f"lowest {measure} of the data set"
-    if any(row.get("p_star") is not None for row in rows):
-        text += f", and what does not differ from it (paired t over seeds, Holm, {LEVEL:.0%})"
+    if tested := [row for row in rows if not absent(row.get("p_star"))]:
+        seeds = sorted({len(row["scores"]) for row in tested})
+        over = f"{seeds[0]} to {seeds[-1]}" if seeds[1:] else f"{seeds[0]}"
+        text += (
+            f", and what does not differ from it (paired t over {over} seeds, Holm, {LEVEL:.0%})"
+        )
     parts = [text]
-    if untested := [f"{r['algorithm']} on {r['dataset']}" for r in rows if r.get("untested")]:
-        few = "not compared, with fewer than two seeds in common with it"
-        parts.append(f"{few}: {naming.some(untested, 3)}")
+    if untested := [row["name"] for row in rows if row.get("untested")]:
+        alone = "not compared, with fewer than two seeds in common with it"
+        parts.append(f"{alone}: {few(untested)}")
     for dataset in dict.fromkeys(row["dataset"] for row in rows):
         members = [row for row in rows if row["dataset"] == dataset]
-        streams = [row["stream"] for row in members if "stream" in row]
-        differ = {name for one in streams for name in one if one[name] != streams[0].get(name)}
-        if differ:
-            names = " and ".join(name for name in streams[0] if name in differ)
-            parts.append(
-                f"on {dataset} each value of {names} has a best of its own: its rows are others"
-            )
-        scalings: dict[str, dict[str, None]] = {}
-        for row in members:
-            if row.get("scaling"):
-                scalings.setdefault(row["scaling"], {})[row["algorithm"]] = None
+        for name in dict.fromkeys(name for row in members for name in row.get("stream", {})):
+            if len({row["stream"].get(name) for row in members}) > 1:
+                parts.append(f"on {dataset} each value of {name} has a best run of its own")
+        scalings = dict.fromkeys(row["scaling"] for row in members if row.get("scaling"))
         if len(scalings) > 1:
-            each = "; ".join(f"{name}: {', '.join(who)}" for name, who in scalings.items())
             parts.append(
-                f"on {dataset} stream.scaling differs, and with it the unit of errors or the "
-                f"rounds that count, so each has a best of its own: {each}"
+                f"on {dataset} stream.scaling differs, and with it the unit of errors or the rows "
+                f"that count: each of {', '.join(scalings)} has a best run of its own"
             )
-    earlier: dict[str, list[str]] = {}
-    for row in rows:
-        if row.get("code", NEWEST) != NEWEST:
-            pairs = [f"{k}={naming.value_text(v)}" for k, v in row["settings"].items()]
-            what = " ".join([f"{row['algorithm']} on {row['dataset']}", *pairs])
-            earlier.setdefault(row["code"], []).append(what)
-    if earlier:
-        each = "; ".join(f"{name}: {naming.some(runs, 3)}" for name, runs in earlier.items())
-        parts.append(
-            f"runs of earlier code are compared among themselves alone ({each}), and the "
-            "commands that made them compute them anew"
-        )
+    for code in dict.fromkeys(row.get("code", NEWEST) for row in rows):
+        if code != NEWEST:
+            earlier = few(row["described"] for row in rows if row.get("code") == code)
+            parts.append(f"runs of earlier code are compared among themselves ({code}: {earlier})")
     return "; ".join(parts)
 
 
@@ -258,12 +252,12 @@ def baseline_lines(runs: Sequence[Run]) -> Iterator[Line]:
     """
     lines: dict[str, list[Line]] = {name: [] for name in NAMES}
     for run, settings in zip(runs, naming.varying(runs), strict=True):
-        pairs = [f"{k}={naming.value_text(settings[k])}" for k in OTHERS if k in settings]
+        pairs = naming.pairs_text({k: settings[k] for k in OTHERS if k in settings})
         for name in computed(run.result):
             if (values := run.curves.get(f"baseline_{name}")) is None:
                 continue
             if not any(np.array_equal(line.values, values) for line in lines[name]):
-                text = ", ".join([NAMES[name], *pairs])
+                text = ", ".join(filter(None, [NAMES[name], pairs]))
                 lines[name].append(Line(name, text, run.curves["t"], values))
     for name, several in lines.items():
         for line in several:

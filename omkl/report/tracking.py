@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 
 from omkl.report import naming, stats, style, sweep_table
+from omkl.report.frame import frame_of
 from omkl.runs import run_folder
 from omkl.runs.run_folder import CONFIG, CURVES, FIGURES, NEUTRAL, RESULT, Run, measure
 from omkl.utils import disk
@@ -310,7 +311,7 @@ def _tags(run: Run) -> dict[str, str]:
         tags["mlflow.source.git.commit"] = str(result["commit"])
     if error := result.get("error"):
         tags["error"] = f"{error['type']}: {error['message']}"
-    note = sweep_table.markdown(sweep_table.sweep_table([run]), sweep_table.failure_table([run]))
+    note = sweep_table.markdown(frame_of([run]))
     tags["mlflow.note.content"] = note
     return {name: value[:TAG_LENGTH] for name, value in tags.items()}
 
