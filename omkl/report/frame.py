@@ -180,4 +180,5 @@ def _is(value: Any, text: str) -> bool:
     try:
         return float(value) == float(text)
     except (TypeError, ValueError):
-        return fnmatch.fnmatchcase(naming.value_text(value).lower(), text.lower())
+        shown, text = naming.value_text(value).lower(), text.lower()
+        return shown == text or fnmatch.fnmatchcase(shown, text)  # [u] is a list, and a pattern

@@ -146,8 +146,8 @@ def meaning(rows: Sequence[Mapping[str, Any]], measure: str) -> str:
     settings, besides what ``compare`` and ``frame_of`` write.
     """
     text = f"lowest {measure} of the data set"
-    if tested := [row for row in rows if not absent(row.get("p_star"))]:
-        seeds = sorted({len(row["scores"]) for row in tested})
+    if any(not absent(row.get("p_star")) for row in rows):
+        seeds = sorted({len(row["scores"]) for row in rows if not row.get("untested")})
         over = f"{seeds[0]} to {seeds[-1]}" if seeds[1:] else f"{seeds[0]}"
         text += (
             f", and what does not differ from it (paired t over {over} seeds, Holm, {LEVEL:.0%})"

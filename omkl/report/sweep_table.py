@@ -149,17 +149,19 @@ def print_frame(frame: pd.DataFrame, console: Console, sort: str = "") -> None:
                 notes.append(f"{column.title}: {values.pop()}")
         if any(text.startswith("(") for text in columns[1].texts):
             notes.append("(in brackets): a baseline, which has no kernel")
-        if set(shown["n_seeds"].dropna()) != {1}:
-            notes.append("seconds: of all seeds together")
         stars = [bool(best) for best in shown["best"]]
         columns[0] = columns[0]._replace(
             texts=[f"{t} {'*' if s else ' '}" for t, s in zip(columns[0].texts, stars, strict=True)]
         )
-        if not fits([columns[0], *(column for column in columns if column.is_name)], console):
-            columns = _with_settings_together(columns, len(settings_in(frame)))
+        names = settings_in(frame)
+        if names and not fits([c for c in columns if c.worth is None], console):
+            columns = _with_settings_together(columns, names)
         datasets = shown["dataset"].tolist()
         ends = [i for i, name in enumerate(datasets[1:]) if name != datasets[i]]
-        if left_out := print_columns(columns, console, stars, ends):
+        left_out = print_columns(columns, console, stars, ends)
+        if set(shown["n_seeds"].dropna()) != {1} and "seconds" not in left_out:
+            notes.append("seconds: of all seeds together")
+        if left_out:
             notes.append(
                 f"Hidden columns: {', '.join(left_out)} (widen the terminal, or format=csv)"
             )
@@ -169,26 +171,22 @@ def print_frame(frame: pd.DataFrame, console: Console, sort: str = "") -> None:
     failures = frame[frame["status"] == "failed"]
     if len(failures):
         console.print(Text(f"\n{len(failures)} not complete"))
-    for error, names in failures_of(frame).items():
-        console.print(Padding(Text(f"{few(names)}: {error}"), (0, 0, 0, 2)))
+    for error, which in failures_of(frame).items():
+        console.print(Padding(Text(f"{few(which)}: {error}"), (0, 0, 0, 2)))
         folder = failures["folder"][failures["error"] == error].iloc[0]
         console.print(Text(f"  {folder}"), soft_wrap=True)  # to be copied
 
 
-def _with_settings_together(columns: Sequence[Column], n: int) -> list[Column]:
+def _with_settings_together(columns: Sequence[Column], names: Sequence[str]) -> list[Column]:
     """Put the settings of a run into one column."""
-    first = next(i for i, column in enumerate(columns) if "algorithm" in column.title) + 1
-    first += columns[first].title == "data set"
-    settings = columns[first : first + n]
+    settings = [column for column in columns if column.title in names]
     texts = [
-        ", ".join(
-            f"{c.title.replace('. ', '.')}={text}"
-            for c, text in zip(settings, line, strict=True)
-            if text
-        )
+        ", ".join(f"{c.title}={text}" for c, text in zip(settings, line, strict=True) if text)
         for line in zip(*(column.texts for column in settings), strict=True)
     ]
-    return [*columns[:first], Column("settings", texts, is_name=True), *columns[first + n :]]
+    first = columns.index(settings[0])
+    others = [column for column in columns if column not in settings]
+    return [*others[:first], Column("settings", texts, is_name=True), *others[first:]]
 
 
 def shown_of(frame: pd.DataFrame, sort: str = "") -> pd.DataFrame:

@@ -28,7 +28,8 @@ class Column(NamedTuple):
 
     @property
     def title(self) -> str:
-        return " ".join(self.heading.split())
+        """The heading in one line."""
+        return self.heading.replace(".\n", ".").replace("\n", " ")
 
 
 def fits(columns: Sequence[Column], console: Console, limit: int | None = LEAST_NAME) -> bool:
@@ -75,7 +76,9 @@ def _rich_table(
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="")
+    table = Table(
+        box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style=""
+    )
     for c in columns:
         table.add_column(
             Text(c.heading), justify="left" if c.is_name else "right", vertical="top",

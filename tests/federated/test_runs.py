@@ -11,7 +11,8 @@ from omkl.datasets import DataError, catalogue, opening, prepare
 from omkl.experiment import run as runner
 from omkl.federated import hindsight
 from omkl.federated.split import by_column, by_site, consecutive, deal
-from omkl.report import figures, sweep_table
+from omkl.report import figures
+from omkl.report.frame import frame_of, with_baselines
 from omkl.report.stats import windowed
 from tests.compositions import compose
 
@@ -244,11 +245,9 @@ def test_a_run(tmp_path):
     )
     names = {"mse", "over_time", "regret", "weights", "clients", "server"}
     assert {p.stem for p in figures.all_figures(run)} == names
-    row, *of_baselines = sweep_table.sweep_table([run])
-    assert {one["algorithm"] for one in of_baselines} == {
-        "running mean (baseline)", "last target (baseline)", "linear ridge (baseline)"
-    }  # fmt: skip
-    assert row["regret"] == regret["mean"]
+    frame = with_baselines(frame_of([run]))
+    assert set(frame["algorithm"][1:]) == {"running mean", "last target", "linear ridge"}
+    assert frame["regret"][0] == regret["mean"]
     again = outcome_of(tmp_path, *typed)
     assert again.status == "reused"
 

@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from omkl.report import console, figures, stats, style, sweep_figures, sweep_table
+from omkl.report import frame as frames
 from omkl.report.naming import readable
 from tests.conftest import change
 
@@ -159,20 +160,20 @@ def test_a_row_a_baseline_and_data_set(with_baselines, tmp_path):
     params = {"eta": "0.1/sqrt(t)", "M": 5}
     runs = [with_baselines("raker", "airfoil"), with_baselines("raker", "bias")]
     runs.insert(1, with_baselines("gf", "airfoil", key="87654321", params=params))
-    rows = sweep_table.sweep_table(runs)
-    marked = [(row["algorithm"], row["dataset"], row.get("status")) for row in rows]
-    expected = [("running mean (baseline)", "baseline"), ("last target (baseline)", "baseline")]
-    assert marked[2:4] == [(name, "airfoil", status) for name, status in expected]
-    assert marked[5:] == [(name, "bias", status) for name, status in expected]
-    assert not any(row["best"] for row in rows if row.get("status") == "baseline")
+    frame = frames.frame_of(runs)
+    shown = frames.with_baselines(frame)
+    marked = list(zip(shown["algorithm"], shown["dataset"], shown["status"], strict=True))
+    names = ("running mean", "last target")
+    assert marked[2:4] == [(name, "airfoil", "baseline") for name in names]
+    assert marked[5:] == [(name, "bias", "baseline") for name in names]
+    assert not shown["best"][shown["status"] == "baseline"].any()
     stream = io.StringIO()
-    sweep_table.print_sweep(rows, [], Console(file=stream, width=80))
+    sweep_table.print_frame(frame, Console(file=stream, width=80))
     assert "0.01130" in stream.getvalue() and "0.03400" in stream.getvalue()
-    table, markdown = sweep_table.write_sweep(rows, [], tmp_path / "t")
+    table, markdown = sweep_table.write(frame, tmp_path)
     lines = list(csv.DictReader(io.StringIO(table.read_text(encoding="utf-8"))))
-    assert [line["status"] for line in lines].count("baseline") == 4
-    assert [float(line["mse"]) for line in lines[2:4]] == [0.034, 0.0113]
-    assert "last target (baseline)" in markdown.read_text(encoding="utf-8")
+    assert [float(x["mse"]) for x in lines if x["status"] == "baseline"] == [0.0113, 0.034] * 2
+    assert "(last target)" in markdown.read_text(encoding="utf-8")
 
 
 def test_thin_grey_lines(with_baselines, tmp_path, monkeypatch):

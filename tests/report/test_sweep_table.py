@@ -11,6 +11,7 @@ from rich.console import Console
 
 from omkl.commands import data, report
 from omkl.report import figures, naming, stats, style, sweep_figures, sweep_table
+from omkl.report.frame import frame_of, matching, settings_in, with_baselines
 from omkl.report.naming import readable
 from omkl.runs.run_folder import Run
 from tests.conftest import change, seal
@@ -36,17 +37,40 @@ def shown(outputs, capsys, *choices: str) -> str:
 def test_show_chooses_sorts_and_writes(outputs, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     text = shown(outputs, capsys, "dataset=naval", "algorithm=raker,gf")
-    assert re.findall(r"^(OMKL-GF +\d+|Raker) ", text, re.M) == ["OMKL-GF    5", "OMKL-GF    10",
-                                                                 "Raker"]  # fmt: skip
+    names = re.findall(r"^ *0[.]\d+ ± 0[.]\d+ [* ]* +(\S+ +\d+ |Raker)", text, re.M)
+    assert [name.split() for name in names] == [["OMKL-GF", "5"], ["OMKL-GF", "10"], ["Raker"]]
     assert "data set: naval" in text and "sfg" not in text
     text = shown(outputs, capsys, "dataset=naval", "sort=-mse", "format=csv")
     lines = list(csv.DictReader(io.StringIO(text)))
     assert [line["algorithm"] for line in lines] == ["Raker", "OMKL-GF", "OMKL-GF", "OMKL-SFG"]
     errors = [float(line["mse"]) for line in lines[:3]]
     assert errors == sorted(errors, reverse=True) and lines[3]["status"] == "failed"
+    assert lines[0]["M"] == "" and lines[1]["n_seeds"] == "3"
     assert shown(outputs, capsys, "M=5", "format=md").count("| OMKL-GF") == 2
     text = shown(outputs, capsys, "algorithm=g*", "M=5.0", "format=latex")
     assert text.count(r"\textbf{") == 2 and text.count(r" \\") == 3
+    assert text.count(r"\toprule") == 1
+
+
+def test_show_of_one_run_gives_its_numbers_command_and_figures(outputs, capsys):
+    (folder,) = outputs.glob("runs/naval/gf-00000005-*")
+    (folder / "figures").mkdir()
+    change(folder, threads=1)
+    text = shown(outputs, capsys, "dataset=naval", "M=5")
+    assert text.startswith("OMKL-GF on naval\n  MSE ")
+    assert "\ncommand  omkl-run algorithm=gf dataset=naval " in text
+    assert f"\nfigures  {folder}/figures/\n" in text
+
+
+def test_cells_that_a_spreadsheet_would_compute_are_escaped(run_folder_maker, tmp_path):
+    names = ("=1+1", "-x", "@sum", "-5", "+1e3")
+    folders = [
+        run_folder_maker(tmp_path, "gf", key=f"{n:08d}", params={"=a": name})
+        for n, name in enumerate(names)
+    ]
+    text = sweep_table.csv(frame_of([Run(folder) for folder in folders]))
+    lines = list(csv.DictReader(io.StringIO(text)))
+    assert sorted(line["'=a"] for line in lines) == sorted(["'=1+1", "'-x", "'@sum", "-5", "+1e3"])
 
 
 def test_other_units_or_rounds_have_a_star_of_their_own(run_folder_maker, tmp_path, capsys):
@@ -56,56 +80,20 @@ def test_other_units_or_rounds_have_a_star_of_their_own(run_folder_maker, tmp_pa
         folder = run_folder_maker(tmp_path, "raker", "mine", key, level=level)
         change(folder, stream={"name": "mine", "target": "y", "scaling": {"kind": kind}})
     text = shown(tmp_path, capsys)
-    assert len(re.findall(r"^Raker .*\d \*", text, re.M)) == 3
+    assert len(re.findall(r"\d \* +Raker", text)) == 3
     said = " ".join(text.split())
     assert "on mine stream.scaling differs" in said
-    assert "columns: Raker; whole: Raker; none: Raker" in said
-
-
-def test_a_table_says_whose_regret_is_blank():
-    ridge = {"dataset": "mine", "comparator": "ridge regression"}
-    rows = [{**ridge, "algorithm": "Raker"}, {"algorithm": "Auto", "comparator": None}]
-    assert sweep_table.comparators_text(rows) == "ridge regression; none was computed for Auto"
-    rows += [{**ridge, "algorithm": "Raker", "dataset": "long", "comparator": None}]
-    assert sweep_table.comparators_text(rows).endswith("for Auto, Raker on long")
-    assert sweep_table.comparators_text(rows[1:2]) == ""
+    assert "each of columns, whole, none has a best run of its own" in said
 
 
 def test_a_run_that_does_not_tell_its_scaling_is_shown(run_folder_maker, tmp_path, capsys):
+    run_folder_maker(tmp_path, "gf")
     path = run_folder_maker(tmp_path, "raker") / "result.json"
     result = json.loads(path.read_text())
     del result["stream"]
     path.write_text(json.dumps(result))
     seal(path.parent)
-    assert re.search(r"^Raker .*\d \*", shown(tmp_path, capsys), re.M)
-
-
-def test_a_pivot_has_a_run_a_cell(outputs, capsys):
-    text = shown(outputs, capsys, "rows=algorithm", "columns=dataset")
-    names = re.findall(r"^(\S.*?)  +\d", text, re.M)
-    assert names == ["OMKL-GF, M=5", "OMKL-GF, M=10", "Raker"], "M tells runs of one cell apart"
-    assert len(re.findall(r"\d \*", text)) == 2
-    beside = shown(outputs, capsys, "rows=dataset", "columns=algorithm", "format=csv")
-    header = next(csv.reader(io.StringIO(beside)))[1::2]
-    assert header == ["OMKL-GF, M=5", "OMKL-GF, M=10", "Raker"], "a setting is of its algorithm"
-    over_M = shown(outputs, capsys, "algorithm=gf", "rows=dataset", "columns=M", "format=csv")
-    lines = list(csv.reader(io.StringIO(over_M)))
-    assert lines[0] == ["dataset", "M=5", "M=5 std", "M=10", "M=10 std"]
-    run = Run(outputs / "runs" / "naval" / "gf-00000010-feedbeef")
-    assert float(lines[2][3]) == run.result["mse_mean"]
-    assert r"\begin{tabular}{lrr}" in shown(outputs, capsys, "rows=M", "columns=dataset",
-                                            "format=latex")  # fmt: skip
-
-
-def test_a_wide_pivot_is_cut_between_columns(outputs):
-    rows = sweep_table.sweep_table([Run(p.parent) for p in outputs.rglob("*-0*/result.json")])
-    found = sweep_table.pivot(rows, ["algorithm"], ["dataset", "M"])
-    stream = io.StringIO()
-    found.print(Console(file=stream, width=44))
-    text = stream.getvalue()
-    assert max(map(len, text.splitlines())) <= 44
-    assert all(text.count(name) == 1 for name in found.columns)
-    assert text.count("\nRaker") == len(re.findall(r"^algorithm", text, re.M)) > 1
+    assert re.search(r"\d \* +Raker", shown(tmp_path, capsys))
 
 
 @pytest.mark.parametrize(
@@ -116,8 +104,6 @@ def test_a_wide_pivot_is_cut_between_columns(outputs):
         (["dataset=navall"], "no run has dataset=navall. There are dataset: airfoil, naval"),
         (["format=docx"], "format=docx is none of table, md, csv, latex"),
         (["sort=beauty"], "sort=beauty: no row has 'beauty'"),
-        (["rows=algorithm"], "a pivot has both: rows=algorithm columns=dataset"),
-        (["rows=algorithm", "columns=eta"], "eta does not vary in these runs"),
         (["M=5", "M=10"], "M is given twice; several values are M=ONE,OTHER"),
     ],
 )
@@ -131,14 +117,14 @@ def test_numbers_are_compared_as_numbers(outputs):
         Run(outputs / "runs" / "naval" / name)
         for name in ("gf-00000005-feedbeef", "gf-00000010-feedbeef")
     ]
-    assert sweep_table.matching(runs, {"M": ["5.0"], "regret.lam": ["1e-3"]}) == runs[:1]
+    assert matching(runs, {"M": ["5.0"], "regret.lam": ["1e-3"]}) == runs[:1]
 
 
 def test_a_file_of_the_users_is_found_by_its_name(run_folder_maker, tmp_path):
     run = Run(run_folder_maker(tmp_path, "auto", "my-5c82", "00000000"))
-    assert sweep_table.matching([run], {"dataset": ["my"]}) == [run]
+    assert matching([run], {"dataset": ["my"]}) == [run]
     with pytest.raises(ValueError, match="no run has dataset=m"):
-        sweep_table.matching([run], {"dataset": ["m"]})
+        matching([run], {"dataset": ["m"]})
 
 
 @pytest.mark.parametrize("width", [80, 70])
@@ -161,39 +147,35 @@ def test_sweep_table(sweep, tmp_path):
         change(raker.folder, mse=[0.0200, 0.0220], mse_mean=0.0210)
         change(five.folder, mse=[0.0300, 0.0330, 0.0310], mse_mean=0.0313)
         change(ten.folder, mse=[0.0201, 0.0250, 0.0300], mse_mean=0.0250)
-    sweep = [Run(run.folder) for run in sweep]
-    rows, failures = sweep_table.sweep_table(sweep), sweep_table.failure_table(sweep)
-    assert [len(rows), len(failures)] == [12, 1]
-    assert rows[0]["settings"] == {}
-    assert [row["settings"]["M"] for row in rows[1:3]] == [5, 10]
+    frame = frame_of([Run(run.folder) for run in sweep])
+    complete = frame[frame["status"] == "complete"]
+    assert [len(frame), len(complete)] == [13, 12] and settings_in(frame) == ["M"]
+    assert complete["M"].tolist()[1:3] == [5, 10] and complete["M"].isna().tolist()[0]
     for dataset in ("airfoil", "naval"):
-        members = [row for row in rows if row["dataset"] == dataset]
-        assert [row["best"] for row in members] == [True, False, True]  # two seeds say little
-    assert failures[0]["settings"] == {"M": 90}
-    assert failures[0]["error"] == "ValueError: algorithm.M=90 is larger than N=76"
+        best = complete["best"][complete["dataset"] == dataset]
+        assert best.tolist() == [True, False, True]  # two seeds say little
+    (failed,) = frame[frame["status"] == "failed"].to_dict("records")
+    assert failed["error"] == "ValueError: algorithm.M=90 is larger than N=76"
 
-    for width, left_out in ((120, ""), (85, ""), (65, "Hidden columns: seeds, kernels / row")):
+    for width, left_out in ((120, ""), (85, ""), (62, "Hidden columns: seeds, kernels / row")):
         stream = io.StringIO()
-        sweep_table.print_sweep(rows, failures, Console(file=stream, width=width))
+        sweep_table.print_frame(frame, Console(file=stream, width=width))
         text = stream.getvalue()
         assert "\x1b" not in text
         assert max(map(len, text.splitlines())) <= width
-        for row in rows:
+        for row in complete.to_dict("records"):
             assert f"{readable(row['mse'])} ± {readable(row['mse_std'], row['mse'])}" in text
-        assert text.count(" *  ") == 8
-        assert "paired t over seeds, Holm, 5%" in " ".join(text.split())
-        assert "regret against" in text
-        assert left_out in text and ("Hidden columns" in text) is bool(left_out)
+        assert text.count(" * ") == 8
+        assert "paired t over 2 to 3 seeds, Holm, 5%" in " ".join(text.split())
+        assert "Regret against" in text
+        assert left_out in " ".join(text.split()) and ("Hidden columns" in text) is bool(left_out)
         assert "failures/naval/gf-deadbeef-feedbeef" in text
 
-    paths = sweep_table.write_sweep(rows, failures, tmp_path / "t")
+    paths = sweep_table.write(frame, tmp_path)
     lines = list(csv.DictReader(io.StringIO(paths[0].read_text(encoding="utf-8"))))
-    assert [float(line["mse"]) for line in lines[:12]] == [row["mse"] for row in rows]
+    assert {float(line["mse"]) for line in lines[:12]} == set(complete["mse"])
     assert [lines[12][k] for k in ("M", "mse", "status")] == ["90", "", "failed"]
-    assert [line["best"] for line in lines[:3]] == ["True", "False", "True"]
-    assert [float(line["p_star"] or "nan") for line in lines[1:3]] == [
-        row["p_star"] for row in rows[1:3]
-    ]
+    assert [line["best"] for line in lines[:3]] == ["False", "True", "True"]
     markdown = paths[1].read_text(encoding="utf-8")
     assert markdown.count("**") == 16 and "Bold: lowest MSE of the data set, and" in markdown
     assert str(tmp_path) not in markdown + paths[0].read_text(encoding="utf-8")
@@ -214,25 +196,24 @@ def test_runs_of_earlier_code_are_compared_among_themselves(run_folder_maker, tm
         made("gf", "0.01", "new", "h", 0.03),
         made("raker", "0.01", "new", "r", 0.05),
     ]
-    rows = sweep_table.sweep_table(runs)
-    assert [row["best"] for row in rows] == [True, True, True, False]
-    text = stats.meaning(rows, "MSE")
-    assert re.search(r"abc1234 of 2026-01-01 \(\w{4}\): Raker on airfoil lam=0.1", text)
-    assert re.search(r"abc1234 of 2026-01-02 \(\w{4}\): OMKL-GF on airfoil lam=0.1", text)
+    assert frame_of(runs)["best"].tolist() == [True, True, True, False]
+    (text,) = sweep_table.notes_of(frame_of(runs))[:1]
+    assert re.search(r"abc1234 of 2026-01-01 \(\w{4}\): Raker on airfoil, lam=0.1", text)
+    assert re.search(r"abc1234 of 2026-01-02 \(\w{4}\): OMKL-GF on airfoil, lam=0.1", text)
     assert "lam=0.01" not in text, "these are of the newest code"
     for run in runs:
         change(run.folder, code="new", modules={})
-    rows = sweep_table.sweep_table([Run(run.folder) for run in runs])
-    assert [row["best"] for row in rows] == [True, False, False, False]
-    assert "code" not in stats.meaning(rows, "MSE")
+    frame = frame_of([Run(run.folder) for run in runs])
+    assert frame["best"].tolist() == [True, False, False, False]
+    assert "code" not in sweep_table.notes_of(frame)[0]
 
 
 def test_a_run_that_failed_makes_no_other_one_old(run_folder_maker, tmp_path):
     run = change(run_folder_maker(tmp_path, "raker"), code="new")
     failed = run_folder_maker(tmp_path, "gf")
-    change(failed, started="2026-02-01T00:00:00+00:00", status="failed", error={"message": "no"})
-    (row,) = [row for row in sweep_table.sweep_table([run, Run(failed)]) if "code" in row]
-    assert row["code"] == stats.NEWEST
+    error = {"type": "ValueError", "message": "no"}
+    change(failed, started="2026-02-01T00:00:00+00:00", status="failed", error=error)
+    assert frame_of([run, Run(failed)])["code"][0] == stats.NEWEST
 
 
 @pytest.fixture
@@ -254,19 +235,12 @@ def streams(run_folder_maker, tmp_path):
 
 
 def test_runs_on_other_rows_are_told_apart_and_not_compared(streams, tmp_path, monkeypatch):
-    rows = sweep_table.sweep_table(streams)
-    assert [row["settings"] for row in rows] == [
-        {"dataset.rows": n} for n in (500, 500, 900, 500, 900)
-    ]
-    assert [row["best"] for row in rows] == [True, False, True, False, False]
-    assert [row["mse"] for row in rows[3:]] == [0.05, 0.04], "a baseline a stream"
-    assert stats.meaning(rows, "MSE").endswith(
-        "; on synthetic each value of dataset.rows has a best of its own: its rows are others"
-    )
-    assert [len(sweep_table.matching(streams, {"dataset.rows": [n]})) for n in ("500", "900")] == [
-        2,
-        1,
-    ]
+    frame = with_baselines(frame_of(streams))
+    assert frame["dataset.rows"].tolist() == [500, 500, 900, 500, 900]
+    assert frame["best"].tolist() == [True, False, True, False, False]
+    assert frame["mse"].tolist()[3:] == [0.05, 0.04], "a baseline per stream"
+    assert "on synthetic each value of dataset.rows has a best" in sweep_table.notes_of(frame)[0]
+    assert [len(matching(streams, {"dataset.rows": [n]})) for n in ("500", "900")] == [2, 1]
     drawn = []
     monkeypatch.setattr(style, "save", lambda figure, *_: drawn.append(figure) or [])
     sweep_figures.comparison(streams, tmp_path)
@@ -283,40 +257,40 @@ def test_figures_are_drawn_of_the_runs_that_are_chosen(streams, tmp_path, monkey
     told = capsys.readouterr().out.splitlines()
     assert sorted(told) == [f"[1/2] {streams[1].folder}", f"[2/2] {streams[0].folder}"]
     assert report.main(["figures", "sort=mse", "--outputs", str(tmp_path)]) == 1
-    assert "sort=, rows=, columns= and format= are of show" in capsys.readouterr().err
+    assert "sort= and format= are of show" in capsys.readouterr().err
 
 
 def test_a_table_says_what_was_swept_of_all_that_have_it(sweep, run_folder_maker, tmp_path):
     """Where all but one value failed, and of an algorithm that ran with one value alone."""
     params = {"M": 5, "eta": "0.1/sqrt(t)"}
     sfg = Run(run_folder_maker(tmp_path, "sfg", "naval", params=params))
-    rows = sweep_table.sweep_table([sweep[-3], sweep[-1], sfg, sweep[0]])
-    assert [row["settings"] for row in rows] == [{"M": 5}, {"M": 5}, {}]
+    frame = frame_of([sweep[-3], sweep[-1], sfg, sweep[0]])
+    assert frame["M"].tolist()[:3] == [5, 90, 5] and settings_in(frame) == ["M"]
 
 
-def test_sweep_table_with_many_settings_fits_80_columns(sweep):
-    rows = sweep_table.sweep_table(sweep)
-    for row in rows:
-        row["settings"] = {"eta": "0.1/sqrt(t)", "M": 5, "stream.scaling": "columns"}
+def test_many_settings_share_a_column_of_a_narrow_terminal(run_folder_maker, tmp_path):
+    runs = [
+        Run(run_folder_maker(tmp_path, "gf", key=f"{n:08d}", params=params))
+        for n, params in enumerate(
+            {"a_long_name": f"0.{n}/sqrt(t)", "M": n, "schedule": f"columns_{n}"} for n in (1, 2)
+        )
+    ]
 
     def printed(width: int) -> str:
         stream = io.StringIO()
-        sweep_table.print_sweep(rows, [], Console(file=stream, width=width))
+        sweep_table.print_frame(frame_of(runs), Console(file=stream, width=width))
         assert max(map(len, stream.getvalue().splitlines())) <= width
         return stream.getvalue()
 
-    beside, below = printed(80), printed(56)
-    assert beside.count("columns  ") == beside.count(" ± ") / 2 == 12
-    assert "Hidden columns: seeds, kernels / row, seconds (widen the" in beside
-    assert below.count("\n  stream.scaling=columns\n") == below.count(" ± ") == 12
+    assert re.search(r"a_long_name +M +schedule", printed(90))
+    assert "settings" in printed(50) and "schedule=columns_2" in printed(50)
 
 
 def test_one_seed_has_no_spread_and_markup_is_text(run_folder_maker, tmp_path):
     run = change(run_folder_maker(tmp_path, n_seeds=1), algorithm="[red]|x")
-    rows = sweep_table.sweep_table([run])
+    frame = frame_of([run])
     stream = io.StringIO()
-    sweep_table.print_sweep(rows, [], Console(file=stream, width=80))
+    sweep_table.print_frame(frame, Console(file=stream, width=80))
     assert "[red]|x" in stream.getvalue()
     assert "±" not in stream.getvalue()
-    markdown = sweep_table.write_sweep(rows, [], tmp_path)[1].read_text(encoding="utf-8")
-    assert r"\[red\]\|x" in markdown
+    assert r"\[red\]\|x" in sweep_table.markdown(frame)

@@ -11,14 +11,15 @@ from rich.console import Console
 from omkl.commands import report
 from omkl.experiment import run as runner
 from omkl.report import naming, page, stats, style, sweep_figures, sweep_table
+from omkl.report.frame import frame_of, matching, settings_in, with_baselines
 from omkl.runs.run_folder import Run
 from tests.compositions import compose
 from tests.conftest import seal
 
 SWEEPS = {  # as typed; what tables call the two, and the values by which they are asked for
     "lags": ("stream.lags", ("0", "2"), ("0", "2"), ("0", "2")),
-    "interval": ("interval", ("null", "0.9"), ("null", "0.9"), ("off", "null", "0.9")),
-    "limit": ("stream.limit", ("null", "60"), ("null", "60"), ("off", "null", "60")),
+    "interval": ("interval", ("null", "0.9"), ("null", "0.9"), ("null", "0.9")),
+    "limit": ("stream.limit", ("null", "60"), ("null", "60"), ("null", "60")),
     "inputs": ("dataset.inputs", ("null", "[u]"), ("null", "[u]"), ("null", "[u]")),
 }
 
@@ -45,26 +46,20 @@ def runs(tmp_path_factory):
 
 @pytest.mark.slow(3)
 @pytest.mark.parametrize("name", SWEEPS)
-def test_a_swept_setting_is_told_in_every_table_legend_page_and_figure(
+def test_a_swept_setting_is_in_every_table_legend_page_and_figure(
     runs, name, tmp_path, monkeypatch, capsys
 ):
     key, _, told, asked = SWEEPS[name]
-    rows = sweep_table.sweep_table(runs[name])
-    own = [row for row in rows if row.get("status") != "baseline"]
-    shown = [sweep_table.setting_texts(row, [key]) for row in own]
-    assert shown == [[told[0]], [told[1]]] * 2
+    frame = frame_of(runs[name])
+    assert settings_in(frame) == [key]
     stream = io.StringIO()
-    sweep_table.print_sweep(rows, [], Console(file=stream, width=120))
+    sweep_table.print_frame(frame, Console(file=stream, width=120))
     assert stream.getvalue().count(told[1]) >= 2 and stream.getvalue().count(told[0]) >= 2
-    header = sweep_table.csv(rows, []).splitlines()[0]
-    assert key in header and key in sweep_table.latex(rows).replace("\\_", "_")
-    assert f"{key}={told[0]}" in " ".join(sweep_table.pivot(rows, ["algorithm"], [key]).columns)
+    header = sweep_table.csv(frame).splitlines()[0]
+    assert key in header and key in sweep_table.latex(frame).replace("\\_", "_")
     legend = naming.legend(runs[name])
-    places = list(zip(naming.streams(runs[name]), legend, strict=True))
-    assert len(set(places)) == 4 and not any(
-        run.result["key"] == entry.apart for run, entry in zip(runs[name], legend, strict=True)
-    )
-    html = page.sweep_page(runs[name])
+    assert len(set(zip(naming.streams(runs[name]), legend, strict=True))) == 4
+    html = page.page(runs[name])
     for value in told:
         assert f"{key}={value}" in html and f'<td class="name">{value}</td>' in html
     names = []
@@ -94,20 +89,8 @@ def test_each_run_has_its_own_baselines(runs):
         "running mean", "last target",
         "linear ridge, stream.lags=0", "linear ridge, stream.lags=2",
     ]  # fmt: skip
-    html = page.sweep_page(runs["lags"])
-    assert all(text in html for text in found)
-    rows = sweep_table.sweep_table(runs["lags"])
-    ridges = {row["mse"] for row in rows if row["algorithm"].startswith("linear ridge")}
-    assert len(ridges) == 2
-
-
-def test_what_is_off_is_no_column_however_it_is_written(run_folder_maker, tmp_path):
-    """An earlier version wrote null where a later one leaves a setting out."""
-    folders = [run_folder_maker(tmp_path, "raker", key=f"{n:08d}") for n in range(3)]
-    for folder, stream in zip(folders, ({"lags": None}, {}, {"lags": False}), strict=True):
-        config = yaml.safe_load((folder / "config.yaml").read_text()) | {"stream": stream}
-        (folder / "config.yaml").write_text(json.dumps(config))
-    assert naming.varying([seal(folder) for folder in folders]) == [{}, {}, {}]
+    frame = with_baselines(frame_of(runs["lags"]))
+    assert frame["mse"][frame["algorithm"] == "linear ridge"].nunique() == 2
 
 
 def test_features_that_a_configuration_leaves_out_are_called_as_they_are_typed(
@@ -118,4 +101,4 @@ def test_features_that_a_configuration_leaves_out_are_called_as_they_are_typed(
     (folders[1] / "config.yaml").write_text(json.dumps(config))
     found = [seal(folder) for folder in folders]
     assert naming.varying(found) == [{"features": "rff"}, {"features": "qmc"}]
-    assert sweep_table.matching(found, {"features": ["rff"]}) == found[:1]
+    assert matching(found, {"features": ["rff"]}) == found[:1]

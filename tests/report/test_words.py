@@ -15,6 +15,7 @@ import omkl
 from omkl.core.conformal import Conformal
 from omkl.online.estimator import LearnerParameters, RegressorParameters
 from omkl.report import console, figures, style, sweep_table
+from omkl.report.frame import frame_of
 from omkl.utils import registry
 from tests.conftest import change
 
@@ -117,10 +118,10 @@ def test_output_uses_plain_words(sweep, run_folder_maker, tmp_path):
     run = change(run_folder_maker(tmp_path, "amkl", key="11111111"), **few)
     shown = io.StringIO()
     console.print_run(run, Console(file=shown, width=120))
-    rows = sweep_table.sweep_table([*sweep, run])
-    sweep_table.print_sweep(rows, [], Console(file=shown, width=200))
+    frame = frame_of([*sweep, run])
+    sweep_table.print_frame(frame, Console(file=shown, width=200))
     # a terminal breaks headings over lines
-    text = shown.getvalue() + sweep_table.markdown(rows, [])
+    text = shown.getvalue() + sweep_table.markdown(frame)
     assert "last target" in text and "targets" in text  # what is looked at is there
     assert not GONE.search(text.replace("\n", " "))
 
