@@ -291,9 +291,9 @@ def classes_in(content: FileContent, cfg: Mapping[str, Any]) -> tuple[Any, ...]:
     if len(texts) > MOST_CLASSES and limited:
         number = f"{'at least ' if len(texts) > MOST_COUNTED else ''}{len(texts):,}"
         raise DataError(
-            f"{content.name}: the target {cfg['target']!r} has {number} different values, "
-            f"and classes are at most {MOST_CLASSES}. Set task=regression; or, if these are "
-            f"classes, dataset.labels={ALL_LABELS}."
+            f"{content.name}: the target {cfg['target']!r} has {number} different values "
+            f"({few(map(repr, sorted(texts)))}), and classes are at most {MOST_CLASSES}. Set "
+            f"task=regression; or, if these are classes, dataset.labels={ALL_LABELS}."
         )
     twins = next((same for same in by_number(texts).values() if len(same) > 1), None)
     if twins is not None:

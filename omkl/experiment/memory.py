@@ -15,7 +15,7 @@ from omkl.core.protocol import Algorithm
 from omkl.core.representations import Representation
 from omkl.datasets import Stream, read
 from omkl.experiment.metrics import LIMIT
-from omkl.utils.wording import pluralize
+from omkl.utils.wording import few, pluralize
 
 CURVES = 6  # that are kept of every seed, as many numbers a row of a block
 CHUNKS = 6  # copies of the rows that are read at once: as read, encoded, joined, scaled, cut
@@ -60,17 +60,21 @@ def require_memory(
     there = usable_bytes()
     if taken <= there:
         return
-    size = f"{min(taken, 1e24) / 1e9:,.1f} GB, and this process may use {there / 1e9:,.1f}"
+    size = f"at least {taken / 1e9:,.1f} GB, and this process may use {there / 1e9:,.1f}"
+    if taken > 1e18:  # estimated to be infinite, say
+        size = f"more than the {there / 1e9:,.1f} GB that this process may use"
     if kept > there / 2:
         raise ValueError(
             f"exact kernels keep all of {T:,} rows for {pluralize(n_kernels, 'kernel')}, which "
             f"takes {size}: set stream.limit, choose fewer kernels, or a learner with random "
             "features"
         )
+    sizes = [pluralize(n_kernels, "kernel"), pluralize(d, "input")]
+    if len(stream.classes) > 2:
+        sizes.append(f"{len(stream.classes):,} classes ({few(map(repr, stream.classes))})")
     raise ValueError(
-        f"D={D} with {pluralize(n_kernels, 'kernel')}, {pluralize(d, 'input')}, seeds={R} and "
-        f"block={block} takes at least {size}: choose fewer of these, or smaller sizes among the "
-        "parameters of the algorithm"
+        f"D={D} with {', '.join(sizes)}, seeds={R} and block={block} takes {size}: "
+        "choose fewer of these, or smaller sizes among the parameters of the algorithm"
     )
 
 

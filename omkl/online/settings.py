@@ -23,6 +23,7 @@ from omkl.core.protocol import Algorithm
 from omkl.core.representations import Representation
 from omkl.utils import conf, registry
 from omkl.utils.constraints import one_of, or_null, whole
+from omkl.utils.wording import few
 
 SCALINGS = ("columns", "none")
 MOST_CLASSES = MOST_OUTPUTS = 10_000
@@ -214,9 +215,11 @@ def _classes(given: Sequence[Any] | None) -> tuple[Any, ...]:
     found = tuple(item.item() if hasattr(item, "item") else item for item in listed)
     distinct = len({str(item).strip() for item in found}) == len(found)
     if not (2 <= len(found) <= MOST_CLASSES and distinct):
-        raise ValueError(f"classes={list(found)!r}: from 2 to {MOST_CLASSES} different ones")
+        raise ValueError(
+            f"classes={few(map(repr, found))}: from 2 to {MOST_CLASSES:,} different ones"
+        )
     if not all(isinstance(item, str | int | float) for item in found):
-        raise ValueError(f"classes={list(found)!r}: a class is a text or a number")
+        raise ValueError(f"classes={few(map(repr, found))}: a class is a text or a number")
     return found
 
 

@@ -269,7 +269,9 @@ def test_classes_are_found_in_the_file(tmp_path):
     assert stream.classes == ("2", "9", "10") and collect(stream)[1].tolist() == [2, 1, 0, 1, 2, 0]
     many = pd.DataFrame({"a": range(200), "y": np.arange(200) / 7})
     many.to_csv(tmp_path / "many.csv", index=False)
-    with pytest.raises(DataError, match="200 different values, and classes are at most 100"):
+    with pytest.raises(
+        DataError, match=r"200 different values .*195 more\), and classes are at most 100"
+    ):
         open_stream(own(tmp_path / "many.csv", task="classification"), RAW)
     every = own(tmp_path / "many.csv", task="classification", labels="all", inputs=["a"])
     assert len(open_stream(every, RAW).classes) == 200

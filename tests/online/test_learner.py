@@ -207,7 +207,8 @@ def test_rows_by_name_are_rows_by_position():
         ({"task": "classification"}, "gf is an algorithm for regression, not for classification"),
         ({"classes": "ab"}, "gf is for regression: there are no classes"),
         ({"algorithm": "auto_classifier"}, "so name the classes"),
-        ({"algorithm": "auto", "classes": ["a", "a "]}, "from 2 to 10000 different ones"),
+        ({"algorithm": "auto", "classes": ["a", "a "]}, "from 2 to 10,000 different ones"),
+        ({"algorithm": "auto", "classes": range(10**5)}, "classes=0, 1, 2, 3, 4 and 99,995 more:"),
     ],
 )  # fmt: skip
 def test_a_wrong_setting_is_named(changes, message):
