@@ -118,7 +118,7 @@ class Results(Mapping[str, Any]):
         """All plots of the run by their names, as Matplotlib figures; a notebook shows them."""
         from omkl.report import figures
 
-        return Plots(figures.figures_of(self._run))
+        return Plots(dict(figures.figures_of(self._run)))
 
     @property
     def config(self) -> dict[str, Any]:

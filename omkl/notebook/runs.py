@@ -84,14 +84,14 @@ class Runs(pd.DataFrame):
         """
         from omkl.report import sweep_figures
 
-        streams = sweep_figures.curves_of([Run(one.folder) for one in self.runs])
+        streams = sweep_figures.streams_of([Run(one.folder) for one in self.runs])
         if not streams:
             raise ValueError("there is no finished run to draw")
         panels = [ax] if ax is not None else _panels(len(streams))
         if len(panels) != len(streams):
             raise ValueError(f"the runs are of {len(streams)} streams: leave ax out")
-        for axes, (stream, curves) in zip(panels, streams.items(), strict=True):
-            sweep_figures.draw_stream(axes, stream, curves)
+        for axes, (stream, members) in zip(panels, streams.items(), strict=True):
+            sweep_figures.draw_stream(axes, members, stream)
         if len(panels) == 1:
             return panels[0]
         import numpy as np

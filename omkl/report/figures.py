@@ -1,4 +1,7 @@
-"""Figures of one run, each a PNG and, where that is asked for, a PDF.
+"""Figures of one run.
+
+A figure is drawn by a function of the run, which returns None where the run has nothing to draw. A
+function with the parameter ``into`` has one panel, and draws it into Axes that it is given.
 
 Shapes: R seeds, P recorded rounds, N kernels, K clients, G rounds after which weights are known.
 """
@@ -6,9 +9,10 @@ Shapes: R seeds, P recorded rounds, N kernels, K clients, G rounds after which w
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -21,31 +25,36 @@ from matplotlib.figure import Figure
 from omkl.core.kernels import FAMILIES, Family
 from omkl.report import naming, stats, style
 from omkl.report.naming import expert_names, has_kernels
-from omkl.report.stats import Windowed, windowed
+from omkl.report.stats import windowed
 from omkl.runs.run_folder import ERROR_RATE, Run, measure, scaling_of
 from omkl.utils.wording import over_seeds, pluralize
 
 Array = np.ndarray
+Draw = Callable[..., Figure | None]
 
-WHISKERS = {"ecolor": "#7fb2d6", "elinewidth": 1}
 MOST_NAMES = 12  # of experts in the heat map, one per line
 LEAST_WEIGHT = 0.005  # of an expert with a bar
 
 
-def all_figures(
-    run: Run, folder: Path | None = None, suffixes: Sequence[str] = style.PNG
-) -> list[Path]:
-    """The figures of one run, in its folder by default; the paths written."""
-    return [path for plot in _plots(run) for path in plot(run, folder, suffixes)]
-
-
-def figures_of(run: Run) -> dict[str, Figure]:
-    """The figures of one run by their names, for a notebook; those that have nothing are left out.
+def all_figures(run: Run, folder: Path, suffixes: Sequence[str] = style.PNG) -> list[Path]:
+    """Save the figures of a run, and return the paths.
 
     Raises ValueError for a run that is not complete.
     """
-    drawings = {plot.stem(run): plot.draw(run) for plot in _plots(run)}
-    return {name: figure for name, figure in drawings.items() if figure is not None}
+    return [
+        path
+        for name, figure in figures_of(run)
+        for path in style.save(figure, folder, name, suffixes)
+    ]
+
+
+def figures_of(run: Run) -> Iterator[tuple[str, Figure]]:
+    """Draw the figures of a run one after another, and yield their names and them."""
+    for name, draw in _drawings(run).items():
+        with style.applied():
+            figure = draw(run)
+        if figure is not None:
+            yield name, figure
 
 
 def draw_into(run: Run, name: str | None = None, axes: Axes | None = None) -> Axes:
@@ -53,86 +62,42 @@ def draw_into(run: Run, name: str | None = None, axes: Axes | None = None) -> Ax
 
     Raises ValueError for a figure that there is none of, or that has several panels.
     """
-    plots = {plot.stem(run): plot for plot in _plots(run)}
+    drawings = _drawings(run)
     name = measure(run.result).key if name is None else name
-    if name not in plots:
-        raise ValueError(f"there is no plot {name!r} of this run; there are: {', '.join(plots)}")
-    plot = plots[name]
-    if not plot.one_panel:
+    if name not in drawings:
+        raise ValueError(f"there is no plot {name!r} of this run; there are: {', '.join(drawings)}")
+    draw = drawings[name]
+    if "into" not in inspect.signature(draw).parameters:
         raise ValueError(f"{name} has several panels: run.plots()[{name!r}] is its figure")
-    if axes is None:
-        import matplotlib.pyplot as plt  # which shows it in a notebook
+    with style.applied():
+        if axes is None:
+            import matplotlib.pyplot as plt  # which shows it in a notebook
 
-        with style.applied():
             axes = plt.subplots(figsize=(style.WIDTH, 4.2))[1]
-    if plot.draw(run, axes) is None:
-        raise ValueError(f"this run has nothing to draw as {name}")
+        if draw(run, axes) is None:
+            raise ValueError(f"this run has nothing to draw as {name}")
     return axes
 
 
-def _plots(run: Run) -> Sequence[Plot]:
-    if run.complete and measure(run.result) is ERROR_RATE:
-        return mse, over_time, calibration, experts, importance, weights, updates
-    of_predictions = (predictions, coverage, experts, importance)
-    return (mse, over_time, mse_over_labels, *of_predictions, regret, weights, usage,
-            clients, server)  # fmt: skip
-
-
-class Plot:
-    """A figure of a run: calling it saves the figure.
-
-    ``function`` draws the run into a new figure, or, with ``one_panel``, into axes that it is
-    given; it returns None where the run has nothing to draw. Without a ``name`` the figure is
-    called after what the run is judged by.
-    """
-
-    def __init__(self, function: Callable[..., Figure | None], name: str, one_panel: bool) -> None:
-        functools.update_wrapper(self, function)
-        self.one_panel = one_panel
-        self._function, self._name = function, name
-
-    def stem(self, run: Run) -> str:
-        """The name of its file, without the suffix."""
-        return self._name or measure(run.result).key
-
-    def draw(self, run: Run, axes: Axes | None = None) -> Figure | None:
-        """The figure, styled; ValueError for a run that is not complete."""
-        if not run.complete:
-            status = run.result["status"]
-            raise ValueError(f"{run.folder} is {status}: only complete runs have curves")
-        with style.applied():
-            return self._function(run, axes) if self.one_panel else self._function(run)
-
-    def __call__(
-        self, run: Run, folder: Path | None = None, suffixes: Sequence[str] = style.PNG
-    ) -> list[Path]:
-        """Save the figure, in the run's folder by default; the paths, none of no figure."""
-        figure = self.draw(run)
-        if figure is None:
-            return []
-        with style.applied():
-            return style.save(figure, folder or run.folder, self.stem(run), suffixes)
-
-
-def _panels(name: str) -> Callable[[Callable[[Run], Figure | None]], Plot]:
-    """A figure of several panels."""
-    return lambda function: Plot(function, name, one_panel=False)
-
-
-def _panel(name: str = "") -> Callable[[Callable[[Run, Axes | None], Figure | None]], Plot]:
-    """A figure of one panel, which can be drawn into axes of others."""
-    return lambda function: Plot(function, name, one_panel=True)
+def _drawings(run: Run) -> dict[str, Draw]:
+    """Return the functions that draw a run by the names of their figures."""
+    if not run.complete:
+        raise ValueError(f"{run.folder} is {run.result['status']}: only complete runs have curves")
+    drawings: dict[str, Draw] = {measure(run.result).key: error, "over_time": over_time}
+    if measure(run.result) is not ERROR_RATE:
+        drawings |= {"labels": labels, "predictions": predictions, "coverage": coverage}
+        drawings |= {"regret": regret, "clients": clients, "server": server}
+    return drawings | {"experts": experts, "importance": importance, "weights": weights}
 
 
 # --- curves over the rounds -----------------------------------------------------------------------
 
 
-@_panel()
-def mse(run: Run, into: Axes | None = None) -> Figure:
-    """Mean squared error, or error rate, of rounds 1..t over t, beside the baselines.
+def error(run: Run, into: Axes | None = None) -> Figure:
+    """Mean squared error, or error rate, of rows 1..t over t, beside the baselines.
 
-    The first half per cent of the rounds is not drawn, of a short stream ten rounds: a mean of a
-    handful of errors says little and would set the scale.
+    The first half per cent of the rows is not drawn, of a short stream ten rows: a mean of a
+    handful of errors would set the scale.
     """
     curves, kind = run.curves, measure(run.result)
     figure, axes = _single(into=into)
@@ -146,92 +111,53 @@ def mse(run: Run, into: Axes | None = None) -> Figure:
     style.band_line(axes, t, mean, std, 0, naming.name_of(run), floor=low)
     style.log_axis(axes.yaxis, low, max(high for _, high in limits))
     _name_rounds(axes, run, t, f"{style.axis_name(kind)} of rows 1..t")
-    axes.set_xlim(right=t[-1])  # the lines end where their names begin
     axes.set_title(_title(run, f"running {kind.long}, {_seeds(run)}"))
-    style.label_ends(axes)
-    style.legend_of(figure, axes, into is not None)
+    _legend(figure, axes, into)
     return figure
 
 
-@_panel("labels")
-def mse_over_labels(run: Run, into: Axes | None = None) -> Figure | None:
-    """The same mean over the labels bought so far; nothing where all were, which is ``mse``."""
+def labels(run: Run, into: Axes | None = None) -> Figure | None:
+    """The same mean over the targets requested so far, where not all were requested."""
     if run.result["al_efficiency"] == 1.0:
         return None
     drawn = style.drawn_rounds(run.curves["t"], skip=0.005)
-    bought = run.curves["labels"].mean(axis=0)[drawn]
+    requested = run.curves["labels"].mean(axis=0)[drawn]
     mean, std = style.mean_std(run.curves["mse"][:, drawn])
     figure, axes = _single(into=into)
     low, high = style.positive_limits(mean, std)
-    style.band_line(axes, bought, mean, std, 0, naming.name_of(run), floor=low)
+    style.band_line(axes, requested, mean, std, 0, naming.name_of(run), floor=low)
     style.log_axis(axes.yaxis, low, high)
-    axes.set_xlim(0, bought[-1])
+    axes.set_xlim(0, requested[-1])
     axes.set(xlabel="targets requested", ylabel="MSE of all rows so far")
     share = f"{100.0 * run.result['al_efficiency']:.3g} % of the targets requested"
     axes.set_title(_title(run, f"running mean squared error, {share}"))
-    style.label_ends(axes)
     return figure
 
 
-@_panel("regret")
 def regret(run: Run, into: Axes | None = None) -> Figure | None:
-    """Cumulative squared error above each comparator's; nothing if none was computed."""
+    """Cumulative squared error above that of each comparator that was computed."""
     curves, stated = run.curves, run.result["regret"]
     names = [name for name in stated if f"regret_{name}" in curves]
     if not names:
         return None
     drawn = style.drawn_rounds(curves["t"])
     t = curves["t"][drawn]
-    notes = [
-        style.wrapped(f"Not drawn: {entry['label']} ({entry['skipped']}).", 105)
-        for entry in stated.values()
-        if "skipped" in entry
-    ]
-    footnote = "\n".join(notes)
-    lines_below = len(names) + footnote.count("\n") + (1 if notes else 0)
-    figure, axes = _single(4.1 + 0.17 * lines_below, into=into)
+    figure, axes = _single(4.4, into=into)
     for index, name in enumerate(names):
         mean, std = style.mean_std(curves[f"regret_{name}"][:, drawn])
         style.band_line(axes, t, mean, std, index, style.wrapped(stated[name]["label"], 90))
     axes.axhline(0, color=style.GREY, linewidth=0.8)
     _name_rounds(axes, run, t, "cumulative squared error\nabove the comparator")
     axes.set_title(_title(run, f"regret, {_seeds(run)}"))
-    axes.legend(loc="upper left", bbox_to_anchor=(0, -0.13), borderaxespad=0)
-    if footnote and into is None:
-        figure.supxlabel(footnote, x=0.01, ha="left", fontsize=7.5, color="#444444")
-    return figure
-
-
-@_panel("calibration")
-def calibration(run: Run, into: Axes | None = None) -> Figure | None:
-    """A reliability diagram: of rows with a predicted probability, how many were of the class."""
-    if "calibration" not in run.curves:
-        return None
-    n, stated, true = run.curves["calibration"]
-    there = n > 0
-    figure, axes = _single(into=into)
-    axes.plot([0, 1], [0, 1], color=style.GREY, linewidth=0.8, label="calibrated")
-    p = stated[there] / n[there]
-    deviation = np.sqrt(p * (1.0 - p) / n[there])
-    looks = style.look(0) | {"linestyle": "-", "markersize": 4}
-    label = "learner, with two standard errors of a calibrated one"
-    axes.errorbar(p, true[there] / n[there], 2.0 * deviation, elinewidth=0.8, label=label, **looks)
-    axes.set(xlim=(0, 1), ylim=(0, 1))
-    classes = run.result.get("labels_of_classes", ())
-    what = f"of {classes[1]}" if len(classes) == 2 else "of the predicted class"
-    axes.set_xlabel(f"predicted probability {style.wrapped(what, 40)}")
-    axes.set_ylabel("share of rows of that class")
-    axes.set_title(_title(run, f"calibration, {_seeds(run)}"))
-    style.legend_of(figure, axes, into is not None)
+    _legend(figure, axes, into)
     return figure
 
 
 # --- windows of the stream, and weights over time -------------------------------------------------
 
 
-@_panels("over_time")
 def over_time(run: Run) -> Figure | None:
-    """The error of windows of the stream, and below it a heat map: kernels over time."""
+    """The error of windows of the stream, and below it a heat map of weights over time."""
     curves, kind = run.curves, measure(run.result)
     windows = windowed(run)
     if len(windows.edges) < 3:
@@ -241,7 +167,16 @@ def over_time(run: Run) -> Figure | None:
     heights = [1.0, 1.35] if with_map else [1.0]
     grid = figure.subplots(len(heights), 1, sharex=True, squeeze=False, height_ratios=heights)
     top, bottom = grid[0, 0], grid[-1, 0]
-    _draw_windows(top, windows)
+    mean, std = style.mean_std(windows.loss)
+    if (finite := np.isfinite(mean)).any():
+        low, high = style.positive_limits(mean[finite], None if std is None else std[finite])
+        shown = np.maximum(mean, low)
+        top.stairs(shown, windows.edges, baseline=None, color=style.COLOURS[0])
+        if std is not None:
+            below = np.maximum(mean - std, low)
+            looks: dict[str, Any] = {"color": style.COLOURS[0], "alpha": 0.2, "linewidth": 0}
+            top.stairs(mean + std, windows.edges, baseline=below, fill=True, **looks)
+        style.log_axis(top.yaxis, low, high)
     top.set_ylabel(f"{style.axis_name(kind)} of a window")
     for axes in grid[:, 0]:
         style.mark_changes(axes, curves["change_rounds"], curves["t"])
@@ -252,25 +187,8 @@ def over_time(run: Run) -> Figure | None:
     style.figure_legend(figure, [top])
     rows = pluralize(round(float(np.median(np.diff(windows.edges)))), "row")
     what = f"{kind.long} in windows of {rows} each"
-    what += ", and weights" if with_map else ""
-    figure.suptitle(_title(run, what), fontsize=10)
+    figure.suptitle(_title(run, what + (", and weights" if with_map else "")), fontsize=10)
     return figure
-
-
-def _draw_windows(axes: Axes, windows: Windowed) -> None:
-    mean, std = style.mean_std(windows.loss)
-    finite = np.isfinite(mean)
-    if not finite.any():
-        return
-    low, high = style.positive_limits(mean[finite], None if std is None else std[finite])
-    steps: dict[str, Any] = {"color": style.COLOURS[0]}
-    shown = np.append(mean, mean[-1])
-    axes.step(windows.edges, np.maximum(shown, low), where="post", **steps)
-    if std is not None:
-        below, above = (np.maximum(np.append(x, x[-1]), low) for x in (mean - std, mean + std))
-        steps |= {"alpha": 0.2, "linewidth": 0}
-        axes.fill_between(windows.edges, below, above, step="post", **steps)
-    style.log_axis(axes.yaxis, low, high)
 
 
 def _draw_map(figure: Figure, axes: Axes, run: Run) -> None:
@@ -290,7 +208,7 @@ def _draw_map(figure: Figure, axes: Axes, run: Run) -> None:
 
 
 def _name_largest(axes: Axes, shares: Array, names: Sequence[str]) -> Array:
-    """The lines of a map of shares (G, N): the largest by name, the others together."""
+    """Return the lines of a map of shares (G, N): the largest by name, the others together."""
     order = np.argsort(np.nansum(shares, axis=0), kind="stable")
     rest, shown = order[:-MOST_NAMES], order[-MOST_NAMES:]
     values, labels = shares[:, shown].T, [names[i] for i in shown]
@@ -316,31 +234,21 @@ def _draw_shares(figure: Figure, axes: Axes, t: Array, values: Array, n: int, wh
     style.log_axis(bar.ax.yaxis, least, top)
 
 
-def _shares(n: int) -> Callable[[float, float], float]:
-    """For ``log_ticks``: as many of them as ``n``."""
-    return lambda lower, upper: 1.0 / n
-
-
 def _name_families(axes: Axes, family: Array, bandwidth: Array) -> None:
-    """Round bandwidths of each family, a line between families, and their names in the map."""
+    """The first, middle and last bandwidth of each family, and the families' names in the map."""
     starts = [0, *(np.flatnonzero(family[1:] != family[:-1]) + 1).tolist(), len(family)]
-    ticks, labels = [], []
+    ticks: list[int] = []
     for start, end in itertools.pairwise(starts):
         if start:
             axes.axhline(start, color="white", linewidth=1.2)
-        values = bandwidth[start:end]
-        n = max(1, round(9 * (end - start) / len(family)))
-        chosen = style.log_ticks(values[0], values[-1], _shares(n)) or [values[0]]
-        rows = np.interp(np.log(chosen), np.log(values), np.arange(start, end)) + 0.5
-        apart = [row - start > 0.05 * len(family) or not start for row in rows]
-        ticks += list(itertools.compress(rows.tolist(), apart))
-        labels += [f"{value:.3g}" for value in itertools.compress(chosen, apart)]
+        few = end - start < 0.15 * len(family)
+        ticks += [start] if few else [start, (start + end - 1) // 2, end - 1]
         axes.annotate(
             str(family[start]), (0.0, end), (3, -2), xycoords=("axes fraction", "data"),
             textcoords="offset points", va="top", fontsize=8, color="black",
             bbox={"boxstyle": "square,pad=0.15", "facecolor": "white", "linewidth": 0},
         )  # fmt: skip
-    axes.set_yticks(ticks, labels)
+    axes.set_yticks([tick + 0.5 for tick in ticks], [f"{bandwidth[tick]:.3g}" for tick in ticks])
     differ_in = dict.fromkeys(FAMILIES.get(name, Family).label for name in family.tolist())
     axes.set_ylabel(" or ".join(differ_in))
 
@@ -348,55 +256,44 @@ def _name_families(axes: Axes, family: Array, bandwidth: Array) -> None:
 # --- predictions ----------------------------------------------------------------------------------
 
 
-@_panel("predictions")
 def predictions(run: Run, into: Axes | None = None) -> Figure | None:
     """Predictions beside their targets, with intervals: the last rows, and those worst predicted.
 
-    The intervals are those of ``interval``, or of 90 % by the learner's standard deviation. Rows
-    in random order are points: a line through them would show a course that there is not. Axes
-    of somebody else have the last rows alone. Of a short stream both are mostly the same rows:
-    they are drawn once.
+    The intervals are those of ``interval``, or of 90 % by the learner's standard deviation. The
+    last rows are drawn alone where most of the worst rows are among them, and into given Axes.
     """
     if "recent_t" not in run.curves:
         return None
-    stretches = {name: _stretch(run, name) for name in ("worst", "recent")}
-    worst, last = (stretch["t"] for stretch in stretches.values())
-    n, seed = len(last), run.result["seeds"][0]
+    worst, last = run.curves.get("worst_t", np.empty(0)), run.curves["recent_t"]
+    seed = run.result["seeds"][0]
     of_seed = f", seed {seed}" if len(run.result["seeds"]) > 1 else ""
-    is_before = worst < last[0]
-    if into is not None or 2 * is_before.sum() <= len(worst):
+    if into is not None or 2 * (worst < last[0]).sum() <= len(worst):
         figure, axes = _single(3.8, into=into)
-        shown, stretch = f"the last {n} rows", stretches["recent"]
-        if into is None and is_before.any():
-            shown = f"rows {worst[0]:,} to {last[-1]:,}, the largest error and the last rows"
-            for name, rows in stretches["worst"].items():  # some have none
-                stretch[name] = np.append(rows[is_before[: len(rows)]], stretch[name])
-        _draw_stretch(axes, run, stretch)
-        axes.set_title(_title(run, f"predictions of {shown}{of_seed}"))
-        style.legend_of(figure, axes, into is not None)
+        _draw_stretch(axes, run, "recent")
+        axes.set_title(_title(run, f"predictions of the last {len(last)} rows{of_seed}"))
+        _legend(figure, axes, into)
         return figure
     figure = Figure(figsize=(style.WIDTH, 6.0))
-    panels = figure.subplots(2, 1)
-    what = (f"rows {worst[0]:,} to {worst[-1]:,}, the largest error", f"the last {n:,} rows")
-    for axes, stretch, title in zip(panels, stretches.values(), what, strict=True):
-        _draw_stretch(axes, run, stretch)
-        rmse = np.sqrt(np.nanmean(np.square(stretch["y_hat"] - stretch["y"])))
-        axes.set_title(f"{title}: RMSE {naming.readable(float(rmse))}")
+    above, below = figure.subplots(2, 1)
+    error = _draw_stretch(above, run, "worst")
+    above.set_title(f"rows {worst[0]:,} to {worst[-1]:,}, the largest error: RMSE {error}")
+    error = _draw_stretch(below, run, "recent")
+    below.set_title(f"the last {len(last):,} rows: RMSE {error}")
     figure.suptitle(_title(run, f"predictions{of_seed}"), fontsize=10)
-    style.figure_legend(figure, panels)
+    style.figure_legend(figure, [above, below])
     return figure
 
 
-def _stretch(run: Run, name: str) -> dict[str, Array]:
-    """Arrays of rows that are drawn, by their names; none are of a run that has no such rows."""
-    names = ("t", "y", "y_hat", "spread", "half", "time")
-    none = np.empty(0)
-    return {array: run.curves.get(f"{name}_{array}", none) for array in names}
+def _draw_stretch(axes: Axes, run: Run, name: str) -> str:
+    """Draw targets, predictions and intervals over rows or increasing times; return the RMSE.
 
-
-def _draw_stretch(axes: Axes, run: Run, stretch: dict[str, Array]) -> None:
-    """Targets, predictions and intervals over the rows, or over times that increase."""
-    t, y, y_hat, spread, half, time = stretch.values()
+    Rows in random order are points: a line through them would show a course that there is not.
+    """
+    t, y, y_hat, spread, half, time = (
+        run.curves.get(f"{name}_{array}", np.empty(0))
+        for array in ("t", "y", "y_hat", "spread", "half", "time")
+    )
+    rmse = float(np.sqrt(np.nanmean(np.square(y_hat - y))))
     shuffled = run.config.get("stream", {}).get("order") == "shuffled"
     colour = style.look(0)["color"]
     percent = 90.0
@@ -418,14 +315,13 @@ def _draw_stretch(axes: Axes, run: Run, stretch: dict[str, Array]) -> None:
     line: dict[str, Any] = {"color": colour, "linewidth": 1.2, "label": "prediction"}
     axes.plot(t, y_hat, **line | ({"linestyle": "none", "marker": "_"} if shuffled else {}))
     axes.plot(t, y, color="#444444", linestyle="none", marker=".", markersize=3, label="target")
-    margin = 0.5 * (t[-1] - t[0]) / max(len(t) - 1, 1)
-    axes.set_xlim(t[0] - margin, t[-1] + margin)
+    axes.margins(x=0.01)
     axes.set_xlabel("time" if in_time else "row in random order" if shuffled else "row t")
     scaled = ", scaled to [0, 1]" if scaling_of(run.result) == "whole" else ""
     axes.set_ylabel(f"{run.result['stream']['target']}{scaled}", parse_math=False)
+    return naming.readable(rmse)
 
 
-@_panel("coverage")
 def coverage(run: Run, into: Axes | None = None) -> Figure | None:
     """How many targets lay in their intervals, window by window; means over the seeds.
 
@@ -434,9 +330,7 @@ def coverage(run: Run, into: Axes | None = None) -> Figure | None:
     """
     lines = []
     if windows := run.result.get("spread", {}).get("windows"):
-        share = run.result["spread"].get("coverage_50")
-        more = "" if share is None else f" (its 50 % intervals cover {100.0 * share:.1f} %)"
-        lines.append((90.0, f"of the learner{more}", windows["until"], windows["coverage_90"]))
+        lines.append((90.0, "of the learner", windows["until"], windows["coverage_90"]))
     interval = run.result.get("interval", {})
     if windows := interval.get("windows"):
         level = 100.0 * interval["level"]
@@ -448,7 +342,12 @@ def coverage(run: Run, into: Axes | None = None) -> Figure | None:
     for index, (percent, kind, until, shares) in enumerate(lines):
         ends, percents, n_rows = stats.coverage_of_windows(until, shares)
         if percent not in [line[0] for line in lines[:index]]:
-            style.binomial_band(axes, ends, percent, n_rows)
+            error = 2.0 * np.sqrt(percent * (100.0 - percent) / n_rows)
+            band: dict[str, Any] = {"color": style.GREY, "alpha": 0.15, "linewidth": 0}
+            edges, above, below = np.append(0, ends), percent + error, percent - error
+            axes.stairs(np.minimum(above, 100.0), edges, baseline=below, fill=True,
+                        label="two standard errors of a window", **band)  # fmt: skip
+            axes.axhline(percent, color=style.GREY, linewidth=0.8)
             low = min(low, percent - 10.0)
         axes.plot(ends, percents, label=f"{percent:g} % {kind}", **style.look(index))
         if np.isfinite(percents).any():
@@ -459,16 +358,15 @@ def coverage(run: Run, into: Axes | None = None) -> Figure | None:
     style.mark_changes(axes, run.curves["change_rounds"], np.array([1, last]))
     axes.set(xlabel="last row of the window", ylabel="targets covered, % of a window")
     axes.set_title(_title(run, "coverage of intervals"))
-    style.legend_of(figure, axes, into is not None)
+    _legend(figure, axes, into)
     return figure
 
 
 # --- experts and kernels --------------------------------------------------------------------------
 
 
-@_panel("experts")
 def experts(run: Run, into: Axes | None = None) -> Figure | None:
-    """Weights of experts that are no kernels, by name; nothing for a learner of kernels."""
+    """Weights of experts that are no kernels, by name."""
     names = expert_names(run)
     if has_kernels(run) or len(names) < 2:
         return None
@@ -477,7 +375,7 @@ def experts(run: Run, into: Axes | None = None) -> Figure | None:
     shown = order[: max(2, int((mean >= LEAST_WEIGHT).sum()))]
     figure, axes = _single(max(2.8, 0.9 + 0.2 * len(shown)), into=into)
     places, errors = np.arange(len(shown)), None if std is None else std[shown]
-    bars: dict[str, Any] = {"color": style.COLOURS[0], "height": 0.6, "error_kw": WHISKERS}
+    bars: dict[str, Any] = {"color": style.COLOURS[0], "height": 0.6, "ecolor": "#7fb2d6"}
     axes.barh(places, mean[shown], xerr=errors, **bars)
     axes.set_yticks(places, [names[i] for i in shown])
     axes.invert_yaxis()
@@ -489,9 +387,8 @@ def experts(run: Run, into: Axes | None = None) -> Figure | None:
     return figure
 
 
-@_panel("importance")
 def importance(run: Run, into: Axes | None = None) -> Figure | None:
-    """Which inputs mattered over time; nothing where it was not known at two times or more."""
+    """Which inputs mattered over time, where it is known at two times or more."""
     curves = run.curves
     shares = curves.get("importance_over_time", np.empty((0, 0)))
     known = curves["weights_t"][np.isfinite(shares).all(axis=1)] if len(shares) else []
@@ -509,132 +406,47 @@ def importance(run: Run, into: Axes | None = None) -> Figure | None:
     return figure
 
 
-@_panels("weights")
 def weights(run: Run) -> Figure | None:
-    """Expert weights (R, N) after the last round, over the dictionary; nothing without any."""
+    """Expert weights (R, N) after the last round, over the bandwidths: a panel per family."""
     if "weights" not in run.curves or not has_kernels(run):
         return None
     mean, std = style.mean_std(run.curves["weights"])
-    uniform = 1 / len(mean)
-    # A weight far above the rest hides it on a linear axis; below a thousandth of
-    # the uniform weight the order no longer matters.
-    concentrated = mean.max() > 20 * max(float(np.median(mean)), 1e-300)
-    floor = 1e-3 * uniform
-
-    def draw(axes: Axes, members: Array, bandwidth: Array) -> None:
-        axes.axhline(uniform, color=style.GREY, linewidth=0.9, label=f"uniform, 1/{len(mean)}")
-        below = mean[members] < floor if concentrated else np.zeros(len(members), bool)
-        spread = None if std is None else std[members]
-        _points(axes, bandwidth, mean[members], spread, run, floor=floor, shown=~below)
-        if below.any():
-            axes.plot(
-                bandwidth[below], np.full(below.sum(), 1.25 * floor), linestyle="none",
-                marker="v", color=style.COLOURS[1], label="below a thousandth of uniform",
-            )  # fmt: skip
-        if concentrated:
-            style.log_axis(axes.yaxis, floor, 1.5)
-        else:
-            axes.set_ylim(0, 1.08 * max(_top(mean, std), uniform))
-
-    label = "expert weight after the last row"
-    return _over_dictionary(run, "expert weights", label, draw)
-
-
-@_panels("usage")
-def usage(run: Run) -> Figure | None:
-    """Share of the rows in which each kernel was evaluated, over the dictionary.
-
-    Nothing where all kernels are evaluated in all rows, as in a federation, and for what has no
-    kernel.
-    """
-    if "usage" not in run.curves or not has_kernels(run):
-        return None
-    mean, std = style.mean_std(run.curves["usage"] / run.result["n_rounds"])
-    if mean.min() == mean.max() == 1.0:
-        return None
-
-    def draw(axes: Axes, members: Array, bandwidth: Array) -> None:
-        spread = None if std is None else std[members]
-        _points(axes, bandwidth, mean[members], spread, run, ceiling=1.0)
-        axes.set_ylim(-0.03, 1.03)
-
-    per_round = run.result["kernels_per_round"]
-    what = f"{per_round:.4g} of {pluralize(len(mean), 'kernel')} evaluated per row"
-    return _over_dictionary(run, what, "share of rows evaluated", draw)
-
-
-@_panels("updates")
-def updates(run: Run) -> Figure | None:
-    """Rounds in which each kernel's classifier learned, over the dictionary, if it is one."""
-    if not has_kernels(run):
-        return None
-    mean, std = style.mean_std(run.curves["updates"])
-
-    def draw(axes: Axes, members: Array, bandwidth: Array) -> None:
-        _points(axes, bandwidth, mean[members], None if std is None else std[members], run)
-        axes.set_ylim(0, 1.08 * max(_top(mean, std), 1.0))
-
-    what = f"{mean.mean():,.1f} updates per kernel in {run.result['n_rounds']:,} rows"
-    return _over_dictionary(run, what, "updates of the classifier", draw)
-
-
-def _over_dictionary(
-    run: Run, what: str, ylabel: str, draw: Callable[[Axes, Array, Array], None]
-) -> Figure:
-    """A panel per kernel family; ``draw`` gets its axes, the indices of its kernels, bandwidths."""
     family, bandwidth = run.curves["kernel_family"], run.curves["kernel_bandwidth"]
     names = list(dict.fromkeys(family.tolist()))
     figure = Figure(figsize=(max(style.WIDTH, 3.0 * len(names)), 3.8))
-    grid = figure.subplots(1, len(names), sharey=True, squeeze=False)
-    for axes, name in zip(grid[0], names, strict=True):
+    grid = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
+    floor = 1e-3 / len(mean)  # below it the order of kernels does not matter
+    # On a linear axis a weight far above the rest hides it.
+    concentrated = mean.max() > 20 * max(float(np.median(mean)), 1e-300)
+    for axes, name in zip(grid, names, strict=True):
         members = np.flatnonzero(family == name)
-        members = members[np.argsort(bandwidth[members], kind="stable")]
-        values, n = bandwidth[members], len(members)
-        axes.set_title(f"{name.capitalize()}, {pluralize(n, 'kernel')}")
+        x, y = bandwidth[members], np.maximum(mean[members], floor if concentrated else 0.0)
+        error = None if std is None else [np.minimum(std[members], y - floor), std[members]]
+        axes.axhline(
+            1 / len(mean), color=style.GREY, linewidth=0.9, label=f"uniform, 1/{len(mean)}"
+        )
+        looks: dict[str, Any] = {"color": style.COLOURS[0], "ecolor": "#7fb2d6", "elinewidth": 1}
+        axes.errorbar(x, y, error, marker="o", markersize=3.5, linestyle="none",
+                      label=_seeds(run), **looks)  # fmt: skip
+        axes.set_title(f"{name.capitalize()}, {pluralize(len(members), 'kernel')}")
         axes.set_xlabel(FAMILIES.get(name, Family).label)  # see has_kernels
-        margin = max(1.1, (values[-1] / values[0]) ** 0.05) if n > 1 else 4.0
-        style.log_axis(axes.xaxis, values[0] / margin, values[-1] * margin)
-        draw(axes, members, values)
-    grid[0, 0].set_ylabel(ylabel)
-    style.figure_legend(figure, list(grid[0]))
-    figure.suptitle(_title(run, what), fontsize=10)
+        margin = max(1.1, (x.max() / x.min()) ** 0.05) if len(x) > 1 else 4.0
+        style.log_axis(axes.xaxis, x.min() / margin, x.max() * margin)
+    grid[0].set_ylabel("expert weight after the last row")
+    if concentrated:
+        style.log_axis(grid[0].yaxis, floor / 1.3, 1.5)
+    else:
+        grid[0].set_ylim(bottom=0)
+    style.figure_legend(figure, list(grid))
+    figure.suptitle(_title(run, "expert weights"), fontsize=10)
     return figure
-
-
-def _points(
-    axes: Axes,
-    x: Array,
-    mean: Array,
-    std: Array | None,
-    run: Run,
-    floor: float = 0.0,
-    ceiling: float = math.inf,
-    shown: Array | slice = slice(None),
-) -> None:
-    """Points with whiskers of one standard deviation, cut off at floor and ceiling."""
-    errors = None
-    if std is not None:
-        lower = np.clip(mean - std, min(floor, float(mean.min())), None)
-        upper = np.clip(mean + std, None, max(ceiling, float(mean.max())))
-        errors = np.stack([mean - lower, upper - mean])[:, shown]
-    looks: dict[str, Any] = {"color": style.COLOURS[0], "marker": "o", "markersize": 3.5}
-    looks |= {"linestyle": "none", "label": _seeds(run), **WHISKERS}
-    axes.errorbar(x[shown], mean[shown], yerr=errors, **looks)
-
-
-def _top(mean: Array, std: Array | None) -> float:
-    return float((mean if std is None else mean + std).max())
 
 
 # --- federations ----------------------------------------------------------------------------------
 
 
-@_panels("clients")
 def clients(run: Run) -> Figure | None:
-    """Mean regret over time, and every client's regret in the end, all by (11).
-
-    Nothing for a run that is no federation of kernel learners.
-    """
+    """Mean regret of the clients over time, and every client's regret in the end, all by (11)."""
     if "client_regret" not in run.curves:
         return None
     t = run.curves["t"]
@@ -646,16 +458,23 @@ def clients(run: Run) -> Figure | None:
     style.round_axis(left, t[drawn])
     left.set(xlabel="round t", ylabel="regret against the best online kernel")
     left.legend(loc="best")
-    sorted_clients(right, run, 0)
+    mean, std = style.mean_std(run.curves["client_regret"])
+    order = np.argsort(mean)
+    share = (np.arange(len(mean)) + 0.5) / len(mean)
+    colour = style.COLOURS[0]
+    right.plot(share, mean[order], color=colour)
+    if std is not None:
+        low, high = (mean - std)[order], (mean + std)[order]
+        right.fill_between(share, low, high, color=colour, alpha=0.15, linewidth=0)
+    right.set_xlim(0, 1)
+    right.set_xticks([0, 0.5, 1], ["least", "median", "most"])
     right.set(xlabel="clients by regret", ylabel="regret after the last round")
-    title = f"{naming.name_of(run)} on {run.result['dataset']}: regret of the clients"
-    figure.suptitle(style.wrapped(title, 90), fontsize=10)
+    figure.suptitle(_title(run, "regret of the clients"), fontsize=10)
     return figure
 
 
-@_panel("server")
 def server(run: Run, into: Axes | None = None) -> Figure | None:
-    """Regret of the server over time, (12); nothing where it is not known."""
+    """Regret of the server over time, (12), where it is known."""
     if "server_regret" not in run.curves:
         return None
     t = run.curves["t"]
@@ -665,37 +484,30 @@ def server(run: Run, into: Axes | None = None) -> Figure | None:
     style.band_line(axes, t[drawn], mean, std, 0, "sum over the clients")
     style.round_axis(axes, t[drawn])
     axes.set(xlabel="round t", ylabel="loss of all clients above that of\nthe best function (12)")
-    title = f"{naming.name_of(run)} on {run.result['dataset']}: regret of the server"
-    axes.set_title(style.wrapped(title, 90))
+    axes.set_title(_title(run, "regret of the server"))
     axes.legend(loc="best")
     return figure
-
-
-def sorted_clients(axes: Axes, run: Run, index: int) -> None:
-    """Each client's regret, mean over the seeds, smallest first; the seeds' deviation as a band."""
-    mean, std = style.mean_std(run.curves["client_regret"])
-    order = np.argsort(mean)
-    share = (np.arange(len(mean)) + 0.5) / len(mean)
-    looks = style.look(index) | {"marker": ""}
-    axes.plot(share, mean[order], **looks)
-    if std is not None:
-        low, high = (mean - std)[order], (mean + std)[order]
-        axes.fill_between(share, low, high, color=looks["color"], alpha=0.15, linewidth=0)
-    axes.set_xlim(0, 1)
-    axes.set_xticks([0, 0.5, 1], ["least", "median", "most"])
 
 
 # --- what they share ------------------------------------------------------------------------------
 
 
 def _single(height: float = 4.2, into: Axes | None = None) -> tuple[Figure, Axes]:
-    """A figure with one panel; ``into``: these axes, and the figure that they are of."""
+    """Return a figure with one panel; with ``into`` these Axes and their figure."""
     if into is not None:
         figure = into.get_figure(root=True)
         assert figure is not None
         return figure, into
     figure = Figure(figsize=(style.WIDTH, height))
     return figure, figure.add_subplot()
+
+
+def _legend(figure: Figure, axes: Axes, into: Axes | None) -> None:
+    """Draw the legend below the panel, or inside it where the figure is somebody else's."""
+    if into is None:
+        style.figure_legend(figure, [axes])
+    else:
+        axes.legend(loc="best")
 
 
 def _name_rounds(axes: Axes, run: Run, t: Array, ylabel: str) -> None:

@@ -134,77 +134,19 @@ def wrapped(text: str, width: int) -> str:
 
 
 def log_axis(axis: Axis, low: float, high: float) -> None:
-    """A logarithmic axis from ``low`` to ``high`` (> 0) with few, plain tick labels.
-
-    No label touches the next one, however short the axis is when it is drawn.
-    """
-    from matplotlib.ticker import FuncFormatter, Locator, NullLocator
-
-    class Ticks(Locator):
-        def __call__(self) -> Any:
-            return self.tick_values(*axis.get_view_interval())
-
-        def tick_values(self, vmin: float, vmax: float) -> Any:
-            least, most = sorted((max(vmin, 1e-300), max(vmax, 1e-300)))
-            return log_ticks(least, most, _gap(axis))
+    """A logarithmic axis from ``low`` to ``high`` (> 0) with few, plain tick labels."""
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
     axis.axes.set(**{f"{axis.axis_name}scale": "log", f"{axis.axis_name}lim": (low, high)})  # type: ignore[attr-defined]
-    axis.set_major_locator(Ticks())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    if high < 8.0 * low:
+        axis.set_major_locator(MaxNLocator(nbins=4, steps=[1, 2, 5, 10]))
+    else:
+        subs = (
+            (1.0, 2.0, 5.0) if high < 50.0 * low else (1.0, 3.0) if high < 500.0 * low else (1.0,)
+        )
+        axis.set_major_locator(LogLocator(subs=subs, numticks=7))
+    axis.set_major_formatter("{x:g}")
     axis.set_minor_locator(NullLocator())
-
-
-def _gap(axis: Axis) -> Callable[[float, float], float]:
-    """What share of the axis, as it lies now, the labels of two ticks need between these."""
-    box = axis.axes.bbox
-    if axis.axis_name == "y":  # type: ignore[attr-defined]
-        height = 72.0 * box.height / axis.axes.figure.dpi
-        return lambda a, b: 14.0 / max(height, 1.0)
-    width = 72.0 * box.width / axis.axes.figure.dpi
-
-    def apart(a: float, b: float) -> float:
-        # A digit is as wide as 0.64 of the letter's size, 9 points; a blank lies in between.
-        return (len(f"{a:g}") + len(f"{b:g}") + 3) / 2 * 5.8 / max(width, 1.0)
-
-    return apart
-
-
-def log_ticks(
-    low: float, high: float, gap: Callable[[float, float], float] = lambda a, b: 0.09
-) -> list[float]:
-    """The coarsest of a few ladders of round numbers with four steps inside the limits.
-
-    ``gap(a, b)`` is the share of the axis that two ticks beside each other need.
-    """
-    from matplotlib.ticker import MaxNLocator
-
-    decades = math.log10(high / low)
-    if decades <= 0.0:
-        return [low]
-    exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    if decades > 3:
-        chosen = exponents[:: max(1, math.ceil(decades / 6))]
-        ticks = [10.0**e for e in chosen if low <= 10.0**e <= high]
-        return _apart(ticks, decades, gap) if ticks else []
-    for ladder in ((1,), (1, 3), (1, 2, 5), (1, 2, 3, 4, 6), (1, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9)):
-        ticks = [m * 10.0**e for e in exponents for m in ladder]
-        ticks = [tick for tick in ticks if low <= tick <= high]
-        if len(ticks) >= 4:
-            return _apart(ticks, decades, gap)
-    even = MaxNLocator(nbins=4, steps=[1, 2, 5, 10]).tick_values(low, high)
-    ticks = [float(tick) for tick in even if low <= tick <= high]
-    return _apart(ticks, decades, gap) if ticks else []
-
-
-def _apart(
-    ticks: Sequence[float], decades: float, gap: Callable[[float, float], float]
-) -> list[float]:
-    """Those ticks whose labels have room beside the last one chosen."""
-    chosen = [ticks[0]]
-    for tick in ticks[1:]:
-        if math.log10(tick / chosen[-1]) >= gap(chosen[-1], tick) * decades:
-            chosen.append(tick)
-    return chosen
 
 
 # --- lines, axes and panels
@@ -260,24 +202,6 @@ def baseline_lines(
         if values.max() > 0.0:
             limits.append(positive_limits(values, None))
     return limits
-
-
-def binomial_band(axes: Axes, ends: Array, percent: float, n_rows: Array) -> None:
-    """The level of intervals, and two standard errors of the share that windows cover.
-
-    The windows end at rows ``ends`` (W,) and have ``n_rows`` (W,) rows each.
-    """
-    error = 2.0 * np.sqrt(percent * (100.0 - percent) / n_rows)
-    error = np.append(error, error[-1])  # as steps, from end to end of the windows
-    axes.fill_between(
-        np.append(0, ends), percent - error, np.minimum(percent + error, 100.0), step="post",
-        color=GREY, alpha=0.15, linewidth=0, label="two standard errors of a window",
-    )  # fmt: skip
-    axes.axhline(percent, color=GREY, linewidth=0.8)
-    axes.annotate(
-        f"{percent:g} %", (1.0, percent), (3, 0), xycoords=("axes fraction", "data"),
-        textcoords="offset points", va="center", fontsize=8, annotation_clip=False,
-    )  # fmt: skip
 
 
 def round_axis(axes: Axes, t: Array) -> None:
@@ -379,52 +303,13 @@ def figure_legend(figure: Figure, panels: Sequence[Axes]) -> None:
     for axes in panels:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
-    if not entries:
-        return
-    inches = [0.07 * len(label) + 0.55 for label in entries]
-    fitting = len(entries)
-    if sum(inches) > figure.get_figwidth():
-        fitting = max(1, int(figure.get_figwidth() / max(inches)))
-    figure.legend(list(entries.values()), list(entries), loc="outside lower center", ncols=fitting)
-
-
-def label_ends(axes: Axes) -> None:
-    """Write the label of each line beside its last point, none on another; no legend has them.
-
-    The axes have their limits by now. A line of changes keeps its place in the legend.
-    """
-    to_axes = axes.transData + axes.transAxes.inverted()
-    ends = []
-    for line in axes.get_lines():
-        label = str(line.get_label())
-        x, y = (np.asarray(values, dtype=float) for values in line.get_data())
-        finite = np.flatnonzero(np.isfinite(y))
-        if len(finite) and label != CHANGES and not label.startswith("_"):
-            height = float(to_axes.transform((x[finite[-1]], y[finite[-1]]))[1])
-            ends.append((min(max(height, 0.0), 1.0), label, line))
-    ends.sort(key=lambda end: end[0])
-    apart = 13.0 / max(72.0 * axes.bbox.height / axes.figure.dpi, 40.0)
-    places = [height for height, *_ in ends]
-    for k in range(1, len(places)):
-        places[k] = max(places[k], places[k - 1] + apart)
-    above = 1.0 + apart
-    for k in reversed(range(len(places))):  # back into the axes where it has gone out of them
-        above = places[k] = min(places[k], above - apart)
-    for place, (_, label, line) in zip(places, ends, strict=True):
-        axes.annotate(
-            wrapped(label, 30), (1.0, place), (4, 0), xycoords="axes fraction",
-            textcoords="offset points", va="center", fontsize=8, color=line.get_color(),
-            annotation_clip=False,
+    if entries:
+        longest = max(len(line) for label in entries for line in label.split("\n"))
+        columns = max(1, int(figure.get_figwidth() / (0.07 * longest + 0.55)))
+        figure.legend(
+            [*entries.values()], [*entries], loc="outside lower center",
+            ncols=min(columns, len(entries)),
         )  # fmt: skip
-        line.set_label(f"_{label}")
-
-
-def legend_of(figure: Figure, axes: Axes, inside: bool) -> None:
-    """The legend of one panel, below it, or inside where the figure is somebody else's."""
-    if not inside:
-        figure_legend(figure, [axes])
-    elif axes.get_legend_handles_labels()[1]:
-        axes.legend(loc="best")
 
 
 def axis_name(kind: Measure) -> str:
