@@ -209,8 +209,7 @@ def _computed(
         al_efficiency=1.0,
         regret={},
     )
-    scores, calibration = _scores([seed.metrics for seed in done])
-    result |= scores
+    result |= _scores([seed.metrics for seed in done])
     of_streams = [seed.baselines for seed in done if seed.baselines]
     result["baselines"], baseline_curves = _baselines(of_streams)
     weights = np.stack([seed.weights for seed in done])
@@ -226,7 +225,6 @@ def _computed(
         "support": np.stack([seed.support for seed in done]),
         **kernel_curves(kernels),
         "change_rounds": np.array(job.stream.change_rounds, dtype=np.int64),
-        **calibration,
         **baseline_curves,
     }
     if measured:
@@ -235,19 +233,15 @@ def _computed(
     return Computed(result, curves, kept)
 
 
-def _scores(
-    of_seeds: Sequence[ClassificationMetrics],
-) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Confusion, and of learners with probabilities how good these were, over all seeds."""
+def _scores(of_seeds: Sequence[ClassificationMetrics]) -> dict[str, Any]:
+    """Return the confusion and, for learners with probabilities, their scores over all seeds."""
     entries: dict[str, Any] = {}
     if tables := [one.confusion.counts for one in of_seeds if one.confusion]:
         entries["confusion"] = np.sum(tables, axis=0).tolist()
-    scores = [one.probabilities for one in of_seeds if one.probabilities]
-    if not scores:
-        return entries, {}
-    for name in ("log_loss", "brier_score"):
-        entries[name] = float(np.mean([getattr(one, name) for one in scores]))
-    return entries, {"calibration": np.sum([one.bins for one in scores], axis=0)}
+    if scores := [one.probabilities for one in of_seeds if one.probabilities]:
+        for name in ("log_loss", "brier_score"):
+            entries[name] = float(np.mean([getattr(one, name) for one in scores]))
+    return entries
 
 
 def _baselines(

@@ -317,7 +317,6 @@ def mistaken(y_hat: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 MOST_CLASSES = 100  # of a confusion matrix
-N_BINS = 20  # of probabilities, in a reliability diagram
 LEAST_PROBABILITY = 1e-15  # of a class that came, in the log loss
 
 
@@ -343,36 +342,23 @@ class Confusion:
 
 
 class ProbabilityScores:
-    """Log loss, Brier score and calibration of predicted probabilities.
+    """Log loss and Brier score of predicted probabilities.
 
     Sums are taken one by one, so that no split into blocks changes a bit.
-
-    Attributes
-    ----------
-    bins
-        (3, N_BINS) by probability, bins of equal width: how many rows, the sum of their
-        probabilities, and how often what they are of came true. Of two classes the probability is
-        that of the second, of more that of the predicted class.
     """
 
     def __init__(self) -> None:
         self.n_rounds = 0
-        self.bins = np.zeros((3, N_BINS))
         self._sums = np.zeros(2)
 
     def add(self, p: np.ndarray, true: np.ndarray) -> None:
         """A block of probabilities (n, K), and the codes (n,) 0..K-1 of the classes that came."""
-        n, K = p.shape
+        n = len(p)
         self.n_rounds += n
         came = p[np.arange(n), true]
         squares = np.square(p).sum(axis=1) - 2.0 * came + 1.0
         terms = np.stack([-np.log(np.maximum(came, LEAST_PROBABILITY)), squares])
         self._sums = np.cumsum(np.column_stack([self._sums, terms]), axis=1)[:, -1]
-        about = np.full(n, 1) if K == 2 else p.argmax(axis=1)
-        stated = p[np.arange(n), about]
-        place = np.minimum((N_BINS * stated).astype(int), N_BINS - 1)
-        for row, values in enumerate([np.ones(n), stated, (about == true).astype(float)]):
-            np.add.at(self.bins[row], place, values)
 
     @property
     def log_loss(self) -> float:

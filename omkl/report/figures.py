@@ -421,7 +421,7 @@ def weights(run: Run) -> Figure | None:
     for axes, name in zip(grid, names, strict=True):
         members = np.flatnonzero(family == name)
         x, y = bandwidth[members], np.maximum(mean[members], floor if concentrated else 0.0)
-        error = None if std is None else [np.minimum(std[members], y - floor), std[members]]
+        error = None if std is None else [np.clip(y - floor, 0.0, std[members]), std[members]]
         axes.axhline(
             1 / len(mean), color=style.GREY, linewidth=0.9, label=f"uniform, 1/{len(mean)}"
         )

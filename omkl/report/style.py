@@ -144,7 +144,7 @@ def log_axis(axis: Axis, low: float, high: float) -> None:
         subs = (
             (1.0, 2.0, 5.0) if high < 50.0 * low else (1.0, 3.0) if high < 500.0 * low else (1.0,)
         )
-        axis.set_major_locator(LogLocator(subs=subs, numticks=7))
+        axis.set_major_locator(LogLocator(subs=subs, numticks=5))
     axis.set_major_formatter("{x:g}")
     axis.set_minor_locator(NullLocator())
 

@@ -127,9 +127,7 @@ interrupted leaves nothing. ``outputs/replaced`` has the folders that force=true
     change_rounds     (C,) rounds at which the stream is known to change
     In classification error_rate (R, P), mistakes of rounds 1..t divided by t, in place of
     mse; updates, support (R, N), rounds in which a kernel's classifier learned and support
-    vectors that it holds; of learners with probabilities calibration (3, 20), by probability in
-    bins of equal width: rows, the sum of their probabilities, and how often they came true (of two
-    classes those of the second, of more those of the predicted one)
+    vectors that it holds
 
 A sweep has a folder of its own, which names the runs of its jobs (``jobs_of``)
 

@@ -48,8 +48,9 @@ def check_drawn(paths: list[Path], *names: str) -> None:
 def test_figures_of_a_run(run_folder_maker, tmp_path, n_rounds, n_seeds):
     run = Run(run_folder_maker(tmp_path, n_rounds=n_rounds, n_seeds=n_seeds))
     over_time = ["over_time"] if n_rounds > 1 else []  # of which there are two windows
-    check_drawn(figures.all_figures(run), "mse", *over_time, "regret", "weights", "usage")
-    assert not list(run.folder.glob(".*"))
+    paths = figures.all_figures(run, tmp_path / "f")
+    check_drawn(paths, "mse", *over_time, "regret", "weights")
+    assert not list((tmp_path / "f").glob(".*"))
 
 
 @pytest.mark.slow
@@ -61,14 +62,15 @@ def test_figures_of_odd_runs(run_folder_maker, tmp_path):
     families = np.array(["cauchy"] * 75 + ["gaussian"])
     arrays = {"weights": weights, "kernel_family": families, "mse": np.zeros((3, 400))}
     run = change(folder, arrays | {"change_rounds": np.array([100, 300])})
-    check_drawn(figures.all_figures(run), "mse", "over_time", "regret", "weights", "usage")
+    paths = figures.all_figures(run, tmp_path / "f")
+    check_drawn(paths, "mse", "over_time", "regret", "weights")
 
 
 def test_mse_draws_the_mean_the_band_and_the_changes(run_folder_maker, tmp_path, kept):
     folder = run_folder_maker(tmp_path, n_rounds=9000)
     run = change(folder, {"change_rounds": np.array([4000])})
-    figures.mse(run)
-    (axes,) = kept[0].axes
+    figure = figures.error(run)
+    (axes,) = figure.axes
     line, *dashed = axes.get_lines()
     t, values = line.get_data()
     assert len(t) <= style.N_DRAWN and t[-1] == 9000
@@ -76,9 +78,8 @@ def test_mse_draws_the_mean_the_band_and_the_changes(run_folder_maker, tmp_path,
     assert [d.get_xdata()[0] for d in dashed] == [4000]
     assert axes.get_yscale() == "log" and axes.get_title().startswith("Raker on airfoil")
     assert axes.get_title().endswith("mean ± std over 3 seeds")
-    (legend,) = kept[0].legends  # below the panel, where it lies on no data
-    assert [text.get_text() for text in legend.get_texts()] == ["the stream changes"]
-    assert [text.get_text() for text in axes.texts] == ["Raker"], "at the end of its line"
+    (legend,) = figure.legends  # below the panel, where it lies on no data
+    assert [text.get_text() for text in legend.get_texts()] == ["Raker", "the stream changes"]
 
 
 def test_what_a_run_does_not_have_is_not_drawn(run_folder_maker, tmp_path):
@@ -86,14 +87,14 @@ def test_what_a_run_does_not_have_is_not_drawn(run_folder_maker, tmp_path):
     skipped = {"kernel_ridge": {"label": "kernel ridge", "skipped": "too long"}}
     run = change(folder, regret=skipped)
     for draw in (figures.regret, figures.coverage, figures.experts, figures.server):
-        assert draw(run) == []
+        assert draw(run) is None
     with pytest.raises(ValueError, match="is failed"):
-        figures.all_figures(Run(run_folder_maker(tmp_path, "gf", failed=True)))
+        figures.all_figures(Run(run_folder_maker(tmp_path, "gf", failed=True)), tmp_path)
 
 
 def test_a_pdf_is_saved_where_it_is_asked_for(run_folder_maker, tmp_path):
     run = Run(run_folder_maker(tmp_path))
-    png, pdf = figures.mse(run, tmp_path, ("png", "pdf"))
+    png, pdf, *_ = figures.all_figures(run, tmp_path, ("png", "pdf"))
     assert (png.name, pdf.name) == ("mse.png", "mse.pdf")
     raw = pdf.read_bytes()
     assert raw.startswith(b"%PDF") and b"CreationDate" not in raw
@@ -113,12 +114,12 @@ def test_windowed_errors_are_those_of_their_rounds(run_folder_maker, tmp_path):
     np.testing.assert_allclose(windows.loss, 2 * expected, rtol=1e-9)
 
 
-def test_weights_over_time_are_a_map_of_kernels_with_the_change(run_folder_maker, tmp_path, kept):
+def test_weights_over_time_are_a_map_of_kernels_with_the_change(run_folder_maker, tmp_path):
     weights = np.random.default_rng(0).dirichlet(np.ones(76), size=4)
     folder = run_folder_maker(tmp_path)
     arrays = {"weights_t": np.array([128, 256, 384, 400]), "weights_over_time": weights}
-    figures.over_time(change(folder, arrays | {"change_rounds": np.array([200])}))
-    above, below, _ = kept[0].axes
+    figure = figures.over_time(change(folder, arrays | {"change_rounds": np.array([200])}))
+    above, below, _ = figure.axes
     (mesh,) = below.collections
     assert mesh.get_array().shape == (76, 4)
     first = Run(folder).curves["kernel_family"].tolist()[0]
@@ -128,20 +129,19 @@ def test_weights_over_time_are_a_map_of_kernels_with_the_change(run_folder_maker
         (line,) = [x for x in axes.get_lines() if x.get_label() == style.CHANGES]
         assert line.get_xdata()[0] == 200 and line.get_color() == style.CHANGE_COLOUR
     families = {"kernel_family": np.repeat(["polynomial", "gaussian"], 38)}
-    figures.over_time(change(folder, families))
-    below = kept[1].axes[1]
+    below = figures.over_time(change(folder, families)).axes[1]
     assert below.get_ylabel() == "bandwidth or degree"
     named = [(text.get_text(), text.xy[1]) for text in below.texts]
     assert named == [("gaussian", 38), ("polynomial", 76)], "the first one is on top"
 
 
-def test_importance_over_time_is_a_map_of_inputs(run_folder_maker, tmp_path, kept):
+def test_importance_over_time_is_a_map_of_inputs(run_folder_maker, tmp_path):
     names = [f"x{k}" for k in range(15)] + ["past targets"]
     shares = np.random.default_rng(0).dirichlet(np.arange(1.0, 17.0), size=4)
     shares[0] = np.nan  # not known yet
     arrays = {"weights_t": np.array([128, 256, 384, 400]), "importance_over_time": shares}
-    figures.importance(change(run_folder_maker(tmp_path), arrays | {"input_names": names}))
-    axes = kept[0].axes[0]
+    figure = figures.importance(change(run_folder_maker(tmp_path), arrays | {"input_names": names}))
+    axes = figure.axes[0]
     ((_, *largest),) = [[text.get_text() for text in axes.get_yticklabels()]]
     order = np.argsort(shares[1:].sum(axis=0))
     assert largest == [names[k] for k in order[-12:]]
@@ -153,11 +153,11 @@ def test_importance_over_time_is_a_map_of_inputs(run_folder_maker, tmp_path, kep
 
 
 @pytest.mark.parametrize(("kind", "label"), [("whole", "y, scaled to [0, 1]"), ("none", "y")])
-def test_an_axis_says_when_labels_are_scaled(run_folder_maker, tmp_path, kept, kind, label):
+def test_an_axis_says_when_labels_are_scaled(run_folder_maker, tmp_path, kind, label):
     recent = {f"recent_{name}": np.arange(1.0, 9.0) for name in ("t", "y", "y_hat", "spread")}
     stream = {"target": "y", "scaling": {"kind": kind}}
-    figures.predictions(change(run_folder_maker(tmp_path), recent, stream=stream))
-    assert kept[0].axes[0].get_ylabel() == label
+    figure = figures.predictions(change(run_folder_maker(tmp_path), recent, stream=stream))
+    assert figure.axes[0].get_ylabel() == label
 
 
 def test_predictions_coverage_and_experts_are_drawn(run_folder_maker, tmp_path):
@@ -169,20 +169,20 @@ def test_predictions_coverage_and_experts_are_drawn(run_folder_maker, tmp_path):
     arrays = recent | {"recent_spread": np.full(len(t), 0.3)} | experts
     arrays["weights"] = np.array([[0.1, 0.9], [0.2, 0.8]])
     run = change(folder, arrays, spread={"windows": windows})
-    check_drawn(figures.predictions(run), "predictions")
-    check_drawn(figures.coverage(run), "coverage")
-    check_drawn(figures.experts(run), "experts")
+    assert figures.predictions(run).axes
+    assert figures.coverage(run).axes
+    assert figures.experts(run).axes
     twins = {"kernel_family": np.array(["pairs"] * 2), "kernel_bandwidth": np.array([1.0, 2.5])}
     named = expert_names(change(folder, twins))
     assert named == ["pairs, length 1", "pairs, length 2.5"]
     assert expert_names(change(folder, experts)) == ["mean", "linear"]
     adaptive = {"level": 0.8, "windows": {"until": [100, 400], "coverage": [0.7, 0.8]}}
     half = {"recent_half": np.full(len(t), 0.5)}
-    check_drawn(figures.predictions(change(folder, half)), "predictions")  # none known
+    assert figures.predictions(change(folder, half)).axes  # none known
     run = change(folder, {}, interval=adaptive)
-    check_drawn(figures.predictions(run), "predictions")
-    check_drawn(figures.coverage(run), "coverage")
-    assert figures.weights(run) == []
+    assert figures.predictions(run).axes
+    assert figures.coverage(run).axes
+    assert figures.weights(run) is None
 
 
 def test_weights_are_drawn_of_a_family_of_a_module_outside(run_folder_maker, tmp_path):
@@ -190,82 +190,62 @@ def test_weights_are_drawn_of_a_family_of_a_module_outside(run_folder_maker, tmp
     folder = run_folder_maker(tmp_path, "raker")
     family = Run(folder).curves["kernel_family"]
     change(folder, {"kernel_family": np.where(family == "laplacian", "ricker", family)})
-    assert figures.weights(Run(folder)) == []
+    assert figures.weights(Run(folder)) is None
     with open(folder / "config.yaml", "a") as file:
         file.write("kernels:\n  parts: [{family: gaussian}, {family: ricker}]\n")
-    check_drawn(figures.weights(seal(folder)), "weights")
-    assert figures.experts(Run(folder)) == []
+    assert figures.weights(seal(folder)).axes
+    assert figures.experts(Run(folder)) is None
 
 
-def test_coverage_is_drawn_around_its_level_with_a_binomial_band(run_folder_maker, tmp_path, kept):
+def test_coverage_is_drawn_around_its_level_with_a_binomial_band(run_folder_maker, tmp_path):
     """Forty windows of 10 rows become ten of 40; one without intervals counts nothing."""
     shares = [None, *[0.9] * 38, 1.0]
     interval = {"level": 0.9, "windows": {"until": [*range(10, 401, 10)], "coverage": shares}}
-    figures.coverage(change(run_folder_maker(tmp_path), interval=interval))
-    (axes,) = kept[0].axes
+    figure = figures.coverage(change(run_folder_maker(tmp_path), interval=interval))
+    (axes,) = figure.axes
     level, line = axes.get_lines()
     assert axes.get_ylim() == (80.0, 100.5) and level.get_ydata()[0] == 90.0
     assert line.get_xdata().tolist() == [*range(40, 401, 40)]
     assert line.get_ydata() == pytest.approx([90.0] * 9 + [92.5])
-    heights = axes.collections[0].get_paths()[0].vertices[:, 1]
-    assert heights.min() == pytest.approx(90.0 - 200.0 * (0.9 * 0.1 / 30) ** 0.5)
+    (band,) = axes.patches
+    assert band.get_data().baseline.min() == pytest.approx(90.0 - 200.0 * (0.9 * 0.1 / 30) ** 0.5)
 
 
-def test_experts_are_sorted_and_those_without_weight_counted(run_folder_maker, tmp_path, kept):
+def test_experts_are_sorted_and_those_without_weight_counted(run_folder_maker, tmp_path):
     names = np.array(["mean", "last target", "trees", "linear"])
     arrays = {"kernel_family": names, "kernel_bandwidth": np.ones(4)}
     arrays["weights"] = np.array([[0.001, 0.2, 0.799, 0.0]])
-    figures.experts(change(run_folder_maker(tmp_path), arrays))
-    (axes,) = kept[0].axes
+    figure = figures.experts(change(run_folder_maker(tmp_path), arrays))
+    (axes,) = figure.axes
     assert [tick.get_text() for tick in axes.get_yticklabels()] == ["trees", "last target"]
     assert axes.get_title().endswith("2 more together 0.1 %")
 
 
-def test_rows_in_random_order_have_no_line_through_them(run_folder_maker, tmp_path, kept):
+def test_rows_in_random_order_have_no_line_through_them(run_folder_maker, tmp_path):
     recent = {f"recent_{name}": np.arange(1.0, 9.0) for name in ("t", "y", "y_hat", "spread")}
+    kept = []
     for order in ("file", "shuffled"):
         run = change(run_folder_maker(tmp_path / order), recent)
         path = run.folder / "config.yaml"
         path.write_text(path.read_text() + f"\nstream: {{order: {order}}}\n")
-        figures.predictions(seal(run.folder))
+        kept.append(figures.predictions(seal(run.folder)))
     (line, shuffled) = (figure.axes[0].get_lines()[0] for figure in kept)
     assert (line.get_linestyle(), shuffled.get_linestyle()) == ("-", "None")
 
 
-def test_the_worst_rows_are_drawn_above_the_last_ones_over_time(run_folder_maker, tmp_path, kept):
+def test_the_worst_rows_are_drawn_above_the_last_ones_over_time(run_folder_maker, tmp_path):
     """Over rows where times do not increase; of what has no others, the last rows alone."""
     t = np.arange(1, 121)
     rows = {"y": t, "y_hat": t + 2.0, "spread": t * np.nan}
     recent = {f"recent_{name}": v for name, v in {"t": t + 280, "time": t / 24, **rows}.items()}
     worst = {f"worst_{name}": v for name, v in {"t": t + 130, "time": 0.0 * t, **rows}.items()}
     folder = run_folder_maker(tmp_path)
-    figures.predictions(change(folder, recent))
-    figures.predictions(change(folder, worst))
+    kept = [figures.predictions(change(folder, rows)) for rows in (recent, worst)]
     assert [len(figure.axes) for figure in kept] == [1, 2]
     above, below = kept[1].axes
     assert (above.get_xlabel(), below.get_xlabel()) == ("row t", "time")
     assert above.get_title() == "rows 131 to 250, the largest error: RMSE 2.000"
     assert below.get_title() == "the last 120 rows: RMSE 2.000"
-
-
-def test_of_a_short_stream_the_worst_and_the_last_rows_are_drawn_once(
-    run_folder_maker, tmp_path, kept
-):
-    t = np.arange(1, 121)
-    recent, worst = ({f"{name}_t": t + k} for name, k in (("recent", 280), ("worst", 250)))
-    for name, rows in (("recent", recent), ("worst", worst)):
-        rows |= {f"{name}_y": t, f"{name}_y_hat": t + 2.0, f"{name}_spread": t * np.nan}
-    figures.predictions(change(run_folder_maker(tmp_path), recent | worst))
-    (axes,) = kept[0].axes
-    assert axes.get_lines()[0].get_xdata().tolist() == [*range(251, 401)]
-    assert "rows 251 to 400, the largest error and the last rows" in axes.get_title()
-
-
-def test_what_says_nothing_is_not_drawn(run_folder_maker, tmp_path):
-    """Kernels that are all evaluated in all rows."""
-    everywhere = {"usage": np.full((3, 76), 400)}
-    run = change(run_folder_maker(tmp_path), everywhere)
-    assert run.result["n_rounds"] == 400 and figures.usage(run) == []
 
 
 # --- several runs ---------------------------------------------------------------------------------
@@ -308,58 +288,44 @@ def test_a_colour_is_an_algorithm_and_a_dash_its_settings(sweep, run_folder_make
     assert len({str(one) for one in looks}) == 8 and len({one["color"] for one in looks}) == 7
 
 
-def test_a_figure_of_a_paper_tells_many_algorithms_apart(run_folder_maker, tmp_path, kept):
-    runs = [Run(run_folder_maker(tmp_path, f"learner_{i}", "wine")) for i in range(9)]
-    sweep_figures.comparison(runs, tmp_path, most=9)
-    (panel,) = kept[0].axes
-    lines = [line for line in panel.get_lines() if str(line.get_label()).startswith("learner")]
-    looks = {(x.get_color(), x.get_linestyle(), x.get_marker()) for x in lines}
-    assert len(lines) == len(looks) == 9
-
-
-def test_from_eight_curves_on_an_algorithm_has_a_panel(run_folder_maker, tmp_path, kept):
-    """The others are pale there; fewer share one panel."""
-    runs = [Run(run_folder_maker(tmp_path, "raker", level=0.05))]
-    runs += [
-        Run(run_folder_maker(tmp_path, "gf", key=f"{M:08d}", params={"M": M})) for M in range(2, 9)
+def test_the_error_is_drawn_against_each_number_that_was_swept(run_folder_maker, tmp_path, kept):
+    runs = [
+        Run(
+            run_folder_maker(
+                tmp_path, "gf", key=f"{M}{n}", level=0.01 * M, params={"M": M, "eta": e}
+            )
+        )
+        for M in (8, 2, 4)
+        for n, e in enumerate(("1", "1/t"))
     ]
-    sweep_figures.comparison(runs, tmp_path)
-    sweep_figures.comparison(runs[:7], tmp_path)
-    small, one = kept
-    pale = [[line.get_label() for line in axes.get_lines()].count("the other runs")
-            for axes in small.axes]  # fmt: skip
-    assert [axes.get_title() for axes in small.axes] == ["Raker", "OMKL-GF", "OMKL-GF"]
-    assert pale == [7, 3, 6]
-    assert len({axes.get_ylim() for axes in small.axes}) == 1 and len(one.axes) == 1
-    texts = [text.get_text() for text in small.axes[2].get_legend().get_texts()]
-    assert texts == ["M=7", "M=8"]
+    sweep_figures.swept(runs, tmp_path)
+    (figure,) = kept  # eta has two values, which are no numbers
+    (axes,) = figure.axes
+    assert axes.get_xlabel() == "M"
+    lines = axes.get_legend_handles_labels()
+    assert lines[1] == ["OMKL-GF, eta=1", "OMKL-GF, eta=1/t"]
+    for line, at in zip(lines[0], (0, 1), strict=True):
+        x, y = line.lines[0].get_data()
+        assert x.tolist() == [2, 4, 8]
+        assert y.tolist() == [runs[k].result["mse_mean"] for k in (2 + at, 4 + at, at)]
 
 
-# --- axes -----------------------------------------------------------------------------------------
-
-
-def test_log_ticks_are_few_and_inside():
-    for low, high in [(0.02, 0.021), (0.03, 0.08), (0.01, 0.3), (1e-3, 1), (1e-17, 1e5)]:
-        ticks = style.log_ticks(low, high)
-        assert 2 <= len(ticks) <= 9
-        assert all(low <= tick <= high for tick in ticks)
-
-
-@pytest.mark.parametrize("width", [1.2, 2.0, 5.0])
 @pytest.mark.parametrize("limits", [(0.0055, 0.0085), (0.078, 0.104), (0.01, 0.3), (1e-9, 1e4)])
-def test_no_tick_label_lies_on_another(width, limits):
-    """However short the axis: (0.006, 0.007, 0.008) and (0.08, 0.09, 0.1) once were one word."""
+def test_no_tick_label_of_a_logarithmic_axis_lies_on_another(limits):
     with style.applied():
-        figure = Figure(figsize=(width, 1.5))
+        figure = Figure(figsize=(2.4, 1.5))
         FigureCanvasAgg(figure)
         axes = figure.add_subplot()
         style.log_axis(axes.xaxis, *limits)
-        axes.set_yticks([0], ["a name"])
         figure.draw_without_rendering()
-        boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
-        assert len(boxes) > (0 if width < 2 else 1)
-        ends = [(box.x0, box.x1) for box in boxes]
-        assert all(left[1] + 2 < right[0] for left, right in itertools.pairwise(ends))
+        low, high = axes.get_xlim()
+        shown = [
+            label.get_window_extent()
+            for tick, label in zip(axes.get_xticks(), axes.get_xticklabels(), strict=True)
+            if low <= tick <= high
+        ]
+        assert 2 <= len(shown) <= 7
+        assert all(left.x1 < right.x0 for left, right in itertools.pairwise(shown))
 
 
 @pytest.mark.slow
@@ -371,7 +337,7 @@ def test_no_window_system_and_tables_without_matplotlib(run_folder_maker, tmp_pa
         import matplotlib
         from omkl.report import figures
         before = matplotlib.rcParams.copy()
-        figures.mse(figures.Run(sys.argv[1]))
+        list(figures.figures_of(figures.Run(sys.argv[1])))
         assert matplotlib.rcParams.copy() == before
         assert "matplotlib.pyplot" not in sys.modules
     """

@@ -131,7 +131,7 @@ def test_figures_use_plain_words(run_folder_maker, tmp_path, monkeypatch):
     monkeypatch.setattr(style, "save", lambda figure, *_: drawn.append(figure) or [])
     windows = {"until": [100, 200, 300, 400], "coverage": [0.9, 0.8, 0.9, 1.0]}
     run = change(run_folder_maker(tmp_path), interval={"level": 0.9, "windows": windows})
-    figures.all_figures(run)
+    figures.all_figures(run, tmp_path)
     texts = [text.get_text() for figure in drawn for text in figure.findobj(Text)]
     assert any("coverage" in text for text in texts)  # the figure of intervals was drawn
     assert not [text for text in texts if GONE.search(text)]
