@@ -2,7 +2,7 @@
 # The suite in the surroundings that docs/reliability.md lists: sets of them, each in a clone of its own
 # in an empty place, with a cold cache. Run as root, since two of the sets run as another user.
 #
-#   scripts/environments.sh lowest | read-only | newest
+#   scripts/environments.sh lowest | read-only | newest | python3.14 | python3.15
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 place=$(mktemp -d "${TMPDIR:-/tmp}/omkl environment XXXXXX")
@@ -21,7 +21,7 @@ install() {
     .venv/bin/uv pip install --quiet --python .venv/bin/python --resolution "$2" --editable '.[dev]'
   fi
   touch .venv/.installed
-  .venv/bin/python -c 'import sys, numpy, numba, mlflow; print(sys.version.split()[0], "numpy", numpy.__version__, "numba", numba.__version__, "mlflow", mlflow.__version__)'
+  .venv/bin/python -c 'import sys, numpy, numba; print(sys.version.split()[0], "numpy", numpy.__version__, "numba", numba.__version__)'
 }
 
 as_nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups)
@@ -40,6 +40,10 @@ case "${1:-}" in
   newest) # the newest versions, a checkout of somebody else
     install python3.13 highest
     env HOME=/nonexistent "${as_nobody[@]}" make test
+    ;;
+  python3.14 | python3.15) # the lock, as root; for 3.15 it has no MLflow and no accountant of privacy
+    install "$1" locked
+    make test
     ;;
   *)
     sed -n '2,5p' "$0"

@@ -20,6 +20,8 @@ ROWS = 150
 
 @pytest.mark.parametrize("name", [n for n in gallery.SCRIPTS if n != "write_an_algorithm"])
 def test_a_page_in_miniature(name):
+    if name == "serve_a_model":
+        pytest.importorskip("uvicorn", reason="the extra docs is not installed")
     ran = gallery.run(name, ROWS)
     page, figures = gallery.page(name, ran)
     assert sum(bool(one.printed.strip()) for one in ran) >= 1 and len(figures) >= 1

@@ -316,6 +316,7 @@ def test_own_table_from_the_prompt_to_the_results(tmp_path):
     for absent in ("plots", "tracked", "\x1b", "/120 "):  # a bar is for a terminal
         assert absent not in done.stdout
 
+    pytest.importorskip("mlflow", reason="MLflow is an extra")
     # What is finished can be drawn and tracked later.
     done = omkl_run(tmp_path, *typed, *TINY, "figures=true", "tracking=mlflow")
     assert (done.returncode, done.stderr) == (0, ""), done.stderr

@@ -23,7 +23,7 @@ WIDTH, HEIGHT = 80, 60
 QUICK = ("tracking=none", "figures=false")
 INTERRUPTED = "Interrupted. What is finished is kept; the same command goes on."
 # What is left of a control code if a terminal does not recognise it.
-CODE = re.compile(r"\\x1b|\\r|\x1b|\[\d*(;\d+)*[mKA]|\[\?25|\]8;")
+CODE = re.compile(r"\\x1b|\\r|\x1b|\[\d+(;\d+)*[mKA]|\[[KA]|\[\?25|\]8;")
 
 
 class Terminal:

@@ -20,7 +20,8 @@ def fatal(item: str) -> str:
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_of_jobs_whose_process_dies_each_fails_alone(n_jobs):
+def test_of_jobs_whose_process_dies_each_fails_alone(n_jobs, monkeypatch):
+    monkeypatch.setenv("PATH", "")  # as in a slim image, which has no pgrep
     items = ["one", "die", *"34567", "die", "nine"]
     ended = dict(queue.side_by_side(fatal, items, n_jobs, threads=3))
     died = {1: None, 7: None}

@@ -184,7 +184,10 @@ def in_forks(work: Callable[[int], str], n: int) -> Iterator[str]:
     done = 0
     while done < n:
         reader, writer = os.pipe()
-        if not (child := os.fork()):
+        with warnings.catch_warnings():  # the child starts no thread, and waits for none
+            warnings.simplefilter("ignore", DeprecationWarning)
+            child = os.fork()
+        if not child:
             try:
                 for k in range(done, min(n, done + AT_ONCE)):
                     os.write(writer, work(k)[-3000:].replace("\n", "\t").encode() + b"\n")
