@@ -111,11 +111,6 @@ def test_scores_of_classes_are_those_of_scikit_learn_for_any_split(K):
     assert (whole.log_loss, whole.brier_score) == (split.log_loss, split.brier_score)
     assert whole.log_loss == pytest.approx(sk.log_loss(true, p))
     assert whole.brier_score == pytest.approx(np.square(p - np.eye(K)[true]).sum(axis=1).mean())
-    n, stated, came = whole.bins
-    said = p[:, 1] if K == 2 else p.max(axis=1)
-    hit = true == (1 if K == 2 else p.argmax(axis=1))
-    assert (n.sum(), came.sum()) == (300, hit.sum()) and stated.sum() == pytest.approx(said.sum())
-    assert n[9] == np.count_nonzero((said >= 0.45) & (said < 0.5))
     confusion = metrics.Confusion(K)
     y_hat, y = (p[:, 1] - p[:, 0], 2.0 * true - 1.0) if K == 2 else (p, true)
     confusion.add(y_hat, y)
