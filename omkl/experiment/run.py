@@ -23,6 +23,7 @@ from omkl.runs.run_folder import Run
 from omkl.runs.writing import (
     files_of_run,
     folder_of,
+    is_of_another,
     publish,
     staging_folder,
     without_places,
@@ -169,6 +170,8 @@ def _finished(begun: StartedJob, staging: Path, computed: Computed) -> Outcome:
         kept[provenance.CHANGES] = provenance.changes().encode()
     result = {"status": "complete", **facts, **computed.result}
     publish(staging, folder, files_of_run(config, result, computed.curves, kept), begun.replace)
+    if is_of_another(folder, facts["key"], facts["stamp"]):  # published at the same moment
+        raise RuntimeError(f"{folder} is of another run: the same command computes this one anew")
     return Outcome(Run(folder), "complete", begun.notes, begun.job.settings)
 
 

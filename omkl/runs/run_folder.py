@@ -1,7 +1,8 @@
 """Run folders: the truth about every experiment.
 
 ``outputs/runs/DATASET/ALGORITHM-KEY-STAMP`` has the numbers of one configuration, computed by one
-state of the code. It is renamed into place when all of it is written, and never changed after that.
+state of the code. The name has the first 8 digits of key and stamp, or all 16 where another run has
+the same 8. It is renamed into place when all of it is written, and never changed after that.
 It can be moved: nothing in it holds an absolute path. Tables, figures and the MLflow view are made
 from it.
 

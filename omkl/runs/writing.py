@@ -26,13 +26,31 @@ from omkl.utils import conf, disk
 PREDICTIONS, MODEL = "predictions.parquet", "model.npz"
 
 
+SHORT, WHOLE = 8, run_folder.KEY_DIGITS  # digits of key and stamp in the name of a run folder
+
+
 def folder_of(config: Mapping[str, Any], stamp: str) -> Path:
     """Return the folder of the run of a configuration by the code and the data of a stamp.
 
     The run of a file of the user's is found under the name that the file had when it was computed.
+    Where the first digits of key and stamp are those of another run, the name has all digits.
     """
-    runs, name = Path(config["outputs"]) / "runs", f"{name_of(config)}-{stamp}"
-    return min(runs.glob(f"*/{name}"), default=runs / str(config["dataset"]["name"]) / name)
+    runs, (name, _, key) = Path(config["outputs"]) / "runs", name_of(config).rpartition("-")
+    for digits in (SHORT, WHOLE):
+        named = f"{name}-{key[:digits]}-{stamp[:digits]}"
+        folder = min(runs.glob(f"*/{named}"), default=runs / str(config["dataset"]["name"]) / named)
+        if not is_of_another(folder, key, stamp):
+            break
+    return folder
+
+
+def is_of_another(folder: Path, key: str, stamp: str) -> bool:
+    """Return whether a folder holds the run of another key or stamp."""
+    try:
+        result = Run(folder).result
+    except (OSError, run_folder.UnreadableRunError):  # absent, or damaged: then it is replaced
+        return False
+    return (result.get("key"), result.get("stamp")) != (key, stamp)
 
 
 @contextlib.contextmanager

@@ -277,7 +277,7 @@ def test_pages_on_files_run_as_typed_and_print_what_they_show(tmp_path):
 
     def words(text: str) -> str:
         """Without line breaks and keys, which a terminal and a setting may change."""
-        return re.sub(r"(-[0-9a-f]{4})?/auto(-[0-9a-f]{16})+", "", " ".join(text.split()))
+        return re.sub(r"(-[0-9a-f]{4})?/auto(-[0-9a-f]{8})+", "", " ".join(text.split()))
 
     for typed, lines in shown:
         if typed.startswith("omkl-run "):

@@ -54,7 +54,21 @@ def test_sha256sum_checks_every_file(folder):
 
 def test_its_name_has_settings_and_code(folder):
     result = Run(folder).result
-    assert folder.name == f"raker-{result['key']}-{result['stamp']}"
+    assert folder.name == f"raker-{result['key'][:8]}-{result['stamp'][:8]}"
+
+
+@pytest.mark.parametrize("fact", ["key", "stamp"])
+def test_a_run_with_the_same_first_digits_is_never_served_and_stays(start, folder, fact):
+    """The other run has this one's name, and another key or stamp in its result."""
+    result = Run(folder).result
+    other = result[fact][:8] + "00000000"
+    change(folder, **{fact: other})
+    before = contents(folder)
+    outcome = start()
+    assert outcome.status == "complete"
+    assert outcome.run.folder.name == f"raker-{result['key']}-{result['stamp']}"
+    assert outcome.run.result[fact] == result[fact] and contents(folder) == before
+    assert start().status == "reused"
 
 
 @pytest.mark.parametrize(
