@@ -110,9 +110,12 @@ def _show(arguments: argparse.Namespace) -> int:
     runs = _runs(arguments, wanted)
     if form in ("", "table"):
         if len(runs) == 1 and runs[0].complete:
-            _print_run(runs[0])
-        else:
-            sweep_table.print_frame(frame_of(runs), Console(), sort)
+            try:
+                _print_run(runs[0])
+                return 0
+            except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+                warn(f"{runs[0].folder} is not as a run leaves it ({error!r}): here is its row")
+        sweep_table.print_frame(frame_of(runs), Console(), sort)
     else:
         write = {"md": sweep_table.markdown, "csv": sweep_table.csv, "latex": sweep_table.latex}
         terminal.write_data([write[form](frame_of(runs), sort)])

@@ -106,7 +106,7 @@ def test_another_code_has_a_folder_of_its_own(start, outputs, folder, monkeypatc
     before = contents(folder)
     monkeypatch.setattr(runner, "stamp_of", lambda stream, modules: "0" * 16)
     outcome = start()
-    assert outcome.status == "complete" and outcome.run.folder.name.endswith("0" * 16)
+    assert outcome.status == "complete" and outcome.run.folder.name.endswith("-00000000")
     assert contents(folder) == before
     change(outcome.run.folder, started="2100-01-01T00:00:00+00:00")
     assert [run.folder for run in find(outputs)] == [outcome.run.folder], "the newest is shown"
