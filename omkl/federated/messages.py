@@ -175,12 +175,6 @@ def add_message(server, message, weight):
             i = message.rows[j]
             add_entries(message.theta, W * j, server.sums, W * i, D, weight)
             add_entries(message.theta, W * j + D, server.sums, W * i + D, W - D, weight)
-    add_message_losses(server, message, weight)
-
-
-@inlined
-def add_message_losses(server, message, weight):
-    """Add its losses alone."""
     if has_losses_of_rows(message.n):
         for j in range(message.n[1]):
             server.losses[message.rows[j]] += weight * message.losses[j]
@@ -276,14 +270,6 @@ class Inbox(NamedTuple):
     taken: np.ndarray
     column: np.ndarray
     place: np.ndarray
-
-
-@inlined
-def is_simple(protection, inbox, levels):
-    """Whether nobody looks at a single message: no noise, no rounding, no refusals, plain means."""
-    refuses = inbox.max_change < math.inf or inbox.max_loss < math.inf
-    told = protection.clip < math.inf or levels > 0
-    return not (told or refuses or inbox.cuts.shape[0] > 0)
 
 
 # --- noise at the client ------------------------------------------------------------------------

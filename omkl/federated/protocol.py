@@ -9,8 +9,7 @@ K clients see a stream each; a server holds the parameters that they share. Ever
     aggregate            the server learns from the messages of all clients that it asked for them
 
 The same steps run in the simulation, all clients in compiled code, and on machines apart, a client
-a process (``flower``). Where all clients send all rows, the simulation may let them
-learn together, to the same bits: ``learn_clients``.
+a process (``flower``).
 
 Shared parameters are rows of one matrix: theta_i of kernel i, or the parameters of a network
 as its only row. A ``Message`` holds new values of some rows and up to E losses; that and
@@ -140,16 +139,6 @@ def local_step(params, server, clients, k, t, y, y_hat, scratch, message):
 
 
 @functools.singledispatch
-def learn_clients(params, server, t, X, y, row, scratch):
-    """Clients row .. row + n - 1 of X (C, d), y (C,) learn together; return n, 0 for one by one.
-
-    Only where every client sends every row and ``select`` depends on the server alone. Their rows
-    are then in the server's sums; each still predicts and takes its local step, without them.
-    """
-    raise TypeError(f"no federated algorithm is registered for {type(params)}")
-
-
-@functools.singledispatch
 def aggregate(params, server, t):
     """The server learns from the sums of this round's messages.
 
@@ -164,12 +153,6 @@ def aggregate(params, server, t):
 @inlined
 def no_announcement(params, server, t, u):
     """``broadcast_selection`` of a server that draws nothing."""
-
-
-@inlined
-def learn_one_by_one(params, server, t, X, y, row, scratch):
-    """``learn_clients`` where each learns by itself."""
-    return 0
 
 
 @inlined
@@ -355,14 +338,12 @@ _STEPS = {
     "select": select,
     "predict": predict,
     "local_step": local_step,
-    "learn_clients": learn_clients,
     "aggregate": aggregate,
 }
 _OPTIONAL = {
     "broadcast_selection": no_announcement,
     "client_state": no_client_state,
     "draws": no_draws,
-    "learn_clients": learn_one_by_one,
 }
 
 
@@ -379,7 +360,7 @@ def register(
     """Make the steps that a module defines those that the loop takes for its Params.
 
     Read from the module by their names: Params, select, predict, local_step, aggregate and
-    upload; broadcast_selection, client_state, draws, learn_clients and exposure where it has them.
+    upload; broadcast_selection, client_state, draws and exposure where it has them.
     AttributeError names what it lacks.
     """
     defined = vars(importlib.import_module(module))

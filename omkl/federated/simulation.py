@@ -23,10 +23,8 @@ from omkl.core.simd import LANES, at_least, largest, load, pack, store
 from omkl.federated import privacy, protocol
 from omkl.federated.exchange import Links, links_to_server
 from omkl.federated.messages import (
-    add_message_losses,
     clear,
     combine_messages,
-    is_simple,
     protect,
     quantise,
     receive,
@@ -39,7 +37,6 @@ from omkl.federated.protocol import (
     broadcast_selection,
     check_budget,
     learn,
-    learn_clients,
     select,
 )
 
@@ -173,27 +170,18 @@ def run_rounds(
     n, C = Y.shape
     S = servers.members.shape[0]
     worst = totals.worst
-    simple = S == 1 and is_simple(protection, inbox, links.levels)
     for s in range(n):
         now = t + s + 1
         exchanged = now % links.every == 0
         count_members(servers, links, exchanged, present, draws.asked[s])
         for h in range(S):
             broadcast_selection(params, element(servers, h), now, draws.v[s])
-        n_asked = 0
-        for c in range(C):
-            n_asked += draws.asked[s, c]
-        together = simple and n_asked == C
-        learned = 0  # clients that have learned together
         for c in range(C):
             k = present[c]
             server = element(servers, links.home[k])
             y = Y[s, c]
             u = draws.u[s, c]
-            if together and c == learned:
-                learned += learn_clients(params, server, now, X[s], Y[s], c, scratch)
-            if S > 1 or c == 0 or c >= learned:
-                select(params, server, clients, k, now, u, scratch, message)
+            select(params, server, clients, k, now, u, scratch, message)
             y_hat = learn(params, server, clients, k, now, X[s], c, y, scratch, message)
             trace.y_hat[s, c] = y_hat
             best = add_losses(totals.losses, k, scratch, worst)
@@ -202,18 +190,10 @@ def run_rounds(
             trace.regret[s, c] = totals.losses[k, 0] - best
             if not draws.asked[s, c]:
                 continue
-            if c < learned:
-                totals.sent[k, 0] += message.n[0] * message.theta.shape[1] + message.n[1]
-                totals.sent[k, 1] += message.n[0]
-                totals.replies[k, 0] += 1
-                add_message_losses(server, message, 1.0)
-                continue
             protect(protection, server.model.theta, message, draws.normals[s, c])
             whole = protection.whole
             quantise(links.levels, whole, server.model.theta, message, draws.uniform[s, c])
             deliver(servers, links, exchanged, k, message, inbox, totals)
-        for j in range(message.n[0] if learned > 0 else 0):
-            totals.used[message.rows[j]] += learned
         for h in range(S):
             server = element(servers, h)
             combine_messages(server, inbox)

@@ -8,7 +8,6 @@ gradients are plain NumPy. Only what is random is read from the generators.
 import collections
 import itertools
 import math
-import pickle
 import sys
 import types
 
@@ -16,7 +15,7 @@ import numpy as np
 import pytest
 
 from omkl import algorithms, federated
-from omkl.checks import federations, learners
+from omkl.checks import learners
 from omkl.checks.federations import streams
 from omkl.core.hyperparameters import Schedule
 from omkl.core.kernels import Kernel
@@ -279,23 +278,6 @@ def test_fed_omd(name):
                 new[i] += paper.theta[i] - ETA * paper.gradient(paper.theta, i, x, y)
         paper.theta = new / K
     np.testing.assert_allclose(federation.server.model.theta, paper.theta, atol=1e-12)
-
-
-@pytest.mark.parametrize("name", ["vm_kofl", "ofmkl_avg"])
-@pytest.mark.parametrize(("n_clients", "n_kernels", "D"), [(37, 19, 9), (6, 5, 3), (4, 16, 17)])
-def test_clients_that_learn_together_are_clients_one_by_one(name, n_clients, n_kernels, D):
-    """Bit for bit what a server finds that looks at every message, and refuses none."""
-    case = federations.Case(name)
-    dictionary = tuple(Kernel("gaussian", b) for b in np.logspace(-1.0, 1.0, n_kernels))
-    x, y = streams(20, n_clients)
-    ends = []
-    for guards in (NO_SAFEGUARDS, NO_SAFEGUARDS._replace(max_change=1e9)):
-        federation = Federation(
-            case.algorithm, case.params(), dictionary, 3, D, SEED, n_clients, guards=guards
-        )
-        trace = federation.partial_fit(x, y)
-        ends.append(pickle.dumps((tuple(trace), case.learned(federation))))
-    assert ends[0] == ends[1]
 
 
 def test_perfedavg():

@@ -186,35 +186,6 @@ def arguments_of_four(padded, D, i, X, row, angle):
 
 
 @inlined
-def waves_of_four(padded, n_packs, i, X, row, waves, start):
-    """Waves of the first ``n_packs`` packs of kernel i at rows row .. row + 3.
-
-    The arguments, as of ``random_features``, go from registers into sine and cosine. Rows are W
-    apart, from ``start`` on; padded (N, d, W).
-    """
-    W = padded.shape[2]
-    first = i * padded.shape[1] * W
-    j = 0
-    while j + 2 * LANES <= n_packs * LANES:
-        a0, a1, b0, b1, c0, c1, e0, e1 = two_packs_of_four(padded, first + j, X, row)
-        fill_pack(waves, start + j, a0)
-        fill_pack(waves, start + j + LANES, a1)
-        fill_pack(waves, start + j + W, b0)
-        fill_pack(waves, start + j + W + LANES, b1)
-        fill_pack(waves, start + j + 2 * W, c0)
-        fill_pack(waves, start + j + 2 * W + LANES, c1)
-        fill_pack(waves, start + j + 3 * W, e0)
-        fill_pack(waves, start + j + 3 * W + LANES, e1)
-        j += 2 * LANES
-    if j < n_packs * LANES:
-        a0, b0, c0, e0 = one_pack_of_four(padded, first + j, X, row)
-        fill_pack(waves, start + j, a0)
-        fill_pack(waves, start + j + W, b0)
-        fill_pack(waves, start + j + 2 * W, c0)
-        fill_pack(waves, start + j + 3 * W, e0)
-
-
-@inlined
 def clear_behind(waves, z, D, W):
     """Zeros for the cosines behind the D of the row at z, W apart: of the argument 0 they are 1."""
     if D < W:

@@ -22,12 +22,7 @@ from typing import NamedTuple
 
 from omkl.core.compiler import inlined
 from omkl.core.hyperparameters import NON_NEGATIVE, Schedule, rate
-from omkl.federated.client_features import (
-    evaluate_or_take,
-    lane_scratch,
-    learn_by_lanes,
-    step_or_take,
-)
+from omkl.federated.client_features import evaluate, step_all
 from omkl.federated.messages import average
 from omkl.federated.protocol import choose_all, register
 
@@ -50,19 +45,15 @@ def select(params, server, clients, k, t, u, scratch, message):
     choose_all(server, scratch, message)
 
 
-def learn_clients(params, server, t, X, y, row, scratch):
-    return learn_by_lanes(scratch.model, server, rate(params.eta, t), params.lam, X, y, row)
-
-
 def predict(params, server, clients, k, t, X, row, scratch):
-    evaluate_or_take(server.model, X, row, scratch)
+    evaluate(server.model, X, row, scratch)
     return mean(scratch.f)
 
 
 def local_step(params, server, clients, k, t, y, y_hat, scratch, message):
     penalty = params.lam * mean(server.model.norm2)
     scratch.own_loss[0] = (y_hat - y) * (y_hat - y) + penalty
-    step_or_take(rate(params.eta, t), params.lam, server, y, scratch, message)
+    step_all(rate(params.eta, t), params.lam, server, y, scratch, message)
 
 
 def aggregate(params, server, t):
@@ -73,4 +64,4 @@ def upload(params: Params, N: int, W: int) -> int:
     return N * W
 
 
-algorithm = register(__name__, scratch=lane_scratch)
+algorithm = register(__name__)

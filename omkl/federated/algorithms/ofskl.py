@@ -23,7 +23,6 @@ from typing import NamedTuple
 from omkl.core.hyperparameters import NON_NEGATIVE, POSITIVE, Schedule
 from omkl.core.kernels import Kernel
 from omkl.federated.algorithms import ofmkl_avg
-from omkl.federated.client_features import lane_scratch
 from omkl.federated.protocol import register
 
 
@@ -45,4 +44,4 @@ def upload(params: Params, N: int, W: int) -> int:
     return W
 
 
-algorithm = register(__name__, kernels=kernels, scratch=lane_scratch)
+algorithm = register(__name__, kernels=kernels)
