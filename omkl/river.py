@@ -25,6 +25,7 @@ except ImportError as error:
         f"omkl.river needs River 0.26 or later: {how_to_install('river')} ({error})"
     ) from None
 
+from omkl.datasets.cells import is_blank
 from omkl.datasets.columns import NUMBERS, Column
 from omkl.online.estimator import LearnerParameters, PanelParameters, RegressorParameters
 from omkl.online.panel import Panel
@@ -111,7 +112,7 @@ class _Online(LearnerParameters, base.Estimator):
 
         What becomes of a word or a date is kept: the first one decides.
         """
-        if _is_blank(value):
+        if is_blank(value):
             return False
         try:
             return not math.isnan(float(value))
@@ -311,7 +312,7 @@ class MultiTargetMKLRegressor(_Regressor, base.MultiTargetRegressor):
         """Learn the targets y of x, numbers by name; ValueError for one that is no number."""
         if not isinstance(y, Mapping):
             raise ValueError(f"targets are numbers by name, {{'north': 1.0}}, and this is {y!r}")
-        there = {name: target for name, target in y.items() if not _is_blank(target)}
+        there = {name: target for name, target in y.items() if not is_blank(target)}
         new = [name for name in there if name not in self._places]
         self._places |= {name: len(self._places) + k for k, name in enumerate(new)}
         try:
@@ -320,11 +321,6 @@ class MultiTargetMKLRegressor(_Regressor, base.MultiTargetRegressor):
             for name in new:
                 del self._places[name]
             raise
-
-
-def _is_blank(value: Any) -> bool:
-    """Whether it is None or NaN."""
-    return value is None or value != value
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -485,7 +481,7 @@ class OnlineMKLClassifier(_MiniBatch, _Online, base.MiniBatchClassifier):
 
     def learn_one(self, x: dict, y: Any) -> None:
         """Learn the class y of x; ValueError for None and NaN."""
-        if _is_blank(y):
+        if is_blank(y):
             raise ValueError(f"a class is a text or a number, and this is {y}")
         new = y not in self._codes
         if new:

@@ -16,15 +16,34 @@ left out     words that are nearly all different, and whole numbers that count t
 
 from __future__ import annotations
 
-import collections
+import functools
 import re
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import zoneinfo
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from omkl.datasets.base import DataError, as_data_error
+from omkl.datasets.cells import (
+    CLOCKS,
+    FEW,
+    ISO,
+    NO_DATE,
+    PLAIN,
+    DateFormat,
+    NumberFormat,
+    date_format,
+    date_parts,
+    is_blank,
+    is_text,
+    number_format,
+    plain_numbers,
+    text_of,
+    word,
+)
 from omkl.utils.constraints import no_such
 from omkl.utils.wording import few, pluralize
 
@@ -72,7 +91,7 @@ def choose_columns(
             f"{where}: the target {names[last]!r} is also named in dataset.inputs; "
             "a learner would be shown the answer. Take it out."
         )
-    twice = sorted({names[k] for k, n in collections.Counter(chosen).items() if n > 1})
+    twice = sorted({names[k] for k, n in Counter(chosen).items() if n > 1})
     if twice:
         raise DataError(f"{where}: dataset.inputs names {', '.join(map(repr, twice))} twice.")
     if not chosen:
@@ -171,92 +190,48 @@ def _position(item: Any, names: Sequence[str], key: str, where: str) -> int:
     raise DataError(f"{where}: {key}: {missing}{hint}")
 
 
-# --- Cells as numbers -----------------------------------------------------------------------------
+# --- Keys and classes -----------------------------------------------------------------------------
 
 _BLANK_CURE = "If it stands for a missing value, add it to dataset.na_values."
 INPUT_CURE = f"Correct the file or leave the column out of dataset.inputs. {_BLANK_CURE}"
 TARGET_CURE = f"Correct the file; if these are classes, add task=classification. {_BLANK_CURE}"
 
 
-def column_values(
-    series: pd.Series, name: str, rows: np.ndarray, where: str, cure: str = INPUT_CURE
-) -> np.ndarray:
-    """A column as float64 (n,), NaN where blank; a DataError with its ``cure`` for other text."""
-    values, text = numbers_of(series)
-    if text.any():
-        n = int(np.argmax(text))
-        raise DataError(
-            f"{where}: row {rows[n]}, column {name!r} has {str(series.iloc[n])!r} "
-            f"where a number should be. {cure}"
-        )
-    return values
-
-
-def mostly_numbers(values: np.ndarray, text: np.ndarray) -> bool:
-    """Whether at least half of the cells of a column that are not blank are numbers.
-
-    Takes what ``numbers_of`` returns. A lone word among numbers then is an error with a row, not a
-    column left out in silence.
-    """
-    return bool(text.sum() <= np.isfinite(values).sum())
-
-
-def numbers_of(series: pd.Series) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers (n,), NaN elsewhere; where there is text or anything else but a blank (n,).
-
-    True and False, which stand beside blanks as objects, are 1 and 0, as they are without blanks.
-    """
+def keys_are_whole(series: pd.Series) -> bool:
+    """Return whether all keys of a column are whole numbers; 07 in text is none."""
     import pandas as pd
 
-    if pd.api.types.is_numeric_dtype(series.dtype):
-        values = series.to_numpy(dtype=np.float64, na_value=np.nan)
-        return values, np.zeros(len(values), dtype=bool)
-    if series.dtype == object:
-        switches = series.map(lambda cell: isinstance(cell, bool | np.bool_))
-        if switches.any():
-            series = series.mask(switches, series.where(switches, 0).astype(int))
-    numbers = pd.to_numeric(_words(series), errors="coerce")
-    values = numbers.to_numpy(dtype=np.float64, na_value=np.nan)
-    return values, np.isnan(values) & ~_blank(series)
-
-
-def keys_are_whole(series: pd.Series, in_text: bool) -> bool:
-    """Whether the keys of a column are whole numbers: all of its first cells are, else texts.
-
-    ``in_text``: cells are as a text file has them, and 07 is no whole number.
-    """
-    import pandas as pd
-
-    if in_text:
-        return bool(_words(series[~_blank(series)]).str.fullmatch(WHOLE).all())
+    if is_text(series):
+        return all(_WHOLE.fullmatch(text) for text in _texts(series))
     return pd.api.types.is_numeric_dtype(series.dtype) and series.dtype != bool
 
 
 def keys_of(series: pd.Series, name: str, rows: np.ndarray, where: str, whole: bool) -> np.ndarray:
-    """The keys (n,) in a column, whole numbers or texts; None where blank."""
+    """Return the keys (n,) in a column, whole numbers or texts; None where blank."""
     import pandas as pd
 
-    blank, keys = _blank(series), np.full(len(series), None, dtype=object)
     is_numeric = pd.api.types.is_numeric_dtype(series.dtype) and series.dtype != bool
-    if whole:
-        values, bad = numbers_of(series)
-        with np.errstate(invalid="ignore"):
-            bad |= ~blank & (np.floor(values) != values) | (np.abs(values) > MOST_WHOLE)
-        keys[~bad & ~blank] = values[~bad & ~blank].astype(np.int64).tolist()
-    else:
-        bad = np.full(len(series), is_numeric) & ~blank
-        keys[~blank] = _words(series[~blank]).to_numpy(dtype=object)
-    if bad.any():
-        n, kind = int(np.argmax(bad)), "whole number" if whole else "text"
-        raise DataError(
-            f"{where}: row {rows[n]}, column {name!r} has {str(series.iloc[n])!r} where a {kind} "
-            "should be, as in the first rows: keys are whole numbers, or they are texts. Correct "
-            "the file."
-        )
+    keys = np.full(len(series), None, dtype=object)
+    for n, cell in enumerate(series):
+        if is_blank(cell):
+            continue
+        if whole:
+            number = PLAIN.read(cell)
+            if number is not None and number == np.floor(number) and abs(number) <= MOST_WHOLE:
+                keys[n] = int(number)
+        elif not is_numeric:
+            keys[n] = text_of(cell)
+        if keys[n] is None:
+            kind = "whole number" if whole else "text"
+            raise DataError(
+                f"{where}: row {rows[n]}, column {name!r} has {str(cell)!r} where a {kind} "
+                "should be, as in the first rows: keys are whole numbers, or they are texts. "
+                "Correct the file."
+            )
     return keys
 
 
-WHOLE = r"-?[1-9]\d{0,14}|0"  # as a text file has it
+_WHOLE = re.compile(r"-?[1-9]\d{0,14}|0")  # as a text file has it
 MOST_WHOLE = 2**53  # a number that float64 has exactly
 
 
@@ -276,9 +251,9 @@ def class_codes(
         text = str(cell).strip()
         if text in texts:
             return float(texts[text])
-        number = _number(text)
-        if text == "" or (number is not None and np.isnan(number)):
+        if is_blank(cell):
             return np.nan
+        number = _number(text)
         return None if number is None or number not in numbers else float(numbers[number])
 
     values = np.empty(len(cells))
@@ -311,37 +286,23 @@ def _number(text: str) -> float | None:
         return None
 
 
-def _words(series: pd.Series) -> pd.Series:
-    return series.astype(str).str.strip()
-
-
-def _blank(series: pd.Series) -> np.ndarray:
-    import pandas as pd
-
-    blank = series.isna().to_numpy(dtype=bool)
-    if pd.api.types.is_numeric_dtype(series.dtype):
-        return blank
-    return blank | (_words(series) == "").to_numpy(dtype=bool)
+def _texts(series: pd.Series) -> list[str]:
+    return [text_of(cell) for cell in series if not is_blank(cell)]
 
 
 # --- What becomes of a column ---------------------------------------------------------------------
 
 MOST_CATEGORIES, HASHED = 20, 16
 FEWEST_ROWS, MOSTLY = 20, 0.9  # of so many rows on, this share of different words is an id
-DATE = r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?"
-CLOCK = r"\d{1,2}:\d{2}(:\d{2})?"
-DAYS = (
-    "%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d.%m.%y", "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%y",
-    "%d/%m/%y", "%d-%m-%Y",
-)  # fmt: skip
-WITH_SIGN = r"[-+]?[^\w\s]? ?[-+]?\d[\d.,]* ?[^\w\s]?"  # $3.50 or 12 %
 NUMBERS = {"how": "numbers"}
+OBJECTS = (list, dict, tuple, set, np.ndarray)
 
 
 class Column(NamedTuple):
     """What becomes of a column: ``kind`` as above, names of its inputs, why, and how.
 
-    ``recipe`` says it in JSON, so that another file is read alike; {} of one that is no input.
+    ``recipe`` says in JSON how a cell is read and what it becomes, so that all later rows are read
+    alike; {} of a column that is no input.
     """
 
     name: str
@@ -353,29 +314,128 @@ class Column(NamedTuple):
     def encode(
         self, series: pd.Series, rows: np.ndarray, where: str, cure: str = INPUT_CURE
     ) -> np.ndarray:
-        """The cells as numbers (n, inputs), NaN where blank; DataError names what has no number.
+        """Return the cells as numbers (n, inputs), NaN where blank.
 
-        ``rows`` (n,) are numbers of the file's rows, for errors, which end with the ``cure``.
+        Parameters
+        ----------
+        series
+            The cells (n,).
+        rows
+            Numbers (n,) of the rows, for errors.
+        where, cure
+            The beginning and the end of an error.
+
+        Raises
+        ------
+        DataError
+            A cell is not of the column's format; the message names its row.
         """
         with as_data_error(f"{where}: column {self.name!r}"):
-            match self.recipe.get("how"):
-                case "numbers":
-                    return column_values(series, self.name, rows, where, cure)[:, None]
-                case "words":
-                    places = {word: k for k, word in enumerate(self.recipe["known"])}
-                    return _one_hot(series, places.get, len(places))
-                case "hashed":
-                    return _one_hot(series, _hash, HASHED)
-                case "date":
-                    return _date_parts(series, self.name, rows, where, cure, **self.recipe["date"])
-            return np.empty((len(series), 0))
+            read, unread = self.read(series)
+            if unread is not None:
+                here = f"{where}: row {rows[unread]}, "
+                raise DataError(self._refusal(series.iloc[unread], here, cure))
+            return self._inputs_of(read)
+
+    def read(self, series: pd.Series) -> tuple[np.ndarray, int | None]:
+        """Return numbers, places of words or moments (n,), and the first row without its own.
+
+        A blank is NaN or NaT. So is a cell that is not of the column's format, whose row is
+        returned.
+        """
+        if (whole := self._read_whole(series)) is not None:
+            return whole, None
+        at, cells = _distinct(series)
+        found = [None if is_blank(cell) else self._read(cell) for cell in cells]
+        unread = [k for k, cell in enumerate(cells) if found[k] is None and not is_blank(cell)]
+        return self._array(found)[at], int(np.flatnonzero(at == unread[0])[0]) if unread else None
+
+    def cell(self, cell: Any, where: str, cure: str) -> np.ndarray:
+        """Return the numbers (inputs,) of one cell, equal to those that ``encode`` returns."""
+        found = None if is_blank(cell) else self._read(cell)
+        if found is None and not is_blank(cell):
+            raise DataError(self._refusal(cell, f"{where}: ", cure))
+        return self._inputs_of(self._array([found]))[0]
+
+    @property
+    def how(self) -> str | None:
+        """What is done with a cell: numbers, words, hashed or date; None where nothing is."""
+        return self.recipe.get("how")
+
+    @property
+    def format(self) -> NumberFormat | DateFormat:
+        """How the column's numbers or dates are written."""
+        if self.how == "date":
+            date = self.recipe["date"]
+            return DateFormat(date["format"], date.get("zone"))
+        return NumberFormat(**{k: v for k, v in self.recipe.items() if k != "how"})
+
+    def _read_whole(self, series: pd.Series) -> np.ndarray | None:
+        """Cells of one type at once; None where each has to be looked at."""
+        import pandas as pd
+
+        if self.how == "numbers":
+            form = self.format
+            assert isinstance(form, NumberFormat)
+            if form == NumberFormat(form.decimal) or pd.api.types.is_numeric_dtype(series.dtype):
+                return plain_numbers(series, form.decimal)
+        if self.how == "date" and pd.api.types.is_datetime64_any_dtype(series.dtype):
+            if (zone := self.recipe["date"].get("zone")) and series.dt.tz is not None:
+                series = series.dt.tz_convert(zone)
+            return series.dt.tz_localize(None).to_numpy(dtype="datetime64[us]")
+        return None
+
+    def _read(self, cell: Any) -> Any:
+        """A number, a place among the words, or a moment; None of a cell that has none."""
+        match self.how:
+            case "words":
+                return _places(tuple(self.recipe["known"])).get(word(cell), len(self.inputs))
+            case "hashed":
+                return zlib.crc32(word(cell).encode()) % HASHED
+            case "date" if text_of(cell) in self.recipe["date"].get("missing", ()):
+                return np.datetime64("NaT")
+        return self.format.read(cell)
+
+    def _array(self, found: list[Any]) -> np.ndarray:
+        if self.how == "date":
+            times = [np.datetime64("NaT") if time is None else time for time in found]
+            return np.array(times, dtype="datetime64[us]")
+        return np.array([np.nan if value is None else value for value in found], dtype=np.float64)
+
+    def _inputs_of(self, read: np.ndarray) -> np.ndarray:
+        match self.how:
+            case "numbers":
+                return read[:, None]
+            case "words" | "hashed":
+                n = len(self.inputs)
+                values = (read[:, None] == np.arange(n)).astype(np.float64)
+                values[np.isnan(read)] = np.nan
+                return values
+            case "date":
+                return date_parts(read, self.recipe["date"]["parts"], self.recipe["date"]["start"])
+        return np.empty((len(read), 0))
+
+    def _refusal(self, cell: Any, where: str, cure: str) -> str:
+        learned = ""
+        if self.how == "date":
+            kind = "date"
+            if format := self.recipe["date"]["format"]:
+                learned = f", as in the rows before, which are written {format}"
+        else:
+            kind = "number"
+            if self.recipe != NUMBERS:
+                learned = f", as in the first rows: {self.format}"
+        return (
+            f"{where}column {self.name!r} has {text_of(cell)!r} where a {kind} should be{learned}. "
+            f"{cure}"
+        )
 
     def new_words(self, series: pd.Series) -> list[str]:
         """The words of a column of categories, of each row, that none of these is; else none."""
-        if self.recipe.get("how") != "words":
+        if self.how != "words":
             return []
-        words = _words(series[~_blank(series)])
-        return list(words[~words.isin(self.recipe["known"])])
+        known = _places(tuple(self.recipe["known"]))
+        return [text for cell in series if not is_blank(cell) and (text := word(cell)) not in known]
 
     def as_named(self, why: str, where: str) -> Column:
         """The column as an input: one that would be left out is in because it was named."""
@@ -389,6 +449,10 @@ class Column(NamedTuple):
         """The same column with more to say of it."""
         return self._replace(why="; ".join(filter(None, (self.why, *notes))))
 
+    def awaited(self) -> Column:
+        """A column without a value so far as an input of numbers, which later rows may bring."""
+        return self._replace(kind="numbers", why=f"{self.why}: numbers are expected")
+
     def left_out(self, why: str) -> Column:
         return self._replace(kind="left out", inputs=(), why=why)
 
@@ -397,40 +461,151 @@ class Column(NamedTuple):
         return {"column": self.name, "as": self.kind, "inputs": list(self.inputs), "why": self.why}
 
 
-def column_of(series: pd.Series, name: str, where: str) -> Column:
-    """What becomes of a column whose first cells are these."""
+@functools.lru_cache(256)
+def _places(known: tuple[str, ...]) -> dict[str, int]:
+    return {word: k for k, word in enumerate(known)}
+
+
+def _distinct(series: pd.Series) -> tuple[np.ndarray, list[Any]]:
+    """The different cells in the order of their first rows, and which one each row has (n,)."""
+    if not is_text(series):
+        return np.arange(len(series)), list(series)
+    at, cells = series.factorize(use_na_sentinel=False)
+    return at, list(cells)
+
+
+def column_of(
+    series: pd.Series, name: str, where: str, decimal: str = ".", declared: str | None = None
+) -> Column:
+    """Decide from a column's first cells how they are read and what becomes of them.
+
+    Parameters
+    ----------
+    series
+        The first cells.
+    decimal
+        The decimal mark of numbers that could have either, as 1,234.
+    declared
+        What the user says of the column, one of ``DECLARATIONS`` with its options; None lets the
+        cells decide.
+
+    Raises
+    ------
+    DataError
+        The declaration is none.
+    """
     with as_data_error(f"{where}: column {name!r}"):
-        return _column_of(series, name)
+        if declared is not None:
+            return _declared(series, name, declared, decimal)
+        return _column_of(series, name, decimal)
 
 
-def _column_of(series: pd.Series, name: str) -> Column:
+def _column_of(series: pd.Series, name: str, decimal: str) -> Column:
     import pandas as pd
 
-    if pd.api.types.is_datetime64_any_dtype(series.dtype):
-        return _date_column(name, series, None)
-    n, blank = len(series), _blank(series)
-    rows = f"the first {pluralize(n, 'row')}"
-    if blank.all():
-        return Column(name, "left out", (name,), f"no value in {rows}", NUMBERS)
-    # Cells are looked at one by one: not those of a dtype of numbers, which takes seconds.
-    plain = series.dtype.kind in "biufc"
-    if not plain and any(isinstance(x, list | dict | tuple | set | np.ndarray) for x in series):
+    dtype, rows = series.dtype, pluralize(len(series), "row")
+    if pd.api.types.is_datetime64_any_dtype(dtype) or isinstance(dtype, pd.PeriodDtype):
+        return _date_column(name, series, DateFormat())
+    is_declared = isinstance(dtype, pd.CategoricalDtype) or (
+        isinstance(dtype, pd.StringDtype) and dtype.na_value is pd.NA
+    )
+    values = None if is_declared else plain_numbers(series, decimal)
+    texts = _texts(series) if values is None else []
+    if not texts and (values is None or np.isnan(values).all()):
+        return Column(name, "left out", (name,), f"no value in the first {rows}", NUMBERS)
+    if values is None and any(isinstance(cell, OBJECTS) for cell in series):
         return Column(name, "left out", (), "lists or objects in its cells")
-    values, text = numbers_of(series)
-    if mostly_numbers(values, text):  # a lone word is an error once the column is read
-        if n >= FEWEST_ROWS and bool(np.all(np.diff(values) == 1.0)):
-            return Column(name, "left out", (name,), "an id: it counts the rows", NUMBERS)
-        constant = np.nanmin(values) == np.nanmax(values)
-        why = f"constant in {rows}" if constant else ""
-        return Column(name, "numbers", (name,), why, NUMBERS)
-    words = _words(series[~blank])
-    for format in _formats(words):
-        if pd.to_datetime(words, format=format, errors="coerce", utc=True).notna().all():
-            return _date_column(name, series, format)
-    return _categories(name, list(dict.fromkeys(words)), len(words))
+    if not is_declared and (form := _number_format(series, texts, decimal)):
+        return _numbers(name, series, form)
+    if not is_declared and (date := _date_format(texts)):
+        return _date_column(name, series, *date)
+    return _categories(name, list(dict.fromkeys(map(word, texts))), len(texts), not is_declared)
 
 
-def _categories(name: str, different: list[str], n: int) -> Column:
+def number_column(series: pd.Series, name: str, decimal: str = ".") -> Column:
+    """Return a column as numbers, whatever its first cells are; they decide the format."""
+    form = _number_format(series, _texts(series), decimal) or NumberFormat(decimal)
+    return _numbers(name, series, form)
+
+
+def _number_format(series: pd.Series, texts: Sequence[str], decimal: str) -> NumberFormat | None:
+    """The format of a column's numbers; None where less than half of its cells are some."""
+    if plain_numbers(series, decimal) is not None:
+        return NumberFormat(decimal) if is_text(series) else PLAIN
+    if is_text(series):
+        return number_format(Counter(texts), decimal)
+    cells = [cell for cell in series if not is_blank(cell)]
+    written = Counter(text_of(cell) for cell in cells if isinstance(cell, str))
+    form = (number_format(written, decimal) if written else None) or PLAIN
+    n = sum(form.read(cell) is not None for cell in cells)
+    return form if n >= FEW * len(cells) else None
+
+
+def _numbers(name: str, series: pd.Series, form: NumberFormat) -> Column:
+    column = Column(name, "numbers", (name,), recipe={**NUMBERS, **form.as_recipe()})
+    (values, _), rows = column.read(series), pluralize(len(series), "row")
+    if len(series) >= FEWEST_ROWS and bool(np.all(np.diff(values) == 1.0)):
+        return column._replace(kind="left out", why="an id: it counts the rows")
+    there = values[~np.isnan(values)]
+    is_constant = len(there) and there.min() == there.max()
+    return column.noted(
+        f"constant in the first {rows}" if is_constant else None, example(series, form)
+    )
+
+
+def example(series: pd.Series, form: NumberFormat) -> str | None:
+    """Return how a column's numbers are read, with one of them; None if they are plain."""
+    what = ["thousands have a separator"] if form.thousands else []
+    what += [f"the unit is {form.unit}"] if form.unit else []
+    if not what:
+        return None
+    text = next((t for t in _texts(series) if form.thousands in t and form.unit in t), form.unit)
+    return f"{' and '.join(what)}: {text} is read as {form.read(text) or 0:.15g}"
+
+
+def _date_format(
+    texts: Sequence[str], zone: str | None = None, day_first: bool | None = None
+) -> tuple[DateFormat, list[str], str] | None:
+    """The format of a column of dates, what stands for none of them, and what to say of it."""
+    missing = sorted(NO_DATE.intersection(texts))
+    dates = [text for text in dict.fromkeys(texts) if text not in NO_DATE]
+    format, is_unsure = date_format(dates, day_first) if dates else (None, False)
+    if format is None:
+        return None
+    notes = [f"{few(map(repr, missing))} counts as missing"] if missing else []
+    if is_unsure:
+        month, day = ("month", "day") if format.startswith("%m") else ("day", "month")
+        notes.append(
+            f"{dates[0]} is read with the {month} first; columns='{{name}}: date {day}first' "
+            f"reads the {day} first"
+        )
+    return DateFormat(format, zone), missing, "; ".join(notes)
+
+
+def _date_column(
+    name: str, series: pd.Series, form: DateFormat, missing: Sequence[str] = (), note: str = ""
+) -> Column:
+    date: dict[str, Any] = {"format": form.format, "parts": [], "start": ""}
+    date |= {"zone": form.zone} if form.zone else {}
+    date |= {"missing": list(missing)} if missing else {}
+    column = Column(name, "date", (), recipe={"how": "date", "date": date})
+    times, _ = column.read(series)
+    there = times[~np.isnat(times)]
+    if not len(there):
+        return Column(
+            name, "left out", (), f"no value in the first {pluralize(len(series), 'row')}"
+        )
+    has_clock = bool((there != there.astype("datetime64[D]")).any())
+    parts = ("hour", "weekday", "day_of_year", "days_elapsed")[0 if has_clock else 1 :]
+    if form.format in CLOCKS:
+        parts = ("hour",)
+    date |= {"parts": list(parts), "start": str(there[0])}
+    inputs = tuple(f"{name}.{part}" for part in parts)
+    why = ", ".join(parts).replace("_", " ")
+    return column._replace(inputs=inputs, why=why).noted(note.replace("{name}", name))
+
+
+def _categories(name: str, different: list[str], n: int, may_be_id: bool) -> Column:
     """A column of n words, some of them ``different``."""
     if len(different) <= MOST_CATEGORIES:
         inputs = tuple(f"{name}={word}" for word in different)
@@ -440,10 +615,8 @@ def _categories(name: str, different: list[str], n: int) -> Column:
         column = Column(name, "categories", inputs, why, {"how": "words", "known": different})
     else:
         column = hashed(name, len(different), n)
-    if n >= FEWEST_ROWS and len(different) > MOSTLY * n:
+    if may_be_id and n >= FEWEST_ROWS and len(different) > MOSTLY * n:
         why = f"an id: {len(different)} different values in {n} rows"
-        if sum(bool(re.fullmatch(WITH_SIGN, word)) for word in different) > MOSTLY * len(different):
-            why += f"; {different[0]} is no number: write it without the sign"
         return column._replace(kind="left out", why=why)
     return column
 
@@ -455,83 +628,67 @@ def hashed(name: str, n_words: int, n: int) -> Column:
     return Column(name, "hashed", inputs, why, {"how": "hashed"})
 
 
-def _hash(word: str) -> int:
-    return zlib.crc32(word.encode()) % HASHED
+# --- Declared columns -----------------------------------------------------------------------------
+
+DECLARATIONS = (
+    "number [comma|point] [UNIT], category, text, date [dayfirst|monthfirst] [ZONE], skip"
+)
 
 
-def _one_hot(series: pd.Series, place: Callable[[str], int | None], size: int) -> np.ndarray:
-    """1 in the place of each cell's word, NaN in the row of a blank: (n, size)."""
-    values, blank = np.zeros((len(series), size)), _blank(series)
-    values[blank] = np.nan
-    for n, word in zip(np.flatnonzero(~blank), _words(series[~blank]), strict=True):
-        if (k := place(word)) is not None:
-            values[n, k] = 1.0
-    return values
+def declarations(given: Any) -> dict[str, str]:
+    """Return what the user says of columns, by name.
+
+    Parameters
+    ----------
+    given
+        A mapping of names to declarations, or a text "shop: category, when: date dayfirst"; a
+        list of names, and None, declare nothing.
+
+    Raises
+    ------
+    DataError
+        A part of the text has no colon.
+    """
+    if isinstance(given, Mapping):
+        return {str(name): str(declared) for name, declared in given.items()}
+    found = {}
+    for part in given.split(",") if isinstance(given, str) else ():
+        name, colon, declared = part.rpartition(":")
+        if not colon:
+            raise DataError(
+                f"dataset.columns={given!r}: {part.strip()!r} is no 'NAME: KIND'. Write for "
+                "example 'shop: category, when: date dayfirst'."
+            )
+        found[name.strip()] = declared.strip()
+    return found
 
 
-def _formats(words: pd.Series) -> list[str]:
-    """Formats to try, if all words look like a date, or all like a clock time."""
-    if words.str.fullmatch(CLOCK).all():
-        return ["%H:%M", "%H:%M:%S"]
-    if not words.str.fullmatch(DATE).all():
-        return []
-    return ["ISO8601", *(f"{day}{clock}" for day in DAYS for clock in ("", " %H:%M", " %H:%M:%S"))]
-
-
-def _date_column(name: str, series: pd.Series, format: str | None) -> Column:
-    times = _times(series, format)
-    present = times.dropna()
-    if present.empty:
-        rows = pluralize(len(series), "row")
-        return Column(name, "left out", (), f"no value in the first {rows}")
-    day_alone = bool((present == present.dt.normalize()).all())
-    parts = ("hour", "weekday", "day_of_year", "days_elapsed")[1 if day_alone else 0 :]
-    if format is not None and format.startswith("%H"):
-        parts = ("hour",)
-    inputs = tuple(f"{name}.{part}" for part in parts)
-    date = {"format": format, "parts": list(parts), "start": present.iloc[0].isoformat()}
-    why = ", ".join(parts).replace("_", " ")
-    return Column(name, "date", inputs, why, {"how": "date", "date": date})
-
-
-def _date_parts(
-    series: pd.Series,
-    name: str,
-    rows: np.ndarray,
-    where: str,
-    cure: str,
-    format: str | None,
-    parts: Sequence[str],
-    start: str,
-) -> np.ndarray:
+def _declared(series: pd.Series, name: str, declared: str, decimal: str) -> Column:
     import pandas as pd
 
-    times = _times(series, format)
-    unread = times.isna().to_numpy() & ~_blank(series)
-    if unread.any():
-        n = int(np.argmax(unread))
-        raise DataError(
-            f"{where}: row {rows[n]}, column {name!r} has {str(series.iloc[n])!r} where a date "
-            f"should be, as in the rows before. {cure}"
-        )
-    since_midnight = times - times.dt.normalize()
-    values = {
-        "hour": since_midnight.dt.total_seconds() / 3600,
-        "weekday": times.dt.day_of_week,
-        "day_of_year": times.dt.day_of_year,
-        "days_elapsed": (times - pd.Timestamp(start)).dt.total_seconds() / 86400,
-    }
-    columns = [values[part].to_numpy(dtype=np.float64, na_value=np.nan) for part in parts]
-    return np.stack(columns, axis=1)
-
-
-def _times(series: pd.Series, format: str | None) -> pd.Series:
-    """Local times, NaT where there is none."""
-    import pandas as pd
-
-    if pd.api.types.is_datetime64_any_dtype(series.dtype):
-        return series.dt.tz_localize(None)
-    if format is None:  # the first rows were dates, and these are text
-        format = "ISO8601"
-    times = pd.to_datetime(_words(series), format=format, errors="coerce", utc=True)
-    return times.dt.tz_localize(None)
+    kind, *options = declared.split() or [""]
+    n, texts = len(series), _texts(series)
+    if kind == "skip" and not options:
+        return Column(name, "left out", (), "declared")
+    if kind == "category" and not options:
+        different = list(dict.fromkeys(map(word, texts)))
+        return _categories(name, different, len(texts), False).noted("declared")
+    if kind == "text" and not options:
+        return hashed(name, len(set(map(word, texts))), n).noted("declared")
+    if kind == "number":
+        mark = {"comma": ",", "point": "."}.get(options[0]) if options else None
+        unit = " ".join(options[1 if mark else 0 :])
+        form = _number_format(series, texts, mark or decimal) or NumberFormat(decimal)
+        form = form._replace(decimal=mark or form.decimal, unit=unit or form.unit)
+        return _numbers(name, series, form)._replace(kind="numbers").noted("declared")
+    if kind == "date" and len(options) <= 2:
+        day_first = {"dayfirst": True, "monthfirst": False}.get(options[0]) if options else None
+        zone = options[-1] if options[0 if day_first is None else 1 :] else None
+        if zone in (None, *zoneinfo.available_timezones()):
+            is_typed = pd.api.types.is_datetime64_any_dtype(series.dtype)
+            found = None if is_typed else _date_format(texts, zone, day_first)
+            date = found or (DateFormat(None if is_typed else ISO, zone),)
+            return _date_column(name, series, *date).noted("declared")
+    raise DataError(
+        f"columns: {name!r} is declared as {declared!r}, and a column is one of: {DECLARATIONS}."
+    )

@@ -15,6 +15,7 @@ import numpy as np
 
 from omkl.datasets import catalogue, prepare, read, tables
 from omkl.datasets.base import DataError, Source
+from omkl.datasets.cells import BLANKS
 from omkl.datasets.columns import Column, place_of
 from omkl.datasets.files import FileContent
 from omkl.datasets.schema import MOST_DELAY, check_dataset, check_stream
@@ -23,12 +24,6 @@ from omkl.datasets.synthetic import SyntheticSource
 from omkl.datasets.tables import ArrayTable, LibsvmTable, Table, TableSource
 from omkl.utils import cached_arrays, sources
 from omkl.utils.disk import user_cache
-
-# What pandas takes for a blank.
-BLANKS = (
-    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
-    "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
-)  # fmt: skip
 
 MOST_CACHED_BYTES = 2**26  # larger data are read anew: their reading is not what takes time
 MOST_CACHED_FILES = 32
@@ -298,8 +293,7 @@ def _provenance(
         facts["columns"] = [column.as_dict() for column in columns]
     if not is_own:
         return facts | {key: cfg.get(key) for key in ("title", "uci", "url", "licence", "citation")}
-    text = not read.is_libsvm(content.path) and read.is_text(content.path)
-    return facts | (read.layout(content, cfg) if text else {})
+    return facts | (read.layout(content, cfg) if read.is_text_file(content.path) else {})
 
 
 # --- Own files and synthetic data -----------------------------------------------------------------
@@ -486,7 +480,8 @@ def _open_frame(
     if key is not None:
         names = [str(name) for name in frame.columns]
         place = place_of(cfg[key], names, where, f"dataset.{key}")
-        column, blank = frame.iloc[:, place].to_numpy(), frame.iloc[:, place].isna().to_numpy()
+        cells = read.as_typed(frame.iloc[:, place]) if is_own else frame.iloc[:, place]
+        column, blank = cells.to_numpy(), cells.isna().to_numpy()
         if missing == "drop":
             kept = ~(np.isnan(table.values).any(axis=1) | blank)
         first = np.flatnonzero(kept)[: options.limit]

@@ -16,7 +16,7 @@ import math
 import re
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ import numpy as np
 
 from omkl.datasets import prepare
 from omkl.datasets.base import DataError, RowCount, as_data_error
+from omkl.datasets.cells import PLAIN, is_text, plain_numbers
 from omkl.datasets.columns import place_of, require_distinct, require_few
 from omkl.datasets.files import FileContent
 from omkl.utils.constraints import no_such
@@ -88,8 +89,13 @@ def is_libsvm(path: Path) -> bool:
     return path.name.lower().endswith(LIBSVM)
 
 
-def is_text(path: Path) -> bool:
-    return _reader(path) is _text
+def is_text_file(path: Path) -> bool:
+    return not is_libsvm(path) and _reader(path) is _text
+
+
+def decimal_mark(content: FileContent, cfg: Mapping[str, Any]) -> str:
+    """Return the decimal mark of numbers that could have either."""
+    return str(layout(content, cfg)["decimal"]) if is_text_file(content.path) else "."
 
 
 def row_count(content: FileContent, cfg: Mapping[str, Any]) -> int | None:
@@ -119,81 +125,73 @@ def count_rows(
     return RowCount(n, False) if n >= len(first) else None  # lines may end in other ways
 
 
-def frames(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[pd.DataFrame]:
+def frames(
+    content: FileContent,
+    cfg: Mapping[str, Any],
+    numbers: Collection[str] = (),
+    only: str | int | None = None,
+) -> Iterator[pd.DataFrame]:
     """An own file with its columns named, its ``na_values`` blank, after ``dataset.prepare``.
 
-    The index counts rows from 0. Steps of preparation take the file as a whole: it is then one
-    frame, in memory. What was done to cells of a column stands in ``attrs["read_as"]``, by the
-    column's name.
+    The index counts rows from 0. Cells of text files are text, but in the columns ``numbers``,
+    whose cells the parser may convert. Of a text file ``only`` one column may be read. Steps of
+    preparation take the file as a whole: it is then one frame, in memory.
     """
     import pandas as pd
 
     steps = cfg.get("prepare") or {}
     prepare.check_steps(steps, content.name)
-    read = _reader(content.path)
     with as_data_error(content.name), _strict_about_lengths():
-        chunks = _named(read(content, cfg), content, cfg)
+        if _reader(content.path) is not _text:
+            chunks = _named(_reader(content.path)(content, cfg), content, cfg)
+        elif steps:
+            chunks = _text(content, cfg)
+        else:
+            chunks = _text(content, cfg, numbers, only)
+        chunks = (_without(frame, cfg.get("na_values")) for frame in chunks)
         if not steps:
             yield from chunks
             return
-        whole = pd.concat(list(chunks))
+        whole = pd.concat(list(chunks)).apply(as_typed)
         if len(whole):
             yield prepare.prepare_rows(whole, steps, content.name)
+
+
+def as_typed(series: pd.Series) -> pd.Series:
+    """Return a column of text that spells plain numbers as numbers, others as they are."""
+    import pandas as pd
+
+    if not is_text(series) or plain_numbers(series) is None:
+        return series
+    return pd.to_numeric(series)
 
 
 def _named(
     chunks: Iterator[pd.DataFrame], content: FileContent, cfg: Mapping[str, Any]
 ) -> Iterator[pd.DataFrame]:
-    cells = cfg.get("na_values")
-    cells = cells if isinstance(cells, list | tuple) else [cells]
-    blank = {form for cell in cells if cell is not None for form in _forms(cell)}
     names: list[str] | None = None
     for frame in chunks:
         names = names or column_names(frame.columns, cfg, content.name)
         frame.columns = names
-        frame, read_as = with_plain_numbers(frame, frame.attrs.get("decimal", "."))
-        if blank:
-            frame = frame.mask(frame.isin(blank))
-        frame.attrs["read_as"] = read_as
         yield frame
 
 
-def _forms(cell: Any) -> set[Any]:
-    """A cell as a word and, where it is one, as a number."""
-    try:
-        return {str(cell), float(cell)}
-    except ValueError:
-        return {str(cell)}
-
-
-def with_plain_numbers(frame: pd.DataFrame, decimal: str) -> tuple[pd.DataFrame, dict[str, str]]:
-    """Cells of words such as "1,234.5" as Python writes the number, and an example by column."""
+def _without(frame: pd.DataFrame, na_values: Any) -> pd.DataFrame:
+    """The frame with ``dataset.na_values`` blank, as they are written or as the same number."""
     import pandas as pd
 
-    thousands = "," if decimal == "." else "."
-    grouped = rf"[-+]?[1-9]\d{{0,2}}(?:[{thousands}]\d{{3}})+(?:[{decimal}]\d*)?"
-    fraction = r"[-+]?\d*,\d+(?:[eE][-+]?\d+)?"
-    read_as: dict[str, str] = {}
-    for k, dtype in enumerate(frame.dtypes):
-        if not (pd.api.types.is_string_dtype(dtype) or pd.api.types.is_object_dtype(dtype)):
-            continue
-        name, series = frame.columns[k], frame.iloc[:, k]
-        if not any(isinstance(cell, str) and ("," in cell or "." in cell) for cell in series):
-            continue
-        words = series.astype(str).str.strip()
-        groups = words.str.fullmatch(grouped).to_numpy(dtype=bool)
-        plain = words[groups].str.replace(thousands, "").str.replace(decimal, ".")
-        if groups.any():
-            first = words[groups].iloc[0]
-            read_as[str(name)] = f"thousands have a separator: {first} is read as {plain.iloc[0]}"
-        if decimal == ",":
-            fractions = words.str.fullmatch(fraction).to_numpy(dtype=bool) & ~groups
-            plain = pd.concat([plain, words[fractions].str.replace(",", ".")])
-        if len(plain):
-            changed = series.astype(object)
-            changed[plain.index] = plain
-            frame.isetitem(k, changed)
-    return frame, read_as
+    given = na_values if isinstance(na_values, list | tuple) else [na_values]
+    blank = {str(cell) for cell in given if cell is not None}
+    if not blank:
+        return frame
+    numbers = {number for cell in blank if (number := PLAIN.read(cell)) is not None}
+
+    def is_one(series: pd.Series) -> pd.Series:
+        return series.astype(str).str.strip().isin(blank) | pd.to_numeric(
+            series, errors="coerce"
+        ).isin(numbers)
+
+    return frame.mask(frame.apply(is_one))
 
 
 def column_names(header: Any, cfg: Mapping[str, Any], where: str) -> list[str]:
@@ -202,6 +200,7 @@ def column_names(header: Any, cfg: Mapping[str, Any], where: str) -> list[str]:
     DataError where two columns have one name, with their positions.
     """
     columns = cfg.get("columns")
+    columns = columns if isinstance(columns, list | tuple) else None  # else declarations
     if columns and len(columns) != len(header):
         raise DataError(
             f"{where}: dataset.columns names {len(columns)} columns, the file has {len(header)}."
@@ -220,7 +219,12 @@ def column_names(header: Any, cfg: Mapping[str, Any], where: str) -> list[str]:
 # --- Text -----------------------------------------------------------------------------------------
 
 
-def _text(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[pd.DataFrame]:
+def _text(
+    content: FileContent,
+    cfg: Mapping[str, Any],
+    numbers: Collection[str] = (),
+    only: str | int | None = None,
+) -> Iterator[pd.DataFrame]:
     import pandas as pd
 
     separators = layout(content, cfg)
@@ -230,22 +234,22 @@ def _text(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[pd.DataFrame
     options = csv_options({**cfg, **separators})
     with content.open_text() as file:
         header = _first_row(file, options)
-    if has_header := cfg.get("header", True):
+    if cfg.get("header", True):
         _require_names(header, separators["decimal"], content.name)
-    # Classes and keys are text: "01" and "1" are two, which numbers would merge.
-    of_words = ["target"] if cfg.get("task") == "classification" else ["key"]
-    for column in of_words:
-        if cfg.get(column) is not None:
-            names = column_names(header, cfg, content.name)
-            place = place_of(cfg[column], names, content.name, f"dataset.{column}")
-            options["dtype"] = {header[place] if has_header else place: str}
-    size = chunk_rows(len(header))
-    with content.open_text() as file, pd.read_csv(file, chunksize=size, **options) as chunks:
-        for frame in chunks:
-            if has_header and len(header) == frame.shape[1]:
-                frame.columns = header
-            frame.attrs["decimal"] = separators["decimal"]
-            yield frame
+    names = column_names(header, cfg, content.name)
+    options |= {"names": names, "dtype": {n: float if n in numbers else str for n in names}}
+    if only is not None:
+        options["usecols"] = [place_of(only, names, content.name)]
+    size, n_read = chunk_rows(len(header)), 0
+    try:
+        with content.open_text() as file, pd.read_csv(file, chunksize=size, **options) as chunks:
+            for frame in chunks:
+                yield frame
+                n_read += 1
+    except ValueError:  # a cell is no plain number: it is read as text, and named if it is none
+        if not numbers:
+            raise
+        yield from itertools.islice(_text(content, cfg, (), only), n_read, None)
 
 
 def csv_options(cfg: Mapping[str, Any]) -> dict[str, Any]:

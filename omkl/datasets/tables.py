@@ -15,23 +15,23 @@ import numpy as np
 
 from omkl.datasets import prepare, read
 from omkl.datasets.base import Chunk, DataError, RowCount, as_data_error
+from omkl.datasets.cells import NumberFormat, is_blank, word
 from omkl.datasets.columns import (
     INPUT_CURE,
     MOST_COLUMNS,
     NUMBERS,
     TARGET_CURE,
     Column,
-    Columns,
     by_number,
     choose_columns,
     class_codes,
     column_of,
-    column_values,
+    declarations,
+    example,
     excluded_places,
     keys_are_whole,
     keys_of,
-    mostly_numbers,
-    numbers_of,
+    number_column,
     place_of,
 )
 from omkl.datasets.files import FileContent
@@ -106,16 +106,16 @@ class OwnTable:
         self._content, self._cfg, where = content, cfg, content.name
         self.n_rows = read.row_count(content, cfg)
         first = next(read.frames(content, cfg), None)
+        self._decimal = read.decimal_mark(content, cfg)
         if first is None or not len(first):
             left = "no row is left by dataset.prepare" if cfg.get("prepare") else "no rows"
             raise DataError(f"{where}: the file has a header but {left}.")
         self.row_count = read.count_rows(content, cfg, first)
         names = [str(name) for name in first.columns]
         place = -1 if apart is None else place_of(cfg[apart], names, where, f"dataset.{apart}")
-        read_as = first.attrs.get("read_as", {})
+        declared = declarations_in(cfg, names, where)
         columns = [
-            column_of(first.iloc[:, k], name, where).noted(read_as.get(name))
-            for k, name in enumerate(names)
+            column_of(first[name], name, where, self._decimal, declared.get(name)) for name in names
         ]
         wanted = cfg.get("inputs")
         if cfg.get("exclude") is not None:
@@ -128,12 +128,12 @@ class OwnTable:
                 columns[k] = columns[k].left_out("dataset.exclude names it")
         self._key, self.key_type = -1, None
         if apart == "key":
-            is_whole = keys_are_whole(first.iloc[:, place], read.is_text(content.path))
+            is_whole = keys_are_whole(first.iloc[:, place])
             self._key, self.key_type = place, int if is_whole else str
         usable = [column.kind != "left out" and k != place for k, column in enumerate(columns)]
         chosen = choose_columns(names, usable, wanted, cfg.get("target"), where)
         *inputs, last = chosen.positions
-        self._target = Columns((last,), chosen.names[-1:])
+        self._last = last
         if last == self._key >= 0:
             raise DataError(f"{where}: dataset.key and dataset.target are both {names[place]!r}.")
         named = "dataset.inputs names it"
@@ -144,16 +144,26 @@ class OwnTable:
             for k, column in enumerate(columns)
             if k != last
         ]
-        target = Column(chosen.names[-1], "target", ())
-        target = target.noted(read_as.get(target.name), self._blank_classes(first, last))
+        target = Column(names[last], "target", ())
+        self._read_target: Column | None = None
+        if cfg.get("labels") is None:
+            self._read_target = columns[last]
+            if columns[last].how != "numbers":
+                self._read_target = number_column(first[names[last]], names[last], self._decimal)
+            target = target.noted(example(first[names[last]], self._read_target.format))
+        target = target.noted(self._blank_classes(first, last))
         self.columns: Sequence[Column] = [*became, target] if target.why else became
+        plain = {**NUMBERS, **NumberFormat(self._decimal).as_recipe()}
+        self._plain = {column.name for column in columns if column.recipe == plain}
+        self._plain -= {names[self._key]} if self._key >= 0 else set()
+        self._plain -= {names[last]} if self._read_target is None else set()
         new = [name for column in self._inputs.values() for name in column.inputs]
         if len(new) > MOST_COLUMNS:
             raise DataError(
                 f"{where}: {len(new):,} inputs are more than {MOST_COLUMNS:,}. Name fewer columns "
                 "in dataset.inputs."
             )
-        self.names = (*new, *self._target.names)
+        self.names = (*new, names[last])
         self._piece(first)  # so that what is wrong in the first rows is told before a run begins
 
     def _blank_classes(self, first: pd.DataFrame, target: int) -> str | None:
@@ -167,7 +177,7 @@ class OwnTable:
         )
 
     def raw(self) -> Iterator[tuple[np.ndarray, ...]]:
-        for frame in read.frames(self._content, self._cfg):
+        for frame in read.frames(self._content, self._cfg, self._plain):
             yield self._piece(frame)
 
     def _piece(self, frame: pd.DataFrame) -> tuple[np.ndarray, ...]:
@@ -183,9 +193,22 @@ class OwnTable:
     def _values(self, frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
         where, rows = self._content.name, frame.index.to_numpy() + 1
         parts = [c.encode(frame.iloc[:, k], rows, where) for k, c in self._inputs.items()]
-        target = frame_values(frame, self._target, rows, where, self._cfg.get("labels"))
-        values = np.concatenate([*parts, target], axis=1)
+        cells = frame.iloc[:, self._last]
+        if self._read_target is None:
+            labels = self._cfg["labels"]
+            parts.append(class_codes(cells.to_numpy(dtype=object), labels, rows, where)[:, None])
+        else:
+            parts.append(self._read_target.encode(cells, rows, where, TARGET_CURE))
+        values = np.concatenate(parts, axis=1)
         return prepare.scale_values(values, self._cfg.get("prepare") or {}), rows
+
+
+def declarations_in(cfg: Mapping[str, Any], names: Sequence[str], where: str) -> dict[str, str]:
+    """What ``dataset.columns`` declares, by column; DataError names a column that is not there."""
+    declared = declarations(cfg.get("columns"))
+    for name in declared:
+        place_of(name, names, where, "dataset.columns")
+    return declared
 
 
 def require_keys(keys: np.ndarray, name: str, rows: np.ndarray, where: str) -> None:
@@ -282,10 +305,10 @@ def classes_in(content: FileContent, cfg: Mapping[str, Any]) -> tuple[Any, ...]:
     """What stands in the target's column of an own file, numbers or words, in their order."""
     texts: set[str] = set()
     limited = cfg.get("labels") != ALL_LABELS
-    for frame in read.frames(content, cfg):
+    for frame in read.frames(content, cfg, only=cfg.get("target")):
         names = [str(name) for name in frame.columns]
-        series = frame.iloc[:, place_of(cfg.get("target"), names, content.name)].dropna()
-        texts |= {text for cell in series.unique() if (text := str(cell).strip())}
+        place = 0 if len(names) == 1 else place_of(cfg.get("target"), names, content.name)
+        texts |= {word(cell) for cell in frame.iloc[:, place].unique() if not is_blank(cell)}
         if len(texts) > MOST_COUNTED and limited:
             break
     if len(texts) > MOST_CLASSES and limited:
@@ -320,7 +343,8 @@ def entry_table(
     Where no inputs are named, the column ``cfg[apart]`` is none of them.
     """
     where, names = str(cfg["name"]), [str(column) for column in frame.columns]
-    numeric = [mostly_numbers(*numbers_of(frame.iloc[:, k])) for k in range(len(names))]
+    columns = [column_of(frame.iloc[:, k], name, where) for k, name in enumerate(names)]
+    numeric = [column.how == "numbers" for column in columns]
     words = {k for k, is_numeric in enumerate(numeric) if not is_numeric}
     if apart is not None:
         place = place_of(cfg[apart], names, where, f"dataset.{apart}")
@@ -333,7 +357,16 @@ def entry_table(
         )
     chosen = choose_columns(names, numeric, cfg.get("inputs"), cfg.get("target"), where)
     rows = frame.index.to_numpy() + 1
-    values = frame_values(frame, chosen, rows, where, classes)
+    parts = []
+    for k in chosen.positions:
+        cells, is_target = frame.iloc[:, k], k == chosen.positions[-1]
+        if is_target and classes is not None:
+            codes = class_codes(cells.to_numpy(dtype=object), classes, rows, where)
+            parts.append(codes[:, None])
+            continue
+        column = columns[k] if numeric[k] else number_column(cells, names[k])
+        parts.append(column.encode(cells, rows, where, TARGET_CURE if is_target else INPUT_CURE))
+    values = np.concatenate(parts, axis=1)
     values = prepare.scale_values(values, cfg.get("prepare") or {})
     if cfg.get("inputs") is not None:
         words = set()
@@ -345,30 +378,6 @@ def unused_columns(names: Sequence[str]) -> list[Column]:
     """What becomes of columns of the catalogue that nobody named and that hold no numbers."""
     why = "it has text or dates, which are encoded only in your own files (dataset=file)"
     return [Column(name, "left out", (), why) for name in names]
-
-
-def frame_values(
-    frame: pd.DataFrame,
-    columns: Columns,
-    rows: np.ndarray,
-    where: str,
-    classes: Sequence[Any] | None = None,
-) -> np.ndarray:
-    """The chosen columns of ``frame`` as float64 (n, d + 1), NaN where blank.
-
-    ``columns.positions`` count in ``frame``, the target's last; text that is no number is a
-    DataError, but in a target that holds ``classes``.
-    """
-    values = np.empty((len(frame), len(columns.names)))
-    last = len(columns.names) - 1
-    for k, (position, name) in enumerate(zip(*columns, strict=True)):
-        series = frame.iloc[:, position]
-        if classes is not None and k == last:
-            values[:, k] = class_codes(series.to_numpy(dtype=object), classes, rows, where)
-        else:
-            cure = TARGET_CURE if k == last else INPUT_CURE
-            values[:, k] = column_values(series, name, rows, where, cure)
-    return values
 
 
 class TableSource:

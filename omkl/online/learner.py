@@ -25,7 +25,6 @@ from omkl.datasets.scaling import Moments
 from omkl.online import model_file
 from omkl.online.rows import (
     Rows,
-    as_numbers,
     columns_in,
     is_frame,
     of_numbers,
@@ -184,7 +183,6 @@ class OnlineLearner:
                 raise ValueError(
                     f"the first row is x (d,), or X (n, d), or by name; got {type(first).__name__}"
                 )
-            as_numbers(first)
             columns, inputs = [], input_names(int(row[-1]))
         settings = dataclasses.replace(self.settings, inputs=inputs, named=by_name)
         self.specification = settings.specification()  # bandwidths may be per input

@@ -7,22 +7,28 @@ a few, cannot say which words there will be: its words are hashed.
 
 from __future__ import annotations
 
-import datetime
 import warnings
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from omkl.datasets.columns import FEWEST_ROWS, NUMBERS, Column, column_of, hashed
-from omkl.datasets.read import CHUNK_ROWS, with_plain_numbers
+from omkl.datasets.cells import is_blank
+from omkl.datasets.columns import (
+    FEWEST_ROWS,
+    NUMBERS,
+    Column,
+    column_of,
+    hashed,
+    require_distinct,
+)
+from omkl.datasets.read import CHUNK_ROWS
 from omkl.utils.wording import few
 
 if TYPE_CHECKING:
     import pandas as pd
 
 CURE = "Make it a number, NaN or None, or leave the column out."
-MOST_KEPT = 1000  # cells of a column whose numbers are kept
 
 
 class Rows:
@@ -51,7 +57,7 @@ class Rows:
         self.columns, self.left_out = tuple(columns), frozenset(left_out)
         self.names = tuple(column.name for column in self.columns) or self.inputs
         self._plain = all(column.recipe == NUMBERS for column in self.columns)
-        self._cells: list[dict[Hashable, np.ndarray]] = [{} for _ in self.columns]
+        self._readers = self.columns or tuple(map(number_column, self.inputs))
         self._told: set[str] = set()  # what was warned of
 
     def one(self, x: Any) -> np.ndarray:
@@ -59,14 +65,27 @@ class Rows:
         x = with_names(x)
         if type(x) is not tuple and isinstance(x, Mapping):  # which takes as long as the rest
             x = self._by_name(x)
-        if not self._plain and not self._encoded(x):
-            if len(x) != len(self.names):
-                raise self._misshapen((len(x),))
-            return np.concatenate([self._cell(k, cell) for k, cell in enumerate(x)])
-        row = as_numbers(x)
-        if row.shape != (len(self.inputs),):
-            raise self._misshapen(row.shape)
-        return row
+        if self._plain or self._encoded(x):
+            try:
+                row = np.asarray(x, dtype=np.float64)
+            except (TypeError, ValueError):  # text: each cell is read by itself
+                return self._of_cells(x)
+            if row.shape != (len(self.inputs),):
+                raise self._misshapen(row.shape)
+            return row
+        return self._of_cells(x)
+
+    def _of_cells(self, x: Any) -> np.ndarray:
+        """A row (d,) whose cells are read one by one."""
+        if np.ndim(x) == 0 or len(x) != len(self._readers):
+            raise self._misshapen((len(x),) if np.ndim(x) else ())
+        row = []
+        for column, cell in zip(self._readers, x, strict=True):
+            numbers = column.cell(cell, "the row", CURE)
+            if column.how == "words" and not numbers.any():
+                warn_of_new(column, str(cell), self._warn)
+            row.append(numbers)
+        return np.concatenate(row)
 
     def many(self, X: Any) -> np.ndarray:
         """Rows (n, d), of an array, a list of rows, or a data frame by its columns' names."""
@@ -76,8 +95,11 @@ class Rows:
         if isinstance(X, Sequence) and any(isinstance(x, Mapping) for x in X):
             X = [self._by_name(x) for x in X]
         if not self._plain and len(X) and not self._encoded(X[0]):
-            return np.stack([self.one(tuple(x)) for x in X])
-        rows = np.ascontiguousarray(as_numbers(X))
+            return np.stack([self._of_cells(x) for x in X])
+        try:
+            rows = np.ascontiguousarray(X, dtype=np.float64)
+        except (TypeError, ValueError):
+            return np.stack([self._of_cells(x) for x in X])
         if rows.ndim != 2 or rows.shape[1] != len(self.inputs):
             if rows.shape == (0,):
                 return np.empty((0, len(self.inputs)))
@@ -119,31 +141,14 @@ class Rows:
             try:
                 rows = frame.to_numpy(dtype=np.float64, na_value=np.nan)
             except (TypeError, ValueError):
-                if not self.columns:
-                    raise _no_numbers("the data frame has text or dates") from None
+                if frame.shape[1] != len(self._readers):
+                    raise self._misshapen(frame.shape) from None
+                frame = frame.set_axis(list(self.names), axis=1)
             else:
                 if rows.shape[1] != len(self.inputs):
                     raise self._misshapen(rows.shape)
                 return np.ascontiguousarray(rows)
-        return encoded(frame, self.columns, self._warn)
-
-    def _cell(self, k: int, cell: Any) -> np.ndarray:
-        """The numbers of one cell of column k."""
-        column = self.columns[k]
-        if column.recipe == NUMBERS and not isinstance(cell, str):
-            if cell is None:
-                return np.array([np.nan])
-            return as_numbers([cell])
-        kept, key = self._cells[k], (type(cell), cell)
-        hashable = isinstance(cell, str | int | float | datetime.date | type(None))
-        found = kept.get(key) if hashable else None
-        if found is None:
-            import pandas as pd
-
-            found = encoded(pd.DataFrame({column.name: [cell]}), (column,), self._warn)[0]
-            if hashable and len(kept) < MOST_KEPT:
-                kept[key] = found
-        return found
+        return encoded(frame, self._readers, self._warn)
 
     def _require_known(self, names: Sequence[str]) -> None:
         """ValueError where no name is known; a warning, once, for those that are not."""
@@ -234,27 +239,26 @@ def columns_in(first: Any, inputs: Sequence[str] | None = None) -> list[Column]:
     -------
     Those columns that are inputs, and with None those that are left out as well.
     """
-    frame = _as_frame(first)
-    frame, read_as = with_plain_numbers(frame.iloc[:CHUNK_ROWS], ".")
+    frame = _as_frame(first).iloc[:CHUNK_ROWS]
     columns = []
-    for k, name in enumerate(frame.columns):
+    for name in frame.columns:
         if inputs is not None and name not in inputs:
             continue
-        column = column_of(frame.iloc[:, k], name, "the data frame")
-        if len(frame) < FEWEST_ROWS and column.recipe.get("how") == "words":
+        column = column_of(frame[name], name, "the data frame")
+        if len(frame) < FEWEST_ROWS and column.how == "words":
             column = hashed(name, len(column.recipe["known"]), len(frame))
-        if inputs is not None:
+        if all(map(is_blank, frame[name])):
+            column = column.awaited()
+        elif inputs is not None:
             column = column.as_named("it is named in inputs", "the data frame")
         elif column.kind == "left out":
             column = column.left_out(column.why)
-        columns.append(column.noted(read_as.get(name)))
+        columns.append(column)
     return columns
 
 
 def _as_frame(first: Any) -> pd.DataFrame:
     import pandas as pd
-
-    from omkl.datasets.columns import require_distinct
 
     rows = [first] if isinstance(first, Mapping) else first
     frame = first if is_frame(first) else pd.DataFrame([dict(row) for row in rows])
@@ -279,30 +283,24 @@ def encoded(frame: pd.DataFrame, columns: Sequence[Column], warn: Any = None) ->
 
     ``warn`` is told of words that are in no category.
     """
-    frame, _ = with_plain_numbers(frame, ".")
     parts = []
     for column in columns:
         series = frame[column.name]
         parts.append(column.encode(series, np.arange(1, len(frame) + 1), "the rows", CURE))
         if warn and (new := column.new_words(series)):
-            warn(
-                f"category of {column.name}",
-                f"{column.name} has the new category {new[0]!r}, which is 0 in all columns of "
-                "those that there were at first",
-            )
+            warn_of_new(column, new[0], warn)
     return np.ascontiguousarray(np.concatenate(parts, axis=1))
 
 
-def as_numbers(values: Any) -> np.ndarray:
-    """Cells as float64, NaN for None; ValueError for words and dates."""
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise _no_numbers(error) from None
-
-
-def _no_numbers(why: object) -> ValueError:
-    return ValueError(
-        f"inputs are numbers, NaN or None where not known: {why}. Text and dates are for rows by "
-        "name: data frames, or mappings"
+def warn_of_new(column: Column, word: str, warn: Any) -> None:
+    """Tell ``warn`` of a word that is in no category of its column."""
+    warn(
+        f"category of {column.name}",
+        f"{column.name} has the new category {word!r}, which is 0 in all columns of those that "
+        "there were at first",
     )
+
+
+def number_column(name: str) -> Column:
+    """Return a column of plain numbers."""
+    return Column(name, "numbers", (name,), recipe=NUMBERS)

@@ -339,6 +339,6 @@ def test_a_bug_is_not_called_damaged_data(tmp_path, monkeypatch):
 
     monkeypatch.setattr(base, "PACKAGE", Path(__file__).parent)  # as if they stood there
     for wrong, error in [(bug, AttributeError), (another, RuntimeError)]:
-        monkeypatch.setattr(read, "with_plain_numbers", wrong)
+        monkeypatch.setattr(read, "column_names", wrong)
         with pytest.raises(error, match=r"no_such_thing|shapes"):
             open_stream(own(tmp_path / "t.csv"), RAW)

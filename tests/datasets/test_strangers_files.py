@@ -31,12 +31,11 @@ def test_an_index_with_a_name_is_a_column(tmp_path):
 
 
 def test_columns_that_are_no_numbers_say_why(tmp_path):
-    table = pd.DataFrame({"list": [[1]] * 20, "money": [f"${k / 7:.3f}" for k in range(20)]})
-    (table.assign(a=np.arange(20) % 3, y=1.0 + table.index % 5)).to_parquet(tmp_path / "t.parquet")
+    table = pd.DataFrame({"list": [[1]] * 20, "a": np.arange(20) % 3, "y": 1.0 + np.arange(20) % 5})
+    table.to_parquet(tmp_path / "t.parquet")
     columns = open_stream(own(tmp_path / "t.parquet"), RAW).columns
     said = {column.name: column.why for column in columns if column.kind == "left out"}
     assert said["list"] == "lists or objects in its cells"
-    assert said["money"].endswith("$0.000 is no number: write it without the sign")
     with pytest.raises(DataError, match=r"'list' has lists or objects in its cells"):
         open_stream(own(tmp_path / "t.parquet", inputs=["list"]), RAW)
 

@@ -1,0 +1,300 @@
+"""Cells as numbers, moments and words: the same functions for a file, a data frame and a row.
+
+A format is chosen once, from the first cells of a column, and reads every later cell.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import itertools
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# What pandas takes for a blank.
+BLANKS = frozenset({
+    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
+    "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null", "NaT",
+})  # fmt: skip
+FLAGS = {word: float(word.lower() == "true") for word in
+         ("True", "TRUE", "true", "False", "FALSE", "false")}  # fmt: skip
+
+
+def is_blank(cell: Any) -> bool:
+    """Return whether a cell has no value: None, NaN, NaT, pandas' NA, or a text of ``BLANKS``."""
+    if isinstance(cell, str):
+        return cell.strip() in BLANKS
+    if cell is None:
+        return True
+    try:
+        return bool(cell != cell)
+    except (TypeError, ValueError):  # an array, or NA, which is not equal to itself either
+        return type(cell).__name__ == "NAType"
+
+
+def is_text(series: pd.Series) -> bool:
+    """Return whether all cells of a column are text or blank."""
+    import pandas as pd
+
+    return isinstance(series.dtype, pd.StringDtype) or (
+        series.dtype == object and all(isinstance(cell, str) or is_blank(cell) for cell in series)
+    )
+
+
+def text_of(cell: Any) -> str:
+    """Return the text of a cell, without blanks around it."""
+    if isinstance(cell, bytes):
+        return cell.decode(errors="backslashreplace").strip()
+    return str(cell).strip()
+
+
+_DECIMALS = re.compile(r"-?(?:0|[1-9]\d*)\.\d*", re.ASCII)
+
+
+def word(cell: Any) -> str:
+    """Return the spelling of a category: 12, 12.0 and "12.0" are "12", and "012" is itself."""
+    text = text_of(cell)
+    return text.rstrip("0").rstrip(".") if _DECIMALS.fullmatch(text) else text
+
+
+# --- Numbers --------------------------------------------------------------------------------------
+
+_SPELLING = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2009": " ", "\u2019": "'", "−": "-"})
+_INFINITE = re.compile(r"[-+]?inf(?:inity)?", re.IGNORECASE)
+_HEX = re.compile(r"0[xX][0-9a-fA-F]{1,12}")
+MARKS = {".": (",", " ", "'"), ",": (".", " ", "'")}  # thousands, by decimal mark
+CODES = {"USD", "EUR", "GBP", "CHF", "JPY", "CNY", "SEK", "NOK", "DKK", "PLN", "US$", "Fr.", "kr"}
+MOST_UNIT = 12  # characters
+FEW, MOST = 0.5, 0.9  # of cells that a format reads: of numbers alone, and with a unit
+
+
+class NumberFormat(NamedTuple):
+    """How the numbers of a column are written.
+
+    decimal, thousands  marks; thousands "" where numbers have no groups of digits
+    unit                what stands before or after a number, such as kg, %, $; "" for nothing
+    flags               cells are true and false, 1 and 0
+    """
+
+    decimal: str = "."
+    thousands: str = ""
+    unit: str = ""
+    flags: bool = False
+
+    def read(self, cell: Any) -> float | None:
+        """Return the number of a cell that is not blank, None if it has none."""
+        if isinstance(cell, str):
+            return _number(cell.strip(), self)
+        if isinstance(cell, datetime.timedelta):
+            return cell.total_seconds()
+        if isinstance(cell, datetime.date | bytes):
+            return None
+        try:
+            return float(cell)
+        except (TypeError, ValueError, OverflowError):
+            return None
+
+    def __str__(self) -> str:
+        if self.flags:
+            return "true or false"
+        parts = [f"decimal mark {self.decimal!r}"]
+        parts += [f"thousands {self.thousands!r}"] if self.thousands else []
+        parts += [f"unit {self.unit!r}"] if self.unit else []
+        return "a number with " + ", ".join(parts)
+
+    def as_recipe(self) -> dict[str, Any]:
+        """Return what differs from a plain number, for JSON."""
+        default = NumberFormat()._asdict()
+        return {key: value for key, value in self._asdict().items() if value != default[key]}
+
+
+PLAIN = NumberFormat()
+
+
+def _number(text: str, form: NumberFormat) -> float | None:
+    if form.flags:
+        return FLAGS.get(text)
+    if match := _pattern(form).fullmatch(text.translate(_SPELLING)):
+        *signs, whole, fraction, exponent, last = match.groups()
+        sign = "".join([*signs, last])
+        if (whole or fraction) and len(sign) < 2:
+            digits = whole.replace(form.thousands, "") if form.thousands else whole
+            return float(f"{sign}{digits or 0}.{fraction or 0}{exponent}")
+    if _INFINITE.fullmatch(text):
+        return float(text)
+    return float(int(text, 16)) if _HEX.fullmatch(text) else None
+
+
+@functools.lru_cache(256)
+def _pattern(form: NumberFormat) -> re.Pattern[str]:
+    unit = f"(?:{re.escape(form.unit.translate(_SPELLING))})?" if form.unit else ""
+    whole = r"\d*"
+    if form.thousands:
+        whole = rf"[1-9]\d{{0,2}}(?:{re.escape(form.thousands)}\d{{3}})+|\d*"
+    return re.compile(
+        rf"([-+]?) ?{unit} ?([-+]?)({whole})(?:{re.escape(form.decimal)}(\d*))?"
+        rf"((?:[eE][-+]?\d+)?) ?{unit}(-?)",
+        re.ASCII,
+    )
+
+
+def plain_numbers(series: pd.Series, decimal: str = ".") -> np.ndarray | None:
+    """Return a column of numbers, or of text that spells plain numbers, as float64 (n,).
+
+    NaN stands for a blank. None says that the cells have to be read one by one.
+    """
+    import pandas as pd
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pd.api.types.is_numeric_dtype(series.dtype):
+        return series.to_numpy(dtype=np.float64, na_value=np.nan)
+    try:
+        text = pc.utf8_trim_whitespace(pa.array(series, pa.large_string(), from_pandas=True))
+        if decimal == ",":
+            if pc.any(pc.match_substring(text, ".")).as_py():
+                return None
+            text = pc.replace_substring(text, ",", ".")
+        return np.array(pc.cast(text, pa.float64()).to_numpy(zero_copy_only=False))
+    except (pa.ArrowException, UnicodeError):
+        return None
+
+
+def number_format(counts: Mapping[str, int], decimal: str) -> NumberFormat | None:
+    """Return the format that reads most texts of a column, None if it reads too few of them.
+
+    ``counts`` says how often each text is there. Of formats that read as many, one with the
+    ``decimal`` mark is taken.
+    """
+    if counts and all(text in FLAGS for text in counts):
+        return NumberFormat(flags=True)
+    unit, total = _unit(counts), sum(counts.values())
+    best, most = None, 0
+    for mark in (decimal, "," if decimal == "." else "."):
+        for thousands in ("", *MARKS[mark]):
+            form = NumberFormat(mark, thousands, unit)
+            n = sum(k for text, k in counts.items() if _number(text, form) is not None)
+            if n > most:
+                best, most = form, n
+    return best if best and most >= (MOST if unit else FEW) * total else None
+
+
+_AROUND = re.compile(r"([^\d.,'+-]*)[-+]?([^\d.,'+-]*)\d[\d.,' ]*(\D*)")
+
+
+def _unit(counts: Iterable[str]) -> str:
+    """Return the text that most often stands before or after a number."""
+    units: Counter[str] = Counter()
+    for text in counts:
+        if match := _AROUND.fullmatch(text.translate(_SPELLING).rstrip("-").strip()):
+            before, after = "".join(match.groups()[:2]).strip(), match[3].strip(" .,'")
+            is_money = before in CODES or (before and unicodedata.category(before[-1]) == "Sc")
+            if (is_money and not after) or (after and not before and len(after) <= MOST_UNIT):
+                units[before or after] += 1
+    return units.most_common(1)[0][0] if units else ""
+
+
+# --- Dates and times ------------------------------------------------------------------------------
+
+ISO = "ISO8601"
+CLOCKS = ("%H:%M", "%H:%M:%S", "%H:%M:%S.%f", "%I:%M %p", "%I:%M:%S %p")
+DAYS = (
+    "%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d.%m.%y", "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%y",
+    "%d/%m/%y", "%d-%m-%Y", "%d %b %Y", "%d %B %Y", "%d-%b-%Y", "%d-%b-%y", "%b %d, %Y",
+    "%B %d, %Y", "%b %d %Y", "%B %d %Y",
+)  # fmt: skip
+FORMATS = (ISO, *(f"{day}{clock}" for day in DAYS for clock in ("", *(f" {c}" for c in CLOCKS))))
+NO_DATE = frozenset({"-", "--", "–", "—", "0000-00-00", "0000-00-00 00:00:00"})
+_ISO_DAY = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([ T].*)?")
+
+
+class DateFormat(NamedTuple):
+    """How the dates of a column are written.
+
+    format  as of ``strptime``, or "ISO8601"; None of a column that holds no text
+    zone    the time zone that a moment with an offset is told in; None: the clock as written
+    """
+
+    format: str | None = None
+    zone: str | None = None
+
+    def read(self, cell: Any) -> datetime.datetime | None:
+        """Return the local time of a cell that is not blank, None if it has none."""
+        moment = self._moment(cell)
+        if moment is None or moment.tzinfo is None:
+            return moment
+        if self.zone:
+            moment = moment.astimezone(ZoneInfo(self.zone))
+        return moment.replace(tzinfo=None)
+
+    def _moment(self, cell: Any) -> datetime.datetime | None:
+        if isinstance(cell, datetime.datetime):
+            return cell
+        if isinstance(cell, datetime.date):
+            return datetime.datetime.combine(cell, datetime.time())
+        if hasattr(cell, "to_timestamp"):  # a period
+            return self._moment(cell.to_timestamp())
+        text = text_of(cell)
+        try:
+            if self.format in (ISO, None):
+                return datetime.datetime.fromisoformat(text) if _ISO_DAY.fullmatch(text) else None
+            return datetime.datetime.strptime(text, self.format)
+        except ValueError:
+            return None
+
+
+def date_format(texts: Sequence[str], day_first: bool | None) -> tuple[str | None, bool]:
+    """Return the format that reads all texts, and whether day and month could be exchanged.
+
+    With ``day_first`` None the order in which dates only grow or only fall decides, where one of
+    the two does.
+    """
+    clocks = all(re.fullmatch(r"\d{1,2}:\d{2}(:\d{2})?( ?[AaPp][Mm])?", text) for text in texts)
+    found: list[str] = []
+    for format in CLOCKS if clocks else FORMATS:
+        if all(DateFormat(format).read(text) is not None for text in texts):
+            found.append(format)
+    if day_first is not None:
+        found = [f for f in found if f.startswith("%d" if day_first else "%m")] or found
+    both = len(found) > 1 and {format[:2] for format in found[:2]} == {"%d", "%m"}
+    if not both:
+        return (found[0] if found else None), False
+    in_order = [format for format in found[:2] if _is_sorted(texts, format)]
+    if len(in_order) == 1:
+        return in_order[0], False
+    return found[0], day_first is None
+
+
+def _is_sorted(texts: Sequence[str], format: str) -> bool:
+    times = [datetime.datetime.strptime(text, format) for text in texts]
+    steps = [a <= b for a, b in itertools.pairwise(times)]
+    return all(steps) or not any(steps)
+
+
+def date_parts(times: np.ndarray, parts: Sequence[str], start: str) -> np.ndarray:
+    """Return hour, weekday (Monday is 0), day of the year and days since ``start`` (n, parts).
+
+    ``times`` (n,) are datetime64[us], NaT where blank.
+    """
+    days = times.astype("datetime64[D]")
+    day, second = np.timedelta64(86_400_000_000, "us"), np.timedelta64(1_000_000, "us")
+    values = {
+        "hour": lambda: (times - days) / second / 3600,
+        "weekday": lambda: (days.astype(np.int64) + 3) % 7,
+        "day_of_year": lambda: (days - days.astype("datetime64[Y]")).astype(np.int64) + 1,
+        "days_elapsed": lambda: (times - np.datetime64(start, "us")) / day,
+    }
+    columns = np.empty((len(times), len(parts)))
+    for k, part in enumerate(parts):
+        columns[:, k] = values[part]()
+    columns[np.isnat(times)] = np.nan
+    return columns
