@@ -363,20 +363,21 @@ class Column(NamedTuple):
         return self.recipe.get("how")
 
     @property
-    def format(self) -> NumberFormat | DateFormat:
-        """How the column's numbers or dates are written."""
-        if self.how == "date":
-            date = self.recipe["date"]
-            return DateFormat(date["format"], date.get("zone"))
+    def number_format(self) -> NumberFormat:
+        """How the numbers of the column are written."""
         return NumberFormat(**{k: v for k, v in self.recipe.items() if k != "how"})
+
+    @property
+    def date_format(self) -> DateFormat:
+        """How the dates of the column are written."""
+        return DateFormat(self.recipe["date"]["format"], self.recipe["date"].get("zone"))
 
     def _read_whole(self, series: pd.Series) -> np.ndarray | None:
         """Cells of one type at once; None where each has to be looked at."""
         import pandas as pd
 
         if self.how == "numbers":
-            form = self.format
-            assert isinstance(form, NumberFormat)
+            form = self.number_format
             if form == NumberFormat(form.decimal) or pd.api.types.is_numeric_dtype(series.dtype):
                 return plain_numbers(series, form.decimal)
         if self.how == "date" and pd.api.types.is_datetime64_any_dtype(series.dtype):
@@ -394,7 +395,9 @@ class Column(NamedTuple):
                 return zlib.crc32(word(cell).encode()) % HASHED
             case "date" if text_of(cell) in self.recipe["date"].get("missing", ()):
                 return np.datetime64("NaT")
-        return self.format.read(cell)
+            case "date":
+                return self.date_format.read(cell)
+        return self.number_format.read(cell)
 
     def _array(self, found: list[Any]) -> np.ndarray:
         if self.how == "date":
@@ -424,7 +427,7 @@ class Column(NamedTuple):
         else:
             kind = "number"
             if self.recipe != NUMBERS:
-                learned = f", as in the first rows: {self.format}"
+                learned = f", as in the first rows: {self.number_format}"
         return (
             f"{where}column {self.name!r} has {text_of(cell)!r} where a {kind} should be{learned}. "
             f"{cure}"

@@ -150,7 +150,7 @@ class OwnTable:
             self._read_target = columns[last]
             if columns[last].how != "numbers":
                 self._read_target = number_column(first[names[last]], names[last], self._decimal)
-            target = target.noted(example(first[names[last]], self._read_target.format))
+            target = target.noted(example(first[names[last]], self._read_target.number_format))
         target = target.noted(self._blank_classes(first, last))
         self.columns: Sequence[Column] = [*became, target] if target.why else became
         plain = {**NUMBERS, **NumberFormat(self._decimal).as_recipe()}
