@@ -184,6 +184,7 @@ class OnlineLearner:
                     f"the first row is x (d,), or X (n, d), or by name; got {type(first).__name__}"
                 )
             columns, inputs = [], input_names(int(row[-1]))
+            Rows(inputs, False).many(first if len(row) > 1 else [first])  # refuse text
         settings = dataclasses.replace(self.settings, inputs=inputs, named=by_name)
         self.specification = settings.specification()  # bandwidths may be per input
         self._make(settings, columns)

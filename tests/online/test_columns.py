@@ -274,8 +274,8 @@ def test_a_prediction_before_the_first_row_fixes_no_inputs():
     assert len(learner.inputs) > 2, "the town as well"
 
 
-def test_an_input_without_a_value_in_the_first_row_is_not_left_out_in_silence():
+def test_an_input_without_a_value_in_the_first_rows_is_used_once_it_has_values():
     learner = omkl.learner("ridge")
-    with pytest.warns(UserWarning, match=r"left out .* \(a: no value in .* inputs="):
-        learner.predict_one({"a": None, "b": 1.0})
-    assert learner.inputs == ("b",)
+    for blank in (None, "n/a", ""):
+        learner.predict_one({"a": blank, "b": 1.0})
+    assert learner.inputs == ("a", "b")
