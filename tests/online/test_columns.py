@@ -277,5 +277,5 @@ def test_a_prediction_before_the_first_row_fixes_no_inputs():
 def test_an_input_without_a_value_in_the_first_rows_is_used_once_it_has_values():
     learner = omkl.learner("ridge")
     for blank in (None, "n/a", ""):
-        learner.predict_one({"a": blank, "b": 1.0})
+        learner.partial_fit([{"a": blank, "b": 1.0}], [1.0])
     assert learner.inputs == ("a", "b")
