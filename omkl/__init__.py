@@ -7,12 +7,11 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
 
-import omkl.utils.sources  # noqa: F401  reads all sources as they are now
-from omkl.utils.version import __version__ as __version__
-
+TYPE_CHECKING = False  # that of typing takes 0.01 s, in which Ctrl-C has no answer
 if TYPE_CHECKING:
+    from typing import Any
+
     from omkl import algorithms as algorithms
     from omkl import datasets as datasets
     from omkl.api import (
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
         run,
         sweep,
     )
+    from omkl.utils.version import __version__ as __version__
 
 __all__ = [
     "OnlineLearner",
@@ -54,6 +54,8 @@ SUBPACKAGES = ("algorithms", "datasets")  # whose functions users call
 if not TYPE_CHECKING:  # a type checker would take any name for one of omkl's
 
     def __getattr__(name: str) -> Any:
+        if name == "__version__":
+            return importlib.import_module("omkl.utils.version").__version__
         if name in SUBPACKAGES:
             return importlib.import_module(f"omkl.{name}")
         if name not in __all__:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-from functools import partial
-
-from omkl.commands import terminal
 
 COMMANDS = {
     "run": "run a learner on a file or a data set, or with -m many",
@@ -18,12 +15,25 @@ COMMANDS = {
 BEGIN = "Begin with: omkl-data example my.csv && omkl-run my.csv target=price"
 
 
+def _run(name: str) -> None:
+    """Run a command and end the process; "" lists the commands."""
+    try:
+        from omkl.commands import terminal  # imported here, where Ctrl-C is answered
+    except KeyboardInterrupt:
+        print("\nInterrupted.", file=sys.stderr)
+        sys.exit(130)
+    program = f"omkl-{name}" if name else "omkl"
+    terminal.command(program, lambda: _main_of(name) if name else _list())
+
+
 def _main_of(name: str) -> int:
     status: int = importlib.import_module(f"omkl.commands.{name}").main()
     return status
 
 
 def _list() -> int:
+    from omkl.commands import terminal
+
     if sys.argv[1:2] == [terminal.VERSION]:
         print(terminal.VERSION_TEXT)
         return 0
@@ -34,9 +44,25 @@ def _list() -> int:
     return 0 if asked else terminal.EXIT_USAGE
 
 
-omkl = partial(terminal.command, "omkl", _list)
-omkl_run = partial(terminal.command, "omkl-run", partial(_main_of, "run"))
-omkl_predict = partial(terminal.command, "omkl-predict", partial(_main_of, "predict"))
-omkl_report = partial(terminal.command, "omkl-report", partial(_main_of, "report"))
-omkl_data = partial(terminal.command, "omkl-data", partial(_main_of, "data"))
-omkl_check = partial(terminal.command, "omkl-check", partial(_main_of, "check"))
+def omkl() -> None:
+    _run("")
+
+
+def omkl_run() -> None:
+    _run("run")
+
+
+def omkl_predict() -> None:
+    _run("predict")
+
+
+def omkl_report() -> None:
+    _run("report")
+
+
+def omkl_data() -> None:
+    _run("data")
+
+
+def omkl_check() -> None:
+    _run("check")

@@ -1,8 +1,9 @@
 """Digests of the package's sources, as this process imported them.
 
 Machine code, results and prepared data are stored under such a digest. Every source is read once,
-when the package is imported. ``edited`` names the sources that have changed since then: a module
-that is imported later may have another text than its digest says, so nothing is stored any more.
+when the first module of the package is imported. ``edited`` names the sources that have changed
+since then: a module that is imported later may have another text than its digest says, so nothing
+is stored any more.
 """
 
 from __future__ import annotations

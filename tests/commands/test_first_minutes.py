@@ -30,6 +30,24 @@ def test_omkl_lists_every_command():
     assert listed == [f"omkl-{name}" for name in commands.COMMANDS]
 
 
+@pytest.mark.parametrize("module", ["omkl.commands.terminal", "omkl.utils.sources", "rich"])
+def test_ctrl_c_during_the_imports_leaves_one_line(module):
+    code = f"""
+import sys
+class Finder:
+    def find_spec(self, name, path, target=None):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Finder())
+from omkl.commands import omkl_run
+sys.argv[1:] = ["dataset.rows=50", "tracking=none", "outputs=/dev/null/none"]
+omkl_run()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 130
+    assert done.stderr.startswith("\nInterrupted.") and done.stderr.count("\n") == 2
+
+
 def test_help_fits_on_one_screen(capsys):
     assert run.main(["--help"]) == 0
     lines = capsys.readouterr().out.splitlines()
