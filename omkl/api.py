@@ -12,15 +12,15 @@ from omkl.datasets.schema import DATASET, STREAM, default_order, default_scaling
 from omkl.notebook import requests
 from omkl.notebook.results import Results
 from omkl.online import settings
-from omkl.online.learner import MOST_PENDING, OnlineLearner
+from omkl.online.learner import OnlineLearner
 from omkl.online.learner import load as load_learner
 from omkl.online.panel import Panel
 from omkl.online.panel import load as load_panel
 from omkl.online.rows import columns_in
-from omkl.online.settings import FEATURES
+from omkl.online.settings import FEATURES, MOST_PENDING
 from omkl.utils import conf
 from omkl.utils.conf import PANEL
-from omkl.utils.constraints import no_such_key, whole
+from omkl.utils.constraints import no_such_key
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,7 +98,7 @@ def learner(
         How random frequencies are placed: "rff", each by itself; "orthogonal", in orthogonal
         blocks, of Gaussian kernels; "qmc", evenly.
     max_pending
-        How many rows may wait for their targets (``predict_one(x, id=...)``), 1,000 by default.
+        How many predictions are remembered until the targets of their rows come, 1,000 by default.
     outputs
         How many targets a row has, or their names; None: one, a number. Each output learns by
         itself; all share their random features.
@@ -109,10 +109,9 @@ def learner(
         algorithm, inputs=inputs, kernels=kernels, task=task, classes=classes, params=params, D=D,
         seed=seed, scaling=scaling, lags=lags, horizon=horizon,
         interval=interval, interval_rate=interval_rate, features=features, outputs=outputs,
+        max_pending=max_pending,
     )  # fmt: skip
-    if refusal := whole(1).refusal("max_pending", max_pending):
-        raise ValueError(refusal)
-    return OnlineLearner(made, max_pending=max_pending)
+    return OnlineLearner(made)
 
 
 def panel(
@@ -166,7 +165,7 @@ def panel(
     >>> panel = omkl.panel(key="device", inputs=["hour", "load"])  # doctest: +SKIP
     >>> panel.predict_one({"device": "a", "hour": 3, "load": 1.5})  # doctest: +SKIP
     0.0
-    >>> panel.learn_one(2.5, key="a")  # doctest: +SKIP
+    >>> panel.learn_one({"device": "a", "hour": 3, "load": 1.5}, 2.5)  # doctest: +SKIP
     """
     made = settings.read(
         algorithm, inputs=inputs, kernels=kernels, task=None, classes=None, params=params, D=D,

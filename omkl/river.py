@@ -8,6 +8,7 @@ MAE: 17.106438
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import pickle
@@ -42,11 +43,7 @@ Row = tuple[Any, ...]
 
 
 class _Online(LearnerParameters, base.Estimator):
-    """What all have: settings, inputs by name, and an ``OnlineLearner`` that is made anew.
-
-    The round of the row that was predicted last stays open, so that to learn this row next needs
-    no second prediction; before anything else it is revoked, as though it had never been.
-    """
+    """What all have: settings, inputs by name, and an ``OnlineLearner`` that is made anew."""
 
     seed: int
 
@@ -57,8 +54,9 @@ class _Online(LearnerParameters, base.Estimator):
         self._all: itemgetter[Any] | None = None  # of two names or more: a row that has them all
         self._learner: OnlineLearner | None = None
         self._rows: deque[tuple[Row, Any]] = deque(maxlen=REPLAYED)
-        self._open: Row | None = None  # the row of the open round
-        self._said: Any = None  # of it
+        self._early: deque[Mapping[Any, Any]] = deque(
+            maxlen=REPLAYED
+        )  # predicted without a learner
 
     @property
     def _raw_memory_usage(self) -> int:
@@ -86,6 +84,10 @@ class _Online(LearnerParameters, base.Estimator):
         self._learner = self.new_learner(
             inputs=texts, columns=columns, seed=self.seed, **self._further()
         )
+        for x in self._early:
+            with contextlib.suppress(ValueError):  # of a row that is none
+                self._learner.predict_one(self._row(x))
+        self._early.clear()
         if self._rows:
             rows, labels = zip(*self._rows, strict=True)
             self._learner.partial_fit(list(rows), list(labels))
@@ -129,44 +131,27 @@ class _Online(LearnerParameters, base.Estimator):
                 pass
         return tuple(map(x.get, self._names))
 
-    def _predicted(self, learner: OnlineLearner, row: Row) -> Any:
-        """Open a round with the row, unless it is open, and return what is said of it."""
-        if self._open is not None:
-            if row == self._open:
-                return self._said
-            self._settle(learner)
-        try:
-            self._said = learner.predict_one(row, revocable=True)
-        except FloatingPointError:
-            learner.revoke_one()
-            raise
-        self._open = row
-        return self._said
-
-    def _settle(self, learner: OnlineLearner) -> None:
-        """End the open round, if there is one, without a label."""
-        if self._open is not None:
-            learner.revoke_one()
-            self._open = None
+    def _predicted(self, x: Mapping[Any, Any]) -> Any:
+        """What the learner says of x; None before there is one."""
+        if self._learner is None:
+            self._early.append(dict(x))
+            return None
+        return self._learner.predict_one(self._row(x))
 
     def _learn(self, x: Mapping[Any, Any], label: Any, anew: bool = False) -> None:
-        """Learn a row, in the open round if it is that of the row.
-
-        ``anew``: its label has a class or an output that comes for the first time.
-        """
+        """Learn a row. ``anew``: its label has a class or an output that comes for the first time."""
         kept: dict[str, Any] = {}
         if anew or self._learner is None or x.keys() != self._known:
-            kept = self.__dict__ | {"_rows": self._rows.copy(), "_columns": dict(self._columns)}
+            copies = {"_rows": self._rows.copy(), "_early": self._early.copy()}
+            kept = self.__dict__ | copies | {"_columns": dict(self._columns)}
         made = False
         try:
             if self._meet(x) or anew or self._learner is None:
-                self._open, made = None, True
+                made = True
                 self._make()
             row = self._row(x)
             if self._learner is not None:
-                self._predicted(self._learner, row)
-                self._learner.learn_one(label)
-                self._open = None
+                self._learner.learn_one(row, label)
         except ValueError:  # of a row that is none nothing stays: no input, no class, no learner
             if made:
                 self.__dict__.update(kept)
@@ -203,14 +188,12 @@ class _Regressor(RegressorParameters, _Online):
 
     def _answer(self, x: Mapping[Any, Any], with_interval: bool) -> float | conf.interval.Interval:
         """What is said of x, 0.0 before anything is known; or its interval."""
-        learner, y_hat = self._learner, 0.0
-        if learner is not None:
-            y_hat = self._predicted(learner, self._row(x))
-        if not with_interval:
-            return y_hat
-        self._require_intervals()
-        low, high = (math.nan, math.nan) if learner is None else learner.interval
-        return _interval(y_hat, low, high)
+        y_hat = self._predicted(x)
+        if with_interval:
+            self._require_intervals()
+        if self._learner is None:
+            return _interval(0.0, math.nan, math.nan) if with_interval else 0.0
+        return _interval(y_hat, *self._learner.interval) if with_interval else y_hat
 
     def _require_intervals(self) -> None:
         if self.interval is None:
@@ -257,7 +240,9 @@ class OnlineMKLRegressor(_MiniBatch, _Regressor, base.MiniBatchRegressor):
         return self._answer(x, with_interval)
 
     def learn_one(self, x: dict, y: Any) -> None:
-        """Learn the label y of x; ValueError for one that is no number."""
+        """Learn the target y of x; ValueError for one that is no number."""
+        if _is_blank(y):
+            raise ValueError(f"a target is a number, and this is {y}")
         self._learn(x, y)
 
 
@@ -299,9 +284,9 @@ class MultiTargetMKLRegressor(_Regressor, base.MultiTargetRegressor):
         """The prediction of each target, or its ``river.conf.Interval``; nothing is learned."""
         if with_interval:
             self._require_intervals()
+        y_hat = self._predicted(x)
         if self._learner is None:
             return {}
-        y_hat = self._predicted(self._learner, self._row(x))
         if not with_interval:
             return dict(zip(self._places, y_hat.tolist(), strict=True))
         low, high = self._learner.interval
@@ -383,9 +368,10 @@ class PanelMKLRegressor(PanelParameters, base.MiniBatchRegressor):
 class ActiveMKLRegressor(_Regressor, base.Regressor):
     """Regression that requests some of the targets: the algorithms amkl, amkl_aks, amkl_random.
 
-    As ``OnlineMKLRegressor``, but that ``predict_one`` also says whether it requests the target,
-    as River's active learners do. Each call is a round: one that does not ask is over by itself,
-    one that asks waits for ``learn_one``.
+    As ``OnlineMKLRegressor``, and ``asks`` says whether the target of the row that was predicted
+    last is requested. A target that was not requested is not looked at, so that River's ``evaluate``
+    scores what the learner would do. A row that was not asked for need not be learned: the next
+    call counts it.
 
     Parameters
     ----------
@@ -399,26 +385,34 @@ class ActiveMKLRegressor(_Regressor, base.Regressor):
     horizon: int | None = 1000
     seed: int = 0
 
-    def predict_one(self, x: dict, with_interval: bool = False) -> Any:
-        """The prediction for x, or its interval, and whether its target is requested.
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._skipped: Row | None = None  # the last row, predicted and not asked for
 
-        Before the first row is learned all are requested.
-        """
-        learner = self._learner
-        if learner is not None and not learner.asks:
-            self._settle(learner)
+    @property
+    def asks(self) -> bool:
+        """Whether the target of the row that was predicted last is requested; True before any."""
+        return self._learner is None or self._learner.asks
+
+    def predict_one(self, x: dict, with_interval: bool = False) -> Any:
+        """The prediction for x, or its interval; a row before it that was not asked for is over."""
+        self._skip()
         said = self._answer(x, with_interval)
-        return said, learner is None or learner.asks
+        self._skipped = None if self.asks else self._row(x)
+        return said
 
     def learn_one(self, x: dict, y: Any) -> None:
-        """Learn the label y of x; one that was not asked for is not looked at."""
+        """Learn the target y of x; one that was not asked for is not looked at."""
+        if self._skipped is not None and self._row(x) == self._skipped:
+            self._skipped = None
+        self._skip()
         self._learn(x, y)
 
-    def _settle(self, learner: OnlineLearner) -> None:
-        if self._open is not None and not learner.asks:
-            learner.learn_one()
-            self._open = None
-        super()._settle(learner)
+    def _skip(self) -> None:
+        """End the round of a row that was not asked for."""
+        if self._learner is not None and self._skipped is not None:
+            self._learner.learn_one(self._skipped, None)
+        self._skipped = None
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -463,18 +457,19 @@ class OnlineMKLClassifier(_MiniBatch, _Online, base.MiniBatchClassifier):
 
     def predict_one(self, x: dict) -> Any:  # type: ignore[override]
         """The class of x, None before the first was learned; nothing is learned."""
+        code = self._predicted(x)
         if self._learner is None:
             return self._classes[0] if self._classes else None
-        return self._classes[self._predicted(self._learner, self._row(x))]
+        return self._classes[code]
 
     def predict_proba_one(self, x: dict) -> dict[Any, float]:  # type: ignore[override]
         """The probability of each class, {} before the first was learned.
 
         NotImplementedError, as River has it, of an algorithm that predicts classes alone.
         """
+        self._predicted(x)
         if self._learner is None:
             return dict.fromkeys(self._classes, 1.0)
-        self._predicted(self._learner, self._row(x))
         if not self._learner.algorithm.probabilities:
             raise NotImplementedError(f"{self.algorithm} says no probabilities; auto does")
         return dict(zip(self._classes, self._learner.probabilities, strict=True))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -39,23 +38,24 @@ class Trace(NamedTuple):
     spread: np.ndarray
 
 
-class Before(NamedTuple):
-    """What ``predict_one`` writes to, before it does: see ``Learner.before_round``."""
+class Ahead(NamedTuple):
+    """Copies of all that a round writes before its label is known.
 
+    origin   the state that they were made of
+    state, rng   as ``origin`` and the generator, but with the copies
+    pairs    each copy and the array that it was made of
+    """
+
+    origin: Any
     state: Any
-    written: list[np.ndarray]
-    copies: list[np.ndarray]
+    rng: Uniform
+    pairs: list[tuple[np.ndarray, np.ndarray]]
 
 
 def empty_trace(n: int, n_classes: int = 0) -> Trace:
     """``n_classes`` where they are learned together, else 0."""
     y_hat = np.empty((n, n_classes) if n_classes else n)
     return Trace(y_hat, np.empty(n, dtype=np.bool_), np.empty(n))
-
-
-def _empty_row(d: int, n_classes: int) -> tuple[np.ndarray, np.ndarray, Trace]:
-    """A row X (1, d), its label y (1,) and its prediction."""
-    return np.empty((1, d)), np.empty(1), empty_trace(1, n_classes)
 
 
 class Learner:
@@ -80,6 +80,11 @@ class Learner:
         Threads of an exact-kernel learner; the others use one.
     """
 
+    _ahead: Ahead | None  # what the last prediction wrote
+    # The bytes of the row that was predicted last, whose features are in ``selection``; b"" of
+    # several rows, None where ``selection`` is that of the round that was learned last.
+    _predicted: bytes | None
+
     def __init__(
         self,
         algorithm: Algorithm,
@@ -100,17 +105,13 @@ class Learner:
         self.threads = threads
         self.state = algorithm.init(params, kernels, model)
         self.rng = selection_generator(seed)
-        self._run_block = compiled_for(type(params), run_block)
-        self._written: tuple[Any, list[np.ndarray]] = None, []  # by predict_one, in that state
-        self._row_code: tuple[Any, Any] = None, None  # of a round of one row, in that state
         self.n_classes: int = getattr(params, "n_classes", 0)  # that are learned together
-        self._row = _empty_row(d, self.n_classes)
-        self._asked: bool | None = None  # whether the open round asks; None where none is open
-        self.spread = math.nan  # of the last prediction of predict_one
+        self.asks = False  # whether the last predict_one requests the label
+        self.spread = math.nan  # of the last predict_one
         self.t = 0
         self.used = np.zeros(model.n_kernels, dtype=np.int64)
         self.worst = np.zeros(1)  # largest squared error of a single kernel
-        self.selection = self.empty_selection()
+        self._make_room()
 
     def partial_fit(self, X: np.ndarray, y: np.ndarray) -> Trace:
         """Predict, then learn, row by row. Any split into blocks gives the same numbers.
@@ -128,9 +129,9 @@ class Learner:
         ------
         ValueError
             Names the row of an input that is no number, before anything is learned, or of a label
-            that is none and that the learner asks for, when it is its turn: that round stays open.
+            that is none and that the learner requests, after the rows before it are learned.
         """
-        self.require_no_open_round()
+        self._forget_prediction()
         X = np.ascontiguousarray(X, dtype=np.float64)
         y = np.ascontiguousarray(y, dtype=np.float64)
         if X.ndim != 2 or X.shape[1] != self.d or y.shape != (len(X),):
@@ -149,165 +150,174 @@ class Learner:
                 if start == stop:
                     trace.y_hat[start], trace.asked[start] = self.predict_one(X[start])
                     trace.spread[start] = self.spread
-                    self.learn_one(y[start])
+                    self.learn_one(X[start], y[start])
                     start += 1
                     continue
-                rows = slice(start, start + self.prepare_tile(X[start:stop], pool))
+                self.state, n = self.prepared(self.state, X[start:stop], pool)
+                rows = slice(start, start + n)
                 part = Trace(*(array[rows] for array in trace))
-                self._run(WHOLE, X[rows], y[rows], part)
+                self._run(WHOLE, self.state, self.rng, X[rows], y[rows], part)
                 self.t += len(part.y_hat)
                 start = rows.stop
         return trace
 
-    def prepare_tile(self, X: np.ndarray, pool: ThreadPoolExecutor | None = None) -> int:
-        """Do what can be done for rows X (n, d) before their rounds; returns for how many."""
-        lookahead, model = self.representation.lookahead, self.state.model
-        if lookahead is None:
-            return len(X)
-        n = min(len(X), lookahead.tile_rows(model))
-        model = lookahead.prepare_tile(model, self.selection.scratch, X[:n], pool)
-        self.state = self.state._replace(model=model)
-        return n
-
     def predict_one(self, x: np.ndarray) -> tuple[Any, bool]:
-        """Open a round with x (d,): the prediction, and whether the learner asks for the label.
+        """Predict the row x (d,) as the next one, and say whether its label is requested.
 
-        The round is closed by ``learn_one``: the two are ``partial_fit`` of one row, to the bit.
-        ``spread`` is then that of this prediction. RuntimeError while a round is open.
+        Nothing is learned: a learner that chooses kernels by chance predicts with those of its next
+        round, drawn from a copy of its generator. ``asks`` and ``spread`` are then those of this
+        prediction, and ``learn_one`` of this row takes its features.
         """
-        self.require_no_open_round()
         X, y, trace = self._row
         X[0] = x if self._is_row(x) else self._rows(np.reshape(x, (1, -1)))
-        self.prepare_tile(X)
-        self._run_row(OPEN, X, y, trace)
-        self._asked, self.spread = trace.asked.item(), trace.spread.item()
-        return trace.y_hat[0].copy() if self.n_classes else trace.y_hat.item(), self._asked
+        self._open(X, y, trace)
+        self._predicted = X.tobytes()
+        self.asks, self.spread = trace.asked.item(), trace.spread.item()
+        return trace.y_hat[0].copy() if self.n_classes else trace.y_hat.item(), self.asks
 
-    def learn_one(self, y: float | None = None) -> None:
-        """Close the open round with the label y of its row.
+    def learn_one(self, x: np.ndarray, y: float | None = None) -> bool:
+        """Learn the label y of the row x (d,): ``partial_fit`` of one row, to the bit.
 
-        Where the learner did not ask, y may be left out, and it does not see one that is given.
-        RuntimeError where no round is open; ValueError where a label was asked for and is NaN,
-        infinite or left out: the round stays open.
+        Of a row whose label the learner does not request, y may be None, and it is not looked at.
+
+        Returns
+        -------
+        Whether the label was requested.
+
+        Raises
+        ------
+        ValueError
+            The label is requested, and is NaN, infinite or None. Nothing is learned then.
         """
-        if self._asked is None:
-            raise RuntimeError("no row is open: predict_one(x) opens one")
+        if self._predicted is None or np.asarray(x, dtype=np.float64).tobytes() != self._predicted:
+            self.predict_one(x)
         label = math.nan if y is None else float(y)
-        if self._asked and not math.isfinite(label):
+        if self.asks and not math.isfinite(label):
             raise ValueError(f"the learner requested the target of row {self.t + 1}, and it is {y}")
-        X, y_row, trace = self._row
-        y_row[0], trace.asked[0] = label, self._asked
-        self._asked = None
-        self._run_row(CLOSE, X, y_row, trace)
+        ahead = self._ahead
+        assert ahead is not None
+        if self.representation.lookahead is not None:  # whose copies are new in each round
+            self.state, self.rng = ahead.state, ahead.rng
+        else:
+            for copied, array in ahead.pairs:
+                array[...] = copied
+        self._predicted = None
+        X, label_of_row, trace = self._row
+        label_of_row[0] = label
+        self._run(CLOSE, self.state, self.rng, X, label_of_row, trace)
         self.t += 1
+        return self.asks
 
-    def context(self) -> list[np.ndarray]:
-        """Copies of what the next row knows of the rows before it; [] before there was one."""
-        if not self.t:
-            return []
-        return [array.copy() for array in self.representation.context(self.state.model)]
+    def context(self) -> np.ndarray:
+        """The past labels through which the next row knows the rows before it, (p,).
 
-    def learn_late(self, X: np.ndarray, y: np.ndarray, context: Sequence[np.ndarray]) -> None:
-        """``partial_fit`` of a row X (1, d) that came when ``context`` was that of the next row.
+        (0,) where a row is known by itself, and before the first label.
+        """
+        arrays = self.representation.context(self.state.model) if self.t else ()
+        return np.concatenate(arrays) if arrays else np.empty(0)
 
-        It is learned as what it was then, with the past labels that were known: a learner that has
-        past labels as inputs would else learn from newer ones than it predicts with. Where nothing
-        came between, it is ``partial_fit`` to the bit.
+    def learn_late(self, x: np.ndarray, y: float, context: np.ndarray) -> None:
+        """Learn the row x (d,), which was predicted when ``context`` was that of the next row.
+
+        A learner with past labels as inputs would else learn from newer ones than it predicts with.
         """
         arrays = self.representation.context(self.state.model) if self.t and len(context) else ()
+        if not self._is_row(x):
+            self._rows(np.reshape(x, (1, -1)))  # refused before the context is another one
         newest = [array.copy() for array in arrays[:1]]
-        for array, then in zip(arrays, context, strict=False):
-            array[...] = then
-        self.partial_fit(X, y)
+        start = 0
+        for array in arrays:
+            array[...] = context[start : start + len(array)]
+            start += len(array)
+        self._forget_prediction()
+        self.learn_one(x, y)
         for labels, before in zip(arrays, newest, strict=False):  # y in front of those known now
             labels[1:] = before[:-1]
 
-    def before_round(self) -> Before:
-        """Copies of what the next ``predict_one`` writes to, with which ``cancel`` undoes it."""
-        self.require_no_open_round()
-        state, written = self._written
-        if state is not self.state:
-            state = self.state
-            written = [self.rng.state, *(a for a in state if isinstance(a, np.ndarray))]
-            written += [getattr(state.model, name) for name in self.representation.written]
-            written += [a for a in self.selection if isinstance(a, np.ndarray)]
-            self._written = state, written
-        return Before(state, written, [array.copy() for array in written])
-
-    def cancel(self, before: Before) -> None:
-        """Let the round that was opened after ``before_round`` never have been, to the bit."""
-        for array, copied in zip(before.written, before.copies, strict=True):
-            array[...] = copied
-        if self.representation.lookahead is not None:  # which made another state of the round
-            self.state = before.state
-        self._asked = None
-
     def predict(self, X: np.ndarray) -> np.ndarray:
-        """What ``predict_one`` would predict for each row X (n, d) as the next one, (n,).
-
-        Nothing is learned and nothing changes: a learner that chooses kernels by chance predicts
-        with those of its next round, drawn from a copy of its generator, and will draw them
-        again. RuntimeError while a round is open.
-        """
+        """What ``predict_one`` would predict for each row X (n, d) as the next one, (n,)."""
         return self.predict_with_spread(X)[0]
 
     def predict_with_spread(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """``predict`` and the spread of every prediction, (n,) each; NaN where there is none."""
-        self.require_no_open_round()
-        X = self._rows(X)
-        parts = [empty_trace(0, self.n_classes)]
-        while len(X):
-            parts.append(self._look()._open(X))
-            X = X[len(parts[-1].y_hat) :]
-        y_hat, _, spread = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-        return y_hat, spread
+        X, y = self._rows(X), np.empty(len(X))
+        trace, start = empty_trace(len(X), self.n_classes), 0
+        while start < len(X):
+            rows = Trace(*(array[start:] for array in trace))
+            start += self._open(X[start:], y[start:], rows)
+        return trace.y_hat, trace.spread
 
     def outputs(self, x: np.ndarray) -> np.ndarray:
         """What every kernel would say of the row x (d,) as the next, (N,); nothing changes.
 
-        NaN where the round would not evaluate it. RuntimeError while a round is open.
+        NaN where the round would not evaluate it.
         """
-        self.require_no_open_round()
-        look = self._look()
-        look._open(self._rows(np.reshape(x, (1, -1))))
-        return look.selection.f.copy()
+        self.predict_with_spread(np.reshape(x, (1, -1)))
+        return self.selection.f.copy()
 
-    def _look(self) -> Learner:
-        """A learner with arrays of its own wherever a round writes before its label is known."""
-        state, model = self.state, self.state.model
-        look = copy.copy(self)
-        look.rng = Uniform(self.rng.state.copy())
-        look.state = state._replace(
-            **{name: a.copy() for name, a in state._asdict().items() if isinstance(a, np.ndarray)},
-            model=model._replace(
-                **{name: getattr(model, name).copy() for name in self.representation.written}
-            ),
-        )
-        return look
+    def _open(self, X: np.ndarray, y: np.ndarray, trace: Trace) -> int:
+        """Predict rows X (n, d), or as many as fit into a tile, each as the next: how many."""
+        ahead = self._copies()
+        state, n = self.prepared(ahead.state, X, None)
+        self._ahead, self._predicted = ahead._replace(state=state), b""
+        if n < len(X):
+            X, y, trace = X[:n], y[:n], Trace(*(array[:n] for array in trace))
+        self._run(OPEN, state, ahead.rng, X, y, trace)
+        return n
 
-    def _open(self, X: np.ndarray) -> Trace:
-        """Predictions for each row, or for as many as fit into a tile, as that of the round."""
-        X = X[: self.prepare_tile(X)]
-        trace = empty_trace(len(X), self.n_classes)
-        self._run(OPEN, X, np.empty(len(X)), trace)
-        return trace
+    def _copies(self) -> Ahead:
+        """Copies that are up to date of all that a round writes before its label is known."""
+        self._forget_prediction()
+        ahead, state = self._ahead, self.state
+        if ahead is not None and ahead.origin is state and self.representation.lookahead is None:
+            for copied, array in ahead.pairs:
+                copied[...] = array
+            return ahead
+        self._row_code.clear()
+        own = {name: a for name, a in state._asdict().items() if isinstance(a, np.ndarray)}
+        of_model = {name: getattr(state.model, name) for name in self.representation.written}
+        arrays = [self.rng.state, *own.values(), *of_model.values()]
+        copies = [array.copy() for array in arrays]
+        by_name = dict(zip([*own, *of_model], copies[1:], strict=True))
+        model = state.model._replace(**{name: by_name.pop(name) for name in of_model})
+        pairs = list(zip(copies, arrays, strict=True))
+        return Ahead(state, state._replace(**by_name, model=model), Uniform(copies[0]), pairs)
 
-    def _run(self, part: int, X: np.ndarray, y: np.ndarray, trace: Trace) -> None:
-        self._run_block(*self._arguments(part, X, y, trace))
+    def _forget_prediction(self) -> None:
+        """Let the selection say nothing of a round that was predicted and not learned."""
+        if self._predicted is not None:
+            self._predicted = None
+            self.selection.n_evaluated[0] = self.selection.n_combined[0] = 0
+            self.selection.f[:] = math.nan
 
-    def _run_row(self, part: int, X: np.ndarray, y: np.ndarray, trace: Trace) -> None:
-        """``_run`` of ``_row``, whose arrays have the same types in every call."""
-        if self.representation.lookahead is not None:  # which makes another state of each round
-            self._run(part, X, y, trace)
+    def prepared(
+        self, state: Any, X: np.ndarray, pool: ThreadPoolExecutor | None
+    ) -> tuple[Any, int]:
+        """Do what can be done for rows X before their rounds: the state then, for how many rows."""
+        lookahead = self.representation.lookahead
+        if lookahead is None:
+            return state, len(X)
+        n = min(len(X), lookahead.tile_rows(state.model))
+        model = lookahead.prepare_tile(state.model, self.selection.scratch, X[:n], pool)
+        return state._replace(model=model), n
+
+    def _run(
+        self, part: int, state: Any, rng: Uniform, X: np.ndarray, y: np.ndarray, trace: Trace
+    ) -> None:
+        """Run a part of a round; of ``_row`` by code that does not look at the types again."""
+        arguments = self._arguments(part, state, rng, X, y, trace)
+        if X is not self._row[0] or self.representation.lookahead is not None:
+            self._run_block(*arguments)
             return
-        arguments = self._arguments(part, X, y, trace)
-        if self._row_code[0] is not self.state:
-            self._row_code = self.state, specialised(self._run_block, *arguments)
-        self._row_code[1](*arguments)
+        if part not in self._row_code:
+            self._row_code[part] = specialised(self._run_block, *arguments)
+        self._row_code[part](*arguments)
 
-    def _arguments(self, part: int, X: np.ndarray, y: np.ndarray, trace: Trace) -> tuple[Any, ...]:
+    def _arguments(
+        self, part: int, state: Any, rng: Uniform, X: np.ndarray, y: np.ndarray, trace: Trace
+    ) -> tuple[Any, ...]:
         return (
-            self.params, self.state, self.t, X, y, self.rng, self.selection, *trace,
+            self.params, state, self.t, X, y, rng, self.selection, *trace,
             self.used, self.worst, part,
         )  # fmt: skip
 
@@ -332,23 +342,21 @@ class Learner:
             s, k = np.argwhere(refused)[0]
             raise ValueError(f"input {k + 1} of row {self.t + s + 1} is {X[s, k]}: no number")
 
-    def require_no_open_round(self) -> None:
-        """RuntimeError while a round is open."""
-        if self._asked is not None:
-            raise RuntimeError("a row is open: learn_one(y) closes it")
-
     def __getstate__(self) -> dict[str, Any]:
-        left_out = {"_run_block", "_written", "_row_code", "_row"}
-        left_out |= {"selection"} if self._asked is None else set()
+        left_out = {"_run_block", "_row", "_row_code", "_ahead", "_predicted", "selection"}
         return {k: v for k, v in self.__dict__.items() if k not in left_out}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._written, self._row_code = (None, []), (None, None)
-        self._row = _empty_row(self.d, self.n_classes)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Make what a round writes to, and what is not kept with the learner."""
         self._run_block = compiled_for(type(self.params), run_block)
-        if self._asked is None:
-            self.selection = self.empty_selection()
+        self._row = np.empty((1, self.d)), np.empty(1), empty_trace(1, self.n_classes)
+        self._row_code: dict[int, Any] = {}  # of a round of one row, by its part
+        self._ahead, self._predicted = None, None
+        self.selection = self.empty_selection()
 
     def empty_selection(self) -> Selection:
         model = self.state.model

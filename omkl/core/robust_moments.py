@@ -325,6 +325,22 @@ def standardise_each(state, before, X, out, far):
 
 
 @compiled_strict
+def standardise_late(state, ahead, X, n_waiting, delay, out, far):
+    """Write the rows of X (n, C) but the first ``n_waiting`` to out and far, each as the next.
+
+    Each row is taken in ``delay`` rows later. The first ``n_waiting`` are still to be taken in.
+    ``ahead`` is an array like the state, and is written to.
+    """
+    for s in range(n_waiting, X.shape[0]):
+        for k in range(X.shape[1]):
+            for j in range(N_NUMBERS):
+                ahead[k, j] = state[k, j]
+            out[s - n_waiting, k], far[s - n_waiting, k] = _take_and_mark(ahead, k, X[s, k])
+            if s >= delay:
+                _take_and_mark(state, k, X[s - delay, k])
+
+
+@compiled_strict
 def follow_numbers(state, y, seen):
     """Write count, centre and scale of the one column before each of y (n,) and after the last.
 

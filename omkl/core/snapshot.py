@@ -49,8 +49,7 @@ class Field(NamedTuple):
 
 
 def snapshot(learner: Learner) -> dict[str, np.ndarray]:
-    """Copies of all arrays that the next round depends on; RuntimeError while a round is open."""
-    learner.require_no_open_round()
+    """Copies of all arrays that the next round depends on."""
     return copies(_snapshot_of(learner))
 
 

@@ -34,6 +34,8 @@ class Chunk(NamedTuple):
     ``time`` (n,) are days since 1970 of a date among the inputs, NaN where blank; else None.
     ``keys`` (n,) are those of a panel, whole numbers or texts; None of one stream.
     ``far`` (n,) bool says which rows are far out of what was seen, of inputs that are scaled by it.
+    ``ahead`` (n, d) are the rows as they are predicted, where targets come late and inputs are
+    scaled by rows whose targets are in; else None.
     """
 
     x: np.ndarray
@@ -43,6 +45,7 @@ class Chunk(NamedTuple):
     truth: np.ndarray | None = None
     keys: np.ndarray | None = None
     far: np.ndarray | None = None
+    ahead: np.ndarray | None = None
 
     def at(self, rows: slice | np.ndarray) -> Chunk:
         """Return some of the rows."""

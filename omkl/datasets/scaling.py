@@ -47,6 +47,7 @@ class Moments:
 
     def __init__(self, n_columns: int) -> None:
         self._state = robust_moments.no_moments(n_columns)
+        self._ahead = self._state.copy()  # of rows that are looked at and not taken in
 
     @property
     def scale(self) -> np.ndarray:
@@ -71,13 +72,18 @@ class Moments:
         robust_moments.standardise_each(self._state.copy(), self._state, values, *each)
         return each
 
-    def standardised_row(self, x: np.ndarray, most: float) -> Standardised | None:
-        """``standardised`` of one more row x (C,), to the bit.
+    def standardised_row(
+        self, x: np.ndarray, most: float, takes: bool = True
+    ) -> Standardised | None:
+        """``standardised`` of one more row x (C,), to the bit; taken in unless ``takes`` is False.
 
         None, and nothing is taken, where a number is more than ``most`` away from 0.
         """
-        row = Standardised.empty(x.shape)
-        return row if robust_moments.take_row(self._state, x, most, *row) else None
+        row, state = Standardised.empty(x.shape), self._state
+        if not takes:
+            state = self._ahead
+            state[...] = self._state
+        return row if robust_moments.take_row(state, x, most, *row) else None
 
     def follow(self, y: np.ndarray) -> np.ndarray:
         """Take numbers y (n,) of one column in: count, centre and scale (3, n + 1), before each
@@ -98,6 +104,26 @@ class Moments:
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
         """Go on where ``arrays`` were taken; ``snapshot.Mismatch`` if they do not fit."""
         snapshot.restore_arrays(self.state, kept)
+
+
+class LateMoments(Moments):
+    """Moments of rows that are taken in ``delay`` rows after they are predicted.
+
+    waiting   rows (n, C), n <= delay, that are still to be taken in, the oldest first
+    """
+
+    def __init__(self, n_columns: int, delay: int) -> None:
+        super().__init__(n_columns)
+        self._delay = delay
+        self.waiting = np.empty((0, n_columns))
+
+    def standardised(self, values: np.ndarray) -> Standardised:
+        """``values`` (n, C) standardised, each row as the next after those that are taken in."""
+        rows = np.concatenate([self.waiting, values])
+        late, n = Standardised.empty(values.shape), len(self.waiting)
+        robust_moments.standardise_late(self._state, self._ahead, rows, n, self._delay, *late)
+        self.waiting = rows[max(0, len(rows) - self._delay) :]
+        return late
 
 
 def softened(z: np.ndarray) -> np.ndarray:

@@ -30,7 +30,8 @@ who learns from some of them alone fills the lags in anew (``omkl.datasets.scali
 Targets may be late. With a horizon of h rows the target of a row is that of the row h later: the
 first h targets belong to no row, and the last h rows have none. With a delay of k it is in k rows
 later than at once, so that the prediction of a row knows the targets of rows that came at least
-1 + k + h rows before it, lags among them.
+1 + k + h rows before it, lags among them. Inputs of such a prediction are standardised by those
+rows and by its own; a row is learned with what its columns held up to and in it.
 
 Rows that have keys are a panel: each key has a scale and past labels of its own. Whoever learns
 them keeps those of each key (``omkl.online.panel``); the stream gives rows as they are, without
@@ -52,7 +53,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.datasets.base import Chunk, DataError, RowCount, Source
-from omkl.datasets.scaling import LabelHistory, Moments, known_before, softened
+from omkl.datasets.scaling import LabelHistory, LateMoments, Moments, known_before, softened
 
 if TYPE_CHECKING:
     from omkl.datasets.columns import Column
@@ -127,6 +128,7 @@ class Stream:
     target_delay    how many rows wait for their targets, the horizon among them
     key_type        int or str, of the keys of a panel; None of rows without
     moments         what the latest pass has seen of the columns so far
+    late_moments    the same of the rows whose targets are in
     """
 
     def __init__(
@@ -165,6 +167,7 @@ class Stream:
         self._source = source
         self.scaling = scaling
         self.moments = Moments(len(source.inputs))
+        self.late_moments = LateMoments(len(source.inputs), self.target_delay)
         self.moving_units = scaling == "columns" and not classes
         self._limit = limit
         self._provenance = provenance
@@ -417,26 +420,30 @@ class Stream:
 
     def _streamed(self) -> Iterator[Chunk]:
         """All rows, scaled and with their lags."""
-        moments = Moments(len(self._source.inputs))  # passes may run side by side
-        self.moments, labels = moments, _Labels(self)
+        d = len(self._source.inputs)
+        moments, late = Moments(d), LateMoments(d, self.target_delay)  # passes may run side by side
+        self.moments, self.late_moments, labels = moments, late, _Labels(self)
         for chunk in self._limited():
-            x, far = self._scaled_inputs(chunk.x, moments)
-            yield labels.added(chunk._replace(x=x, far=far))
+            yield labels.added(self._with_scaled_inputs(chunk, moments, late))
         labels.require_rows()
 
-    def _scaled_inputs(self, x: np.ndarray, moments: Moments) -> tuple[np.ndarray, Any]:
-        """Rows x (n, d) as they are streamed, and which (n,) are far out; None: nobody looks."""
+    def _with_scaled_inputs(self, chunk: Chunk, moments: Moments, late: LateMoments) -> Chunk:
+        """A chunk with its inputs as they are streamed, and which rows are far out."""
+        x = chunk.x
         if self.scaling == "whole":
             assert self._extent is not None
-            return (x / self._extent.max_norm if self._extent.max_norm > 0 else x), None
-        if self.scaling == "none":
-            return x, None
-        self._require_small(x)
-        if self.keyed:
-            return x, None
+            return chunk._replace(x=x / self._extent.max_norm if self._extent.max_norm > 0 else x)
+        if self.scaling == "columns":
+            self._require_small(x)
+        if self.scaling == "none" or self.keyed:
+            return chunk
         standardised = moments.standardised(x)
         self._require_spread(x, moments.scale)
-        return standardised.z, standardised.far_rows
+        chunk = chunk._replace(x=standardised.z, far=standardised.far_rows)
+        if not self.target_delay:
+            return chunk
+        ahead = late.standardised(x)
+        return chunk._replace(ahead=ahead.z, far=ahead.far_rows)
 
 
 class _Labels:
@@ -462,6 +469,8 @@ class _Labels:
             labels = np.concatenate([self._waiting, chunk.y])
             come, self._waiting = np.split(labels, [len(chunk.y)])
             lags = known_before(self._history, come).lags
+            if chunk.ahead is not None:
+                chunk = chunk._replace(ahead=np.concatenate([chunk.ahead, lags], axis=1))
             chunk = chunk._replace(x=np.concatenate([chunk.x, lags], axis=1))
         return chunk
 

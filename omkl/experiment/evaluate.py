@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -21,6 +21,7 @@ import numpy as np
 
 from omkl.datasets import Stream
 from omkl.datasets.base import Chunk
+from omkl.datasets.scaling import Moments
 from omkl.experiment import memory
 from omkl.experiment.job import Computed, LearnerJob, Measured, Progress, Timing
 from omkl.experiment.metrics import FIRST, Baselines, Rounds, WeightHistory
@@ -69,7 +70,7 @@ class RoundCounter:
         """Count the next rows, and return them with which of them are scored."""
         keys, known = block.keys, ~np.isnan(block.y)
         late = self._before_a_label(known) if keys is None else self._before_its_label(known, keys)
-        rows = Rounds(block.x, block.y, known & ~late, keys)
+        rows = Rounds(block.x, block.y, known & ~late, keys, block.ahead)
         if self.n_unscored == self.n_rounds:
             scored = rows.scored[known]
             first = int(scored.argmax()) if scored.any() else len(scored)
@@ -104,8 +105,8 @@ class RoundCounter:
 class Left(NamedTuple):
     """What a pass leaves: its learners, one of each seed, and what was counted.
 
-    ``seconds`` are those inside each learner, ``moments`` the arrays of what the stream knows of
-    its columns after the last row; baselines are None where an earlier pass has them.
+    ``seconds`` are those inside each learner, ``moments`` what the stream knows of its columns
+    after the last row that was learned; baselines are None where an earlier pass has them.
     """
 
     metrics: Any
@@ -114,7 +115,7 @@ class Left(NamedTuple):
     counter: RoundCounter
     baselines: Baselines | None
     seconds: np.ndarray
-    moments: Mapping[str, np.ndarray]
+    moments: Moments
 
 
 class StreamJob(LearnerJob):
@@ -254,10 +255,12 @@ def _streamed(
     def learn(k: int, block: Chunk) -> Prediction:
         """Predict and learn a block with the learner of seed k; weights are kept on the way."""
         before, t, parts = time.perf_counter(), counter.n_rounds, []
-        known, of_rows = ~np.isnan(block.y), block.far if block.keys is None else block.keys
+        known = ~np.isnan(block.y)
         for rows in histories[k].pieces(t, known):
-            told = None if of_rows is None else of_rows[rows]
-            parts.append(learners[k].partial_fit(block.x[rows], block.y[rows], told))
+            piece = block.at(rows)
+            told = piece.far if piece.keys is None else piece.keys
+            ahead = () if piece.ahead is None else (piece.ahead,)
+            parts.append(learners[k].partial_fit(piece.x, piece.y, told, *ahead))
             t += int(known[rows].sum())
             histories[k].look(t, learners[k])
         seconds[k] += time.perf_counter() - before
@@ -272,7 +275,8 @@ def _streamed(
         if baselines:
             baselines.add(counted)
         report(counter.n_rounds, *metrics.running)
-    moments = stream.moments.arrays()
+    is_late = stream.target_delay > 0 and stream.scaling == "columns"
+    moments = stream.late_moments if is_late else stream.moments
     return Left(metrics, learners, histories, counter, baselines, seconds, moments)
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-
 from omkl.datasets import Stream
-from omkl.online import learner as online
+from omkl.datasets.scaling import LateMoments, Moments
 from omkl.online import model_file
 from omkl.online.panel import PanelOfRun
-from omkl.online.settings import SCALINGS, LearnerSettings
+from omkl.online.recent import RecentPredictions
+from omkl.online.settings import MOST_PENDING, SCALINGS, LearnerSettings
 from omkl.online.stream_learner import StreamLearner
 
 if TYPE_CHECKING:
@@ -53,22 +52,23 @@ class Keepable(Protocol):
     def D(self) -> int: ...
 
 
-def content(
-    job: Keepable, learner: StreamLearner | PanelOfRun, moments: Mapping[str, np.ndarray]
-) -> bytes:
+def content(job: Keepable, learner: StreamLearner | PanelOfRun, moments: Moments) -> bytes:
     """``model.npz`` of a job of one seed that has ended; ``moments`` of the stream's columns.
 
-    Rows whose targets are not in yet wait in it, by their numbers in the stream from 1.
+    Predictions whose targets are not in yet are in it.
     """
     if isinstance(learner, PanelOfRun):
         return learner.panel.content(_columns(job))
-    pending, waiting = None, learner.waiting
-    arrays = learner.arrays() | online.arrays_of(waiting)
-    if waiting:
-        pending = {"ids": list(waiting), "most": online.MOST_PENDING + len(waiting)}
+    recent = RecentPredictions(MOST_PENDING + len(learner.waiting))
+    settings = dataclasses.replace(settings_of(job), max_pending=recent.limit)
+    n_own = job.stream.n_inputs - job.stream.n_lags
+    rows = moments.waiting if isinstance(moments, LateMoments) else [x for x, *_ in learner.waiting]
+    for x, (_, said, _) in zip(rows, learner.waiting, strict=True):
+        recent.add(x[:n_own], said)
+    arrays = learner.arrays() | recent.arrays()
     if job.stream.scaling == "columns":
-        arrays |= {f"columns.{name}": array for name, array in moments.items()}
-    return model_file.content(settings_of(job), arrays, _columns(job), pending)
+        arrays |= {f"columns.{name}": array for name, array in moments.arrays().items()}
+    return model_file.content(settings, arrays, _columns(job))
 
 
 def settings_of(job: Keepable, seed: int | None = None) -> LearnerSettings:

@@ -598,13 +598,14 @@ OF_CLASSES = {"constant": "mean", "last": "last", "ridge": "ridge"}
 class Rounds(NamedTuple):
     """Rows X (n, d) with labels y (n,), NaN where there is none, of which ``scored`` (n,) count.
 
-    ``keys`` (n,) are those of a panel, or None.
+    ``keys`` (n,) are those of a panel, or None. ``ahead`` (n, d) as ``Chunk`` has it.
     """
 
     X: np.ndarray
     y: np.ndarray
     scored: np.ndarray
     keys: np.ndarray | None = None
+    ahead: np.ndarray | None = None
 
     @property
     def known(self) -> np.ndarray:
@@ -687,10 +688,12 @@ class Baselines:
 
     def _losses(self, rounds: Rounds) -> np.ndarray:
         """Squared errors (B, n) of a block that is learned, 0 where they do not count."""
-        X, y, scored, keys = rounds
+        X, y, scored, keys, ahead = rounds
         # Rows without a label wait as others do, and in a panel inputs are scaled by them, too.
         rows = slice(None) if self._delay or keys is not None else rounds.known
-        own = () if keys is None else (keys[rows],)
+        own: tuple[Any, ...] = () if keys is None else (keys[rows],)
+        if ahead is not None:
+            own = None, ahead[rows]
         errors = np.zeros((len(self.learners), len(y)))
         with np.errstate(over="ignore", invalid="ignore"):  # ``entries`` tells
             for k, learner in enumerate(self.learners.values()):
@@ -728,8 +731,9 @@ class ClassBaselines(Baselines):
     NAMES = OF_CLASSES
 
     def _losses(self, rounds: Rounds) -> np.ndarray:
-        found = [one.partial_fit(rounds.X, rounds.y) for one in self.learners.values()]
-        return np.stack([mistaken(one.y_hat, rounds.y) for one in found]).astype(np.float64)
+        X, y, ahead = rounds.X, rounds.y, rounds.ahead
+        found = [one.partial_fit(X, y, None, ahead) for one in self.learners.values()]
+        return np.stack([mistaken(one.y_hat, y) for one in found]).astype(np.float64)
 
 
 class ClientBaselines(Baselines):

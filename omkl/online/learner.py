@@ -18,11 +18,12 @@ import numpy as np
 
 from omkl.core import snapshot
 from omkl.core.kernels import FAMILIES
-from omkl.core.learner import Before, Learner
+from omkl.core.learner import Learner
 from omkl.core.weights import normalised
 from omkl.datasets.columns import FEWEST_ROWS, NUMBERS, Column, class_codes
 from omkl.datasets.scaling import Moments
 from omkl.online import model_file
+from omkl.online.recent import HEAD, RecentPredictions
 from omkl.online.rows import (
     Rows,
     columns_in,
@@ -32,14 +33,19 @@ from omkl.online.rows import (
     with_names,
 )
 from omkl.online.settings import LearnerSettings, input_names
-from omkl.online.stream_learner import MultiOutputLearner, Pending, StreamLearner, below
+from omkl.online.stream_learner import (
+    MultiOutputLearner,
+    Prediction,
+    RowPrediction,
+    StreamLearner,
+    below,
+    stacked,
+)
 from omkl.utils.disk import write_atomically
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST_PENDING = 1000  # predictions that wait for their targets, unless it is set
-CONTEXT = "pending.context."  # of arrays of a file: what rows that wait knew of those before
 LARGEST = 1e150  # of an input that is scaled: squares stay below the largest number
 
 
@@ -59,14 +65,17 @@ class Predictions(NamedTuple):
 
 
 class OnlineLearner:
-    """A learner of d inputs that predicts a row, then learns its target; ``omkl.learner`` makes it.
+    """A learner of d inputs, which ``omkl.learner`` makes.
+
+    ``predict_one(x)`` changes nothing, and ``learn_one(x, y)`` learns a row. Targets may come
+    at once, or late and in any order.
 
     A row x is an array or a list (d,), or a mapping by name where inputs have names; rows X are an
     array (n, d), a list of rows, or a data frame. An input may be NaN or None where it is not
     known, or missing in a mapping: it counts as the mean of its column so far. Names that the
     learner was not made for are ignored, with one warning. Texts, categories and dates in rows by
     name become numbers as in a file (``omkl.columns``); what they become, and without ``inputs``
-    the inputs themselves, is learned from the first rows.
+    the inputs themselves, follows from the first rows.
 
     Attributes
     ----------
@@ -80,13 +89,14 @@ class OnlineLearner:
                 where outputs have names; of n rows all are arrays (n, m). One that is None or NaN
                 teaches its output nothing
     n_rows      rows that it has learned from
-    asks        whether it requests the target of the open row; one of active learning may not
-    spread      of the last ``predict_one``: the standard deviation of its error that
-                it expects, NaN where it has none
-    interval    of the last ``predict_one``: its ends, NaN before the first label, and without
+    asks        whether it requests the target of the row that ``predict_one`` predicted last; only
+                learners of active learning may not
+    spread      the standard deviation that it expects of the error of that prediction, NaN where it
+                has none
+    interval    the ends of the interval of that prediction: NaN before the first label, and without
                 ``interval=`` where the algorithm has none of its own
-    probabilities   of the last ``predict_one``, of the classes in their order; () where the
-                algorithm says none
+    probabilities   of the classes in their order, of that prediction; () where the algorithm has
+                none
     """
 
     def __init__(
@@ -94,22 +104,13 @@ class OnlineLearner:
         settings: LearnerSettings,
         columns: Sequence[Column] = (),
         left_out: Sequence[str] = (),
-        max_pending: int = MOST_PENDING,
     ) -> None:
         self.settings, self.classes, self.outputs = settings, settings.classes, settings.outputs
         self.specification = settings.specification()
         self.algorithm = self.specification.algorithm
-        self.asks = False
-        self.spread: Any = math.nan  # of m outputs (m,), as what follows
-        # Of the last predict_one: its spread, or half its interval's width.
-        self._far = False  # whether its row is far out
-        self.probabilities: tuple[float, ...] = ()
-        self._y_hat: Any = math.nan  # of the last predict_one
-        self._half: Any = math.nan  # half its interval's width; None: not asked for yet
-        self._before_round: tuple[Any, list[Before]] | None = None  # of one that can be revoked
         self.left_out = tuple(left_out)
-        self.max_pending = max_pending
-        self._pending: dict[int | str, Pending] = {}
+        self._recent = RecentPredictions(settings.max_pending)
+        self._said: RowPrediction | None = None  # by the last predict_one
         self._open = settings.named and not columns  # no row has come yet
         self._make(settings, columns)
 
@@ -197,12 +198,24 @@ class OnlineLearner:
         return f"OnlineLearner({self.settings.algorithm!r}, {inputs}, {task}, {self.n_rows} rows)"
 
     @property
+    def asks(self) -> bool:
+        return self._said is not None and self._said.asked
+
+    @property
+    def spread(self) -> Any:
+        return math.nan if self._said is None else self._said.spread
+
+    @property
     def interval(self) -> tuple[Any, Any]:
-        if not self.inputs or self._learner.intervals is None:
+        if self._said is None or self.classes:
             return math.nan, math.nan
-        if self._half is None:
-            self._half = self._learner.intervals.half_width(self._far)
-        return self._y_hat - self._half, self._y_hat + self._half
+        return self._said.y_hat - self._said.half, self._said.y_hat + self._said.half
+
+    @property
+    def probabilities(self) -> tuple[float, ...]:
+        if self._said is None or not self.algorithm.probabilities:
+            return ()
+        return tuple(probabilities_of(np.array([self._said.y_hat]))[0].tolist())
 
     @property
     def stream_learner(self) -> StreamLearner:
@@ -237,122 +250,60 @@ class OnlineLearner:
     def n_rows(self) -> int:
         return self._learner.n_rows if hasattr(self, "_learner") else 0  # first rows come before it
 
-    def predict_one(self, x: Any, revocable: bool = False, id: int | str | None = None) -> Any:
-        """Open a round with the row x: the prediction, a number or a class.
+    def predict_one(self, x: Any) -> Any:
+        """Predict the row x as the next one: a number or a class. Nothing is learned.
 
-        With an ``id``, a whole number or a text, no round is opened: the row waits, beside others,
-        until ``learn_one(y, id=id)`` brings its target. Rows that wait are saved with the model; of
-        more than ``max_pending`` the next is a RuntimeError.
-
-        ``asks`` and ``spread`` are then those of this round; ``learn_one`` closes it, and
-        ``revoke_one`` undoes it if it is ``revocable``. RuntimeError while a round is open.
+        The prediction is remembered until ``learn_one`` of the same row. ``asks``, ``spread``,
+        ``interval`` and ``probabilities`` are then those of this prediction. The first row decides
+        which inputs there are, where the learner was made without ``inputs``.
         """
         if self._open:
             self._begin(x)
-        learner = self._learner
-        learner.learners[0].require_no_open_round()
-        self._before_round = None
-        if id is not None:
-            return self._predict_pending(x, id)
-        if revocable:
-            columns = self._moments.arrays() if self._moments else None
-            self._before_round = columns, [one.before_round() for one in learner.learners]
-        row, self._far = self._standardised_row(self._table.one(x))
-        said, self.asks = learner.predict_one(row)
-        return self._answer(said, learner.spread)
+        row = self._table.one(x)
+        said = self._said = self._predict_row(row)
+        self._recent.add(row, said)
+        if self.classes:
+            return self.classes[_codes_of(np.array([said.y_hat]))[0]]
+        if self._names_outputs:
+            return dict(zip(self.outputs, said.y_hat.tolist(), strict=True))
+        return said.y_hat
 
-    def _answer(self, said: Any, spread: Any) -> Any:
-        """The last prediction from now on: a number, or the class that ``said``, scores, means."""
-        if not self.classes:
-            self.spread = spread if self.algorithm.has_spread else math.nan * spread
-            if self.outputs or not math.isfinite(said):
-                self.require_finite(np.array([said]))
-            self._y_hat, self._half = said, None
-            named = self._names_outputs
-            return dict(zip(self.outputs, said.tolist(), strict=True)) if named else said
-        scores = np.array([said])
-        self.require_finite(scores)
-        if self.algorithm.probabilities:
-            self.probabilities = tuple(probabilities_of(scores)[0].tolist())
-        return self.classes[_codes_of(scores)[0]]
+    def _predict_row(self, row: np.ndarray) -> RowPrediction:
+        """What is said of a row of numbers (d,); FloatingPointError if that is not finite."""
+        said = self._learner.predict_one(*self._standardised_row(row, learns=False))
+        if type(said.y_hat) is not float or not math.isfinite(said.y_hat):
+            self.require_finite(np.array(said.y_hat))
+        return said
 
-    def revoke_one(self) -> None:
-        """Let the open round never have been, to the bit; RuntimeError unless it is revocable."""
-        if self._before_round is None:
-            raise RuntimeError("no row is open that predict_one(x, revocable=True) opened")
-        columns, rounds = self._before_round
-        for learner, before in zip(self._learner.learners, rounds, strict=True):
-            learner.cancel(before)
-        if self._moments:
-            self._moments.restore(columns)
-        self._before_round, self.asks, self._half = None, False, math.nan
+    def learn_one(self, x: Any, y: Any = None) -> None:
+        """Learn the target y of the row x.
 
-    def learn_one(self, y: Any = None, id: int | str | None = None) -> None:
-        """Close the open row with its target y; with ``id`` of the row that waits.
+        It may follow ``predict_one`` of the row at once, come after other rows, in any order, or
+        without a prediction. A row that was predicted is learned with the past targets that it was
+        predicted with, and intervals learn from the error of that prediction. Of equal rows the one
+        that was predicted first is learned first. At most ``max_pending`` predictions are
+        remembered, the last ones: an older one counts as none.
 
-        Targets may come in any order and after any number of rows. One that is NaN or None lets its
-        row wait no longer, and nothing is learned. ValueError for an id that no row waits with.
-        Where ``asks`` is False, y may be left out, and one that is given is not looked at. Raises
-        RuntimeError where no row is open, ValueError for a requested target that is none.
+        Where ``asks`` is False the target is not looked at, and None ends the round of the row.
+        Else nothing is learned from a target that is NaN or None but how the inputs lie.
+        ValueError names a row or a target that is none, and nothing is learned then.
         """
-        if id is not None:
-            self._learn_pending(y, id)
-            return
         label = self._label(y)
-        if not self.inputs:
-            raise RuntimeError("no row is open: predict_one(x) opens one")
-        self._learner.learn_one(label)
-        self._before_round = None
-        if intervals := self._learner.intervals:
-            self._half = intervals.follow_one(self._y_hat, self.asks, label, self._far)
-        self.asks = False
+        if self._open:
+            self._begin(x)
+        self._learn_row(self._table.one(x), label)
 
-    @property
-    def pending(self) -> tuple[int | str, ...]:
-        """The ids of the rows that wait for their targets, in the order in which they came."""
-        return tuple(self._pending)
-
-    def _predict_pending(self, x: Any, id: int | str) -> Any:
-        """The prediction for a row that waits for its target."""
-        if isinstance(id, bool) or not isinstance(id, int | str):
-            raise ValueError(f"id={id!r} is no whole number and no text, so it cannot be saved")
-        if id in self._pending:
-            raise ValueError(f"a row waits with id={id!r} already: each row has an id of its own")
-        if isinstance(self._learner, MultiOutputLearner):
-            raise ValueError("rows of several outputs do not wait for their targets: leave id out")
-        if self.algorithm.queries:
-            raise ValueError(
-                f"{self.settings.algorithm} requests some of the targets, and such a request is "
-                "answered at once: leave id out"
-            )
-        if len(self._pending) >= self.max_pending:
-            raise RuntimeError(
-                f"{len(self._pending):,} rows wait for their targets, and max_pending is "
-                f"{self.max_pending:,}: learn_one(y, id=...), or learn_one(None, id=...) for a "
-                f"target that will not come; the first id is {self.pending[0]!r}"
-            )
-        row = self._learner.predict_late(*self._standardised_row(self._table.one(x)))
-        answer = self._answer(row.y_hat.tolist(), row.spread)
-        self._pending[id], self.asks = row, False
-        if intervals := self._learner.intervals:  # as it is now, whatever is learned before it
-            self._half = intervals.half_width(row.far)
-        return answer
-
-    def _learn_pending(self, y: Any, id: int | str) -> None:
-        """Learn the target of a row that waits."""
-        if id not in self._pending:
-            raise ValueError(f"no row waits with id={id!r}: predict_one(x, id={id!r}) comes first")
-        if self.inputs:
-            self._learner.learners[0].require_no_open_round()
-        label = self._label(y)
-        row = self._pending.pop(id)
-        if not math.isnan(label):
-            self.stream_learner.learn_late(row, label)
+    def _learn_row(self, row: np.ndarray, label: Any) -> RowPrediction:
+        """Learn a row of numbers (d,), and return what was said of it."""
+        said = self._recent.take(row) or self._predict_row(row)
+        self._learner.learn_one(self._standardised_row(row, learns=True)[0], label, said)
+        return said
 
     def partial_fit(self, X: Any, y: Any) -> Predictions:
         """Predict and learn, row by row: rows X and targets y (n,). Any split gives the same bits.
 
         A target may be NaN or None: its row is predicted, and nothing is learned from it.
+        A row that ``predict_one`` has predicted is learned as by ``learn_one``.
         Returns what was said before each label. ValueError names a row that is none, and nothing
         is learned then.
         """
@@ -361,21 +312,34 @@ class OnlineLearner:
             raise ValueError(f"{len(X)} rows X and {len(labels)} labels y")
         if self._open:
             self._begin(X)
-        self._learner.learners[0].require_no_open_round()
-        rows, far = self._standardised(self._read(X), learns=True)
-        found = self._learner.partial_fit(rows, labels, far)
-        self.require_finite(found.y_hat)
+        rows = self._read(X)
+        if len(rows) == 1 or (len(self._recent) and any(row in self._recent for row in rows)):
+            found = self._row_by_row(rows, labels)
+        else:
+            standardised, far = self._standardised(rows, learns=True)
+            found = self._learner.partial_fit(standardised, labels, far)
+            self.require_finite(found.y_hat)
         if self.classes:
             found = found._replace(y_hat=self._answers(found.y_hat))
         return Predictions(found.y_hat, found.asked, found.spread, found.low, found.high)
+
+    def _row_by_row(self, rows: np.ndarray, labels: np.ndarray) -> Prediction:
+        """``partial_fit`` by ``learn_one``; a row without a target ends no round."""
+        said = []
+        for row, label in zip(rows, labels if self.outputs else labels.tolist(), strict=True):
+            if np.isnan(label).all():
+                said.append(self._recent.take(row) or self._predict_row(row))
+                self._standardised_row(row, learns=True)
+            else:
+                said.append(self._learn_row(row, label))
+        return stacked(said, labels)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """What ``predict_one`` would say of each row of X as the next, (n,).
 
         Nothing is learned and nothing changes: before the first row a learner without inputs does
         not take those of X either. With ``return_std`` also its standard deviation (n,), NaN
-        before it is known; ValueError of a learner that has none. RuntimeError while a round is
-        open.
+        before it is known; ValueError of a learner that has none.
         """
         if return_std and not self.algorithm.has_spread:
             name = self.settings.algorithm
@@ -395,9 +359,7 @@ class OnlineLearner:
             raise ValueError("there are no intervals: make the learner with interval=0.9, say")
         look = self._looking_at(X)
         y_hat, _, far = look._predicted(X)
-        intervals = look._learner.intervals
-        assert intervals is not None
-        half = intervals.half_widths(far)
+        half = look._learner.half_widths(far)
         return np.stack([y_hat - half, y_hat + half], axis=-1)
 
     def far_out(self, X: Any) -> np.ndarray:
@@ -481,7 +443,6 @@ class OnlineLearner:
         classes that are learned together (``auto``) it is the probability of the class that the
         expert finds likeliest; of others the columns are those of each class against the rest:
         (class, "prediction"), (class, "weight"); of several outputs likewise.
-        RuntimeError while a round is open.
         """
         import pandas as pd
 
@@ -524,7 +485,7 @@ class OnlineLearner:
     def save(self, path: str | Path) -> None:
         """Write all that it is and has learned to a file; ``omkl.load_learner`` goes on with it.
 
-        RuntimeError while a round is open.
+        Predictions whose targets are still to come are among it.
         """
         write_atomically(Path(path).expanduser(), self.file())
 
@@ -533,10 +494,8 @@ class OnlineLearner:
         if not self.inputs:
             raise RuntimeError("it has seen no row and does not know its inputs: nothing to save")
         columns = columns or self.columns_of_rows()
-        arrays, pending = self.arrays() | arrays_of(self._pending), None
-        if self._pending or self.max_pending != MOST_PENDING:
-            pending = {"ids": list(self._pending), "most": self.max_pending}
-        return model_file.content(self.settings, arrays, columns, pending)
+        arrays = self.arrays() | self._recent.arrays()
+        return model_file.content(self.settings, arrays, columns)
 
     def columns_of_rows(self) -> dict[str, Any] | None:
         """How columns become inputs, as a file of a model says it; None where all are numbers."""
@@ -564,58 +523,11 @@ class OnlineLearner:
         if self._moments:
             self._moments.restore(below("columns.", kept))
 
-    def _restore_pending(self, model: model_file.Model) -> None:
-        """Let the rows of a file wait again; ValueError where they are none of this learner."""
-        waiting = model.pending or {}
-        ids, most = waiting.get("ids", []), waiting.get("most", MOST_PENDING)
-        if type(most) is not int or most < 1 or not isinstance(ids, list):
-            raise ValueError("what it says of rows that wait is no list")
-        self.max_pending = most
-        if not ids:
-            return
-        kinds = ("rows", "y_hat", "spread", "far", "scored")
-        rows, y_hat, spread, far, scored = (model.arrays[f"pending.{kind}"] for kind in kinds)
-        n, d = len(ids), len(self.inputs) + self.settings.lags
-        scores = (n, len(self.classes)) if len(self.classes) > 2 else (n,)
-        alike = rows.shape == (n, d) and y_hat.shape == scores
-        alike = alike and spread.shape == far.shape == scored.shape == (n,)
-        known = all(type(id) in (int, str) for id in ids) and len(set(ids)) == n
-        numbers = (rows, y_hat, spread, far, scored)
-        if not (alike and known and all(array.dtype == np.float64 for array in numbers)):
-            raise ValueError("the rows that wait are none of this learner")
-        if np.isinf(rows).any() or not np.isfinite(y_hat).all():
-            raise ValueError("the rows that wait have numbers that are not finite")
-        contexts = self._contexts_in(model.arrays, n)
-        for k, id in enumerate(ids):
-            flags = bool(far[k]), bool(scored[k])
-            row = rows[k : k + 1].copy()
-            self._pending[id] = Pending(row, y_hat[k], float(spread[k]), *flags, contexts[k])
-
-    def _contexts_in(
-        self, arrays: Mapping[str, np.ndarray], n: int
-    ) -> list[list[list[np.ndarray]]]:
-        """The contexts of n rows that wait; none of those that came before one was learned."""
-        learners = self._learner.learners
-        like = [one.representation.context(one.state.model) for one in learners]
-        wanted = {f"{CONTEXT}{k}.{i}": a for k, c in enumerate(like) for i, a in enumerate(c)}
-        there = {name for name in arrays if name.startswith(CONTEXT)}
-        if not there:
-            return [[[] for _ in learners] for _ in range(n)]
-        fits = there == wanted.keys() and all(
-            arrays[name].shape == (n, *like.shape) and arrays[name].dtype == np.float64
-            for name, like in wanted.items()
-        )
-        if not fits or any(np.isinf(arrays[name]).any() for name in there):
-            raise ValueError("what the rows that wait knew is none of this learner")
-        contexts = []
-        for r in range(n):
-            row = [
-                [arrays[f"{CONTEXT}{k}.{i}"][r] for i in range(len(of_learner))]
-                for k, of_learner in enumerate(like)
-            ]
-            blank = any(np.isnan(array).any() for one in row for array in one)
-            contexts.append([[] for _ in learners] if blank else row)
-        return contexts
+    def _restore_recent(self, kept: Mapping[str, np.ndarray]) -> None:
+        """Remember the predictions of a file; ValueError where they are none of this learner."""
+        if kept:
+            room = np.zeros(len(self.inputs) + self.settings.lags)
+            self._recent.restore(kept, self._learner.predict_one(room), len(self.inputs))
 
     def _predicted(self, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of rows as the next: y_hat, (n,) or (n, K), spread (n,), and which (n,) are far out."""
@@ -650,11 +562,11 @@ class OnlineLearner:
             )
         return X
 
-    def _standardised_row(self, x: np.ndarray) -> tuple[np.ndarray, bool]:
-        """``_standardised`` of one row (d,) that is checked and learned, to the bit."""
+    def _standardised_row(self, x: np.ndarray, learns: bool) -> tuple[np.ndarray, bool]:
+        """``_standardised`` of one row (d,), which is checked, to the bit."""
         is_far = False
         if self._moments:
-            found = self._moments.standardised_row(x, LARGEST)
+            found = self._moments.standardised_row(x, LARGEST, learns)
             if found is None:
                 self._checked(x[None, :])
             else:
@@ -715,33 +627,6 @@ class OnlineLearner:
             )
 
 
-def arrays_of(pending: Mapping[Any, Pending]) -> dict[str, np.ndarray]:
-    """Rows that wait for their targets, as arrays of ``model.npz``."""
-    rows = pending.values()
-    if not rows:
-        return {}
-    return {
-        "pending.rows": np.concatenate([row.X for row in rows]),
-        "pending.y_hat": np.stack([row.y_hat for row in rows]),
-        "pending.spread": np.array([row.spread for row in rows]),
-        "pending.far": np.array([float(row.far) for row in rows]),
-        "pending.scored": np.array([float(row.scored) for row in rows]),
-        **_arrays_of_context([row.context for row in rows]),
-    }
-
-
-def _arrays_of_context(contexts: Sequence[list[list[np.ndarray]]]) -> dict[str, np.ndarray]:
-    """Arrays (n, size) by learner and place; NaN of rows without."""
-    arrays: dict[str, np.ndarray] = {}
-    like = next((context for context in contexts if context[0]), [])
-    for k, of_learner in enumerate(like):
-        for i, array in enumerate(of_learner):
-            none = np.full(array.shape, np.nan)
-            of_rows = [context[k][i] if context[k] else none for context in contexts]
-            arrays[f"{CONTEXT}{k}.{i}"] = np.stack(of_rows)
-    return arrays
-
-
 def _codes_of(y_hat: np.ndarray) -> np.ndarray:
     """Places (n,) of the classes that scores mean, (n,) of two or (n, K); of a tie the first."""
     return y_hat.argmax(axis=1) if y_hat.ndim > 1 else (y_hat > 0.0).astype(int)
@@ -762,8 +647,9 @@ def restored(model: model_file.Model, path: Any) -> OnlineLearner:
         raise model_file.ModelError(f"{path} holds a panel: omkl.load_panel goes on with it")
     try:
         learner = unlearned(model)
-        learner.restore({n: a for n, a in model.arrays.items() if not n.startswith("pending.")})
-        learner._restore_pending(model)
+        recent = {n: a for n, a in model.arrays.items() if n.startswith(HEAD)}
+        learner.restore({n: a for n, a in model.arrays.items() if n not in recent})
+        learner._restore_recent(recent)
     except (ValueError, TypeError, KeyError) as error:
         raise model_file.ModelError(f"{path}: {model.misfit(error)}") from None
     except MemoryError as error:

@@ -9,8 +9,7 @@ are written, as other sources or another machine may draw others. A file unpacks
 ``MOST_UNPACKED`` bytes, or to its own size: a larger learner is written as it is.
 
     settings   JSON: format, omkl, code (the fingerprint of its sources), learner (the settings)
-    pending.rows, .y_hat, .spread, .scored   of rows that wait for their targets, if any do, and
-    pending.context.K.I   what each of these knew of the rows before it
+    recent.rows, recent.K.NAME   of rows whose targets are still to come, and of their predictions
     keys, t, slots.NAME, scaler.NAME   of a panel: JSON, and arrays by key
     learner.K.NAME, labels.NAME, columns.NAME   see ``OnlineLearner``; the first two begin with
                output.K where a row has several targets, and are left out where they are those of
@@ -52,7 +51,6 @@ class Model(NamedTuple):
     version: str
     code: str
     columns: dict[str, Any] | None
-    pending: dict[str, Any] | None = None
     panel: dict[str, Any] | None = None
 
     @property
@@ -89,13 +87,11 @@ def content(
     settings: LearnerSettings,
     arrays: Mapping[str, np.ndarray],
     columns: Any = None,
-    pending: Any = None,
     panel: Any = None,
 ) -> bytes:
     """The file; ``columns`` say how the inputs come from those of a table, JSON-able.
 
-    ``pending`` says which rows wait for their targets: ids, and the most that may wait. ``panel``
-    are the options of ``online.panel.Panel``, where there is a learner per key.
+    ``panel`` are the options of ``online.panel.Panel``, where there is a learner per key.
     """
     head = {
         "format": FORMAT,
@@ -103,7 +99,6 @@ def content(
         "code": code_of_learners(),
         "learner": dataclasses.asdict(settings),
         "columns": columns,
-        **({} if pending is None else {"pending": pending}),
         **({} if panel is None else {"panel": panel}),
     }
     text = np.frombuffer(json.dumps(head, allow_nan=False).encode(), dtype=np.uint8)
@@ -162,7 +157,6 @@ def read(path: str | Path) -> Model:
             str(head["omkl"]),
             str(head["code"]),
             head["columns"],
-            head.get("pending"),
             head.get("panel"),
         )
     except ModelError:

@@ -110,7 +110,6 @@ class Panel:
         self._slots: dict[Key, int] = {}  # with max_keys the least recent first
         self._free: list[int] = []
         self._digest = b""  # see _layout
-        self._open: dict[Key, Any] = {}  # rows whose targets are still to come
         self._one = OnlineLearner(settings)  # what every key begins as
         if self._one.inputs:
             _require_numbers(self._one)
@@ -200,21 +199,16 @@ class Panel:
             raise RuntimeError("the panel has seen no row: it does not know its inputs yet")
 
     def forget(self, key: Key) -> None:
-        """Keep a key no longer: its next row is a first one, and an open round of it is over.
-
-        KeyError for one that is not kept.
-        """
+        """Keep a key no longer: its next row is a first one. KeyError for one that is not kept."""
         self._free.append(self._slots.pop(_checked(key)))
-        self._open.pop(key, None)
 
     def state_of(self, key: Key) -> bytes:
         """What a key has for itself, about ``bytes_per_key``: ``restore_key`` takes it.
 
         Errors that intervals of all keys are made of are not among it. KeyError for a key that is
-        not kept, RuntimeError while a round of it is open.
+        not kept.
         """
         slot = self._slots[_checked(key)]
-        self._require_closed(key)
         kept = b"".join(array[slot].tobytes() for array in self._own().values())
         return self._checksum(kept) + kept
 
@@ -222,10 +216,8 @@ class Panel:
         """Let a key be where ``state_of`` left it in a panel of the same settings, to the bit.
 
         What keys share plays no part. ValueError where the bytes are of other settings, of other
-        random features, or damaged, and RuntimeError while a round of the key is open; the key is
-        as it was then.
+        random features, or damaged; the key is as it was then.
         """
-        self._require_closed(key)
         at, kept = len(self._layout()), self._shared()
         if state[:at] != self._checksum(state[at:]):
             raise ValueError(
@@ -349,37 +341,12 @@ class Panel:
         self.partial_fit(X, y, keys)
 
     def predict_one(self, x: Any, key: Key | None = None) -> float:
-        """Open a round of a key with its row x (d,): the prediction, a number.
+        """Predict the row x (d,) as the next of its key: a number; nothing changes."""
+        return float(self.predict([with_names(x)], None if key is None else [key])[0])
 
-        Rounds of many keys may be open; ``learn_one`` closes that of its key. RuntimeError where
-        one of this key is open.
-        """
-        rows, keys = self._with_keys([with_names(x)], None if key is None else [key])
-        (name,) = _factorised(keys)[1]
-        self._require_closed(name)
-        y_hat = float(self.predict(rows, keys)[0])
-        self._open[name] = rows
-        return y_hat
-
-    def learn_one(self, y: Any, key: Key | None = None) -> None:
-        """Close the open round of a key with the target y of its row; None: there is none.
-
-        ``key`` may be left out where one round is open. RuntimeError where none of it is open.
-        """
-        if key is None and len(self._open) != 1:
-            raise RuntimeError(
-                f"{len(self._open)} rounds are open: predict_one(x, key) opens one, and "
-                "learn_one(y, key) closes that of its key"
-            )
-        name = next(iter(self._open)) if key is None else _checked(key)
-        if name not in self._open:
-            raise RuntimeError(f"no round of key {name!r} is open: predict_one(x, key) opens one")
-        self.partial_fit(self._open[name], [y], np.array([name], dtype=object))
-        del self._open[name]
-
-    def _require_closed(self, key: Key) -> None:
-        if key in self._open:
-            raise RuntimeError(f"a round of key {key!r} is open: learn_one(y, key) closes it")
+    def learn_one(self, x: Any, y: Any, key: Key | None = None) -> None:
+        """Learn the target y of the row x (d,) as that of the next row of its key; None: none."""
+        self.partial_fit([with_names(x)], [y], None if key is None else [key])
 
     def _with_keys(self, X: Any, keys: Any) -> tuple[Any, Any]:
         """Rows without their column of keys, which is no input, and the keys (n,)."""
@@ -516,14 +483,12 @@ class Panel:
     def save(self, path: str | Path) -> None:
         """Write all keys to a file; ``omkl.load_panel`` goes on with it, to the bit.
 
-        RuntimeError while a round is open, and before the first row.
+        RuntimeError before the first row.
         """
         write_atomically(Path(path).expanduser(), self.content())
 
     def content(self, columns: Any = None) -> bytes:
         """The file that ``save`` writes; ``columns`` as ``model_file.content`` takes them."""
-        if self._open:
-            raise RuntimeError(f"rounds of {len(self._open)} keys are open: learn_one closes them")
         self._require_inputs()
         slots = np.fromiter(self._slots.values(), dtype=np.int64)
         text = json.dumps(list(self._slots)).encode()

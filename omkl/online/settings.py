@@ -27,12 +27,14 @@ from omkl.utils.wording import few
 
 SCALINGS = ("columns", "none")
 MOST_CLASSES = MOST_OUTPUTS = 10_000
+MOST_PENDING = 1000  # predictions that are remembered for their targets, unless it is set
 CONSTRAINTS = {
     "D": whole(1),
     "seed": SETTINGS["seed"],
     "lags": whole(0, 10_000),
     "horizon": or_null(whole(1)),
     "scaling": one_of(*SCALINGS),
+    "max_pending": whole(1),
 }
 
 
@@ -52,6 +54,7 @@ class LearnerSettings:
     interval, interval_rate   a level, None for no intervals; the rate at which they adapt, None
                         for several, mixed
     outputs             names of the targets that a row has, or their places 0, 1, ..; () of one
+    max_pending         most predictions that are remembered until the targets of their rows come
     """
 
     algorithm: str
@@ -68,6 +71,7 @@ class LearnerSettings:
     interval: float | None
     interval_rate: float | None
     outputs: tuple[str | int, ...] = ()
+    max_pending: int = MOST_PENDING
 
     @property
     def intervals(self) -> IntervalSettings | None:

@@ -19,10 +19,8 @@ from omkl.core import conformal, snapshot
 from omkl.core.conformal import Conformal
 from omkl.core.hyperparameters import COUNTS
 from omkl.core.learner import (
-    Before,
     Learner,
     Trace,
-    empty_trace,
     one_against_rest,
 )
 from omkl.core.weights import normalised
@@ -56,19 +54,38 @@ class Prediction(NamedTuple):
         return self.half if self.y_hat.dtype.kind != "f" else self.y_hat + self.half
 
 
-class Pending(NamedTuple):
-    """A prediction that waits for its target: the row X (1, d) as it is learned from, with lags.
+class RowPrediction(NamedTuple):
+    """The prediction of one row, and what ``learn_one`` needs of it when the target comes.
 
-    ``y_hat`` is in the units of the target, or the scores of classes; ``far``: the row is far out;
-    ``scored``: intervals learn from its error.
+    y_hat    a number, or of classes the scores (K,)
+    asked    whether the target is requested
+    spread   the standard deviation of the target that the learner expects
+    half     half the width of the interval
+    far      whether the row is far out
+    scored   whether intervals learn from its error
+    past     the past targets that it used: lags, and the context of each core learner
+    of_outputs   the prediction of each of m outputs; y_hat, spread and half are then (m,)
     """
 
-    X: np.ndarray
-    y_hat: Any  # a number, or scores (K,)
-    spread: float
+    y_hat: Any
+    asked: bool
+    spread: Any
+    half: Any
     far: bool
-    scored: bool
-    context: list[list[np.ndarray]]  # of each of the learners, see ``Learner.context``
+    scored: bool = False
+    past: tuple[np.ndarray, ...] = ()
+    of_outputs: tuple[RowPrediction, ...] = ()
+
+
+def stacked(said: Sequence[RowPrediction], y: np.ndarray) -> Prediction:
+    """What was ``said`` of n rows with targets y, (n,) or (n, m); NaN counts as not asked."""
+    asked = np.array([row.asked for row in said], dtype=np.bool_)
+    return Prediction(
+        np.array([row.y_hat for row in said], dtype=np.float64),
+        (asked if y.ndim == 1 else asked[:, None]) & ~np.isnan(y),
+        np.array([row.spread for row in said], dtype=np.float64),
+        np.array([row.half for row in said], dtype=np.float64),
+    )
 
 
 class TargetScaler:
@@ -111,6 +128,11 @@ class TargetScaler:
             self._set(self.labels.take(np.array([y])).at(slice(1, None)))
         elif self.moving:
             self.now = self.labels.take_one(y)
+
+    @property
+    def lags(self) -> np.ndarray:
+        """The lags (n_lags,) of the next row."""
+        return self._known.lags[0]
 
     def with_lags(self, X: np.ndarray, known: LabelStats | None = None) -> np.ndarray:
         """Rows X (n, d) with the lags ``known`` before each, or before the next row, in them."""
@@ -178,11 +200,12 @@ class StreamLearner:
             first = first or self.learners[0]
         moving = columns and not classes and not self.algorithm.equivariant
         self.target = TargetScaler(lags, columns, moving)
-        self.delay, self.n_streamed = delay, 0  # rows that ``partial_fit`` has predicted
-        self._waiting: collections.deque[tuple[Pending, float]] = collections.deque()
-        self._one_by_one = self.algorithm.queries and (moving or lags > 0)
-        self._asked = [False] * len(self.learners)
-        self.spread = math.nan
+        self._delay = delay
+        # Rows as ``partial_fit`` learns them later, what was said of them, and their targets.
+        self.waiting: collections.deque[tuple[np.ndarray, RowPrediction, float]]
+        self.waiting = collections.deque()
+        self._one_by_one = delay > 0 or (self.algorithm.queries and (moving or lags > 0))
+        self._last: RowPrediction | None = None  # of ``predict_one``, with nothing learned since
         self.intervals = AdaptiveIntervals(interval, late=columns) if interval else None
 
     @property
@@ -220,18 +243,31 @@ class StreamLearner:
         return float(self.learners[0].worst[0])
 
     def partial_fit(
-        self, X: np.ndarray, y: np.ndarray, far: np.ndarray | None = None
+        self,
+        X: np.ndarray,
+        y: np.ndarray,
+        far: np.ndarray | None = None,
+        ahead: np.ndarray | None = None,
     ) -> Prediction:
-        """Predict, then learn, row by row: X (n, d), y (n,), NaN where there is no target.
+        """Predict, then learn, row by row. Any split into blocks gives the same numbers.
 
-        ``far`` (n,) bool says which rows are far out, whose intervals are wider; None: none is.
-        Rows without a target are predicted and change nothing; they count as not asked. Any split
-        gives the same numbers. With a ``delay`` rows without a target wait as others do.
+        Rows without a target are predicted and change nothing; they count as not asked. With a
+        ``delay`` they wait as others do.
+
+        Parameters
+        ----------
+        X, y
+            Rows (n, d), and targets (n,), NaN where there is none.
+        far
+            (n,) bool, which rows are far out, whose intervals are wider; None: none is.
+        ahead
+            With a ``delay`` the rows (n, d) as they are predicted, where X are scaled by rows whose
+            targets are not in yet; None: as X.
         """
-        if self.delay:
-            return self._late(X, y, _marked(far, len(y)))
+        far = np.zeros(len(y), dtype=np.bool_) if far is None else far
+        self._last = None
         if self._one_by_one:
-            return self._with_interval(self._row_by_row(X, y), y, _marked(far, len(y)))
+            return self._row_by_row(X, X if ahead is None else ahead, y, far)
         known = self.target.take(y)
         rows, of_each = self._inputs(X, known), self._labels(y, known)
         traces = [
@@ -243,7 +279,8 @@ class StreamLearner:
         if known and self.target.moving:  # a spread is not known before labels have a deviation
             unit = np.where(known.unit > 0.0, known.unit, np.nan)
             trace = Trace(known.unscaled(trace.y_hat), trace.asked, unit * trace.spread)
-        return self._with_interval(trace, y, _marked(far, len(y)))
+        half = self.intervals.follow(trace, y, far) if self.intervals else np.full(len(y), np.nan)
+        return Prediction(*trace, half)
 
     def _inputs(self, X: np.ndarray, known: LabelStats | None = None) -> np.ndarray:
         """Rows X (n, d) as its learners read them, with their lags."""
@@ -251,10 +288,7 @@ class StreamLearner:
         return softened(X) if self.softens else X
 
     def predict_with_spread(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """What ``predict_one`` would say of each row X (n, d) as the next, and its spread (n,).
-
-        Changes nothing; RuntimeError while a round is open.
-        """
+        """What ``predict_one`` would say of each row X (n, d) as the next, and its spread (n,)."""
         X = self._inputs(X)
         if len(self.learners) > 1:
             found = [learner.predict_with_spread(X) for learner in self.learners]
@@ -265,6 +299,13 @@ class StreamLearner:
         _, centre, unit = self.target.now
         return centre + unit * f, (unit if unit > 0.0 else math.nan) * spread
 
+    def half_widths(self, far: np.ndarray) -> np.ndarray:
+        """Half the widths (n,) of the intervals of n predictions, each as the next; NaN of none."""
+        if self.intervals is None:
+            return np.full(len(far), np.nan)
+        half = [self.intervals.half_width(is_far) for is_far in (False, True)]
+        return np.where(far, half[1], half[0])
+
     def outputs(self, X: np.ndarray) -> list[np.ndarray]:
         """What each kernel of each of its learners would say of the row X (1, d), (N,) each."""
         X = self._inputs(X)
@@ -274,96 +315,70 @@ class StreamLearner:
             outputs = [now.centre + now.unit * f for f in outputs]
         return outputs
 
-    def predict_one(self, x: np.ndarray) -> tuple[Any, bool]:
-        """Open a round with x (d,): y_hat, (K,) scores of K > 2 classes, and whether it asks.
-
-        ``spread`` is then that of this prediction. RuntimeError while a round is open.
-        """
-        if self.target.n_lags or self.softens:
-            x = self._inputs(x[None, :])[0]
+    def predict_one(self, x: np.ndarray, far: bool = False) -> RowPrediction:
+        """Predict the row x (d,) as the next one; nothing is learned."""
+        row = self._inputs(x[None, :])[0] if self.target.n_lags or self.softens else x
+        first = self.learners[0]
+        y_hat: Any
         if len(self.learners) > 1:
-            said = [learner.predict_one(x) for learner in self.learners]
-            self._asked = [asked for _, asked in said]
-            return np.array([f for f, _ in said]), any(self._asked)
-        f, asked = self.learners[0].predict_one(x)
-        self._asked[0], self.spread = asked, self.learners[0].spread
-        if self.target.moving:
-            now = self.target.now
-            f = now.centre + now.unit * f
-            self.spread *= now.unit if now.unit > 0.0 else math.nan
-        return f, asked
-
-    def learn_one(self, y: float) -> None:
-        """Close the open round with its label y; one that was not asked for stays unknown."""
-        several = len(self.learners) > 1
-        for k, learner in enumerate(self.learners):
-            if not self._asked[k]:
-                learner.learn_one()
-            elif several:
-                learner.learn_one(float(self._told(np.array([y]), k)[0]))
-            else:
-                told = self.target.now.scaled(y, self.softens) if self.target.moving else y
-                learner.learn_one(told)
-                self.target.take_one(y)
-
-    @property
-    def waiting(self) -> dict[int, Pending]:
-        """The rows whose targets ``partial_fit`` has not learned yet, by their numbers from 1."""
-        first = self.n_streamed - len(self._waiting) + 1
-        return {first + k: row for k, (row, _) in enumerate(self._waiting)}
-
-    def predict_late(self, x: np.ndarray, far: bool = False) -> Pending:
-        """Predict the row x (d,), whose target ``learn_late`` brings; nothing is learned."""
-        X = self.target.with_lags(x[None, :].copy())
-        y_hat, spread = self.predict_with_spread(X)
-        scored = self.intervals is None or self.intervals.scores_next
-        context = [learner.context() for learner in self.learners]
-        return Pending(X, y_hat[0], float(spread[0]), far, scored, context)
-
-    def learn_late(self, row: Pending, y: float) -> None:
-        """Learn a row whose target y comes after other predictions.
-
-        Intervals learn from the error of what was predicted when the row came, where that is
-        ``scored``. What the learners learn from is what they would predict now of the row, with the
-        past labels that it had then.
-        """
-        X, y_hat, _, far, scored, context = row
-        targets = np.array([y])
-        labels = self._labels(targets, self.target.take(targets))
-        rows = softened(X) if self.softens else X
-        for learner, told, then in zip(self.learners, labels, context, strict=True):
-            learner.learn_late(rows, told, then)
+            y_hat = np.array([learner.predict_one(row)[0] for learner in self.learners])
+            asked, spread = any(learner.asks for learner in self.learners), math.nan
+        else:
+            y_hat, asked = first.predict_one(row)
+            spread = first.spread
+            if self.target.moving:
+                now = self.target.now
+                y_hat = now.centre + now.unit * y_hat
+                spread *= now.unit if now.unit > 0.0 else math.nan
+        half, scored = math.nan, False
         if self.intervals:
-            self.intervals.follow_one(y_hat, scored, y, far)
+            half, scored = self.intervals.half_width(far), asked and self.intervals.scores_next
+        past = (self.target.lags, *(learner.context() for learner in self.learners))
+        self._last = RowPrediction(y_hat, asked, spread, half, far, scored, past)
+        return self._last
 
-    def _late(self, X: np.ndarray, y: np.ndarray, far: np.ndarray) -> Prediction:
-        """``partial_fit`` of targets that come ``delay`` rows late."""
-        rows, half = [], np.full(len(y), np.nan)
-        for s, (x, label) in enumerate(zip(X, y, strict=True)):
-            row = self.predict_late(x, bool(far[s]))
-            if self.intervals:
-                half[s] = self.intervals.half_width(row.far)
-            rows.append(row)
-            self._waiting.append((row, label))
-            if len(self._waiting) > self.delay:
-                earlier, target = self._waiting.popleft()
-                if not math.isnan(target):
-                    self.learn_late(earlier, target)
-        self.n_streamed += len(y)
-        y_hat, spread = np.array([row.y_hat for row in rows]), np.array([r.spread for r in rows])
-        return Prediction(y_hat, ~np.isnan(y), spread, half)
+    def learn_one(self, x: np.ndarray, y: float, said: RowPrediction) -> None:
+        """Learn the target y of the row x (d,), of which ``predict_one`` has ``said`` something.
 
-    def _row_by_row(self, X: np.ndarray, y: np.ndarray) -> Trace:
-        trace = empty_trace(len(y))
-        for s, (x, label) in enumerate(zip(X, y, strict=True)):
-            if math.isnan(label):
-                f, spread = self.predict_with_spread(x[None, :])
-                trace.y_hat[s], trace.asked[s], trace.spread[s] = f[0], False, spread[0]
+        The row is learned with the past targets that it was predicted with, and intervals learn
+        from the error of that prediction. A target that was not requested is not looked at; one
+        that is NaN and was requested teaches nothing.
+        """
+        is_last, self._last = said is self._last, None
+        if math.isnan(y) and (said.asked or not is_last):
+            return
+        lags, *contexts = said.past
+        row = np.concatenate([x[: self._n_own], lags]) if self.target.n_lags else x
+        row = softened(row) if self.softens else row
+        asked = True
+        for k, (learner, context) in enumerate(zip(self.learners, contexts, strict=True)):
+            told = y
+            if len(self.learners) > 1:
+                told = float(self._told(np.array([y]), k)[0])
+            elif self.target.moving:
+                told = self.target.now.scaled(y, self.softens)
+            if len(context) and not is_last:
+                learner.learn_late(row, told, context)
             else:
-                trace.y_hat[s], trace.asked[s] = self.predict_one(x)
-                trace.spread[s] = self.spread
-                self.learn_one(label)
-        return trace
+                asked = learner.learn_one(row, told)
+        if asked and len(self.learners) == 1:
+            self.target.take_one(y)
+        if self.intervals:
+            self.intervals.follow_one(said.y_hat, said.scored, y, said.far)
+
+    def _row_by_row(
+        self, X: np.ndarray, ahead: np.ndarray, y: np.ndarray, far: np.ndarray
+    ) -> Prediction:
+        """``partial_fit`` by ``predict_one`` and, ``delay`` rows later, ``learn_one``."""
+        said = []
+        for x, seen, target, is_far in zip(X, ahead, y.tolist(), far.tolist(), strict=True):
+            said.append(self.predict_one(seen, is_far))
+            self.waiting.append((x.copy(), said[-1], target))
+            if len(self.waiting) > self._delay:
+                x, earlier, target = self.waiting.popleft()
+                if not math.isnan(target):
+                    self.learn_one(x, target, earlier)
+        return stacked(said, y)
 
     def _labels(self, y: np.ndarray, known: LabelStats | None) -> list[np.ndarray]:
         """The labels (n,) of each of its learners, by what was ``known`` before each."""
@@ -375,10 +390,6 @@ class StreamLearner:
         """The labels (n,) of the learner number k."""
         K = len(self.learners)
         return y if K == 1 else np.where(np.isnan(y), np.nan, one_against_rest(y, k, K))
-
-    def _with_interval(self, trace: Trace, y: np.ndarray, far: np.ndarray) -> Prediction:
-        half = self.intervals.follow(trace, y, far) if self.intervals else np.full(len(y), np.nan)
-        return Prediction(*trace, half)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Copies of all that it has learned, which ``restore`` takes."""
@@ -411,11 +422,6 @@ class MultiOutputLearner:
 
     def __init__(self, of_outputs: Sequence[StreamLearner]) -> None:
         self.of_outputs = list(of_outputs)
-        self.spread = np.full(len(self.of_outputs), np.nan)
-        self.intervals: SeveralIntervals | None = None
-        if found := [one.intervals for one in self.of_outputs if one.intervals]:
-            self.intervals = SeveralIntervals(found)
-        self._before: list[Before] = []  # of the open round
 
     @property
     def learners(self) -> list[Learner]:
@@ -444,20 +450,20 @@ class MultiOutputLearner:
         """What each kernel would say of the row X (1, d), (N,) for each output."""
         return [one.outputs(X)[0] for one in self.of_outputs]
 
-    def predict_one(self, x: np.ndarray) -> tuple[np.ndarray, bool]:
-        """Open a round with x (d,): y_hat (m,), and that it asks."""
-        self._before = [learner.before_round() for learner in self.learners]
-        said = [one.predict_one(x)[0] for one in self.of_outputs]
-        self.spread = np.array([one.spread for one in self.of_outputs])
-        return np.array(said), True
+    def predict_one(self, x: np.ndarray, far: bool = False) -> RowPrediction:
+        """As ``StreamLearner.predict_one``, of arrays (m,)."""
+        said = tuple(one.predict_one(x, far) for one in self.of_outputs)
+        y_hat, spread, half = (np.array([one[k] for one in said]) for k in (0, 2, 3))
+        return RowPrediction(y_hat, True, spread, half, far, of_outputs=said)
 
-    def learn_one(self, y: np.ndarray) -> None:
-        """Close the open round with its targets y (m,)."""
-        for one, before, target in zip(self.of_outputs, self._before, y.tolist(), strict=True):
-            if math.isnan(target):
-                one.learners[0].cancel(before)
-            else:
-                one.learn_one(target)
+    def learn_one(self, x: np.ndarray, y: np.ndarray, said: RowPrediction) -> None:
+        """As ``StreamLearner.learn_one``, with targets y (m,)."""
+        for one, target, earlier in zip(self.of_outputs, y.tolist(), said.of_outputs, strict=True):
+            one.learn_one(x, target, earlier)
+
+    def half_widths(self, far: np.ndarray) -> np.ndarray:
+        """As ``StreamLearner.half_widths``, (n, m)."""
+        return np.stack([one.half_widths(far) for one in self.of_outputs], axis=1)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """As ``StreamLearner.arrays``."""
@@ -488,11 +494,6 @@ def _fit(learner: Learner, X: np.ndarray, y: np.ndarray) -> Trace:
     return Trace(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-def _marked(far: np.ndarray | None, n: int) -> np.ndarray:
-    """Which of n rows are far out: none, where nothing is said."""
-    return np.zeros(n, dtype=np.bool_) if far is None else far
-
-
 def below(head: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The arrays whose names begin with ``head``, by the rest of their names."""
     return {n.removeprefix(head): array for n, array in arrays.items() if n.startswith(head)}
@@ -501,26 +502,6 @@ def below(head: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 def rates_of(settings: IntervalSettings) -> tuple[float, ...]:
     """The rates at which intervals adapt."""
     return conformal.RATES if settings.rate is None else (settings.rate,)
-
-
-class SeveralIntervals:
-    """The intervals of m outputs: numbers are (m,), and of n rows (n, m)."""
-
-    def __init__(self, of_outputs: Sequence[AdaptiveIntervals]) -> None:
-        self._of_outputs = list(of_outputs)
-
-    def follow_one(self, y_hat: np.ndarray, asked: bool, y: np.ndarray, far: bool) -> np.ndarray:
-        """As ``AdaptiveIntervals.follow_one``, of arrays (m,)."""
-        rounds = zip(self._of_outputs, y_hat, y, strict=True)
-        return np.array([one.follow_one(f, asked, label, far) for one, f, label in rounds])
-
-    def half_width(self, far: bool) -> np.ndarray:
-        """Half widths (m,) of the next prediction."""
-        return np.array([one.half_width(far) for one in self._of_outputs])
-
-    def half_widths(self, far: np.ndarray) -> np.ndarray:
-        """Half widths (n, m) of n predictions, each as the next."""
-        return np.stack([one.half_widths(far) for one in self._of_outputs], axis=1)
 
 
 class IntervalState(NamedTuple):
@@ -554,12 +535,12 @@ class AdaptiveIntervals:
         self._n_known += int(known.sum())
         return self._conformal.follow(trace.y_hat, np.where(counts & trace.asked, y, np.nan), far)
 
-    def follow_one(self, y_hat: float, asked: bool, y: float, far: bool) -> float:
-        """``follow`` of one round, to the bit, in less time."""
-        if y == y:
+    def follow_one(self, y_hat: float, scored: bool, y: float, far: bool) -> None:
+        """``follow`` of one round, to the bit; nothing is learned unless it is ``scored``."""
+        if not math.isnan(y):
             self._n_known += 1
-        told = y if asked and self._n_known > self._late else math.nan
-        return self._conformal.learn(y_hat, told, far)
+        if scored:
+            self._conformal.learn(y_hat, y, far)
 
     @property
     def scores_next(self) -> bool:
@@ -567,12 +548,8 @@ class AdaptiveIntervals:
         return self._n_known >= self._late
 
     def half_width(self, far: bool) -> float:
-        """``half_widths`` of one prediction, to the bit, in less time."""
+        """Half the width of the interval of the next prediction."""
         return self._conformal.half_width(far)
-
-    def half_widths(self, far: np.ndarray) -> np.ndarray:
-        """Of n predictions, each as the next; changes nothing."""
-        return np.where(far, self._conformal.half_width(True), self._conformal.half_width())
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Copies of all that they have learned, which ``restore`` takes."""
