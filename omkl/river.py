@@ -54,9 +54,8 @@ class _Online(LearnerParameters, base.Estimator):
         self._all: itemgetter[Any] | None = None  # of two names or more: a row that has them all
         self._learner: OnlineLearner | None = None
         self._rows: deque[tuple[Row, Any]] = deque(maxlen=REPLAYED)
-        self._early: deque[Mapping[Any, Any]] = deque(
-            maxlen=REPLAYED
-        )  # predicted without a learner
+        # Rows that were predicted before there was a learner.
+        self._early: deque[Mapping[Any, Any]] = deque(maxlen=REPLAYED)
 
     @property
     def _raw_memory_usage(self) -> int:
@@ -139,7 +138,7 @@ class _Online(LearnerParameters, base.Estimator):
         return self._learner.predict_one(self._row(x))
 
     def _learn(self, x: Mapping[Any, Any], label: Any, anew: bool = False) -> None:
-        """Learn a row. ``anew``: its label has a class or an output that comes for the first time."""
+        """Learn a row; ``anew``: its label has a class or an output that was not seen before."""
         kept: dict[str, Any] = {}
         if anew or self._learner is None or x.keys() != self._known:
             copies = {"_rows": self._rows.copy(), "_early": self._early.copy()}
@@ -369,9 +368,8 @@ class ActiveMKLRegressor(_Regressor, base.Regressor):
     """Regression that requests some of the targets: the algorithms amkl, amkl_aks, amkl_random.
 
     As ``OnlineMKLRegressor``, and ``asks`` says whether the target of the row that was predicted
-    last is requested. A target that was not requested is not looked at, so that River's ``evaluate``
-    scores what the learner would do. A row that was not asked for need not be learned: the next
-    call counts it.
+    last is requested. A target that was not is not looked at, so that River's ``evaluate`` scores
+    the learner as it is. A row that was not asked for need not be learned: the next call counts it.
 
     Parameters
     ----------

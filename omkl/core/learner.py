@@ -169,7 +169,7 @@ class Learner:
         prediction, and ``learn_one`` of this row takes its features.
         """
         X, y, trace = self._row
-        X[0] = x if self._is_row(x) else self._rows(np.reshape(x, (1, -1)))
+        self._take_row(x)
         self._open(X, y, trace)
         self._predicted = X.tobytes()
         self.asks, self.spread = trace.asked.item(), trace.spread.item()
@@ -189,24 +189,39 @@ class Learner:
         ValueError
             The label is requested, and is NaN, infinite or None. Nothing is learned then.
         """
-        if self._predicted is None or np.asarray(x, dtype=np.float64).tobytes() != self._predicted:
-            self.predict_one(x)
-        label = math.nan if y is None else float(y)
-        if self.asks and not math.isfinite(label):
+        X, label, trace = self._row
+        label[0] = math.nan if y is None else y
+        is_label, part = math.isfinite(label[0]), CLOSE
+        if not self._predicted or np.asarray(x, dtype=np.float64).tobytes() != self._predicted:
+            if is_label:
+                part = WHOLE
+            else:
+                self.predict_one(x)
+        if part == WHOLE:
+            self._forget_prediction()
+            self._take_row(x)
+            self.state, _ = self.prepared(self.state, X, None)
+        elif self.asks and not is_label:
             raise ValueError(f"the learner requested the target of row {self.t + 1}, and it is {y}")
-        ahead = self._ahead
+        else:
+            self._take_prediction()
+        self._run(part, self.state, self.rng, X, label, trace)
+        self.t += 1
+        return bool(trace.asked[0])
+
+    def _take_row(self, x: np.ndarray) -> None:
+        """Make x (d,) the row of ``_row``; ValueError where it is none."""
+        self._row[0][0] = x if self._is_row(x) else self._rows(np.reshape(x, (1, -1)))
+
+    def _take_prediction(self) -> None:
+        """Let state and generator be as the last prediction left their copies."""
+        ahead, self._predicted = self._ahead, None
         assert ahead is not None
         if self.representation.lookahead is not None:  # whose copies are new in each round
             self.state, self.rng = ahead.state, ahead.rng
         else:
             for copied, array in ahead.pairs:
                 array[...] = copied
-        self._predicted = None
-        X, label_of_row, trace = self._row
-        label_of_row[0] = label
-        self._run(CLOSE, self.state, self.rng, X, label_of_row, trace)
-        self.t += 1
-        return self.asks
 
     def context(self) -> np.ndarray:
         """The past labels through which the next row knows the rows before it, (p,).
@@ -222,8 +237,7 @@ class Learner:
         A learner with past labels as inputs would else learn from newer ones than it predicts with.
         """
         arrays = self.representation.context(self.state.model) if self.t and len(context) else ()
-        if not self._is_row(x):
-            self._rows(np.reshape(x, (1, -1)))  # refused before the context is another one
+        self._take_row(x)  # refused before the context is another one
         newest = [array.copy() for array in arrays[:1]]
         start = 0
         for array in arrays:
@@ -259,7 +273,8 @@ class Learner:
         """Predict rows X (n, d), or as many as fit into a tile, each as the next: how many."""
         ahead = self._copies()
         state, n = self.prepared(ahead.state, X, None)
-        self._ahead, self._predicted = ahead._replace(state=state), b""
+        self._ahead = ahead if state is ahead.state else ahead._replace(state=state)
+        self._predicted = b""
         if n < len(X):
             X, y, trace = X[:n], y[:n], Trace(*(array[:n] for array in trace))
         self._run(OPEN, state, ahead.rng, X, y, trace)

@@ -47,7 +47,7 @@ class Moments:
 
     def __init__(self, n_columns: int) -> None:
         self._state = robust_moments.no_moments(n_columns)
-        self._ahead = self._state.copy()  # of rows that are looked at and not taken in
+        self._ahead = self._state.copy()  # with a row that is looked at and not taken in
 
     @property
     def scale(self) -> np.ndarray:
@@ -75,15 +75,20 @@ class Moments:
     def standardised_row(
         self, x: np.ndarray, most: float, takes: bool = True
     ) -> Standardised | None:
-        """``standardised`` of one more row x (C,), to the bit; taken in unless ``takes`` is False.
+        """``standardised`` of one more row x (C,), to the bit.
 
-        None, and nothing is taken, where a number is more than ``most`` away from 0.
+        Unless it ``takes`` the row in, ``take_row_ahead`` does. None, and nothing is taken, where a
+        number is more than ``most`` away from 0.
         """
         row, state = Standardised.empty(x.shape), self._state
         if not takes:
             state = self._ahead
             state[...] = self._state
         return row if robust_moments.take_row(state, x, most, *row) else None
+
+    def take_row_ahead(self) -> None:
+        """Take in the row that was standardised and not taken in, with no other after it."""
+        self._state, self._ahead = self._ahead, self._state
 
     def follow(self, y: np.ndarray) -> np.ndarray:
         """Take numbers y (n,) of one column in: count, centre and scale (3, n + 1), before each

@@ -35,7 +35,6 @@ from omkl.online.rows import (
 from omkl.online.settings import LearnerSettings, input_names
 from omkl.online.stream_learner import (
     MultiOutputLearner,
-    Prediction,
     RowPrediction,
     StreamLearner,
     below,
@@ -111,6 +110,8 @@ class OnlineLearner:
         self.left_out = tuple(left_out)
         self._recent = RecentPredictions(settings.max_pending)
         self._said: RowPrediction | None = None  # by the last predict_one
+        # The last prediction and its row, standardised, while nothing is learned after it.
+        self._last: tuple[RowPrediction | None, Any] = None, None
         self._open = settings.named and not columns  # no row has come yet
         self._make(settings, columns)
 
@@ -270,7 +271,9 @@ class OnlineLearner:
 
     def _predict_row(self, row: np.ndarray) -> RowPrediction:
         """What is said of a row of numbers (d,); FloatingPointError if that is not finite."""
-        said = self._learner.predict_one(*self._standardised_row(row, learns=False))
+        z, far = self._standardised_row(row, learns=False)
+        said = self._learner.predict_one(z, far)
+        self._last = said, z
         if type(said.y_hat) is not float or not math.isfinite(said.y_hat):
             self.require_finite(np.array(said.y_hat))
         return said
@@ -296,7 +299,13 @@ class OnlineLearner:
     def _learn_row(self, row: np.ndarray, label: Any) -> RowPrediction:
         """Learn a row of numbers (d,), and return what was said of it."""
         said = self._recent.take(row) or self._predict_row(row)
-        self._learner.learn_one(self._standardised_row(row, learns=True)[0], label, said)
+        last, z = self._last
+        if said is not last:
+            z, _ = self._standardised_row(row, learns=True)
+        elif self._moments:
+            self._moments.take_row_ahead()
+        self._last = None, None
+        self._learner.learn_one(z, label, said)
         return said
 
     def partial_fit(self, X: Any, y: Any) -> Predictions:
@@ -314,25 +323,16 @@ class OnlineLearner:
             self._begin(X)
         rows = self._read(X)
         if len(rows) == 1 or (len(self._recent) and any(row in self._recent for row in rows)):
-            found = self._row_by_row(rows, labels)
+            of_rows = labels if self.outputs else labels.tolist()
+            found = stacked(list(map(self._learn_row, rows, of_rows)), labels)
         else:
+            self._last = None, None
             standardised, far = self._standardised(rows, learns=True)
             found = self._learner.partial_fit(standardised, labels, far)
             self.require_finite(found.y_hat)
         if self.classes:
             found = found._replace(y_hat=self._answers(found.y_hat))
         return Predictions(found.y_hat, found.asked, found.spread, found.low, found.high)
-
-    def _row_by_row(self, rows: np.ndarray, labels: np.ndarray) -> Prediction:
-        """``partial_fit`` by ``learn_one``; a row without a target ends no round."""
-        said = []
-        for row, label in zip(rows, labels if self.outputs else labels.tolist(), strict=True):
-            if np.isnan(label).all():
-                said.append(self._recent.take(row) or self._predict_row(row))
-                self._standardised_row(row, learns=True)
-            else:
-                said.append(self._learn_row(row, label))
-        return stacked(said, labels)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """What ``predict_one`` would say of each row of X as the next, (n,).
@@ -570,7 +570,7 @@ class OnlineLearner:
             if found is None:
                 self._checked(x[None, :])
             else:
-                x, is_far = found.z, bool(found.far.any())
+                x, is_far = found.z, True in found.far.tolist()
         elif not abs(x).max() <= LARGEST:  # or a number is NaN
             self._checked(x[None, :])
         lags = self.settings.lags

@@ -23,6 +23,7 @@ from omkl.core.learner import (
     Trace,
     one_against_rest,
 )
+from omkl.core.robust_moments import FAR
 from omkl.core.weights import normalised
 from omkl.datasets.scaling import LabelHistory, LabelStats, softened
 from omkl.online.settings import Specification
@@ -205,7 +206,8 @@ class StreamLearner:
         self.waiting: collections.deque[tuple[np.ndarray, RowPrediction, float]]
         self.waiting = collections.deque()
         self._one_by_one = delay > 0 or (self.algorithm.queries and (moving or lags > 0))
-        self._last: RowPrediction | None = None  # of ``predict_one``, with nothing learned since
+        # The last prediction and its row as it was read, while nothing is learned after it.
+        self._last: tuple[RowPrediction | None, Any] = None, None
         self.intervals = AdaptiveIntervals(interval, late=columns) if interval else None
 
     @property
@@ -251,8 +253,8 @@ class StreamLearner:
     ) -> Prediction:
         """Predict, then learn, row by row. Any split into blocks gives the same numbers.
 
-        Rows without a target are predicted and change nothing; they count as not asked. With a
-        ``delay`` they wait as others do.
+        Rows without a target are predicted, and nothing is learned from them; they count as not
+        asked. With a ``delay`` they wait as others do.
 
         Parameters
         ----------
@@ -265,8 +267,8 @@ class StreamLearner:
             targets are not in yet; None: as X.
         """
         far = np.zeros(len(y), dtype=np.bool_) if far is None else far
-        self._last = None
-        if self._one_by_one:
+        self._last = None, None
+        if self._one_by_one or (self.algorithm.queries and np.isnan(y).any()):
             return self._row_by_row(X, X if ahead is None else ahead, y, far)
         known = self.target.take(y)
         rows, of_each = self._inputs(X, known), self._labels(y, known)
@@ -317,7 +319,7 @@ class StreamLearner:
 
     def predict_one(self, x: np.ndarray, far: bool = False) -> RowPrediction:
         """Predict the row x (d,) as the next one; nothing is learned."""
-        row = self._inputs(x[None, :])[0] if self.target.n_lags or self.softens else x
+        row = self._input_row(x, self.target.lags)
         first = self.learners[0]
         y_hat: Any
         if len(self.learners) > 1:
@@ -334,8 +336,14 @@ class StreamLearner:
         if self.intervals:
             half, scored = self.intervals.half_width(far), asked and self.intervals.scores_next
         past = (self.target.lags, *(learner.context() for learner in self.learners))
-        self._last = RowPrediction(y_hat, asked, spread, half, far, scored, past)
-        return self._last
+        said = RowPrediction(y_hat, asked, spread, half, far, scored, past)
+        self._last = said, row
+        return said
+
+    def _input_row(self, x: np.ndarray, lags: np.ndarray) -> np.ndarray:
+        """``_inputs`` of one row x (d,) with these lags, to the bit."""
+        row = np.concatenate([x[: self._n_own], lags]) if len(lags) else x
+        return softened(row) if self.softens and abs(row).max() > FAR else row
 
     def learn_one(self, x: np.ndarray, y: float, said: RowPrediction) -> None:
         """Learn the target y of the row x (d,), of which ``predict_one`` has ``said`` something.
@@ -344,12 +352,12 @@ class StreamLearner:
         from the error of that prediction. A target that was not requested is not looked at; one
         that is NaN and was requested teaches nothing.
         """
-        is_last, self._last = said is self._last, None
+        (last, row), self._last = self._last, (None, None)
+        is_last = said is last
         if math.isnan(y) and (said.asked or not is_last):
             return
         lags, *contexts = said.past
-        row = np.concatenate([x[: self._n_own], lags]) if self.target.n_lags else x
-        row = softened(row) if self.softens else row
+        row = row if is_last else self._input_row(x, lags)
         asked = True
         for k, (learner, context) in enumerate(zip(self.learners, contexts, strict=True)):
             told = y
@@ -376,8 +384,7 @@ class StreamLearner:
             self.waiting.append((x.copy(), said[-1], target))
             if len(self.waiting) > self._delay:
                 x, earlier, target = self.waiting.popleft()
-                if not math.isnan(target):
-                    self.learn_one(x, target, earlier)
+                self.learn_one(x, target, earlier)
         return stacked(said, y)
 
     def _labels(self, y: np.ndarray, known: LabelStats | None) -> list[np.ndarray]:
