@@ -438,7 +438,7 @@ def test_rows_blocks_and_a_resumed_model_are_the_same_where_much_was_learned():
     said = []
     for x, label in zip(X, y, strict=True):
         said.append(row_by_row.predict_one(x)[0])
-        row_by_row.learn_one(label)
+        row_by_row.learn_one(x, label)
     np.testing.assert_array_equal(said, expected)
     for cut in (499, 701, 1530, 1600):
         begun, resumed = learner(4), learner(4)
@@ -458,7 +458,7 @@ def test_rows_blocks_and_a_resumed_model_of_many_inputs_are_the_same():
     snapshot.restore(resumed, snapshot.snapshot(begun))
     for t in range(613, 700):
         assert resumed.predict_one(X[t])[0] == expected[t]
-        resumed.learn_one(y[t])
+        resumed.learn_one(X[t], y[t])
 
 
 def test_steps_are_learned_better_the_longer_the_stream():

@@ -53,12 +53,12 @@ def test_oks_pp(U):
     plain = Plain([features_of(omega, X) for omega in ours.state.model.omega.copy()], U)
     drawn, n_cut = [], 0
     for t in range(T):
-        y_hat = ours.predict_one(X[t])[0]
+        y_hat, chances = ours.predict_one(X[t])[0], plain.p
         assert ours.selection.n_evaluated[0] == 1
         i = int(ours.selection.evaluate[0])
-        np.testing.assert_allclose(ours.state.chances, plain.p, rtol=1e-10)
         np.testing.assert_allclose(y_hat, plain.output(i, t), rtol=0, atol=1e-10)
-        ours.learn_one(Y[t])
+        ours.learn_one(X[t], Y[t])
+        np.testing.assert_allclose(ours.state.chances, chances, rtol=1e-10)
         n_cut += plain.learn(i, t)
         drawn.append(i)
     np.testing.assert_array_equal(ours.used, np.bincount(drawn, minlength=N))
@@ -71,7 +71,7 @@ def test_the_first_round_by_hand():
     ours = Case("oks_pp").learner(U=1.0)
     ours.predict_one(X[0])
     i = int(ours.selection.evaluate[0])
-    ours.learn_one(1.0)
+    ours.learn_one(X[0], 1.0)
     np.testing.assert_array_equal(ours.state.total, [N, N**2 / N])
     assert ours.state.losses[i] == N and ours.state.losses.sum() == N
     eta = math.sqrt(0.75) / ((16.0 * N) ** (1 / 6) * (4.0 * N**2) ** (1 / 6) * math.sqrt(1.0 + N))

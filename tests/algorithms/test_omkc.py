@@ -39,7 +39,7 @@ def learner(name, kernels=KERNELS, d=3, **changes):
 def one_round(ours, x, y):
     """The prediction for x (d,), given before y is learned."""
     y_hat, _ = ours.predict_one(x)
-    ours.learn_one(y)
+    ours.learn_one(x, y)
     return y_hat
 
 

@@ -49,7 +49,7 @@ def test_one_specialisation_serves_every_shape_block_and_layout(name):
     learner = learner_of(name)
     learner.partial_fit(X, y)
     learner.predict_one(X[0])
-    learner.learn_one(y[0])
+    learner.learn_one(X[0], y[0])
     once = compiler.n_specialisations(engine.run_block)
     assert once <= before + 1, "predicting and learning apart are the same machine code"
     learner = learner_of(name, seed=3, dictionary=learners.DICTIONARY[2:], d=2)
@@ -59,7 +59,7 @@ def test_one_specialisation_serves_every_shape_block_and_layout(name):
     learner.predict(np.asfortranarray(X[:5, :2], dtype=np.float32))
     for label in (True, np.float32(0.5), 1):
         learner.predict_one(X[0, :2].tolist())
-        learner.learn_one(label)
+        learner.learn_one(X[0, :2].tolist(), label)
     assert compiler.n_specialisations(engine.run_block) == once
 
 

@@ -1,4 +1,4 @@
-"""The rounds of a learner: what may follow what, and what is said when it does not."""
+"""A learner row by row: what predictions and labels may be, and what is said of others."""
 
 import importlib
 import pickle
@@ -20,23 +20,18 @@ def learner(name="raker", **changes):
     return Case(name).learner(**changes)
 
 
-def test_a_round_is_opened_and_closed():
-    ours = learner()
-    with pytest.raises(RuntimeError, match=r"no row is open: predict_one\(x\) opens one"):
-        ours.learn_one(0.5)
-    ours.predict_one(X[0])
-    for too_early in (
-        lambda: ours.predict_one(X[1]),
-        lambda: ours.predict(X[1:3]),
-        lambda: ours.partial_fit(X[1:3], y[1:3]),
-    ):
-        with pytest.raises(RuntimeError, match=r"a row is open: learn_one\(y\) closes it"):
-            too_early()
-    ours.learn_one(y[0])
-    assert ours.t == 1
-    np.testing.assert_array_equal(
-        ours.partial_fit(X[1:], y[1:]).y_hat, learner().partial_fit(X, y).y_hat[1:]
-    )
+def test_rows_are_learned_with_and_without_a_prediction_before():
+    ours, expected = learner(), learner().partial_fit(X, y).y_hat
+    assert [ours.predict_one(X[0])[0] for _ in range(2)] == [expected[0]] * 2
+    ours.learn_one(X[0], y[0])
+    ours.learn_one(X[1], y[1])
+    ours.predict_one(X[7])
+    ours.learn_one(X[2], y[2])
+    ours.predict_one(X[3])
+    ours.predict(X[7:])
+    ours.learn_one(X[3], y[3])
+    assert ours.t == 4
+    np.testing.assert_array_equal(ours.partial_fit(X[4:], y[4:]).y_hat, expected[4:])
 
 
 @pytest.mark.parametrize("label", [None, np.nan, np.inf])
@@ -44,8 +39,8 @@ def test_a_label_that_was_asked_for_is_given(label):
     ours = learner()
     assert ours.predict_one(X[0]) == (0.0, True)
     with pytest.raises(ValueError, match=f"requested the target of row 1, and it is {label}"):
-        ours.learn_one(label)
-    ours.learn_one(y[0])  # the round is still open
+        ours.learn_one(X[0], label)
+    ours.learn_one(X[0], y[0])
     assert ours.t == 1 and ours.state.log_w.any()
 
 
@@ -53,13 +48,12 @@ def test_a_label_that_was_asked_for_is_given(label):
 def test_a_label_that_was_not_asked_for_is_not_seen(label):
     """AMKL with a criterion that is always met asks in one round of four."""
     ours = learner("amkl", eta_c=1e9, M=3)
-    ours.predict_one(X[0])
-    ours.learn_one(y[0])
+    ours.learn_one(X[0], y[0])
     _, asked = ours.predict_one(X[1])
     assert not asked
     before = ours.state.log_w.copy(), ours.state.model.coefficients
-    pickle.loads(pickle.dumps(ours)).learn_one(label)
-    ours.learn_one(label)
+    assert not pickle.loads(pickle.dumps(ours)).learn_one(X[1], label)
+    assert not ours.learn_one(X[1], label)
     np.testing.assert_array_equal(ours.state.log_w, before[0])
     np.testing.assert_array_equal(ours.state.model.coefficients, before[1])
     assert ours.t == 2 and ours.state.unlabelled[0] == 1
@@ -71,7 +65,7 @@ def test_a_label_that_is_no_number_poisons_nothing(label):
     spoilt = np.where(np.arange(len(y)) == 40, label, y)
     with pytest.raises(ValueError, match=f"requested the target of row 41, and it is {label}"):
         ours.partial_fit(X, spoilt)
-    ours.learn_one(y[40])  # the round of that row is still open
+    ours.learn_one(X[40], y[40])
     clean.partial_fit(X[:41], y[:41])
     np.testing.assert_array_equal(
         ours.partial_fit(X[41:], y[41:]).y_hat, clean.partial_fit(X[41:], y[41:]).y_hat

@@ -62,7 +62,7 @@ def test_a_call_holds_on_to_nothing():
     for _ in range(50):
         learner.partial_fit(X, y)
         learner.predict_one(X[0])
-        learner.learn_one(0.0)
+        learner.learn_one(X[0], 0.0)
     assert held() == before
 
 

@@ -21,7 +21,7 @@ def test_a_loop_that_measures_on_request_learns_what_a_block_learns(name):
     for s, x in enumerate(X):
         y_hat, asks = outside.predict_one(x)
         assert (y_hat, asks) == (trace.y_hat[s], trace.asked[s])
-        outside.learn_one(y[s]) if asks else outside.learn_one()
+        outside.learn_one(x, y[s] if asks else None)
 
 
 def test_seeds_that_request_as_many_targets_have_no_deviation():

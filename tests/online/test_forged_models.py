@@ -49,10 +49,11 @@ def use_learner(learner: Any) -> None:
     y = np.array(learner.classes)[(Y > 0).astype(int)] if learner.classes else Y
     y = np.stack([Y] * len(learner.outputs), axis=1) if learner.outputs else y
     learner.predict(X[:3])
+    learner.learn_one(X[1], y[1])
     learner.partial_fit(X[:40], y[:40])
     for x, label in zip(X[40:44], y[40:44], strict=True):
         learner.predict_one(x)
-        learner.learn_one(label)
+        learner.learn_one(x, label)
     if learner.has_intervals:
         learner.predict_interval(X[:3])
     learner.explain(X[0])
@@ -79,6 +80,8 @@ def learner_of(name: str, n: int = N_ROWS, **given: Any) -> Subject:
     learner = omkl.learner(name, inputs=D, **given)
     for _ in range(-(-n // N_ROWS)):
         learner.partial_fit(X, y)
+    for x in X[:3]:  # whose targets are still to come
+        learner.predict_one(x)
     return Subject(learner.file(), omkl.load_learner, use_learner)
 
 

@@ -49,7 +49,7 @@ def test_a_loaded_learner_goes_on_with_the_same_bits(tmp_path, name, given):
     np.testing.assert_array_equal(other.predict(X[:9]), learner.predict(X[:9]))
     for s in range(177, 180):
         assert other.predict_one(X[s]) == learner.predict_one(X[s])
-        other.learn_one(y[s]), learner.learn_one(y[s])
+        other.learn_one(X[s], y[s]), learner.learn_one(X[s], y[s])
     expected, found = (one.partial_fit(X[180:], y[180:]) for one in (learner, other))
     np.testing.assert_array_equal(found.y_hat, expected.y_hat)
     np.testing.assert_array_equal(found.spread, expected.spread)
@@ -72,14 +72,6 @@ print(learner.partial_fit(rest["X"], rest["y"]).y_hat.tobytes().hex())
         capture_output=True, text=True, check=True,
     ).stdout.strip()  # fmt: skip
     assert bytes.fromhex(said) == learner.partial_fit(X[200:], Y[200:]).y_hat.tobytes()
-
-
-def test_an_open_round_is_not_saved(tmp_path):
-    learner = omkl.learner("gf", inputs=2, **SMALL)
-    learner.predict_one(X[1])
-    with pytest.raises(RuntimeError, match="a row is open"):
-        learner.save(tmp_path / "model.npz")
-    assert not (tmp_path / "model.npz").exists()
 
 
 def saved() -> bytes:

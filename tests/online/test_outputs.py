@@ -69,12 +69,11 @@ def test_outputs_learn_as_learners_by_themselves(tmp_path, name, settings):
         expected = [one.predict_one(X[s]) for one in apart]
         intervals = np.array([one.interval for one in apart]).T
         for one in (together, loaded):
-            np.testing.assert_array_equal(one.predict_one(X[s], revocable=s == 399), expected)
+            np.testing.assert_array_equal(one.predict_one(X[s]), expected)
             np.testing.assert_array_equal(one.interval, intervals)
-            one.revoke_one() if s == 399 else one.learn_one(Y[s])
+            one.learn_one(X[s], Y[s])
         for one, y in zip(apart, Y[s], strict=True):
-            one.learn_one(y)
-    together.partial_fit(X[399:400], Y[399:400])
+            one.learn_one(X[s], y)
     again = pickle.loads(pickle.dumps(together))
     each = [one.partial_fit(X[400:], y) for one, y in zip(apart, Y[400:].T, strict=True)]
     for one in (together, again):
@@ -82,21 +81,18 @@ def test_outputs_learn_as_learners_by_themselves(tmp_path, name, settings):
 
 
 @pytest.mark.parametrize("name", ["gf", "raker", "ewrls"])
-def test_a_round_that_is_open_is_copied_and_an_output_without_target_learns_nothing(name):
+def test_a_prediction_is_copied_and_an_output_without_target_learns_nothing(name):
     X, Y = stream(blanks=False)
     together, apart = learners(name)
     together.partial_fit(X[:60], Y[:60])
     for one, y in zip(apart, Y[:60].T, strict=True):
         one.partial_fit(X[:60], y)
-    together.predict_one(X[60], revocable=True)
-    for targets in (Y[60], [Y[60, 0], None, Y[60, 2]], [None] * M, "revoked"):
+    together.predict_one(X[60])
+    for targets in (Y[60], [Y[60, 0], None, Y[60, 2]], [None] * M):
         copied, alone = pickle.loads(pickle.dumps(together)), copy.deepcopy(apart)
-        if isinstance(targets, str):
-            copied.revoke_one()
-        else:
-            copied.learn_one(targets)
-            for one, y in zip(alone, targets, strict=True):
-                one.partial_fit(X[60:61], [y])
+        copied.learn_one(X[60], targets)
+        for one, y in zip(alone, targets, strict=True):
+            one.partial_fit(X[60:61], [y])
         each = [one.partial_fit(X[61:90], y) for one, y in zip(alone, Y[61:90].T, strict=True)]
         require_equal(copied.partial_fit(X[61:90], Y[61:90]), each)
         said = [one.predict(X) for one in alone]
@@ -128,8 +124,8 @@ def test_outputs_go_by_their_names(tmp_path):
     require(found.y_hat, placed.partial_fit(X[:100], Y[:100]).y_hat)
     said = named.predict_one({"a": 0.1, "b": 20.0})
     assert list(said) == OUTPUTS and list(said.values()) == placed.predict_one([0.1, 20.0]).tolist()
-    named.learn_one({"south": -7.0, "north": 51.0})
-    placed.learn_one([51.0, np.nan, -7.0])
+    named.learn_one({"a": 0.1, "b": 20.0}, {"south": -7.0, "north": 51.0})
+    placed.learn_one([0.1, 20.0], [51.0, np.nan, -7.0])
     require(named.predict(frame), placed.predict(X))
     assert named.weights.columns.tolist() == OUTPUTS and named.weights["east"].sum() == 1.0
     assert named.explain(frame.iloc[0])["south"].columns.tolist() == ["prediction", "weight"]
@@ -181,10 +177,11 @@ def test_what_cannot_be_is_said(settings, said):
         ([1.0, np.inf], "targets are finite numbers; got inf"),
     ],
 )
-def test_targets_that_are_none_are_refused_and_the_round_stays_open(y, said):
+def test_targets_that_are_none_are_refused_and_nothing_is_learned(y, said):
     learner = omkl.learner("raker", inputs=2, outputs=["a", "b"], **SMALL)
     learner.predict_one([0.1, 0.2])
     with pytest.raises(ValueError, match=said):
-        learner.learn_one(y)
-    learner.learn_one({"a": 1.0, "b": 2.0})
+        learner.learn_one([0.1, 0.2], y)
+    assert learner.n_rows == 0
+    learner.learn_one([0.1, 0.2], {"a": 1.0, "b": 2.0})
     assert learner.n_rows == 1

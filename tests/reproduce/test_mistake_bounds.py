@@ -56,7 +56,7 @@ def mistakes(ours, X, y, breakage=None):
         if breakage == "never learns":
             ours.state.model.alpha[:] = 0.0
         y_hat, _ = ours.predict_one(X[t])
-        ours.learn_one(-y[t] if breakage == "learns the opposite" else y[t])
+        ours.learn_one(X[t], -y[t] if breakage == "learns the opposite" else y[t])
         q = np.exp(log_w - log_w.max())
         q /= q.sum()
         said += y[t] * y_hat <= 0
