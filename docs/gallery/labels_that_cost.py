@@ -29,7 +29,7 @@ bought = 0
 for x, label in zip(X[:200], y[:200], strict=True):
     y_hat = learner.predict_one(x)
     bought += learner.asks
-    learner.learn_one(label if learner.asks else None)
+    learner.learn_one(x, label if learner.asks else None)
 print(f"{bought} of 200 targets requested")
 
 # %%

@@ -6,8 +6,8 @@
 # %%
 # ## The service
 #
-# Predictions and targets carry an id, so a target may come at any time. The model is saved after
-# every 50 targets, with the rows that wait for theirs. A file is replaced as a whole: it is
+# A target comes with the inputs of its row, at any time. The model is saved after every 50 targets,
+# with the predictions whose targets have not come yet. A file is replaced as a whole: it is
 # complete at whatever moment the process is killed.
 
 import json
@@ -45,12 +45,10 @@ else:
 
 
 class Row(BaseModel):
-    id: str
     inputs: dict[str, float | str | None]
 
 
-class Target(BaseModel):
-    id: str
+class Learned(Row):
     y: float
 
 
@@ -58,20 +56,20 @@ class Target(BaseModel):
 def predict(row: Row):
     with lock:
         try:
-            y_hat = learner.predict_one(row.inputs, id=row.id)
-        except (ValueError, RuntimeError) as error:
+            y_hat = learner.predict_one(row.inputs)
+        except ValueError as error:
             raise HTTPException(422, str(error)) from None
         low, high = learner.interval
     return {"y_hat": y_hat, "interval": None if math.isnan(low) else [low, high]}
 
 
 @app.post("/learn")
-def learn(target: Target):
+def learn(row: Learned):
     with lock:
         try:
-            learner.learn_one(target.y, id=target.id)
+            learner.learn_one(row.inputs, row.y)
         except ValueError as error:
-            raise HTTPException(404, str(error)) from None
+            raise HTTPException(422, str(error)) from None
         if learner.n_rows % EVERY == 0:
             learner.save(MODEL)
     return {"learned": learner.n_rows}
@@ -79,7 +77,7 @@ def learn(target: Target):
 
 @app.get("/state")
 def state():
-    return {"learned": learner.n_rows, "waiting": len(learner.pending)}
+    return {"learned": learner.n_rows}
 """
 Path("service.py").write_text(service)
 
@@ -126,9 +124,9 @@ DELAY, KILLED = 20, ROWS // 2
 
 process, predicted = started(), []
 for t in range(KILLED):
-    predicted.append(call("predict", {"id": str(t), "inputs": rows[t]})["y_hat"])
+    predicted.append(call("predict", {"inputs": rows[t]})["y_hat"])
     if t >= DELAY:
-        call("learn", {"id": str(t - DELAY), "y": float(minutes[t - DELAY])})
+        call("learn", {"inputs": rows[t - DELAY], "y": float(minutes[t - DELAY])})
 before = call("state")
 process.send_signal(signal.SIGKILL)
 process.wait()
@@ -139,15 +137,15 @@ print("before the kill ", before)
 print("after the start ", after)
 
 # %%
-# What came after the last save is lost, and the client sends it again: from row
-# `learned + waiting` on.
+# What came after the last save is lost, and the client sends it again. The next row is the one
+# whose target comes twenty rows after the targets that are learned.
 
-first = after["learned"] + after["waiting"]
+first = after["learned"] + DELAY
 predicted = predicted[:first]
 for t in range(first, ROWS):
-    predicted.append(call("predict", {"id": str(t), "inputs": rows[t]})["y_hat"])
+    predicted.append(call("predict", {"inputs": rows[t]})["y_hat"])
     if t >= DELAY:
-        call("learn", {"id": str(t - DELAY), "y": float(minutes[t - DELAY])})
+        call("learn", {"inputs": rows[t - DELAY], "y": float(minutes[t - DELAY])})
 state = call("state")
 process.terminate()
 process.wait()
@@ -165,7 +163,7 @@ log = []
 for t in range(ROWS):
     log.append({"kind": "order", "id": t, "inputs": rows[t]})
     if t >= DELAY:
-        log.append({"kind": "delivered", "id": t - DELAY, "y": float(minutes[t - DELAY])})
+        log.append({"kind": "delivered", "inputs": rows[t - DELAY], "y": float(minutes[t - DELAY])})
 
 
 def consume(folder, end):
@@ -179,9 +177,9 @@ def consume(folder, end):
     for offset in range(start, end):
         event = log[offset]
         if event["kind"] == "order":
-            answers[event["id"]] = learner.predict_one(event["inputs"], id=event["id"])
+            answers[event["id"]] = learner.predict_one(event["inputs"])
         else:
-            learner.learn_one(event["y"], id=event["id"])
+            learner.learn_one(event["inputs"], event["y"])
         if (offset + 1) % 100 == 0:  # with Kafka: consumer.commit() after the save
             learner.save(folder / f"{offset + 1}.npz")
             committed.write_text(str(offset + 1))

@@ -131,8 +131,9 @@ def test_any_blocks_and_rows_one_by_one_give_the_same_bits_and_none_looks_ahead(
     parts = [split.partial_fit(X[rows], y[rows]) for rows in np.split(np.arange(300), [1, 99, 101])]
     np.testing.assert_array_equal(np.concatenate([part.y_hat for part in parts]), whole)
     for t in range(99):
-        np.testing.assert_array_equal(one_by_one.predict_one(X[t])[0], whole[t])
-        one_by_one.learn_one(X[t], y[t])
+        said = one_by_one.predict_one(X[t])
+        np.testing.assert_array_equal(said.y_hat, whole[t])
+        one_by_one.learn_one(X[t], y[t], said)
     np.testing.assert_array_equal(one_by_one.predict_with_spread(X[99:120])[0][0], whole[99])
     changed = np.where(np.arange(300) < 200, y, (y + 1) % K)
     np.testing.assert_array_equal(learner(3).partial_fit(X, changed).y_hat[:201], whole[:201])
@@ -146,8 +147,9 @@ def test_rows_of_many_inputs_are_the_same_one_by_one():
     one_by_one = learner(300)
     one_by_one.partial_fit(X[:350], y[:350])
     for t in range(350, 400):
-        np.testing.assert_array_equal(one_by_one.predict_one(X[t])[0], whole[t])
-        one_by_one.learn_one(X[t], y[t])
+        said = one_by_one.predict_one(X[t])
+        np.testing.assert_array_equal(said.y_hat, whole[t])
+        one_by_one.learn_one(X[t], y[t], said)
 
 
 def test_probabilities_sum_to_one_and_come_back_from_a_file(tmp_path):

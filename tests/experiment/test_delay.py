@@ -28,14 +28,14 @@ def in_a_loop(frame, name, delay=0, horizon=0, lags=0):
     settings = {"kernels": "gaussian17", "D": 4, "interval": 0.9, "lags": lags}
     horizon_of_schedules = {"horizon": 10_000} if name == "raker" else {}
     learner = omkl.learner(name, inputs=["a", "b"], **settings, **horizon_of_schedules)
-    y = frame["y"].to_numpy()
+    y, rows = frame["y"].to_numpy(), frame[["a", "b"]].to_dict("records")
     predictions = []
-    for t, row in enumerate(frame[["a", "b"]].to_dict("records")):
-        y_hat = learner.predict_one(row, id=t)
+    for t, row in enumerate(rows):
+        y_hat = learner.predict_one(row)
         low, high = learner.interval
         predictions.append((y_hat, low, high))
         if t >= delay + horizon:  # the target of the row that came so much earlier
-            learner.learn_one(y[t - delay], id=t - delay - horizon)
+            learner.learn_one(rows[t - delay - horizon], y[t - delay])
     return np.array(predictions)
 
 
@@ -48,7 +48,7 @@ def in_a_loop(frame, name, delay=0, horizon=0, lags=0):
         ("omkr", {"horizon": 4}),
     ],
 )
-def test_a_run_is_a_loop_with_ids(frame, name, stream):
+def test_a_run_is_a_loop(frame, name, stream):
     run = omkl.run(name, frame, target="y", stream=stream, interval=0.9, **QUICK)
     expected = in_a_loop(frame, name, **stream)
     horizon = stream.get("horizon", 0)
@@ -123,29 +123,20 @@ def test_learners_are_compared_at_that_delay_in_a_sweep(frame):
     assert alone["mse_mean"] in together["mse"].tolist()
 
 
-def test_classes_come_late_too(frame):
-    frame["y"] = np.where(frame["a"] + 0.1 * frame["b"] > 0.0, "up", "down")
-    stream = {"delay": 9, "horizon": 0}
-    run = omkl.run("auto", frame, target="y", task="classification", stream=stream, **QUICK)
-    learner = omkl.learner("auto", inputs=["a", "b"], classes=["down", "up"])
-    predictions = []
-    for t, row in enumerate(frame[["a", "b"]].to_dict("records")):
-        predictions.append(learner.predict_one(row, id=t))
-        if t >= 9:
-            learner.learn_one(frame["y"][t - 9], id=t - 9)
-    mistakes = np.array(predictions)[10:] != frame["y"][10:]
-    assert run["mistakes"] == [10 + int(np.sum(mistakes))], "to say nothing is a mistake"
-
-
 def test_the_kept_model_has_the_rows_that_wait(frame):
     stream = {"delay": 2, "horizon": 1}
     run = omkl.run("auto", frame, target="y", stream=stream, model=True, **QUICK)
     learner = omkl.load_learner(run.model)
-    assert learner.pending == (N - 2, N - 1, N)
-    learner.learn_one(frame["y"][N - 2], id=N - 2)
-    assert np.isfinite(learner.predict_one({"a": 0.0, "b": 0.0}, id="next"))
-    learner.save("again.npz")
-    assert omkl.load_learner("again.npz").pending == (N - 1, N, "next")
+    by_hand = omkl.learner("auto", inputs=["a", "b"])
+    rows, y = frame[["a", "b"]].to_dict("records"), frame["y"].to_numpy()
+    for t, row in enumerate(rows):
+        by_hand.predict_one(row)
+        if t >= 3:
+            by_hand.learn_one(rows[t - 3], y[t - 2])
+    for one in (learner, by_hand):
+        one.learn_one(rows[-3], 60.0)
+        one.learn_one(rows[-1], 61.0)
+    np.testing.assert_array_equal(learner.predict(rows), by_hand.predict(rows))
 
 
 @pytest.mark.parametrize(

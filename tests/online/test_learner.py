@@ -49,7 +49,7 @@ def in_two_ways(learner, X, y):
             said.append(learner.partial_fit(x[None, :], [label]).y_hat)
         else:
             said.append([learner.predict_one(x)])
-            learner.learn_one(label)
+            learner.learn_one(x, label)
         np.testing.assert_array_equal(pure, said[-1])
     return np.concatenate(said)
 
@@ -92,7 +92,7 @@ def test_intervals_are_those_of_a_run(tmp_path):
             pure = learner.predict_interval(X[s : s + 1])
             learner.predict_one(X[s])
             np.testing.assert_array_equal([learner.interval, *pure], kept[[s, s]])
-            learner.learn_one(y[s])
+            learner.learn_one(X[s], y[s])
     with pytest.raises(ValueError, match=r"make the learner with interval=0\.9"):
         omkl.learner("gf", inputs=2).predict_interval(X)
     with pytest.raises(ValueError, match="gf gives no standard deviation of its predictions"):
@@ -133,42 +133,22 @@ def test_predicting_changes_nothing_and_says_its_spread():
         omkl.learner("raker", inputs=2).predict(X[:1], return_std=True)
 
 
-def test_a_round_is_open_until_its_label_comes():
-    learner = omkl.learner("gf", inputs=2, **SMALL)
-    with pytest.raises(RuntimeError, match="no row is open"):
-        learner.learn_one(1.0)
-    learner.predict_one([1.0, 2.0])
-    assert learner.asks
-    for other in (learner.predict_one, lambda x: learner.predict([x])):
-        with pytest.raises(RuntimeError, match="a row is open"):
-            other([1.0, 2.0])
-    for label in (None, math.nan):
-        with pytest.raises(ValueError, match="requested the target of row 1"):
-            learner.learn_one(label)
-    learner.learn_one(3.0)
-    assert not learner.asks and learner.n_rows == 1
-
-
-@pytest.mark.parametrize("name", ["gf", "auto", "omkr", "amkl_random", "auto_classifier"])
-def test_a_round_that_is_revoked_has_never_been(name):
-    X, y = (part[:120] for part in stream())
-    y = np.nan_to_num(y, nan=5000.0)
-    classes = ["a", "b", "c"] if name == "auto_classifier" else None
-    if classes:
-        y = np.array(classes)[np.digitize(y, [4900, 5100])]
-    given = {"inputs": 2, "classes": classes, "horizon": 120, **SMALL}
-    learner, expected = (omkl.learner(name, **given) for _ in range(2))
-    for x, label in zip(X, y, strict=True):
-        first = learner.predict_one(x, revocable=True)
-        learner.revoke_one()
-        learner.predict_one(x + 1.0, revocable=True)
-        learner.revoke_one()
-        assert learner.predict_one(x) == first == expected.predict_one(x)
-        assert learner.probabilities == expected.probabilities
-        for one in (learner, expected):
-            one.learn_one(label)
-    with pytest.raises(RuntimeError, match="no row is open that"):
-        learner.revoke_one()
+def test_a_row_whose_target_was_not_requested_is_learned_without():
+    """And one whose target never comes teaches how the inputs lie, as in a block."""
+    X, y = (part[:150] for part in stream())
+    for name in ("amkl", "amkl_random", "gf"):
+        given = {"inputs": 2, "horizon": 150, "interval": 0.9, **SMALL}
+        given |= {"eta_c": 1e9, "M": 3} if name == "amkl" else {}
+        whole, asked, again = (omkl.learner(name, **given) for _ in range(3))
+        trace = whole.partial_fit(X, y)
+        for t, (x, target) in enumerate(zip(X, y, strict=True)):
+            assert asked.predict_one(x) == trace.y_hat[t]
+            assert asked.asks == (trace.asked[t] or (np.isnan(target) and asked.asks))
+            asked.learn_one(x, target if asked.asks else None)
+        again.partial_fit(X, np.where(trace.asked, y, np.nan))
+        for one in (asked, again):
+            np.testing.assert_array_equal(one.predict(X), whole.predict(X))
+        assert name == "gf" or 0 < trace.asked.sum() < 140
 
 
 def test_rows_by_name_are_rows_by_position():

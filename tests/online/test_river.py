@@ -129,7 +129,7 @@ def test_predicting_other_rows_changes_nothing():
         plain.learn_one(x, label)
         looked.learn_one(x, label)
     assert looked.predict_one(xs[0]) == plain.predict_one(xs[0])
-    again = pickle.loads(pickle.dumps(looked))  # its round is open
+    again = pickle.loads(pickle.dumps(looked))
     for model in (plain, again):
         model.learn_one(xs[1], 4900.0)
     assert again.predict_one(xs[2]) == plain.predict_one(xs[2])
@@ -180,10 +180,14 @@ def test_an_active_learner_asks():
     learner = omkl.learner("amkl_random", inputs=["a", "b"], horizon=300, **SMALL)
     expected = learner.partial_fit(X, y)
     for s, x in enumerate(xs):
-        assert model.predict_one(x) == (expected.y_hat[s], expected.asked[s]), s
-        if expected.asked[s]:
+        assert model.predict_one(x) == expected.y_hat[s], s
+        assert model.asks == expected.asked[s]
+        if model.asks:
             model.learn_one(x, y[s])
     assert 100 < expected.asked.sum() < 250
+    answered = zip(xs, y.tolist(), strict=True)
+    score = evaluate.progressive_val_score(answered, model.clone(), metrics.MAE())
+    assert score.get() == pytest.approx(np.mean(np.abs(y - expected.y_hat)), rel=1e-12)
 
 
 def test_it_works_where_models_work():
@@ -215,7 +219,7 @@ def test_it_works_where_models_work():
         ({"params": {"lamb": 1}}, {"a": 1.0}, 1.0, "there is no algorithm.lamb"),
         ({}, {"a": ["red"]}, 1.0, "column 'a' has lists or objects in its cells"),
         ({}, {"a": math.inf}, 1.0, "input a of row 1 is inf: no number"),
-        ({}, {"a": 1.0}, None, "requested the target of row 1"),
+        ({}, {"a": 1.0}, None, "a target is a number, and this is None"),
         ({"scaling": "none", **SMALL, "algorithm": "gf"}, {"a": 1.0}, math.inf, "finite numbers"),
     ],
 )
@@ -263,7 +267,7 @@ def test_a_panel_is_a_learner_per_key():
         learner = alone[x["device"]]
         assert model.predict_one(x) == learner.predict_one({"a": x["a"]})
         model.learn_one(x, y)
-        learner.learn_one(y)
+        learner.learn_one({"a": x["a"]}, y)
     assert pickle.loads(pickle.dumps(model)).predict_one(rows[0][0]) == model.predict_one(
         rows[0][0]
     )
