@@ -38,20 +38,6 @@ class Trace(NamedTuple):
     spread: np.ndarray
 
 
-class Ahead(NamedTuple):
-    """Copies of all that a round writes before its label is known.
-
-    origin   the state that they were made of
-    state, rng   as ``origin`` and the generator, but with the copies
-    pairs    each copy and the array that it was made of
-    """
-
-    origin: Any
-    state: Any
-    rng: Uniform
-    pairs: list[tuple[np.ndarray, np.ndarray]]
-
-
 def empty_trace(n: int, n_classes: int = 0) -> Trace:
     """``n_classes`` where they are learned together, else 0."""
     y_hat = np.empty((n, n_classes) if n_classes else n)
@@ -80,7 +66,7 @@ class Learner:
         Threads of an exact-kernel learner; the others use one.
     """
 
-    _ahead: Ahead | None  # what the last prediction wrote
+    _ahead: tuple[Any, Uniform]  # state and generator as the last prediction left their copies
     # The bytes of the row that was predicted last, whose features are in ``selection``; b"" of
     # several rows, None where ``selection`` is that of the round that was learned last.
     _predicted: bytes | None
@@ -204,7 +190,7 @@ class Learner:
         elif self.asks and not is_label:
             raise ValueError(f"the learner requested the target of row {self.t + 1}, and it is {y}")
         else:
-            self._take_prediction()
+            (self.state, self.rng), self._predicted = self._ahead, None
         self._run(part, self.state, self.rng, X, label, trace)
         self.t += 1
         return bool(trace.asked[0])
@@ -213,30 +199,23 @@ class Learner:
         """Make x (d,) the row of ``_row``; ValueError where it is none."""
         self._row[0][0] = x if self._is_row(x) else self._rows(np.reshape(x, (1, -1)))
 
-    def _take_prediction(self) -> None:
-        """Let state and generator be as the last prediction left their copies."""
-        ahead, self._predicted = self._ahead, None
-        assert ahead is not None
-        if self.representation.lookahead is not None:  # whose copies are new in each round
-            self.state, self.rng = ahead.state, ahead.rng
-        else:
-            for copied, array in ahead.pairs:
-                array[...] = copied
-
     def context(self) -> np.ndarray:
         """The past labels through which the next row knows the rows before it, (p,).
 
-        (0,) where a row is known by itself, and before the first label.
+        NaN before the first label; (0,) where a row is known by itself.
         """
-        arrays = self.representation.context(self.state.model) if self.t else ()
-        return np.concatenate(arrays) if arrays else np.empty(0)
+        arrays = self.representation.context(self.state.model)
+        if not arrays:
+            return np.empty(0)
+        return np.concatenate(arrays) if self.t else np.full(sum(map(len, arrays)), np.nan)
 
     def learn_late(self, x: np.ndarray, y: float, context: np.ndarray) -> None:
         """Learn the row x (d,), which was predicted when ``context`` was that of the next row.
 
         A learner with past labels as inputs would else learn from newer ones than it predicts with.
         """
-        arrays = self.representation.context(self.state.model) if self.t and len(context) else ()
+        knew = not math.isnan(context[0])
+        arrays = self.representation.context(self.state.model) if knew else ()
         self._take_row(x)  # refused before the context is another one
         newest = [array.copy() for array in arrays[:1]]
         start = 0
@@ -270,33 +249,23 @@ class Learner:
         return self.selection.f.copy()
 
     def _open(self, X: np.ndarray, y: np.ndarray, trace: Trace) -> int:
-        """Predict rows X (n, d), or as many as fit into a tile, each as the next: how many."""
-        ahead = self._copies()
-        state, n = self.prepared(ahead.state, X, None)
-        self._ahead = ahead if state is ahead.state else ahead._replace(state=state)
-        self._predicted = b""
+        """Predict rows X (n, d), or as many as fit into a tile, each as the next: how many.
+
+        State and generator are left as they are: a round writes to copies before its label is
+        known.
+        """
+        self._forget_prediction()
+        state, rng = self.state, Uniform(self.rng.state.copy())
+        own = {name: a.copy() for name, a in state._asdict().items() if isinstance(a, np.ndarray)}
+        if written := self.representation.written:
+            of_model = {name: getattr(state.model, name).copy() for name in written}
+            own["model"] = state.model._replace(**of_model)
+        state, n = self.prepared(state._replace(**own), X, None)
+        self._ahead, self._predicted = (state, rng), b""
         if n < len(X):
             X, y, trace = X[:n], y[:n], Trace(*(array[:n] for array in trace))
-        self._run(OPEN, state, ahead.rng, X, y, trace)
+        self._run(OPEN, state, rng, X, y, trace)
         return n
-
-    def _copies(self) -> Ahead:
-        """Copies that are up to date of all that a round writes before its label is known."""
-        self._forget_prediction()
-        ahead, state = self._ahead, self.state
-        if ahead is not None and ahead.origin is state and self.representation.lookahead is None:
-            for copied, array in ahead.pairs:
-                copied[...] = array
-            return ahead
-        self._row_code.clear()
-        own = {name: a for name, a in state._asdict().items() if isinstance(a, np.ndarray)}
-        of_model = {name: getattr(state.model, name) for name in self.representation.written}
-        arrays = [self.rng.state, *own.values(), *of_model.values()]
-        copies = [array.copy() for array in arrays]
-        by_name = dict(zip([*own, *of_model], copies[1:], strict=True))
-        model = state.model._replace(**{name: by_name.pop(name) for name in of_model})
-        pairs = list(zip(copies, arrays, strict=True))
-        return Ahead(state, state._replace(**by_name, model=model), Uniform(copies[0]), pairs)
 
     def _forget_prediction(self) -> None:
         """Let the selection say nothing of a round that was predicted and not learned."""
@@ -370,7 +339,7 @@ class Learner:
         self._run_block = compiled_for(type(self.params), run_block)
         self._row = np.empty((1, self.d)), np.empty(1), empty_trace(1, self.n_classes)
         self._row_code: dict[int, Any] = {}  # of a round of one row, by its part
-        self._ahead, self._predicted = None, None
+        self._ahead, self._predicted = (self.state, self.rng), None
         self.selection = self.empty_selection()
 
     def empty_selection(self) -> Selection:

@@ -23,7 +23,7 @@ from omkl.core.weights import normalised
 from omkl.datasets.columns import FEWEST_ROWS, NUMBERS, Column, class_codes
 from omkl.datasets.scaling import Moments
 from omkl.online import model_file
-from omkl.online.recent import HEAD, RecentPredictions
+from omkl.online.recent import ROWS, SAID, RecentPredictions
 from omkl.online.rows import (
     Rows,
     columns_in,
@@ -525,9 +525,8 @@ class OnlineLearner:
 
     def _restore_recent(self, kept: Mapping[str, np.ndarray]) -> None:
         """Remember the predictions of a file; ValueError where they are none of this learner."""
-        if kept:
-            room = np.zeros(len(self.inputs) + self.settings.lags)
-            self._recent.restore(kept, self._learner.predict_one(room), len(self.inputs))
+        any_row = np.zeros(len(self.inputs) + self.settings.lags)
+        self._recent.restore(kept, self._learner.predict_one(any_row), len(self.inputs))
 
     def _predicted(self, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of rows as the next: y_hat, (n,) or (n, K), spread (n,), and which (n,) are far out."""
@@ -647,9 +646,10 @@ def restored(model: model_file.Model, path: Any) -> OnlineLearner:
         raise model_file.ModelError(f"{path} holds a panel: omkl.load_panel goes on with it")
     try:
         learner = unlearned(model)
-        recent = {n: a for n, a in model.arrays.items() if n.startswith(HEAD)}
+        recent = {n: a for n, a in model.arrays.items() if n in (ROWS, SAID)}
         learner.restore({n: a for n, a in model.arrays.items() if n not in recent})
-        learner._restore_recent(recent)
+        if recent:
+            learner._restore_recent(recent)
     except (ValueError, TypeError, KeyError) as error:
         raise model_file.ModelError(f"{path}: {model.misfit(error)}") from None
     except MemoryError as error:

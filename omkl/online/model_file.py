@@ -9,7 +9,7 @@ are written, as other sources or another machine may draw others. A file unpacks
 ``MOST_UNPACKED`` bytes, or to its own size: a larger learner is written as it is.
 
     settings   JSON: format, omkl, code (the fingerprint of its sources), learner (the settings)
-    recent.rows, recent.K.NAME   of rows whose targets are still to come, and of their predictions
+    recent.rows, recent.said   rows whose targets are still to come, and their predictions
     keys, t, slots.NAME, scaler.NAME   of a panel: JSON, and arrays by key
     learner.K.NAME, labels.NAME, columns.NAME   see ``OnlineLearner``; the first two begin with
                output.K where a row has several targets, and are left out where they are those of

@@ -9,7 +9,7 @@ import numpy as np
 
 from omkl.online.stream_learner import RowPrediction
 
-HEAD = "recent."  # of the names of arrays in a file
+ROWS, SAID = "recent.rows", "recent.said"  # names of arrays in a file
 
 
 class RecentPredictions:
@@ -56,25 +56,11 @@ class RecentPredictions:
         return said
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """All that is remembered of n rows: arrays (n, ...), which ``restore`` takes.
-
-        Outputs are numbered, from 0. Past targets are NaN of a row that was predicted before any.
-        """
+        """Return the rows (n, d) and their predictions as numbers (n, p), which ``restore`` takes."""
         if not self._said:
             return {}
-        rows = [np.frombuffer(row) for row, _ in self._said.values()]
-        found = {f"{HEAD}rows": np.stack(rows)}
-        of_rows = [said.of_outputs or (said,) for _, said in self._said.values()]
-        for k, of_output in enumerate(zip(*of_rows, strict=True)):
-            head = f"{HEAD}{k}."
-            found[f"{head}y_hat"] = np.array([said.y_hat for said in of_output], dtype=np.float64)
-            flags = [(said.far, said.scored) for said in of_output]
-            found[f"{head}flags"] = np.array(flags, dtype=np.float64)
-            for i, parts in enumerate(zip(*(said.past for said in of_output), strict=True)):
-                size = max(len(part) for part in parts)
-                past = [part if len(part) else np.full(size, np.nan) for part in parts]
-                found[f"{head}past.{i}"] = np.stack(past)
-        return found
+        rows = np.stack([np.frombuffer(row) for row, _ in self._said.values()])
+        return {ROWS: rows, SAID: np.stack([_numbers(said) for _, said in self._said.values()])}
 
     def restore(self, kept: Mapping[str, np.ndarray], like: RowPrediction, d: int) -> None:
         """Remember what ``arrays`` were taken of; ``like`` is any prediction of the same learner.
@@ -84,36 +70,28 @@ class RecentPredictions:
         ValueError
             The arrays are none of rows (n, d) and predictions of this learner.
         """
-        n = len(kept.get(f"{HEAD}rows", ()))
-        if not kept:
-            return
-        outputs = like.of_outputs or (like,)
-        wanted = {f"{HEAD}rows": (n, d)}
-        for k, one in enumerate(outputs):
-            wanted[f"{HEAD}{k}.y_hat"] = (n, *np.shape(one.y_hat))
-            wanted[f"{HEAD}{k}.flags"] = (n, 2)
-            wanted |= {f"{HEAD}{k}.past.{i}": (n, len(part)) for i, part in enumerate(one.past)}
-        shapes = {name: array.shape for name, array in kept.items()}
-        # All rows may be of a time before the first target.
-        shapes |= {name: wanted.get(name, ()) for name, shape in shapes.items() if shape == (n, 0)}
-        if shapes != wanted or any(array.dtype != np.float64 for array in kept.values()):
+        rows, said = kept[ROWS], kept[SAID]
+        shapes = (len(rows), d), (len(rows), len(_numbers(like)))
+        alike = (rows.shape, said.shape) == shapes and rows.dtype == said.dtype == np.float64
+        if not alike or len(rows) > self.limit or np.isinf(rows).any() or np.isinf(said).any():
             raise ValueError("its recent predictions are none of this learner")
-        if n > self.limit or any(np.isinf(array).any() for array in kept.values()):
-            raise ValueError("its recent predictions are too many, or have infinite numbers")
-        for r in range(n):
-            of_outputs = tuple(self._restored(kept, k, r, one) for k, one in enumerate(outputs))
-            y_hat = np.array([said.y_hat for said in of_outputs])
-            said = like._replace(y_hat=y_hat, of_outputs=of_outputs)
-            self.add(kept[f"{HEAD}rows"][r], said if like.of_outputs else of_outputs[0])
+        for row, numbers in zip(rows, said, strict=True):
+            self.add(row, _of_numbers(like, numbers))
 
-    @staticmethod
-    def _restored(
-        kept: Mapping[str, np.ndarray], k: int, r: int, like: RowPrediction
-    ) -> RowPrediction:
-        """The prediction of output k of row r."""
-        y_hat = kept[f"{HEAD}{k}.y_hat"][r]
-        far, scored = kept[f"{HEAD}{k}.flags"][r] != 0.0
-        parts = (kept[f"{HEAD}{k}.past.{i}"][r] for i in range(len(like.past)))
-        past = tuple(part[: 0 if np.isnan(part).any() else None] for part in parts)
-        y_hat = y_hat if y_hat.ndim else float(y_hat)
-        return like._replace(y_hat=y_hat, far=bool(far), scored=bool(scored), past=past)
+
+def _numbers(said: RowPrediction) -> np.ndarray:
+    """What ``learn_one`` needs of a prediction, as numbers (p,)."""
+    parts = [_numbers(one) for one in said.of_outputs]
+    return np.concatenate(parts or [[said.far, said.scored], np.ravel(said.y_hat), *said.past])
+
+
+def _of_numbers(like: RowPrediction, numbers: np.ndarray) -> RowPrediction:
+    """A prediction of these numbers (p,), of the learner that has predicted ``like``."""
+    if like.of_outputs:
+        parts = np.split(numbers, len(like.of_outputs))
+        pairs = zip(like.of_outputs, parts, strict=True)
+        return like._replace(of_outputs=tuple(_of_numbers(one, part) for one, part in pairs))
+    sizes = [2, np.size(like.y_hat), *(len(part) for part in like.past)]
+    (far, scored), y_hat, *past = np.split(numbers, np.cumsum(sizes)[:-1])
+    y_hat = y_hat if np.ndim(like.y_hat) else float(y_hat[0])
+    return like._replace(y_hat=y_hat, far=far != 0.0, scored=scored != 0.0, past=tuple(past))
