@@ -56,7 +56,7 @@ class RecentPredictions:
         return said
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return the rows (n, d) and their predictions as numbers (n, p), which ``restore`` takes."""
+        """Return the rows (n, d) and their predictions (n, p) as numbers, for ``restore``."""
         if not self._said:
             return {}
         rows = np.stack([np.frombuffer(row) for row, _ in self._said.values()])
@@ -81,8 +81,10 @@ class RecentPredictions:
 
 def _numbers(said: RowPrediction) -> np.ndarray:
     """What ``learn_one`` needs of a prediction, as numbers (p,)."""
-    parts = [_numbers(one) for one in said.of_outputs]
-    return np.concatenate(parts or [[said.far, said.scored], np.ravel(said.y_hat), *said.past])
+    if said.of_outputs:
+        return np.concatenate([_numbers(one) for one in said.of_outputs])
+    flags = np.array([said.far, said.scored], dtype=np.float64)
+    return np.concatenate([flags, np.ravel(said.y_hat), *said.past])
 
 
 def _of_numbers(like: RowPrediction, numbers: np.ndarray) -> RowPrediction:
@@ -93,5 +95,5 @@ def _of_numbers(like: RowPrediction, numbers: np.ndarray) -> RowPrediction:
         return like._replace(of_outputs=tuple(_of_numbers(one, part) for one, part in pairs))
     sizes = [2, np.size(like.y_hat), *(len(part) for part in like.past)]
     (far, scored), y_hat, *past = np.split(numbers, np.cumsum(sizes)[:-1])
-    y_hat = y_hat if np.ndim(like.y_hat) else float(y_hat[0])
-    return like._replace(y_hat=y_hat, far=far != 0.0, scored=scored != 0.0, past=tuple(past))
+    answer = y_hat if np.ndim(like.y_hat) else float(y_hat[0])
+    return like._replace(y_hat=answer, far=far != 0.0, scored=scored != 0.0, past=tuple(past))
