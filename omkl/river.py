@@ -240,7 +240,7 @@ class OnlineMKLRegressor(_MiniBatch, _Regressor, base.MiniBatchRegressor):
 
     def learn_one(self, x: dict, y: Any) -> None:
         """Learn the target y of x; ValueError for one that is no number."""
-        if _is_blank(y):
+        if is_blank(y):
             raise ValueError(f"a target is a number, and this is {y}")
         self._learn(x, y)
 
