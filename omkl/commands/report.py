@@ -163,30 +163,21 @@ def _page(arguments: argparse.Namespace) -> int:
 
 
 def _figures(arguments: argparse.Namespace) -> int:
+    from omkl.report import figures
+
     runs = [run for run in _runs(arguments, _wanted(arguments)) if run.complete]
     failed = False
     for number, run in enumerate(runs, start=1):
-        if problem := _draw(run, ("png", "pdf") if arguments.pdf else ("png",)):
+        try:
+            figures.write_figures(run, ("png", "pdf") if arguments.pdf else ("png",))
+        except (ValueError, LookupError, TypeError, ArithmeticError, MemoryError) as error:
             failed = True
-            warn(f"{run.folder} {problem}", "omkl-report")
+            why = f"cannot be drawn ({type(error).__name__}: {error})"
+            warn(f"{run.folder} {why}", "omkl-report")
         else:
             width = len(str(len(runs)))
             print(plain(f"[{number:{width}}/{len(runs)}] {run.folder}"), flush=True)
     return EXIT_FAILED if failed else 0
-
-
-def _draw(run: Run, suffixes: Sequence[str]) -> str | None:
-    """Draw a run's plots into its folder; returns what is wrong where that cannot be."""
-    from omkl.report import figures
-    from omkl.runs.writing import publish_figures, staging_folder
-
-    try:
-        with staging_folder(run.folder) as staging:
-            figures.all_figures(run, staging, suffixes)
-            publish_figures(run, staging)
-    except (ValueError, LookupError, TypeError, ArithmeticError, MemoryError) as error:
-        return f"cannot be drawn ({type(error).__name__}: {error})"
-    return None
 
 
 def _rebuild(arguments: argparse.Namespace) -> int:

@@ -16,7 +16,6 @@ from omkl.experiment.job import Computed, JobInfo, Progress
 from omkl.experiment.run import Outcome
 from omkl.report import tracking
 from omkl.runs.run_folder import FIGURES, Run
-from omkl.runs.writing import publish_figures, staging_folder
 from omkl.utils.extras import how_to_install
 
 
@@ -67,22 +66,18 @@ def _shown(outcome: Outcome, viewers: Viewers, progress: Progress | None = None)
 
     try:
         if settings.figures and not (outcome.run.folder / FIGURES).exists():
+            from omkl.report import figures  # imported here: Matplotlib takes a second
+
             tell("figures")
-            _draw(outcome.run, ("png", "pdf") if settings.figures == "pdf" else ("png",))
+            figures.write_figures(
+                outcome.run, ("png", "pdf") if settings.figures == "pdf" else ("png",)
+            )
         if settings.tracking == "none":
             return outcome
         tell("tracking")
         return _tracked(outcome, settings)
     except Exception as error:
         return runner.failed_in_postprocessing(outcome, error)
-
-
-def _draw(run: Run, suffixes: tuple[str, ...]) -> None:
-    from omkl.report import figures  # imported here: Matplotlib takes a second
-
-    with staging_folder(run.folder) as staging:
-        figures.all_figures(run, staging, suffixes)
-        publish_figures(run, staging)
 
 
 def _tracked(outcome: Outcome, settings: Settings) -> Outcome:

@@ -57,19 +57,13 @@ def _baseline_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     }
     if not errors:
         return
-    factor = 100.0 if key == "error_rate" else 1.0
-    unit = " %" if key == "error_rate" else ""
+    is_rate = key == "error_rate"
     in_order = sorted(errors, key=lambda name: errors[name])
-    each = (f"{name} {readable(factor * errors[name])}{unit}" for name in in_order)
-    words = "   ".join(text.replace(" ", "\0") for text in each)  # lines end between baselines
-    *above, shown = (line.replace("\0", " ") for line in textwrap.wrap(words, MOST_LETTERS))
+    texts = {n: f"{readable(100.0 * e)} %" if is_rate else readable(e) for n, e in errors.items()}
+    yield "baselines", "   ".join(f"{name} {texts[name]}" for name in in_order)
     best, value = errors[in_order[0]], number_of(result[own])
-    lines = [*above, shown]
     if 0.0 <= value < best:  # else a warning follows
-        below = f"-> {100.0 * (1.0 - value / best):.3g} % below the best"
-        whole = f"{shown}   {below}"
-        lines = [*above, *([whole] if len(whole) <= MOST_LETTERS else [shown, below])]
-    yield from zip(["baselines", *[""] * len(lines)], lines, strict=False)
+        yield "", f"-> {100.0 * (1.0 - value / best):.3g} % below the best"
 
 
 def _interval_text(result: Mapping[str, Any]) -> str:
@@ -118,7 +112,6 @@ def print_run(run: Run, console: Console) -> None:
 
 
 LATEST = "latest"
-MOST_LETTERS = 66  # of a line of the table that 80 columns do not break
 MOST_LINES = 12  # columns of a file that are described
 
 

@@ -27,6 +27,7 @@ from omkl.report import naming, stats, style
 from omkl.report.naming import expert_names, has_kernels
 from omkl.report.stats import windowed
 from omkl.runs.run_folder import ERROR_RATE, Run, measure, scaling_of
+from omkl.runs.writing import publish_figures, staging_folder
 from omkl.utils.wording import over_seeds, pluralize
 
 Array = np.ndarray
@@ -46,6 +47,13 @@ def all_figures(run: Run, folder: Path, suffixes: Sequence[str] = style.PNG) -> 
         for name, figure in figures_of(run)
         for path in style.save(figure, folder, name, suffixes)
     ]
+
+
+def write_figures(run: Run, suffixes: Sequence[str] = style.PNG) -> None:
+    """Draw the figures of a run into its folder, in place of those that are there."""
+    with staging_folder(run.folder) as staging:
+        all_figures(run, staging, suffixes)
+        publish_figures(run, staging)
 
 
 def figures_of(run: Run) -> Iterator[tuple[str, Figure]]:

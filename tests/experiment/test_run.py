@@ -293,6 +293,7 @@ def test_viewers_take_nothing_from_a_finished_run(start, tmp_path, monkeypatch):
         (folder / "mse.png").write_bytes(b"half")
         raise ZeroDivisionError("by zero")
 
+    all_figures = figures.all_figures
     monkeypatch.setattr(figures, "all_figures", broken)
     outcome = start("figures=true")
     assert outcome.status == "failed"
@@ -300,7 +301,7 @@ def test_viewers_take_nothing_from_a_finished_run(start, tmp_path, monkeypatch):
     assert written.read_bytes() == before
     assert not (written.parent / "figures").exists()
     assert len(list(written.parent.parent.iterdir())) == 2, "nothing half drawn is left"
-    monkeypatch.setattr(figures, "all_figures", figures.mse)  # one of five
+    monkeypatch.setattr(figures, "all_figures", all_figures)
     assert start("figures=true").status == "reused"
     assert (written.parent / "figures" / "mse.png").exists()
 
