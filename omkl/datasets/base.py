@@ -180,8 +180,8 @@ def _in_words(error: Exception) -> str:
             if long:
                 problem = f"line {long[2]} has {long[3]} cells, where {long[1]} are expected"
             return (
-                f"rows of different lengths: {problem}. Correct the file, take lines above the "
-                "header out, or look at dataset.delimiter and dataset.header."
+                f"rows of different lengths: {problem}. Correct the file, pass over lines "
+                "above the header with dataset.skip_lines, or look at dataset.delimiter."
             )
     if isinstance(error, OSError) and error.strerror:
         message = error.strerror

@@ -173,7 +173,7 @@ def number_format(counts: Mapping[str, int], decimal: str) -> NumberFormat | Non
     """Return the format that reads most texts of a column, None if it reads too few of them.
 
     ``counts`` says how often each text is there. Of formats that read as many, one with the
-    ``decimal`` mark is taken.
+    ``decimal`` mark is taken. Codes of digits among codes with letters are no numbers.
     """
     if counts and all(text in FLAGS for text in counts):
         return NumberFormat(flags=True)
@@ -185,7 +185,11 @@ def number_format(counts: Mapping[str, int], decimal: str) -> NumberFormat | Non
             n = sum(k for text, k in counts.items() if _number(text, form) is not None)
             if n > most:
                 best, most = form, n
-    return best if best and most >= (MOST if unit else FEW) * total else None
+    if best is None or most < (MOST if unit else FEW) * total:
+        return None
+    others = [text for text in counts if best.read(text) is None]
+    are_codes = all(text.isdigit() for text in counts.keys() - set(others))
+    return None if len(others) > 1 and are_codes and most < MOST * total else best
 
 
 _AROUND = re.compile(r"([^\d.,'+-]*)[-+]?([^\d.,'+-]*)\d[\d.,' ]*(\D*)")

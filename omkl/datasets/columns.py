@@ -72,7 +72,7 @@ def choose_columns(
 ) -> Columns:
     """Resolve ``dataset.inputs`` and ``dataset.target``.
 
-    A column is given by its name or its 1-based position; inputs also as a range of
+    A column is given by its name or its 1-based position, the name first; inputs also as a range of
     positions like "3-23". ``inputs=None`` takes every usable column but the target.
 
     Raises
@@ -172,7 +172,7 @@ def _positions(
 
 
 def _position(item: Any, names: Sequence[str], key: str, where: str) -> int:
-    if isinstance(item, int) and not isinstance(item, bool):
+    if isinstance(item, int) and not isinstance(item, bool) and str(item) not in names:
         if 1 <= item <= len(names):
             return item - 1
         raise DataError(
@@ -636,34 +636,6 @@ def hashed(name: str, n_words: int, n: int) -> Column:
 DECLARATIONS = (
     "number [comma|point] [UNIT], category, text, date [dayfirst|monthfirst] [ZONE], skip"
 )
-
-
-def declarations(given: Any) -> dict[str, str]:
-    """Return what the user says of columns, by name.
-
-    Parameters
-    ----------
-    given
-        A mapping of names to declarations, or a text "shop: category, when: date dayfirst"; a
-        list of names, and None, declare nothing.
-
-    Raises
-    ------
-    DataError
-        A part of the text has no colon.
-    """
-    if isinstance(given, Mapping):
-        return {str(name): str(declared) for name, declared in given.items()}
-    found = {}
-    for part in given.split(",") if isinstance(given, str) else ():
-        name, colon, declared = part.rpartition(":")
-        if not colon:
-            raise DataError(
-                f"dataset.columns={given!r}: {part.strip()!r} is no 'NAME: KIND'. Write for "
-                "example 'shop: category, when: date dayfirst'."
-            )
-        found[name.strip()] = declared.strip()
-    return found
 
 
 def _declared(series: pd.Series, name: str, declared: str, decimal: str) -> Column:

@@ -228,7 +228,9 @@ def _text(
     import pandas as pd
 
     separators = layout(content, cfg)
-    lines = _first_lines(content, cfg.get("encoding") or "utf-8")
+    lines = _first_lines(content, cfg)
+    if lines and re.fullmatch(r"sep=.\s*", lines[0]):
+        raise DataError(f"{content.name}: its first line is no header. Set dataset.skip_lines=1.")
     split = _split(lines[:1], separators["delimiter"] or " ")
     require_few(max((len(row) for row in split), default=0), content.name)
     options = csv_options({**cfg, **separators})
@@ -260,6 +262,7 @@ def csv_options(cfg: Mapping[str, Any]) -> dict[str, Any]:
     options = {
         "sep": r"\s+" if delimiter is None else delimiter,
         "header": 0 if cfg.get("header", True) else None,
+        "skiprows": cfg.get("skip_lines") or 0,
         "decimal": cfg.get("decimal") or ".",
         "encoding": cfg.get("encoding") or "utf-8",
         "index_col": False,
@@ -309,7 +312,7 @@ def layout(content: FileContent, cfg: Mapping[str, Any]) -> dict[str, Any]:
     """``delimiter`` (None: any run of blanks) and ``decimal`` as given, or as the file has them."""
     delimiter, decimal = cfg.get("delimiter", "auto"), cfg.get("decimal") or "auto"
     if "auto" in (delimiter, decimal):
-        lines = _first_lines(content, cfg.get("encoding") or "utf-8")
+        lines = _first_lines(content, cfg)
         if delimiter == "auto":
             delimiter = _separator(lines)
         if decimal == "auto":
@@ -317,9 +320,11 @@ def layout(content: FileContent, cfg: Mapping[str, Any]) -> dict[str, Any]:
     return {"delimiter": delimiter, "decimal": decimal}
 
 
-def _first_lines(content: FileContent, encoding: str) -> list[str]:
-    with content.open_lines(encoding) as file:
-        return [line for line in itertools.islice(file, SNIFFED_LINES) if line.strip()]
+def _first_lines(content: FileContent, cfg: Mapping[str, Any]) -> list[str]:
+    start = cfg.get("skip_lines") or 0
+    with content.open_lines(cfg.get("encoding") or "utf-8") as file:
+        lines = itertools.islice(file, start, start + SNIFFED_LINES)
+        return [line for line in lines if line.strip()]
 
 
 def _separator(lines: list[str]) -> str | None:

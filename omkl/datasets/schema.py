@@ -96,6 +96,13 @@ def _is_encoding(value: Any) -> bool:
         return False
 
 
+def _is_declared(value: Any) -> bool:
+    """Whether it says of columns, by name, what they are."""
+    return isinstance(value, Mapping) and all(
+        _is_cell(name) and isinstance(declared, str) for name, declared in value.items()
+    )
+
+
 def _is_published(value: Any) -> bool:
     """Whether it says how many clients and rounds a published federation has."""
     return isinstance(value, Mapping) and all(
@@ -125,9 +132,11 @@ DATASET: dict[str, Constraint] = {
     ),
     "header": SWITCH,
     "columns": Constraint(
-        _list_of(_is_column, MOST_COLUMNS),
-        f"a list of names, at most {MOST_COLUMNS:,}: [a,b,c]",
+        lambda value: _is_declared(value) or _list_of(_is_column, MOST_COLUMNS)(value),
+        "what columns are, {shop: category, when: date dayfirst}, or names of all columns of a "
+        f"file, at most {MOST_COLUMNS:,}: [a,b,c]",
     ),
+    "skip_lines": whole(0, MOST_WORDS),
     "target": Constraint(
         _is_column,
         "one column, by its name or its position (of several columns each has a run: "

@@ -26,7 +26,6 @@ from omkl.datasets.columns import (
     choose_columns,
     class_codes,
     column_of,
-    declarations,
     example,
     excluded_places,
     keys_are_whole,
@@ -113,7 +112,10 @@ class OwnTable:
         self.row_count = read.count_rows(content, cfg, first)
         names = [str(name) for name in first.columns]
         place = -1 if apart is None else place_of(cfg[apart], names, where, f"dataset.{apart}")
-        declared = declarations_in(cfg, names, where)
+        given = cfg.get("columns")
+        declared = {str(n): d for n, d in given.items()} if isinstance(given, Mapping) else {}
+        for name in declared:
+            place_of(name, names, where, "dataset.columns")
         columns = [
             column_of(first[name], name, where, self._decimal, declared.get(name)) for name in names
         ]
@@ -201,14 +203,6 @@ class OwnTable:
             parts.append(self._read_target.encode(cells, rows, where, TARGET_CURE))
         values = np.concatenate(parts, axis=1)
         return prepare.scale_values(values, self._cfg.get("prepare") or {}), rows
-
-
-def declarations_in(cfg: Mapping[str, Any], names: Sequence[str], where: str) -> dict[str, str]:
-    """What ``dataset.columns`` declares, by column; DataError names a column that is not there."""
-    declared = declarations(cfg.get("columns"))
-    for name in declared:
-        place_of(name, names, where, "dataset.columns")
-    return declared
 
 
 def require_keys(keys: np.ndarray, name: str, rows: np.ndarray, where: str) -> None:
@@ -629,6 +623,8 @@ class LibsvmTable:
         if outside.any():
             n = int(np.argmax(outside))
             written, cure = words[n].partition(":")[0][:40], ""
+            if pairs[n, 0] == 0:
+                cure = " Write the file with indices from 1: dump_svmlight_file(zero_based=False)."
             if pairs[n, 0] > MOST_COLUMNS:
                 cure = " Hash the columns first: sklearn.feature_extraction.FeatureHasher."
             raise DataError(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from omkl.config.settings import Settings
 
 # Keys of a data set that say how a text file is read.
-READING = ("na_values", "delimiter", "header", "columns", "decimal", "encoding")
+READING = ("na_values", "delimiter", "header", "skip_lines", "columns", "decimal", "encoding")
 
 
 def require_keepable(settings: Settings, n_seeds: int) -> None:
