@@ -188,7 +188,7 @@ def number_format(counts: Mapping[str, int], decimal: str) -> NumberFormat | Non
     if best is None or most < (MOST if unit else FEW) * total:
         return None
     others = [text for text in counts if best.read(text) is None]
-    are_codes = all(text.isdigit() for text in counts.keys() - set(others))
+    are_codes = all(text.isalnum() for text in counts.keys() - set(others))
     return None if len(others) > 1 and are_codes and most < MOST * total else best
 
 
