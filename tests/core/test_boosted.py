@@ -10,7 +10,12 @@ from scipy.special import expit, softmax
 
 from omkl.core.compiler import for_this_process
 from omkl.core.representations import boosted
-from omkl.core.representations.boosted import BETTER, evaluate_boosted, learn_boosted
+from omkl.core.representations.boosted import (
+    BETTER,
+    evaluate_boosted,
+    learn_boosted,
+    learn_boosted_classes,
+)
 
 
 def learn_rows(model, scratch, X, Y, y_hat, of_classes):
@@ -22,7 +27,10 @@ def learn_rows(model, scratch, X, Y, y_hat, of_classes):
             y_hat[e, t] = evaluate_boosted(model, scratch, e)
         for e in range(Y.shape[0]):
             model.labels[e, model.n[0] % W] = Y[e, t]
-        learn_boosted(model, scratch, of_classes, True)
+        if of_classes:
+            learn_boosted_classes(model, scratch, True)
+        else:
+            learn_boosted(model, scratch, True)
 
 
 learn_rows_compiled = for_this_process(learn_rows)

@@ -611,20 +611,19 @@ def _fit_classes(model, scratch, n, draw):
 
 
 @inlined
-def _fit(model, scratch, of_classes, is_used):
-    """Grow all trees anew, and say when the next time is: later each time that they do not pay."""
+def _begin_fit(model, scratch):
+    """Make bins for all trees anew. Return how many rows there are, and the first draw."""
     n = min(model.n[0], model.rows.shape[1])
     _make_bins(model, scratch, n)
     model.gains[:] = 0.0
     model.fits[0] += 1
-    draw = model.fits[0] * FACTOR % MODULUS
-    if of_classes:
-        _fit_classes(model, scratch, n, draw)
-    else:
-        for e in range(model.n_columns.shape[0]):
-            draw = _fit_numbers(model, scratch, e, n, draw)
-    most = MOST_PATIENCE_OF_CLASSES if of_classes else MOST_PATIENCE
-    model.patience[0] = 1 if is_used else min(most, 2 * model.patience[0])
+    return n, model.fits[0] * FACTOR % MODULUS
+
+
+@inlined
+def _end_fit(model, is_used, most_patience):
+    """Set the rows until the next fit: more each time that trees are not used."""
+    model.patience[0] = 1 if is_used else min(most_patience, 2 * model.patience[0])
     until = min(int((GROWTH - 1.0) * model.n[0]), model.rows.shape[1] // 4)
     model.wait[0] = model.patience[0] * until
 
@@ -640,17 +639,38 @@ def write_columns(scratch, row, lags):
 
 
 @inlined
-def learn_boosted(model, scratch, of_classes, is_used):
-    """Count the row scratch.x, whose labels stand in their place; grow trees if it is time.
-
-    ``is_used`` says whether the mixture uses the predictions of the present trees.
-    """
+def _is_fit_due(model, scratch):
+    """Count the row scratch.x, whose labels stand in their place. Return whether to grow trees."""
     if model.leaf.shape[1] == 0:
-        return
+        return False
     j = model.n[0] % model.rows.shape[1]
     for c in range(scratch.x.shape[0]):
         model.rows[c, j] = scratch.x[c]
     model.n[0] += 1
     model.wait[0] -= 1
-    if model.wait[0] <= 0:
-        _fit(model, scratch, of_classes, is_used)
+    return model.wait[0] <= 0
+
+
+# Two functions instead of one with a flag: a learner compiles the one that it calls.
+
+
+@inlined
+def learn_boosted(model, scratch, is_used):
+    """Take in the row scratch.x, whose numbers stand in their place; grow trees if it is time.
+
+    ``is_used`` says whether the mixture uses the predictions of the present trees.
+    """
+    if _is_fit_due(model, scratch):
+        n, draw = _begin_fit(model, scratch)
+        for e in range(model.n_columns.shape[0]):
+            draw = _fit_numbers(model, scratch, e, n, draw)
+        _end_fit(model, is_used, MOST_PATIENCE)
+
+
+@inlined
+def learn_boosted_classes(model, scratch, is_used):
+    """Do the same as ``learn_boosted`` for classes."""
+    if _is_fit_due(model, scratch):
+        n, draw = _begin_fit(model, scratch)
+        _fit_classes(model, scratch, n, draw)
+        _end_fit(model, is_used, MOST_PATIENCE_OF_CLASSES)

@@ -520,19 +520,21 @@ def _write_readings(model, scratch, i):
     for k in range(scratch.held.shape[0]):
         if abs(scratch.held[k]) > FAR:
             scratch.n_readings[0] = 2
-    scratch.f[i] = _read(model, scratch, i, False)
-    soft = _forecast(model, scratch, i)
-    scratch.readings[0] = near_labels(model, _reference(model, i) + soft, MARGIN)
-    if scratch.n_readings[0] == 1:
-        return
-    said = _read(model, scratch, i, True)
-    whole = _reference(model, i) + said
-    scratch.readings[1] = near_labels(model, whole, WIDE_MARGIN)
-    if model.readings[1] < model.readings[0] and scratch.readings[1] == whole:
-        scratch.is_uncut[0] = True
-        scratch.f[i] = said
-    else:
-        _read(model, scratch, i, False)  # by whose features the learner learns
+    for reading in range(3):  # softened, uncut, and the features of the softened row once more
+        said = _read(model, scratch, i, reading == 1)
+        if reading == 0:
+            scratch.f[i] = said
+            soft = _reference(model, i) + _forecast(model, scratch, i)
+            scratch.readings[0] = near_labels(model, soft, MARGIN)
+            if scratch.n_readings[0] == 1:
+                return
+        elif reading == 1:
+            whole = _reference(model, i) + said
+            scratch.readings[1] = near_labels(model, whole, WIDE_MARGIN)
+            if model.readings[1] < model.readings[0] and scratch.readings[1] == whole:
+                scratch.is_uncut[0] = True
+                scratch.f[i] = said
+                return
 
 
 @inlined

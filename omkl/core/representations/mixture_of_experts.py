@@ -343,7 +343,7 @@ def _learn_sleepers(model, scratch, y):
     trees.labels[REST, j] = y - scratch.mixed[0] if trees.n[0] > 0 else 0.0
     N = model.regrets.w.shape[0]
     is_used = model.regrets.w[N - 2] > LEAST_WEIGHT or _share_of_rest(model) > LEAST_SHARE
-    learn_boosted(trees, scratch.trees, False, is_used)
+    learn_boosted(trees, scratch.trees, is_used)
     n_columns = n_beside(scratch.experts.x.shape[0])
     near = _foreseen(scratch.candidates[REGRETS], y, FARTHEST_WIDE * _deviation(model))
     learn_wide(model.wide, scratch.wide, near, n_columns, model.regrets.w[N - 1] > 0.0)

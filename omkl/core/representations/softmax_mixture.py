@@ -32,7 +32,7 @@ from omkl.core.representations.boosted import (
     evaluate_boosted,
     fresh_boosted,
     gain_shares,
-    learn_boosted,
+    learn_boosted_classes,
     write_columns,
 )
 from omkl.core.representations.experts import (
@@ -429,7 +429,7 @@ def learn_softmax(model, scratch, label):
         trees = model.trees
         trees.labels[0, trees.n[0] % trees.labels.shape[1]] = y
         pays = model.w[n] > TREES_PAY[0] or abs(model.coefficients[n]) > TREES_PAY[1]
-        learn_boosted(trees, scratch.trees, True, pays)
+        learn_boosted_classes(trees, scratch.trees, pays)
     _learn_weights(model.w, scratch.p, y)
     _learn_weights(model.last, scratch.candidates, y)
     if model.experts.label[0, COUNT] > 0.0:
