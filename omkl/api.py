@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omkl import datasets
-from omkl.datasets.schema import DATASET, STREAM, default_order, default_scaling
-from omkl.notebook import requests
+from omkl.datasets.base import default_order, default_scaling
 from omkl.notebook.results import Results
 from omkl.online import settings
 from omkl.online.learner import OnlineLearner
@@ -228,7 +227,9 @@ def open_stream(
         described = conf.entry("dataset", "file") | {"path": str(dataset)}
     else:
         described = conf.chosen("dataset", str(dataset))
-    known = {**dict.fromkeys((*STREAM, "seed", *DATASET)), **described}
+    from omkl.datasets.schema import Dataset, Stream  # imported here: pydantic takes 0.2 s
+
+    known = {*Stream.model_fields, "seed", *Dataset.model_fields, *described}
     if unknown := [key for key in keys if key not in known]:
         raise ValueError(no_such_key("", unknown[0], list(known)))
     described |= keys | ({} if target is None else {"target": target})
@@ -281,17 +282,18 @@ def run(*what: Any, **settings: Any) -> Results:
     >>> omkl.run("auto", frame, target="price")  # doctest: +SKIP
     >>> omkl.run("raker", "naval", seeds=3, stream={"lags": 2})  # doctest: +SKIP
     """
-    # Hydra, and with it what draws and tracks, where somebody runs something.
+    # Hydra and pydantic, and with them what draws and tracks, where somebody runs something.
     from omkl.config.overrides import read_jobs
     from omkl.experiment import viewers
+    from omkl.notebook import requests
 
     request = requests.read(what, settings)
     texts = [text for name in request.algorithms for text in requests.of_algorithm(name)]
     for data in request.datasets:
         texts += requests.of_dataset(data, request.outputs)
     texts += request.overrides
-    (config,) = read_jobs(texts).configs
-    outcome = viewers.run_and_show(config)
+    (made,) = read_jobs(texts).settings
+    outcome = viewers.run_and_show(made)
     if outcome.status == "failed":
         raise RuntimeError(outcome.run.result["error"]["message"])
     return Results(outcome.run.folder)

@@ -28,7 +28,7 @@ import reliability
 
 from omkl import algorithms
 from omkl.checks.learners import Case
-from omkl.config.compose import compose
+from omkl.config.compose import Composer
 from omkl.datasets.read import chunk_rows
 from omkl.experiment import run as runner
 from omkl.report.tables import markdown_table
@@ -161,7 +161,7 @@ def run_file(n_rows: int) -> FileRun:
         chosen = ["algorithm=mean", "dataset=file", f"dataset.path={path}", "dataset.target=y"]
         quiet = [f"outputs={folder}/out", "figures=false", "tracking=none", "seeds=1"]
         began = time.monotonic()
-        outcome = runner.run(compose([*chosen, *quiet]), progress)
+        outcome = runner.run(Composer().compose([*chosen, *quiet]), progress)
         seconds = time.monotonic() - began
     if outcome.status != "complete":
         raise RuntimeError(outcome.run.result["error"]["message"])

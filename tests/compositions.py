@@ -1,5 +1,20 @@
 """``compose`` for many tests: a thirtieth of the time where the same files were chosen before."""
 
-from omkl.config.compose import Composer
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
-compose = Composer().compose
+from omkl.config.compose import Composer
+from omkl.config.schema import Settings
+
+_composer = Composer()
+
+
+def compose(overrides: Sequence[str], config_dirs: Sequence[Path] = ()) -> Settings:
+    """Return the settings of one job."""
+    return (Composer(config_dirs) if config_dirs else _composer).compose(overrides)
+
+
+def mapping(overrides: Sequence[str], config_dirs: Sequence[Path] = ()) -> dict[str, Any]:
+    """Return the settings of one job before they are checked."""
+    return (Composer(config_dirs) if config_dirs else _composer).mapping(overrides)

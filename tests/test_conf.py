@@ -8,8 +8,9 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import InterpolationResolutionError
 
-from omkl.config.compose import Composer, compose, resolved
+from omkl.config.compose import Composer, resolved
 from omkl.utils import conf
+from tests.compositions import mapping as compose
 
 FILES = {
     "newest": "defaults: [gf, _self_]\neta: 1.0\n",
@@ -79,8 +80,8 @@ def test_values_set_in_a_copy_are_as_hydra_composes_them(overrides, tmp_path: Pa
     def by_hydra_alone(overrides):
         return resolved(composer._by_hydra(overrides), overrides)
 
-    composer.compose(["algorithm=gf", "algorithm.eta=77", "++stream.limit=1"])
-    assert outcome(composer.compose) == outcome(by_hydra_alone) == outcome(composer.compose)
+    composer.mapping(["algorithm=gf", "algorithm.eta=77", "++stream.limit=1"])
+    assert outcome(composer.mapping) == outcome(by_hydra_alone) == outcome(composer.mapping)
 
 
 def test_yaml_files_are_put_together_once_for_each_set_of_choices(monkeypatch):
@@ -96,7 +97,7 @@ def test_yaml_files_are_put_together_once_for_each_set_of_choices(monkeypatch):
     for algorithm in ("gf", "raker"):
         for D in (1, 2, 3):
             config = composer.compose([f"algorithm={algorithm}", f"D={D}"])
-            assert (config["algorithm"]["name"], config["D"]) == (algorithm, D)
+            assert (config.algorithm.name, config.D) == (algorithm, D)
     assert len(calls) == 2
 
 

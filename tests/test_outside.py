@@ -18,7 +18,7 @@ from omkl.config.overrides import UsageError, read_jobs
 from omkl.core.kernels import FAMILIES
 from omkl.experiment.job import own_modules
 from omkl.experiment.run import prepare
-from omkl.runs.provenance import identity_of, stamp_of
+from omkl.runs.provenance import stamp_of
 from omkl.runs.run_folder import Run
 from omkl.utils import conf, outside, registry, wording
 
@@ -81,12 +81,12 @@ def test_an_installed_package_is_found_without_being_imported(package):
     found = algorithms.load("fixed_share")
     assert (found.name, found.module) == ("fixed_share", "mypkg.fixed_share")
     jobs = read_jobs(["algorithm=raker,fixed_share", "algorithm.share=0.1,0.2"], sweep=True)
-    assert [config["algorithm"].get("share") for config in jobs.configs] == [None, None, 0.1, 0.2]
+    assert [one.algorithm.params.get("share") for one in jobs.settings] == [None, None, 0.1, 0.2]
 
 
 def test_a_module_is_named_on_the_command_line(package):
-    (config,) = read_jobs(["algorithm.module=mypkg.fixed_share", "algorithm.share=0.1"]).configs
-    assert config["algorithm"] == {
+    (config,) = read_jobs(["algorithm.module=mypkg.fixed_share", "algorithm.share=0.1"]).settings
+    assert dict(config.algorithm) == {
         **algorithm_of(package), "module": "mypkg.fixed_share", "share": 0.1
     }  # fmt: skip
 
@@ -97,8 +97,8 @@ def algorithm_of(package: Path) -> dict:
 
 def test_a_yaml_beside_names_its_module(package):
     folder = own_yaml(package)
-    (config,) = read_jobs(["algorithm=mine", "algorithm.share=0.1"], [folder]).configs
-    prepare({**config, "seeds": 1})
+    (config,) = read_jobs(["algorithm=mine", "algorithm.share=0.1"], [folder]).settings
+    prepare(config.replaced(seeds=1))
     assert algorithms.load("mine").module == "mypkg.fixed_share"
 
 
@@ -161,22 +161,19 @@ def test_names_that_two_claim_are_left_out_aloud(package, capsys):
 
 
 def stamped(overrides):
-    """A job's configuration, its modules and the stamp of its numbers, as in a new process."""
+    """A job's settings, its modules and the stamp of its numbers, as in a new process."""
     forget()
-    (config,) = read_jobs(overrides).configs
+    (config,) = read_jobs(overrides).settings
     job = prepare(config)
     modules = own_modules(job)
-    config = job.settings.config
-    return config, modules, stamp_of(job.stream.provenance, modules)
+    return job.settings, modules, stamp_of(job.stream.provenance, modules)
 
 
 def test_an_edit_of_the_package_makes_another_run(package):
     named = ["algorithm.module=mypkg.fixed_share", *QUICK]
     config, modules, stamp = stamped(named)
-    assert config["algorithm"]["module"] == "mypkg.fixed_share"
-    assert (
-        identity_of(config).params["share"] == 0.01 and "module" not in identity_of(config).params
-    )
+    assert config.algorithm.module == "mypkg.fixed_share"
+    assert config.algorithm.params["share"] == 0.01 and "module" not in config.algorithm.params
     assert list(modules) == ["mypkg.fixed_share"]
     assert stamped(named)[1:] == (modules, stamp)
     install(package)
@@ -199,13 +196,13 @@ def test_a_kernel_family_of_ones_own_is_named_by_the_dictionary(package, tmp_pat
     install(package)
     try:
         config, modules, _ = stamped(["algorithm=sfg", "kernels=ricker", *QUICK[1:]])
-        assert config["kernels"]["module"] == "mypkg.ricker" and list(modules) == ["mypkg.ricker"]
+        assert config.kernels["module"] == "mypkg.ricker" and list(modules) == ["mypkg.ricker"]
     finally:
         FAMILIES.pop("ricker", None)
     (package / "ricker.py").unlink()
     forget()
     with pytest.raises(outside.ModuleProblem, match=r"there is no module mypkg\.ricker: install"):
-        prepare(*read_jobs(["kernels=ricker"]).configs)
+        prepare(*read_jobs(["kernels=ricker"]).settings)
 
 
 # --- a data set of one's own ----------------------------------------------------------------------
@@ -225,8 +222,8 @@ def test_a_data_set_of_ones_own_is_one_yaml(package, tmp_path, place):
     if place == "beside the module":
         install(package)
     typed = ["dataset=prices", "algorithm=raker", "dataset.inputs=[size]"]
-    job = prepare(*read_jobs(typed, besides).configs)
-    assert job.settings.config["dataset"]["name"] == "prices" and job.stream.n_inputs == 1
+    job = prepare(*read_jobs(typed, besides).settings)
+    assert job.settings.dataset["name"] == "prices" and job.stream.n_inputs == 1
     with pytest.raises(UsageError, match=r"no dataset.targe with dataset=prices. Did you mean"):
         read_jobs(["dataset=prices", "dataset.targe=age"], besides)
 

@@ -16,7 +16,6 @@ EDIT = ("state.total[0] += y", "state.total[0] -= y")  # of the running mean, of
 RUN = """
 from pathlib import Path
 import omkl
-from omkl.config.compose import compose
 
 LEARNER = Path(omkl.__file__).parent / "algorithms" / "baselines.py"
 

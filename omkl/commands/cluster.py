@@ -14,17 +14,22 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
+from omkl.config.compose import store_defaults
 from omkl.utils import conf
+
+store_defaults()
 
 
 @hydra.main(version_base="1.3", config_path=str(conf.folder()), config_name=conf.main_file().stem)
 def main(config: DictConfig) -> None:
     """Run one job. RuntimeError if it fails, so that the launcher counts it as failed."""
+    from omkl.config import schema
     from omkl.config.compose import resolved
     from omkl.experiment import viewers
     from omkl.report import console
 
-    outcome = viewers.run_and_show(resolved(config, HydraConfig.get().overrides.task))
+    settings = schema.read(resolved(config, HydraConfig.get().overrides.task))
+    outcome = viewers.run_and_show(settings)
     if outcome.status == "failed":
         raise RuntimeError(outcome.run.result["error"]["message"])
     print(f"{outcome.run.folder}: {console.loss_text(outcome.run.result)}")

@@ -12,11 +12,12 @@ from omkl.commands.terminal import EXIT_FAILED, EXIT_USAGE
 from omkl.config import overrides, reference
 from omkl.config.overrides import UsageError, key_of, of_file
 from omkl.utils import conf, interrupts
-from omkl.utils.conf import PROSE, flattened, override_text
+from omkl.utils.conf import NEUTRAL, PROSE, flattened, override_text
 from omkl.utils.constraints import no_such
 from omkl.utils.wording import UNEXPLAINED, cannot_use, plain, pluralize, warn
 
 if TYPE_CHECKING:
+    from omkl.config.schema import Settings
     from omkl.experiment.job import JobInfo
     from omkl.experiment.run import Outcome
     from omkl.runs.run_folder import Run
@@ -91,12 +92,11 @@ def _run(options: argparse.Namespace) -> int:
         print(note)
     if options.multirun:
         return 0 if sweep.run(jobs, folders[-1:], options.jobs or 1) else EXIT_FAILED
-    return run_alone(jobs.configs[0])
+    return run_alone(jobs.settings[0])
 
 
-def run_alone(config: dict[str, Any]) -> int:
+def run_alone(settings: Settings) -> int:
     """Run one job and print its numbers; the exit status."""
-    config = sweep.nameable(config)
     from rich.console import Console
 
     from omkl.experiment import viewers
@@ -117,11 +117,11 @@ def run_alone(config: dict[str, Any]) -> int:
             print_rest = console.print_hindsight if shown else console.print_run
             bar.print(lambda where: print_rest(outcome.run, where))
 
-    bar = sweep.bar_of(sweep.title_of(config), config)
+    bar = sweep.bar_of(sweep.title_of(settings), settings)
     with bar as progress:
         told = viewers.Viewers(begun, measured, published)
-        outcome = viewers.run_and_show(config, interrupts.ending(progress), viewers=told)
-    outputs = Path(config["outputs"])
+        outcome = viewers.run_and_show(settings, interrupts.ending(progress), viewers=told)
+    outputs = settings.outputs
     if outcome.status != "reused":
         _print_outcome(outcome, outputs)
         return EXIT_FAILED if outcome.status == "failed" else 0
@@ -218,8 +218,6 @@ def _config_of(folder: Path) -> Mapping[str, Any]:
 
 def _overrides(config: Mapping[str, Any], typed: set[str]) -> list[str]:
     """A choice per group and an override per setting, but for those that are typed."""
-    from omkl.runs.run_folder import NEUTRAL
-
     config = {k: v for k, v in config.items() if k not in NEUTRAL}
     of_user = "path" in config["dataset"]  # a file of the user's
     if config["federation"]["name"] == "column":  # which says how many clients there are

@@ -10,25 +10,25 @@ from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from omkl.config.overrides import Jobs, UsageError
+from omkl.config.overrides import Jobs
 from omkl.utils import interrupts
 from omkl.utils.disk import remove_abandoned, write_atomically
 from omkl.utils.wording import plain
 
 if TYPE_CHECKING:
+    from omkl.config.schema import Settings
     from omkl.experiment.run import Outcome
     from omkl.report.console import Bar
 
 PAGE = "page.html"  # of a sweep, in its folder
-Config = dict[str, Any]
 
 
 class Task(NamedTuple):
-    """A job of a sweep: its label on the screen, its configuration, and its file in the sweep."""
+    """A job of a sweep: its label on the screen, its settings, and its file in the sweep."""
 
     number: int
     label: str
-    config: Config
+    settings: Settings
     place: Path
 
 
@@ -38,7 +38,7 @@ def run(jobs: Jobs, folders: Sequence[Path] = (), n_jobs: int = 1) -> bool:
     Parameters
     ----------
     jobs
-        The configurations of the jobs, and which keys are swept.
+        The settings of the jobs, and which keys are swept.
     folders
         The folder of the sweep; () for a new one below the outputs.
     n_jobs
@@ -49,11 +49,10 @@ def run(jobs: Jobs, folders: Sequence[Path] = (), n_jobs: int = 1) -> bool:
     bool
         Whether all jobs are complete.
     """
-    configs = [nameable(config) for config in jobs.configs]
-    outputs, figures = Path(configs[0]["outputs"]), configs[0]["figures"]
+    outputs, figures = jobs.settings[0].outputs, jobs.settings[0].figures
     now = f"{datetime.datetime.now():%Y-%m-%d_%H-%M-%S-%f}"
     folder = next(iter(folders), outputs / "sweeps" / now)
-    tasks = begin(folder, configs, jobs.swept)
+    tasks = begin(folder, jobs.settings, jobs.swept)
     outcomes = _one_by_one(tasks) if n_jobs == 1 else _side_by_side(tasks, n_jobs)
     try:
         with contextlib.closing(outcomes):
@@ -66,7 +65,7 @@ def run(jobs: Jobs, folders: Sequence[Path] = (), n_jobs: int = 1) -> bool:
                     print(_line_of(task.label, outcome), flush=True)
                 if failed:
                     told.add(message)
-                    if task.config["fail_fast"]:
+                    if task.settings.fail_fast:
                         break
     except BaseException:
         finish(folder, outputs, figures and not interrupts.came(), interrupts.came())
@@ -74,57 +73,44 @@ def run(jobs: Jobs, folders: Sequence[Path] = (), n_jobs: int = 1) -> bool:
     return finish(folder, outputs, figures) == len(tasks)
 
 
-def nameable(config: Config) -> Config:
-    """The configuration; UsageError where not even a failed run of it has a name."""
-    from omkl.config import schema
-
-    try:
-        schema.check_nameable(config)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    return config
-
-
-def begin(folder: Path, configs: Sequence[Config], swept: Sequence[str]) -> list[Task]:
+def begin(folder: Path, jobs: Sequence[Settings], swept: Sequence[str]) -> list[Task]:
     """Make the folder of a sweep, and return its jobs. Of jobs with equal settings the first runs.
 
     Files of jobs that an earlier start has written there are removed.
     """
-    from omkl.runs.provenance import name_of
-
     (folder / "jobs").mkdir(parents=True, exist_ok=True)
     if (folder / "sweep.json").exists():
         for path in (folder / "jobs").glob("*-*.json"):
             path.unlink(missing_ok=True)
     remove_abandoned(folder)
-    facts = {"n_jobs": len(configs), "swept": list(swept)}
+    facts = {"n_jobs": len(jobs), "swept": list(swept)}
     write_atomically(folder / "sweep.json", json.dumps(facts), sync=False)
     tasks: dict[str, Task] = {}
-    for number, config in enumerate(configs):
-        name = name_of(config)
-        count = f"[{number + 1:{len(str(len(configs)))}}/{len(configs)}]"
-        label = f"{count} {title_of(config)}{_settings(config, swept)}"
+    for number, settings in enumerate(jobs):
+        name = settings.name
+        count = f"[{number + 1:{len(str(len(jobs)))}}/{len(jobs)}]"
+        label = f"{count} {title_of(settings)}{_swept(settings, swept)}"
         if name in tasks:
             print(f"{label}: the same as an earlier job", flush=True)
         else:
-            tasks[name] = Task(number, label, config, folder / "jobs" / f"{name}.json")
+            tasks[name] = Task(number, label, settings, folder / "jobs" / f"{name}.json")
     return list(tasks.values())
 
 
-def title_of(config: Mapping[str, Any]) -> str:
+def title_of(settings: Settings) -> str:
     """Return the algorithm of a job, and its data set or file, as ``plain`` text."""
-    dataset = config["dataset"]
+    dataset = settings.dataset
     name = dataset["name"]
     if name == "file" and dataset.get("path"):
         name = Path(str(dataset["path"])).name
-    return plain(f"{config['algorithm']['name']} on {name}")
+    return plain(f"{settings.algorithm.name} on {name}")
 
 
-def _settings(config: Mapping[str, Any], swept: Sequence[str]) -> str:
+def _swept(settings: Settings, swept: Sequence[str]) -> str:
     """What is swept and is neither algorithm nor data set."""
-    pairs = []
+    pairs, values = [], settings.content()
     for key in swept:
-        value: Any = config
+        value: Any = values
         for part in key.split("."):
             value = value.get(part) if isinstance(value, Mapping) else None
         if key not in ("algorithm", "dataset", "dataset.path") and value is not None:
@@ -140,8 +126,8 @@ def _one_by_one(tasks: Sequence[Task]) -> Generator[tuple[Task, Outcome]]:
     from omkl.experiment import viewers
 
     for task in tasks:
-        with bar_of(task.label, task.config) as progress:
-            outcome = viewers.run_and_show(task.config, interrupts.ending(progress))
+        with bar_of(task.label, task.settings) as progress:
+            outcome = viewers.run_and_show(task.settings, interrupts.ending(progress))
         yield task, outcome
 
 
@@ -149,22 +135,22 @@ def _side_by_side(tasks: Sequence[Task], n_jobs: int) -> Generator[tuple[Task, O
     from omkl.experiment import queue, viewers
     from omkl.experiment import run as runner
 
-    configs, threads = [task.config for task in tasks], tasks[0].config["threads"]
-    ended = queue.side_by_side(viewers.run_and_show, configs, n_jobs, threads or 1)
+    jobs, threads = [task.settings for task in tasks], tasks[0].settings.threads
+    ended = queue.side_by_side(viewers.run_and_show, jobs, n_jobs, threads or 1)
     for number, outcome in ended:
         task = tasks[number]
-        yield task, outcome or runner.crashed(task.config, queue.DIED)
+        yield task, outcome or runner.crashed(task.settings, queue.DIED)
 
 
-def bar_of(label: str, config: Mapping[str, Any]) -> Bar:
+def bar_of(label: str, settings: Settings) -> Bar:
     """Return the progress bar of a job."""
-    from omkl.config import settings
+    from omkl.config.settings import task_in
     from omkl.report import console
 
     classify = False
     with contextlib.suppress(ValueError):  # the job says what is wrong
-        classify = settings.task_in(config) == "classification"
-    return console.Bar(label, config["seeds"], classify)
+        classify = task_in(settings) == "classification"
+    return console.Bar(label, settings.seeds, classify)
 
 
 def record(task: Task, outcome: Outcome) -> None:

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from omkl.config import schema
+from omkl.config.schema import Settings
 from omkl.utils import conf, outside
 from omkl.utils.conf import flattened, override_text
 
@@ -37,12 +39,16 @@ class Composer:
         self.config_dirs = config_dirs
         self._bases: dict[tuple[str, ...], bytes] = {}
 
-    def compose(self, overrides: Sequence[str]) -> dict[str, Any]:
-        """Return the configuration of one job.
+    def compose(self, overrides: Sequence[str]) -> Settings:
+        """Return the settings of one job.
 
         Raises hydra.errors.HydraException or omegaconf.errors.OmegaConfBaseException for overrides
-        that do not fit the files.
+        that do not fit the files, and ValueError for a value that a setting cannot have.
         """
+        return schema.read(self.mapping(overrides))
+
+    def mapping(self, overrides: Sequence[str]) -> dict[str, Any]:
+        """Return the settings of one job before they are checked."""
         from omegaconf import OmegaConf
         from omegaconf.errors import OmegaConfBaseException
 
@@ -90,6 +96,7 @@ class Composer:
         import hydra
 
         with hydra_of_our_own():
+            store_defaults()
             return hydra.compose(
                 conf.main_file().stem,
                 [_search_path(self.config_dirs), *overrides],
@@ -97,9 +104,11 @@ class Composer:
             )
 
 
-def compose(overrides: Sequence[str], config_dirs: Sequence[Path] = ()) -> dict[str, Any]:
-    """Return the configuration of one job."""
-    return Composer(config_dirs).compose(overrides)
+def store_defaults() -> None:
+    """Give Hydra the defaults of the schema, which conf/config.yaml begins with."""
+    from hydra.core.config_store import ConfigStore
+
+    ConfigStore.instance().store("omkl_settings", schema.DEFAULTS)
 
 
 def _search_path(config_dirs: Iterable[Path]) -> str:
@@ -125,13 +134,7 @@ def _is_a_value(override: Override) -> bool:
     key = override.key_or_group
     if override.is_add() or override.package is not None or "/" in key:
         return False
-    return "." in key or key in _settings()
-
-
-@functools.cache
-def _settings() -> frozenset[str]:
-    """Return the keys of the main file that are no groups."""
-    return frozenset(conf.read(conf.main_file()).keys() - conf.groups().keys())
+    return "." in key or key in schema.DEFAULTS
 
 
 _one_at_a_time = threading.RLock()

@@ -10,7 +10,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from omkl.config.compose import Composer, hydra_of_our_own, parsed
+from omkl.config import schema
+from omkl.config.compose import Composer, hydra_of_our_own, parsed, store_defaults
+from omkl.config.schema import Settings
 from omkl.utils import conf, outside, registry
 from omkl.utils.conf import override_text
 from omkl.utils.constraints import no_such
@@ -40,15 +42,15 @@ class Jobs(NamedTuple):
 
     Attributes
     ----------
-    configs
-        The composed configuration of each job.
+    settings
+        Those of each job.
     swept
         Keys that have several values.
     notes
         Parameters that some algorithms of the sweep do not have.
     """
 
-    configs: list[dict[str, Any]]
+    settings: list[Settings]
     swept: list[str]
     notes: list[str]
 
@@ -70,7 +72,8 @@ def read_jobs(
     Raises
     ------
     UsageError
-        An override cannot be read, or names something that does not exist.
+        An override cannot be read, or names something that does not exist, or a setting cannot
+        have a value.
     """
     composer = _composer(config_dirs)
     overrides = [parse(text) for text in expand(arguments, config_dirs)]
@@ -81,9 +84,9 @@ def read_jobs(
     else:
         jobs = [_single(overrides)]
     notes: dict[str, None] = {}
-    configs = [_composed(composer, job, jobs, notes) for job in jobs]
+    settings = [_composed(composer, job, jobs, notes) for job in jobs]
     last = {one.get_key_element(): one for one in overrides}.values()
-    return Jobs(configs, [o.key_or_group for o in last if o.is_sweep_override()], list(notes))
+    return Jobs(settings, [o.key_or_group for o in last if o.is_sweep_override()], list(notes))
 
 
 def composed_text(arguments: Sequence[str], config_dirs: Sequence[Path], resolve: bool) -> str:
@@ -98,6 +101,7 @@ def complete(command: str, arguments: Sequence[str]) -> None:
     from hydra.core.global_hydra import GlobalHydra
 
     with hydra_of_our_own():
+        store_defaults()
         hydra: Any = GlobalHydra.instance().hydra
         hydra.shell_completion(config_name=conf.main_file().stem, overrides=[command, *arguments])
 
@@ -152,7 +156,7 @@ def _is_file(text: str) -> bool:
     """Return whether an argument names a file of data, which may not exist."""
     if "=" in text or text.startswith(("~", "+")):
         return False
-    is_setting = text.partition(".")[0] in conf.read(conf.main_file()).keys() | conf.groups().keys()
+    is_setting = text.partition(".")[0] in schema.DEFAULTS.keys() | conf.groups().keys()
     return Path(text).is_file() or (bool(Path(text).suffix) and not is_setting)
 
 
@@ -164,7 +168,7 @@ def _is_of_file(key: str) -> bool:
 
 @functools.cache
 def _keys_of_file() -> frozenset[str]:
-    return frozenset(conf.entry("dataset", "file").keys() - conf.read(conf.main_file()).keys())
+    return frozenset(conf.entry("dataset", "file").keys() - schema.DEFAULTS.keys())
 
 
 def _with_module(texts: Sequence[str], config_dirs: Sequence[Path]) -> list[str]:
@@ -258,7 +262,7 @@ def _combinations(overrides: Sequence[Override], composer: Composer) -> list[lis
 
 def _composed(
     composer: Composer, job: list[str], jobs: Sequence[list[str]], notes: dict[str, None]
-) -> dict[str, Any]:
+) -> Settings:
     """Compose a job without the parameters that only other algorithms of the sweep have."""
     try:
         return composer.compose(job)
@@ -268,9 +272,9 @@ def _composed(
         of_others = key.startswith("algorithm.") and any(_has(composer, one, key) for one in jobs)
         if rest == job or not of_others:
             raise _explained(error, composer, job) from None
-    config = _composed(composer, rest, jobs, notes)
-    notes[f"{config['algorithm']['name']} has no {key} and runs without it."] = None
-    return config
+    settings = _composed(composer, rest, jobs, notes)
+    notes[f"{settings.algorithm.name} has no {key} and runs without it."] = None
+    return settings
 
 
 def _has(composer: Composer, job: Sequence[str], key: str) -> bool:

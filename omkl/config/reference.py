@@ -7,72 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from omkl.utils import conf, registry
-from omkl.utils.conf import flattened
+from omkl.config.schema import Settings
+from omkl.datasets.schema import Dataset
+from omkl.utils import conf, registry, sections
 
 WIDTH = 79
 GROUPS = ("algorithm", "dataset", "kernels", "federation", "debug")
-# What each setting of conf/config.yaml is for, with its unit where it has one.
-HELP = {
-    "task": "what is learned; null: as the data set says",
-    "D": "random features per kernel; null: 50, in a federation what max_upload allows",
-    "features": (
-        "how random frequencies are placed: rff, each by itself; orthogonal, in orthogonal blocks "
-        "(Gaussian kernels); qmc, evenly by a scrambled Sobol sequence"
-    ),
-    "seeds": "R, repetitions with fresh random features",
-    "seed": "the first of them",
-    "interval": (
-        "0.9: intervals around predictions that cover so large a share of the targets, also "
-        "after the stream changes; null: none"
-    ),
-    "interval_rate": "one rate at which they adapt; null: eight, mixed",
-    "clients": "K of a federation; null: as published for the data set",
-    "max_upload": "numbers that a client of a federation may send per round; null: any",
-    "clients_per_round": "clients requested to send messages, drawn at random; null: all",
-    "robust.max_change": "the server refuses messages that change more than this norm",
-    "robust.max_loss": "it refuses messages with larger losses",
-    "robust.trim": "share of messages left out at either end, by coordinate; 0.5: the median",
-    "privacy.epsilon": "of a unit, for the noise on what a client sends; null: no noise",
-    "privacy.delta": "of a unit",
-    "privacy.unit": "what is hidden: sample, a row; client, all rows of a client",
-    "privacy.clip": "largest norm of a message's change",
-    "privacy.clip_losses": "largest norm of its losses",
-    "exchange.graph": "clients send to their neighbours on this graph; null: to a server",
-    "exchange.edges": "probability of an edge of the random graph",
-    "exchange.every": "rounds from one exchange of messages to the next",
-    "exchange.bits": "of an entry of a message, rounded at random; null: float64",
-    "stream.limit": "rows at most; null: all",
-    "stream.scaling": (
-        "columns: standardised by the rows so far; whole: to [0, 1] by all rows; null: columns "
-        "for your own files, else whole"
-    ),
-    "stream.lags": "past targets that are inputs too",
-    "stream.delay": "a target is learned so many rows after its prediction; 0: before the next row",
-    "stream.horizon": "rows between a row and the one whose target it predicts",
-    "stream.order": (
-        "file, or shuffled by the seed; null: file for your own files, shuffled in a "
-        "classification of the catalogue"
-    ),
-    "regret.ridge_features": (
-        "compare with ridge regression on each kernel's random features in hindsight, which can "
-        "take 20 times as long as the learner"
-    ),
-    "regret.kernel_ridge": (
-        "compare with kernel ridge regression in hindsight: T^3 operations and T^2 numbers of "
-        "memory for T rows and each kernel"
-    ),
-    "regret.lam": "regularisation per round, of both",
-    "threads": "seeds in parallel; null: as many as cores",
-    "block": "rows that are learned at a time; null: a second of them, at most 16,384 and 16 MB",
-    "outputs": "folder of the results",
-    "figures": "draw figures; pdf: each as PDF too",
-    "predictions": "keep predictions.parquet; null: with one seed",
-    "model": "keep model.npz, the learner of one seed, for omkl-predict and omkl.load_learner",
-    "tracking": "where else runs are shown; auto: in MLflow, where it is installed",
-    "force": "compute again what is finished",
-    "fail_fast": "end a sweep at the first failure",
-}
 PAGE = """\
 # Settings
 
@@ -104,18 +44,15 @@ and `dataset.target`. Its keys, of which a YAML in `conf/dataset` has those that
 
 def markdown() -> str:
     """The page ``docs/settings.md``."""
-    from omkl.config.schema import SETTINGS  # NumPy, which a prompt does not wait for
-    from omkl.datasets.schema import DATASET
-
     groups = [
         f"| `{group}=` | {', '.join(f'`{name}`' for name in conf.names(group))} |"
         for group in GROUPS
     ]
     settings = [
-        f"| `{key}` | `{_plain(value)}` | {HELP[key]} | {SETTINGS[key].words} |"
-        for key, value in settings_of_main_file()
+        f"| `{row.key}` | `{_plain(row.default)}` | {row.help} | {row.words} |"
+        for row in sections.rows(Settings)
     ]
-    dataset = [f"| `dataset.{key}` | {rule.words} |" for key, rule in DATASET.items()]
+    dataset = [f"| `dataset.{key}` | {words} |" for key, words in _keys_of_dataset().items()]
     tables = {"groups": groups, "settings": settings, "dataset": dataset}
     return PAGE.format(**{name: "\n".join(rows) for name, rows in tables.items()})
 
@@ -186,8 +123,8 @@ def _algorithms(groups: Mapping[str, Sequence[str]], config_dirs: Sequence[Path]
 
 def _settings(groups: Mapping[str, Sequence[str]], config_dirs: Sequence[Path]) -> Iterator[str]:
     yield "Settings (KEY=VALUE) and their defaults"
-    for key, value in settings_of_main_file():
-        yield from hanging(f"{key}={_plain(value)}", HELP[key], 30)
+    for row in sections.rows(Settings):
+        yield from hanging(f"{row.key}={_plain(row.default)}", row.help, 30)
     yield "\nChoices (GROUP=NAME); algorithms: --help algorithms, data sets: --help data"
     for group, names in groups.items():
         if group not in ("algorithm", "dataset"):
@@ -195,23 +132,25 @@ def _settings(groups: Mapping[str, Sequence[str]], config_dirs: Sequence[Path]) 
 
 
 def _data(groups: Mapping[str, Sequence[str]], config_dirs: Sequence[Path]) -> Iterator[str]:
-    from omkl.datasets.schema import DATASET  # imported here: NumPy takes 0.1 s
-
     yield "Data sets (dataset=NAME); omkl-data list and omkl-data describe NAME say more"
     yield from hanging("", ", ".join(groups["dataset"]), 0)
     yield "\nYour own file: omkl-run FILE target=COLUMN [KEY=VALUE ...]"
+    words = _keys_of_dataset()
     for key in conf.entry("dataset", "file", config_dirs):
-        if key in DATASET and key not in ("path", "task"):
-            yield from hanging(key, DATASET[key].words, 14)
+        if key in words and key not in ("path", "task"):
+            yield from hanging(key, words[key], 14)
 
 
 TOPICS = {"algorithms": _algorithms, "settings": _settings, "data": _data}
 
 
-def settings_of_main_file() -> Iterator[tuple[str, Any]]:
-    """The settings of conf/config.yaml, in its order, with their defaults."""
-    main = conf.read(conf.main_file())
-    yield from flattened({k: v for k, v in main.items() if k not in ("defaults", "hydra")})
+def _keys_of_dataset() -> dict[str, str]:
+    """Return what each key of a data set may be."""
+    return {
+        key: sections.words(field)
+        for key, field in Dataset.model_fields.items()
+        if key not in conf.PROSE and (field.annotation is not Any or field.metadata)
+    }
 
 
 def _about(name: str, config_dirs: Sequence[Path]) -> list[str]:

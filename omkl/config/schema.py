@@ -1,171 +1,318 @@
-"""The schema of a configuration: what each setting may be.
+"""The settings of a run: type, range, default and help of each, in one place.
 
-``check`` looks at a composed configuration before anything is opened, and ``omkl.config.settings``
-makes typed settings of what passes. ``omkl.datasets.schema`` has the settings of a data set, and
-the annotations of ``Params`` have those of an algorithm (``omkl.core.hyperparameters``). What
-settings are for is in ``omkl.config.reference``, which a prompt can read without NumPy.
+``read`` makes typed ``Settings`` of a composed configuration, and ``omkl.config.settings`` fills in
+what follows from other settings. A data set has its schema in ``omkl.datasets.schema``. The
+parameters of an algorithm have theirs in the annotations of its ``Params``
+(``omkl.core.hyperparameters``): their ranges depend on the dictionary and on the rows, and users
+write their own. The kernels of a dictionary are checked by ``omkl.core.kernels``.
+
+Hydra composes a run from ``DEFAULTS`` and the files that conf/config.yaml chooses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from omkl.core.frequencies import FEATURES
-from omkl.datasets.base import checked_name
-from omkl.datasets.schema import STREAM, TASKS, check_dataset
-from omkl.federated.exchange import GRAPHS
-from omkl.federated.privacy import UNITS
-from omkl.federated.split import SCHEMES
-from omkl.utils.constraints import (
-    MAPPING,
-    SHARE,
-    SWITCH,
-    Constraint,
-    check_section,
-    is_number,
-    is_writable,
-    number,
-    one_of,
-    or_null,
-    shown,
-    whole,
-    word_of,
-)
+from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, PrivateAttr
 
-MOST_LAM = 1e100  # times the rounds it stays far from where numbers end
-MOST_EPSILON = 1e6  # far above what hides anything; the accountant's arithmetic holds to there
-DEEPEST, MOST_BITS = 20, 4096  # of a configuration: levels, and bits of a whole number in it
+from omkl.datasets.schema import Stream, Task, check_dataset
+from omkl.utils import conf, sections
+from omkl.utils.constraints import is_text
+from omkl.utils.sections import Accepted, Content, Section, Writable
+from omkl.utils.threads import default_threads
+
+if TYPE_CHECKING:
+    from omkl.core.conformal import IntervalSettings
+    from omkl.federated.exchange import Exchange as MessageExchange
+    from omkl.federated.privacy import Safeguards
 
 GROUPS = ("algorithm", "dataset", "kernels", "federation")
-NAME = Constraint(lambda value: isinstance(value, str), "a name")
-SIZE = Constraint(
-    lambda value: is_number(value) and 0 < value <= 1e100, "a number above 0 up to 1e100"
-)
-EPSILON = Constraint(
-    lambda value: is_number(value) and 1e-3 <= value <= MOST_EPSILON,
-    f"a number from 0.001 to {MOST_EPSILON:,.0f}",
-)
-DELTA = Constraint(
-    lambda value: is_number(value) and 1e-100 <= value < 1, "a number of 1e-100 up to 1"
-)
+
+Share = Annotated[float, Field(gt=0, lt=1)]
+Size = Annotated[float, Field(gt=0, le=1e100)]
+Whole = Annotated[int, Field(ge=1)]
 
 
-# The settings of conf/config.yaml, in its order; below a section their keys are section.key.
-# Bounds leave what can be meant: omkl.experiment.memory looks at what they take together.
-SETTINGS: dict[str, Constraint] = {
-    "task": or_null(one_of(*TASKS)),
-    "D": or_null(whole(1, 10**6)),
-    "features": one_of(*FEATURES),
-    "seeds": whole(1, 10_000),
-    "seed": whole(0, 2**63 - 1),
-    "interval": or_null(SHARE),
-    "interval_rate": or_null(SHARE),
-    "clients": or_null(whole(1, 100_000)),
-    "max_upload": or_null(whole(1, 10**7)),
-    "clients_per_round": or_null(whole(1, 100_000)),
-    "robust.max_change": or_null(SIZE),
-    "robust.max_loss": or_null(SIZE),
-    "robust.trim": number(0, 0.5),
-    "privacy.epsilon": or_null(EPSILON),
-    "privacy.delta": DELTA,
-    "privacy.unit": one_of(*UNITS),
-    "privacy.clip": SIZE,
-    "privacy.clip_losses": SIZE,
-    "exchange.graph": or_null(one_of(*GRAPHS)),
-    "exchange.edges": SHARE,
-    "exchange.every": whole(1, 10**6),
-    "exchange.bits": or_null(whole(2, 32)),
-    "stream.limit": STREAM["limit"],
-    "stream.scaling": or_null(STREAM["scaling"]),
-    "stream.lags": STREAM["lags"],
-    "stream.delay": STREAM["delay"],
-    "stream.horizon": STREAM["horizon"],
-    "stream.order": or_null(STREAM["order"]),
-    "regret.ridge_features": SWITCH,
-    "regret.kernel_ridge": SWITCH,
-    "regret.lam": number(0, MOST_LAM),
-    "threads": or_null(whole(1, 1_024)),
-    "block": or_null(whole(1, 10**6)),
-    "outputs": word_of("the folder that results go to"),
-    "figures": Constraint(lambda x: isinstance(x, bool) or x == "pdf", "true, false or pdf"),
-    "predictions": or_null(SWITCH),
-    "model": SWITCH,
-    "tracking": one_of("auto", "mlflow", "none"),
-    "force": SWITCH,
-    "fail_fast": SWITCH,
-}
-
-BY_SITE = {"home": whole(1), "away": whole(0)}
+def _folder(value: Any) -> Any:
+    return Path(value) if is_text(value) else value
 
 
-def constraints(section: str = "") -> dict[str, Constraint]:
-    """Those of a section by key, or of the settings that are in none."""
-    parted = [(key.rpartition("."), rule) for key, rule in SETTINGS.items()]
-    return {key: rule for (above, _, key), rule in parted if above == section}
+class Algorithm(Section):
+    """The name of an algorithm, the module of one outside omkl, and its parameters as typed."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Writable]
+
+    name: str
+    module: str | None = None
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """Return the parameters by the names of ``Params``."""
+        return dict(self.model_extra or {})
 
 
-def sections() -> list[str]:
-    """The sections with settings that all runs have in common."""
-    return list(dict.fromkeys(key.partition(".")[0] for key in SETTINGS if "." in key))
+class Federation(Section):
+    """How the rows of a data set are given to clients."""
+
+    name: Literal["none", "iid", "in_turn", "consecutive", "by_site", "column"]
+    rounds: Annotated[int, Field(ge=2)] | None = None
+    home: Whole | None = None
+    away: Annotated[int, Field(ge=0)] | None = None
 
 
-def check_nameable(config: Mapping[str, Any]) -> None:
-    """ValueError for what is no configuration, so that not even a failed run of it has a name."""
-    parts = dict.fromkeys((*GROUPS, "stream", "regret"), MAPPING)
-    check_section("", config, parts | {"outputs": SETTINGS["outputs"]})
-    for key, value in _leaves(config):
-        if not isinstance(value, bool | int | float | str | None):
-            raise ValueError(f"{key}={shown(value)} is no text, number, switch, list or mapping")
-        if isinstance(value, int) and value.bit_length() > MOST_BITS:
-            raise ValueError(f"{key} is a whole number of more than {MOST_BITS:,} bits")
-    if refusal := NAME.refusal("algorithm.name", config["algorithm"].get("name")):
-        raise ValueError(refusal)
-    if "name" not in config["dataset"]:
-        raise ValueError("dataset.name is missing; it is a name")
+class Robust(Section):
+    max_change: Size | None = Field(
+        None, description="the server refuses messages that change more than this norm"
+    )
+    max_loss: Size | None = Field(None, description="it refuses messages with larger losses")
+    trim: float = Field(
+        0.0,
+        ge=0,
+        le=0.5,
+        description="share of messages left out at either end, by coordinate; 0.5: the median",
+    )
 
 
-def _leaves(config: Any, key: str = "") -> Iterator[tuple[str, Any]]:
-    """What is no mapping and no list, with its key; ValueError where a key is no text."""
-    if key.count(".") > DEEPEST:
-        raise ValueError(f"{key} is nested more than {DEEPEST} deep")
-    if not isinstance(config, Mapping | list | tuple):
-        yield key, config
-        return
-    pairs = config.items() if isinstance(config, Mapping) else enumerate(config)
-    for name, below in pairs:
-        if isinstance(config, Mapping) and not isinstance(name, str):
-            raise ValueError(f"{key} has the key {shown(name)}, and keys are words")
-        yield from _leaves(below, f"{key}.{name}" if key else str(name))
+class Privacy(Section):
+    epsilon: float | None = Field(
+        None,
+        ge=1e-3,
+        le=1e6,  # far above what hides anything; the accountant's arithmetic holds to there
+        description="of a unit, for the noise on what a client sends; null: no noise",
+    )
+    delta: float = Field(1e-5, ge=1e-100, lt=1, description="of a unit")
+    unit: Literal["sample", "client"] = Field(
+        "sample", description="what is hidden: sample, a row; client, all rows of a client"
+    )
+    clip: Size = Field(0.1, description="largest norm of a message's change")
+    clip_losses: Size = Field(1.0, description="largest norm of its losses")
 
 
-def check(config: Mapping[str, Any]) -> None:
-    """ValueError that names the first setting that cannot be, and what it may be.
+class Exchange(Section):
+    graph: Literal["complete", "ring", "grid", "random"] | None = Field(
+        None, description="clients send to their neighbours on this graph; null: to a server"
+    )
+    edges: Share = Field(0.3, description="probability of an edge of the random graph")
+    every: int = Field(
+        1, ge=1, le=10**6, description="rounds from one exchange of messages to the next"
+    )
+    bits: int | None = Field(
+        None,
+        ge=2,
+        le=32,
+        description="of an entry of a message, rounded at random; null: float64",
+    )
 
-    An algorithm's parameters are checked when its learner is made.
+
+class Regret(Section):
+    ridge_features: bool = Field(
+        False,
+        description="compare with ridge regression on each kernel's random features in hindsight, "
+        "which can take 20 times as long as the learner",
+    )
+    kernel_ridge: bool = Field(
+        False,
+        description="compare with kernel ridge regression in hindsight: T^3 operations and T^2 "
+        "numbers of memory for T rows and each kernel",
+    )
+    lam: float = Field(  # times the rounds it stays far from where numbers end
+        1e-3, ge=0, le=1e100, description="regularisation per round, of both"
+    )
+
+
+class Settings(Section):
+    """The settings of a run. Bounds leave what can be meant: ``experiment.memory`` sums them up.
+
+    ``task``, ``D`` and others are None until they follow from the data set, data or budget
+    (``replaced``).
     """
-    check_nameable(config)
-    checked_name("dataset.name", config["dataset"]["name"])
-    for key, value in _leaves(config):
-        for text in (key, value):
-            if isinstance(text, str) and not is_writable(text):
-                raise ValueError(f"{shown(key)}={shown(value)} holds what no file can")
-    check_section("", config, constraints())
-    if refusal := or_null(NAME).refusal("kernels.name", config["kernels"].get("name")):
-        raise ValueError(refusal)
-    for section in sections():
-        check_section(section, config.get(section), constraints(section))
-    check_dataset(config["dataset"])
-    if config["dataset"].get("task") is None:
-        raise ValueError(f"dataset.task is missing; it is {one_of(*TASKS).words}")
-    if config["seed"] + config["seeds"] > 2**63:
-        raise ValueError(f"seed={config['seed']} is too large: seeds are below 2^63")
-    federation = config["federation"]
-    scheme = one_of("none", *SCHEMES)
-    if refusal := scheme.refusal("federation.name", federation.get("name")):
-        raise ValueError(refusal)
-    if federation["name"] == "none":
-        return
-    allowed = {"name": scheme, "rounds": or_null(whole(2))}
-    allowed |= BY_SITE if federation["name"] == "by_site" else {}
-    check_section("federation", federation, allowed)
+
+    algorithm: Algorithm
+    dataset: Content
+    kernels: Content
+    federation: Federation
+
+    task: Task | None = Field(None, description="what is learned; null: as the data set says")
+    D: int | None = Field(
+        None,
+        ge=1,
+        le=10**6,
+        description="random features per kernel; null: 50, in a federation what max_upload allows",
+    )
+    features: Literal["rff", "orthogonal", "qmc"] = Field(
+        "rff",
+        description="how random frequencies are placed: rff, each by itself; orthogonal, in "
+        "orthogonal blocks (Gaussian kernels); qmc, evenly by a scrambled Sobol sequence",
+    )
+    seeds: int = Field(20, ge=1, le=10_000, description="R, repetitions with fresh random features")
+    seed: int = Field(0, ge=0, lt=2**63 - 10_000, description="the first of them")
+    interval: Share | None = Field(
+        None,
+        description="0.9: intervals around predictions that cover so large a share of the targets, "
+        "also after the stream changes; null: none",
+    )
+    interval_rate: Share | None = Field(
+        None, description="one rate at which they adapt; null: eight, mixed"
+    )
+    clients: int | None = Field(
+        None, ge=1, le=100_000, description="K of a federation; null: as published for the data set"
+    )
+    max_upload: int | None = Field(
+        1000,
+        ge=1,
+        le=10**7,
+        description="numbers that a client of a federation may send per round; null: any",
+    )
+    clients_per_round: int | None = Field(
+        None,
+        ge=1,
+        le=100_000,
+        description="clients requested to send messages, drawn at random; null: all",
+    )
+    robust: Robust = Robust()
+    privacy: Privacy = Privacy()
+    exchange: Exchange = Exchange()
+    stream: Stream = Stream()
+    regret: Regret = Regret()
+    threads: int | None = Field(
+        None, ge=1, le=1_024, description="seeds in parallel; null: as many as cores"
+    )
+    block: int | None = Field(
+        None,
+        ge=1,
+        le=10**6,
+        description="rows that are learned at a time; null: a second of them, at most 16,384 and "
+        "16 MB",
+    )
+    outputs: Annotated[
+        Path,
+        BeforeValidator(_folder),
+        PlainSerializer(str),
+        Accepted(lambda value: True, "the folder that results go to"),
+    ] = Field(Path("outputs"), description="folder of the results")
+    figures: bool | Literal["pdf"] = Field(True, description="draw figures; pdf: each as PDF too")
+    predictions: bool | None = Field(
+        None, description="keep predictions.parquet; null: with one seed"
+    )
+    model: bool = Field(
+        False,
+        description="keep model.npz, the learner of one seed, for omkl-predict and "
+        "omkl.load_learner",
+    )
+    tracking: Literal["auto", "mlflow", "none"] = Field(
+        "auto", description="where else runs are shown; auto: in MLflow, where it is installed"
+    )
+    force: bool = Field(False, description="compute again what is finished")
+    fail_fast: bool = Field(False, description="end a sweep at the first failure")
+
+    _notes: list[str] = PrivateAttr(default_factory=list)
+
+    @property
+    def notes(self) -> list[str]:
+        """Return what a user should know about changed settings."""
+        return list(self._notes)
+
+    def with_parameters(self, params: Mapping[str, Any], notes: list[str]) -> Settings:
+        """Return the settings with other parameters of the algorithm, and notes about them."""
+        changed = self.replaced(algorithm=self.algorithm.replaced(**params))
+        changed._notes = [*self._notes, *notes]
+        return changed
+
+    @property
+    def scheme(self) -> str | None:
+        """Return the name of the federation; None for one learner on one stream."""
+        return None if self.federation.name == "none" else self.federation.name
+
+    @property
+    def seed_list(self) -> list[int]:
+        return [self.seed + r for r in range(self.seeds)]
+
+    @property
+    def keeps_predictions(self) -> bool:
+        return self.seeds == 1 if self.predictions is None else self.predictions
+
+    @property
+    def n_threads(self) -> int:
+        """Threads that the job may use."""
+        return self.threads or default_threads()
+
+    @property
+    def intervals(self) -> IntervalSettings | None:
+        """Return the level and rate of intervals; None for none."""
+        from omkl.core.conformal import IntervalSettings  # imported here: NumPy takes 0.1 s
+
+        return (
+            None if self.interval is None else IntervalSettings(self.interval, self.interval_rate)
+        )
+
+    @property
+    def placed_kernels(self) -> dict[str, Any]:
+        """Return the content of the dictionary's YAML, with how frequencies are placed."""
+        from omkl.core.kernels import with_features
+
+        return with_features(self.kernels, self.features)
+
+    @property
+    def safeguards(self) -> Safeguards:
+        """Return what a federation does about what messages give away."""
+        from omkl.federated import privacy
+
+        noise = None if self.privacy.epsilon is None else privacy.Privacy(**dict(self.privacy))
+        return privacy.Safeguards(self.clients_per_round, **dict(self.robust), privacy=noise)
+
+    @property
+    def message_exchange(self) -> MessageExchange:
+        from omkl.federated import exchange
+
+        return exchange.Exchange(**dict(self.exchange))
+
+    def content(self) -> dict[str, Any]:
+        """Return what ``config.yaml`` of a run folder holds.
+
+        Where results go is no part of it: the folder can move.
+        """
+        places = {"outputs", "force", "fail_fast"}
+        return self.model_dump(exclude=places, exclude_unset=True)
+
+    def key(self) -> str:
+        """Return the hex digits that name the settings which decide what a run folder holds.
+
+        A file of the user's is named by its content and its kind, under any name.
+        """
+        content = self.model_dump(exclude=set(conf.NEUTRAL), exclude_unset=True)
+        dataset = {k: v for k, v in self.dataset.items() if k not in conf.PROSE}
+        if {"path", "sha256"} <= dataset.keys():
+            kind = PurePath(str(dataset["path"]).lower().removesuffix(".gz")).suffix
+            dataset |= {"name": "", "path": kind}
+        text = json.dumps({**content, "dataset": dataset}, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[: conf.KEY_DIGITS]
+
+    @property
+    def name(self) -> str:
+        """Return ALGORITHM-KEY, the name of a run by any code."""
+        return f"{self.algorithm.name.replace('/', '.')}-{self.key()}"  # no folder in between
+
+
+def read(config: Mapping[str, Any]) -> Settings:
+    """Return the typed settings of a composed configuration.
+
+    Raises ValueError that names the first wrong setting, and what it may be. The parameters of an
+    algorithm are checked when its learner is made.
+    """
+    settings = sections.read(Settings, config)
+    check_dataset(settings.dataset)
+    if settings.dataset.get("task") is None:
+        raise ValueError("dataset.task is missing; it is one of regression, classification")
+    return settings
+
+
+# The default of every setting that belongs to no group of conf.
+DEFAULTS: dict[str, Any] = sections.read(
+    Settings,
+    {"algorithm": {"name": ""}, "dataset": {}, "kernels": {}, "federation": {"name": "none"}},
+).model_dump(exclude=set(GROUPS))

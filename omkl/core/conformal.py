@@ -45,7 +45,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -54,6 +54,44 @@ from omkl.core.compiler import compiled, inlined, specialise_on_first_call
 from omkl.core.hyperparameters import COUNTS, DERIVED
 from omkl.core.simd import LANES, load, store
 from omkl.core.weights import n_less
+from omkl.utils.constraints import is_number, shown
+
+
+class IntervalSettings(NamedTuple):
+    """Intervals of a level around predictions; rate None: several, mixed."""
+
+    level: float
+    rate: float | None
+
+
+def interval_of(level: Any, rate: Any, where: str = "") -> IntervalSettings | None:
+    """Return the settings of intervals, None for none.
+
+    Parameters
+    ----------
+    level, rate
+        ``interval`` and ``interval_rate``, numbers between 0 and 1 or None.
+    where
+        "a classification", say, where there are no intervals.
+
+    Raises
+    ------
+    ValueError
+        Names the setting and what it may be.
+    """
+    for key, value in (("interval", level), ("interval_rate", rate)):
+        if value is not None and not (is_number(value) and 0 < value < 1):
+            raise ValueError(f"{key}={shown(value)} is not a number between 0 and 1, or null")
+    if level is None:
+        if rate is not None:
+            raise ValueError(f"interval_rate={rate!r} is of an interval: add interval=0.9")
+        return None
+    if where:
+        raise ValueError(
+            f"interval={level!r} is only available for regression of one stream: this is {where}"
+        )
+    return IntervalSettings(level, rate)
+
 
 # --- The last scores of predictions, kept sorted --------------------------------------------------
 #

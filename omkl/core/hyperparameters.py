@@ -137,26 +137,27 @@ def build(
     sizes
         Values of the letters that ranges may name (N, D).
     where
-        The section of the configuration, for errors.
+        The section of the configuration, for errors; "" for none.
 
     Raises
     ------
     ValueError
         Names the key, what it may be, and the nearest key to a misspelt one.
     """
+    dot = f"{where}." if where else ""
     hints = get_type_hints(Params, include_extras=True)
     names = Params._fields  # type: ignore[attr-defined]
     for key in given:
         if key not in names:
-            raise ValueError(no_such_key(f"{where}.", key, names))
+            raise ValueError(no_such_key(dot, key, names))
     defaults = getattr(Params, "_field_defaults", {})
     optional = {key for key, value in defaults.items() if value != value}  # NaN: there is none
     given = {key: value for key, value in given.items() if value is not None or key not in optional}
     missing = [name for name in names if name not in given and name not in defaults]
     if missing:
-        raise ValueError(f"{where}.{missing[0]} is missing")
+        raise ValueError(f"{dot}{missing[0]} is missing")
     values = {
-        name: _convert(f"{where}.{name}", given[name], hints[name], horizon, sizes)
+        name: _convert(f"{dot}{name}", given[name], hints[name], horizon, sizes)
         for name in names
         if name in given
     }
@@ -216,6 +217,11 @@ def _convert(key: str, value: Any, hint: Any, horizon: int | None, sizes: Mappin
         raise TypeError(f"{key}: a field cannot be annotated {hint!r}")
     _check_range(key, value, value, bounds, sizes)
     return value
+
+
+def require_count(key: str, value: Any) -> None:
+    """ValueError that names the key where a value is not a whole number of at least 1."""
+    _convert(key, value, COUNT, None, {})
 
 
 def _rounds(key: str, horizon: int | None) -> int:

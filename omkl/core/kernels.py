@@ -40,7 +40,7 @@ from omkl.core.frequencies import (
     even_uniforms,
     orthogonal_normals,
 )
-from omkl.utils.constraints import is_number, is_whole, shown, whole
+from omkl.utils.constraints import is_number, is_whole, shown
 
 LogOverlap = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -429,6 +429,20 @@ class Kernel(NamedTuple):
         return FAMILIES[self.family].gram(A, B, self.bandwidth)
 
 
+def with_features(kernels: Mapping[str, Any], features: str) -> dict[str, Any]:
+    """Return the content of a YAML of ``conf/kernels`` with how frequencies are placed.
+
+    Raises ValueError if it has other ``features`` already.
+    """
+    if features not in FEATURES:
+        raise ValueError(f"features={shown(features)} is none of {', '.join(FEATURES)}")
+    if "features" in kernels and features not in (RFF, kernels["features"]):
+        raise ValueError(
+            f"features={features} and kernels.features={kernels['features']} differ: give one"
+        )
+    return dict(kernels) if features == RFF else {**kernels, "features": features}
+
+
 def dictionary(config: Mapping[str, Any], n_inputs: int | None = None) -> tuple[Kernel, ...]:
     """The kernels that ``conf/kernels/*.yaml`` describes, in its order.
 
@@ -500,7 +514,10 @@ def _bandwidths(where: str, part: Mapping[str, Any]) -> list[Any]:
     ends = [exponents[key] for key in ("from", "to") if is_number(exponents.get(key))]
     if set(exponents) != {"from", "to", "n"} or len(ends) < 2:
         raise ValueError(f"{where}.log10_bandwidth needs from, to and n; got {shown(grid)}")
-    if refusal := whole(1, MOST_KERNELS).refusal(f"{where}.log10_bandwidth.n", exponents["n"]):
-        raise ValueError(refusal)
+    if not (is_whole(exponents["n"]) and 1 <= exponents["n"] <= MOST_KERNELS):
+        raise ValueError(
+            f"{where}.log10_bandwidth.n={shown(exponents['n'])} is not a whole number of at least "
+            f"1, and at most {MOST_KERNELS:,}"
+        )
     with np.errstate(over="ignore", invalid="ignore"):  # the infinity is refused with its place
         return [float(10.0**e) for e in np.linspace(float(ends[0]), float(ends[1]), exponents["n"])]

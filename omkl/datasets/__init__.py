@@ -5,8 +5,23 @@
 >>> for x, y in stream.blocks(1000): ...
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from omkl.datasets.base import DataError
-from omkl.datasets.opening import load, open_stream, open_streams
-from omkl.datasets.stream import Stream
+
+if TYPE_CHECKING:
+    from omkl.datasets.opening import load, open_stream, open_streams
+    from omkl.datasets.stream import Stream
 
 __all__ = ["DataError", "Stream", "load", "open_stream", "open_streams"]
+
+
+if not TYPE_CHECKING:  # a type checker would take any name for one of this module
+
+    def __getattr__(name: str) -> Any:
+        # Imported on request: streams import the compiler, which the schema of a data set does not.
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        module = "stream" if name == "Stream" else "opening"
+        return getattr(importlib.import_module(f"omkl.datasets.{module}"), name)

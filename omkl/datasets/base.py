@@ -6,7 +6,7 @@ import codecs
 import contextlib
 import gzip
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, Protocol
 
@@ -15,8 +15,7 @@ import numpy as np
 from omkl.utils.wording import pluralize
 
 PACKAGE = Path(__file__).parents[1]
-SCALINGS = ("columns", "whole", "none")
-ORDERS = ("file", "shuffled")
+MOST_DELAY = 1_000  # rows that wait for their targets, a horizon and a delay together
 
 
 class DataError(ValueError):
@@ -79,10 +78,24 @@ class Source(Protocol):
         ...
 
 
+def default_order(dataset: Mapping[str, Any], task: str) -> str:
+    """Return ``stream.order`` where none is given."""
+    return "shuffled" if task == "classification" and "file" in dataset else "file"
+
+
+def default_scaling(dataset: Mapping[str, Any], scheme: str | None = None) -> str:
+    """Return ``stream.scaling`` where none is given."""
+    return "columns" if "path" in dataset and scheme is None else "whole"
+
+
 # --- Names that become parts of paths -----------------------------------------------------------
 
 MOST_NAME_BYTES = 80  # of UTF-8: as many characters, in English
 STEM_BYTES = 60  # of a file, whose name gets an end
+NAME = (
+    f"a name of letters, digits, '-', '_' and '.', at most {MOST_NAME_BYTES}, that does not begin "
+    "with a dot: it becomes the name of a folder"
+)
 
 
 def is_name(value: Any) -> bool:
@@ -92,18 +105,6 @@ def is_name(value: Any) -> bool:
         and re.fullmatch(r"[\w-][\w.-]*", value) is not None
         and len(value.encode()) <= MOST_NAME_BYTES
     )
-
-
-def checked_name(key: str, value: Any) -> str:
-    """The name; ValueError naming its ``key`` where it is none (``is_name``)."""
-    if not is_name(value):
-        shown = repr(value)
-        raise ValueError(
-            f"{key}={shown if len(shown) < 200 else shown[:200] + '...'} is no name: letters, "
-            f"digits, '-', '_' and '.', at most {MOST_NAME_BYTES}, not beginning with a dot. It "
-            "becomes the name of a folder."
-        )
-    return str(value)
 
 
 def is_relative_file(value: Any) -> bool:

@@ -13,12 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.datasets import catalogue, prepare, read, tables
-from omkl.datasets.base import DataError, Source
+from omkl.datasets import catalogue, read, tables
+from omkl.datasets.base import MOST_DELAY, DataError, Source
 from omkl.datasets.cells import BLANKS
 from omkl.datasets.columns import Column, place_of
 from omkl.datasets.files import FileContent
-from omkl.datasets.schema import MOST_DELAY, check_dataset, check_stream
 from omkl.datasets.stream import Stream
 from omkl.datasets.synthetic import SyntheticSource
 from omkl.datasets.tables import ArrayTable, LibsvmTable, Table, TableSource
@@ -100,6 +99,8 @@ def open_streams(
 
 def _checked(dataset_cfg: Mapping[str, Any], stream_cfg: Mapping[str, Any]) -> Options:
     """How rows are streamed; DataError for what cannot be, before a file is opened."""
+    from omkl.datasets.schema import check_dataset  # imported here: pydantic takes 0.2 s
+
     check_dataset(dataset_cfg)
     options, name, is_own = _options(stream_cfg), str(dataset_cfg["name"]), "path" in dataset_cfg
     if dataset_cfg.get("key") is not None and not is_own:
@@ -139,7 +140,6 @@ def load(name: str, *, as_frame: bool = True) -> tuple[Any, Any]:
     if "path" in cfg:
         raise ValueError(f"{name} is for a file of yours: pandas.read_csv and others read it")
     if "file" in cfg:
-        prepare.check_steps(cfg.get("prepare") or {}, name)
         classes = _classes(cfg)
         table = _in_memory(cfg, catalogue.obtain(cfg), classes)
         X, y, (*inputs, target) = table.values[:, :-1], table.values[:, -1], table.names
@@ -165,6 +165,8 @@ def open_with_column(
     The column can be of words; it is an input only if ``dataset.inputs`` names it. With
     key None there is nothing to say. Raises DataError as ``open_stream``.
     """
+    from omkl.datasets.schema import check_dataset  # imported here: pydantic takes 0.2 s
+
     check_dataset(dataset_cfg)
     stream_cfg = {**stream_cfg, "order": stream_cfg["order"] or "file"}
     options = _options(stream_cfg)
@@ -183,6 +185,8 @@ def open_with_column(
 
 
 def _options(cfg: Mapping[str, Any]) -> Options:
+    from omkl.datasets.schema import check_stream  # imported here: pydantic takes 0.2 s
+
     check_stream(cfg)
     return Options(
         cfg["limit"],
@@ -384,7 +388,6 @@ def _open_entry(
 ) -> list[Stream]:
     """The streams of an entry, one per seed that shuffles it; None: one in the file's order."""
     name, classes = str(cfg["name"]), _classes(cfg)
-    prepare.check_steps(cfg.get("prepare") or {}, name)
     content = catalogue.obtain(cfg)
     table: Table
     if cfg.get("format") == "libsvm" and seeds is None:  # in blocks, since no row is moved

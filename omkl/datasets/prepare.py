@@ -25,58 +25,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from omkl.datasets.base import DataError
-from omkl.utils.constraints import SWITCH, Constraint, is_number, whole
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-_NAME = Constraint(lambda value: isinstance(value, str), "the name of a column")
-_NUMBER = Constraint(is_number, "a number")
-_CELL = Constraint(lambda value: isinstance(value, str) or is_number(value), "a cell")
-_NAMES = Constraint(
-    lambda value: isinstance(value, list | tuple) and all(isinstance(name, str) for name in value),
-    "a list of names of columns",
-)
-_BOUND = Constraint(
-    lambda value: isinstance(value, int | float) and not isinstance(value, bool), "a number"
-)
-_FACTOR = Constraint(lambda value: is_number(value) and value != 0, "a number other than 0")
-
-STEPS: dict[str, Constraint | dict[str, Constraint]] = {
-    "first_rows": whole(1),
-    "drop": {"column": _NAME, "equals": _CELL},
-    "keep": {"column": _NAME, "at_most": _BOUND},
-    "complete": SWITCH,
-    "rows_each": {"column": _NAME, "rows": whole(1)},
-    "codes": _NAMES,
-    "time_of_day": _NAME,
-    "one_hot": {"all_but": _NAME},
-    "scale_inputs": {"shift": _NUMBER, "divide": _FACTOR},
-    "scale_columns": {"low": _NUMBER, "high": _NUMBER},
-}
-OPTIONAL = {"rows_each": {"values"}}  # keys that may be left out
-
-
-def check_steps(steps: Mapping[str, Any], where: str) -> None:
-    """DataError for a step that there is none of, or that is not given what it takes."""
-    for step, value in steps.items():
-        if step not in STEPS:
-            raise DataError(f"{where}: dataset.prepare.{step} is none of {', '.join(STEPS)}.")
-        rule = STEPS[step]
-        if value is None or (isinstance(rule, Constraint) and rule.holds(value)):
-            continue
-        if isinstance(rule, dict) and isinstance(value, Mapping):
-            allowed = set(rule) | OPTIONAL.get(step, set())
-            if set(rule) <= set(value) <= allowed and all(
-                rule[key].holds(value[key]) for key in rule
-            ):
-                continue
-        takes = rule.words if isinstance(rule, Constraint) else f"{{{', '.join(rule)}}}"
-        raise DataError(
-            f"{where}: dataset.prepare.{step}={value!r} is not what the step takes: {takes}. "
-            "See omkl.datasets.prepare."
-        )
 
 
 def prepare_rows(frame: pd.DataFrame, steps: Mapping[str, Any], where: str) -> pd.DataFrame:

@@ -140,7 +140,6 @@ def frames(
     import pandas as pd
 
     steps = cfg.get("prepare") or {}
-    prepare.check_steps(steps, content.name)
     with as_data_error(content.name), _strict_about_lengths():
         if _reader(content.path) is not _text:
             chunks = _named(_reader(content.path)(content, cfg), content, cfg)
@@ -552,7 +551,6 @@ def read_entry(content: FileContent, cfg: Mapping[str, Any]) -> pd.DataFrame:
     x1, x2, ... and y; or the one that ``array`` names).
     """
     steps, form = cfg.get("prepare") or {}, cfg.get("format")
-    prepare.check_steps(steps, cfg["name"])
     with as_data_error(content.name), _strict_about_lengths():
         if form in ("csv", "text"):
             with content.open_text() as file:

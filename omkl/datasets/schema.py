@@ -1,67 +1,24 @@
-"""The schema of a data set and its stream: what each key may hold, before a file is opened."""
+"""The settings of a data set and its stream: what each key may hold, before a file is opened."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from omkl.datasets.base import ORDERS, SCALINGS, DataError, checked_name, is_relative_file
+from pydantic import ConfigDict, Field, model_validator
+
+from omkl.core.kernels import LEAST_BANDWIDTH, MOST_BANDWIDTH, with_spectrum
+from omkl.datasets.base import MOST_DELAY, NAME, DataError, is_name, is_relative_file
 from omkl.datasets.columns import MOST_COLUMNS
-from omkl.utils.constraints import (
-    MAPPING,
-    SWITCH,
-    Constraint,
-    is_number,
-    is_whole,
-    is_writable,
-    one_of,
-    or_null,
-    shown,
-    whole,
-    word_of,
-)
+from omkl.utils.constraints import is_number, is_text, is_whole, is_writable
+from omkl.utils.sections import Accepted, Content, Model, Section, read
 
+MOST_COORDINATES = 20_000  # of all centres of a synthetic stream: the calibration takes seconds
 MOST_WORDS = 10_000  # of a list that is no list of columns
 MOST_LAGS = 1_000  # each is a column of all rows that are read at a time
-MOST_DELAY = 1_000  # rows that wait for their targets, a horizon and a delay together
-TASKS = ("regression", "classification")
-MISSING = ("error", "mean", "drop")
-
-
-def check_dataset(cfg: Mapping[str, Any]) -> None:
-    """DataError naming the key, what it holds and what it may be."""
-    if not isinstance(cfg, Mapping):
-        raise DataError(f"dataset={shown(cfg)} must be {MAPPING.words}.")
-    try:
-        checked_name("dataset.name", cfg.get("name"))
-    except ValueError as error:
-        raise DataError(str(error)) from None
-    if not {"file", "path", "n_centres"} & set(cfg):
-        raise DataError(
-            f"dataset.name={cfg['name']}: a data set needs one of the keys 'file' (an entry of the "
-            "catalogue), 'path' (an own table) or 'n_centres' (synthetic)."
-        )
-    for key, constraint in DATASET.items():
-        if cfg.get(key) is not None:
-            require(f"dataset.{key}", cfg[key], constraint)
-    if cfg.get("delimiter") == cfg.get("decimal") != "auto" and cfg.get("decimal"):
-        raise DataError(
-            f"dataset.delimiter and dataset.decimal are both {cfg['decimal']!r}: one cannot be "
-            "told from the other."
-        )
-
-
-def check_stream(cfg: Mapping[str, Any]) -> None:
-    """As ``check_dataset``, for how the rows are streamed."""
-    for key, constraint in STREAM.items():
-        if key in cfg:
-            require(f"stream.{key}", cfg[key], constraint)
-
-
-def require(key: str, value: Any, constraint: Constraint) -> None:
-    """DataError where the value of a key is not what it may be."""
-    if refusal := constraint.refusal(key, value, "must be"):
-        raise DataError(f"{refusal}.")
+Task = Literal["regression", "classification"]
+Whole = Annotated[int, Field(ge=1)]
+Finite = Annotated[Any, Accepted(is_number, "a number")]
 
 
 def _is_cell(value: Any) -> bool:
@@ -72,21 +29,32 @@ def _is_column(value: Any) -> bool:
     return (isinstance(value, str) and is_writable(value)) or is_whole(value)
 
 
-def _list_of(holds: Callable[[Any], bool], most: int) -> Callable[[Any], bool]:
+def _is_list(holds: Callable[[Any], bool], most: int) -> Callable[[Any], bool]:
     return lambda value: (
         isinstance(value, list | tuple) and 0 < len(value) <= most and all(map(holds, value))
     )
 
 
-def _or_list_of(holds: Callable[[Any], bool], most: int) -> Callable[[Any], bool]:
-    listed = _list_of(holds, most)
-    return lambda value: holds(value) or listed(value)
+def _is_list_or(holds: Callable[[Any], bool], most: int) -> Callable[[Any], bool]:
+    is_list = _is_list(holds, most)
+    return lambda value: holds(value) or is_list(value)
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
 
 
 def _is_delimiter(value: Any) -> bool:
     if value == "auto":
         return True
     return isinstance(value, str) and len(value) == 1 and not (value.isalnum() or value in '"\r\n')
+
+
+def _is_declared(value: Any) -> bool:
+    """Return whether a value says of columns, by name, what they are."""
+    return isinstance(value, Mapping) and all(
+        _is_cell(name) and isinstance(declared, str) for name, declared in value.items()
+    )
 
 
 def _is_encoding(value: Any) -> bool:
@@ -96,105 +64,252 @@ def _is_encoding(value: Any) -> bool:
         return False
 
 
-def _is_declared(value: Any) -> bool:
-    """Whether it says of columns, by name, what they are."""
-    return isinstance(value, Mapping) and all(
-        _is_cell(name) and isinstance(declared, str) for name, declared in value.items()
-    )
-
-
-def _is_published(value: Any) -> bool:
-    """Whether it says how many clients and rounds a published federation has."""
-    return isinstance(value, Mapping) and all(
-        key in ("clients", "rounds") and is_whole(n) and n >= 1 for key, n in value.items()
-    )
-
-
-_COLUMN = Constraint(_is_column, "a column, by its name or its position")
-
-DATASET: dict[str, Constraint] = {
-    "task": one_of(*TASKS),
-    "path": Constraint(
-        lambda value: isinstance(value, str) and bool(value.strip()), "the path of a file"
-    ),
-    "file": Constraint(
-        is_relative_file,
-        "the path of a file below a data folder: names of letters, digits, '-', '_' and '.', at "
-        "most 80, none of them beginning with a dot, with / between them",
-    ),
-    "format": word_of("a word: text, csv, zip, excel, mat or libsvm"),
-    "encoding": Constraint(
-        _is_encoding, "an encoding of text that Python knows, such as utf-8 or latin-1"
-    ),
-    "delimiter": Constraint(_is_delimiter, "auto, null for any run of spaces, or one character"),
-    "decimal": Constraint(
-        lambda value: isinstance(value, str) and value in ("auto", ".", ","), "auto, '.' or ','"
-    ),
-    "header": SWITCH,
-    "columns": Constraint(
-        lambda value: _is_declared(value) or _list_of(_is_column, MOST_COLUMNS)(value),
-        "what columns are, {shop: category, when: date dayfirst}, or names of all columns of a "
-        f"file, at most {MOST_COLUMNS:,}: [a,b,c]",
-    ),
-    "skip_lines": whole(0, MOST_WORDS),
-    "target": Constraint(
-        _is_column,
-        "one column, by its name or its position (of several columns each has a run: "
-        "-m dataset.target=a,b)",
-    ),
-    "inputs": Constraint(
-        _or_list_of(_is_column, MOST_COLUMNS),
+Cell = Annotated[Any, Accepted(_is_cell, "a text or a number")]
+Column = Annotated[Any, Accepted(_is_column, "a column, by its name or its position")]
+Columns = Annotated[
+    Any,
+    Accepted(
+        _is_list_or(_is_column, MOST_COLUMNS),
         f"columns by name or position, or a range '3-23', or a list of at most {MOST_COLUMNS:,}",
     ),
-    "exclude": Constraint(
-        _or_list_of(_is_column, MOST_COLUMNS),
-        f"a column by name or position, or a range '3-5', or a list of at most {MOST_COLUMNS:,}",
-    ),
-    "labels": Constraint(
-        lambda value: (
-            (isinstance(value, list | tuple) and len(value) <= MOST_WORDS) or value == "all"
+]
+Text = Annotated[Any, Accepted(is_text, "a text")]
+
+
+class Drop(Section):
+    column: str
+    equals: Cell
+
+
+class Keep(Section):
+    column: str
+    at_most: Finite
+
+
+class RowsEach(Section):
+    column: str
+    rows: Whole
+    values: int | None = None
+
+
+class OneHot(Section):
+    all_but: str
+
+
+class ScaleInputs(Section):
+    shift: Finite
+    divide: Annotated[
+        Any, Accepted(lambda value: is_number(value) and value != 0, "a number other than 0")
+    ]
+
+
+class ScaleColumns(Section):
+    low: Finite
+    high: Finite
+
+
+class Steps(Section):
+    """Steps of preparation, see ``omkl.datasets.prepare``."""
+
+    first_rows: Whole | None = None
+    drop: Drop | None = None
+    keep: Keep | None = None
+    complete: bool | None = None
+    rows_each: RowsEach | None = None
+    codes: list[str] | None = None
+    time_of_day: str | None = None
+    one_hot: OneHot | None = None
+    scale_inputs: ScaleInputs | None = None
+    scale_columns: ScaleColumns | None = None
+
+
+class Published(Section):
+    """Clients and rounds of the published federation of a data set."""
+
+    clients: Whole | None = None
+    rounds: Whole | None = None
+
+
+class Spectrum(Section):
+    """A kernel that has a spectrum."""
+
+    family: Annotated[
+        Any,
+        Accepted(lambda value: value in with_spectrum(), f"one of {', '.join(with_spectrum())}"),
+    ]
+    bandwidth: Annotated[float, Field(ge=LEAST_BANDWIDTH, le=MOST_BANDWIDTH)]
+
+
+class Dataset(Section):
+    """A data set: an entry of the catalogue, an own table, or a synthetic stream."""
+
+    name: Annotated[Any, Accepted(is_name, NAME)]
+    task: Task | None = None
+    path: Annotated[Any, Accepted(_is_path, "the path of a file")] = None
+    file: Annotated[
+        Any,
+        Accepted(
+            is_relative_file,
+            "the path of a file below a data folder: names of letters, digits, '-', '_' and '.', "
+            "at most 80, none of them beginning with a dot, with / between them",
         ),
-        "a list of what stands in the target's column, or all, however many that are",
-    ),
-    "missing": one_of(*MISSING),
-    "na_values": Constraint(
-        _or_list_of(_is_cell, MOST_WORDS),
-        f"a cell that stands for a missing value, or a list of at most {MOST_WORDS:,}",
-    ),
-    "key": _COLUMN,
-    "max_keys": whole(1),
-    "share_weights": SWITCH,
-    "share_scaling": SWITCH,
-    "client_column": _COLUMN,
-    "sites": _COLUMN,
-    "array": word_of("the name of an array"),
-    "member_column": word_of("a name"),
-    "members": Constraint(MAPPING.holds, "a mapping of names to digests"),
-    "prepare": Constraint(MAPPING.holds, "a mapping of steps"),
-    "rows": whole(1),
-    "federated": Constraint(_is_published, "a mapping of clients and rounds, whole numbers from 1"),
-    "kernel": Constraint(MAPPING.holds, "a mapping of family and bandwidth"),
-    "kernel_after": Constraint(MAPPING.holds, "a mapping of family and bandwidth"),
-    "sha256": word_of("64 hex digits"),
-    "url": word_of("an address"),
-    "member": word_of("the name of a file in a zip"),
-}
+    ] = None
+    format: Annotated[Any, Accepted(is_text, "text, csv, zip, excel, mat or libsvm")] = None
+    encoding: Annotated[
+        Any,
+        Accepted(_is_encoding, "an encoding of text that Python knows, such as utf-8 or latin-1"),
+    ] = None
+    delimiter: Annotated[
+        Any, Accepted(_is_delimiter, "auto, null for any run of spaces, or one character")
+    ] = None
+    decimal: Annotated[
+        Any, Accepted(lambda value: value in ("auto", ".", ","), "auto, '.' or ','")
+    ] = None
+    header: bool | None = None
+    columns: Annotated[
+        Any,
+        Accepted(
+            lambda value: _is_declared(value) or _is_list(_is_column, MOST_COLUMNS)(value),
+            "what columns are, {shop: category, when: date dayfirst}, or names of all columns of a "
+            f"file, at most {MOST_COLUMNS:,}: [a,b,c]",
+        ),
+    ] = None
+    skip_lines: Annotated[int, Field(ge=0, le=MOST_WORDS)] | None = None
+    target: Annotated[
+        Any,
+        Accepted(
+            _is_column,
+            "one column, by its name or its position (of several columns each has a run: "
+            "-m dataset.target=a,b)",
+        ),
+    ] = None
+    inputs: Columns = None
+    exclude: Columns = None
+    labels: Annotated[
+        Any,
+        Accepted(
+            lambda value: (
+                (isinstance(value, list | tuple) and len(value) <= MOST_WORDS) or value == "all"
+            ),
+            "a list of what stands in the target's column, or all, however many that are",
+        ),
+    ] = None
+    missing: Literal["error", "mean", "drop"] | None = None
+    na_values: Annotated[
+        Any,
+        Accepted(
+            _is_list_or(_is_cell, MOST_WORDS),
+            f"a cell that stands for a missing value, or a list of at most {MOST_WORDS:,}",
+        ),
+    ] = None
+    key: Column = None
+    max_keys: Whole | None = None
+    share_weights: bool | None = None
+    share_scaling: bool | None = None
+    client_column: Column = None
+    sites: Column = None
+    array: Annotated[Any, Accepted(is_text, "the name of an array")] = None
+    member_column: Text = None
+    members: Content | None = None
+    prepare: Steps | None = None
+    rows: Whole | None = None
+    federated: Published | None = None
+    sha256: Annotated[Any, Accepted(is_text, "64 hex digits")] = None
+    # A synthetic stream, of which ``Synthetic`` says more.
+    n_centres: Any = None
+    noise: Any = None
+    seed: Any = None
+    kernel: Any = None
+    kernel_after: Any = None
+    change_at: Any = None
+    # What describes it, and changes no number.
+    title: Any = None
+    notes: Any = None
+    licence: Any = None
+    citation: Any = None
+    uci: Any = None
+    url: Annotated[Any, Accepted(is_text, "an address")] = None
+    member: Annotated[Any, Accepted(is_text, "the name of a file in a zip")] = None
+    by_hand: Any = None
 
-STREAM: dict[str, Constraint] = {
-    "limit": or_null(whole(2)),
-    "scaling": one_of(*SCALINGS),
-    "order": one_of(*ORDERS),
-    "lags": whole(0, MOST_LAGS),
-    "delay": whole(0, MOST_DELAY),
-    "horizon": whole(0, MOST_DELAY),
-}
+    @model_validator(mode="before")
+    @classmethod
+    def _without_null(cls, content: Any) -> Any:
+        if not isinstance(content, Mapping):
+            return content
+        return {key: value for key, value in content.items() if value is not None}
 
 
-def default_order(dataset: Mapping[str, Any], task: str) -> str:
-    """``stream.order`` where none is given."""
-    return "shuffled" if task == "classification" and "file" in dataset else "file"
+class Synthetic(Section):
+    """A synthetic stream, see ``omkl.datasets.synthetic``."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    rows: Annotated[int, Field(ge=2, le=10**9)]
+    inputs: Annotated[int, Field(ge=1, le=1_000)]
+    n_centres: Annotated[int, Field(ge=1, le=MOST_COORDINATES)]
+    noise: Annotated[float, Field(ge=0, le=1e100)]
+    seed: Annotated[int, Field(ge=0, lt=2**63)]
+    kernel: Spectrum
+    kernel_after: Spectrum | None = None
 
 
-def default_scaling(dataset: Mapping[str, Any], scheme: str | None = None) -> str:
-    """``stream.scaling`` where none is given."""
-    return "columns" if "path" in dataset and scheme is None else "whole"
+class Stream(Section):
+    """How the rows of a data set are streamed."""
+
+    limit: Annotated[int, Field(ge=2)] | None = Field(None, description="rows at most; null: all")
+    scaling: Literal["columns", "whole", "none"] | None = Field(
+        None,
+        description="columns: standardised by the rows so far; whole: to [0, 1] by all rows; null: "
+        "columns for your own files, else whole",
+    )
+    lags: int = Field(0, ge=0, le=MOST_LAGS, description="past targets that are inputs too")
+    delay: int = Field(
+        0,
+        ge=0,
+        le=MOST_DELAY,
+        description="a target is learned so many rows after its prediction; 0: before the next row",
+    )
+    horizon: int = Field(
+        0,
+        ge=0,
+        le=MOST_DELAY,
+        description="rows between a row and the one whose target it predicts",
+    )
+    order: Literal["file", "shuffled"] | None = Field(
+        None,
+        description="file, or shuffled by the seed; null: file for your own files, shuffled in a "
+        "classification of the catalogue",
+    )
+
+
+def check_dataset(cfg: Mapping[str, Any]) -> None:
+    """DataError naming the key, what it holds and what it may be."""
+    _read(Dataset, cfg, "dataset")
+    if not {"file", "path", "n_centres"} & set(cfg):
+        raise DataError(
+            f"dataset.name={cfg['name']}: a data set needs one of the keys 'file' (an entry of the "
+            "catalogue), 'path' (an own table) or 'n_centres' (synthetic)."
+        )
+    if cfg.get("delimiter") == cfg.get("decimal") != "auto" and cfg.get("decimal"):
+        raise DataError(
+            f"dataset.delimiter and dataset.decimal are both {cfg['decimal']!r}: one cannot be "
+            "told from the other."
+        )
+
+
+def check_stream(cfg: Mapping[str, Any]) -> None:
+    """As ``check_dataset``, for how the rows are streamed."""
+    _read(Stream, cfg, "stream")
+
+
+def read_synthetic(cfg: Mapping[str, Any]) -> Synthetic:
+    """Return the typed settings of a synthetic stream; DataError as ``check_dataset``."""
+    return _read(Synthetic, cfg, "dataset")
+
+
+def _read(model: type[Model], cfg: Mapping[str, Any], where: str) -> Model:
+    try:
+        return read(model, cfg, where)
+    except ValueError as error:
+        raise DataError(f"{error}.") from None

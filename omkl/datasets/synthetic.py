@@ -17,29 +17,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
 
-from omkl.core.kernels import LEAST_BANDWIDTH, MOST_BANDWIDTH, Kernel, with_spectrum
+from omkl.core.kernels import Kernel
 from omkl.datasets.base import Chunk, DataError, RowCount
-from omkl.datasets.schema import require
-from omkl.utils import constraints
+
+if TYPE_CHECKING:
+    from omkl.datasets.schema import Spectrum
 
 CHUNK_ROWS = 4_096
 CALIBRATION_ROWS = 16_384
-MOST_COORDINATES = 20_000  # of all centres: the calibration takes seconds
-
-SETTINGS = {
-    "rows": constraints.whole(2, 10**9),
-    "inputs": constraints.whole(1, 1_000),
-    "n_centres": constraints.whole(1, MOST_COORDINATES),
-    "noise": constraints.number(0, 1e100),
-    "seed": constraints.whole(0, 2**63 - 1),
-    "kernel": constraints.MAPPING,
-}
-BANDWIDTH = constraints.number(LEAST_BANDWIDTH, MOST_BANDWIDTH)
 
 
 class Expansion(NamedTuple):
@@ -61,26 +51,27 @@ class SyntheticSource:
         classify = cfg.get("task") == "classification"
         self.classes: tuple[Any, ...] = (-1, 1) if classify else ()
         self.has_truth = not classify
-        for key, constraint in SETTINGS.items():
-            require(f"dataset.{key}", cfg.get(key), constraint)
-        self.n_rows: int | None = cfg["rows"]
-        self.row_count: RowCount | None = RowCount(cfg["rows"], True)
-        self._n_inputs: int = cfg["inputs"]
-        self._seed: int = cfg["seed"]
+        from omkl.datasets.schema import MOST_COORDINATES, read_synthetic  # pydantic takes 0.2 s
+
+        settings = read_synthetic(cfg)
+        self.n_rows: int | None = settings.rows
+        self.row_count: RowCount | None = RowCount(settings.rows, True)
+        self._n_inputs = settings.inputs
+        self._seed = settings.seed
         self.inputs = tuple(f"x{k + 1}" for k in range(self._n_inputs))
         self.target = "y"
-        self._noise = float(cfg["noise"])
+        self._noise = settings.noise
         self.change_at = _change_round(cfg.get("change_at"), self.n_rows)
-        n_centres: int = cfg["n_centres"]
+        n_centres = settings.n_centres
         if n_centres * self._n_inputs > MOST_COORDINATES:
             raise DataError(
                 f"dataset.n_centres={n_centres} x dataset.inputs={self._n_inputs} must be at most "
                 f"{MOST_COORDINATES:,}: every row is compared with all centres."
             )
-        self._before = self._draw(0, cfg["kernel"], "dataset.kernel", n_centres)
+        self._before = self._draw(0, settings.kernel, "dataset.kernel", n_centres)
         self._after = self._before
         if self.change_at is not None:
-            after = cfg.get("kernel_after") or cfg["kernel"]
+            after = settings.kernel_after or settings.kernel
             self._after = self._draw(1, after, "dataset.kernel_after", n_centres)
 
     @property
@@ -119,11 +110,8 @@ class SyntheticSource:
     def _points(self, rng: np.random.Generator, n: int) -> np.ndarray:
         return rng.uniform(-1.0, 1.0, (n, self._n_inputs)) / math.sqrt(self._n_inputs)
 
-    def _draw(self, number: int, kernel: Mapping[str, Any], key: str, n_centres: int) -> Expansion:
-        parts = {"family": constraints.one_of(*with_spectrum()), "bandwidth": BANDWIDTH}
-        for name, constraint in parts.items():
-            require(f"{key}.{name}", kernel.get(name), constraint)
-        family, bandwidth = str(kernel["family"]), float(kernel["bandwidth"])
+    def _draw(self, number: int, kernel: Spectrum, key: str, n_centres: int) -> Expansion:
+        family, bandwidth = kernel.family, kernel.bandwidth
         rng = self._generator(number)
         f = Expansion(
             family,

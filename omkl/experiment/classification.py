@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.config.settings import Settings
+from omkl.config.schema import Settings
 from omkl.datasets import DataError, Stream
 from omkl.datasets.base import Chunk
 from omkl.experiment import kept_model

@@ -10,6 +10,7 @@ computed once for a whole sweep.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -26,7 +27,6 @@ from omkl.core.linalg import (
 from omkl.core.representations.random_features import draw_features, features_of
 from omkl.experiment.job import Job, Progress, modules_of_families
 from omkl.experiment.metrics import Recorder, mean_and_deviation
-from omkl.runs import run_folder
 from omkl.runs.provenance import computed_by, without_prose
 from omkl.utils import cached_arrays
 from omkl.utils.threads import thread_pool
@@ -345,7 +345,7 @@ def _comparator_identity(job: Job, what: str) -> str:
     settings = job.settings
     identity = {
         "stream": without_prose(job.stream.provenance),
-        "settings": settings.stream.options,
+        "settings": dict(settings.stream),
         "shuffle": settings.seed if settings.stream.order == "shuffled" else None,
         "kernels": job.dictionary,
         "modules": modules_of_families(job.dictionary),
@@ -354,7 +354,7 @@ def _comparator_identity(job: Job, what: str) -> str:
         "sources": computed_by(),
         "what": what,
     }
-    return run_folder.settings_sha256(identity)
+    return json.dumps(identity, sort_keys=True, default=str)
 
 
 _memory: dict[str, dict[str, np.ndarray]] = {}

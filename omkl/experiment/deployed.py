@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from omkl.config import settings
-from omkl.config.compose import compose
+from omkl.config.compose import Composer
+from omkl.config.settings import complete
 from omkl.core.representations.random_features import whole_packs
 from omkl.experiment.federation import choose_learner
 from omkl.federated import flower
@@ -51,8 +51,9 @@ def plan_of(terms: Terms) -> Plan:
             raise ValueError(
                 f"{word}: data owners have the rows, and there is one seed: leave it out"
             )
-    made = settings.read(compose(["dataset=synthetic", "federation=iid", "seeds=1", *typed]))
-    n_clients, n_rounds = made.config["clients"], made.config["federation"]["rounds"]
+    settings = ["dataset=synthetic", "federation=iid", "seeds=1", *typed]
+    made = complete(Composer().compose(settings))
+    n_clients, n_rounds = made.clients, made.federation.rounds
     if n_clients is None:
         raise ValueError("how many clients? Add clients=K to the settings")
     for name, value in made.algorithm.params.items():
@@ -159,6 +160,6 @@ def _model(
 def _kernels(plan: Plan) -> dict[str, object]:
     """Return the kernels that were learned with, as a YAML of ``conf/kernels`` holds them."""
     if plan.used == plan.dictionary:
-        return dict(plan.settings.kernels)
+        return plan.settings.placed_kernels
     parts = [{"family": k.family, "bandwidth": k.bandwidth} for k in plan.used]
     return {"name": "used", "parts": parts}

@@ -46,7 +46,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,8 @@ from typing import Any
 import numpy as np
 
 from omkl import federated
-from omkl.config.settings import Settings, content_addressed, with_defaults_cut
+from omkl.config.schema import Settings
+from omkl.config.settings import content_addressed, with_defaults_cut
 from omkl.core import hyperparameters, kernels
 from omkl.core.frequencies import RFF
 from omkl.core.hyperparameters import Schedule
@@ -89,7 +90,6 @@ from omkl.federated.privacy import NO_SAFEGUARDS
 from omkl.federated.protocol import Plan, ServerState
 from omkl.federated.simulation import FederatedTrace, Federation
 from omkl.federated.split import Split, split
-from omkl.runs import run_folder
 from omkl.utils.threads import thread_pool
 
 COMPARATOR = "each client's best online kernel (11), mean over the clients"
@@ -127,11 +127,11 @@ class FederatedJob(Plan):
             self.settings.max_upload,
             lengths=self.lengths,
             guards=self.settings.safeguards,
-            links=links_of(self.settings.exchange, len(self.lengths), self.settings.seed),
+            links=links_of(self.settings.message_exchange, len(self.lengths), self.settings.seed),
         )
 
     def notes(self) -> list[str]:
-        return self.settings.notes()
+        return self.settings.notes
 
     def warm_up(self) -> None:
         X, y = self.split.X[:2], self.split.y[:2]
@@ -191,7 +191,7 @@ def choose_learner(
 
     ValueError names the setting that is wrong, or a budget that is too small.
     """
-    dictionary = kernels.dictionary(settings.kernels, n_inputs or None)
+    dictionary = kernels.dictionary(settings.placed_kernels, n_inputs or None)
     algorithm = federated.load(settings.algorithm.name)
     sizes = {"N": len(dictionary), "D": settings.D or protocol.MOST_FEATURES}
     settings = with_defaults_cut(settings, algorithm.Params, sizes)
@@ -221,7 +221,7 @@ def prepare(settings: Settings, clients: Split | None = None) -> FederatedJob:
     if settings.safeguards.privacy is not None:
         n_kernels = max(1, len(used))
         privacy.account(settings.safeguards.privacy, algorithm, early.params, n_kernels, 2)
-    clients = _split(settings.config) if clients is None else clients
+    clients = _split(settings) if clients is None else clients
     _check_asked(settings, len(clients.clients))
     d, n_clients = clients.X.shape[2], len(clients.clients)
     chosen = choose_learner(settings, len(clients.y), d, clients.lengths)
@@ -237,20 +237,21 @@ def prepare(settings: Settings, clients: Split | None = None) -> FederatedJob:
         return memory.bytes_of(model) + n_clients * one
 
     each = memory.extrapolated(party_bytes, D)
-    memory.require_memory(settings, clients.stream, len(used), D, each, settings.n_seeds)
-    portable = content_addressed(settings.resolved(D=D, n_clients=n_clients), clients.stream)
+    memory.require_memory(settings, clients.stream, len(used), D, each, settings.seeds)
+    portable = content_addressed(settings.replaced(D=D, clients=n_clients), clients.stream)
     return FederatedJob(**vars(chosen) | {"settings": portable}, split=clients)
 
 
 _splits: dict[str, Split] = {}
 
 
-def _split(config: Mapping[str, Any]) -> Split:
+def _split(settings: Settings) -> Split:
     """The clients' streams; a process reads, prepares and deals a file once."""
-    deciding = ("dataset", "stream", "federation", "clients", "seed")
-    name = run_folder.settings_sha256({key: config[key] for key in deciding})
-    if name not in _splits or not is_of_now(_splits[name].stream, config["dataset"]):
-        _splits[name] = split(config)
+    dataset, federation, n_clients = settings.dataset, settings.federation, settings.clients
+    name = repr((dataset, settings.stream, federation, n_clients, settings.seed))
+    if name not in _splits or not is_of_now(_splits[name].stream, dataset):
+        stream = dict(settings.stream)
+        _splits[name] = split(dataset, stream, n_clients, settings.seed, **dict(federation))
     clients = _splits[name]
     while len(_splits) > 1 and sum(one.X.nbytes for one in _splits.values()) > MOST_STREAM_BYTES:
         _splits.pop(next(iter(_splits)))
@@ -401,14 +402,16 @@ def communication(
         "rows": n_rows,
         "rows_used": int(counts.sum()),
         "max_upload": plan.settings.max_upload,
-        **protocol.traffic(plan.algorithm, server, sent, n_rounds, most, plan.settings.exchange),
-        **({} if plan.settings.exchange == SERVER else {"exchange": exchange_of(plan)}),
+        **protocol.traffic(
+            plan.algorithm, server, sent, n_rounds, most, plan.settings.message_exchange
+        ),
+        **({} if plan.settings.message_exchange == SERVER else {"exchange": exchange_of(plan)}),
     }
 
 
 def exchange_of(plan: Plan) -> dict[str, Any]:
     """The settings of an exchange, those that are on."""
-    asked = plan.settings.exchange._asdict()
+    asked = plan.settings.message_exchange._asdict()
     return {key: value for key, value in asked.items() if value != getattr(SERVER, key)}
 
 

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from omkl import algorithms
-from omkl.config.settings import OF_PANEL, Settings, content_addressed, with_defaults_cut
+from omkl.config.schema import Settings
+from omkl.config.settings import OF_PANEL, content_addressed, with_defaults_cut
 from omkl.core import kernels
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import Algorithm
@@ -32,7 +33,6 @@ from omkl.experiment.metrics import mean_and_deviation
 from omkl.online.panel import Panel, PanelOfRun
 from omkl.online.settings import FEATURES, Specification, specify
 from omkl.online.stream_learner import StreamLearner
-from omkl.runs import run_folder
 from omkl.runs.run_folder import ERROR_RATE, MSE
 from omkl.utils import outside
 
@@ -199,7 +199,7 @@ class LearnerJob(NamedTuple):
     seeds: list[int]
 
     def notes(self) -> list[str]:
-        return self.settings.notes()
+        return self.settings.notes
 
     @property
     def stream(self) -> Stream:
@@ -244,7 +244,7 @@ class LearnerJob(NamedTuple):
             scaling=self.stream.scaling,
             classes=self.stream.classes,
             lags=self.stream.n_lags,
-            interval=self.settings.interval,
+            interval=self.settings.intervals,
             threads=threads,
             delay=self.stream.target_delay,
         )
@@ -257,16 +257,16 @@ def prepare_learner(settings: Settings) -> LearnerJob:
     Raises ValueError (DataError for data) that names what is wrong and what to do.
     """
     D = FEATURES if settings.D is None else settings.D
-    dictionary = kernels.dictionary(settings.kernels)
+    dictionary = kernels.dictionary(settings.placed_kernels)
     algorithm = algorithms.load(settings.algorithm.name)
     sizes = {"N": len(dictionary), "D": D}
-    settings = with_defaults_cut(settings.resolved(D=D), algorithm.Params, sizes)
+    settings = with_defaults_cut(settings.replaced(D=D), algorithm.Params, sizes)
     given = settings.algorithm.params
     # Once before the data are opened: a wrong number should not wait for a large file.
     specify(settings.algorithm.name, given, dictionary, D, UNKNOWN_HORIZON)
     if not algorithm.representation.uses_D:  # so that any D is the same run
         D = FEATURES
-        settings = settings.resolved(D=D)
+        settings = settings.replaced(D=D)
     if algorithm.queries and (settings.stream.delay or settings.stream.horizon):
         raise ValueError(
             f"{algorithm.name} requests some of the targets, and such a request is answered at "
@@ -275,15 +275,15 @@ def prepare_learner(settings: Settings) -> LearnerJob:
     classify = algorithm.task == "classification"
     own_order = classify and settings.stream.order == "shuffled"
     # Of a learner that draws nothing, as with exact kernels, one repetition says all.
-    n_seeds = 1 if algorithm.deterministic and not own_order else settings.n_seeds
-    seeds = settings.seeds[:n_seeds]
+    n_seeds = 1 if algorithm.deterministic and not own_order else settings.seeds
+    seeds = settings.seed_list[:n_seeds]
     require_keepable(settings, n_seeds)
     streams = _opened(settings, seeds if own_order else None)
     streams = streams if own_order else streams * n_seeds
     stream = streams[0]
     if stream.n_rounds is None and any(isinstance(v, str) and "T" in v for v in given.values()):
         stream.count_rounds()  # for a schedule in T
-    dictionary = kernels.dictionary(settings.kernels, stream.n_inputs)
+    dictionary = kernels.dictionary(settings.placed_kernels, stream.n_inputs)
     made = specify(settings.algorithm.name, given, dictionary, D, stream.n_rounds)
     made = made.of_classes(len(stream.classes))
     _require_memory(settings, stream, made, n_seeds)
@@ -311,9 +311,9 @@ MOST_STREAM_BYTES = 2**28  # of the rows that are kept between the jobs of one p
 
 def _opened(settings: Settings, seeds: Sequence[int] | None) -> list[Stream]:
     """A stream a seed, or one if there are none; a process reads and prepares a file once."""
-    dataset, options, seed = settings.dataset, settings.stream.options, settings.seed
+    dataset, options, seed = settings.dataset, dict(settings.stream), settings.seed
     shuffle = (seeds or seed) if settings.stream.order == "shuffled" else None
-    name = run_folder.settings_sha256({"dataset": dataset, "stream": options, "shuffle": shuffle})
+    name = repr((dataset, options, shuffle))
     if name in _streams and is_of_now(_streams[name][0], dataset):
         return _streams[name]
     if seeds:

@@ -14,7 +14,7 @@ from omkl.online.settings import MOST_PENDING, SCALINGS, LearnerSettings
 from omkl.online.stream_learner import StreamLearner
 
 if TYPE_CHECKING:
-    from omkl.config.settings import Settings
+    from omkl.config.schema import Settings
 
 # Keys of a data set that say how a text file is read.
 READING = ("na_values", "delimiter", "header", "skip_lines", "columns", "decimal", "encoding")
@@ -79,7 +79,7 @@ def settings_of(job: Keepable, seed: int | None = None) -> LearnerSettings:
     return LearnerSettings(
         algorithm=settings.algorithm.name,
         params=dict(given),
-        kernels=dict(settings.kernels),
+        kernels=settings.placed_kernels,
         D=job.D,
         seed=job.seeds[0] if seed is None else seed,
         inputs=tuple(stream.inputs[: len(stream.inputs) - stream.n_lags]),
@@ -88,8 +88,8 @@ def settings_of(job: Keepable, seed: int | None = None) -> LearnerSettings:
         scaling=stream.scaling,
         lags=stream.n_lags,
         horizon=stream.n_rounds if names_T else None,
-        interval=settings.interval.level if settings.interval else None,
-        interval_rate=settings.interval.rate if settings.interval else None,
+        interval=settings.interval,
+        interval_rate=settings.interval_rate,
     )
 
 

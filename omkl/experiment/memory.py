@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from omkl.config.settings import Settings
+from omkl.config.schema import Settings
 from omkl.core.protocol import Algorithm
 from omkl.core.representations import Representation
 from omkl.datasets import Stream, read
@@ -50,7 +50,7 @@ def require_memory(
     T = stream.n_rounds
     if T is None and stream.row_count:
         T = stream.row_count.n
-    R, d = settings.n_seeds, stream.n_inputs
+    R, d = settings.seeds, stream.n_inputs
     block = block_rows(settings.block, d, R)
     kept = 8.0 * n_models * T * (n_kernels + d) if keeps_rows and T is not None else 0.0
     n_read = read.chunk_rows(d + 1) if T is None else min(T, read.chunk_rows(d + 1))

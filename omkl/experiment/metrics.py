@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from omkl import algorithms
-from omkl.config.settings import IntervalSettings
+from omkl.core.conformal import IntervalSettings
 from omkl.datasets import Stream
 from omkl.online import settings
 from omkl.online.panel import Panel, PanelOfRun

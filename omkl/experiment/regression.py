@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from omkl.config.settings import Settings
+from omkl.config.schema import Settings
 from omkl.core import hyperparameters
 from omkl.core.hyperparameters import Schedule
 from omkl.core.kernels import FAMILIES
@@ -85,7 +85,7 @@ class RegressionMetrics:
         self.job, R = job, len(job.seeds)
         self.squared, self.asked = Recorder(R), Recorder(R)
         self.stretches, self.spreads = Stretches(), Spreads(R)
-        asked = job.settings.interval
+        asked = job.settings.intervals
         self.intervals = ScoredIntervals(R, asked) if asked else None
         self.accuracy = Accuracy(R, job.stream.target_unit)
         self.scored = Recorder(1)
@@ -241,7 +241,7 @@ def _require_finite(job: Regression, squared: Recorder) -> None:
     bad = [s for s, total in zip(job.seeds, squared.total, strict=True) if not total < np.inf]
     if not bad:
         return
-    name, given, _ = job.settings.algorithm
+    name, given = job.settings.algorithm.name, job.settings.algorithm.params
     steps = [
         f"algorithm.{field}={given[field]}"
         for field, value in zip(job.params._fields, job.params, strict=True)

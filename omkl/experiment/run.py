@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
 
-from omkl.config import schema, settings
-from omkl.config.settings import Settings
+from omkl.config.schema import Settings
+from omkl.config.settings import complete
 from omkl.core import cache
 from omkl.datasets import DataError
 from omkl.experiment import classification, federation, regression
 from omkl.experiment.job import Computed, Job, JobInfo, Progress, own_modules
 from omkl.runs import provenance, run_folder
-from omkl.runs.provenance import identity_of, stamp_of
+from omkl.runs.provenance import stamp_of
 from omkl.runs.run_folder import Run
 from omkl.runs.writing import (
     files_of_run,
@@ -26,7 +26,6 @@ from omkl.runs.writing import (
     is_of_another,
     publish,
     staging_folder,
-    without_places,
     write_failure,
 )
 from omkl.utils.threads import thread_pool
@@ -63,26 +62,25 @@ class Viewer(Protocol):
         ...
 
 
-def prepare(config: Settings | Mapping[str, Any]) -> Job:
+def prepare(settings: Settings) -> Job:
     """Check settings against the data, and build what they name, for the kind that they are of.
 
     Raises ValueError (DataError for data) that names what is wrong and what to do.
     """
-    job_settings = config if isinstance(config, Settings) else settings.read(config)
-    if job_settings.scheme is not None:
-        return federation.prepare(job_settings)
-    if job_settings.task == "classification":
-        return classification.prepare(job_settings)
-    return regression.prepare(job_settings)
+    settings = complete(settings)
+    if settings.scheme is not None:
+        return federation.prepare(settings)
+    if settings.task == "classification":
+        return classification.prepare(settings)
+    return regression.prepare(settings)
 
 
 def run(
-    config: Mapping[str, Any],
+    settings: Settings,
     progress: Progress | None = None,
     viewer: Viewer | None = None,
 ) -> Outcome:
-    """Run one job, or find it finished. Failures are returned, not raised; what cannot even be
-    named is a ValueError (``schema.check_nameable``).
+    """Run one job, or find it finished. Failures are returned, not raised.
 
     A ``viewer`` hears of a job that is to be computed.
 
@@ -90,7 +88,7 @@ def run(
     ``outputs/failures``. KeyboardInterrupt passes through and changes nothing. Figures and tracking
     are their viewers' business: ``omkl.experiment.viewers``.
     """
-    begun = _begin(config, progress)
+    begun = _begin(settings, progress)
     if isinstance(begun, Outcome):
         return begun
     job = begun.job
@@ -120,21 +118,20 @@ class StartedJob(NamedTuple):
     replace: bool
 
 
-def _begin(config: Mapping[str, Any], progress: Progress | None = None) -> StartedJob | Outcome:
+def _begin(settings: Settings, progress: Progress | None = None) -> StartedJob | Outcome:
     """Check a job and look for its finished run; an outcome where nothing is to be computed."""
-    schema.check_nameable(config)
     started = now()
     try:
         if progress:
             progress("reading the data", 0, None, None)
-        job = prepare(config)
+        job = prepare(settings)
         modules = own_modules(job)
         facts = _facts(job, started, modules)
     except Exception as error:
         explained = isinstance(error, ValueError | OSError | MemoryError)
-        folder = folder_of(config, "unknown")
-        return Outcome(_failed(config, folder, started, error, explained), "failed", [])
-    folder = folder_of(job.settings.config, facts["stamp"])
+        folder = folder_of(settings, "unknown")
+        return Outcome(_failed(settings, folder, started, error, explained), "failed", [])
+    folder = folder_of(job.settings, facts["stamp"])
     notes, replace = job.notes(), job.settings.force
     if not replace and not provenance.edited(modules) and folder.exists():
         run = Run(folder)
@@ -151,7 +148,7 @@ def _begin(config: Mapping[str, Any], progress: Progress | None = None) -> Start
 def _facts(job: JobInfo, started: str, modules: Mapping[str, str]) -> dict[str, Any]:
     """Return what ``result.json`` says of a job before any number is known."""
     return {
-        **_identity(job.settings.config, started),
+        **_identity(job.settings, started),
         "stamp": stamp_of(job.stream.provenance, modules),
         "code": provenance.code(),
         **({"modules": modules} if modules else {}),
@@ -160,26 +157,27 @@ def _facts(job: JobInfo, started: str, modules: Mapping[str, str]) -> dict[str, 
 
 def _finished(begun: StartedJob, staging: Path, computed: Computed) -> Outcome:
     """Publish the run, under a name that no later start finds if sources were edited meanwhile."""
-    config, folder, facts = begun.job.settings.config, begun.folder, begun.facts
+    settings, folder, facts = begun.job.settings, begun.folder, begun.facts
     if edited := provenance.edited(facts.get("modules", {})):
         facts = facts | {"stamp": f"edited-{uuid.uuid4().hex[:9]}"}
-        folder = folder_of(config, facts["stamp"])
+        folder = folder_of(settings, facts["stamp"])
         begun.notes.append(edited)
     kept = dict(computed.kept)
     if 0 < len(provenance.changes()) <= provenance.MOST_CHANGES:
         kept[provenance.CHANGES] = provenance.changes().encode()
     result = {"status": "complete", **facts, **computed.result}
-    publish(staging, folder, files_of_run(config, result, computed.curves, kept), begun.replace)
+    files = files_of_run(settings.content(), result, computed.curves, kept)
+    publish(staging, folder, files, begun.replace)
     if is_of_another(folder, facts["key"], facts["stamp"]):  # published at the same moment
         raise RuntimeError(f"{folder} is of another run: the same command computes this one anew")
-    return Outcome(Run(folder), "complete", begun.notes, begun.job.settings)
+    return Outcome(Run(folder), "complete", begun.notes, settings)
 
 
 def _broken(begun: StartedJob, error: Exception) -> Outcome:
     """Write the failure of a job that had begun."""
     explained = isinstance(error, DataError | FloatingPointError | OSError | MemoryError)
-    config, started = begun.job.settings.config, begun.facts["started"]
-    failed = _failed(config, begun.folder, started, error, explained)
+    settings, started = begun.job.settings, begun.facts["started"]
+    failed = _failed(settings, begun.folder, started, error, explained)
     with contextlib.suppress(OSError):  # without a disk to write on, it is still returned
         failed = write_failure(failed)
     return Outcome(failed, "failed", [])
@@ -188,8 +186,8 @@ def _broken(begun: StartedJob, error: Exception) -> Outcome:
 def record(job: JobInfo, computed: Computed, started: str) -> Outcome:
     """Write the run of numbers that parties of their own have computed, begun at an ISO time."""
     facts = _facts(job, started, own_modules(job))
-    folder = folder_of(job.settings.config, facts["stamp"])
-    begun = StartedJob(cast(Any, job), folder, facts, job.settings.notes(), True)
+    folder = folder_of(job.settings, facts["stamp"])
+    begun = StartedJob(cast(Any, job), folder, facts, job.settings.notes, True)
     with staging_folder(folder) as staging:
         return _finished(begun, staging, computed)
 
@@ -215,7 +213,7 @@ def _computed(
     def measured(computed: Computed) -> None:
         assert viewer is not None
         text = run_folder.result_text({"status": "complete", **begun.facts, **computed.result})
-        known = {"curves": computed.curves, "config": without_places(job.settings.config)}
+        known = {"curves": computed.curves, "config": job.settings.content()}
         result = run_folder.plain_texts(json.loads(text))  # as it is read
         viewer.measured(Run.in_memory(begun.folder, result=result, **known))
 
@@ -227,9 +225,14 @@ def now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
-def _identity(config: Mapping[str, Any], started: str) -> dict[str, Any]:
+def _identity(settings: Settings, started: str) -> dict[str, Any]:
+    """Return what result.json calls a run: its key, names as typed, and where it comes from."""
     return {
-        **identity_of(config)._asdict(),
+        "key": settings.key(),
+        "algorithm": settings.algorithm.name,
+        "dataset": settings.dataset["name"],
+        "kernels": settings.kernels.get("name", "own"),
+        "params": settings.algorithm.params,
         "started": started,
         "versions": provenance.versions(),
         "machine": provenance.machine(),
@@ -239,7 +242,7 @@ def _identity(config: Mapping[str, Any], started: str) -> dict[str, Any]:
 
 
 def _failed(
-    config: Mapping[str, Any], folder: Path, started: str, error: Exception, explained: bool
+    settings: Settings, folder: Path, started: str, error: Exception, explained: bool
 ) -> Run:
     """The failure as a run that is held in memory; without traceback if its message says all."""
     message = str(error)
@@ -252,20 +255,20 @@ def _failed(
         "message": message,
         "traceback": None if explained else traceback.format_exc(),
     }
-    result = {"status": "failed", **_identity(config, started), "error": failure}
+    result = {"status": "failed", **_identity(settings, started), "error": failure}
     result = run_folder.plain_texts(json.loads(run_folder.result_text(result)))
-    return Run.in_memory(folder, result=result, config=without_places(config))
+    return Run.in_memory(folder, result=result, config=settings.content())
 
 
-def crashed(config: Mapping[str, Any], message: str) -> Outcome:
+def crashed(settings: Settings, message: str) -> Outcome:
     """The outcome of a job whose process did not live to tell it."""
-    error, folder = RuntimeError(message), folder_of(config, "unknown")
-    return Outcome(_failed(config, folder, now(), error, explained=True), "failed", [])
+    error, folder = RuntimeError(message), folder_of(settings, "unknown")
+    return Outcome(_failed(settings, folder, now(), error, explained=True), "failed", [])
 
 
 def failed_in_postprocessing(outcome: Outcome, error: Exception) -> Outcome:
     """The outcome of a finished job that a viewer could not show; its folder stays as it is."""
     assert outcome.settings is not None
     explained = isinstance(error, DataError | OSError | MemoryError)
-    config, folder = outcome.settings.config, outcome.run.folder
-    return Outcome(_failed(config, folder, now(), error, explained), "failed", [])
+    settings, folder = outcome.settings, outcome.run.folder
+    return Outcome(_failed(settings, folder, now(), error, explained), "failed", [])

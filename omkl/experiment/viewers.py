@@ -6,11 +6,11 @@ takes a number away.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from omkl.config.settings import Settings
+from omkl.config.schema import Settings
 from omkl.experiment import run as runner
 from omkl.experiment.job import Computed, JobInfo, Progress
 from omkl.experiment.run import Outcome
@@ -37,7 +37,7 @@ class Viewers(NamedTuple):
 
 
 def run_and_show(
-    config: Mapping[str, Any],
+    settings: Settings,
     progress: Progress | None = None,
     viewers: Viewers | None = None,
 ) -> Outcome:
@@ -46,7 +46,7 @@ def run_and_show(
     A figure that cannot be drawn makes the outcome a failure; the finished run stays.
     """
     viewers = viewers or Viewers()
-    return _shown(runner.run(config, progress, viewers), viewers, progress)
+    return _shown(runner.run(settings, progress, viewers), viewers, progress)
 
 
 def record_and_show(job: JobInfo, computed: Computed, started: str) -> Outcome:

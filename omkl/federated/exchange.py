@@ -31,7 +31,7 @@ TRIES = 1000  # graphs that are drawn until one is connected
 
 
 class Exchange(NamedTuple):
-    """As ``exchange.*`` of conf/config.yaml.
+    """As ``exchange.*`` of a run.
 
     graph  one of ``GRAPHS``; None: a server
     edges  probability of an edge of the random graph

@@ -153,7 +153,7 @@ class Server:
     """
 
     def __init__(self, job: Plan, seed: int) -> None:
-        exchange, self.guards = job.settings.exchange, job.settings.safeguards
+        exchange, self.guards = job.settings.message_exchange, job.settings.safeguards
         if exchange.graph is not None or exchange.bits is not None:
             raise ValueError(
                 "exchange.graph and exchange.bits are simulated only, by omkl-run: leave them out"
@@ -355,7 +355,7 @@ class Client:
         self.server = protocol.new_server_state(algorithm, model)  # as last broadcast
         self._first_state = algorithm.client_state(job.params, job.used, model, 1)
         protocol.qualify_names(self._first_state, model)
-        self.every = job.settings.exchange.every
+        self.every = job.settings.message_exchange.every
         self._first_shared = self.server.model.theta.copy(), self.server.log_w.copy()
         self._scratch = protocol.new_scratch(algorithm, model)
         self._message = protocol.new_message(algorithm, job.params, model)

@@ -39,7 +39,7 @@ UNITS = ("sample", "client")
 
 
 class Privacy(NamedTuple):
-    """As ``privacy.*`` of conf/config.yaml, where epsilon is given."""
+    """As ``privacy.*`` of a run, where epsilon is given."""
 
     epsilon: float
     delta: float

@@ -287,7 +287,7 @@ class FederatedAlgorithm(NamedTuple):
 class Plan:
     """What all parties agree on before the first round.
 
-    settings    ``omkl.config.settings.Settings``; parties ask for ``max_upload`` and ``safeguards``
+    settings    ``omkl.config.schema.Settings``; parties ask for ``max_upload`` and ``safeguards``
     params      an ``algorithm.Params``
     D           random features a kernel
     n_inputs    d
@@ -309,7 +309,7 @@ class Plan:
 
     @property
     def seeds(self) -> list[int]:
-        return list(self.settings.seeds)
+        return list(self.settings.seed_list)
 
     def rows_of(self, client: int) -> tuple[np.ndarray, np.ndarray]:
         """X (n, d) and y (n,) of a client's rounds; none where it has them one by one."""

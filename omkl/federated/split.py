@@ -124,21 +124,40 @@ def streams_of(stream: Stream, rows: np.ndarray, clients: list[str]) -> Split:
     return Split(inputs, targets, clients, rows, lengths, stream)
 
 
-def split(config: Mapping[str, Any]) -> Split:
-    """The clients' streams of a resolved configuration.
+def split(
+    dataset: Mapping[str, Any],
+    stream_options: Mapping[str, Any],
+    n_clients: int | None,
+    seed: int,
+    *,
+    name: str,
+    rounds: int | None,
+    home: int | None = None,
+    away: int | None = None,
+) -> Split:
+    """Return the clients' streams.
+
+    Parameters
+    ----------
+    dataset, stream_options
+        As of ``omkl.datasets.open_stream``.
+    n_clients
+        K; None: as published for the data set, or with "column" as many as the column has values.
+    seed
+        Of the order in which rows are dealt out.
+    name, rounds, home, away
+        As ``federation.*`` of a run.
 
     Raises ValueError (DataError for data) that says what is wrong and what to do.
     """
-    dataset, federation = config["dataset"], config["federation"]
-    scheme, n_clients, n_rounds = federation["name"], config["clients"], federation["rounds"]
-    published = dataset.get("federated") or {}
-    name = dataset["name"]
+    scheme, n_rounds, published = name, rounds, dataset.get("federated") or {}
+    data = dataset["name"]
     key = None
     if scheme == "by_site":
         key = "sites"
         if dataset.get(key) is None:
             raise DataError(
-                f"{name} does not say which column names the site of a row (dataset.sites). Use "
+                f"{data} does not say which column names the site of a row (dataset.sites). Use "
                 "federation=iid, or federation=column with dataset=file"
             )
     elif scheme == "column":
@@ -147,11 +166,11 @@ def split(config: Mapping[str, Any]) -> Split:
             raise DataError("federation=column: say which column: dataset.client_column=NAME")
         if n_clients is not None:
             raise ValueError("federation=column has as many clients as the column has values")
-    stream, labels = opening.open_with_column(dataset, config["stream"], key)
+    stream, labels = opening.open_with_column(dataset, stream_options, key)
     if stream.n_rounds is None:
-        raise DataError(f"{name}: the number of rows is not known")
+        raise DataError(f"{data}: the number of rows is not known")
     # The third child: features and selection draw from the first and the second.
-    rng = np.random.default_rng(np.random.SeedSequence(config["seed"]).spawn(3)[2])
+    rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(3)[2])
     if scheme == "column":
         assert labels is not None
         rows, clients = by_column(labels, n_rounds)
@@ -161,11 +180,12 @@ def split(config: Mapping[str, Any]) -> Split:
             raise ValueError("how many clients? Set clients=K")
         if scheme == "by_site":
             assert labels is not None
-            rows = by_site(labels, n_clients, federation["home"], federation["away"], rng)
+            assert home is not None and away is not None
+            rows = by_site(labels, n_clients, home, away, rng)
             if n_rounds is not None and n_rounds > len(rows):
                 raise ValueError(
-                    f"federation.rounds={n_rounds}: federation.home={federation['home']} and "
-                    f"federation.away={federation['away']} give each client {len(rows)} rows"
+                    f"federation.rounds={n_rounds}: federation.home={home} and "
+                    f"federation.away={away} give each client {len(rows)} rows"
                 )
             rows = rows[:n_rounds]
         else:
@@ -179,7 +199,7 @@ def split(config: Mapping[str, Any]) -> Split:
         clients = [str(k + 1) for k in range(n_clients)]
     if len(rows) < 2:
         raise DataError(
-            f"{name}: no client has 2 rounds, which a stream needs at least: set fewer clients, or "
+            f"{data}: no client has 2 rounds, which a stream needs at least: set fewer clients, or "
             "more federation.rounds"
         )
     return streams_of(stream, rows, clients)

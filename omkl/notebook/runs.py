@@ -21,6 +21,8 @@ from omkl.utils.conf import flattened
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from omkl.config.schema import Settings
+
 
 class Runs(pd.DataFrame):
     """A data frame with one row per run: algorithm, data set, settings that vary, and numbers.
@@ -137,28 +139,27 @@ def sweep(
     request = requests.read(texts, settings, sweeps=True)
     if request.algorithms or request.datasets:
         raise ValueError("several algorithms or data sets go in one list: omkl.sweep([...], [...])")
-    jobs: dict[str, dict[str, Any]] = {}
+    jobs: dict[str, Settings] = {}
     names = algorithms if isinstance(algorithms, list | tuple) else [algorithms]
     chosen = ",".join(requests.of_algorithm(name)[0].partition("=")[2] for name in names)
     for given in datasets if isinstance(datasets, list | tuple) else [datasets]:
         data = requests.of_dataset(given, request.outputs)
         found = read_jobs([f"algorithm={chosen}", *data, *request.overrides], sweep=True)
-        jobs |= {run_folder.settings_sha256(config): config for config in found.configs}
+        jobs |= {made.key(): made for made in found.settings}
     return Runs.of(_computed(list(jobs.values()), n_jobs))
 
 
-def _computed(configs: Sequence[dict[str, Any]], n_jobs: int | None) -> list[Run]:
+def _computed(jobs: Sequence[Settings], n_jobs: int | None) -> list[Run]:
     """Return the runs of jobs, in their order."""
     from omkl.experiment import queue, viewers
     from omkl.experiment import run as runner
 
-    if n_jobs == 1 or len(configs) == 1:
-        outcomes = [viewers.run_and_show(config) for config in configs]
+    if n_jobs == 1 or len(jobs) == 1:
+        outcomes = [viewers.run_and_show(one) for one in jobs]
     else:
-        ended = dict(queue.side_by_side(viewers.run_and_show, configs, n_jobs))
+        ended = dict(queue.side_by_side(viewers.run_and_show, jobs, n_jobs))
         outcomes = [
-            ended[number] or runner.crashed(config, queue.DIED)
-            for number, config in enumerate(configs)
+            ended[number] or runner.crashed(one, queue.DIED) for number, one in enumerate(jobs)
         ]
     for outcome in outcomes:
         if outcome.status == "failed":

@@ -19,7 +19,7 @@ import numpy as np
 
 from omkl.core import conformal, snapshot
 from omkl.core.conformal import NO_LABELS, KeyedConformal
-from omkl.core.hyperparameters import COUNTS
+from omkl.core.hyperparameters import COUNTS, require_count
 from omkl.core.panel import (
     FIRST,
     FRESH,
@@ -39,7 +39,6 @@ from omkl.online.learner import LARGEST, OnlineLearner, Predictions, unlearned
 from omkl.online.rows import is_frame, with_names
 from omkl.online.settings import LearnerSettings
 from omkl.online.stream_learner import Prediction, below, rates_of
-from omkl.utils.constraints import whole
 from omkl.utils.disk import write_atomically
 
 if TYPE_CHECKING:
@@ -103,8 +102,8 @@ class Panel:
         self.settings, self.key, self.max_keys = settings, key, max_keys
         self.share_weights, self.share_scaling = share_weights, share_scaling
         for name, number in (("max_keys", max_keys), ("threads", threads)):
-            if number is not None and (refusal := whole(1).refusal(name, number)):
-                raise ValueError(refusal)
+            if number is not None:
+                require_count(name, number)
         self._threads = threads or os.cpu_count() or 1
         _require_supported(settings, share_weights, share_scaling)
         self._slots: dict[Key, int] = {}  # with max_keys the least recent first

@@ -8,34 +8,35 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from omkl import algorithms
-from omkl.config.schema import SETTINGS
-from omkl.config.settings import INTERVAL, IntervalSettings, interval_of, with_features
 from omkl.core import hyperparameters
+from omkl.core.conformal import IntervalSettings, interval_of
 from omkl.core.frequencies import RFF
-from omkl.core.kernels import FAMILIES, Kernel, dictionary
+from omkl.core.hyperparameters import COUNT, COUNT_OR_ZERO, Range
+from omkl.core.kernels import FAMILIES, Kernel, dictionary, with_features
 from omkl.core.learner import Learner
 from omkl.core.protocol import Algorithm
 from omkl.core.representations import Representation
 from omkl.utils import conf, registry
-from omkl.utils.constraints import one_of, or_null, whole
 from omkl.utils.wording import few
 
 SCALINGS = ("columns", "none")
 MOST_CLASSES = MOST_OUTPUTS = 10_000
 MOST_PENDING = 1000  # predictions that are remembered for their targets, unless it is set
-CONSTRAINTS = {
-    "D": whole(1),
-    "seed": SETTINGS["seed"],
-    "lags": whole(0, 10_000),
-    "horizon": or_null(whole(1)),
-    "scaling": one_of(*SCALINGS),
-    "max_pending": whole(1),
-}
+
+
+class Numbers(NamedTuple):
+    """Settings of a learner that are whole numbers; horizon 1 where none is given."""
+
+    D: COUNT
+    seed: COUNT_OR_ZERO
+    lags: Annotated[int, Range(0, 10_000)]
+    max_pending: COUNT
+    horizon: COUNT = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,19 +77,20 @@ class LearnerSettings:
     @property
     def intervals(self) -> IntervalSettings | None:
         """ValueError says what an interval may be."""
-        asked = {key: getattr(self, key) for key in INTERVAL}
-        for key, value in asked.items():
-            if refusal := SETTINGS[key].refusal(key, value):
-                raise ValueError(refusal)
-        return interval_of(asked, "classification" if self.classes else "regression")
+        where = "a classification" if self.classes else ""
+        return interval_of(self.interval, self.interval_rate, where)
 
     def specification(self) -> Specification:
         """Check everything: ValueError names what is wrong and what it may be."""
-        for key, constraint in CONSTRAINTS.items():
-            if refusal := constraint.refusal(key, getattr(self, key)):
-                whole = key == "scaling" and self.scaling == "whole"
-                looks_ahead = ": it looks ahead, and no row is known yet" * whole
-                raise ValueError(refusal + looks_ahead)
+        numbers = {key: getattr(self, key) for key in Numbers._fields}
+        if self.horizon is None:
+            del numbers["horizon"]
+        hyperparameters.build(Numbers, numbers, None, {}, where="")
+        if self.scaling not in SCALINGS:
+            looks_ahead = ": it looks ahead, and no row is known yet" * (self.scaling == "whole")
+            raise ValueError(
+                f"scaling={self.scaling!r} is none of {', '.join(SCALINGS)}{looks_ahead}"
+            )
         if self.lags and len(self.classes) > 2:
             raise ValueError(
                 f"lags={self.lags} takes labels for numbers, and there are {len(self.classes)} "
@@ -126,16 +128,13 @@ def read(
 ) -> LearnerSettings:
     """The settings of ``omkl.learner``, with the defaults of the algorithm's YAML."""
     name, task = _task(name, task, classes)
-    if refusal := SETTINGS["features"].refusal("features", features):
-        raise ValueError(refusal)
     chosen = with_features(_kernels(kernels), features)
     defaults = {k: v for k, v in conf.entry("algorithm", name).items() if k != "name"}
     left_out = {key for key, value in defaults.items() if value is None}
     given = {**defaults, **params}
     given = {k: value for k, value in given.items() if value is not None or k not in left_out}
     sizes = {"N": len(dictionary(chosen)), "D": further["D"]}
-    if refusal := CONSTRAINTS["D"].refusal("D", further["D"]):
-        raise ValueError(refusal)
+    hyperparameters.require_count("D", further["D"])
     Params = algorithms.load(name).Params
     given = hyperparameters.with_defaults_cut(Params, given, defaults, sizes)
     return LearnerSettings(

@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.config.settings import IntervalSettings
 from omkl.core import conformal, snapshot
-from omkl.core.conformal import Conformal
+from omkl.core.conformal import Conformal, IntervalSettings
 from omkl.core.hyperparameters import COUNTS
 from omkl.core.learner import (
     Learner,

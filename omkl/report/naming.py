@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from omkl.core.frequencies import RFF
 from omkl.core.kernels import FAMILIES
-from omkl.runs.run_folder import ERROR_RATE, KEPT, NEUTRAL, Run, measure, plain_texts
+from omkl.runs.run_folder import ERROR_RATE, KEPT, Run, measure, plain_texts
 from omkl.utils import conf, registry
-from omkl.utils.conf import PROSE, flattened, override_text
+from omkl.utils.conf import NEUTRAL, PROSE, flattened, override_text
 
 
 def readable(value: float, like: float | None = None) -> str:
@@ -186,7 +186,9 @@ def differences(run: Run) -> dict[str, Any]:
     What config.yaml leaves open (null) counts as the default of the program.
     """
     config = {key: value for key, value in run.config.items() if key not in NEUTRAL}
-    defaults = dict(flattened(conf.read(conf.main_file())))
+    from omkl.config.schema import DEFAULTS  # imported here: pydantic takes 0.2 s
+
+    defaults = dict(flattened(DEFAULTS))
     different: dict[str, Any] = {}
     for group in GROUPS:
         chosen = config.pop(group, None)

@@ -32,9 +32,9 @@ from filelock import FileLock, Timeout
 from omkl.report import naming, stats, style, sweep_table
 from omkl.report.frame import frame_of
 from omkl.runs import run_folder
-from omkl.runs.run_folder import CONFIG, CURVES, FIGURES, NEUTRAL, RESULT, Run, measure
+from omkl.runs.run_folder import CONFIG, CURVES, FIGURES, RESULT, Run, measure
 from omkl.utils import disk
-from omkl.utils.conf import flattened
+from omkl.utils.conf import NEUTRAL, flattened
 from omkl.utils.extras import how_to_install
 
 if TYPE_CHECKING:

@@ -5,60 +5,23 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import json
 import platform
 import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
-from pathlib import Path, PurePath
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
-from omkl.runs import run_folder
 from omkl.utils import outside, sources
-from omkl.utils.conf import PROSE
+from omkl.utils.conf import KEY_DIGITS, PROSE
 from omkl.utils.disk import sha256_of
 from omkl.utils.threads import usable_cores
 from omkl.utils.version import __version__
 
 # What computes numbers or reads them from files.
 COMPUTING = ("python", "numpy", "numba", "scipy", "pandas", "pyarrow", "python-calamine")
-
-
-def key_of(config: Mapping[str, Any]) -> str:
-    """Return the hex digits that name the settings which decide what a run folder holds.
-
-    A file of the user's is named by its content and its kind, under any name.
-    """
-    dataset = without_prose(config["dataset"])
-    if {"path", "sha256"} <= dataset.keys():
-        kind = PurePath(str(dataset["path"]).lower().removesuffix(".gz")).suffix
-        dataset |= {"name": "", "path": kind}
-    sha256 = run_folder.settings_sha256({**config, "dataset": dataset})
-    return sha256[: run_folder.KEY_DIGITS]
-
-
-class Identity(NamedTuple):
-    """What result.json calls a run: its key, names as typed, and the algorithm's parameters."""
-
-    key: str
-    algorithm: str
-    dataset: str
-    kernels: str
-    params: dict[str, Any]
-
-
-def identity_of(config: Mapping[str, Any]) -> Identity:
-    params = dict(config["algorithm"])
-    algorithm = params.pop("name")
-    params.pop("module", None)
-    kernels = config["kernels"].get("name", "own")
-    return Identity(key_of(config), algorithm, config["dataset"]["name"], kernels, params)
-
-
-def name_of(config: Mapping[str, Any]) -> str:
-    """Return ALGORITHM-KEY, the name of a run by any code."""
-    identity = identity_of(config)
-    return f"{identity.algorithm.replace('/', '.')}-{identity.key}"  # no folder in between
 
 
 def without_prose(described: Mapping[str, Any]) -> dict[str, Any]:
@@ -112,8 +75,8 @@ def stamp_of(provenance: Mapping[str, Any], modules: Mapping[str, str]) -> str:
     data = without_prose(provenance)
     data["files"] = [{**file, "name": None} for file in data.get("files", ())]
     named = {"provenance": data, "modules": dict(modules)}
-    text = computed_by() + run_folder.settings_sha256(named)
-    return hashlib.sha256(text.encode()).hexdigest()[: run_folder.KEY_DIGITS]
+    text = computed_by() + json.dumps(named, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
 
 
 @functools.cache

@@ -157,8 +157,6 @@ from omkl.utils.wording import plain, warn
 
 RESULT, CONFIG, CURVES, CHECKSUMS = "result.json", "config.yaml", "curves.npz", "checksums.sha256"
 FIGURES = "figures"
-# Settings that say how to run and where to put things, never what the folder holds.
-NEUTRAL = ("threads", "tracking", "force", "progress", "outputs", "block", "figures", "fail_fast")
 KEPT = ("model", "predictions")  # settings that decide which files there are, and no number
 
 
@@ -319,16 +317,6 @@ def find(outputs: Path, leave_out: Callable[[Path, Exception], None] = left_out)
                     leave_out(run.folder, error)
         found = newest | found
     yield from sorted(found.values(), key=lambda run: run.folder.parts[-2:])
-
-
-def settings_sha256(config: Mapping[str, Any]) -> str:
-    """Return 64 hex digits that name the settings which decide what a run folder holds."""
-    relevant = {name: value for name, value in config.items() if name not in NEUTRAL}
-    text = json.dumps(relevant, sort_keys=True, separators=(",", ":"), default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-KEY_DIGITS = 16  # of these, in names of files: no two settings of a billion share them
 
 
 def result_text(result: Mapping[str, Any]) -> str:

@@ -14,31 +14,35 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from omkl.runs import run_folder
-from omkl.runs.provenance import name_of
 from omkl.runs.run_folder import CHECKSUMS, CONFIG, CURVES, RESULT, Run
 from omkl.utils import conf, disk
+from omkl.utils.conf import KEY_DIGITS
+
+if TYPE_CHECKING:
+    from omkl.config.schema import Settings
 
 PREDICTIONS, MODEL = "predictions.parquet", "model.npz"
 
 
-SHORT, WHOLE = 8, run_folder.KEY_DIGITS  # digits of key and stamp in the name of a run folder
+SHORT, WHOLE = 8, KEY_DIGITS  # digits of key and stamp in the name of a run folder
 
 
-def folder_of(config: Mapping[str, Any], stamp: str) -> Path:
-    """Return the folder of the run of a configuration by the code and the data of a stamp.
+def folder_of(settings: Settings, stamp: str) -> Path:
+    """Return the folder of the run of some settings by the code and the data of a stamp.
 
     The run of a file of the user's is found under the name that the file had when it was computed.
     Where the first digits of key and stamp are those of another run, the name has all digits.
     """
-    runs, (name, _, key) = Path(config["outputs"]) / "runs", name_of(config).rpartition("-")
+    runs, (name, _, key) = settings.outputs / "runs", settings.name.rpartition("-")
+    dataset = str(settings.dataset["name"])
     for digits in (SHORT, WHOLE):
         named = f"{name}-{key[:digits]}-{stamp[:digits]}"
-        folder = min(runs.glob(f"*/{named}"), default=runs / str(config["dataset"]["name"]) / named)
+        folder = min(runs.glob(f"*/{named}"), default=runs / dataset / named)
         if not is_of_another(folder, key, stamp):
             break
     return folder
@@ -125,11 +129,6 @@ def _now() -> str:
     return datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S.%fZ")
 
 
-def without_places(config: Mapping[str, Any]) -> dict[str, Any]:
-    # Where results go and how they are shown is no part of the run: the folder can move.
-    return {k: v for k, v in config.items() if k not in ("outputs", "force", "fail_fast")}
-
-
 def files_of_run(
     config: Mapping[str, Any],
     result: Mapping[str, Any],
@@ -138,7 +137,7 @@ def files_of_run(
 ) -> dict[str, bytes | str]:
     """Return the files of a finished run by name; ``kept`` are those that it has besides."""
     return {
-        CONFIG: conf.config_text(without_places(config)),
+        CONFIG: conf.config_text(config),
         CURVES: disk.npz_bytes(curves),
         "results.parquet": _tidy(result),
         **kept,

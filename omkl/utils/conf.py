@@ -38,7 +38,7 @@ def folder() -> Path:
 
 
 def main_file() -> Path:
-    """The file that chooses one of each group and holds all other settings."""
+    """The file that chooses one of each group."""
     return folder() / "config.yaml"
 
 
@@ -171,6 +171,9 @@ _FLOAT = re.compile(
 )
 
 
+# Settings that say how to run and where to put things, never what the folder of a run holds.
+NEUTRAL = ("threads", "tracking", "force", "outputs", "block", "figures", "fail_fast")
+KEY_DIGITS = 16  # of keys and stamps in names of files: no two of a billion are the same
 # Keys of a data set that describe it and cannot change a number.
 PROSE = ("title", "notes", "licence", "citation", "uci", "url", "member", "by_hand")
 

@@ -1,62 +1,15 @@
-"""Constraints of settings: a test of a value, and in words what it may be.
-
-A table of constraints by key is the schema of a part of the configuration: of a run in
-``omkl.config.schema``, of a data set and its stream in ``omkl.datasets.schema``. The
-parameters of algorithms have theirs in the annotations of ``Params``
-(``omkl.core.hyperparameters``).
-"""
+"""Kinds of values, how an error shows them, and the closest of several names."""
 
 from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any
 
 from omkl.utils.wording import few
 
 LONGEST_SHOWN = 200  # characters of a value in an error
-
-
-class Constraint(NamedTuple):
-    """holds(value) -> bool; ``words`` are what an error says after "must be" or "is not".
-
-    ``refused`` stands for both where it is given.
-    """
-
-    holds: Callable[[Any], bool]
-    words: str
-    refused: str = ""
-
-    def refusal(self, key: str, value: Any, verb: str = "is not") -> str | None:
-        """Why ``value`` cannot be that of ``key``; None where it can."""
-        if self.holds(value):
-            return None
-        return f"{key}={shown(value)} {self.refused or f'{verb} {self.words}'}"
-
-
-def check_section(
-    where: str,
-    section: Any,
-    constraints: Mapping[str, Constraint],
-    optional: Iterable[str] = (),
-) -> None:
-    """ValueError that names the key where a section has other keys or values than it may have.
-
-    ``where`` is its name, "stream" say; "" is the whole configuration, which may hold more.
-    """
-    if not isinstance(section, Mapping):
-        raise ValueError(f"{where or 'the configuration'}={shown(section)} is not {MAPPING.words}")
-    dot = f"{where}." if where else ""
-    for key in section if where else ():
-        if key not in constraints:
-            raise ValueError(no_such_key(dot, key, list(constraints)))
-    for key, constraint in constraints.items():
-        if key in section:
-            if refusal := constraint.refusal(f"{dot}{key}", section[key]):
-                raise ValueError(refusal)
-        elif key not in optional:
-            raise ValueError(f"{dot}{key} is missing; it is {constraint.words}")
 
 
 def no_such_key(dot: str, key: Any, known: Iterable[Any]) -> str:
@@ -127,45 +80,3 @@ def is_writable(text: str) -> bool:
 
 def is_text(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip()) and is_writable(value)
-
-
-def whole(low: int, most: int | None = None) -> Constraint:
-    upto = "" if most is None else f", and at most {most:,}"
-    return Constraint(
-        lambda value: is_whole(value) and low <= value and (most is None or value <= most),
-        f"a whole number of at least {low}{upto}",
-    )
-
-
-def number(low: float, most: float) -> Constraint:
-    return Constraint(
-        lambda value: is_number(value) and low <= value <= most,
-        f"a number of at least {low:g}, and at most {most:g}",
-    )
-
-
-def one_of(*words: str) -> Constraint:
-    listed = ", ".join(words)
-    return Constraint(
-        lambda value: isinstance(value, str) and value in words,
-        f"one of {listed}",
-        f"is none of {listed}",
-    )
-
-
-def or_null(other: Constraint) -> Constraint:
-    return Constraint(
-        lambda value: value is None or other.holds(value),
-        f"{other.words}, or null",
-        other.refused and f"{other.refused}, null",
-    )
-
-
-def word_of(words: str) -> Constraint:
-    """Text that is not blank; ``words`` say what it means."""
-    return Constraint(is_text, words)
-
-
-SHARE = Constraint(lambda value: is_number(value) and 0 < value < 1, "a number between 0 and 1")
-SWITCH = Constraint(lambda value: isinstance(value, bool), "true or false")
-MAPPING = Constraint(lambda value: isinstance(value, Mapping), "a mapping of settings")

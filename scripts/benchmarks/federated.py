@@ -11,7 +11,7 @@ from benchmarks.setting import SEED, Rows
 from benchmarks.timing import Spread, deciles, undisturbed
 from omkl import federated
 from omkl.checks import learners
-from omkl.config.compose import compose
+from omkl.config.compose import Composer
 from omkl.core import hyperparameters, kernels
 from omkl.core.kernels import Kernel
 from omkl.federated.protocol import MOST_FEATURES, FederatedAlgorithm, features_for
@@ -52,7 +52,7 @@ def measure(rows: Rows, seconds: float) -> list[Row]:
     round_us   Spread of the microseconds of one client's round
     work       what a client's round is made of, for ``limits.least``
     """
-    chosen = compose(["kernels=rbf51"])["kernels"]
+    chosen = Composer().compose(["kernels=rbf51"]).kernels
     dictionary = kernels.dictionary(chosen)
     n = min(ROUNDS, len(rows.y) // CLIENTS)
     X = np.ascontiguousarray(rows.X[: n * CLIENTS].reshape(n, CLIENTS, -1))

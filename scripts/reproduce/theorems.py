@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from omkl import algorithms, federated
+from omkl.config import schema
 from omkl.core import hyperparameters
 from omkl.core.graph_sampling import MEMBER
 from omkl.core.kernels import FAMILIES, Kernel
@@ -310,7 +311,7 @@ def mistakes_of_run(run: Run) -> list[Measured]:
         raise ValueError("the theorems are about two classes")
     if (T := result["n_rounds"]) > MAX_ROWS:
         raise ValueError(f"{T:,} rows are more than {MAX_ROWS:,}")
-    job = prepare({**run.config, "outputs": "outputs", "force": False, "fail_fast": False})
+    job = prepare(schema.read(run.config))
     streams = getattr(job, "streams", [job.stream])  # one per permutation
     if streams[0] is not streams[-1] and job.settings.stream.limit is not None:
         raise ValueError(

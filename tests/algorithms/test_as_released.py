@@ -17,6 +17,7 @@ from omkl.core.kernels import Kernel
 from omkl.core.representations import evaluate_row
 from omkl.core.representations.random_features import blank
 from omkl.core.weights import normalised, shares
+from tests.compositions import compose
 from tests.conftest import rows_of
 from tests.learners import learner_of
 
@@ -401,12 +402,7 @@ def test_names_with_a_slash(tmp_path):
 
     with pytest.raises(ValueError, match="Did you mean as_released/rfomkr"):
         algorithms.load("as_released/rfomk")
-    config = {
-        "algorithm": {"name": "as_released/raker", "eta": 0.1},
-        "dataset": {"name": "airfoil"},
-        "kernels": {"name": "rbf51"},
-        "outputs": str(tmp_path),
-    }
-    folder = writing.folder_of(config, "0")
+    typed = ["algorithm=as_released/raker", "dataset=airfoil", f"outputs={tmp_path}"]
+    folder = writing.folder_of(compose(typed), "0")
     assert folder.parent == tmp_path / "runs" / "airfoil"
     assert folder.name.startswith("as_released.raker-")

@@ -146,34 +146,34 @@ def test_a_file_is_short_for_a_data_set():
         "dataset=file", "dataset.path='my data.csv'", "dataset.target=y", "dataset.exclude=[id]",
         "D=50", "seeds=1",
     ]  # fmt: skip
-    (config,) = read_jobs([r"back\slash, ${x}.csv", "++target=y", "seeds=3"]).configs
-    assert config["dataset"]["path"] == r"back\slash, ${x}.csv" and config["seeds"] == 3
-    assert config["dataset"]["target"] == "y" and config["algorithm"]["name"] == "auto"
-    (config,) = read_jobs(["a.csv", "target=y", "key=shop", "D=7"]).configs
-    assert (config["algorithm"]["name"], config["kernels"]["name"]) == ("raker", "gauss5")
-    assert config["D"] == 7, "what is typed counts more than the defaults of a panel"
+    (config,) = read_jobs([r"back\slash, ${x}.csv", "++target=y", "seeds=3"]).settings
+    assert config.dataset["path"] == r"back\slash, ${x}.csv" and config.seeds == 3
+    assert config.dataset["target"] == "y" and config.algorithm.name == "auto"
+    (config,) = read_jobs(["a.csv", "target=y", "key=shop", "D=7"]).settings
+    assert (config.algorithm.name, config.kernels["name"]) == ("raker", "gauss5")
+    assert config.D == 7, "what is typed counts more than the defaults of a panel"
 
 
 def test_a_schedule_needs_no_quotes():
-    (config,) = read_jobs(["algorithm.eta=0.5/sqrt(t)"]).configs
-    assert config["algorithm"]["eta"] == "0.5/sqrt(t)"
+    (config,) = read_jobs(["algorithm.eta=0.5/sqrt(t)"]).settings
+    assert config.algorithm.params["eta"] == "0.5/sqrt(t)"
     jobs = read_jobs(["algorithm=raker", "algorithm.eta=1/t^0.25,0.1"], sweep=True)
-    assert [config["algorithm"]["eta"] for config in jobs.configs] == ["1/t^0.25", "0.1"]
+    assert [config.algorithm.params["eta"] for config in jobs.settings] == ["1/t^0.25", "0.1"]
 
 
 def test_jobs_of_a_sweep_are_all_combinations():
     typed = ["algorithm=glob(sfg*)", "D=5", "seed=range(2)", "D=6", "algorithm.eta='1/t','2/t'"]
     jobs = read_jobs(typed, sweep=True)
-    facts = [(c["algorithm"]["name"], c["D"], c["seed"]) for c in jobs.configs]
+    facts = [(c.algorithm.name, c.D, c.seed) for c in jobs.settings]
     assert facts[::2][:3] == [("sfg", 6, 0), ("sfg", 6, 1), ("sfg_mkl", 6, 0)]
-    assert [c["algorithm"]["eta"] for c in jobs.configs[:3]] == ["1/t", "2/t", "1/t"]
+    assert [c.algorithm.params["eta"] for c in jobs.settings[:3]] == ["1/t", "2/t", "1/t"]
     assert jobs.swept == ["algorithm", "seed", "algorithm.eta"]
-    assert len(read_jobs([], sweep=True).configs) == 1
+    assert len(read_jobs([], sweep=True).settings) == 1
 
 
 def test_a_parameter_that_some_algorithms_lack_is_left_out_of_their_jobs():
     jobs = read_jobs(["algorithm=raker,gf,rfomkr", "algorithm.M=5,10"], sweep=True)
-    assert [config["algorithm"].get("M") for config in jobs.configs] == [
+    assert [config.algorithm.params.get("M") for config in jobs.settings] == [
         None,
         None,
         5,
@@ -202,13 +202,13 @@ def test_the_tab_key_completes_names(monkeypatch, capsys):
 
 
 def test_an_experiment_is_added(tmp_path):
-    (config,) = read_jobs(["+experiment=late_targets", "stream.delay=3"]).configs
-    assert (config["dataset"]["name"], config["stream"]["delay"]) == ("airfoil", 3)
+    (config,) = read_jobs(["+experiment=late_targets", "stream.delay=3"]).settings
+    assert (config.dataset["name"], config.stream.delay) == ("airfoil", 3)
     (tmp_path / "experiment").mkdir()
     text = "# @package _global_\nhydra: {sweeper: {params: {seed: '1,2'}}}\n"
     (tmp_path / "experiment" / "many.yaml").write_text(text)
     jobs = read_jobs(["+experiment=many", "D=3,4"], [tmp_path], sweep=True)
-    assert [(c["seed"], c["D"]) for c in jobs.configs] == [(1, 3), (1, 4), (2, 3), (2, 4)]
+    assert [(c.seed, c.D) for c in jobs.settings] == [(1, 3), (1, 4), (2, 3), (2, 4)]
 
 
 def test_a_data_set_of_ones_own_says_its_task(tmp_path):
@@ -223,8 +223,8 @@ def test_own_yaml_counts_as_a_name(tmp_path):
     (tmp_path / "algorithm").mkdir()
     own = tmp_path / "algorithm" / "quick.yaml"
     own.write_text("defaults: [gf, _self_]\neta: 1.0\n")
-    (config,) = read_jobs(["algorithm=quick", "algorithm.M=3"], [tmp_path]).configs
-    assert (config["algorithm"]["eta"], config["algorithm"]["M"]) == (1.0, 3)
+    (config,) = read_jobs(["algorithm=quick", "algorithm.M=3"], [tmp_path]).settings
+    assert (config.algorithm.params["eta"], config.algorithm.params["M"]) == (1.0, 3)
     own.write_text("eta: [1.0\n")
     assert "quick.yaml" in refusal("algorithm=quick", config_dirs=[tmp_path])
 

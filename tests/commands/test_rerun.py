@@ -10,7 +10,6 @@ from omkl.commands import run
 from omkl.config.overrides import UsageError, read_jobs
 from omkl.experiment import run as runner
 from omkl.report import naming
-from omkl.runs.provenance import identity_of
 from omkl.runs.run_folder import Run
 from tests.compositions import compose
 
@@ -60,7 +59,7 @@ def test_a_run_comes_out_again_from_its_folder(tmp_path, monkeypatch, kind):
     first = runner.run(compose([*quick, *KINDS[kind], "outputs=here"]))
     assert first.status == "complete", first.run.result
     typed = ["outputs=there", "tracking=none", "figures=false"]
-    (config,) = read_jobs(run.from_folder(first.run.folder, typed)).configs
+    (config,) = read_jobs(run.from_folder(first.run.folder, typed)).settings
     again = runner.run(config)
     assert again.status == "complete", again.run.result
     one, two = Run(first.run.folder), Run(again.run.folder)
@@ -70,19 +69,19 @@ def test_a_run_comes_out_again_from_its_folder(tmp_path, monkeypatch, kind):
     assert {p.name for p in one.folder.iterdir()} == {p.name for p in two.folder.iterdir()}
     command = shlex.split(naming.command(one))  # as a page shows it
     options = run._parser().parse_args(command[1:])
-    (config,) = read_jobs(run.from_folder(options.folder, options.overrides)).configs
+    (config,) = read_jobs(run.from_folder(options.folder, options.overrides)).settings
     job = runner.prepare(config)
-    assert command[0] == "omkl-run" and identity_of(job.settings.config).key == one.result["key"]
+    assert command[0] == "omkl-run" and job.settings.key() == one.result["key"]
 
 
 def test_what_is_typed_besides_counts_more(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     quick = ["seeds=1", "D=3", "tracking=none", "figures=false", ROWS]
     folder = runner.run(compose(["algorithm=gf", "algorithm.M=5", *quick])).run.folder
-    (config,) = read_jobs(run.from_folder(folder, ["algorithm.M=7", "D=4"])).configs
-    assert (config["algorithm"]["M"], config["D"], config["dataset"]["rows"]) == (7, 4, 60)
-    (other,) = read_jobs(run.from_folder(folder, ["algorithm=raker"])).configs
-    assert other["algorithm"]["name"] == "raker" and "M" not in other["algorithm"]
+    (config,) = read_jobs(run.from_folder(folder, ["algorithm.M=7", "D=4"])).settings
+    assert (config.algorithm.params["M"], config.D, config.dataset["rows"]) == (7, 4, 60)
+    (other,) = read_jobs(run.from_folder(folder, ["algorithm=raker"])).settings
+    assert other.algorithm.name == "raker" and "M" not in other.algorithm.params
 
 
 def test_another_file_and_target_stand_beside_a_run_of_a_file(tmp_path, monkeypatch):
@@ -90,10 +89,10 @@ def test_another_file_and_target_stand_beside_a_run_of_a_file(tmp_path, monkeypa
     frame = pd.DataFrame({"a": [1.0, 3.0, 2.0], "y": [0.0, 1.0, 3.0], "z": [2.0, 1.0, 0.0]})
     frame.to_csv("one.csv", index=False)
     quick = ["seeds=1", "tracking=none", "figures=false"]
-    (config,) = read_jobs(["one.csv", "target=y", "algorithm=last", *quick]).configs
+    (config,) = read_jobs(["one.csv", "target=y", "algorithm=last", *quick]).settings
     folder = runner.run(config).run.folder
-    (config,) = read_jobs(run.from_folder(folder, ["target=z", "two.csv", "exclude=y"])).configs
-    found = [config["dataset"][key] for key in ("path", "target", "exclude")]
+    (config,) = read_jobs(run.from_folder(folder, ["target=z", "two.csv", "exclude=y"])).settings
+    found = [config.dataset[key] for key in ("path", "target", "exclude")]
     assert found == ["two.csv", "z", "y"]
 
 

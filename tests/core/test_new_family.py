@@ -7,7 +7,6 @@ import pytest
 from scipy.special import erfcx
 
 from omkl.checks import learners
-from omkl.config.compose import compose
 from omkl.core import kernels
 from omkl.core.feedback_graph import dissimilarity_graph, similarity_graph
 from omkl.core.graph_sampling import edges_of
@@ -22,6 +21,7 @@ from omkl.core.representations.random_features import features_of
 from omkl.core.representations.support_vectors import empty_expansion
 from omkl.experiment.run import prepare
 from omkl.utils import conf
+from tests.compositions import mapping as compose
 from tests.learners import learner_of
 
 

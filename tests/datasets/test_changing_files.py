@@ -108,7 +108,7 @@ def test_jobs_of_one_process_trust_no_time_and_no_size(tmp_path):
 
     def prepared(*more: str):
         job = runner.prepare(compose([*overrides, "seeds=1", *more]))
-        return job.settings.config, job.stream
+        return job.settings, job.stream
 
     first, stream = prepared()
     assert prepared()[1] is stream, "read once"
@@ -117,5 +117,5 @@ def test_jobs_of_one_process_trust_no_time_and_no_size(tmp_path):
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
     again, other = prepared()
     assert other is not stream
-    assert again["dataset"]["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
-    assert again["dataset"]["sha256"] != first["dataset"]["sha256"]
+    assert again.dataset["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert again.dataset["sha256"] != first.dataset["sha256"]

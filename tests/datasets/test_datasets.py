@@ -286,7 +286,7 @@ def test_lags_of_the_papers_scaling_are_labels_as_they_are_streamed(small):
     assert stream.inputs == ("a", "y 1 before") and stream.provenance["lags"] == 1
     assert "lags" not in open_stream(small, WHOLE).provenance
     for lags in (-1, True, 1.5):
-        with pytest.raises(DataError, match=r"stream.lags=.* must be a whole number of at least 0"):
+        with pytest.raises(DataError, match=r"stream.lags=.* is not a whole number of at least 0"):
             open_stream(small, WHOLE | {"lags": lags})
 
 
@@ -389,7 +389,7 @@ def test_errors_of_paths_and_an_encoding(tmp_path):
     [
         (WHOLE | {"scaling": "half"}, "stream.scaling='half' is none of columns, whole, none"),
         (WHOLE | {"order": "random"}, "stream.order='random' is none of file, shuffled"),
-        (WHOLE | {"limit": 1}, "stream.limit=1 must be a whole number of at least 2, or null"),
+        (WHOLE | {"limit": 1}, "stream.limit=1 is not a whole number of at least 2, or null"),
         (WHOLE | {"order": "shuffled"}, "independent of each other .* another dataset.seed"),
     ],
 )
@@ -401,7 +401,7 @@ def test_errors_of_stream_options(cfg, message):
 def test_errors_of_catalogue_files(small, tmp_path):
     with pytest.raises(DataError, match="leaves 8 rows, 9 were expected"):
         open_stream(small | {"rows": 9}, WHOLE)
-    with pytest.raises(DataError, match=r"prepare.shuffle is none of first_rows"):
+    with pytest.raises(DataError, match=r"there is no dataset.prepare.shuffle"):
         open_stream(small | {"prepare": {"shuffle": True}}, WHOLE)
     with pytest.raises(DataError, match="needs one of the keys 'file'"):
         open_stream({"name": "small"}, WHOLE)
@@ -483,11 +483,11 @@ def test_the_target_changes_at_the_round_that_is_announced(change_at):
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"rows": 1}, "dataset.rows=1 must be a whole number of at least 2"),
+        ({"rows": 1}, "dataset.rows=1 is not a whole number of at least 2"),
         ({"noise": -1}, "dataset.noise=-1"),
         ({"change_at": 5001}, "change_at=5001 must be a row from 2 to 5000"),
         ({"kernel": {"family": "box", "bandwidth": 1}}, "family='box' is none of gaussian"),
-        ({"kernel": {"family": "gaussian", "bandwidth": 0}}, "bandwidth=0 must be"),
+        ({"kernel": {"family": "gaussian", "bandwidth": 0}}, "bandwidth=0 is not a number"),
         ({"kernel": {"family": "gaussian", "bandwidth": 1e-9}}, "Choose another bandwidth"),
     ],
 )

@@ -308,7 +308,7 @@ def test_preparation_works_or_is_refused(tmp_path, frame):
     (rows,) = prepared(scale_columns={"low": -1, "high": 1}).rows(99)
     assert (rows.x.min(), rows.x.max()) == (pytest.approx(-1), pytest.approx(1))
     assert prepared(first_rows=10).provenance["prepare"] == {"first_rows": 10}
-    with pytest.raises(DataError, match=r"dataset.prepare.shuffle is none of first_rows"):
+    with pytest.raises(DataError, match=r"there is no dataset.prepare.shuffle"):
         prepared(shuffle=True)
     with pytest.raises(DataError, match=r"no row is left by dataset.prepare"):
         prepared(keep={"column": "size", "at_most": -math.inf})

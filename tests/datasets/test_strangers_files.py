@@ -194,7 +194,7 @@ def test_what_would_fill_the_memory(tmp_path, monkeypatch):
 )
 def test_names_are_names(tmp_path, name):
     (tmp_path / "t.csv").write_text(TABLE)
-    with pytest.raises(DataError, match=r"dataset.name=.* is no name: letters, digits"):
+    with pytest.raises(DataError, match=r"dataset.name.* a name of letters, digits"):
         open_stream(own(tmp_path / "t.csv", name=name), RAW)
     with pytest.raises(DataError, match=r"dataset.file=.* below a data folder"):
         open_stream({"name": "x", "file": f"../{name}", "target": "y"}, RAW)
@@ -246,7 +246,7 @@ def test_names_of_files_become_names(file, name):
 def test_types_are_told_at_the_door(tmp_path, keys):
     (tmp_path / "t.csv").write_text(TABLE)
     ((key, _),) = keys.items()
-    with pytest.raises(DataError, match=rf"^dataset.{key}=.* must be "):
+    with pytest.raises(DataError, match=rf"^dataset.{key}=.* is not "):
         open_stream(own(tmp_path / "t.csv") | keys, RAW)
 
 

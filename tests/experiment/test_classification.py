@@ -277,4 +277,4 @@ def test_an_algorithm_for_classification_wants_such_data(tmp_path):
 def test_what_may_be_either_is_what_the_algorithm_does():
     for algorithm, task in (("omkc_da_p1", "classification"), ("raker", "regression")):
         config = compose([f"algorithm={algorithm}", "dataset=synthetic"])
-        assert settings.read(config).task == task
+        assert settings.complete(config).task == task

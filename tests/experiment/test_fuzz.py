@@ -17,14 +17,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from omkl.config.settings import read
+from omkl.config.schema import read
 from omkl.datasets import DataError
 from omkl.experiment import memory
 from omkl.experiment import run as runner
 from omkl.runs import writing
 from omkl.utils.conf import config_text, read_config
 from omkl.utils.wording import plain
-from tests.compositions import compose
+from tests.compositions import mapping
 
 CASES = int(os.environ.get("OMKL_FUZZ", "300"))
 MOST_BYTES = 2 * 10**8  # of the models that are let through, which is what is tried here
@@ -93,7 +93,7 @@ def composed(number: int, folder: Path) -> dict[str, Any]:
     own = [] if "dataset=file" in BASES[number] else ["dataset.rows=60"]
     own += [f"++dataset.path={folder / 't.csv'}"] if not own else []
     common = ("kernels=gaussian17", "D=4", "seeds=1", "tracking=none", "figures=false")
-    return compose([*BASES[number], *own, *common, f"outputs={folder / 'out'}"])
+    return mapping([*BASES[number], *own, *common, f"outputs={folder / 'out'}"])
 
 
 def places(tree: Any, above: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -175,9 +175,8 @@ def try_out(config: dict[str, Any], known: list[Any], touched: list[Any]) -> Non
         assert len(told) < 5000 and "Traceback" not in told and told.encode(), told
         require_the_same_failure(config, told)
         return
-    kept = job.settings.config
-    assert read_config(config_text(writing.without_places(kept)))
-    assert writing.folder_of(kept, "0").is_relative_to(job.settings.outputs)
+    assert read_config(config_text(job.settings.content()))
+    assert writing.folder_of(job.settings, "0").is_relative_to(job.settings.outputs)
     sizes = (
         job.D * len(job.dictionary),
         len(job.seeds),
@@ -192,10 +191,11 @@ def try_out(config: dict[str, Any], known: list[Any], touched: list[Any]) -> Non
 
 
 def require_the_same_failure(config: dict[str, Any], told: str) -> None:
-    """A run returns what it is told, unless the configuration cannot even be named."""
+    """A run returns what it is told, unless a setting is refused before."""
     try:
-        error = runner.run(config).run.result["error"]
-    except ValueError as unnamed:
-        assert str(unnamed) == told
+        settings = read(config)
+    except ValueError as refused:
+        assert str(refused) == told
     else:
+        error = runner.run(settings).run.result["error"]
         assert error["message"] == plain(told) and error["traceback"] is None

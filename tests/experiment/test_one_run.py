@@ -7,7 +7,6 @@ import pytest
 
 from omkl.config import settings
 from omkl.experiment.job import prepare_learner
-from omkl.runs import provenance
 from tests.compositions import compose
 
 AUTO_CLASSIFIER = "algorithm=auto_classifier task=classification dataset.target=c"
@@ -45,8 +44,8 @@ def key(tmp_path):
 
     def key(typed):
         more = shlex.split(typed.replace("{folder}", str(tmp_path)))
-        job = prepare_learner(settings.read(compose([*own, "kernels=gaussian17", *more])))
-        return provenance.name_of(job.settings.config)
+        job = prepare_learner(settings.complete(compose([*own, "kernels=gaussian17", *more])))
+        return job.settings.name
 
     return key
 
@@ -62,5 +61,5 @@ def test_settings_that_say_something_else_have_others(key):
 
 def test_data_sets_of_the_catalogue_and_files_that_nobody_read_have_a_key_too():
     for dataset in (["dataset=naval"], ["dataset=file", "dataset.path=no.csv"]):
-        name = provenance.name_of(compose([*dataset, "algorithm=gf"]))
+        name = compose([*dataset, "algorithm=gf"]).name
         assert name.startswith("gf-") and len(name) == 19

@@ -87,7 +87,7 @@ def test_the_learner_of_a_key_is_by_default_as_the_panel_has_it(file: Path) -> N
     chosen = [found[name] for name in ("algorithm", "kernels", "D")]
     assert chosen == [own[name].default for name in ("algorithm", "kernels", "D")]
     assert (found["algorithm"], found["D"], found["n_kernels"]) == ("raker", 24, 5)
-    named = compose(["dataset=file", f"dataset.path={file}", "kernels=gauss5"])["kernels"]
+    named = compose(["dataset=file", f"dataset.path={file}", "kernels=gauss5"]).kernels
     assert [part["bandwidth"] for part in named["parts"]] == [[0.1, 0.3, 1, 3, 10]]
     ridge = run(file, "ridge")
     assert ridge["rmse"] == pytest.approx(ridge["baselines"]["ridge"]["rmse"])

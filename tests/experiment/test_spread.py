@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy.stats import norm
 
-from omkl.config.settings import read
+from omkl.config.settings import complete
 from omkl.core.conformal import RATES, Conformal
 from omkl.experiment import run as runner
 from omkl.experiment.metrics import HALF, Spreads, spread_scores
@@ -157,4 +157,4 @@ def test_one_rate_or_several(tmp_path):
 )
 def test_intervals_that_cannot_be(overrides, match):
     with pytest.raises(ValueError, match=match):
-        read(compose(overrides))
+        complete(compose(overrides))

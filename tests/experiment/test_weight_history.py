@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from omkl.config.compose import compose
 from omkl.experiment import metrics
 from omkl.experiment import run as runner
 from omkl.experiment.metrics import MOST_WEIGHTS, Recorder, WeightHistory, weight_curves
+from tests.compositions import compose
 
 
 def followed(T: int, expected: int | None, size: int, blank: int = 0) -> WeightHistory:

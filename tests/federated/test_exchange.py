@@ -7,8 +7,7 @@ import pytest
 
 from omkl.checks import federations, shared
 from omkl.checks.federations import streams
-from omkl.config.compose import compose
-from omkl.config.settings import read
+from omkl.config.settings import complete
 from omkl.core.hyperparameters import Schedule
 from omkl.core.kernels import Kernel
 from omkl.core.representations.random_features import draw_features
@@ -25,6 +24,7 @@ from omkl.federated.exchange import (
 from omkl.federated.messages import empty_message, quantise
 from omkl.federated.parties import Server
 from omkl.federated.simulation import Federation
+from tests.compositions import compose
 
 ON_A_GRAPH = ["fomd_oms", "ofmkl_avg", "ofskl", "perfedavg", "pof_mkl", "vm_kofl"]
 DICTIONARY = tuple(Kernel("gaussian", b) for b in (0.1, 1.0, 10.0))
@@ -303,7 +303,7 @@ def test_exchanges_that_cannot_be(words, told):
 
 def test_exchanges_are_of_a_simulated_federation():
     with pytest.raises(ValueError, match="is of a federation: add federation=iid"):
-        read(compose(["algorithm=raker", "exchange.graph=ring"]))
+        complete(compose(["algorithm=raker", "exchange.graph=ring"]))
     job = runner.prepare(compose([*WORDS, "algorithm=ofskl", "exchange.bits=4"]))
     with pytest.raises(ValueError, match="are simulated only"):
         Server(job, 0)

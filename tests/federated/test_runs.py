@@ -69,9 +69,9 @@ def test_a_client_gets_consecutive_rows():
 
 def test_a_federation_has_the_published_dictionary_unless_another_is_named():
     given = ["algorithm=pof_mkl", "federation=iid", "clients=2"]
-    assert compose(given)["kernels"]["name"] == "rbf51"
-    assert compose([*given, "kernels=gauss13"])["kernels"]["name"] == "gauss13"
-    assert compose(["algorithm=raker"])["kernels"]["name"] == "rbf51_lap25"
+    assert compose(given).kernels["name"] == "rbf51"
+    assert compose([*given, "kernels=gauss13"]).kernels["name"] == "gauss13"
+    assert compose(["algorithm=raker"]).kernels["name"] == "rbf51_lap25"
 
 
 def test_clients_are_at_home_at_a_site():

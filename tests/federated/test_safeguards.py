@@ -10,8 +10,7 @@ from scipy import stats
 from omkl import federated
 from omkl.checks import federations
 from omkl.checks.federations import streams
-from omkl.config.compose import compose
-from omkl.config.settings import read
+from omkl.config.settings import complete
 from omkl.core.hyperparameters import Schedule
 from omkl.core.kernels import Kernel
 from omkl.core.representations.random_features import draw_features
@@ -28,6 +27,7 @@ from omkl.federated.privacy import (
     draw_asked,
 )
 from omkl.federated.simulation import Federation
+from tests.compositions import compose
 from tests.federated.attack import Seen, guess
 
 DICTIONARY = tuple(Kernel("gaussian", b) for b in (0.1, 1.0, 10.0))
@@ -357,4 +357,4 @@ def test_settings_that_cannot_be(words, told):
 
 def test_safeguards_are_of_a_federation():
     with pytest.raises(ValueError, match="are of a federation: add federation=iid"):
-        read(compose(["algorithm=raker", "robust.trim=0.1"]))
+        complete(compose(["algorithm=raker", "robust.trim=0.1"]))

@@ -130,7 +130,7 @@ def test_names_that_a_terminal_would_obey_are_shown_as_text(tmp_path, capsys, ta
     data = ["dataset=file", f"dataset.path={tmp_path}/x.csv", "seeds=1", "D=2"]
     task = ["algorithm=ridge"] if target != "c" else ["algorithm=omkc_da_p1", "task=classification"]
     settings = compose([*data, *task, f"outputs={tmp_path}", "tracking=none", "dataset.target=c"])
-    settings["dataset"]["target"] = target
+    settings = settings.replaced(dataset={**settings.dataset, "target": target})
     outcome = runner.run(settings)
     assert outcome.run.complete, outcome.run.result
     run = Run(outcome.run.folder)

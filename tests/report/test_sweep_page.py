@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from omkl.commands import report
-from omkl.config.compose import compose
 from omkl.online.settings import FEATURES
 from omkl.report import naming, page
 from omkl.runs.run_folder import Run
 from omkl.utils.conf import config_text
+from tests.compositions import mapping
 from tests.conftest import seal
 
 
@@ -85,7 +85,7 @@ def test_the_command_writes_the_page_of_the_last_sweep_or_of_chosen_runs(runs, t
     ],
 )
 def test_the_command_of_a_run_says_what_was_typed(run_folder_maker, tmp_path, typing):
-    config = compose(typing)
+    config = mapping(typing)
     if config["D"] is None:
         config["D"] = FEATURES  # as a run does
     config["stream"]["scaling"] = "whole"

@@ -10,12 +10,12 @@ from reproduce import figures, pages, results, tables
 
 from omkl.datasets import catalogue
 from omkl.runs.run_folder import Run, find
-from tests.compositions import compose
+from tests.compositions import mapping
 
 
 def invented(job):
     """A finished run of a job, held in memory."""
-    config = compose([text for text in job if not text.startswith("stream.limit")])
+    config = mapping([text for text in job if not text.startswith("stream.limit")])
     algorithm = dict(config["algorithm"])
     rng, n, t = np.random.default_rng(abs(hash(job)) % 2**32), config["seeds"], np.arange(1, 201)
     params = {k: v for k, v in algorithm.items() if k not in ("name", "module")}

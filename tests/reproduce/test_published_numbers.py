@@ -9,7 +9,7 @@ from reproduce import results, tables
 from omkl.checks import learners
 from omkl.core import kernels
 from omkl.utils import conf
-from tests.compositions import compose
+from tests.compositions import mapping
 from tests.conftest import rows_of
 from tests.learners import learner_of
 
@@ -65,5 +65,5 @@ def test_raker_at_fitted_settings_is_within_15_percent_of_table_2_of_active_mkl(
         "row == 'Raker' and variant == 'recovered' and dataset == @dataset"
     ).itertuples()
     params = [text for text in cell.job if text.startswith("algorithm")]
-    ours = errors(compose(params)["algorithm"], "gaussian17", dataset, 3)
+    ours = errors(mapping(params)["algorithm"], "gaussian17", dataset, 3)
     assert ours.mean() == pytest.approx(cell.published, rel=0.15)

@@ -3,10 +3,10 @@
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from omkl.config.schema import Settings
 from omkl.experiment import run as runner
 from omkl.experiment.run import Outcome
 from tests.compositions import compose
@@ -17,7 +17,7 @@ TINY = (
 )  # fmt: skip
 
 
-def tiny(outputs: Path, *overrides: str) -> dict[str, Any]:
+def tiny(outputs: Path, *overrides: str) -> Settings:
     return compose([*TINY, f"outputs={outputs}", *overrides])
 
 

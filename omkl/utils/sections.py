@@ -1,0 +1,171 @@
+"""Sections of settings as pydantic models: their base, their errors, and rows of the reference.
+
+A field has its type, range, default and help (``Field(description=...)``). Modules that import this
+one import pydantic, which takes 0.2 s: they are imported where settings are read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, NamedTuple, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import core_schema
+
+from omkl.utils.constraints import is_writable, no_such_key, shown
+
+
+class Section(BaseModel):
+    """Settings that belong together. They are frozen, and a value of another type is refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    def replaced(self, **values: Any) -> Self:
+        """Return a copy with other values, which are not checked."""
+        return self.model_copy(update=values)
+
+
+Model = TypeVar("Model", bound=Section)
+
+
+@dataclasses.dataclass(frozen=True)
+class Accepted:
+    """The values that pass a test: ``Annotated[Any, Accepted(test, "what it may be")]``."""
+
+    holds: Callable[[Any], bool]
+    words: str
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        return core_schema.no_info_after_validator_function(self._checked, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
+        return {"title": self.words}
+
+    def _checked(self, value: Any) -> Any:
+        if not self.holds(value):
+            raise ValueError(self.words)
+        return value
+
+
+def _is_writable(value: Any) -> bool:
+    try:
+        written = json.dumps(value, ensure_ascii=False, sort_keys=True)
+    except (ValueError, TypeError, RecursionError):  # ValueError: a number of thousands of digits
+        return False
+    return is_writable(written) and "\\u0000" not in written
+
+
+# What the code that uses it checks further: a value, and the content of a YAML file.
+Writable = Annotated[Any, Accepted(_is_writable, "a value that a file can hold")]
+Content = Annotated[
+    dict[str, Any], Accepted(_is_writable, "a mapping of settings that a file can hold")
+]
+
+
+def read(model: type[Model], content: Any, where: str = "") -> Model:
+    """Return typed settings.
+
+    Parameters
+    ----------
+    model
+        Their model.
+    content
+        The mapping that a YAML file or a command line holds.
+    where
+        The name of the section, for errors; "" for a whole configuration.
+
+    Raises
+    ------
+    ValueError
+        Names the first wrong setting, and what it may be, or the closest name.
+    """
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        raise ValueError(_explained(model, content, where, error.errors()[0])) from None
+
+
+def _explained(model: type[Section], content: Any, where: str, error: Any) -> str:
+    """Return the first error of pydantic as a sentence about the setting that it is in."""
+    field: Any = None
+    keys = [where] if where else []
+    for part in error["loc"]:
+        section = _section_of(field) if field is not None else model
+        if section is None:
+            break
+        if error["type"] == "extra_forbidden" and part not in section.model_fields:
+            return no_such_key("".join(f"{key}." for key in keys), part, section.model_fields)
+        field = section.model_fields.get(part, _FURTHER)
+        keys.append(str(part))
+        content = content.get(part) if isinstance(content, Mapping) else None
+    if field is None:
+        return f"{where or 'the configuration'}={shown(content)} is not a mapping of settings"
+    key = ".".join(keys)
+    if error["type"] == "missing":
+        return f"{key} is missing; it is {words(field)}"
+    may_be = words(field)
+    verb = f"is none of {rest}" if (rest := may_be.removeprefix("one of ")) != may_be else ""
+    return f"{key}={shown(content)} {verb or f'is not {may_be}'}"
+
+
+def _section_of(field: Any) -> type[Section] | None:
+    """Return the model of a field that is a section, or a section or null."""
+    kinds = [field.annotation, *getattr(field.annotation, "__args__", ())]
+    return next((k for k in kinds if isinstance(k, type) and issubclass(k, Section)), None)
+
+
+_FURTHER = FieldInfo.from_annotation(Writable)  # a key of a section that may have further ones
+
+
+class Row(NamedTuple):
+    """A setting in the reference: its dotted key, its default, what it is for and may be."""
+
+    key: str
+    default: Any
+    help: str
+    words: str
+
+
+def rows(model: type[Section], prefix: str = "") -> Iterator[Row]:
+    """Yield the settings of a model that have a help text, those of its sections included."""
+    for name, field in model.model_fields.items():
+        if field.description is not None:
+            yield Row(f"{prefix}{name}", field.default, field.description, words(field))
+        elif (section := _section_of(field)) is not None:
+            yield from rows(section, f"{prefix}{name}.")
+
+
+def words(field: Any) -> str:
+    """Return what a field may be, in words."""
+    if _section_of(field) is not None:
+        return "a mapping of settings"
+    return _words(TypeAdapter(Annotated[field.annotation, *field.metadata, None]).json_schema())
+
+
+def _words(schema: Mapping[str, Any]) -> str:
+    """Return a JSON schema in words."""
+    if "title" in schema:
+        return str(schema["title"])
+    if "anyOf" in schema:
+        return ", or ".join(map(_words, schema["anyOf"]))
+    if "enum" in schema:
+        return f"one of {', '.join(schema['enum'])}"
+    if "const" in schema:
+        return str(schema["const"])
+    kind = schema["type"]
+    if kind in ("null", "boolean"):
+        return "null" if kind == "null" else "true or false"
+    noun, form = ("a whole number", ",") if kind == "integer" else ("a number", "g")
+    bounds = [f"{word} {schema[key]:{form}}" for key, word in _BOUNDS.items() if key in schema]
+    return f"{noun} {', and '.join(bounds)}".strip()
+
+
+_BOUNDS = {
+    "minimum": "of at least",
+    "exclusiveMinimum": "above",
+    "maximum": "at most",
+    "exclusiveMaximum": "below",
+}
