@@ -105,7 +105,8 @@ class Learner:
         Parameters
         ----------
         X, y
-            Inputs (n, d) and labels (n,).
+            Inputs (n, d) and labels (n,). Nothing is learned from a requested label that is NaN,
+            which counts as not asked.
 
         Returns
         -------
@@ -114,8 +115,8 @@ class Learner:
         Raises
         ------
         ValueError
-            Names the row of an input that is no number, before anything is learned, or of a label
-            that is none and that the learner requests, after the rows before it are learned.
+            Names the row of an input that is no number, before anything is learned, or of a
+            requested label that is infinite, after the rows before it are learned.
         """
         self._forget_prediction()
         X = np.ascontiguousarray(X, dtype=np.float64)
@@ -134,9 +135,11 @@ class Learner:
             while start < len(y):
                 stop = unknown[np.searchsorted(unknown, start)]
                 if start == stop:
-                    trace.y_hat[start], trace.asked[start] = self.predict_one(X[start])
+                    trace.y_hat[start], asks = self.predict_one(X[start])
                     trace.spread[start] = self.spread
-                    self.learn_one(X[start], y[start])
+                    trace.asked[start] = asks and not math.isnan(y[start])
+                    if trace.asked[start] or not asks:
+                        self.learn_one(X[start], y[start])
                     start += 1
                     continue
                 self.state, n = self.prepared(self.state, X[start:stop], pool)

@@ -267,12 +267,13 @@ class StreamLearner:
         """
         far = np.zeros(len(y), dtype=np.bool_) if far is None else far
         self._last = None, None
-        if self._one_by_one or (self.algorithm.queries and np.isnan(y).any()):
+        if self._one_by_one:
             return self._row_by_row(X, X if ahead is None else ahead, y, far)
         known = self.target.take(y)
         rows, of_each = self._inputs(X, known), self._labels(y, known)
         traces = [
-            _fit(one, rows, labels) for one, labels in zip(self.learners, of_each, strict=True)
+            one.partial_fit(rows, labels)
+            for one, labels in zip(self.learners, of_each, strict=True)
         ]
         trace = traces[0]
         if len(traces) > 1:
@@ -483,21 +484,6 @@ class MultiOutputLearner:
         """As ``StreamLearner.restore``."""
         for k, one in enumerate(self.of_outputs):
             one.restore(below(f"output.{k}.", kept))
-
-
-def _fit(learner: Learner, X: np.ndarray, y: np.ndarray) -> Trace:
-    """Predict and learn rows X (n, d) with labels y (n,); one that is NaN is not learned."""
-    blank = np.isnan(y)
-    if not blank.any():
-        return learner.partial_fit(X, y)
-    parts = []
-    for part in np.split(np.arange(len(y)), np.flatnonzero(np.diff(blank)) + 1):
-        if blank[part[0]]:
-            f, spread = learner.predict_with_spread(X[part])
-            parts.append(Trace(f, np.zeros(spread.shape, dtype=np.bool_), spread))
-        else:
-            parts.append(learner.partial_fit(X[part], y[part]))
-    return Trace(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def below(head: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
