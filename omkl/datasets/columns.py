@@ -560,9 +560,9 @@ def example(series: pd.Series, form: NumberFormat) -> str | None:
     """Return how a column's numbers are read, with one of them; None if they are plain."""
     what = ["thousands have a separator"] if form.thousands else []
     what += [f"the unit is {form.unit}"] if form.unit else []
-    if not what:
-        return None
-    text = next((t for t in _texts(series) if form.thousands in t and form.unit in t), form.unit)
+    there = (text for text in _texts(series) if form.thousands in text and form.unit in text)
+    if not what or (text := next(there, None)) is None:
+        return " and ".join(what) or None
     return f"{' and '.join(what)}: {text} is read as {form.read(text) or 0:.15g}"
 
 
