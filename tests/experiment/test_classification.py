@@ -258,7 +258,6 @@ def test_a_run_over_permutations(tmp_path):
     [
         (["algorithm=omkc_da_p1", "dataset=airfoil"], "airfoil is a data set for regression, not"),
         (["algorithm=raker", "dataset=sonar"], "raker is an algorithm for regression.*omkc_da_p1"),
-        (["task=sorting", "algorithm=raker"], "task='sorting' is none of regression, class"),
         (["algorithm=rf/omkc_da_p1", "kernels=omkc16"], "have no random features"),
     ],
 )

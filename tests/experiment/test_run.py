@@ -78,6 +78,7 @@ def table(tmp_path: Path) -> Path:
         (["threads=true"], "threads=True is not"),
         (["block=0"], "block=0 is not"),
         (["tracking=foo"], "tracking='foo' is none of auto, mlflow, none"),
+        (["task=sorting"], "task='sorting' is none of regression, classification"),
         (["force=yes"], "force='yes' is not true or false"),
         (["figures=no"], "figures='no' is not true or false, or pdf"),
         (["regret.lam=-1"], "regret.lam=-1 is not a number of at least 0"),
