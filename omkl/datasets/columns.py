@@ -390,7 +390,8 @@ class Column(NamedTuple):
         """A number, a place among the words, or a moment; None of a cell that has none."""
         match self.how:
             case "words":
-                return _places(tuple(self.recipe["known"])).get(word(cell), len(self.inputs))
+                place = self._place(cell)
+                return len(self.inputs) if place is None else place
             case "hashed":
                 return zlib.crc32(word(cell).encode()) % HASHED
             case "date" if text_of(cell) in self.recipe["date"].get("missing", ()):
@@ -437,8 +438,18 @@ class Column(NamedTuple):
         """The words of a column of categories, of each row, that none of these is; else none."""
         if self.how != "words":
             return []
-        known = _places(tuple(self.recipe["known"]))
-        return [text for cell in series if not is_blank(cell) and (text := word(cell)) not in known]
+        cells = [cell for cell in series if not is_blank(cell)]
+        return [word(cell) for cell in cells if self._place(cell) is None]
+
+    def _place(self, cell: Any) -> int | None:
+        """The place of a category. A number is also the one category that spells it, as 012."""
+        known = tuple(self.recipe["known"])
+        place = _places(known).get(word(cell))
+        if place is not None or isinstance(cell, str):
+            return place
+        number = PLAIN.read(cell)
+        same = [] if number is None else by_number(known).get(number, [])
+        return known.index(same[0]) if len(same) == 1 else None
 
     def as_named(self, why: str, where: str) -> Column:
         """The column as an input: one that would be left out is in because it was named."""

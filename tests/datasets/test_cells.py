@@ -133,6 +133,14 @@ def test_codes_of_digits_stay_categories_in_a_later_chunk(tmp_path, monkeypatch)
     assert X[20:].tolist() == [[0, 1, 0, 0], [0, 0, 1, 0]] * 10
 
 
+def test_a_number_is_the_category_that_spells_it():
+    columns = columns_in(frame_of(["012", "A7", "B3", "1E5"] * 10)[["a"]])
+    for cells in ([12, 100_000], [12.0, 1e5], ["012", "1E5"]):
+        found = encoded(pd.DataFrame({"a": cells}), columns)
+        assert found.tolist() == [[1, 0, 0, 0], [0, 0, 0, 1]]
+    assert not encoded(pd.DataFrame({"a": ["12"]}), columns).any(), "as text it is another one"
+
+
 @pytest.mark.parametrize(
     ("cells", "later"),
     [(["1", "2"], "16,955"), (["1 kg", "2 kg"], "5 g"), (["1,5", "2,5"], "1.5"),
