@@ -16,6 +16,7 @@ EDIT = ("state.total[0] += y", "state.total[0] -= y")  # of the running mean, of
 RUN = """
 from pathlib import Path
 import omkl
+from omkl.config.compose import Composer
 
 LEARNER = Path(omkl.__file__).parent / "algorithms" / "baselines.py"
 
@@ -25,7 +26,7 @@ def edit(path, change):
 def start(*more, progress=None):
     from omkl.experiment import run
     typed = ["algorithm=mean", "dataset.rows=60", "kernels=rbf9", "seeds=1", *more]
-    outcome = run.run(compose([*typed, "outputs=outputs"]), progress)
+    outcome = run.run(Composer().compose([*typed, "outputs=outputs"]), progress)
     result = outcome.run.result
     if outcome.status == "failed":
         print(result["error"])

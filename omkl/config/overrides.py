@@ -154,9 +154,13 @@ def of_file(text: str) -> str:
 
 def _is_file(text: str) -> bool:
     """Return whether an argument names a file of data, which may not exist."""
-    if "=" in text or text.startswith(("~", "+")):
+    if text.startswith(("~", "+")):
         return False
-    is_setting = text.partition(".")[0] in schema.DEFAULTS.keys() | conf.groups().keys()
+    known = schema.DEFAULTS.keys() | conf.groups().keys()
+    if "=" in text:  # a=b.csv, where no setting is called a
+        key = key_of(text)
+        return key.partition(".")[0] not in known | _keys_of_file() and Path(text).is_file()
+    is_setting = text.partition(".")[0] in known
     return Path(text).is_file() or (bool(Path(text).suffix) and not is_setting)
 
 

@@ -8,13 +8,15 @@ import gzip
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple, Protocol
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from omkl.utils.wording import pluralize
 
+if TYPE_CHECKING:
+    import numpy as np
+
 PACKAGE = Path(__file__).parents[1]
+MOST_COLUMNS = 100_000
 MOST_DELAY = 1_000  # rows that wait for their targets, a horizon and a delay together
 
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.datasets.base import DataError, as_data_error
+from omkl.datasets.base import MOST_COLUMNS, DataError, as_data_error
 from omkl.datasets.cells import (
     CLOCKS,
     FEW,
@@ -49,8 +49,6 @@ from omkl.utils.wording import few, pluralize
 
 if TYPE_CHECKING:
     import pandas as pd
-
-MOST_COLUMNS = 100_000
 
 
 # --- Choosing inputs and target -------------------------------------------------------------------

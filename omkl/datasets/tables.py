@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from omkl.datasets import prepare, read
-from omkl.datasets.base import Chunk, DataError, RowCount, as_data_error
+from omkl.datasets.base import MOST_COLUMNS, Chunk, DataError, RowCount, as_data_error
 from omkl.datasets.cells import NumberFormat, is_blank, word
 from omkl.datasets.columns import (
     INPUT_CURE,
-    MOST_COLUMNS,
     NUMBERS,
     TARGET_CURE,
     Column,

@@ -276,7 +276,7 @@ def test_regret_15_is_counted_over_all_rounds_against_the_best_kernel_of_45(tmp_
     lam, T, D = 0.01, 300, 5
     flat = ["algorithm=amkl", "algorithm.eta_c=0.1", f"regret.lam={lam}", f"dataset.rows={T}"]
     flat += ["kernels=gaussian17", f"D={D}", "seeds=1", "tracking=none", "figures=false"]
-    config = compose([*flat, f"outputs={tmp_path}"])
+    config = compose([*flat, "regret.ridge_features=true", f"outputs={tmp_path}"])
     outcome, job = runner.run(config), runner.prepare(config)
     x, y = next(iter(job.stream.blocks(T)))
     omega = draw_features(job.dictionary, x.shape[1], D, 0).omega

@@ -20,8 +20,7 @@ from omkl.core.kernels import FAMILIES, Family, Kernel, dictionary, with_spectru
 from omkl.core.representations.random_features import features_of
 from omkl.core.representations.support_vectors import empty_expansion
 from omkl.experiment.run import prepare
-from omkl.utils import conf
-from tests.compositions import mapping as compose
+from tests.compositions import compose
 from tests.learners import learner_of
 
 
@@ -165,7 +164,7 @@ def test_exact_kernels_refuse_it():
     """Their machine code is made from the families of the package alone."""
     with pytest.raises(ValueError, match="exact-kernel learners have no matern kernels; they have"):
         empty_expansion([Kernel("matern", 1.0)], 2)
-    config = compose(["algorithm=omkr", "kernels=matern26", "debug=quick"])
+    typed = ["kernels=matern26", "debug=quick"]
     with pytest.raises(ValueError, match="learners have no matern32 kernels; they have: gauss"):
-        prepare(config)
-    assert prepare({**config, "algorithm": conf.entry("algorithm", "rbf")}), "its kernel is its own"
+        prepare(compose(["algorithm=omkr", *typed]))
+    assert prepare(compose(["algorithm=rbf", *typed])), "its kernel is its own"

@@ -57,12 +57,15 @@ def test_a_call_holds_on_to_nothing():
     def held():
         return [sys.getrefcount(array) for array in handed]
 
-    learner.predict_one(X[0])  # makes copies of what it writes
+    def play(n):
+        for _ in range(n):
+            learner.partial_fit(X, y)
+            learner.predict_one(X[0])
+            learner.learn_one(X[0], 0.0)
+
+    play(1)
     before = held()
-    for _ in range(50):
-        learner.partial_fit(X, y)
-        learner.predict_one(X[0])
-        learner.learn_one(X[0], 0.0)
+    play(50)
     assert held() == before
 
 

@@ -173,8 +173,7 @@ def test_three_classes_are_each_against_the_rest(tmp_path):
         assert result["status"] == "complete", result
         assert 3 < np.mean(result["mistakes"]) < 60, algorithm
     job = runner.prepare(
-        compose(["task=classification", "algorithm=omkc_da_p1", *overrides])
-        | {"outputs": str(tmp_path)}
+        compose(["task=classification", "algorithm=omkc_da_p1", *overrides, f"outputs={tmp_path}"])
     )
     found = job.compute()
     X, y = rows(job.streams[0])

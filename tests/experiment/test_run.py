@@ -277,7 +277,7 @@ def test_an_interruption_keeps_the_finished_run(start, tmp_path, monkeypatch, mo
         runner.run(config, interrupt)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     with pytest.raises(KeyboardInterrupt):
-        runner.run({**config, "seed": 5}, interrupt)
+        runner.run(config.replaced(seed=5), interrupt)
     assert [p.name for p in folder.parent.iterdir()] == [folder.name], "no empty folder is left"
 
 
@@ -293,8 +293,10 @@ def test_viewers_take_nothing_from_a_finished_run(start, tmp_path, monkeypatch):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        viewers.run_and_show({**config, "seed": 5}, interrupt)
-    assert runner.run({**config, "seed": 5}).status == "reused", "numbers are there before figures"
+        viewers.run_and_show(config.replaced(seed=5), interrupt)
+    assert runner.run(config.replaced(seed=5)).status == "reused", (
+        "numbers are there before figures"
+    )
 
     def broken(run: Run, folder: Path, suffixes: tuple[str, ...]) -> None:
         (folder / "mse.png").write_bytes(b"half")

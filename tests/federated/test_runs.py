@@ -319,7 +319,6 @@ def test_more_rounds_than_sites_give(tmp_path):
         (("algorithm=pof_mkl",), "pof_mkl learns in a federation: add federation=iid"),
         (("algorithm=raker", *SYNTHETIC), "raker does not learn in a federation"),
         (("algorithm=pof_mkl", "federation=iid"), "how many clients"),
-        (("algorithm=pof_mkl", *SYNTHETIC, "clients=0"), "clients=0 is not a whole number"),
         (("algorithm=pof_mkl", *SYNTHETIC, "algorithm.M=17", "D=50"), "would send 1700 numbers"),
         (("algorithm=pof_mkl", *SYNTHETIC, "max_upload=1"), "sends at least 2 numbers"),
         (("algorithm=pof_mkl", "federation=by_site"), "dataset.sites"),

@@ -344,7 +344,7 @@ def test_what_privacy_costs_is_in_the_result():
     [
         (["robust.trim=0.6"], "robust.trim=0.6 is not a number of at least 0, and at most 0.5"),
         (["robust.max_change=0"], "robust.max_change=0 is not a number above 0"),
-        (["privacy.epsilon=0"], "privacy.epsilon=0 is not a number from 0.001"),
+        (["privacy.epsilon=0"], "privacy.epsilon=0 is not a number of at least 0.001"),
         (["privacy.unit=row"], "privacy.unit='row' is none of sample, client"),
         (["clients_per_round=7"], "clients_per_round=7: there are 6 clients"),
         (["+robust.clip=1"], "there is no robust.clip"),

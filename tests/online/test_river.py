@@ -281,7 +281,7 @@ def test_a_panel_is_a_learner_per_key():
 
 
 def test_a_panel_that_cannot_be_is_refused_by_its_setting():
-    with pytest.raises(ValueError, match="max_keys=0 is not"):
+    with pytest.raises(ValueError, match="max_keys=0 lies outside"):
         PanelMKLRegressor(max_keys=0).learn_one({"key": "a", "load": 1.0}, 1.0)
     with pytest.raises(ValueError, match="auto keeps counts"):
         PanelMKLRegressor(algorithm="auto").predict_one({"key": "a", "load": 1.0})

@@ -177,6 +177,7 @@ def test_regret_does_not_depend_on_the_offset_of_the_target(tmp_path, comparator
         path = tmp_path / "own.csv"
         pd.DataFrame({"x": x, "y": np.sin(x) + 0.1 * noise + offset}).to_csv(path, index=False)
         typed = ["dataset=file", f"dataset.path={path}", "dataset.target=y", "algorithm=raker"]
+        typed.append(f"regret.{comparator}=true")
         quick = ["D=3", "seeds=1", "figures=false", "tracking=none", f"outputs={tmp_path}"]
         entry = runner.run(compose([*typed, *quick])).run.result["regret"][comparator]
         assert entry["label"].endswith("of the target less its mean")
