@@ -151,7 +151,7 @@ SIDE_BY_SIDE = [*BASIC, "--jobs=2"]
 @pytest.mark.slow(2)
 @pytest.mark.parametrize(
     ("command", "rows", "n_finished"),
-    [(BASIC, "200,4000000,100", 1), (SIDE_BY_SIDE, "200,4000000,100,150", 3)],
+    [(BASIC, "200,40000000,100", 1), (SIDE_BY_SIDE, "200,40000000,100,150", 3)],
     ids=["one after another", "side by side"],
 )
 def test_an_interrupted_sweep_keeps_what_is_finished(tmp_path, command, rows, n_finished):
@@ -167,7 +167,7 @@ def test_an_interrupted_sweep_keeps_what_is_finished(tmp_path, command, rows, n_
     assert len(before) == n_finished
     files = [p for p in (tmp_path / "outputs" / "runs").rglob("*") if p.is_file()]
     assert {p.parent.name for p in files} == set(before), "nothing of the interrupted job is left"
-    done = omkl_run(tmp_path, *command, f"dataset.rows={rows.replace('4000000', '300')}")
+    done = omkl_run(tmp_path, *command, f"dataset.rows={rows.replace('40000000', '300')}")
     assert done.returncode == 0
     assert done.stdout.count("(found finished)") == n_finished
     assert before.items() <= results_of(tmp_path / "outputs").items()
