@@ -322,7 +322,8 @@ def _explained(error: Exception, composer: Composer, job: Sequence[str]) -> Usag
         known = conf.names(group, composer.config_dirs)
         return UsageError(no_such(f"{group}={name}", name, known))
     if key := _unknown_key(error):
-        known = composer.keys([text for text in job if key_of(text) != key])
+        others = [text for text in job if key_of(text) != key]
+        known = [*conf.groups(), *composer.keys(others)]
         if "dataset=file" in job:
             known = [name.removeprefix("dataset.") if _is_of_file(name) else name for name in known]
         chosen = [text for text in job if key.startswith(f"{text.partition('=')[0]}.")]

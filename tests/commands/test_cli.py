@@ -77,6 +77,7 @@ def refusal(*typed: str, sweep: bool = False, **options) -> str:
         ),
         ("algorithm=raker algorithm.M=5", "there is no algorithm.M with algorithm=raker."),
         ("algorithm.etta=1", "there is no algorithm.etta. Did you mean algorithm.eta?"),
+        ("algoritm=gf", "there is no algoritm. Did you mean algorithm?"),
         ("sede=3", "there is no sede. Did you mean seed?"),
         ("M=5", "there is no M. Did you mean algorithm.M?"),
         ("algorithm.limit=9", "there is no algorithm.limit. Did you mean stream.limit?"),
