@@ -3,7 +3,7 @@
 import json
 import math
 import statistics
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -15,13 +15,23 @@ from hypothesis import strategies as st
 from pooch import file_hash
 
 from omkl.commands import data
+from omkl.core.kernels import with_spectrum
 from omkl.core.rng import (
     asking_generator,
     feature_generator,
     noise_generators,
     party_generators,
 )
-from omkl.datasets import DataError, catalogue, columns, open_stream, opening, read, scaling
+from omkl.datasets import (
+    DataError,
+    catalogue,
+    columns,
+    open_stream,
+    opening,
+    read,
+    scaling,
+    schema,
+)
 from omkl.datasets.synthetic import SyntheticSource
 from tests.conftest import catalogued
 from tests.datasets.helpers import COLUMNS, RAW, WHOLE, collect, own, write
@@ -494,6 +504,12 @@ def test_the_target_changes_at_the_round_that_is_announced(change_at):
 def test_errors_of_synthetic_data(keys, message):
     with pytest.raises(DataError, match=message):
         open_stream(catalogue.entry("synthetic") | keys, WHOLE)
+
+
+def test_a_synthetic_stream_has_any_kernel_with_a_spectrum():
+    """Its schema names them once more, since it must not import the compiler."""
+    families = get_args(schema.Spectrum.model_fields["family"].annotation)
+    assert sorted(families) == sorted(with_spectrum())
 
 
 # --- omkl-data ---------------------------------------------------------------------------------
