@@ -83,7 +83,11 @@ def file_of(name: str) -> Path:
 
 @pytest.mark.parametrize("name", ALL)
 def test_golden(name):
-    path = file_of(name)
+    require_golden(name, file_of(name))
+
+
+def require_golden(name: str, path: Path) -> None:
+    """Compare the numbers of an algorithm with those of its golden file."""
     assert path.is_file(), f"{path} is missing: python tests/test_golden.py --write"
     golden, ours = json.loads(path.read_text()), numbers(name)
     assert list(ours) == list(golden)

@@ -157,6 +157,59 @@ def test_names_that_two_claim_are_left_out_aloud(package, capsys):
     assert algorithms.load("raker").module == "omkl.algorithms.raker"
 
 
+FAMILY = """
+from mypkg import fixed_share as plain
+from omkl.core.protocol import register_as
+from omkl.core.representations.random_features import RANDOM_FEATURES
+"""
+MEMBER = """
+
+@register_as("own/NAME", representation=RANDOM_FEATURES)
+class NAME:
+    '''NAME share: shares in a family.'''
+
+    class Params(plain.Params):
+        pass
+
+    State, init = plain.State, plain.init
+    select, predict, update = plain.select, plain.predict, plain.update
+"""
+
+
+def family_of(package: Path) -> None:
+    """Write a module with two algorithms that have the steps of the template."""
+    members = [MEMBER.replace("NAME", name) for name in ("slow", "fast")]
+    (package / "family.py").write_text(FAMILY + "".join(members))
+    given = (package / "conf" / "algorithm" / "fixed_share.yaml").read_text()
+    (package / "conf" / "algorithm" / "own").mkdir()
+    for name in ("own/slow", "own/fast"):
+        path = package / "conf" / "algorithm" / f"{name}.yaml"
+        path.write_text(given.replace("fixed_share", name))
+
+
+def test_a_module_may_hold_a_family_of_algorithms(package, capsys):
+    family_of(package)
+    typed = ["algorithm.module=mypkg.family", "algorithm=own/fast"]
+    (config,) = read_jobs([*typed, *QUICK]).settings
+    assert (config.algorithm.name, config.algorithm.module) == ("own/fast", "mypkg.family")
+    assert prepare(config).settings.algorithm.params["share"] == 0.01
+    assert registry.title("own/slow") == "slow (own)"
+    assert registry.summary("own/slow") == "shares in a family"
+    assert algorithms.load("own/slow").Params is not algorithms.load("own/fast").Params
+    with pytest.raises(UsageError, match=r"mypkg\.family has own/slow, own/fast: choose one"):
+        read_jobs(typed[:1])
+    assert check.main(["mypkg.family", "--only", "state"]) == 0
+    assert capsys.readouterr().out.count("passed  state") == 2
+
+
+def test_entry_points_name_the_members_of_a_family(package):
+    family_of(package)
+    install(package, entry="own/fast = mypkg.family\nraker = mypkg.family")
+    assert algorithms.names()[-1] == "own/fast"
+    assert algorithms.load("own/fast").module == "mypkg.family"
+    assert algorithms.load("raker").module == "omkl.algorithms.raker"
+
+
 # --- what numbers come from -----------------------------------------------------------------------
 
 

@@ -51,16 +51,18 @@ def load(name: str) -> Algorithm:
     if name not in registry.names(__name__):
         raise ValueError(no_such(f"algorithm {name!r}", name, names()))
     imported = importlib.import_module(registry.module_of(name))
-    algorithm: Algorithm = REGISTERED.get(name) or imported.algorithm
+    algorithm: Algorithm = REGISTERED.get((imported.__name__, name)) or imported.algorithm
     return algorithm
 
 
 def _load_outside(name: str, module: str) -> Algorithm:
-    algorithm = getattr(outside.load(module), "algorithm", None)
+    imported = outside.load(module)
+    algorithm = REGISTERED.get((module, name)) or getattr(imported, "algorithm", None)
     if not isinstance(algorithm, Algorithm):
         shown = "no algorithm" if algorithm is None else f"a {type(algorithm).__name__}"
         raise outside.ModuleProblem(
             f"the module {module} has {shown} where it should end with algorithm = "
-            "register(__name__, representation=...), of omkl.core.protocol"
+            "register(__name__, representation=...), of omkl.core.protocol; a module with several "
+            f'has a class for each, below @register_as("{name}", representation=...)'
         )
     return algorithm._replace(name=name)

@@ -11,7 +11,6 @@ import numpy as np
 from omkl.algorithms.parts import (
     State,
     gaussian_kernel,
-    init,
     init_one,
     predict_mean_in_order,
     predict_only,
@@ -24,7 +23,6 @@ from omkl.core.representations.second_order import (
     FORECASTERS,
     RAW_FORECASTERS,
     RECURSIVE,
-    STACKED_RECURSIVE,
     STACKED_RLS,
     Recursive,
     StackedRls,
@@ -186,9 +184,9 @@ class Vaw2:
              at either level O(ln T) against the best fixed coefficients. With weights: at most
              8 Y^2 ln N above the best kernel, for |f_i| <= Y.
     Reading  Its text is not at hand: what is here follows a summary, which names both second levels
-             and a third form, all features in one forecaster. The authors have a public notebook,
-             which departs from it: ``as_released/vaw2``. For the weights, 1 / (8 Y^2) is the rate
-             at which the squared loss is exp-concave on [-Y, Y]; for labels in [0, 1] and
+             and a third form, all features in one forecaster. In the authors' public notebook
+             both levels predict before they take the row in. For the weights, 1 / (8 Y^2) is the
+             rate at which the squared loss is exp-concave on [-Y, Y]; for labels in [0, 1] and
              predictions kept there the rate 1/2 would do.
     Differs  from the paper: not known.
 
@@ -236,52 +234,6 @@ class Vaw2:
                 state.losses[i] += error * error
                 if state.largest[0] > 0.0:
                     state.log_w[i] = -state.losses[i] / (8.0 * state.largest[0])
-        learn_both(state.model, selection.scratch, selection.f, y)
-
-
-@register_as("as_released/vaw2", representation=STACKED_RECURSIVE)
-class ReleasedVaw2:
-    """VAW^2 as in its authors' notebook: both levels predict before they take the row in.
-
-    Paper    D. B. Rokhlin, O. V. Gurtovaya, "Random feature-based double Vovk-Azoury-Warmuth
-             algorithm for online multi-kernel learning", arXiv 2503.20087 (2025), and their public
-             notebook.
-    Task     regression; full information; no step size.
-    Round    1. Each of the N kernels predicts f_i = z_i'A_i^-1 b_i with A_i = lam I + sum_{s<t}
-                z_i z_i' and b_i = sum_{s<t} y_s z_i: recursive least squares.
-             2. The second level does the same with f = (f_1, .., f_N) in place of z_i and lam2.
-    Symbols  lam   regularisation of the first level, > 0 (notebook: 1)
-             lam2  of the second, > 0 (notebook: 1)
-    Cost     as ``vaw2``.
-    Bound    none: those of the paper are for forecasts with the row in A_i and B.
-    Reading  The notebook was not at hand: what is here follows a report of it, which names lam and
-             when rows are taken in. Its kernels and D are not known, and take the settings of any
-             run.
-    Differs  from the paper (``vaw2``): the row x_t is not in A_i, nor f in B, when they predict.
-
-    >>> from omkl.checks import learners
-    >>> X, y = learners.stream(1000)
-    >>> y_hat = learners.Case("as_released/vaw2").learner().partial_fit(X, y).y_hat
-    >>> f"{((y_hat - y) ** 2).mean():.6f}"
-    '0.005986'
-    """
-
-    class Params(NamedTuple):
-        lam: POSITIVE
-        lam2: POSITIVE
-
-    class State(NamedTuple):
-        model: StackedRls
-        log_w: np.ndarray  # (N,) zeros: the second level has coefficients and no weights
-
-    init, select = init, select_all
-
-    @staticmethod
-    def predict(params, state, t, selection):
-        return selection.scratch.f[0], True
-
-    @staticmethod
-    def update(params, state, t, y, selection):
         learn_both(state.model, selection.scratch, selection.f, y)
 
 

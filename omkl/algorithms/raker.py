@@ -82,7 +82,7 @@ class Rfomkr:
     Cost     O(N D d) time per round; O(N D d) memory.
     Bound    O(sqrt(T ln N)) for the exact kernels, as the JMLR paper cites it.
     Differs  from the paper: none known; lam is ours and 0. The released code of the JMLR paper
-             leaves the weights unnormalised in the prediction: see ``as_released/rfomkr``.
+             leaves the weights unnormalised in the prediction.
     """
 
     class Params(NamedTuple):

@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
 
     def act() -> int:
-        asked = [_asked(name, arguments) for name in arguments.algorithms]
+        asked = [one for name in arguments.algorithms for one in _asked(name, arguments)]
         return EXIT_FAILED if any([_check(one, arguments) for one in asked]) else 0
 
     return terminal.exit_status("omkl-check", act, (), (ValueError, conf.MissingEntry))
@@ -59,15 +59,16 @@ class Asked(NamedTuple):
     params: dict[str, Any]
 
 
-def _asked(text: str, arguments: argparse.Namespace) -> Asked:
-    """The algorithm of that name, or of a module; what its YAML names is made known."""
-    folder, name, module = arguments.config_dir, text, None
-    if folder is not None and not folder.is_dir():
-        raise ValueError(f"there is no folder {folder} (--config-dir)")
-    if "." in text:
-        module, name = text, text.rpartition(".")[2]
-        outside.require(module)
-        registry.declare(name, module)
+def _asked(text: str, arguments: argparse.Namespace) -> list[Asked]:
+    """Return the algorithm of that name, or those of a module, which are made known."""
+    if arguments.config_dir is not None and not arguments.config_dir.is_dir():
+        raise ValueError(f"there is no folder {arguments.config_dir} (--config-dir)")
+    names = registry.declare_all(text) if "." in text else [text]
+    return [_with_parameters(name, arguments.config_dir) for name in names]
+
+
+def _with_parameters(name: str, folder: Path | None) -> Asked:
+    """Return an algorithm with the parameters of its YAML, and declare the module named there."""
     config_dirs = [] if folder is None else [folder]
     known = conf.names("algorithm", config_dirs)
     if name not in known:
@@ -78,7 +79,7 @@ def _asked(text: str, arguments: argparse.Namespace) -> Asked:
     entry = conf.entry("algorithm", name, config_dirs)
     if "name" not in entry:
         raise ValueError(f"algorithm/{name}.yaml has no key 'name'")
-    if module is None and "module" in entry:
+    if "module" in entry:
         registry.declare(entry["name"], entry["module"])
     return Asked(entry.pop("name"), {k: v for k, v in entry.items() if k != "module"})
 

@@ -181,14 +181,15 @@ def _with_module(texts: Sequence[str], config_dirs: Sequence[Path]) -> list[str]
         key, _, module = text.lstrip("+").partition("=")
         if key != "algorithm.module":
             continue
-        name = module.rpartition(".")[2]
-        try:
-            outside.require(module)
-            registry.declare(name, module)  # Composer searches the folder conf beside it from here
+        try:  # Composer searches the folder conf beside the module from here
+            name, *others = registry.declare_all(module)
         except outside.ModuleProblem as error:
             raise UsageError(str(error)) from None
         written[place] = f"++algorithm.module={module}"
         if all(key_of(one) != "algorithm" for one in texts):
+            if others:
+                several = ", ".join([name, *others])
+                raise UsageError(f"{module} has {several}: choose one, as in algorithm={name}")
             if name not in conf.names("algorithm", config_dirs):
                 raise UsageError(outside.without_yaml(name, module))
             written.insert(0, f"algorithm={name}")

@@ -24,7 +24,7 @@ from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 
-from omkl.utils import sources
+from omkl.utils import outside, sources
 from omkl.utils.disk import keep_newest, read_sealed, sealed, user_cache, write_atomically
 from omkl.utils.wording import tell
 
@@ -58,14 +58,31 @@ class KeptCode(NullCache):
 
     Files are sealed. A damaged file is removed, which one line on stderr tells, and compiled anew.
     Processes that compile the same function at once write equal files.
+
+    Parameters
+    ----------
+    function, options
+        The function and the compiler's options.
+    folder
+        Where the files are.
+    module, digest
+        A module outside the package whose steps the function calls, and the digest of its sources.
     """
 
-    def __init__(self, function: Any, options: Mapping[str, Any], folder: Path):
-        self._folder = folder
+    def __init__(
+        self,
+        function: Any,
+        options: Mapping[str, Any],
+        folder: Path,
+        module: str = "",
+        digest: str = "",
+    ):
+        self._folder, self._module = folder, module
         self.name = f"{function.__module__}.{function.__qualname__}".replace("<locals>.", "")
         cells = tuple(cell.cell_contents for cell in function.__closure__ or ())
         text = json.dumps(dict(options), default=sorted, sort_keys=True).encode()
         self._made_of = function.__code__.co_code + text + (dumps(cells) if cells else b"")
+        self._made_of += digest.encode()
 
     def disable(self) -> None:
         raise NotImplementedError("compile with omkl.core.compiler.for_this_process")
@@ -77,7 +94,7 @@ class KeptCode(NullCache):
         """Return the code for arguments of these types; if there is none, tell listeners."""
         target_context.refresh()
         path = self._path(sig, target_context.codegen())
-        kept = None if sources.nothing_is_kept() else read_sealed(path, path.name, "compiled anew")
+        kept = None if self._is_edited() else read_sealed(path, path.name, "compiled anew")
         if kept is None:
             for listener in _listeners:
                 listener()
@@ -86,9 +103,9 @@ class KeptCode(NullCache):
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Store what was compiled. If that fails, a line on stderr says so once."""
-        if data.library.has_dynamic_globals:
+        if data.library.has_dynamic_globals and not self._module:
             raise TypeError(f"{self.name} holds an address of this process: see for_this_process")
-        if sources.nothing_is_kept():
+        if data.library.has_dynamic_globals or self._is_edited():
             return
         path = self._path(sig, data.codegen)
         try:
@@ -96,6 +113,9 @@ class KeptCode(NullCache):
             write_atomically(path, content, sync=False)
         except OSError as error:
             tell(f"compiled code cannot be kept in {self._folder} ({error.strerror})")
+
+    def _is_edited(self) -> bool:
+        return sources.nothing_is_kept() or bool(self._module and outside.edited([self._module]))
 
     def _path(self, signature: Any, codegen: Any) -> Path:
         """Return the file for these argument types on this kind of processor.

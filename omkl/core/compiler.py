@@ -9,6 +9,7 @@ results, and a debugger works.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from numba import types
 from numba.extending import intrinsic, overload, register_jitable
 
 from omkl.core import cache
-from omkl.utils import sources
+from omkl.utils import outside, sources
 
 config: Any = numba.config  # its names are made at run time
 F = TypeVar("F", bound=Callable[..., Any])
@@ -58,7 +59,7 @@ def _kept(function: F, options: dict[str, Any]) -> F:
         return function
     dispatcher: Any = numba.njit(nogil=True, **options)(function)
     folder = cache.folder()
-    # Code of other packages is not kept, where edits would go unseen.
+    # Code of other packages is not kept, where edits would go unseen: see compiled_for.
     if folder is not None and sources.PACKAGE in Path(function.__code__.co_filename).parents:
         dispatcher._cache = cache.KeptCode(function, options, folder)
     return dispatcher
@@ -76,8 +77,23 @@ def compiled_uncached(function: Any) -> Any:
 
 
 def compiled_for(Params: type, function: Any) -> Any:
-    """Code of algorithms outside the package is not kept on disk, where edits would go unseen."""
-    return function if Params.__module__.startswith("omkl.") else compiled_uncached(function)
+    """Return a compiled function for an algorithm with these ``Params``.
+
+    Machine code for an algorithm outside the package is kept under the digest of its sources.
+    """
+    if not ENABLED or Params.__module__.startswith("omkl."):
+        return function
+    return _compiled_outside(function, Params.__module__)
+
+
+@functools.cache
+def _compiled_outside(function: Any, module: str) -> Any:
+    dispatcher, folder = for_this_process(function.py_func), cache.folder()
+    with contextlib.suppress(outside.ModuleProblem):  # its source is no file: nothing is kept
+        if folder is not None:
+            digest = outside.digest_of(module)
+            dispatcher._cache = cache.KeptCode(function.py_func, _OPTIONS, folder, module, digest)
+    return dispatcher
 
 
 def specialised(function: Any, *arguments: Any) -> Callable[..., Any]:

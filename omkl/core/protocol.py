@@ -259,8 +259,8 @@ def whole_dictionary(params: Any, dictionary: Sequence[Kernel], d: int) -> Seque
 
 Definition = TypeVar("Definition", bound=type)
 
-# The algorithms of ``register_as`` by name, as far as their modules are imported.
-REGISTERED: dict[str, Algorithm] = {}
+# The algorithms of ``register_as`` by module and name, as far as their modules are imported.
+REGISTERED: dict[tuple[str, str], Algorithm] = {}
 
 
 def _dispatch_steps(where: str, definition: Any) -> None:
@@ -356,7 +356,7 @@ def register_as(name: str, **options: Any) -> Callable[[Definition], Definition]
 
     def decorate(definition: Definition) -> Definition:
         algorithm = register(definition.__module__, definition=definition, **options)
-        REGISTERED[name] = algorithm._replace(name=name)
+        REGISTERED[algorithm.module, name] = algorithm._replace(name=name)
         return definition
 
     return decorate

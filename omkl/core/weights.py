@@ -226,17 +226,6 @@ def mean_of_all(log_w, f):
 
 
 @inlined
-def sum_of_all(log_w, f):
-    """The sum of exp(log_w) f, both (N,), for log_w <= 0, eight at a time."""
-    N = log_w.shape[0]
-    weighted = pack(0.0)
-    for j in range(0, N, LANES):
-        n = min(LANES, N - j)
-        weighted = fma(exp_of_pack(load(log_w, j, n)), load(f, j, n), weighted)
-    return total(weighted)
-
-
-@inlined
 def variance_of_all(log_w, f, mean):
     """Mean of (f - mean)^2 over all kernels, weighted by exp(log_w); both (N,)."""
     N = log_w.shape[0]

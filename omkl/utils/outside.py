@@ -1,9 +1,10 @@
 """Modules outside the package: algorithms and kernel families of one's own.
 
-A module is named by the user: by an entry point of an installed package, in the group
-``omkl.algorithms``; by the key ``module`` of a YAML file; or on the command line. Nothing else,
-no run folder and no data file, makes omkl import one. The folder ``conf`` beside a module of an
-algorithm is searched for YAML files, after the package's own.
+A module holds one algorithm or a family of them (``registry``). The user names it: by an entry
+point of an installed package, one for each algorithm, in the group ``omkl.algorithms``; by the key
+``module`` of a YAML file; or on the command line. Nothing else, no run folder and no data file,
+makes omkl import one. The folder ``conf`` beside a module of an algorithm is searched for YAML
+files, after the package's own.
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@
 A module with ``algorithm = ...`` is one algorithm, of the module's name. A module with classes
 under ``@register_as("name", ...)`` is a family of them; the names are the strings at the beginning
 of the decorator. A name is what is typed after ``algorithm=``; it may have a folder, ``rf/``.
-All this is read from the sources: no algorithm, and no compiler, is imported for it. Algorithms
-outside the package (``outside``) are known too, where the package has none of that name.
+All this is read from the sources: no algorithm, and no compiler, is imported for it. Modules
+outside the package (``outside``) hold algorithms in the same two ways. Their names are known where
+the package has none of that name.
 """
 
 from __future__ import annotations
@@ -25,9 +26,6 @@ PACKAGES = ("omkl.algorithms", FEDERATED)
 
 # What algorithms have in common whose names begin so.
 FOLDERS = {
-    "as_released/": "The algorithms as the authors' public code runs them, where it departs from "
-    "their text.",
-    "recovered/": "Algorithms as the published numbers, not the text, say that they were run.",
     "rf/": "Kernel classifiers on random features: the memory does not grow with the stream.",
 }
 
@@ -67,15 +65,24 @@ def _entries(package: str) -> dict[str, Entry]:
     folder = _folder(package)
     entries = {}
     for path in sorted(folder.rglob("*.py")):
-        text = path.read_text(encoding="utf-8")
         place = path.relative_to(folder).with_suffix("").as_posix()
         module = f"{package}.{place.replace('/', '.')}"
-        if re.search(r"^algorithm\b.*=", text, re.MULTILINE) and path.stem != "__init__":
-            entries[place] = Entry(module, path, "")
-        for strings, definition in _FAMILY_MEMBER.findall(text):
-            for name in re.findall(r'"([^"]+)"', strings):
-                entries[name] = Entry(module, path, definition)
+        for name, definition in _definitions(path, place).items():
+            entries[name] = Entry(module, path, definition)
     return entries
+
+
+def _definitions(path: Path, name: str) -> dict[str, str]:
+    """Return the algorithms that a file defines, and the class of each.
+
+    ``name`` is that of the module's own algorithm, whose class is "".
+    """
+    text, found = path.read_text(encoding="utf-8"), {}
+    if re.search(r"^algorithm\b.*=", text, re.MULTILINE) and path.stem != "__init__":
+        found[name] = ""
+    for strings, definition in _FAMILY_MEMBER.findall(text):
+        found |= dict.fromkeys(re.findall(r'"([^"]+)"', strings), definition)
+    return found
 
 
 def _entry(name: str) -> Entry | None:
@@ -95,16 +102,38 @@ def declare(name: str, module: str) -> None:
 
     Raises omkl.utils.outside.ModuleProblem, a ValueError, that says which of the two cannot be.
     """
-    if not re.fullmatch(r"[\w-][\w.-]{0,79}", str(name)):
+    if not re.fullmatch(r"(?!.{81})[\w-][\w.-]*(/[\w-][\w.-]*)?", str(name)):
         raise outside.ModuleProblem(
-            f"algorithm.name={name!r} is no name: letters, digits, '-', '_' and '.', at most 80. "
-            "It becomes the name of a folder"
+            f"algorithm.name={name!r} is no name: letters, digits, '-', '_' and '.', one slash "
+            "between two of them, at most 80. It becomes the name of a folder"
         )
     if _entry(name):
         raise outside.ModuleProblem(
             f"the algorithm {name} of {module} needs another name: omkl has one of that name"
         )
     outside.declare(name, module)
+
+
+def names_in(module: str) -> list[str]:
+    """Return the names of the algorithms in a module outside the package, which is not imported.
+
+    A module with a family has the names of its members, any other module the last part of its own.
+    Raises omkl.utils.outside.ModuleProblem where there is no such module.
+    """
+    outside.require(module)
+    own, path = module.rpartition(".")[2], outside.source_of(module)
+    return list(_definitions(path, own) if path is not None else ()) or [own]
+
+
+def declare_all(module: str) -> list[str]:
+    """Declare every algorithm of a module outside the package, and return their names.
+
+    Raises omkl.utils.outside.ModuleProblem as ``declare`` and ``names_in`` do.
+    """
+    names = names_in(module)
+    for name in names:
+        declare(name, module)
+    return names
 
 
 def declare_named(config: Mapping[str, Any]) -> None:
@@ -122,13 +151,11 @@ def declare_named(config: Mapping[str, Any]) -> None:
 def title(name: str) -> str:
     """The name in print: the head of the docstring, up to its colon, as in "OMKL-GF: ...".
 
-    A name with a folder has the title of the one without, with its folder: "OMKL-GF (as
-    released)". Where there is no such algorithm or no such head it is the name itself.
+    A name with a folder has the title of the one without, with its folder: "OMKC DA-O (rf)".
+    Where there is no such algorithm or no such head it is the name itself.
     """
-    if name in outside.modules() and not _entry(name):
-        return _head(docstring(name)) or name
     folder, _, last = name.rpartition("/")
-    title = (_head(docstring(last)) if _entry(last) else "") or last
+    title = _head(docstring(last)) or last
     return f"{title} ({folder.replace('_', ' ')})" if folder else title
 
 
@@ -154,7 +181,7 @@ def docstring(name: str) -> str:
         return _docstring_in(entry.path, entry.definition)
     module = outside.modules().get(name)
     path = outside.source_of(module) if module is not None else None
-    return _docstring_in(path, "") if path is not None else ""
+    return _docstring_in(path, _definitions(path, "").get(name, "")) if path is not None else ""
 
 
 def box(name: str) -> dict[str, str]:

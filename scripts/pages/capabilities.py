@@ -75,7 +75,7 @@ These need K clients and a server. All but eM-KOFL also learn without a server,
 - **delay**: targets that come late (`stream.delay`, `stream.horizon`).
 - **features**: `features=orthogonal` and `features=qmc` place its random frequencies.
 - **bounded**: its memory does not grow with the stream.
-- **variants**: folders that have one of its name, such as `as_released/gf`.
+- **variants**: folders that have one of its name, such as `rf/omkc_da_o`.
 
 Federated algorithms have no classes, intervals, panels, several outputs or delays.
 

@@ -36,12 +36,8 @@ def groups() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name in names():
         task = registry.box(name)["Task"]
-        folder = name.partition("/")[0] if "/" in name else ""
-        of_folder = {"as_released": "As released", "recovered": "Fitted"}
         if name in federated.names():
             group = "Federated"
-        elif folder in of_folder:
-            group = of_folder[folder]
         elif task.startswith("classification"):
             group = "Classification"
         elif "queried labels" in task:

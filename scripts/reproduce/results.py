@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import variants
 
 from omkl.config.compose import Composer
 from omkl.datasets.base import MissingFile
@@ -51,6 +52,7 @@ def run_jobs(tables: Sequence[Table], outputs: Path) -> dict[Job, Run]:
     jobs = list(dict.fromkeys(job for table in tables for job in table.jobs))
     # A picture and a tracked run per cell would take longer than the cells themselves.
     quiet = ("tracking=none", "figures=false", f"outputs={outputs}")
+    variants.declare()
     composer = Composer()
     configs = [composer.compose([*job, *quiet]) for job in jobs]
     runs: dict[Job, Run] = {}

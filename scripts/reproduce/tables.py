@@ -16,7 +16,7 @@ A cell's settings come from the table, then its row, then its column, then ``by_
     metric            a key of ``METRICS``
     dataset           data set
     algorithm, released, recovered
-                      our variants (``VARIANTS``): a file of conf/algorithm, or {algorithm,
+                      our variants (``VARIANTS``): an algorithm's YAML file, or {algorithm,
                       overrides, metric}; null where there is none
     cited             true where the paper describes the learner by a citation alone
     definition        metrics whose published numbers hold by definition, and are no results

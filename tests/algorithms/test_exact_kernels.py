@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 
 from omkl.checks import learners
-from omkl.core.kernels import Kernel, dictionary
+from omkl.core.kernels import Kernel
 from omkl.core.representations.support_vectors import CODES, TILE
-from omkl.utils import conf
-from tests.conftest import rows_of
 from tests.learners import learner_of
 
 
@@ -68,34 +66,3 @@ def test_memory_is_linear_in_rounds_and_kernels():
     omkr.partial_fit(X, y)
     held = omkr.state.model.x.nbytes + omkr.state.model.alpha.nbytes
     assert 2000 * (5 + 3) * 8 <= held <= 2 * 2000 * (5 + 3) * 8 + 8 * TILE * 8
-
-
-# --- real data ----------------------------------------------------------------------------------
-
-PUBLISHED = {  # JMLR, table 1, MSE in 10^-3
-    ("omkr", "airfoil"): 32.68, ("omkr", "bias"): 15.54, ("omkr", "concrete"): 41.72,
-    ("omkr", "naval"): 9.22, ("rbf", "airfoil"): 33.17, ("rbf", "bias"): 15.96,
-    ("rbf", "concrete"): 41.73, ("rbf", "naval"): 11.99, ("poly", "airfoil"): 355.67,
-    ("poly", "bias"): 23.36, ("poly", "concrete"): 50.06, ("poly", "naval"): 90.06,
-}  # fmt: skip
-
-
-@pytest.mark.real_data
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "dataset"), list(PUBLISHED))
-def test_published_numbers_to_one_unit_in_the_last_digit(name, dataset):
-    X, y = rows_of(dataset)
-    kernels = dictionary(conf.entry("kernels", "rbf51_lap25_exact"))
-    trace = learner_of(name, kernels, X.shape[1], threads=2).partial_fit(X, y)
-    mse = 1e3 * np.mean((trace.y_hat - y) ** 2)
-    assert abs(mse - PUBLISHED[name, dataset]) < 0.015
-
-
-@pytest.mark.real_data
-@pytest.mark.parametrize("name", ["omkr", "rbf", "poly"])
-def test_transcript_of_the_released_code(name, oracle, airfoil):
-    X, y = airfoil
-    kernels = dictionary(conf.entry("kernels", "rbf51_lap25_exact"))
-    y_hat = learner_of(name, kernels, X.shape[1]).partial_fit(X[:400], y[:400]).y_hat
-    key = {"omkr": "omkr", "rbf": "rbf1", "poly": "poly2"}[name]
-    np.testing.assert_allclose(y_hat, oracle[f"{key}_y_hat_first400"], rtol=0, atol=1e-9)

@@ -152,14 +152,6 @@ def test_vaw2(second):
     require_equal(ours, said)
 
 
-def test_vaw2_as_released_predicts_before_it_takes_the_row_in():
-    lam, lam2 = 0.3, 0.7
-    ours = learner("as_released/vaw2", lam=lam, lam2=lam2)
-    Fs = [[Z[t] @ ridge(Z, Y, lam, t) for t in range(T)] for Z in all_features(ours)]
-    F = np.column_stack(Fs)
-    require_equal(ours, [F[t] @ ridge(F, Y, lam2, t) for t in range(T)])
-
-
 def test_ml_poly():
     ours = learner("ml_poly", lam=0.3)
     F = np.column_stack([forecasts(Z, Y, 0.3) for Z in all_features(ours)])

@@ -77,7 +77,7 @@ def test_every_algorithm_makes_a_job(tmp_path: Path):
 
 
 # What the learners of a representation have in common is in ``omkl.checks``.
-RUN = (*one_of_each_representation(), "ewrls", "as_released/gf_icml", "pof_mkl", "perfedavg")
+RUN = (*one_of_each_representation(), "ewrls", "pof_mkl", "perfedavg")
 
 
 @pytest.mark.slow

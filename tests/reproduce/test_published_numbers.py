@@ -42,6 +42,25 @@ def test_table_1_of_the_jmlr_paper_is_reproduced(name, dataset, published):
     assert results.verdict(published, ours.mean(), ours.std(ddof=1), 20) == "reproduced"
 
 
+EXACT = {  # JMLR, table 1, MSE in 10^-3
+    ("omkr", "airfoil"): 32.68, ("omkr", "bias"): 15.54, ("omkr", "concrete"): 41.72,
+    ("omkr", "naval"): 9.22, ("rbf", "airfoil"): 33.17, ("rbf", "bias"): 15.96,
+    ("rbf", "concrete"): 41.73, ("rbf", "naval"): 11.99, ("poly", "airfoil"): 355.67,
+    ("poly", "bias"): 23.36, ("poly", "concrete"): 50.06, ("poly", "naval"): 90.06,
+}  # fmt: skip
+
+
+@pytest.mark.real_data
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "dataset"), list(EXACT))
+def test_exact_kernels_of_the_jmlr_paper_to_one_unit_in_the_last_digit(name, dataset):
+    X, y = rows_of(dataset)
+    some = kernels.dictionary(conf.entry("kernels", "rbf51_lap25_exact"))
+    trace = learner_of(name, some, X.shape[1], threads=2).partial_fit(X, y)
+    mse = 1e3 * np.mean((trace.y_hat - y) ** 2)
+    assert abs(mse - EXACT[name, dataset]) < 0.015
+
+
 @pytest.mark.real_data
 @pytest.mark.parametrize(
     ("name", "dataset", "published"),

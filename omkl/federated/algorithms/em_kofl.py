@@ -20,7 +20,7 @@ Symbols  eta    step size of theta, > 0, a schedule
 Cost     a client: O(N D d) time per round, 2 D + N numbers sent, N D numbers kept.
 Bound    O(sqrt(T)) with probability 1 - delta, for all clients together against the best
          kernel for all of them.
-Differs  from its paper: not known in detail, Ghari and Shen say that the server chooses a
+Differs  from its paper, whose text was not at hand. Ghari and Shen say that the server chooses a
          kernel, that clients update all kernels and send that one, and that the bound holds
          with probability 1 - delta. Readings from that: the drawn kernel alone predicts (the
          bound is that of drawing from exponential weights); the other kernels are learned
@@ -28,7 +28,11 @@ Differs  from its paper: not known in detail, Ghari and Shen say that the server
          before it predicts, since clients can only then have sent what it is to predict with
          (sent after it has predicted, the server would hand out what it learned the last
          time, and what clients learned since would be lost); the N losses are sent as numbers
-         of their own and averaged over the clients.
+         of their own and averaged over the clients. The authors' public code
+         (JeongminChae/MKL_Online_Federated_Learning) has another rule: each client draws a
+         kernel by weights of its own, the server draws one with probability proportional to
+         (the number of clients that drew it)^K, the new theta is the mean over these clients,
+         and no penalty is in the weights.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ Symbols  eta    step size of theta, > 0, a schedule
 Cost     a client: O(N D d) time per round, N (2 D + 1) numbers sent; the server: O(K N D).
 Bound    O(sqrt(T)) for all clients together against the best kernel for all of them; none
          for a single client, whose best kernel may be another one.
-Differs  from its paper: not known in detail, Ghari and Shen say what is above. Readings:
+Differs  from its paper, whose text was not at hand; Ghari and Shen say what is above. Readings:
          the N losses are sent as numbers of their own, without which the server has nothing
          to weigh kernels by (their count of (N + 1) D numbers a client is neither this nor
          2 N D); the server takes the losses' mean over the clients, not their sum, which

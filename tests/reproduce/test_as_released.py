@@ -1,4 +1,4 @@
-"""The algorithms of ``omkl.algorithms.as_released`` against what the released code computes.
+"""The algorithms of ``variants.as_released`` against what the released code computes.
 
 A transcript of it with a correction of ours has its full information learners and OMKL-GF right.
 Mean squared errors of the release as it was published are compared besides, with what is printed.
@@ -7,16 +7,17 @@ Mean squared errors of the release as it was published are compared besides, wit
 import numpy as np
 import pytest
 from reproduce import tables
+from variants import as_released
 
 from omkl import algorithms
-from omkl.algorithms import as_released
 from omkl.checks import learners
 from omkl.core import compiler, protocol, snapshot
 from omkl.core.feedback_graph import dissimilarity_graph
-from omkl.core.kernels import Kernel
+from omkl.core.kernels import Kernel, dictionary
 from omkl.core.representations import evaluate_row
 from omkl.core.representations.random_features import blank
 from omkl.core.weights import normalised, shares
+from omkl.utils import conf
 from tests.compositions import compose
 from tests.conftest import rows_of
 from tests.learners import learner_of
@@ -67,6 +68,16 @@ def test_predictions_of_full_information(name, oracle, airfoil, learner):
     if name == "raker":
         w = normalised(ours.state.log_w)
         np.testing.assert_allclose(w, oracle["raker_w_final"], rtol=0, atol=EXACT)
+
+
+@pytest.mark.real_data
+@pytest.mark.parametrize("name", ["omkr", "rbf", "poly"])
+def test_predictions_with_exact_kernels(name, oracle, airfoil):
+    X, y = airfoil
+    kernels = dictionary(conf.entry("kernels", "rbf51_lap25_exact"))
+    y_hat = learner_of(name, kernels, X.shape[1]).partial_fit(X[:400], y[:400]).y_hat
+    key = {"omkr": "omkr", "rbf": "rbf1", "poly": "poly2"}[name]
+    np.testing.assert_allclose(y_hat, oracle[f"{key}_y_hat_first400"], rtol=0, atol=1e-9)
 
 
 @pytest.mark.slow

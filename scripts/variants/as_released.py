@@ -41,6 +41,7 @@ from omkl.core.hyperparameters import (
     FRACTION,
     NODES,
     NON_NEGATIVE,
+    POSITIVE,
     RATE,
     UP_TO_N,
     Range,
@@ -59,7 +60,9 @@ from omkl.core.representations.random_features import (
     gradient_step,
     gradient_steps,
 )
-from omkl.core.weights import draw_by_sums, exponential_update, mean_by_shares, softmax, sum_of_all
+from omkl.core.representations.second_order import STACKED_RECURSIVE, StackedRls, learn_both
+from omkl.core.simd import LANES, fma, load, pack, total
+from omkl.core.weights import draw_by_sums, exp_of_pack, exponential_update, mean_by_shares, softmax
 
 REPLAY = Annotated[int, Range(0), "T"]
 RUNS = (5, 10, 1, 15, 20)  # values of M, in the order of the notebooks
@@ -333,6 +336,17 @@ class Raker:
         gradient_steps(state.model, eta, params.lam, y, selection)
         # By the norms of the thetas that have moved, as in the released code.
         exponential_update(state.log_w, eta, y, selection.f, params.lam, state.model.norm2)
+
+
+@inlined
+def sum_of_all(log_w, f):
+    """The sum of exp(log_w) f, both (N,), for log_w <= 0, eight at a time."""
+    N = log_w.shape[0]
+    weighted = pack(0.0)
+    for j in range(0, N, LANES):
+        n = min(LANES, N - j)
+        weighted = fma(exp_of_pack(load(log_w, j, n)), load(f, j, n), weighted)
+    return total(weighted)
 
 
 @register_as(
@@ -671,3 +685,44 @@ class SfgR:
         v = next_uniform(state.model, rng)
         state.node[0] = shifted(draw_node(state.trees, xi, v), state.log_u.shape[0])
         paper_sfg.choose_refined_neighbours(state, xi, selection)
+
+
+@register_as("as_released/vaw2", representation=STACKED_RECURSIVE)
+class ReleasedVaw2:
+    """VAW^2 as in its authors' notebook: both levels predict before they take the row in.
+
+    Paper    D. B. Rokhlin, O. V. Gurtovaya, "Random feature-based double Vovk-Azoury-Warmuth
+             algorithm for online multi-kernel learning", arXiv 2503.20087 (2025), and their public
+             notebook.
+    Task     regression; full information; no step size.
+    Round    1. Each of the N kernels predicts f_i = z_i'A_i^-1 b_i with A_i = lam I + sum_{s<t}
+                z_i z_i' and b_i = sum_{s<t} y_s z_i: recursive least squares.
+             2. The second level does the same with f = (f_1, .., f_N) in place of z_i and lam2.
+    Symbols  lam   regularisation of the first level, > 0 (notebook: 1)
+             lam2  of the second, > 0 (notebook: 1)
+    Cost     as ``vaw2``.
+    Bound    none: those of the paper are for forecasts with the row in A_i and B.
+    Reading  The notebook was not at hand: what is here follows a report of it, which names lam and
+             when rows are taken in. Its kernels and D are not known, and take the settings of any
+             run.
+    Differs  from the paper (``vaw2``): the row x_t is not in A_i, nor f in B, when they predict.
+
+    """
+
+    class Params(NamedTuple):
+        lam: POSITIVE
+        lam2: POSITIVE
+
+    class State(NamedTuple):
+        model: StackedRls
+        log_w: np.ndarray  # (N,) zeros: the second level has coefficients and no weights
+
+    init, select = init, select_all
+
+    @staticmethod
+    def predict(params, state, t, selection):
+        return selection.scratch.f[0], True
+
+    @staticmethod
+    def update(params, state, t, y, selection):
+        learn_both(state.model, selection.scratch, selection.f, y)

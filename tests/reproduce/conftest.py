@@ -1,6 +1,6 @@
-"""A transcript of the authors' released code (numbers only), for the tests that replay it.
+"""The variants, and a transcript of the authors' code (numbers only) for tests that replay it.
 
-It is looked for in ``OMKL_ORACLE_DIR``, then in ``shared/oracle`` beside the checkout.
+The transcript is looked for in ``OMKL_ORACLE_DIR``, then in ``shared/oracle`` beside the checkout.
 """
 
 import os
@@ -8,11 +8,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import variants
 
 from omkl.core.kernels import dictionary
 from omkl.core.representations.random_features import blank
-from omkl.utils import conf
+from omkl.utils import conf, outside
 from tests.conftest import rows_of
+
+
+@pytest.fixture(autouse=True)
+def declared(monkeypatch):
+    """The variants are declared in these tests alone."""
+    monkeypatch.setattr(outside, "_declared", {})
+    variants.declare()
 
 
 def transcript(name):

@@ -1,0 +1,24 @@
+"""Variants of the papers' learners: two families of algorithms outside the package.
+
+as_released   the learners as their authors' code runs them, where it departs from the text
+recovered     the learners with the readings that a search found in the published numbers
+
+``declare`` makes their names known. From a prompt in a checkout, one family at a time:
+
+    PYTHONPATH=scripts omkl-run algorithm.module=variants.as_released algorithm=as_released/gf
+"""
+
+from omkl.utils import registry
+
+MODULES = ("variants.as_released", "variants.recovered")
+
+
+def names() -> list[str]:
+    """Return the names of all variants."""
+    return [name for module in MODULES for name in registry.names_in(module)]
+
+
+def declare() -> None:
+    """Make the variants known in this process."""
+    for module in MODULES:
+        registry.declare_all(module)
