@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -293,9 +294,11 @@ def run(*what: Any, **settings: Any) -> Results:
         texts += requests.of_dataset(data, request.outputs)
     texts += request.overrides
     (made,) = read_jobs(texts).settings
-    outcome = viewers.run_and_show(made)
+    outcome = viewers.run_and_draw(made)
     if outcome.status == "failed":
         raise RuntimeError(outcome.run.result["error"]["message"])
+    if note := viewers.track([outcome.run], made):
+        warnings.warn(note, stacklevel=2)
     return Results(outcome.run.folder)
 
 

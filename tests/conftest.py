@@ -338,6 +338,7 @@ def make_run_folder(
         "mse_per_label": float(mse[:, -1].mean() / n_rounds),
         "seconds": 0.5,
         "seconds_per_seed": [0.2] * n_seeds,
+        "threads": 1,
         "regret": {
             "ridge_features": {
                 "label": "best kernel in hindsight (ridge regression on its random features)",

@@ -25,7 +25,7 @@ import mlflow
 from omkl.experiment import viewers
 from omkl.report import tracking
 from omkl.report.tracking import TrackingError
-from omkl.runs.run_folder import Run
+from omkl.runs.run_folder import Run, jobs_of
 from tests.compositions import compose
 from tests.conftest import change, seal
 
@@ -42,6 +42,11 @@ def outputs(tmp_path, empty_database):
 
 def client(outputs):
     return mlflow.MlflowClient(tracking.uri(outputs))
+
+
+def log(run, outputs):
+    (run_id,) = tracking.log([run], outputs)
+    return run_id
 
 
 def free_port():
@@ -66,12 +71,12 @@ def test_a_run_has_settings_numbers_curves_and_files(outputs, run_folder_maker):
     seal(folder)
     (folder / "figures").mkdir()
     (folder / "figures" / "mse.png").write_bytes(b"png")
-    run_id = tracking.log_run(Run(folder), outputs)
+    run_id = log(Run(folder), outputs)
 
     result = json.loads((folder / "result.json").read_text())
     run = client(outputs).get_run(run_id)
     assert client(outputs).get_experiment(run.info.experiment_id).name == "airfoil"
-    assert run.info.run_name == "sfg_r eta=0.1 seeds=3"
+    assert run.info.run_name == "OMKL-SFG-R"
     assert (run.info.status, run.info.start_time) == ("FINISHED", 1767225600000)
     assert run.data.params == {
         "algorithm.name": "sfg_r", "algorithm.lam": "0.001", "algorithm.eta": "0.1",
@@ -89,18 +94,18 @@ def test_a_run_has_settings_numbers_curves_and_files(outputs, run_folder_maker):
                 "commit": "abc1234", "stamp": "feedbeef",
                 "folder": "runs/airfoil/sfg_r-00000000-feedbeef"}  # fmt: skip
     assert expected.items() <= run.data.tags.items()
-    assert "OMKL-SFG-R" in run.data.tags["mlflow.note.content"]
+    assert "MSE " in run.data.tags["mlflow.note.content"]
     files = {"config.yaml", "result.json", "curves.npz", "mse.png"}
     assert {item.path for item in client(outputs).list_artifacts(run_id)} == files
 
 
-@pytest.mark.parametrize("n_rounds", [1, 501, 3000])
-def test_a_curve_has_at_most_500_points_with_both_ends(outputs, run_folder_maker, n_rounds):
+@pytest.mark.parametrize("n_rounds", [1, 201, 3000])
+def test_a_curve_has_at_most_200_points_with_both_ends(outputs, run_folder_maker, n_rounds):
     folder = run_folder_maker(outputs, n_rounds=n_rounds, n_seeds=2)
-    run_id = tracking.log_run(Run(folder), outputs)
+    run_id = log(Run(folder), outputs)
     history = client(outputs).get_metric_history(run_id, SO_FAR)
     steps = [point.step for point in history]
-    assert steps == sorted(set(steps)) and len(steps) <= 500
+    assert steps == sorted(set(steps)) and len(steps) <= 200
     assert (steps[0], steps[-1]) == (1, n_rounds)
     with np.load(folder / "curves.npz") as curves:
         expected = curves["mse"].mean(axis=0)[np.array(steps) - 1]
@@ -109,7 +114,7 @@ def test_a_curve_has_at_most_500_points_with_both_ends(outputs, run_folder_maker
 
 def test_a_failed_run_is_marked_as_failed(outputs, run_folder_maker):
     folder = run_folder_maker(outputs, failed=True)
-    run = client(outputs).get_run(tracking.log_run(Run(folder), outputs))
+    run = client(outputs).get_run(log(Run(folder), outputs))
     assert (run.info.status, run.data.metrics) == ("FAILED", {})
     assert run.data.tags["error"] == "ValueError: algorithm.M=90 is larger than N=76"
 
@@ -123,7 +128,7 @@ def test_odd_configurations_and_infinite_numbers(outputs, run_folder_maker):
     )
     mse = Run(change(folder).folder).curves["mse"].copy()
     mse[:, 3:] = [np.inf, np.nan]
-    run_id = tracking.log_run(change(folder, {"mse": mse}), outputs)
+    run_id = log(change(folder, {"mse": mse}), outputs)
     params = client(outputs).get_run(run_id).data.params
     assert params["algorithm.p149"] == "149" and len(params["long"]) == 6000
     assert params["list"] == '[1, {"a": 2}]' and params["_/b_c_"] == "true"
@@ -141,13 +146,12 @@ def test_a_sweep_is_a_run_above_its_runs(outputs, run_folder_maker):
     names = [(a, d) for a in ("raker", "gf") for d in ("airfoil", "naval")]
     for number, (algorithm, dataset) in enumerate(names):
         run = run_folder_maker(outputs, algorithm, dataset, n_rounds=30)
-        fact = {"number": number, "status": "complete", "tracked": True}
+        fact = {"number": number, "status": "complete"}
         fact["folder"] = os.path.relpath(run, sweep / "jobs")
         (sweep / "jobs" / f"{dataset}-{run.name}.json").write_text(json.dumps(fact))
-        tracking.log_run(Run(run), outputs)
-    tracking.log_run(Run(run_folder_maker(outputs, "sfg", n_rounds=30)), outputs)
+    log(Run(run_folder_maker(outputs, "sfg", n_rounds=30)), outputs)
     for _ in range(2):
-        tracking.log_sweep(sweep, outputs)
+        tracking.log(list(jobs_of(sweep)), outputs, sweep)
         runs = {run.info.run_id: run for run in all_runs(outputs)}
         parents = {i: run for i, run in runs.items() if "sweep" in run.data.tags}
         assert len(runs) == 5 + 2 and len(parents) == 2, "one per data set, however often logged"
@@ -158,7 +162,7 @@ def test_a_sweep_is_a_run_above_its_runs(outputs, run_folder_maker):
             else:
                 assert above is None
         for run in parents.values():
-            assert run.info.run_name == "sweep of 2: raker, gf"
+            assert run.info.run_name == "sweep of 2: Raker, OMKL-GF"
             assert run.data.tags["mlflow.note.content"] == "| a table |"
 
 
@@ -171,8 +175,8 @@ def test_the_server_that_the_user_names_is_used(tmp_path, outputs, run_folder_ma
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mine.db")
     monkeypatch.chdir(tmp_path)
     run = Run(run_folder_maker(outputs))
-    tracking.log_run(run, outputs)
-    assert tracking.is_logged(run, outputs) and not (outputs / "mlflow.db").exists()
+    log(run, outputs)
+    assert not (outputs / "mlflow.db").exists()
     assert tracking.rebuild(outputs) == 1
     assert len(all_runs(outputs)) == 1
     with pytest.raises(TrackingError, match=r"mine\.db \(MLFLOW_TRACKING_URI\): look there"):
@@ -181,10 +185,8 @@ def test_the_server_that_the_user_names_is_used(tmp_path, outputs, run_folder_ma
 
 def test_a_run_is_logged_once(outputs, run_folder_maker):
     run = Run(run_folder_maker(outputs))
-    assert not tracking.is_logged(run, outputs)
-    first = tracking.log_run(run, outputs)
-    assert tracking.is_logged(run, outputs)
-    assert tracking.log_run(run, outputs) == first and len(all_runs(outputs)) == 1
+    first = log(run, outputs)
+    assert log(run, outputs) == first and len(all_runs(outputs)) == 1
 
 
 @pytest.mark.parametrize(
@@ -202,9 +204,8 @@ def test_a_run_that_was_cut_short_is_replaced(
     with monkeypatch.context() as patched:
         patched.setattr(tracking, "_curves", interrupted)
         with pytest.raises(raised):
-            tracking.log_run(run, outputs)
-    assert not tracking.is_logged(run, outputs)
-    run_id = tracking.log_run(run, outputs)
+            log(run, outputs)
+    run_id = log(run, outputs)
     assert [run.info.run_id for run in all_runs(outputs)] == [run_id]
 
 
@@ -214,7 +215,7 @@ def log_at_once(barrier, folders, outputs, said):
         os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
     barrier.wait()
     for folder in folders:
-        tracking.log_run(Run(folder), outputs)
+        log(Run(folder), outputs)
 
 
 @pytest.mark.slow(8)
@@ -251,7 +252,7 @@ def test_a_lock_that_is_held_is_named(outputs, run_folder_maker, monkeypatch):
         FileLock(outputs / ".mlflow.lock"),
         pytest.raises(TrackingError, match=r"mlflow\.lock for 0\.1 s.*rebuild-tracking"),
     ):
-        tracking.log_run(Run(run_folder_maker(outputs)), outputs)
+        log(Run(run_folder_maker(outputs)), outputs)
 
 
 # --- making it again ------------------------------------------------------------------------------
@@ -262,25 +263,25 @@ def test_a_damaged_database_is_made_again(outputs, run_folder_maker):
     run = Run(run_folder_maker(outputs))
     (outputs / "mlflow.db").write_text("this is no database, " * 1000)
     with pytest.raises(TrackingError, match=r"mlflow\.db .*rebuild-tracking.*tracking=none"):
-        tracking.log_run(run, outputs)
+        log(run, outputs)
     assert tracking.rebuild(outputs) == 1
     assert len(all_runs(outputs)) == 1
 
 
 def test_a_path_that_mlflow_cannot_take_is_named(tmp_path, run_folder_maker):
     with pytest.raises(TrackingError, match=r"contains \? or %"):
-        tracking.log_run(Run(run_folder_maker(tmp_path / "50% off")), tmp_path / "50% off")
+        log(Run(run_folder_maker(tmp_path / "50% off")), tmp_path / "50% off")
 
 
 @pytest.mark.slow(2)
 def test_a_view_that_was_moved_is_made_again(outputs, tmp_path, run_folder_maker, capsys):
     for name in ("raker", "gf"):
-        tracking.log_run(Run(run_folder_maker(outputs, name)), outputs)
+        log(Run(run_folder_maker(outputs, name)), outputs)
     moved = tmp_path / "my outputs #1 ä"
     outputs.rename(moved)
     folder = run_folder_maker(moved, "sfg")
     with pytest.raises(TrackingError, match="made for another place"):
-        tracking.log_run(Run(folder), moved)
+        log(Run(folder), moved)
     (run_folder_maker(moved, "sfg_r") / "result.json").write_text('{"status": ')
     assert tracking.rebuild(moved) == 3
     assert "cannot be read and is left out" in capsys.readouterr().err
@@ -325,7 +326,7 @@ def test_ui_makes_the_view_first(tmp_path, run_folder_maker, monkeypatch, capsys
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ui_serves_until_a_signal_and_leaves_nothing(outputs, run_folder_maker, tmp_path, number):
     """And runs nothing that lies in the outputs folder, which may be a stranger's."""
-    tracking.log_run(Run(run_folder_maker(outputs)), outputs)
+    log(Run(run_folder_maker(outputs)), outputs)
     for name in ("flask", "mlflow", "uvicorn", "sqlalchemy"):
         mark = f"open({str(tmp_path / 'executed')!r}, 'w')\nraise SystemExit(7)\n"
         (outputs / f"{name}.py").write_text(mark)
@@ -366,12 +367,12 @@ def test_without_mlflow_runs_are_folders_and_it_is_said_once(tmp_path, monkeypat
     notes = []
     for algorithm in ("raker", "mean"):
         config = compose([*quick, f"algorithm={algorithm}", "dataset.rows=50"])
-        outcome = viewers.run_and_show(config)
-        assert outcome.status == "complete" and not outcome.tracked
-        notes.append([note for note in outcome.notes if "MLflow" in note])
-    assert len(notes[0]) == 1 and "[mlflow]'" in notes[0][0] and notes[1] == []
+        outcome = viewers.run_and_draw(config)
+        assert outcome.status == "complete"
+        notes.append(viewers.track([outcome.run], config))
+    assert "[mlflow]'" in notes[0] and notes[1] is None
     typed = compose([*quick, "algorithm=last", "dataset.rows=50", "tracking=mlflow"])
-    failed = viewers.run_and_show(typed)
+    failed = viewers.run_and_draw(typed)
     assert "tracking=mlflow needs MLflow" in failed.run.result["error"]["message"]
     for act in (tracking.ui, tracking.rebuild):
         with pytest.raises(TrackingError, match=r"pip install .*\[mlflow\]'"):

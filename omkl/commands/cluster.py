@@ -29,9 +29,11 @@ def main(config: DictConfig) -> None:
     from omkl.report import console
 
     settings = schema.read(resolved(config, HydraConfig.get().overrides.task))
-    outcome = viewers.run_and_show(settings)
+    outcome = viewers.run_and_draw(settings)
     if outcome.status == "failed":
         raise RuntimeError(outcome.run.result["error"]["message"])
+    if note := viewers.track([outcome.run], settings):
+        print(f"Note: {note}")
     print(f"{outcome.run.folder}: {console.loss_text(outcome.run.result)}")
 
 

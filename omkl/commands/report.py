@@ -71,12 +71,12 @@ def _port(text: str) -> int:
 
 
 def _runs(arguments: argparse.Namespace, wanted: Mapping[str, Sequence[str]]) -> list[Run]:
-    """Return the wanted runs whose row a table can hold; the others are named on stderr."""
-    from omkl.report import frame, sweep_table
+    """Return the wanted runs; folders that cannot be read are named on stderr."""
+    from omkl.report import frame
     from omkl.runs.run_folder import find
 
     outputs = arguments.outputs
-    runs = list(sweep_table.presentable(find(outputs)))
+    runs = list(find(outputs))
     if not runs:
         raise ValueError(NO_RUNS.format(outputs / "runs"))
     return frame.matching(runs, wanted)
@@ -110,12 +110,9 @@ def _show(arguments: argparse.Namespace) -> int:
     runs = _runs(arguments, wanted)
     if form in ("", "table"):
         if len(runs) == 1 and runs[0].complete:
-            try:
-                _print_run(runs[0])
-                return 0
-            except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-                warn(f"{runs[0].folder} is not as a run leaves it ({error!r}): here is its row")
-        sweep_table.print_frame(frame_of(runs), Console(), sort)
+            _print_run(runs[0])
+        else:
+            sweep_table.print_frame(frame_of(runs), Console(), sort)
     else:
         write = {"md": sweep_table.markdown, "csv": sweep_table.csv, "latex": sweep_table.latex}
         terminal.write_data([write[form](frame_of(runs), sort)])
@@ -129,8 +126,7 @@ def _print_run(run: Run) -> None:
     from omkl.report import console, naming
     from omkl.runs.run_folder import FIGURES
 
-    n_rows = run.result["n_rounds"] + run.result.get("rows_without_target", 0)
-    console.print_columns(run.result["stream"], pluralize(n_rows, "row"), Console())
+    console.print_inputs(run, Console())
     console.print_run(run, Console())
     print(plain(f"command  {naming.command(run)}"))
     console.print_path("results", run.folder, "/")
@@ -142,7 +138,7 @@ def _page(arguments: argparse.Namespace) -> int:
     import tempfile
 
     from omkl.commands.sweep import PAGE
-    from omkl.report import page, sweep_figures, sweep_table
+    from omkl.report import page, sweep_figures
     from omkl.runs import run_folder
 
     if arguments.choices and arguments.sweep:
@@ -153,7 +149,7 @@ def _page(arguments: argparse.Namespace) -> int:
     if place is None:
         runs, to = _runs(arguments, _wanted(arguments)), arguments.outputs
     else:
-        runs, to = list(sweep_table.presentable(run for run, _ in run_folder.jobs_of(place))), place
+        runs, to = list(run_folder.jobs_of(place)), place
     if not any(run.complete for run in runs):
         raise ValueError(f"there is no finished run in {to}")
     with tempfile.TemporaryDirectory() as folder:

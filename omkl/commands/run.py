@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -14,11 +15,11 @@ from omkl.config.overrides import UsageError, key_of, of_file
 from omkl.utils import conf, interrupts
 from omkl.utils.conf import NEUTRAL, PROSE, flattened, override_text
 from omkl.utils.constraints import no_such
-from omkl.utils.wording import UNEXPLAINED, cannot_use, plain, pluralize, warn
+from omkl.utils.wording import UNEXPLAINED, cannot_use, plain, warn
 
 if TYPE_CHECKING:
     from omkl.config.schema import Settings
-    from omkl.experiment.job import JobInfo
+    from omkl.experiment.job import Job
     from omkl.experiment.run import Outcome
     from omkl.runs.run_folder import Run
 
@@ -97,62 +98,40 @@ def _run(options: argparse.Namespace) -> int:
 
 def run_alone(settings: Settings) -> int:
     """Run one job and print its numbers; the exit status."""
-    from rich.console import Console
-
     from omkl.experiment import viewers
     from omkl.report import console
 
-    shown: list[Run] = []
-
-    def begun(job: JobInfo) -> None:
+    def begun(job: Job) -> None:
         rows = str(job.stream.row_count or "")
         bar.print(lambda where: console.print_columns(job.stream.provenance, rows, where))
 
-    def measured(run: Run) -> None:
-        bar.print(lambda where: console.print_run(run, where))
-        shown.append(run)
-
     def published(outcome: Outcome) -> None:
-        if outcome.status == "complete":
-            print_rest = console.print_hindsight if shown else console.print_run
-            bar.print(lambda where: print_rest(outcome.run, where))
+        if outcome.status == "reused":
+            bar.print(lambda where: console.print_inputs(outcome.run, where))
+        if outcome.status != "failed":
+            bar.print(lambda where: console.print_run(outcome.run, where))
 
     bar = sweep.bar_of(sweep.title_of(settings), settings)
     with bar as progress:
-        told = viewers.Viewers(begun, measured, published)
-        outcome = viewers.run_and_show(settings, interrupts.ending(progress), viewers=told)
-    outputs = settings.outputs
-    if outcome.status != "reused":
-        _print_outcome(outcome, outputs)
-        return EXIT_FAILED if outcome.status == "failed" else 0
-    try:
-        result = outcome.run.result
-        n_rows = result["n_rounds"] + result.get("rows_without_target", 0)
-        console.print_columns(result["stream"], pluralize(n_rows, "row"), Console())
-        console.print_run(outcome.run, Console())
-        _print_outcome(outcome, outputs)
-    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-        place = outcome.run.folder
-        warn(
-            f"{place} is not as a run leaves it ({error!r}): force=true computes it again",
-            "omkl-run",
-        )
+        outcome = viewers.run_and_draw(settings, interrupts.ending(progress), begun, published)
+    if outcome.status == "failed":
+        error = outcome.run.result["error"]
+        more = f"\n\n{error['traceback']}\n{UNEXPLAINED}" if error["traceback"] else ""
+        warn(f"{error['message']}{more}", "omkl-run")
         return EXIT_FAILED
+    _print_outcome(outcome, settings.outputs)
+    _print_hints(outcome.run)
+    sys.stdout.flush()
+    sweep.print_tracked(viewers.track([outcome.run], settings), settings.outputs)
     return 0
 
 
 def _print_outcome(outcome: Outcome, outputs: Path) -> None:
-    """Print where the files of a run are, or on stderr why it failed."""
+    """Print where the files of a run are."""
     from omkl.report import console
-    from omkl.report.naming import has_kernels
     from omkl.runs.run_folder import FIGURES
 
     result, folder = outcome.run.result, outcome.run.folder
-    if outcome.status == "failed":
-        trace = result["error"]["traceback"]
-        more = f"\n\n{trace}\n{UNEXPLAINED}" if trace else ""
-        warn(f"{result['error']['message']}{more}", "omkl-run")
-        return
     for note in outcome.notes:
         print(f"Note: {plain(note)}")
     if outcome.status == "reused":
@@ -170,9 +149,13 @@ def _print_outcome(outcome: Outcome, outputs: Path) -> None:
     if plots := sorted(drawn, key=lambda path: (path.name != "over_time.png", path.name)):
         console.print_path("plots", plots[0])
         print(console.wrapped("", [path.name for path in plots[1:]]))
-    if outcome.tracked:
-        print(console.tracked_text(outputs))
-    steps = []
+
+
+def _print_hints(run: Run) -> None:
+    """Suggest the next commands after a run."""
+    from omkl.report.naming import has_kernels
+
+    result, folder, steps = run.result, run.folder, []
     if result["stream"].get("columns") and not result.get("federated"):  # a file of the user's
         if (folder / "model.npz").exists():
             steps = [f"predict new rows: omkl-predict {folder} FILE"]
@@ -183,7 +166,7 @@ def _print_outcome(outcome: Outcome, outputs: Path) -> None:
             steps.append(f"compare: -m algorithm={others}")
     hints = ["; ".join(steps)] if steps else []
     compared = {"ridge_features", "server"} & result["regret"].keys()
-    if has_kernels(outcome.run) and not ({"keys", "error_rate"} & result.keys() or compared):
+    if has_kernels(run) and not ({"keys", "error_rate"} & result.keys() or compared):
         hints.append("regret in hindsight: regret.ridge_features=true")
     for name, hint in zip(["next", ""], hints, strict=False):
         print(f"{name:<9}{hint}")

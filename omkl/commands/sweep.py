@@ -6,6 +6,7 @@ import contextlib
 import datetime
 import json
 import os
+import sys
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -49,7 +50,8 @@ def run(jobs: Jobs, folders: Sequence[Path] = (), n_jobs: int = 1) -> bool:
     bool
         Whether all jobs are complete.
     """
-    outputs, figures = jobs.settings[0].outputs, jobs.settings[0].figures
+    first = jobs.settings[0]
+    outputs = first.outputs
     now = f"{datetime.datetime.now():%Y-%m-%d_%H-%M-%S-%f}"
     folder = next(iter(folders), outputs / "sweeps" / now)
     tasks = begin(folder, jobs.settings, jobs.swept)
@@ -68,9 +70,9 @@ def run(jobs: Jobs, folders: Sequence[Path] = (), n_jobs: int = 1) -> bool:
                     if task.settings.fail_fast:
                         break
     except BaseException:
-        finish(folder, outputs, figures and not interrupts.came(), interrupts.came())
+        finish(folder, first, interrupts.came())
         raise
-    return finish(folder, outputs, figures) == len(tasks)
+    return finish(folder, first) == len(tasks)
 
 
 def begin(folder: Path, jobs: Sequence[Settings], swept: Sequence[str]) -> list[Task]:
@@ -127,7 +129,7 @@ def _one_by_one(tasks: Sequence[Task]) -> Generator[tuple[Task, Outcome]]:
 
     for task in tasks:
         with bar_of(task.label, task.settings) as progress:
-            outcome = viewers.run_and_show(task.settings, interrupts.ending(progress))
+            outcome = viewers.run_and_draw(task.settings, interrupts.ending(progress))
         yield task, outcome
 
 
@@ -136,7 +138,7 @@ def _side_by_side(tasks: Sequence[Task], n_jobs: int) -> Generator[tuple[Task, O
     from omkl.experiment import run as runner
 
     jobs, threads = [task.settings for task in tasks], tasks[0].settings.threads
-    ended = queue.side_by_side(viewers.run_and_show, jobs, n_jobs, threads or 1)
+    ended = queue.side_by_side(viewers.run_and_draw, jobs, n_jobs, threads or 1)
     for number, outcome in ended:
         task = tasks[number]
         yield task, outcome or runner.crashed(task.settings, queue.DIED)
@@ -157,7 +159,7 @@ def record(task: Task, outcome: Outcome) -> None:
     """Write how a job ended into its file of the sweep."""
     run = outcome.run
     facts: dict[str, Any] = {"number": task.number, "status": outcome.status}
-    facts |= {"tracked": outcome.tracked, "folder": os.path.relpath(run.folder, task.place.parent)}
+    facts |= {"folder": os.path.relpath(run.folder, task.place.parent)}
     if outcome.status == "failed":  # its run folder may not exist, or hold an older result
         facts |= {"result": run.result, "config": run.config}
     write_atomically(task.place, json.dumps(facts, indent=2), sync=False)
@@ -180,19 +182,19 @@ def _line_of(head: str, outcome: Outcome) -> str:
 # --- the end --------------------------------------------------------------------------------------
 
 
-def finish(folder: Path, outputs: Path, figures: bool | str, interrupted: bool = False) -> int:
-    """Print and write the table, draw the plots, and return how many jobs are complete.
+def finish(folder: Path, settings: Settings, interrupted: bool = False) -> int:
+    """Print and write the table, draw the plots, log the runs, and count the complete jobs.
 
-    ``figures`` is the setting: true, false or "pdf".
+    Nothing is drawn or logged of a sweep that the user interrupted.
     """
     from rich.console import Console
 
+    from omkl.experiment import viewers
     from omkl.report import console, sweep_table
     from omkl.report.frame import frame_of
     from omkl.runs import run_folder
 
-    jobs = list(run_folder.jobs_of(folder))
-    runs = [run for run, _ in jobs]
+    runs = list(run_folder.jobs_of(folder))
     if not runs:
         return 0
     finished = [run for run in runs if run.complete]
@@ -201,28 +203,28 @@ def finish(folder: Path, outputs: Path, figures: bool | str, interrupted: bool =
     sweep_table.print_frame(frame, Console())
     sweep_table.write(frame, folder)
     print()
-    console.print_saved("table", folder, outputs)
-    print("         table.md, table.csv")
-    if figures and len(finished) > 1:
+    console.print_saved("table", folder, settings.outputs)
+    print("         table.md, table.csv", flush=True)
+    if interrupted:
+        return len(finished)
+    if settings.figures and len(finished) > 1:
         from omkl.report import page, sweep_figures
 
-        suffixes = ("png", "pdf") if figures == "pdf" else ("png",)
+        suffixes = ("png", "pdf") if settings.figures == "pdf" else ("png",)
         drawn = sweep_figures.all_figures(finished, folder, suffixes)
         pictures = [path for path in drawn if path.suffix == ".png"]
         print(console.wrapped("plots", [path.name for path in pictures]))
         console.print_path("page", page.write_page(runs, folder / PAGE, pictures))
-    if any(tracked for _, tracked in jobs):
-        if not interrupted:
-            _track(folder, outputs)
-        print(console.tracked_text(outputs))
+        sys.stdout.flush()
+    print_tracked(viewers.track(finished, settings, folder), settings.outputs)
     return len(finished)
 
 
-def _track(sweep: Path, outputs: Path) -> None:
-    """Put the sweep above its runs in the MLflow view; what goes wrong is said."""
-    from omkl.report import tracking
+def print_tracked(outcome: str | None, outputs: Path) -> None:
+    """Print where the MLflow view is, or the note that ``viewers.track`` has left."""
+    from omkl.report import console
 
-    try:
-        tracking.log_sweep(sweep, outputs)
-    except tracking.TrackingError as error:
-        print(f"Note: {error}")
+    if outcome == "":
+        print(console.tracked_text(outputs))
+    elif outcome is not None:
+        print(plain(f"Note: {outcome}"))

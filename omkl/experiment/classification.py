@@ -22,7 +22,6 @@ from omkl.experiment import kept_model
 from omkl.experiment.evaluate import Left, StreamJob
 from omkl.experiment.job import (
     Computed,
-    Measured,
     Progress,
     Timing,
     kernel_curves,
@@ -70,11 +69,10 @@ class Classification(StreamJob):
         passes: Sequence[OneSeed],
         timing: Timing,
         progress: Progress | None,
-        measured: Measured | None,
     ) -> Computed:
         metrics = passes[0].metrics
         metrics.require_enough()
-        computed = _computed(self, passes, timing, progress, measured)
+        computed = _computed(self, passes, timing)
         parts = [one.metrics.predictions.finish() for one in passes if one.metrics.predictions]
         if parts:
             join(parts, parts[0].with_name(PREDICTIONS))
@@ -177,8 +175,6 @@ def _computed(
     job: Classification,
     done: Sequence[OneSeed],
     timing: Timing,
-    progress: Progress | None,
-    measured: Measured | None,
 ) -> Computed:
     T, R, classes = done[0].metrics.mistakes.n_rounds, len(done), job.stream.classes
     rounds = done[0].metrics.mistakes.curve()[0]
@@ -227,8 +223,6 @@ def _computed(
         "change_rounds": np.array(job.stream.change_rounds, dtype=np.int64),
         **baseline_curves,
     }
-    if measured:
-        measured(Computed(result, curves))
     kept = {} if done[0].model is None else {MODEL: done[0].model}
     return Computed(result, curves, kept)
 

@@ -23,7 +23,7 @@ from omkl.datasets import Stream
 from omkl.datasets.base import Chunk
 from omkl.datasets.scaling import Moments
 from omkl.experiment import memory
-from omkl.experiment.job import Computed, LearnerJob, Measured, Progress, Timing
+from omkl.experiment.job import Computed, LearnerJob, Progress, Timing
 from omkl.experiment.metrics import FIRST, Baselines, Rounds, WeightHistory
 from omkl.online.stream_learner import Prediction
 from omkl.utils.threads import thread_pool
@@ -144,7 +144,6 @@ class StreamJob(LearnerJob):
         passes: Sequence[Any],
         timing: Timing,
         progress: Progress | None,
-        measured: Measured | None,
     ) -> Computed:
         """What is reported when all passes are over, comparators in hindsight included."""
         raise NotImplementedError
@@ -169,7 +168,6 @@ class StreamJob(LearnerJob):
     def compute(
         self,
         progress: Progress | None = None,
-        measured: Measured | None = None,
         staging: Path | None = None,
     ) -> Computed:
         """Stream every seed through its learner, in one pass for all or in a pass each.
@@ -213,7 +211,7 @@ class StreamJob(LearnerJob):
         elapsed -= in_baselines / min(n_threads, len(passes))
         per_seed = [float(s) for seconds, _ in done for s in seconds]
         timing = Timing(elapsed, per_seed, n_threads * self.n_threads_each)
-        return self.result([kept for _, kept in done], timing, progress, measured)
+        return self.result([kept for _, kept in done], timing, progress)
 
 
 class _Report:

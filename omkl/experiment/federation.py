@@ -67,7 +67,6 @@ from omkl.experiment.comparators import MOST_MEBIBYTES, load_or_compute
 from omkl.experiment.job import (
     MOST_STREAM_BYTES,
     Computed,
-    Measured,
     Progress,
     Timing,
     is_of_now,
@@ -141,7 +140,6 @@ class FederatedJob(Plan):
     def compute(
         self,
         progress: Progress | None = None,
-        measured: Measured | None = None,
         staging: Path | None = None,
     ) -> Computed:
         (T, K), R = self.split.y.shape, len(self.seeds)
@@ -176,7 +174,7 @@ class FederatedJob(Plan):
         elapsed = time.perf_counter() - clock - sums.baselines.seconds
         timing = Timing(elapsed, seconds.tolist(), n_threads)
         curves = disagreement(federations, distances, T)
-        return _computed(self, federations, sums, histories, curves, timing, progress, measured)
+        return _computed(self, federations, sums, histories, curves, timing, progress)
 
 
 def choose_learner(
@@ -312,7 +310,6 @@ def _computed(
     disagreement: dict[str, np.ndarray],
     timing: Timing,
     progress: Progress | None,
-    measured: Measured | None,
 ) -> Computed:
     lengths, T = job.split.lengths, len(job.split.y)
     rounds, errors = sums.squared.rounds.curve()
@@ -370,8 +367,6 @@ def _computed(
     }
     if disagreement:
         fields["federated"]["disagreement"] = float(disagreement["disagreement"][:, -1].mean())
-    if measured:
-        measured(Computed(reported(job, mse, timing, **fields), curves))
     if job.used:
         regret, of_regret = against_comparators(job, sums, largest_loss, progress)
         fields["regret"] = regret

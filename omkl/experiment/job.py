@@ -25,7 +25,6 @@ from omkl.datasets import (
     open_stream,
     open_streams,
 )
-from omkl.datasets.base import RowCount
 from omkl.datasets.files import FileContent
 from omkl.experiment import kept_model, memory
 from omkl.experiment.kept_model import require_keepable
@@ -50,39 +49,17 @@ class Computed(NamedTuple):
     kept: Mapping[str, bytes] = {}
 
 
-Measured = Callable[[Computed], None]
+class Job(Protocol):
+    """A job that has been checked and built, before its first round.
 
-
-class Rows(Protocol):
-    """What a run says of the rows that it is of; a ``Stream`` is that."""
-
-    @property
-    def n_inputs(self) -> int: ...
-
-    @property
-    def provenance(self) -> dict[str, Any]: ...
-
-    @property
-    def row_count(self) -> RowCount | None: ...
-
-    @property
-    def missing(self) -> Mapping[str, int]: ...
-
-    @property
-    def far_out(self) -> Mapping[str, float]: ...
-
-    @property
-    def target_sorted(self) -> bool: ...
-
-
-class JobInfo(Protocol):
-    """What a run says of its job, wherever its numbers were computed; a ``Job`` is that."""
+    ``settings`` name own files by their content.
+    """
 
     @property
     def settings(self) -> Settings: ...
 
     @property
-    def stream(self) -> Rows: ...
+    def stream(self) -> Stream: ...
 
     @property
     def dictionary(self) -> tuple[Kernel, ...]: ...
@@ -93,36 +70,18 @@ class JobInfo(Protocol):
     @property
     def seeds(self) -> list[int]: ...
 
-
-class Job(JobInfo, Protocol):
-    """Everything that has been checked and built before the first round.
-
-    ``settings`` name own files by their content.
-    """
-
-    @property
-    def stream(self) -> Stream: ...
-
     def notes(self) -> list[str]:
-        """What the user should know before it runs."""
+        """Return notes that the user should read before the job runs."""
         ...
 
     def warm_up(self) -> None:
-        """Compile, or load what was compiled, before any clock starts."""
+        """Compile, or load compiled code, before any clock starts."""
         ...
 
-    def compute(
-        self,
-        progress: Progress | None = None,
-        measured: Measured | None = None,
-        staging: Path | None = None,
-    ) -> Computed:
+    def compute(self, progress: Progress | None = None, staging: Path | None = None) -> Computed:
         """Stream every seed through its learner.
 
         Files as long as the stream grow in the folder ``staging``; without one there are none.
-
-        ``measured`` is given what is known when the rounds are over, all but comparators in
-        hindsight and bounds, before these are computed.
         """
         ...
 
@@ -135,7 +94,7 @@ class Timing(NamedTuple):
     n_threads: int
 
 
-def own_modules(job: JobInfo) -> dict[str, str]:
+def own_modules(job: Job) -> dict[str, str]:
     """The digests of the modules outside the package that a job's numbers come from, by name."""
     module = job.settings.algorithm.module
     algorithm = {} if module is None else outside.digests([module])
@@ -149,7 +108,7 @@ def modules_of_families(dictionary: Sequence[Kernel]) -> dict[str, str]:
 
 
 def reported(
-    job: JobInfo,
+    job: Job,
     losses: np.ndarray,
     timing: Timing,
     **further: Any,

@@ -20,7 +20,6 @@ from omkl.experiment.comparators import against_comparators
 from omkl.experiment.evaluate import Left, StreamJob
 from omkl.experiment.job import (
     Computed,
-    Measured,
     Progress,
     Timing,
     kernel_curves,
@@ -68,9 +67,8 @@ class Regression(StreamJob):
         passes: Sequence[Left],
         timing: Timing,
         progress: Progress | None,
-        measured: Measured | None,
     ) -> Computed:
-        return _computed(self, passes[0], timing, progress, measured)
+        return _computed(self, passes[0], timing, progress)
 
 
 def prepare(settings: Settings) -> Regression:
@@ -157,7 +155,6 @@ def _computed(
     left: Left,
     timing: Timing,
     progress: Progress | None,
-    measured: Measured | None,
 ) -> Computed:
     """What a job whose pass is over has computed, comparators in hindsight included."""
     metrics: RegressionMetrics = left.metrics
@@ -213,8 +210,6 @@ def _computed(
     covered = metrics.spreads.curves()
     covered |= metrics.intervals.curves() if metrics.intervals else {}
     curves |= {name: share[:, n_unscored:] for name, share in covered.items()}
-    if measured:
-        measured(Computed(reported(job, mse, timing, **own), curves))
     of_kernels = all(kernel.family in FAMILIES for kernel in kernels)  # experts, say, are none
     if of_kernels and not job.stream.keyed:  # one function for all keys is no comparator
         own["regret"], found = against_comparators(job, rounds, sums, n_unscored, progress)

@@ -7,16 +7,16 @@ import datetime
 import json
 import traceback
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple
 
 from omkl.config.schema import Settings
 from omkl.config.settings import complete
 from omkl.core import cache
 from omkl.datasets import DataError
 from omkl.experiment import classification, federation, regression
-from omkl.experiment.job import Computed, Job, JobInfo, Progress, own_modules
+from omkl.experiment.job import Computed, Job, Progress, own_modules
 from omkl.runs import provenance, run_folder
 from omkl.runs.provenance import stamp_of
 from omkl.runs.run_folder import Run
@@ -39,27 +39,13 @@ class Outcome(NamedTuple):
               result and the configuration in memory
     status    "complete", "reused" or "failed"
     notes     what the user should know
-    settings  those of the job; None where they were never found good
-    tracked   whether the run is in the MLflow view, if somebody has looked
+    settings  those of the job; None if it failed
     """
 
     run: Run
     status: str
     notes: list[str]
     settings: Settings | None = None
-    tracked: bool = False
-
-
-class Viewer(Protocol):
-    """Who is told how far a job is that is to be computed."""
-
-    def begun(self, job: JobInfo) -> None:
-        """It can be computed, and will be now."""
-        ...
-
-    def measured(self, run: Run) -> None:
-        """The rounds are over: the run, held in memory, without what is known in hindsight."""
-        ...
 
 
 def prepare(settings: Settings) -> Job:
@@ -78,28 +64,27 @@ def prepare(settings: Settings) -> Job:
 def run(
     settings: Settings,
     progress: Progress | None = None,
-    viewer: Viewer | None = None,
+    begun: Callable[[Job], None] | None = None,
 ) -> Outcome:
     """Run one job, or find it finished. Failures are returned, not raised.
 
-    A ``viewer`` hears of a job that is to be computed.
+    ``begun`` is called with a job that is computed, before its first row.
 
     A job that cannot begin leaves nothing behind. One that breaks writes its failure into
-    ``outputs/failures``. KeyboardInterrupt passes through and changes nothing. Figures and tracking
-    are their viewers' business: ``omkl.experiment.viewers``.
+    ``outputs/failures``. KeyboardInterrupt passes through and changes nothing.
+    ``omkl.experiment.viewers`` draws and tracks runs.
     """
-    begun = _begin(settings, progress)
-    if isinstance(begun, Outcome):
-        return begun
-    job = begun.job
+    started = _begin(settings, progress)
+    if isinstance(started, Outcome):
+        return started
     try:
-        with staging_folder(begun.folder) as staging:
-            if viewer:
-                viewer.begun(job)
-            computed = _computed(job, progress, viewer, begun, staging)
-            return _finished(begun, staging, computed)
+        with staging_folder(started.folder) as staging:
+            if begun:
+                begun(started.job)
+            computed = _computed(started.job, progress, staging)
+            return _finished(started, staging, computed)
     except Exception as error:
-        return _broken(begun, error)
+        return _broken(started, error)
 
 
 class StartedJob(NamedTuple):
@@ -145,7 +130,7 @@ def _begin(settings: Settings, progress: Progress | None = None) -> StartedJob |
     return StartedJob(job, folder, facts, notes, replace)
 
 
-def _facts(job: JobInfo, started: str, modules: Mapping[str, str]) -> dict[str, Any]:
+def _facts(job: Job, started: str, modules: Mapping[str, str]) -> dict[str, Any]:
     """Return what ``result.json`` says of a job before any number is known."""
     return {
         **_identity(job.settings, started),
@@ -162,11 +147,8 @@ def _finished(begun: StartedJob, staging: Path, computed: Computed) -> Outcome:
         facts = facts | {"stamp": f"edited-{uuid.uuid4().hex[:9]}"}
         folder = folder_of(settings, facts["stamp"])
         begun.notes.append(edited)
-    kept = dict(computed.kept)
-    if 0 < len(provenance.changes()) <= provenance.MOST_CHANGES:
-        kept[provenance.CHANGES] = provenance.changes().encode()
     result = {"status": "complete", **facts, **computed.result}
-    files = files_of_run(settings.content(), result, computed.curves, kept)
+    files = files_of_run(settings.content(), result, computed.curves, computed.kept)
     publish(staging, folder, files, begun.replace)
     if is_of_another(folder, facts["key"], facts["stamp"]):  # published at the same moment
         raise RuntimeError(f"{folder} is of another run: the same command computes this one anew")
@@ -183,22 +165,7 @@ def _broken(begun: StartedJob, error: Exception) -> Outcome:
     return Outcome(failed, "failed", [])
 
 
-def record(job: JobInfo, computed: Computed, started: str) -> Outcome:
-    """Write the run of numbers that parties of their own have computed, begun at an ISO time."""
-    facts = _facts(job, started, own_modules(job))
-    folder = folder_of(job.settings, facts["stamp"])
-    begun = StartedJob(cast(Any, job), folder, facts, job.settings.notes, True)
-    with staging_folder(folder) as staging:
-        return _finished(begun, staging, computed)
-
-
-def _computed(
-    job: Job,
-    progress: Progress | None,
-    viewer: Viewer | None,
-    begun: StartedJob,
-    staging: Path,
-) -> Computed:
+def _computed(job: Job, progress: Progress | None, staging: Path) -> Computed:
     def tell(stage: str) -> None:
         if progress:
             progress(stage, 0, None, None)
@@ -210,14 +177,7 @@ def _computed(
     ):
         pool.submit(job.warm_up).result()
 
-    def measured(computed: Computed) -> None:
-        assert viewer is not None
-        text = run_folder.result_text({"status": "complete", **begun.facts, **computed.result})
-        known = {"curves": computed.curves, "config": job.settings.content()}
-        result = run_folder.plain_texts(json.loads(text))  # as it is read
-        viewer.measured(Run.in_memory(begun.folder, result=result, **known))
-
-    return job.compute(progress, measured if viewer else None, staging)
+    return job.compute(progress, staging)
 
 
 def now() -> str:

@@ -155,9 +155,9 @@ def _computed(jobs: Sequence[Settings], n_jobs: int | None) -> list[Run]:
     from omkl.experiment import run as runner
 
     if n_jobs == 1 or len(jobs) == 1:
-        outcomes = [viewers.run_and_show(one) for one in jobs]
+        outcomes = [viewers.run_and_draw(one) for one in jobs]
     else:
-        ended = dict(queue.side_by_side(viewers.run_and_show, jobs, n_jobs))
+        ended = dict(queue.side_by_side(viewers.run_and_draw, jobs, n_jobs))
         outcomes = [
             ended[number] or runner.crashed(one, queue.DIED) for number, one in enumerate(jobs)
         ]
@@ -167,4 +167,6 @@ def _computed(jobs: Sequence[Settings], n_jobs: int | None) -> list[Run]:
             name, why = f"{result['algorithm']} on {result['dataset']}", result["error"]["message"]
             warnings.warn(f"{name} failed: {why}", stacklevel=4)
     runs = {outcome.run.folder: outcome.run for outcome in outcomes}
+    if note := viewers.track([run for run in runs.values() if run.complete], jobs[0]):
+        warnings.warn(note, stacklevel=4)
     return list(runs.values())  # jobs that differ in what their learner does not use are one run

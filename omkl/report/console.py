@@ -108,7 +108,9 @@ def print_run(run: Run, console: Console) -> None:
     for name, entry in result.get("baselines", {}).items():
         if "skipped" in entry:
             console.print(Text(f"Not computed: {stats.NAMES[name]} ({entry['skipped']})."))
-    _print_skipped(result, console)
+    for entry in result["regret"].values():
+        if "skipped" in entry:
+            console.print(Text(f"Not computed: {entry['label']} ({entry['skipped']})."))
 
 
 LATEST = "latest"
@@ -153,12 +155,10 @@ def print_columns(stream: Mapping[str, Any], rows: str, console: Console) -> Non
     console.print(Text(""))
 
 
-def print_hindsight(run: Run, console: Console) -> None:
-    """What ``print_run`` could not say of the same run before comparators were computed."""
-    rows = list(_all_regret_rows(run.result))
-    if rows:
-        _print_table("In hindsight", rows, console)
-    _print_skipped(run.result, console)
+def print_inputs(run: Run, console: Console) -> None:
+    """Print the columns of the file of a finished run."""
+    n_rows = run.result["n_rounds"] + run.result.get("rows_without_target", 0)
+    print_columns(run.result["stream"], pluralize(n_rows, "row"), console)
 
 
 def _print_table(title: str, rows: Iterable[tuple[str, str]], console: Console) -> None:
@@ -170,14 +170,6 @@ def _print_table(title: str, rows: Iterable[tuple[str, str]], console: Console) 
         table.add_row(Text(f"  {name}"), Text(text))  # names of columns are no markup
     console.print(Text(title, style="bold"))
     print_plain(table, console)
-
-
-def _print_skipped(result: Mapping[str, Any], console: Console) -> None:
-    from rich.text import Text
-
-    for entry in result["regret"].values():
-        if "skipped" in entry:
-            console.print(Text(f"Not computed: {entry['label']} ({entry['skipped']})."))
 
 
 def _rows(run: Run) -> Iterator[tuple[str, str]]:
@@ -224,7 +216,9 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
         yield "updates", f"{result['updates_per_kernel']:,.1f} per kernel{rows}"
     elif result["al_efficiency"] < 1.0:  # others ask always: their labels cost nothing
         yield "targets", cost_text(result)
-    yield from _all_regret_rows(result)
+    for entry in result["regret"].values():
+        if "skipped" not in entry:
+            yield from _regret_rows(entry)
     n_clients = federated["n_clients"] if federated else 1
     rate = result["n_rounds"] * n_clients * n_seeds / max(result["seconds"], 1e-9)
     threads = result["threads"]
@@ -299,12 +293,6 @@ def _expert_rows(run: Run) -> Iterator[tuple[str, str]]:
         yield "kernels", f"{n} in the dictionary, {evaluated}{D}"
     elif n > 1:
         yield "experts", f"{n}, {evaluated}"
-
-
-def _all_regret_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for entry in result["regret"].values():
-        if "skipped" not in entry:
-            yield from _regret_rows(entry)
 
 
 def _regret_rows(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -9,14 +9,14 @@ import math
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from omkl.core.frequencies import RFF
 from omkl.core.kernels import FAMILIES
-from omkl.runs.run_folder import ERROR_RATE, KEPT, Run, measure, plain_texts
-from omkl.utils import conf, registry
-from omkl.utils.conf import NEUTRAL, PROSE, flattened, override_text
+from omkl.runs.run_folder import KEPT, Run, plain_texts
+from omkl.utils import registry
+from omkl.utils.conf import NEUTRAL, PROSE, flattened
 
 
 def readable(value: float, like: float | None = None) -> str:
@@ -174,99 +174,9 @@ def settings_of(run: Run) -> dict[str, Any]:
     return {**params, **{k: v for k, v in plain_texts(shown).items() if k not in params}}
 
 
-# --- what was typed -------------------------------------------------------------------------------
-
-GROUPS = ("algorithm", "dataset", "kernels", "federation")
-FEATURES = 50  # D where it is null
-
-
-def differences(run: Run) -> dict[str, Any]:
-    """Settings by their dotted names that are others than the YAML files say.
-
-    What config.yaml leaves open (null) counts as the default of the program.
-    """
-    config = {key: value for key, value in run.config.items() if key not in NEUTRAL}
-    from omkl.config.schema import DEFAULTS  # imported here: pydantic takes 0.2 s
-
-    defaults = dict(flattened(DEFAULTS))
-    different: dict[str, Any] = {}
-    for group in GROUPS:
-        chosen = config.pop(group, None)
-        if isinstance(chosen, Mapping) and chosen.get("name"):
-            entry = dict(flattened(_entry(group, str(chosen["name"]))))
-            different |= {
-                f"{group}.{name}": value
-                for name, value in flattened(chosen)
-                if entry and name not in ("name", "module") and not _same(value, entry.get(name))
-            }
-    for name, value in flattened(config):
-        default = defaults.get(name)
-        if default is None and value is not None:
-            default = _left_open(run, name, value)
-        if not _same(value, default):
-            different[name] = value
-    return different
-
-
-def _left_open(run: Run, name: str, value: Any) -> Any:
-    """What a setting is where config.yaml says null; ``value`` is what it came to."""
-    if name == "D":
-        return FEATURES
-    if name == "stream.scaling":
-        return "columns" if "path" in (run.config.get("dataset") or ()) else "whole"
-    if name == "stream.order":
-        return "shuffled" if measure(run.result) is ERROR_RATE else "file"
-    if name == "predictions":
-        return run.config.get("seeds") == 1
-    return value if name == "task" else None
-
-
-def _entry(group: str, name: str) -> dict[str, Any]:
-    if name not in conf.names(group):  # a stranger's may be the path of another file
-        return {}
-    try:
-        return conf.entry(group, name)
-    except (LookupError, ValueError):  # of a folder beside, or another version's
-        return {}
-
-
-def _same(value: Any, default: Any) -> bool:
-    if value == default:
-        return True
-    try:
-        return float(value) == float(default)
-    except (TypeError, ValueError):
-        return str(value) == str(default)
-
-
-def choices(run: Run, groups: Iterable[str]) -> list[str]:
-    """``kernels=rbf9``, say: what was chosen of these groups and is not the default."""
-    listed = conf.read(conf.main_file())["defaults"]
-    defaults = {k: v for one in listed if isinstance(one, dict) for k, v in one.items()}
-    texts = []
-    for group in groups:
-        section = run.config.get(group)
-        name = section.get("name") if isinstance(section, Mapping) else None
-        if name and name not in (defaults.get(group), "own"):
-            texts.append(f"{group}={name}")
-    return texts
-
-
 def command(run: Run) -> str:
-    """The command line that computes this run: from YAML files, or from its folder.
-
-    What no YAML file has, an own file or dictionary, its folder has.
-    """
-    config = run.config
-    dataset, kernels = (config.get(group) or {} for group in ("dataset", "kernels"))
-    if "path" in dataset or kernels.get("name") == "own":
-        place = run.folder.as_posix()
-        file = [f"dataset.path={dataset['path']}"] if "path" in dataset else []
-        return " ".join(["omkl-run", "--from", *map(shlex.quote, [place, *file])])
-    chosen = [f"algorithm={run.result['algorithm']}", f"dataset={run.result['dataset']}"]
-    chosen += choices(run, ("kernels", "federation"))
-    more = [f"{key}={override_text(value)}" for key, value in differences(run).items()]
-    return " ".join(["omkl-run", *map(shlex.quote, [*chosen, *more])])
+    """Return the command line that computes this run again, from its folder."""
+    return shlex.join(["omkl-run", "--from", run.folder.as_posix()])
 
 
 # --- experts --------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,34 +13,17 @@ from omkl.report.frame import (
     BASELINE,
     HIDDEN,
     NUMBERS,
-    frame_of,
     in_order,
     settings_in,
     with_baselines,
 )
 from omkl.report.naming import markdown_text, readable, value_text
 from omkl.report.tables import Column, absent, fits, padded_markdown, print_columns
-from omkl.runs import run_folder
-from omkl.runs.run_folder import Run
 from omkl.utils.disk import write_atomically
 from omkl.utils.wording import few
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-
-def presentable(runs: Iterable[Run]) -> Iterator[Run]:
-    """Yield the runs that a table can hold, and name the others on stderr.
-
-    A run folder may be damaged, or something else may have written it.
-    """
-    for run in runs:
-        try:
-            markdown(frame_of([run]))
-        except Exception as error:
-            run_folder.left_out(run.folder, error)
-        else:
-            yield run
 
 
 def columns_of(frame: pd.DataFrame) -> list[Column]:

@@ -29,13 +29,13 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
-from omkl.report import naming, stats, style, sweep_table
-from omkl.report.frame import frame_of
+from omkl.report import console, naming, stats, style
 from omkl.runs import run_folder
 from omkl.runs.run_folder import CONFIG, CURVES, FIGURES, RESULT, Run, measure
 from omkl.utils import disk
 from omkl.utils.conf import NEUTRAL, flattened
 from omkl.utils.extras import how_to_install
+from omkl.utils.wording import few
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -45,8 +45,7 @@ CURE = (
     "`omkl-report rebuild-tracking` makes the view again from the run folders, which are "
     "complete and unharmed; `tracking=none` runs without it"
 )
-LOGGED = "logged.txt"  # in mlartifacts: the folders of the runs that the view has
-CURVE_POINTS = 500
+CURVE_POINTS = 200
 METRICS_PER_BATCH, PARAMS_PER_BATCH = 1000, 100  # limits of log_batch
 NAME_LENGTH, PARAM_LENGTH, TAG_LENGTH = 250, 6000, 5000  # limits of texts
 NUMBERS = ("rmse", "mae", "r2", "log_loss", "brier_score", "labels", "al_efficiency",
@@ -63,30 +62,14 @@ def installed() -> bool:
     return importlib.util.find_spec("mlflow") is not None
 
 
-def log_run(run: Run, outputs: Path) -> str:
-    """Log a run folder, unless it is logged, and return the id of the MLflow run.
+def log(runs: Sequence[Run], outputs: Path, sweep: Path | None = None) -> list[str]:
+    """Log runs that the view does not have, and return the ids of all their MLflow runs.
 
-    Raises TrackingError whatever goes wrong.
+    With the folder of a ``sweep`` one MLflow run per data set stands above them. Raises
+    TrackingError whatever goes wrong.
     """
     with _client(outputs) as client:
-        return _log_run(client, run, outputs)
-
-
-def log_sweep(sweep: Path, outputs: Path) -> None:
-    """Put one MLflow run per data set above the logged runs of a sweep.
-
-    Raises TrackingError whatever goes wrong.
-    """
-    with _client(outputs) as client:
-        _log_sweep(client, sweep, outputs)
-
-
-def is_logged(run: Run, outputs: Path) -> bool:
-    """Return whether the view has a run, without importing MLflow, which takes 1.5 s."""
-    try:
-        return _line(run, outputs) in _logged(outputs).read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        return False
+        return _log(client, runs, outputs, sweep)
 
 
 def rebuild(outputs: Path) -> int:
@@ -96,14 +79,13 @@ def rebuild(outputs: Path) -> int:
     absolute paths. A server of the user's is not emptied. Raises TrackingError if there are no
     runs, or MLflow fails.
     """
-    runs = list(sweep_table.presentable(run_folder.find(outputs)))
+    runs = list(run_folder.find(outputs))
     if not runs:
         raise TrackingError(f"there are no runs in {outputs / 'runs'}: nothing to show")
     with _client(outputs, anew=True) as client:
-        for run in runs:
-            _log_run(client, run, outputs)
+        _log(client, runs, outputs)
         for sweep in run_folder.sweep_folders(outputs):
-            _log_sweep(client, sweep, outputs)
+            _log(client, [run for run in run_folder.jobs_of(sweep) if run.complete], outputs, sweep)
     return len(runs)
 
 
@@ -164,14 +146,6 @@ def uri(outputs: Path) -> str:
             "Choose another outputs folder, or tracking=none."
         )
     return f"sqlite:///{database(outputs)}"
-
-
-def _logged(outputs: Path) -> Path:
-    return outputs / "mlartifacts" / LOGGED
-
-
-def _line(run: Run, outputs: Path) -> str:
-    return f"{uri(outputs)} {_place(run.folder, outputs)}"
 
 
 def _place(folder: Path, outputs: Path) -> str:
@@ -260,21 +234,56 @@ def _experiment(client: MlflowClient, name: str, outputs: Path) -> str:
     return str(found.experiment_id)
 
 
-# --- one run --------------------------------------------------------------------------------------
+# --- runs -----------------------------------------------------------------------------------------
 
 
-def _log_run(client: MlflowClient, run: Run, outputs: Path) -> str:
+def _log(
+    client: MlflowClient, runs: Sequence[Run], outputs: Path, sweep: Path | None = None
+) -> list[str]:
+    members: dict[str, list[tuple[Run, str]]] = {}
+    for run, entry in zip(runs, naming.legend(runs), strict=True):
+        experiment = _experiment(client, str(run.result["dataset"]), outputs)
+        members.setdefault(experiment, []).append((run, str(entry)))
+    ids = {}
+    for experiment, of_experiment in members.items():
+        logged = _logged(client, experiment, [run for run, _ in of_experiment], outputs)
+        for run, name in of_experiment:
+            place = _place(run.folder, outputs)
+            if place not in logged:
+                logged[place] = _log_run(client, experiment, run, name, place)
+            ids[run] = logged[place]
+        if sweep is not None:
+            _log_sweep(client, experiment, {run: ids[run] for run, _ in of_experiment}, sweep)
+    return [ids[run] for run in runs]
+
+
+def _logged(
+    client: MlflowClient, experiment: str, runs: Sequence[Run], outputs: Path
+) -> dict[str, str]:
+    """Return the ids of runs that are logged, by their places; delete those that are half logged.
+
+    One run is looked up, and of several runs all that the experiment has.
+    """
+    query = f"tags.folder = '{_place(runs[0].folder, outputs)}'" if len(runs) == 1 else ""
+    found, page = {}, None
+    while page != "":
+        entries = client.search_runs([experiment], query, max_results=10_000, page_token=page)
+        for run in entries:
+            if run.info.status in ("FINISHED", "FAILED"):
+                found[run.data.tags.get("folder", "")] = str(run.info.run_id)
+            elif "folder" in run.data.tags:  # logging it was interrupted
+                client.delete_run(run.info.run_id)
+        page = entries.token or ""
+    return found
+
+
+def _log_run(client: MlflowClient, experiment: str, run: Run, name: str, place: str) -> str:
     from mlflow.entities import Metric, Param
 
-    result, place = run.result, _place(run.folder, outputs)
-    experiment = _experiment(client, str(result["dataset"]), outputs)
-    for found in client.search_runs([experiment], f"tags.folder = '{place}'"):
-        if found.info.status in ("FINISHED", "FAILED"):
-            return str(found.info.run_id)
-        client.delete_run(found.info.run_id)  # logging it was interrupted
+    result = run.result
     start, end = _times(result)
-    new = client.create_run(experiment, start, {"folder": place, **_tags(run)}, _name(run))
-    run_id = str(new.info.run_id)
+    tags = {"folder": place, **_tags(run)}
+    run_id = str(client.create_run(experiment, start, tags, name[:NAME_LENGTH]).info.run_id)
     settings = flattened({k: v for k, v in run.config.items() if k not in NEUTRAL})
     params = [Param(_key(name), _text(value)[:PARAM_LENGTH]) for name, value in settings]
     for first in range(0, len(params), PARAMS_PER_BATCH):
@@ -282,24 +291,31 @@ def _log_run(client: MlflowClient, run: Run, outputs: Path) -> str:
     metrics = [Metric(_key(n), v, end, t) for n, t, v in (*_numbers(result), *_curves(run))]
     for first in range(0, len(metrics), METRICS_PER_BATCH):
         client.log_batch(run_id, metrics=metrics[first : first + METRICS_PER_BATCH])
-    for name in (RESULT, CONFIG, CURVES):
-        if (run.folder / name).exists():
-            client.log_artifact(run_id, str(run.folder / name))
+    for file in (RESULT, CONFIG, CURVES):
+        if (run.folder / file).exists():
+            client.log_artifact(run_id, str(run.folder / file))
     if (run.folder / FIGURES).exists():
         client.log_artifacts(run_id, str(run.folder / FIGURES))
     client.set_terminated(run_id, "FINISHED" if run.complete else "FAILED", end)
-    _logged(outputs).parent.mkdir(exist_ok=True)
-    with open(_logged(outputs), "a", encoding="utf-8") as file:
-        file.write(f"{_line(run, outputs)}\n")
     return run_id
 
 
-def _name(run: Run) -> str:
-    """Return the algorithm and the settings that differ from their defaults."""
-    settings = naming.differences(run).items()
-    pairs = [f"{name.removeprefix('algorithm.')}={_text(value)}" for name, value in settings]
-    chosen = naming.choices(run, ("kernels", "federation"))
-    return " ".join([str(run.result["algorithm"]), *chosen, *pairs])[:NAME_LENGTH]
+def _log_sweep(client: MlflowClient, experiment: str, ids: Mapping[Run, str], sweep: Path) -> None:
+    """Put a run with the files of a sweep above its runs in one experiment."""
+    for earlier in client.search_runs([experiment], f"tags.sweep = '{sweep.name}'"):
+        client.delete_run(earlier.info.run_id)
+    tags = {"sweep": sweep.name}
+    if (table := sweep / "table.md").exists():
+        tags["mlflow.note.content"] = table.read_text(encoding="utf-8")[:TAG_LENGTH]
+    start, end = zip(*(_times(run.result) for run in ids), strict=True)
+    name = f"sweep of {len(ids)}: {few(dict.fromkeys(map(naming.name_of, ids)))}"
+    parent = client.create_run(experiment, min(start), tags, name[:NAME_LENGTH]).info.run_id
+    for path in sorted(sweep.iterdir()):
+        if path.suffix in (".md", ".csv", ".html", ".png", ".pdf"):
+            client.log_artifact(parent, str(path))
+    for run_id in ids.values():
+        client.set_tag(run_id, "mlflow.parentRunId", parent)
+    client.set_terminated(parent, "FINISHED", max(end))
 
 
 def _tags(run: Run) -> dict[str, str]:
@@ -311,8 +327,8 @@ def _tags(run: Run) -> dict[str, str]:
         tags["mlflow.source.git.commit"] = str(result["commit"])
     if error := result.get("error"):
         tags["error"] = f"{error['type']}: {error['message']}"
-    note = sweep_table.markdown(frame_of([run]))
-    tags["mlflow.note.content"] = note
+    else:
+        tags["mlflow.note.content"] = f"{console.loss_text(result)}\n\n`{naming.command(run)}`"
     return {name: value[:TAG_LENGTH] for name, value in tags.items()}
 
 
@@ -358,37 +374,3 @@ def _key(name: str) -> str:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
-
-
-# --- a sweep --------------------------------------------------------------------------------------
-
-
-def _log_sweep(client: MlflowClient, sweep: Path, outputs: Path) -> None:
-    runs: dict[str, list[Run]] = {}
-    for run, _ in run_folder.jobs_of(sweep):
-        if run.complete:
-            runs.setdefault(_experiment(client, str(run.result["dataset"]), outputs), []).append(
-                run
-            )
-    for experiment, members in runs.items():
-        for earlier in client.search_runs([experiment], f"tags.sweep = '{sweep.name}'"):
-            client.delete_run(earlier.info.run_id)
-        tags = {"sweep": sweep.name}
-        if (table := sweep / "table.md").exists():
-            tags["mlflow.note.content"] = table.read_text(encoding="utf-8")[:TAG_LENGTH]
-        start, end = zip(*(_times(run.result) for run in members), strict=True)
-        parent = client.create_run(experiment, min(start), tags, _name_of_sweep(members))
-        for path in sorted(sweep.iterdir()):
-            if path.suffix in (".md", ".csv", ".html", ".png", ".pdf"):
-                client.log_artifact(parent.info.run_id, str(path))
-        for run in members:
-            place = _place(run.folder, outputs)
-            for logged in client.search_runs([experiment], f"tags.folder = '{place}'"):
-                client.set_tag(logged.info.run_id, "mlflow.parentRunId", parent.info.run_id)
-        client.set_terminated(parent.info.run_id, "FINISHED", max(end))
-
-
-def _name_of_sweep(runs: Sequence[Run]) -> str:
-    learners = list(dict.fromkeys(str(run.result["algorithm"]) for run in runs))
-    more = f" and {len(learners) - 4} more" if len(learners) > 4 else ""
-    return f"sweep of {len(runs)}: {', '.join(learners[:4])}{more}"[:NAME_LENGTH]

@@ -103,31 +103,11 @@ def _processor() -> str:
         return platform.processor() or platform.machine()
 
 
-# What of a checkout can change a run, or how it is started.
-_WATCHED = ("omkl", "conf", "pyproject.toml", "requirements.lock")
-CHANGES = "changes.diff"  # in a run folder: how the checkout differed from its commit
-MOST_CHANGES = 2**18  # characters of it; of a longer one only the digest is kept
-
-
 @functools.cache
 def commit() -> str | None:
-    """The checkout's commit, with a + when it has changes; None outside a checkout."""
-    head = _git("describe", "--always", "--abbrev=10", "--exclude=*")
-    return None if head is None else head.strip() + ("+" if changes() else "")
-
-
-@functools.cache
-def changes() -> str:
-    """How the checkout differs from its commit, files that git does not know among it; or ""."""
-    if (changed := _git("diff", "HEAD", "--", *_WATCHED)) is None:
-        return ""
-    new = _git("ls-files", "--others", "--exclude-standard", "--", *_WATCHED) or ""
-    for name in new.splitlines():
-        if name.endswith((".py", ".yaml")) and not Path(name).name.startswith("."):
-            with contextlib.suppress(OSError, UnicodeError):
-                text = (sources.PACKAGE.parent / name).read_text(encoding="utf-8")
-                changed += f"new file {name}\n{text}"
-    return changed
+    """Return the checkout's commit, with a + if files differ from it; None outside a checkout."""
+    found = _git("describe", "--always", "--abbrev=10", "--exclude=*", "--dirty=+")
+    return None if found is None else found.strip()
 
 
 def _git(*arguments: str) -> str | None:

@@ -12,7 +12,6 @@ from it.
     predictions.parquet   one row per row and seed (``omkl.runs.writing``); with one seed, or
                      where predictions=true asks for it
     model.npz        the learner after the last row (``omkl.online.model_file``), with model=true
-    changes.diff     how the checkout differed from its commit, where it did
     curves.npz       arrays (see below)
     checksums.sha256   the SHA-256 of every file above, as ``sha256sum -c`` reads them
     figures/         plots; made from the other files, so deleting them loses nothing
@@ -376,19 +375,19 @@ def facts_of_jobs(
     return [(fact, path) for _, path, fact in sorted(facts, key=lambda one: one[:2])]
 
 
-def jobs_of(sweep: Path) -> Iterator[tuple[Run, bool]]:
-    """Yield the run of each job that ended, in the order of the jobs, and whether it is tracked.
+def jobs_of(sweep: Path) -> Iterator[Run]:
+    """Yield the run of each job that ended, in the order of the jobs.
 
     A run that cannot be read is named and left out.
     """
     for fact, path in facts_of_jobs(sweep, leave_out=left_out):
         try:
             run = _run_of_job(fact, path)
-            _ = run.result, run.config
+            _ = run.complete, run.config
         except Exception as error:
             left_out(path, error)
         else:
-            yield run, bool(fact.get("tracked"))
+            yield run
 
 
 def _run_of_job(fact: Mapping[str, Any], path: Path) -> Run:

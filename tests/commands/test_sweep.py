@@ -70,7 +70,12 @@ def test_a_damaged_run_is_named_and_left_out_of_the_table(tmp_path, capsys, faul
     else:
         result = json.loads((folder / "result.json").read_text())
         (folder / "result.json").write_text(json.dumps(result | {"mse_mean": 0.0}))
-    assert sweep.finish(tmp_path / "sweep", tmp_path / "out", figures=False) == 1
+    assert (
+        sweep.finish(
+            tmp_path / "sweep", read_jobs([*QUICK, f"outputs={tmp_path / 'out'}"]).settings[0]
+        )
+        == 1
+    )
     printed = capsys.readouterr()
     assert f"omkl: {place} cannot be read and is left out: " in printed.err
     assert (tmp_path / "sweep" / "table.csv").exists()

@@ -5,7 +5,6 @@ import io
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -44,7 +43,7 @@ def start(tmp_path: Path) -> Callable[..., runner.Outcome]:
 
     def begin(*overrides: str, base: tuple[str, ...] = TINY) -> runner.Outcome:
         own = [text for text in base if not (base is OWN and text.startswith("dataset.rows"))]
-        return viewers.run_and_show(configuration(*own, f"outputs={tmp_path / 'out'}", *overrides))
+        return viewers.run_and_draw(configuration(*own, f"outputs={tmp_path / 'out'}", *overrides))
 
     return begin
 
@@ -293,7 +292,7 @@ def test_viewers_take_nothing_from_a_finished_run(start, tmp_path, monkeypatch):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        viewers.run_and_show(config.replaced(seed=5), interrupt)
+        viewers.run_and_draw(config.replaced(seed=5), interrupt)
     assert runner.run(config.replaced(seed=5)).status == "reused", (
         "numbers are there before figures"
     )
@@ -415,42 +414,11 @@ def test_progress_goes_through_every_round(start, tmp_path):
 
 
 def test_a_result_says_what_it_was_made_with(start, monkeypatch):
-    monkeypatch.setattr(provenance, "changes", lambda: "--- a/omkl/core/compiler.py\n+one\n")
     monkeypatch.setattr(sys, "argv", ["/bin/omkl-run", "algorithm=raker", "dataset.path=a b.csv"])
     run = start().run
     assert run.result["typed"] == "omkl-run algorithm=raker 'dataset.path=a b.csv'"
-    assert (run.folder / provenance.CHANGES).read_text() == "--- a/omkl/core/compiler.py\n+one\n"
-    assert provenance.CHANGES in run.checksums and len(run.result["lock"]) == 64
+    assert len(run.result["lock"]) == 64
     assert set(provenance.COMPUTING) <= run.result["versions"].keys()
-    monkeypatch.setattr(provenance, "changes", str)
-    again = start("force=true").run
-    assert not (again.folder / provenance.CHANGES).exists()
-
-
-def test_a_module_that_git_does_not_know_is_a_change(tmp_path, monkeypatch):
-    package = tmp_path / "omkl"
-    package.mkdir()
-    (package / "one.py").write_text("a = 1\n")
-    git = ["git", "-C", str(tmp_path), "-c", "user.name=n", "-c", "user.email=e@x"]
-    for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "first"]):
-        subprocess.run([*git, *command], check=True)
-    monkeypatch.setattr(provenance.sources, "PACKAGE", package)
-
-    def found():
-        provenance.changes.cache_clear()
-        provenance.commit.cache_clear()
-        return provenance.commit(), provenance.changes()
-
-    try:
-        clean, nothing = found()
-        assert not clean.endswith("+") and nothing == ""
-        (package / ".#one.py").symlink_to("nobody@nowhere")  # an editor's lock
-        assert found() == (clean, "")
-        (package / "two.py").write_text("b = 2\n")
-        assert found() == (f"{clean}+", "new file omkl/two.py\nb = 2\n")
-    finally:
-        provenance.changes.cache_clear()
-        provenance.commit.cache_clear()
 
 
 @pytest.mark.parametrize(

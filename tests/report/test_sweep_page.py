@@ -7,12 +7,8 @@ from pathlib import Path
 import pytest
 
 from omkl.commands import report
-from omkl.online.settings import FEATURES
-from omkl.report import naming, page
+from omkl.report import page
 from omkl.runs.run_folder import Run
-from omkl.utils.conf import config_text
-from tests.compositions import mapping
-from tests.conftest import seal
 
 
 @pytest.fixture
@@ -55,7 +51,7 @@ def test_the_command_writes_the_page_of_the_last_sweep_or_of_chosen_runs(runs, t
     (sweep / "jobs").mkdir(parents=True)
     (sweep / "sweep.json").write_text("{}")
     for number, run in enumerate(runs[:2]):
-        fact = {"number": number, "status": "complete", "tracked": False}
+        fact = {"number": number, "status": "complete"}
         fact["folder"] = f"../../../runs/airfoil/{run.folder.name}"
         (sweep / "jobs" / f"{run.folder.name}.json").write_text(json.dumps(fact))
 
@@ -73,30 +69,3 @@ def test_the_command_writes_the_page_of_the_last_sweep_or_of_chosen_runs(runs, t
     assert f"cannot use {taken}: Is a directory" in capsys.readouterr().err
     assert report.main(["page", "--outputs", str(tmp_path), "format=csv"]) == 1
     assert "are of show: leave them out" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "typing",
-    [
-        ["algorithm=gf", "dataset=airfoil"],
-        ["algorithm=gf", "dataset=airfoil", "algorithm.M=7", "algorithm.lam=0.5"],
-        ["algorithm=raker", "dataset=wine", "D=100", "seeds=3", "stream.limit=200"],
-        ["algorithm=rf/omkc_da_o", "dataset=german", "kernels=omkc16", "regret.lam=0.01"],
-    ],
-)
-def test_the_command_of_a_run_says_what_was_typed(run_folder_maker, tmp_path, typing):
-    config = mapping(typing)
-    if config["D"] is None:
-        config["D"] = FEATURES  # as a run does
-    config["stream"]["scaling"] = "whole"
-    folder = run_folder_maker(tmp_path, config["algorithm"]["name"].replace("/", "."))
-    (folder / "config.yaml").write_text(config_text(config))
-    run = seal(folder)
-    names = {"algorithm": config["algorithm"]["name"], "dataset": config["dataset"]["name"]}
-    run.__dict__["result"] = run.result | names
-    said = naming.command(run).replace("'", "").split()
-    assert sorted(said[1:]) == sorted(typing)
-    assert FEATURES == naming.FEATURES
-    assert said[0] == "omkl-run" and len(naming.differences(run)) == len(typing) - len(
-        [text for text in typing if text.partition("=")[0] in naming.GROUPS]
-    )

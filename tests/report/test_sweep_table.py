@@ -55,10 +55,9 @@ def test_show_chooses_sorts_and_writes(outputs, capsys, monkeypatch):
 def test_show_of_one_run_gives_its_numbers_command_and_figures(outputs, capsys):
     (folder,) = outputs.glob("runs/naval/gf-00000005-*")
     (folder / "figures").mkdir()
-    change(folder, threads=1)
     text = shown(outputs, capsys, "dataset=naval", "M=5")
     assert text.startswith("OMKL-GF on naval\n  MSE ")
-    assert "\ncommand  omkl-run algorithm=gf dataset=naval " in text
+    assert f"\ncommand  omkl-run --from {folder}\n" in text
     assert f"\nfigures  {folder}/figures/\n" in text
 
 
