@@ -156,7 +156,7 @@ def as_data_error(where: str) -> Iterator[None]:
 
 def _is_bug(error: Exception) -> bool:
     """Whether an error says that omkl is wrong, and not that a file is."""
-    if isinstance(error, AttributeError | NameError | AssertionError):
+    if isinstance(error, AttributeError | NameError | AssertionError | Warning):
         return True
     if type(error) not in (TypeError, LookupError, KeyError, IndexError, ValueError, OverflowError):
         return False  # a class of a reader's own, or of the system

@@ -393,14 +393,14 @@ class Column(NamedTuple):
             case "hashed":
                 return zlib.crc32(word(cell).encode()) % HASHED
             case "date" if text_of(cell) in self.recipe["date"].get("missing", ()):
-                return np.datetime64("NaT")
+                return np.datetime64("NaT", "us")
             case "date":
                 return self.date_format.read(cell)
         return self.number_format.read(cell)
 
     def _array(self, found: list[Any]) -> np.ndarray:
         if self.how == "date":
-            times = [np.datetime64("NaT") if time is None else time for time in found]
+            times = [np.datetime64("NaT", "us") if time is None else time for time in found]
             return np.array(times, dtype="datetime64[us]")
         return np.array([np.nan if value is None else value for value in found], dtype=np.float64)
 
