@@ -284,16 +284,10 @@ def run(*what: Any, **settings: Any) -> Results:
     >>> omkl.run("raker", "naval", seeds=3, stream={"lags": 2})  # doctest: +SKIP
     """
     # Hydra and pydantic, and with them what draws and tracks, where somebody runs something.
-    from omkl.config.overrides import read_jobs
     from omkl.experiment import viewers
     from omkl.notebook import requests
 
-    request = requests.read(what, settings)
-    texts = [text for name in request.algorithms for text in requests.of_algorithm(name)]
-    for data in request.datasets:
-        texts += requests.of_dataset(data, request.outputs)
-    texts += request.overrides
-    (made,) = read_jobs(texts).settings
+    made = requests.read_run(what, settings)
     outcome = viewers.run_and_draw(made)
     if outcome.status == "failed":
         raise RuntimeError(outcome.run.result["error"]["message"])

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from omkl.commands import sweep, terminal
 from omkl.commands.terminal import EXIT_FAILED, EXIT_USAGE
 from omkl.config import overrides, reference
-from omkl.config.overrides import UsageError, key_of, of_file
+from omkl.config.overrides import UsageError, Values, key_of, of_file
+from omkl.config.schema import GROUPS
 from omkl.utils import conf, interrupts
-from omkl.utils.conf import NEUTRAL, PROSE, flattened, override_text
+from omkl.utils.conf import NEUTRAL
 from omkl.utils.constraints import no_such
 from omkl.utils.wording import UNEXPLAINED, cannot_use, plain, warn
 
@@ -72,8 +73,8 @@ def _start(options: argparse.Namespace) -> int:
     elif options.cfg or options.resolve:
         if options.multirun:
             raise UsageError("--cfg shows the settings of one run: leave -m out")
-        texts = from_folder(options.folder, options.overrides)
-        print(overrides.composed_text(texts, options.config_dir, options.resolve), end="")
+        texts, values = from_folder(options.folder, options.overrides)
+        print(overrides.composed_text(texts, options.config_dir, options.resolve, values), end="")
     else:
         return _run(options)
     return 0
@@ -87,8 +88,8 @@ def _run(options: argparse.Namespace) -> int:
         raise UsageError("--jobs and hydra.sweep.dir are for a sweep: add -m")
     if options.jobs is not None and options.jobs < 1:
         raise UsageError(f"--jobs={options.jobs} is not a number of processes from 1")
-    texts = from_folder(options.folder, typed)
-    jobs = overrides.read_jobs(texts, options.config_dir, options.multirun)
+    texts, values = from_folder(options.folder, typed)
+    jobs = overrides.read_jobs(texts, options.config_dir, options.multirun, values)
     for note in jobs.notes:
         print(note)
     if options.multirun:
@@ -172,20 +173,22 @@ def _print_hints(run: Run) -> None:
         print(f"{name:<9}{hint}")
 
 
-GROUPS = ("algorithm", "dataset", "kernels", "federation")
+def from_folder(folder: Path | None, typed: Sequence[str]) -> tuple[Sequence[str], Values]:
+    """Return what is typed, and below it the settings of the run in a folder.
 
-
-def from_folder(folder: Path | None, typed: Sequence[str]) -> list[str]:
-    """Return the overrides that make the run of a folder again, with what is typed.
-
-    Typed overrides win. UsageError if there is no run in the folder, or it is damaged.
+    UsageError if there is no run in the folder, or it is damaged.
     """
     if folder is None:
-        return list(typed)
-    config = _config_of(folder.expanduser())
+        return typed, {}
+    config = dict(_config_of(folder.expanduser()))
     if "path" in config["dataset"]:  # a file of the user's
         typed = [of_file(text) for text in typed]
-    return [*_overrides(config, {key_of(text) for text in typed}), *typed]
+        file = {key: value for key, value in config["dataset"].items() if key != "sha256"}
+        config["dataset"] = file | {"name": "file"}  # it is named by what it holds
+    if config["federation"]["name"] == "column":  # which says how many clients there are
+        config.pop("clients", None)
+    unset = {*NEUTRAL, *({*GROUPS} & {key_of(text) for text in typed})}
+    return typed, {f"++{key}": [value] for key, value in config.items() if key not in unset}
 
 
 def _config_of(folder: Path) -> Mapping[str, Any]:
@@ -197,31 +200,3 @@ def _config_of(folder: Path) -> Mapping[str, Any]:
         raise UsageError(f"--from {folder}: there is no run folder") from None
     except UnreadableRunError as error:
         raise UsageError(f"--from {folder}: {error}") from None
-
-
-def _overrides(config: Mapping[str, Any], typed: set[str]) -> list[str]:
-    """A choice per group and an override per setting, but for those that are typed."""
-    config = {k: v for k, v in config.items() if k not in NEUTRAL}
-    of_user = "path" in config["dataset"]  # a file of the user's
-    if config["federation"]["name"] == "column":  # which says how many clients there are
-        config.pop("clients", None)
-    overrides = []
-    for group in GROUPS:
-        section = config.get(group)
-        if not isinstance(section, Mapping) or group in typed:
-            config.pop(group, None)
-            continue
-        name = "file" if group == "dataset" and of_user else section.get("name")
-        if name and name != "own":
-            overrides.append(f"{group}={name}")
-        entry = conf.entry(group, name) if name in conf.names(group) else {}
-        if group == "kernels" and entry.get("parts") == section.get("parts"):
-            config.pop("kernels")  # else it would be a dictionary of one's own
-    for key, value in flattened(config):
-        group, _, field = key.partition(".")
-        described = group == "dataset" and field in PROSE
-        # The group is chosen by its name; a file of the user's by what it holds.
-        looked_up = (field == "name" and group in GROUPS) or (of_user and key == "dataset.sha256")
-        if key not in typed and not described and not looked_up:
-            overrides.append(f"++{key}={override_text(value)}")
-    return overrides

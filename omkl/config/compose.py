@@ -7,7 +7,7 @@ import functools
 import pickle
 import re
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,28 +39,47 @@ class Composer:
         self.config_dirs = config_dirs
         self._bases: dict[tuple[str, ...], bytes] = {}
 
-    def compose(self, overrides: Sequence[str]) -> Settings:
+    def compose(
+        self, overrides: Sequence[str], values: Mapping[str, Any] | None = None
+    ) -> Settings:
         """Return the settings of one job.
 
-        Raises hydra.errors.HydraException or omegaconf.errors.OmegaConfBaseException for overrides
-        that do not fit the files, and ValueError for a value that a setting cannot have.
+        Parameters
+        ----------
+        overrides
+            Texts of the command line, ``key=value``.
+        values
+            Values of Python by dotted keys. Overrides win.
+
+        Raises
+        ------
+        hydra.errors.HydraException, omegaconf.errors.OmegaConfBaseException
+            An override or a key does not fit the files.
+        ValueError
+            A setting cannot have a value.
         """
-        return schema.read(self.mapping(overrides))
+        return schema.read(self.mapping(overrides, values))
 
-    def mapping(self, overrides: Sequence[str]) -> dict[str, Any]:
+    def mapping(
+        self, overrides: Sequence[str], values: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         """Return the settings of one job before they are checked."""
-        from omegaconf import OmegaConf
-        from omegaconf.errors import OmegaConfBaseException
+        values = values or {}
+        return resolved(self._config(overrides, values), [*values, *overrides])
 
-        values = [one for one in map(parsed, overrides) if _is_a_value(one)]
+    def _config(self, overrides: Sequence[str], values: Mapping[str, Any]) -> DictConfig:
+        from omegaconf import OmegaConf
+
         config = self._base(overrides)
-        try:
-            for one in values:
+        for key, value in values.items():
+            name, added = key.lstrip("+"), key.startswith("+")
+            merge = name not in schema.GROUPS  # they are replaced
+            OmegaConf.update(config, name, _literal(value), merge=merge, force_add=added)
+        for one in map(parsed, overrides):
+            if _is_a_value(one):
                 added = one.is_force_add()
                 OmegaConf.update(config, one.key_or_group, one.value(), force_add=added)
-        except OmegaConfBaseException:
-            config = self._by_hydra(overrides)  # raises the error that names the override
-        return resolved(config, overrides)
+        return config
 
     def keys(self, overrides: Sequence[str]) -> list[str]:
         """Return the dotted keys that the files chosen by these overrides have."""
@@ -75,14 +94,13 @@ class Composer:
         params = self._by_hydra(_choices(overrides), with_hydra=True).hydra.sweeper.params or {}
         return [f"{key}={value}" for key, value in params.items()]
 
-    def text(self, overrides: Sequence[str], resolve: bool) -> str:
+    def text(self, overrides: Sequence[str], values: Mapping[str, Any], resolve: bool) -> str:
         """Return the configuration of one job as YAML, with references resolved or as they are."""
         from omegaconf import OmegaConf
 
-        config = self._by_hydra(overrides)
         if not resolve:
-            return OmegaConf.to_yaml(config)
-        return conf.config_text(resolved(config, overrides))
+            return OmegaConf.to_yaml(self._config(overrides, values))
+        return conf.config_text(self.mapping(overrides, values))
 
     def _base(self, overrides: Sequence[str]) -> DictConfig:
         """Return a copy of the files that these overrides choose, merged."""
@@ -125,6 +143,15 @@ def parsed(text: str) -> Override:
     return OverridesParser.create().parse_override(text)
 
 
+def _literal(value: Any) -> Any:
+    """Return a value in which OmegaConf sees no reference: a ``${`` of Python is text."""
+    if isinstance(value, Mapping):
+        return {key: _literal(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_literal(item) for item in value]
+    return conf.without_references(value) if isinstance(value, str) else value
+
+
 def _choices(overrides: Sequence[str]) -> tuple[str, ...]:
     return tuple(text for text in overrides if not _is_a_value(parsed(text)))
 
@@ -160,7 +187,7 @@ def hydra_of_our_own() -> Iterator[None]:
 
 
 def resolved(composed: DictConfig, overrides: Iterable[str]) -> dict[str, Any]:
-    """Resolve all references to other keys.
+    """Resolve all references to other keys. ``overrides`` are those set, or their keys.
 
     Raises omegaconf.errors.InterpolationResolutionError for a reference to a secret of the
     environment: run folders keep all settings.

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -33,6 +33,10 @@ REFUSED = {
 }
 
 
+# Of Python: the values of each setting, by its dotted key.
+Values = Mapping[str, Sequence[Any]]
+
+
 class UsageError(ValueError):
     """The command line cannot be understood. The text says what to write."""
 
@@ -55,10 +59,20 @@ class Jobs(NamedTuple):
     notes: list[str]
 
 
+class Job(NamedTuple):
+    """What a job is composed of: overrides as texts, and values of Python by dotted keys."""
+
+    overrides: list[str]
+    values: dict[str, Any]
+
+
 def read_jobs(
-    arguments: Sequence[str], config_dirs: Sequence[Path] = (), sweep: bool = False
+    arguments: Sequence[str],
+    config_dirs: Sequence[Path] = (),
+    sweep: bool = False,
+    values: Values | None = None,
 ) -> Jobs:
-    """Compose the jobs of a command line.
+    """Compose the jobs of a command line, or of a call in Python.
 
     Parameters
     ----------
@@ -68,6 +82,8 @@ def read_jobs(
         Folders of YAML files that are searched after ``conf``.
     sweep
         Whether a key may have several values.
+    values
+        Values of Python by dotted keys, one or in a sweep several of each. Arguments win.
 
     Raises
     ------
@@ -76,24 +92,37 @@ def read_jobs(
         have a value.
     """
     composer = _composer(config_dirs)
-    overrides = [parse(text) for text in expand(arguments, config_dirs)]
+    arguments, values = expand(arguments, config_dirs, values or {})
+    overrides = [parse(text) for text in arguments]
     if sweep:
-        in_files = _attempt(composer, composer.sweep_of, _combinations(overrides, composer)[0])
+        first = Job(_combinations(overrides, composer)[0], {})
+        in_files = _attempt(composer, lambda job: composer.sweep_of(job.overrides), first)
         overrides = [*map(parse, in_files), *overrides]
-        jobs = _combinations(overrides, composer)
+        texts = _combinations(overrides, composer)
     else:
-        jobs = [_single(overrides)]
+        texts = [_single(overrides)]
+    jobs = [
+        Job(one, dict(zip(values, chosen, strict=True)))
+        for one in texts
+        for chosen in itertools.product(*values.values())
+    ]
     notes: dict[str, None] = {}
     settings = [_composed(composer, job, jobs, notes) for job in jobs]
     last = {one.get_key_element(): one for one in overrides}.values()
     return Jobs(settings, [o.key_or_group for o in last if o.is_sweep_override()], list(notes))
 
 
-def composed_text(arguments: Sequence[str], config_dirs: Sequence[Path], resolve: bool) -> str:
+def composed_text(
+    arguments: Sequence[str],
+    config_dirs: Sequence[Path],
+    resolve: bool,
+    values: Values,
+) -> str:
     """Return the settings of one job as YAML, for ``--cfg job``."""
     composer = _composer(config_dirs)
-    job = _single([parse(text) for text in expand(arguments, config_dirs)])
-    return _attempt(composer, lambda texts: composer.text(texts, resolve), job)
+    arguments, values = expand(arguments, config_dirs, values)
+    job = Job(_single([parse(one) for one in arguments]), {k: v for k, (v,) in values.items()})
+    return _attempt(composer, lambda job: composer.text(*job, resolve), job)
 
 
 def complete(command: str, arguments: Sequence[str]) -> None:
@@ -116,29 +145,65 @@ def _composer(config_dirs: Sequence[Path]) -> Composer:
 # --- what is typed --------------------------------------------------------------------------------
 
 
-def expand(arguments: Sequence[str], config_dirs: Sequence[Path] = ()) -> list[str]:
+def expand(
+    arguments: Sequence[str], config_dirs: Sequence[Path] = (), values: Values | None = None
+) -> tuple[list[str], dict[str, Sequence[Any]]]:
     """Write shorthand out.
 
     ``my.csv target=y`` becomes ``dataset=file dataset.path=my.csv dataset.target=y seeds=1``, with
     the defaults of ``omkl.panel`` where a key is named. ``algorithm.module=mypkg.mine`` also
-    chooses the algorithm ``mine``.
+    chooses the algorithm ``mine``. Values of Python that choose files become arguments.
     """
-    files = [text for text in arguments if _is_file(text)]
+    choosing = {*conf.groups(config_dirs), "+experiment", "algorithm.module"}
+    values = dict(values or {})
+    texts = list(arguments)
+    for key in [key for key, several in values.items() if key in choosing and _are_names(several)]:
+        texts.append(f"{key}={','.join(map(override_text, values.pop(key)))}")
+    files = [text for text in texts if _is_file(text)]
     if len(files) > 1:
         raise UsageError(
             f"{' and '.join(files)}: a run reads one file. For a run of each: "
             f"-m dataset=file dataset.path={','.join(files)}"
         )
-    keys = {key_of(text) for text in arguments}
+    for text in [one for one in texts if key_of(one) in ("columns", "dataset.columns")]:
+        if (declared := _declared(text.partition("=")[2])) is not None:
+            texts.remove(text)
+            values["dataset.columns"] = [declared]
+    keys = {*map(key_of, texts), *values}
     if files and (twice := keys & {"dataset", "dataset.path"}):
         raise UsageError(f"{files[0]} is the data set already: leave {min(twice)}= out")
-    texts = list(arguments)
     if files or "dataset=file" in texts:
         texts = ["dataset=file"] * bool(files) + [of_file(text) for text in texts]
+        values = {key_of_file(key): several for key, several in values.items()}
         more = conf.PANEL if keys & {"key", "dataset.key"} else {}
         more = more if keys & {"seeds", "debug"} else {**more, "seeds": 1}
         texts += [f"{key}={value}" for key, value in more.items() if key not in keys]
-    return _with_module(texts, config_dirs)
+    return _with_module(texts, config_dirs), values
+
+
+def _declared(text: str) -> dict[str, Any] | None:
+    """Return what ``columns=`` declares: ``shop: category, code: skip``, or the name of a YAML.
+
+    None for a value in Hydra's own grammar.
+    """
+    if text.endswith((".yaml", ".yml")):
+        try:
+            return conf.read(Path(text).expanduser())
+        except conf.UnreadableFile as error:
+            raise UsageError(str(error)) from None
+    if not text or text[0] in "{['\"" or text == "null":
+        return None
+    pairs = [one.partition(":") for one in text.split(",")]
+    if any(not (name.strip() and colon) for name, colon, _ in pairs):
+        raise UsageError(
+            f"columns={text}: write columns='shop: category, code: skip', or the name of a YAML "
+            "file with a line for each column"
+        )
+    return {name.strip(): declared.strip() for name, _, declared in pairs}
+
+
+def _are_names(values: Sequence[Any]) -> bool:
+    return all(value is None or isinstance(value, str) for value in values)
 
 
 def of_file(text: str) -> str:
@@ -149,7 +214,12 @@ def of_file(text: str) -> str:
     if _is_file(text):
         return f"dataset.path={override_text(text)}"
     key = key_of(text)
-    return text.replace(key, f"dataset.{key}", 1) if _is_of_file(f"dataset.{key}") else text
+    return text.replace(key, key_of_file(key), 1)
+
+
+def key_of_file(key: str) -> str:
+    """Return ``dataset.target`` for ``target``, and other settings as they are."""
+    return f"dataset.{key}" if key in _keys_of_file() else key
 
 
 def _is_file(text: str) -> bool:
@@ -162,12 +232,6 @@ def _is_file(text: str) -> bool:
         return key.partition(".")[0] not in known | _keys_of_file() and Path(text).is_file()
     is_setting = text.partition(".")[0] in known
     return Path(text).is_file() or (bool(Path(text).suffix) and not is_setting)
-
-
-def _is_of_file(key: str) -> bool:
-    """Return whether ``dataset.KEY`` of an own file may be written as ``KEY``."""
-    group, _, name = key.partition(".")
-    return group == "dataset" and name in _keys_of_file()
 
 
 @functools.cache
@@ -220,6 +284,8 @@ def parse(text: str) -> Override:
         override = parsed(text)
     except (HydraException, ValueError) as error:  # ValueError: a number of thousands of digits
         if not re.fullmatch(r"[\w\s.,*/^()+-]+", value):
+            if (quoted := _FOREIGN.sub(_quoted, value)) != value:
+                return parse(f"{key}={quoted}")
             reason = str(error).splitlines()[0].partition(" expecting")[0]
             raise UsageError(
                 f"cannot read {text!r} ({reason}). Text with brackets, commas or colons goes in "
@@ -232,6 +298,14 @@ def parse(text: str) -> Override:
     if override.key_or_group == "algorithm.name":
         raise UsageError(f"{text}: write algorithm=NAME")
     return override
+
+
+# A text in quotes, or a word with letters that Hydra's grammar has not: [größe, "b c"].
+_FOREIGN = re.compile(r"""(["']).*?\1|[^\s,\[\]{}:"']*[^\x00-\x7f][^\s,\[\]{}:"']*""")
+
+
+def _quoted(found: re.Match[str]) -> str:
+    return found[0] if found[1] else f'"{found[0]}"'
 
 
 # --- the jobs of a sweep --------------------------------------------------------------------------
@@ -266,14 +340,17 @@ def _combinations(overrides: Sequence[Override], composer: Composer) -> list[lis
 
 
 def _composed(
-    composer: Composer, job: list[str], jobs: Sequence[list[str]], notes: dict[str, None]
+    composer: Composer, job: Job, jobs: Sequence[Job], notes: dict[str, None]
 ) -> Settings:
     """Compose a job without the parameters that only other algorithms of the sweep have."""
     try:
-        return composer.compose(job)
+        return composer.compose(*job)
     except _composition_errors() as error:
         key = _unknown_key(error)
-        rest = [text for text in job if key_of(text) != key]
+        rest = Job(
+            [text for text in job.overrides if key_of(text) != key],
+            {k: value for k, value in job.values.items() if k != key},
+        )
         of_others = key.startswith("algorithm.") and any(_has(composer, one, key) for one in jobs)
         if rest == job or not of_others:
             raise _explained(error, composer, job) from None
@@ -282,9 +359,9 @@ def _composed(
     return settings
 
 
-def _has(composer: Composer, job: Sequence[str], key: str) -> bool:
+def _has(composer: Composer, job: Job, key: str) -> bool:
     with contextlib.suppress(*_composition_errors()):
-        return key in composer.keys(job)
+        return key in composer.keys(job.overrides)
     return False
 
 
@@ -300,7 +377,7 @@ def _composition_errors() -> tuple[type[Exception], ...]:
     return HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError
 
 
-def _attempt(composer: Composer, do: Callable[[list[str]], Any], job: list[str]) -> Any:
+def _attempt(composer: Composer, do: Callable[[Job], Any], job: Job) -> Any:
     try:
         return do(job)
     except _composition_errors() as error:
@@ -309,11 +386,15 @@ def _attempt(composer: Composer, do: Callable[[list[str]], Any], job: list[str])
 
 def _unknown_key(error: Exception) -> str:
     """Return the key that the composed files do not have; "" for another error."""
-    match = re.match(r"Could not override '(.+)'\.\n", str(error))
-    return match[1] if match and error.__cause__ is not None else ""
+    from omegaconf.errors import ConfigAttributeError, ConfigKeyError
+
+    cause = error.__cause__ or error
+    if isinstance(cause, ConfigAttributeError | ConfigKeyError):
+        return str(cause.full_key)
+    return ""
 
 
-def _explained(error: Exception, composer: Composer, job: Sequence[str]) -> UsageError:
+def _explained(error: Exception, composer: Composer, job: Job) -> UsageError:
     """Return what a user can do about an error of Hydra or OmegaConf."""
     if missing := getattr(error, "missing_cfg_file", None):
         group, _, name = str(missing).partition("/")
@@ -323,11 +404,12 @@ def _explained(error: Exception, composer: Composer, job: Sequence[str]) -> Usag
         known = conf.names(group, composer.config_dirs)
         return UsageError(no_such(f"{group}={name}", name, known))
     if key := _unknown_key(error):
-        others = [text for text in job if key_of(text) != key]
+        others = [text for text in job.overrides if key_of(text) != key]
         known = [*conf.groups(), *composer.keys(others)]
-        if "dataset=file" in job:
-            known = [name.removeprefix("dataset.") if _is_of_file(name) else name for name in known]
-        chosen = [text for text in job if key.startswith(f"{text.partition('=')[0]}.")]
+        if "dataset=file" in job.overrides:
+            short = {f"dataset.{name}": name for name in _keys_of_file()}
+            known = [short.get(name, name) for name in known]
+        chosen = [text for text in job.overrides if key.startswith(f"{text.partition('=')[0]}.")]
         where = f" with {chosen[-1]}" if chosen else ""
         return UsageError(no_such(f"{key}{where}", key, known))
     cause = error.__cause__

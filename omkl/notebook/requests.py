@@ -1,4 +1,4 @@
-"""What ``omkl.run`` and ``omkl.sweep`` are given, as the texts of ``omkl-run``.
+"""Settings of what ``omkl.run`` and ``omkl.sweep`` are given.
 
 A data frame becomes a Parquet file, named by its content, so that its run is kept and found again
 as that of any other file.
@@ -9,49 +9,34 @@ from __future__ import annotations
 import hashlib
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from omkl.config.overrides import parse
+from omkl.config import schema
+from omkl.config.overrides import key_of, parse, read_jobs
+from omkl.config.schema import Settings
 from omkl.core.kernels import FAMILIES
 from omkl.datasets.columns import require_distinct
 from omkl.datasets.read import READERS
 from omkl.online.settings import parts_of
 from omkl.utils import registry
-from omkl.utils.conf import flattened, override_text
 from omkl.utils.disk import write_atomically
 
 if TYPE_CHECKING:
     import pandas as pd
 
 FRAMES = "frames"  # the folder of outputs that keeps data frames
-QUIET = {"figures": "false", "tracking": "none"}
+QUIET = {"figures": False, "tracking": "none"}
+SECTIONS = {*schema.GROUPS, *(k for k, value in schema.DEFAULTS.items() if isinstance(value, dict))}
+# Settings that name columns of a data frame.
+NAMING = ("target", "inputs", "exclude", "key", "client_column", "columns")
 
 
-class Request(NamedTuple):
-    """One job or several: what is chosen by position, and all settings as texts.
+def read_run(what: Sequence[Any], settings: Mapping[str, Any]) -> Settings:
+    """Return the settings of ``omkl.run``: an algorithm and a data set by position, and keywords.
 
-    algorithms, datasets   as they were given; () where the defaults are meant
-    overrides              ``key=value``, of keywords and of texts that were given as such
-    """
-
-    algorithms: tuple[Any, ...]
-    datasets: tuple[Any, ...]
-    overrides: tuple[str, ...]
-
-    @property
-    def outputs(self) -> Path:
-        """The folder where runs are kept."""
-        typed = [text for text in self.overrides if text.startswith("outputs=")]
-        return Path(str(parse(typed[-1]).value() if typed else "outputs"))
-
-
-def read(what: Sequence[Any], settings: Mapping[str, Any], sweeps: bool = False) -> Request:
-    """An algorithm and a data set, by position, texts ``key=value``, and settings as keywords.
-
-    ``target`` is short for ``dataset.target``. With ``sweeps`` a list has several values. Raises
-    ValueError that names what is given twice or is not understood.
+    Raises ValueError that names a setting given twice, or not understood.
     """
     texts = [one for one in what if isinstance(one, str) and is_override(one)]
     chosen = [one for one in what if not (isinstance(one, str) and is_override(one))]
@@ -60,32 +45,89 @@ def read(what: Sequence[Any], settings: Mapping[str, Any], sweeps: bool = False)
             f"{len(chosen)} things by position: an algorithm and a data set are the two; "
             "settings are keywords, seeds=3, or texts, 'algorithm.eta=0.1'"
         )
-    algorithms = tuple(chosen[:1])
-    if len(chosen) == 1 and is_data(chosen[0]):
-        algorithms = ()
-    datasets = tuple(chosen[len(algorithms) :])
-    if algorithms and not isinstance(algorithms[0], str):
-        raise ValueError(
-            f"an algorithm is a name, as in omkl.run('auto', data); got {type(algorithms[0])}"
-        )
-    for key, value in flattened(settings):
-        if key in ("kernels", "kernels.parts") and isinstance(value, list | tuple):
-            key, value = _kernels(value, sweeps)
-        if key == "outputs":  # as a shell would
-            value = Path(value).expanduser()
-        if sweeps and isinstance(value, list | tuple):
-            if not value:
-                raise ValueError(f"{key}=[]: a sweep over no values runs nothing")
-            text = ",".join(map(as_text, value))
-        else:
-            text = as_text(value)
-        texts.append(f"{'dataset.target' if key == 'target' else key}={text}")
-    keys = {text.partition("=")[0] for text in texts}
+    n_algorithms = 0 if len(chosen) == 1 and is_data(chosen[0]) else 1
+    (made,) = read(chosen[:n_algorithms], chosen[n_algorithms:], texts, settings)
+    return made
+
+
+def read(
+    algorithms: Sequence[Any],
+    datasets: Sequence[Any],
+    texts: Sequence[str],
+    settings: Mapping[str, Any],
+    sweeps: bool = False,
+) -> list[Settings]:
+    """Return the settings of every algorithm on every data set with every value.
+
+    Parameters
+    ----------
+    algorithms, datasets
+        Empty for the default, or for one that ``texts`` or ``settings`` choose.
+    texts
+        Settings as on the command line, ``algorithm.M=5``.
+    settings
+        Settings by their names, nested or dotted. ``target`` is short for ``dataset.target``.
+    sweeps
+        Whether a list has several values.
+
+    Raises
+    ------
+    ValueError
+        Names a setting given twice, or not understood.
+    """
+    values = dict(_values(settings, sweeps))
+    typed = {key_of(text) for text in texts}
     for key, several in (("algorithm", algorithms), ("dataset", datasets)):
-        if several and key in keys:
+        if several and key in (typed | values.keys()):
             raise ValueError(f"the {key} is given twice: by position, and as {key}=")
-    texts += [f"{key}={value}" for key, value in QUIET.items() if key not in keys]
-    return Request(algorithms, datasets, tuple(texts))
+    for name in algorithms:
+        if not isinstance(name, str):
+            raise ValueError(
+                f"an algorithm is a name, as in omkl.run('auto', data); got {type(name)}"
+            )
+        values.setdefault("algorithm", []).append(name)
+    for key, value in QUIET.items():
+        if key not in typed:
+            values.setdefault(key, [value])
+    outputs = values["outputs"][0] if "outputs" in values else _outputs_in(texts)
+    jobs: dict[str, Settings] = {}
+    for data in datasets or [None]:
+        of_data = values if data is None else _of_dataset(data, values, Path(outputs))
+        found = read_jobs(texts, sweep=sweeps, values=of_data)
+        jobs |= {made.key(): made for made in found.settings}
+    return list(jobs.values())
+
+
+def _values(settings: Mapping[str, Any], sweeps: bool) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the values of each setting by its dotted key."""
+    for name, held in settings.items():
+        of_section = name in SECTIONS and isinstance(held, Mapping)
+        inside = {f"{name}.{key}": value for key, value in held.items()} if of_section else {}
+        for key, value in (inside or {name: held}).items():
+            if key in ("kernels", "kernels.parts") and isinstance(value, list | tuple):
+                key, value = _kernels(value, sweeps)
+            if key == "outputs":  # as a shell would
+                value = Path(value).expanduser()
+            several = value if sweeps and isinstance(value, list | tuple) else [value]
+            if not several:
+                raise ValueError(f"{key}=[]: a sweep over no values runs nothing")
+            yield "dataset.target" if key == "target" else key, [_plain(one) for one in several]
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as a YAML file holds it: NumPy's, pandas's, tuples and paths are others."""
+    if isinstance(value, Mapping):
+        return {_plain(key): _plain(held) for key, held in value.items()}
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def _outputs_in(texts: Sequence[str]) -> str:
+    typed = [text for text in texts if key_of(text) == "outputs"]
+    return str(parse(typed[-1]).value() if typed else "outputs")
 
 
 def _kernels(value: Sequence[Any], sweeps: bool) -> tuple[str, Any]:
@@ -124,27 +166,34 @@ def is_data(given: Any) -> bool:
     return is_file and not registry.docstring(given)
 
 
-def of_algorithm(name: Any) -> list[str]:
-    """The text that chooses an algorithm."""
-    if not isinstance(name, str):
-        raise ValueError(f"an algorithm is a name, a text; got {type(name).__name__}")
-    return [f"algorithm={name}"]
-
-
-def of_dataset(given: Any, outputs: Path) -> list[str]:
-    """The texts that choose a data set: a name of the catalogue, a path, or a data frame."""
+def _of_dataset(given: Any, values: Mapping[str, list[Any]], outputs: Path) -> dict[str, list[Any]]:
+    """Return the values with those that choose a data set: a name, a path, or a data frame."""
     if hasattr(given, "to_pandas"):  # of Polars, PyArrow
         given = given.to_pandas()
+    chosen = dict(values)
     if hasattr(given, "columns") and hasattr(given, "to_parquet"):
+        others = [name for name in given.columns if not isinstance(name, str)]
+        for key in chosen:
+            if key.removeprefix("dataset.") in NAMING:
+                chosen[key] = _named(chosen[key], others)
         given = kept_frame(given, outputs)
     if isinstance(given, str) and re.fullmatch(r"\w+", given):
-        return [f"dataset={given}"]
+        return chosen | {"dataset": [given]}
     if isinstance(given, str | Path):
-        return ["dataset=file", f"dataset.path={override_text(str(given))}"]
+        return chosen | {"dataset": ["file"], "dataset.path": [str(given)]}
     raise ValueError(
         "a data set is the name of one of the catalogue, the path of a file, or a data frame; got "
         f"{type(given).__name__}. Of arrays: pandas.DataFrame(X).assign(y=y), target='y'"
     )
+
+
+def _named(value: Any, names: Sequence[Any]) -> Any:
+    """Return a value in which names of columns are texts, as the file of a data frame has them."""
+    if isinstance(value, Mapping):
+        return {_named(key, names): declared for key, declared in value.items()}
+    if isinstance(value, list):
+        return [_named(one, names) for one in value]
+    return str(value) if not isinstance(value, str) and value in names else value
 
 
 def kept_frame(frame: pd.DataFrame, outputs: Path) -> Path:
@@ -189,12 +238,3 @@ def _storable(column: pd.Series) -> pd.Series:
     if column.dtype != object or len({type(cell) for cell in column.dropna()}) < 2:
         return column
     return column.map(str, na_action="ignore")
-
-
-def as_text(value: Any) -> str:
-    """A value as it stands on the command line: text that looks like a number is one."""
-    if hasattr(value, "item") and not getattr(value, "shape", ()):
-        value = value.item()  # of NumPy
-    text = str(value) if isinstance(value, Path) else value
-    plain = isinstance(text, str) and re.fullmatch(r"[\w./+-]+", text)
-    return text if plain else override_text(text)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from omkl.config.overrides import key_of, of_file, read_jobs
+from omkl.config.overrides import key_of_file
 from omkl.notebook import requests
 from omkl.notebook.results import SEEDS, Results
 from omkl.report import naming, sweep_table
@@ -124,7 +124,7 @@ def load_runs(outputs: str | Path, long: bool, where: Mapping[str, Any]) -> Runs
     wanted = {}
     for key, value in flattened(where):
         values = value if isinstance(value, list | tuple) else [value]
-        wanted[key_of(of_file(f"{key}="))] = [naming.value_text(one) for one in values]
+        wanted[key_of_file(key)] = [naming.value_text(one) for one in values]
     return Runs.of(matching(runs, wanted), long, tuple(wanted))
 
 
@@ -136,17 +136,14 @@ def sweep(
     settings: Mapping[str, Any],
 ) -> Runs:
     """As ``omkl.sweep``."""
-    request = requests.read(texts, settings, sweeps=True)
-    if request.algorithms or request.datasets:
-        raise ValueError("several algorithms or data sets go in one list: omkl.sweep([...], [...])")
-    jobs: dict[str, Settings] = {}
-    names = algorithms if isinstance(algorithms, list | tuple) else [algorithms]
-    chosen = ",".join(requests.of_algorithm(name)[0].partition("=")[2] for name in names)
-    for given in datasets if isinstance(datasets, list | tuple) else [datasets]:
-        data = requests.of_dataset(given, request.outputs)
-        found = read_jobs([f"algorithm={chosen}", *data, *request.overrides], sweep=True)
-        jobs |= {made.key(): made for made in found.settings}
-    return Runs.of(_computed(list(jobs.values()), n_jobs))
+    if extra := [text for text in texts if not requests.is_override(text)]:
+        raise ValueError(
+            f"{extra[0]}: several algorithms or data sets go in one list: omkl.sweep([...], [...])"
+        )
+    names, data = (
+        one if isinstance(one, list | tuple) else [one] for one in (algorithms, datasets)
+    )
+    return Runs.of(_computed(requests.read(names, data, texts, settings, sweeps=True), n_jobs))
 
 
 def _computed(jobs: Sequence[Settings], n_jobs: int | None) -> list[Run]:

@@ -265,12 +265,16 @@ def override_text(value: Any) -> str:
         return "[" + ",".join(map(override_text, value)) + "]"
     if not isinstance(value, str):
         return str(value)
-    if re.fullmatch(r"[^\W\d][\w./-]*", value) and value.lower() not in _WORDS:
+    if re.fullmatch(r"[a-zA-Z_][\w./-]*", value, re.ASCII) and value.lower() not in _WORDS:
         return value
-    # A backslash is itself, but before a quote, which ends a text in Hydra, and before ${, which
-    # is an interpolation in OmegaConf.
-    text = re.sub(r"(\\*)(\$\{|'|\Z)", lambda m: 2 * m[1] + (m[2] and f"\\{m[2]}"), value)
+    # A backslash is itself, but before a quote, which ends a text in Hydra.
+    text = re.sub(r"(\\*)('|\Z)", lambda m: 2 * m[1] + (m[2] and "\\'"), without_references(value))
     return f"'{text}'"
+
+
+def without_references(text: str) -> str:
+    """Return a text from which OmegaConf makes this one: ``${`` begins no reference."""
+    return re.sub(r"(\\*)\$\{", lambda m: 2 * m[1] + "\\${", text)
 
 
 _WORDS = (*_YAML_BOOLEANS, "null", "nan", "inf")

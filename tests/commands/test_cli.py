@@ -143,7 +143,7 @@ def test_wrong_options_are_explained(typed, told, capsys):
 
 def test_a_file_is_short_for_a_data_set():
     typed = ["my data.csv", "target=y", "exclude=[id]", "D=50"]
-    assert expand(typed) == [
+    assert expand(typed)[0] == [
         "dataset=file", "dataset.path='my data.csv'", "dataset.target=y", "dataset.exclude=[id]",
         "D=50", "seeds=1",
     ]  # fmt: skip
@@ -153,6 +153,20 @@ def test_a_file_is_short_for_a_data_set():
     (config,) = read_jobs(["a.csv", "target=y", "key=shop", "D=7"]).settings
     assert (config.algorithm.name, config.kernels["name"]) == ("raker", "gauss5")
     assert config.D == 7, "what is typed counts more than the defaults of a panel"
+
+
+def test_columns_are_declared_by_a_text_and_by_a_file(tmp_path):
+    declared = {"Größe [m]": "category", "when": "date dayfirst Europe/Berlin", "note": "skip"}
+    path = tmp_path / "columns.yaml"
+    path.write_text("".join(f"{name}: {value}\n" for name, value in declared.items()), "utf-8")
+    for text in ("Größe [m]: category, when: date dayfirst Europe/Berlin, note:skip", path):
+        (config,) = read_jobs(["my.csv", "target=größe", f"columns={text}"]).settings
+        assert config.dataset["columns"] == declared and config.dataset["target"] == "größe"
+    (config,) = read_jobs(["my.csv", "target=y", "columns={a: text}", "exclude=[ü,b]"]).settings
+    assert (config.dataset["columns"], config.dataset["exclude"]) == ({"a": "text"}, ["ü", "b"])
+    for text, told in (("a", "columns=a: write columns='shop: category"), ("no.yaml", "no.yaml")):
+        with pytest.raises(UsageError, match=told):
+            read_jobs(["my.csv", "target=y", f"columns={text}"])
 
 
 def test_a_schedule_needs_no_quotes():

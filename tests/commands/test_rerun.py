@@ -44,6 +44,11 @@ KINDS = {
 }
 
 
+def again_of(folder, typed):
+    arguments, values = run.from_folder(folder, typed)
+    return read_jobs(arguments, values=values).settings
+
+
 @pytest.mark.slow(4)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_run_comes_out_again_from_its_folder(tmp_path, monkeypatch, kind):
@@ -59,7 +64,7 @@ def test_a_run_comes_out_again_from_its_folder(tmp_path, monkeypatch, kind):
     first = runner.run(compose([*quick, *KINDS[kind], "outputs=here"]))
     assert first.status == "complete", first.run.result
     typed = ["outputs=there", "tracking=none", "figures=false"]
-    (config,) = read_jobs(run.from_folder(first.run.folder, typed)).settings
+    (config,) = again_of(first.run.folder, typed)
     again = runner.run(config)
     assert again.status == "complete", again.run.result
     one, two = Run(first.run.folder), Run(again.run.folder)
@@ -69,7 +74,7 @@ def test_a_run_comes_out_again_from_its_folder(tmp_path, monkeypatch, kind):
     assert {p.name for p in one.folder.iterdir()} == {p.name for p in two.folder.iterdir()}
     command = shlex.split(naming.command(one))  # as a page shows it
     options = run._parser().parse_args(command[1:])
-    (config,) = read_jobs(run.from_folder(options.folder, options.overrides)).settings
+    (config,) = again_of(options.folder, options.overrides)
     job = runner.prepare(config)
     assert command[0] == "omkl-run" and job.settings.key() == one.result["key"]
 
@@ -78,9 +83,9 @@ def test_what_is_typed_besides_counts_more(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     quick = ["seeds=1", "D=3", "tracking=none", "figures=false", ROWS]
     folder = runner.run(compose(["algorithm=gf", "algorithm.M=5", *quick])).run.folder
-    (config,) = read_jobs(run.from_folder(folder, ["algorithm.M=7", "D=4"])).settings
+    (config,) = again_of(folder, ["algorithm.M=7", "D=4"])
     assert (config.algorithm.params["M"], config.D, config.dataset["rows"]) == (7, 4, 60)
-    (other,) = read_jobs(run.from_folder(folder, ["algorithm=raker"])).settings
+    (other,) = again_of(folder, ["algorithm=raker"])
     assert other.algorithm.name == "raker" and "M" not in other.algorithm.params
 
 
@@ -91,7 +96,7 @@ def test_another_file_and_target_stand_beside_a_run_of_a_file(tmp_path, monkeypa
     quick = ["seeds=1", "tracking=none", "figures=false"]
     (config,) = read_jobs(["one.csv", "target=y", "algorithm=last", *quick]).settings
     folder = runner.run(config).run.folder
-    (config,) = read_jobs(run.from_folder(folder, ["target=z", "two.csv", "exclude=y"])).settings
+    (config,) = again_of(folder, ["target=z", "two.csv", "exclude=y"])
     found = [config.dataset[key] for key in ("path", "target", "exclude")]
     assert found == ["two.csv", "z", "y"]
 

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 import omkl
-from omkl.notebook import requests
 from omkl.runs.run_folder import Run
 
 QUICK = {"kernels": "gaussian17", "D": 4, "seeds": 1}
@@ -172,7 +171,33 @@ def test_the_data_set_of_the_package_is_a_frame_and_a_series():
         omkl.datasets.load("airfol")
 
 
-def test_values_are_written_as_on_the_command_line():
-    texts = {"0.1/sqrt(t)": "'0.1/sqrt(t)'", True: "true", None: "null", 0.5: "0.5"}
-    assert {value: requests.as_text(value) for value in texts} == texts
-    assert requests.as_text(np.float64(0.5)) == "0.5" and requests.as_text([1, "a"]) == "[1,a]"
+def test_values_of_python_mean_what_they_say(frame):
+    """None of them passes through the text of a command line."""
+    names = {"price": "größe", "area": "Fläche, m²", "town": 3}
+    strange = frame.rename(columns=names)
+    run = omkl.run("auto", strange, target="größe", outputs="ergebnisse_ö/${x}", **QUICK)
+    assert run.folder.is_relative_to("ergebnisse_ö/${x}")
+    assert run.config["dataset"]["target"] == "größe"
+    strange.to_csv("ü [1].csv", index=False)
+    inputs = ("Fläche, m²", 3)
+    of_file = omkl.run("ridge", "ü [1].csv", target="größe", inputs=["Fläche, m²", "3"], **QUICK)
+    assert (
+        of_file["rmse"]
+        == omkl.run("ridge", strange, target="größe", inputs=inputs, **QUICK)["rmse"]
+    )
+    for k, word in enumerate(("1e3", "true", "null", "${seed}", "3")):
+        column = frame.rename(columns={"price": word})
+        run = omkl.run("mean", column, target=word, title=word, **QUICK)
+        assert run.config["dataset"]["target"] == word, k
+    run = omkl.run("mean", frame.rename(columns={"price": 3, "town": 1}), target=3, **QUICK)
+    assert run.config["dataset"]["target"] == "3"
+    words = ["1e3", "true", "nö"]
+    classes = omkl.run(
+        "auto", strange.assign(kind=words * 40), target="kind", task="classification",
+        labels=words, columns={"Fläche, m²": "number", 3: "skip"}, **QUICK,
+    )  # fmt: skip
+    assert classes.config["dataset"]["labels"] == words and classes["error_rate_mean"] < 0.1
+    runs = omkl.sweep("ridge", strange, target=["größe", "Fläche, m²"], **QUICK)
+    assert [run.config["dataset"]["target"] for run in runs.runs] == ["größe", "Fläche, m²"]
+    with pytest.raises(ValueError, match=r"D='50' is not a whole number"):
+        omkl.run("raker", "airfoil", D="50")
