@@ -82,10 +82,9 @@ def read_csv(file):
     """A table whose numbers are read as omkl reads them, to the last bit, by any pandas."""
     import pandas as pd
 
-    from omkl.datasets.read import csv_options
+    from omkl.datasets.read import precision
 
-    options = csv_options({})
-    return pd.read_csv(file, **{k: v for k, v in options.items() if k == "float_precision"})
+    return pd.read_csv(file, **precision())
 
 
 def cache_folder() -> str:

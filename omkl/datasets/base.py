@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import contextlib
-import gzip
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
@@ -172,8 +171,6 @@ def _in_words(error: Exception) -> str:
     if isinstance(error, pd.errors.EmptyDataError):
         return "the file is empty."
     message = _first_line(error).rstrip(".").removeprefix("Error tokenizing data. C error: ")
-    if isinstance(error, gzip.BadGzipFile):
-        return f"the name ends in .gz, and no gzip file is in it ({message}). Rename the file."
     if isinstance(error, pd.errors.ParserError | pd.errors.ParserWarning):
         if "EOF inside string" in message:
             return f"a quote is opened and never closed ({message}). Correct the file."
@@ -186,8 +183,6 @@ def _in_words(error: Exception) -> str:
                 f"rows of different lengths: {problem}. Correct the file, pass over lines "
                 "above the header with dataset.skip_lines, or look at dataset.delimiter."
             )
-    if isinstance(error, OSError) and error.strerror:
-        message = error.strerror
     return (
         "cannot be read, it may be damaged or of another kind than the end of its name says: "
         f"{message}"

@@ -7,8 +7,8 @@ task           "regression" | "classification"
 labels         of a classification: what stands in the target's column; of two labels the
                first is -1 and the second +1, of more each is a class against the rest
 file           path below a data folder, see ``locate``
-format         text | csv | zip | excel | mat | libsvm; with delimiter, header, decimal,
-               encoding; array: the only one of a mat file
+format         csv | zip | excel | mat | libsvm; with delimiter, header, decimal, encoding;
+               array: the only one of a mat file
 members        of a zip: {file in it: its digest}, read one below the other; a digest is
                sha256:HEX, git:HEX (id of the git blob) or null
 member_column  of a zip: a last column with the name of the file, without its ending

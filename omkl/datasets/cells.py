@@ -57,13 +57,16 @@ def text_of(cell: Any) -> str:
     return str(cell).strip()
 
 
-_DECIMALS = re.compile(r"-?(?:0|[1-9]\d*)\.\d*", re.ASCII)
+_WRITTEN = re.compile(r"(?:\+|(-))?(0|[1-9]\d*)(?:\.(\d*?)0*)?", re.ASCII)
 
 
 def word(cell: Any) -> str:
-    """Return the spelling of a category: 12, 12.0 and "12.0" are "12", and "012" is itself."""
+    """Return the spelling of a category: 12, 12.0 and "+12" are "12", and "012" is itself."""
     text = text_of(cell)
-    return text.rstrip("0").rstrip(".") if _DECIMALS.fullmatch(text) else text
+    if match := _WRITTEN.fullmatch(text):
+        minus, whole, fraction = match.groups("")
+        return minus + (f"{whole}.{fraction}" if fraction else whole)
+    return text
 
 
 # --- Numbers --------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ left out     words that are nearly all different, and whole numbers that count t
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 import zlib
@@ -206,9 +207,6 @@ def keys_are_whole(series: pd.Series) -> bool:
 
 def keys_of(series: pd.Series, name: str, rows: np.ndarray, where: str, whole: bool) -> np.ndarray:
     """Return the keys (n,) in a column, whole numbers or texts; None where blank."""
-    import pandas as pd
-
-    is_numeric = pd.api.types.is_numeric_dtype(series.dtype) and series.dtype != bool
     keys = np.full(len(series), None, dtype=object)
     for n, cell in enumerate(series):
         if is_blank(cell):
@@ -217,7 +215,7 @@ def keys_of(series: pd.Series, name: str, rows: np.ndarray, where: str, whole: b
             number = PLAIN.read(cell)
             if number is not None and number == np.floor(number) and abs(number) <= MOST_WHOLE:
                 keys[n] = int(number)
-        elif not is_numeric:
+        elif not isinstance(cell, int | float):
             keys[n] = text_of(cell)
         if keys[n] is None:
             kind = "whole number" if whole else "text"
@@ -234,54 +232,49 @@ MOST_WHOLE = 2**53  # a number that float64 has exactly
 
 
 def class_codes(
-    cells: np.ndarray, classes: Sequence[Any], rows: np.ndarray, where: str
+    cells: Iterable[Any], classes: Sequence[Any], rows: np.ndarray, where: str
 ) -> np.ndarray:
-    """What a learner is given for the cells (n,): the codes of their classes, NaN where blank.
+    """Return the codes (n,) of the classes in cells, NaN where blank.
 
     Of two classes the first is -1 and the second +1; of K > 2 they are 0 .. K - 1.
     """
-    codes = np.arange(len(classes)) if len(classes) > 2 else np.array([-1.0, 1.0])
-    texts = {str(label).strip(): code for label, code in zip(classes, codes, strict=True)}
-    numbers = {number: texts[same[0]] for number, same in by_number(texts).items() if not same[1:]}
-
-    def code_of(cell: Any) -> float | None:
-        """The code of a class, NaN of a blank, None of anything else."""
-        text = str(cell).strip()
-        if text in texts:
-            return float(texts[text])
-        if is_blank(cell):
-            return np.nan
-        number = _number(text)
-        return None if number is None or number not in numbers else float(numbers[number])
-
-    values = np.empty(len(cells))
+    codes = [-1.0, 1.0] if len(classes) == 2 else range(len(classes))
+    known, values = tuple(map(word, classes)), np.full(len(rows), np.nan)
     for n, cell in enumerate(cells):
-        code = code_of(cell)
-        if code is None:
-            others = dict.fromkeys(str(c) for c in cells if code_of(c) is None)
+        place = place_of_word(cell, known)
+        if place is not None:
+            values[n] = codes[place]
+        elif not is_blank(cell):
             raise DataError(
-                f"{where}: row {rows[n]} has the label {str(cell)!r}, which is none of "
-                f"dataset.labels={list(classes)}. Not among them: {', '.join(list(others)[:20])}. "
-                "Name all labels; of two the first is -1 and the second +1."
+                f"{where}: row {rows[n]} has the label {text_of(cell)!r}, which is none of "
+                f"dataset.labels={list(classes)}. Name all labels; of two the first is -1 and the "
+                "second +1."
             )
-        values[n] = code
     return values
 
 
+def place_of_word(cell: Any, known: tuple[str, ...]) -> int | None:
+    """Return the place of a category. A number is also the one category that spells it, as 012."""
+    place = _places(known).get(word(cell))
+    if place is not None or isinstance(cell, str):
+        return place
+    number = PLAIN.read(cell)
+    same = [] if number is None else by_number(known).get(number, [])
+    return known.index(same[0]) if len(same) == 1 else None
+
+
+@functools.lru_cache(256)
+def _places(known: tuple[str, ...]) -> dict[str, int]:
+    return {word: k for k, word in enumerate(known)}
+
+
 def by_number(texts: Iterable[str]) -> dict[float, list[str]]:
-    """The texts that are written numbers, by their number: "01" and "1" are one."""
+    """Group the texts that are written numbers by their number: "01" and "1" are one."""
     groups: dict[float, list[str]] = {}
     for text in texts:
-        if (number := _number(text)) is not None:
-            groups.setdefault(number, []).append(text)
+        with contextlib.suppress(ValueError):
+            groups.setdefault(float(text), []).append(text)
     return groups
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
 
 
 def _texts(series: pd.Series) -> list[str]:
@@ -388,7 +381,7 @@ class Column(NamedTuple):
         """A number, a place among the words, or a moment; None of a cell that has none."""
         match self.how:
             case "words":
-                place = self._place(cell)
+                place = place_of_word(cell, tuple(self.recipe["known"]))
                 return len(self.inputs) if place is None else place
             case "hashed":
                 return zlib.crc32(word(cell).encode()) % HASHED
@@ -436,18 +429,9 @@ class Column(NamedTuple):
         """The words of a column of categories, of each row, that none of these is; else none."""
         if self.how != "words":
             return []
-        cells = [cell for cell in series if not is_blank(cell)]
-        return [word(cell) for cell in cells if self._place(cell) is None]
-
-    def _place(self, cell: Any) -> int | None:
-        """The place of a category. A number is also the one category that spells it, as 012."""
         known = tuple(self.recipe["known"])
-        place = _places(known).get(word(cell))
-        if place is not None or isinstance(cell, str):
-            return place
-        number = PLAIN.read(cell)
-        same = [] if number is None else by_number(known).get(number, [])
-        return known.index(same[0]) if len(same) == 1 else None
+        cells = [cell for cell in series if not is_blank(cell)]
+        return [word(cell) for cell in cells if place_of_word(cell, known) is None]
 
     def as_named(self, why: str, where: str) -> Column:
         """The column as an input: one that would be left out is in because it was named."""
@@ -471,11 +455,6 @@ class Column(NamedTuple):
     def as_dict(self) -> dict[str, Any]:
         """As the provenance of a stream has it."""
         return {"column": self.name, "as": self.kind, "inputs": list(self.inputs), "why": self.why}
-
-
-@functools.lru_cache(256)
-def _places(known: tuple[str, ...]) -> dict[str, int]:
-    return {word: k for k, word in enumerate(known)}
 
 
 def _distinct(series: pd.Series) -> tuple[np.ndarray, list[Any]]:

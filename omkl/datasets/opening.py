@@ -1,31 +1,21 @@
-"""Opening a data set as a stream: an entry of the catalogue, an own file, or made on the fly.
-
-What is read of a file of the catalogue is kept in the user's cache folder, named by the file's
-sha256, the entry and the sources that read and prepare: reading a spreadsheet or a text table takes
-longer than learning from it. Deleting that folder costs nothing.
-"""
+"""Open a data set as a stream: an entry of the catalogue, an own file, or rows made on the fly."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from omkl.datasets import catalogue, read, tables
-from omkl.datasets.base import MOST_DELAY, DataError, Source
+from omkl.datasets.base import MOST_DELAY, DataError, Source, as_data_error
 from omkl.datasets.cells import BLANKS
-from omkl.datasets.columns import Column, place_of
+from omkl.datasets.columns import Column
 from omkl.datasets.files import FileContent
+from omkl.datasets.libsvm import LibsvmTable
 from omkl.datasets.stream import Stream
 from omkl.datasets.synthetic import SyntheticSource
-from omkl.datasets.tables import ArrayTable, LibsvmTable, Table, TableSource
-from omkl.utils import cached_arrays, sources
-from omkl.utils.disk import user_cache
-
-MOST_CACHED_BYTES = 2**26  # larger data are read anew: their reading is not what takes time
-MOST_CACHED_FILES = 32
+from omkl.datasets.tables import ArrayTable, FileTable, Table, TableSource
 
 
 class Options(NamedTuple):
@@ -79,33 +69,32 @@ def open_stream(
 def open_streams(
     dataset_cfg: Mapping[str, Any], stream_cfg: Mapping[str, Any], seeds: Sequence[int]
 ) -> list[Stream]:
-    """One stream per seed. A shuffled data set is read and held once; others are one stream."""
-    options, is_own = _checked(dataset_cfg, stream_cfg), "path" in dataset_cfg
-    name, is_made = str(dataset_cfg["name"]), "n_centres" in dataset_cfg
-    shuffles = seeds if options.order == "shuffled" else None
-    if shuffles and is_made:
+    """Open one stream per seed: of a shuffled data set another order each, else the same."""
+    options, name = _checked(dataset_cfg, stream_cfg), str(dataset_cfg["name"])
+    shuffles = options.order == "shuffled"
+    if dataset_cfg.get("key") is not None and "path" not in dataset_cfg:
+        raise DataError(f"{name}: dataset.key is for files of yours: dataset=file.")
+    if "n_centres" not in dataset_cfg:
+        streams = _open_file(dataset_cfg, options, seeds if shuffles else None)
+    elif shuffles:
         raise DataError(
             f"{name}: its rows are independent of each other already: set stream.order=file, and "
             "another dataset.seed for other rows."
         )
-    if is_own:
-        streams = _open_own(dataset_cfg, options, shuffles)
-    elif is_made:
-        streams = [_open_synthetic(dataset_cfg, options)]
     else:
-        streams = _open_entry(dataset_cfg, options, shuffles)
-    return streams if options.order == "shuffled" else streams * len(seeds)
+        streams = [_open_synthetic(dataset_cfg, options)]
+    return streams if shuffles else streams * len(seeds)
 
 
 def _checked(dataset_cfg: Mapping[str, Any], stream_cfg: Mapping[str, Any]) -> Options:
-    """How rows are streamed; DataError for what cannot be, before a file is opened."""
-    from omkl.datasets.schema import check_dataset  # imported here: pydantic takes 0.2 s
+    """Return how rows are streamed; DataError for what cannot be, before a file is opened."""
+    from omkl.datasets.schema import check_dataset, check_stream  # pydantic takes 0.2 s
 
     check_dataset(dataset_cfg)
-    options, name, is_own = _options(stream_cfg), str(dataset_cfg["name"]), "path" in dataset_cfg
-    if dataset_cfg.get("key") is not None and not is_own:
-        raise DataError(f"{name}: dataset.key is for files of yours: dataset=file.")
-    _require_delay(options, name)
+    check_stream(stream_cfg)
+    late = {key: stream_cfg.get(key, 0) for key in ("lags", "delay", "horizon")}
+    options = Options(*(stream_cfg[key] for key in ("limit", "scaling", "order")), **late)
+    _require_delay(options, str(dataset_cfg["name"]))
     return options
 
 
@@ -140,8 +129,9 @@ def load(name: str, *, as_frame: bool = True) -> tuple[Any, Any]:
     if "path" in cfg:
         raise ValueError(f"{name} is for a file of yours: pandas.read_csv and others read it")
     if "file" in cfg:
-        classes = _classes(cfg)
-        table = _in_memory(cfg, catalogue.obtain(cfg), classes)
+        content = catalogue.obtain(cfg)
+        classes = _classes(cfg, content)
+        table = ArrayTable.holding(_table(cfg, content, classes))
         X, y, (*inputs, target) = table.values[:, :-1], table.values[:, -1], table.names
     else:
         stream = open_stream(cfg, {"limit": None, "scaling": "none", "order": "file"})
@@ -160,42 +150,28 @@ def load(name: str, *, as_frame: bool = True) -> tuple[Any, Any]:
 def open_with_column(
     dataset_cfg: Mapping[str, Any], stream_cfg: Mapping[str, Any], key: str | None
 ) -> tuple[Stream, np.ndarray | None]:
-    """A stream of known length, and what the column ``dataset_cfg[key]`` says of its rows (T,).
+    """Open a stream of known length, and read the column ``dataset_cfg[key]`` of its rounds (T,).
 
-    The column can be of words; it is an input only if ``dataset.inputs`` names it. With
-    key None there is nothing to say. Raises DataError as ``open_stream``.
+    The column holds whole numbers or words, and is an input only if ``dataset.inputs`` names it.
+    With key None no column is read. Raises DataError as ``open_stream``.
     """
-    from omkl.datasets.schema import check_dataset  # imported here: pydantic takes 0.2 s
-
-    check_dataset(dataset_cfg)
     stream_cfg = {**stream_cfg, "order": stream_cfg["order"] or "file"}
-    options = _options(stream_cfg)
+    options = _checked(dataset_cfg, stream_cfg)
     if options.order != "file" or options.causal or options.lags:
         raise DataError(
             "a federation takes stream.order=file (its rows are dealt out at random, or by a "
             "column), stream.scaling=whole or none, and stream.lags=0 (there is no one order in "
             "time)."
         )
-    if "path" not in dataset_cfg and key is None:
-        return open_stream(dataset_cfg, stream_cfg), None
     if "n_centres" in dataset_cfg:
-        name = dataset_cfg["name"]
-        raise DataError(f"{name}: it is generated, so it has no columns of text.")
-    return _open_frame(dataset_cfg, options, key)
-
-
-def _options(cfg: Mapping[str, Any]) -> Options:
-    from omkl.datasets.schema import check_stream  # imported here: pydantic takes 0.2 s
-
-    check_stream(cfg)
-    return Options(
-        cfg["limit"],
-        cfg["scaling"],
-        cfg["order"],
-        lags=cfg.get("lags", 0),
-        delay=cfg.get("delay", 0),
-        horizon=cfg.get("horizon", 0),
-    )
+        if key is not None:
+            raise DataError(f"{dataset_cfg['name']}: it is generated, and has no column of words.")
+        return _open_synthetic(dataset_cfg, options), None
+    (stream,) = _open_file(dataset_cfg, options, None, key, holds=True)
+    if key is None:
+        return stream, None
+    keys = [chunk.keys for chunk in stream.rounds(read.CHUNK_ROWS) if chunk.keys is not None]
+    return stream, np.concatenate(keys)
 
 
 def _require_delay(options: Options, name: str) -> None:
@@ -239,20 +215,19 @@ def _stream(
     )
 
 
-def _classes(cfg: Mapping[str, Any], own: FileContent | None = None) -> tuple[Any, ...]:
-    """What stands for the classes in the target's column; () of a regression."""
+def _classes(cfg: Mapping[str, Any], content: FileContent) -> tuple[Any, ...]:
+    """Return what stands for the classes in the target's column; () of a regression."""
     if cfg.get("task", "regression") == "regression":
         return ()
-    labels, where = cfg.get("labels"), str(cfg["name"])
-    if own is not None:
-        where = own.name
-        if labels in (None, tables.ALL_LABELS) and not read.is_libsvm(own.path):
-            labels = tables.classes_in(own, cfg)
-            if len(labels) == 1 and cfg.get("labels") is None:
-                raise DataError(
-                    f"{where}: the target {cfg['target']!r} is {labels[0]!r} in all rows, so there "
-                    "is nothing to learn. Choose another dataset.target or more rows."
-                )
+    where = content.name if "path" in cfg else str(cfg["name"])
+    labels = cfg.get("labels")
+    if labels in (None, tables.ALL_LABELS):
+        labels = tables.classes_in(content, cfg)
+        if len(labels) == 1 and cfg.get("labels") is None:
+            raise DataError(
+                f"{where}: the target {cfg.get('target') or 'label'!r} is {labels[0]!r} in all "
+                "rows, so there is nothing to learn. Choose another dataset.target or more rows."
+            )
     if (
         not isinstance(labels, list | tuple)
         or len(labels) < 2
@@ -297,44 +272,71 @@ def _provenance(
         facts["columns"] = [column.as_dict() for column in columns]
     if not is_own:
         return facts | {key: cfg.get(key) for key in ("title", "uci", "url", "licence", "citation")}
-    return facts | (read.layout(content, cfg) if read.is_text_file(content.path) else {})
+    return facts | (read.layout(content, cfg)._asdict() if read.is_text_file(content, cfg) else {})
 
 
-# --- Own files and synthetic data -----------------------------------------------------------------
+# --- Files and synthetic data ---------------------------------------------------------------------
 
 
 MOST_SHUFFLED = 2**25  # cells of an own file, which are held in memory: 256 MB
 
 
-def _open_own(
-    cfg: Mapping[str, Any], options: Options, seeds: Sequence[int] | None
+def _open_file(
+    cfg: Mapping[str, Any],
+    options: Options,
+    seeds: Sequence[int] | None,
+    apart: str | None = None,
+    holds: bool = False,
 ) -> list[Stream]:
-    """Open an own file: one stream per seed that shuffles it; None: one in the file's order."""
-    content = read.open_content(cfg)
-    key = None if cfg.get("key") is None else "key"
-    if key:
-        _require_panel(cfg, options, content.name)
+    """Open a file: one stream per seed that shuffles it; None: one stream in the file's order.
+
+    Rows of an entry of the catalogue are held in memory, and those of an own file if it is
+    shuffled or ``holds`` asks for it.
+    """
+    is_own = "path" in cfg
+    content = read.open_content(cfg) if is_own else catalogue.obtain(cfg)
+    where = content.name if is_own else str(cfg["name"])
+    if cfg.get("key") is not None:
+        apart = "key"
+        _require_panel(cfg, options, where)
     classes = _classes(cfg, content)
-    described = {**cfg, "labels": classes or None}
-    table: Table
-    key_type: type | None = None
-    if read.is_libsvm(content.path):
-        table = LibsvmTable(content, described)
-    else:
-        table = own = tables.OwnTable(content, described, key)
-        key_type = own.key_type
-    missing, where = cfg.get("missing", "error"), content.name
-    orders: list[tuple[Table, str | dict[str, int]]] = [(table, "file")]
-    if seeds is not None:
-        held = _held(table, where)
-        orders = [(held.shuffled(seed), {"shuffled": seed}) for seed in seeds]
+    table = _table(cfg, content, classes, apart)
+    key_type = table.key_type if apart == "key" and isinstance(table, FileTable) else None
+    if seeds is not None or holds or not is_own:
+        with as_data_error(where):
+            held = ArrayTable.holding(table, MOST_SHUFFLED if seeds and is_own else None)
+        if cfg.get("rows") not in (None, len(held.rows)):
+            raise DataError(
+                f"{where}: {content.path} leaves {len(held.rows)} rows, {cfg['rows']} were "
+                "expected. For another version of the file set dataset.rows=null."
+            )
+        table = held
     streams = []
-    for ordered, order in orders:
-        source = TableSource(ordered, where, missing, options.causal)
+    for seed in [None] if seeds is None else seeds:
+        order: str | dict[str, int] = "file"
+        ordered = table
+        if seed is not None:
+            ordered, order = held.shuffled(seed), {"shuffled": seed}
+        missing, fills = cfg.get("missing", "error"), not (is_own or options.causal)
+        source = TableSource(ordered, where, missing, options.causal, fills_target=fills)
+        more = {"where": where, "key_type": key_type, "survey": holds or not is_own}
         provenance = _provenance(cfg, content, order, table.columns)
-        more = {"where": where, "key_type": key_type}
         streams.append(_stream(source, cfg, options, provenance, classes, **more))
     return streams
+
+
+def _table(
+    cfg: Mapping[str, Any],
+    content: FileContent,
+    classes: Sequence[Any],
+    apart: str | None = None,
+) -> Table:
+    described = {**cfg, "labels": classes or None}
+    if not read.is_libsvm(content, cfg):
+        return FileTable(content, described, apart)
+    if apart:
+        raise DataError(f"{content.name}: dataset.{apart} is not for LIBSVM text: no columns.")
+    return LibsvmTable(content, described)
 
 
 def _require_panel(cfg: Mapping[str, Any], options: Options, where: str) -> None:
@@ -352,21 +354,6 @@ def _require_panel(cfg: Mapping[str, Any], options: Options, where: str) -> None
     raise DataError(f"{where}: dataset.key gives each key a learner of its own, and {cure}.")
 
 
-def _held(table: Table, where: str) -> ArrayTable:
-    """All rows of a table that is read in chunks."""
-    parts, n_cells = [], 0
-    for values, rows, *_ in table.raw():
-        n_cells += values.size
-        if n_cells > MOST_SHUFFLED:
-            raise DataError(
-                f"{where}: stream.order=shuffled holds all rows in memory, and these are more than "
-                f"{MOST_SHUFFLED:,} cells. Shuffle the file once and set stream.order=file."
-            )
-        parts.append((values, rows))
-    values, rows = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return ArrayTable(values, rows, table.names, columns=table.columns)
-
-
 def _open_synthetic(cfg: Mapping[str, Any], options: Options) -> Stream:
     source = SyntheticSource(cfg)
     provenance = {
@@ -378,123 +365,3 @@ def _open_synthetic(cfg: Mapping[str, Any], options: Options) -> Stream:
     }
     changes = () if source.change_at is None else (source.change_at,)
     return _stream(source, cfg, options, provenance, source.classes, change_rounds=changes)
-
-
-# --- The catalogue --------------------------------------------------------------------------------
-
-
-def _open_entry(
-    cfg: Mapping[str, Any], options: Options, seeds: Sequence[int] | None
-) -> list[Stream]:
-    """The streams of an entry, one per seed that shuffles it; None: one in the file's order."""
-    name, classes = str(cfg["name"]), _classes(cfg)
-    content = catalogue.obtain(cfg)
-    table: Table
-    if cfg.get("format") == "libsvm" and seeds is None:  # in blocks, since no row is moved
-        table = LibsvmTable(content, {**cfg, "labels": classes or None})
-    else:
-        table = _in_memory(cfg, content, classes)
-    streams = []
-    for seed in [None] if seeds is None else seeds:
-        order: str | dict[str, int] = "file"
-        ordered = table
-        if seed is not None:
-            assert isinstance(table, ArrayTable)
-            ordered = table.shuffled(seed)
-            order = {"shuffled": seed}
-        missing, fills = cfg.get("missing", "error"), not options.causal  # as the papers did
-        source = TableSource(ordered, name, missing, options.causal, fills_target=fills)
-        provenance = _provenance(cfg, content, order, table.columns)
-        streams.append(_stream(source, cfg, options, provenance, classes, survey=True))
-    return streams
-
-
-def _in_memory(
-    cfg: Mapping[str, Any], content: FileContent, classes: tuple[Any, ...]
-) -> ArrayTable:
-    """The chosen columns of an entry's file, from the cache folder if they were there before."""
-
-    def make() -> dict[str, np.ndarray]:
-        made = _entry_table(cfg, content, classes)
-        left_out = [column.name for column in made.columns]
-        names = {"names": np.array(made.names, str), "left_out": np.array(left_out, str)}
-        return {"values": made.values, "rows": made.rows, **names}
-
-    of_sources = sources.digest(("datasets/",))
-    identity = json.dumps([content.sha256, dict(cfg), of_sources], sort_keys=True, default=str)
-    kept = cached_arrays.load_or_make(
-        user_cache() / "data", identity, make, MOST_CACHED_BYTES, MOST_CACHED_FILES
-    )
-    names, left_out = (tuple(map(str, kept[key])) for key in ("names", "left_out"))
-    unused = tables.unused_columns(left_out)
-    return ArrayTable(kept["values"], kept["rows"], names, columns=unused)
-
-
-def _entry_table(
-    cfg: Mapping[str, Any], content: FileContent, classes: tuple[Any, ...]
-) -> ArrayTable:
-    if cfg.get("format") == "libsvm":
-        sparse = LibsvmTable(content, {**cfg, "labels": classes or None})
-        values, rows = (np.concatenate(arrays) for arrays in zip(*sparse.raw(), strict=True))
-        _require_rows(cfg, content, len(values))
-        return ArrayTable(values, rows, sparse.names)
-    frame = read.read_entry(content, cfg)
-    _require_rows(cfg, content, len(frame))
-    return tables.entry_table(frame, cfg, classes or None)
-
-
-def _require_rows(cfg: Mapping[str, Any], content: FileContent, n: int) -> None:
-    if cfg.get("rows") is not None and n != cfg["rows"]:
-        raise DataError(
-            f"{cfg['name']}: {content.path} leaves {n} rows, {cfg['rows']} were expected. "
-            "For another version of the file set dataset.rows=null."
-        )
-
-
-# --- Federations ----------------------------------------------------------------------------------
-
-
-def _open_frame(
-    cfg: Mapping[str, Any], options: Options, key: str | None
-) -> tuple[Stream, np.ndarray | None]:
-    import pandas as pd
-
-    missing, where = cfg.get("missing", "error"), str(cfg["name"])
-    if is_own := "path" in cfg:
-        content = read.open_content(cfg)
-        where = content.name
-        classes = _classes(cfg, content)
-        if read.is_libsvm(content.path):
-            raise DataError(f"{where}: in a federation own data are a table with named columns.")
-        frame = pd.concat(list(read.frames(content, cfg)))
-        own = tables.OwnTable(content, {**cfg, "labels": classes or None}, key)
-        values, rows = (np.concatenate(arrays) for arrays in zip(*own.raw(), strict=True))
-        table = ArrayTable(values, rows, own.names, columns=own.columns)
-    else:
-        classes, content = _classes(cfg), catalogue.obtain(cfg)
-        frame = read.read_entry(content, cfg)
-        _require_rows(cfg, content, len(frame))
-        table = tables.entry_table(frame, cfg, classes or None, key)
-    provenance = _provenance(cfg, content, "file", table.columns)
-    kept = np.ones(len(frame), dtype=bool)
-    if is_own and missing == "mean":  # a client has no round without a target
-        kept = ~np.isnan(table.values[:, -1])
-    column = None
-    if key is not None:
-        names = [str(name) for name in frame.columns]
-        place = place_of(cfg[key], names, where, f"dataset.{key}")
-        cells = read.as_typed(frame.iloc[:, place]) if is_own else frame.iloc[:, place]
-        column, blank = cells.to_numpy(), cells.isna().to_numpy()
-        if missing == "drop":
-            kept = ~(np.isnan(table.values).any(axis=1) | blank)
-        first = np.flatnonzero(kept)[: options.limit]
-        if blank[first].any():
-            raise DataError(
-                f"{where}: row {table.rows[first[blank[first].argmax()]]}, column "
-                f"{names[place]!r} has no value, so the client of that row is not known. Set "
-                "dataset.missing=drop, or correct the file."
-            )
-        column = column[first]
-    chosen = ArrayTable(table.values[kept], table.rows[kept], table.names)
-    source = TableSource(chosen, where, missing, False, fills_target=not is_own)
-    return _stream(source, cfg, options, provenance, classes, survey=True, where=where), column

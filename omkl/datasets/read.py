@@ -1,13 +1,15 @@
-"""Files as pandas frames: own files in chunks, those of the catalogue as a whole.
+"""Files as pandas frames, in chunks: text, Parquet, Feather, JSON lines, Excel, and what the
+catalogue has besides, CSV files in a zip and MATLAB arrays.
 
 pandas reads text, since its parser takes separators, decimals and encodings as people write them
-and says in which line a row is too long; PyArrow reads Parquet and Feather by record batches.
+and says in which line a row is too long. PyArrow reads Parquet and Feather by record batches.
 """
 
 from __future__ import annotations
 
 import contextlib
 import csv
+import functools
 import hashlib
 import io
 import itertools
@@ -18,13 +20,13 @@ import warnings
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from omkl.datasets import prepare
 from omkl.datasets.base import DataError, RowCount, as_data_error
-from omkl.datasets.cells import PLAIN, is_text, plain_numbers
+from omkl.datasets.cells import PLAIN, is_text, plain_numbers, word
 from omkl.datasets.columns import place_of, require_distinct, require_few
 from omkl.datasets.files import FileContent
 from omkl.utils.constraints import no_such
@@ -34,35 +36,27 @@ if TYPE_CHECKING:
 
 CHUNK_ROWS = 65_536
 CHUNK_CELLS = 2**21  # 16 MB of numbers: tables of more than 32 columns come in fewer rows
-MOST_UNPACKED = 2**31  # bytes of a file in a zip, or of the parts of a sheet
-MOST_CELLS = 2**25  # of a sheet: it is held in memory
+CELL_BYTES, MOST_SHEET_BYTES = 32, 2**30  # calamine holds a sheet in memory
 SEPARATORS = (";", "\t", "|", ",")
 SNIFFED_LINES = 20
 LIBSVM = (".libsvm", ".svm")
-UNPACKED_TEXT = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", *LIBSVM)
 
 
 def chunk_rows(n_columns: int) -> int:
-    """How many rows of so many columns are read at once."""
+    """Return how many rows of so many columns are read at once."""
     return max(1, min(CHUNK_ROWS, CHUNK_CELLS // max(n_columns, 1)))
-
-
-# --- Own files ------------------------------------------------------------------------------------
 
 
 def open_content(cfg: Mapping[str, Any]) -> FileContent:
     """Return the content of ``dataset.path`` as it is now."""
-    return FileContent(_locate(cfg.get("path")))
-
-
-def _locate(value: Any) -> Path:
+    value = cfg.get("path")
     if value is None:
         raise DataError("dataset=file: say which file: dataset.path=PATH dataset.target=COLUMN")
     path, suffixes = Path(str(value)).expanduser(), (*READERS, *LIBSVM)
-    if not is_table(path.name):
+    if not (is_table(path.name) or cfg.get("format")):
         raise DataError(
-            f"dataset.path={value}: files of this kind are not read; "
-            f"the name must end in one of {', '.join(suffixes)}."
+            f"dataset.path={value}: files of this kind are not read; the name must end in one of "
+            f"{', '.join(suffixes)}. For text of another name set dataset.format=csv."
         )
     try:
         path.name.encode()
@@ -71,7 +65,7 @@ def _locate(value: Any) -> Path:
             f"dataset.path={str(path)!a}: the file's name is no UTF-8. Rename the file."
         ) from None
     if path.exists():
-        return path
+        return FileContent(path)
     folder = path.absolute().parent
     if not folder.is_dir():
         raise DataError(f"dataset.path={path}: there is no folder {folder}.")
@@ -81,47 +75,40 @@ def _locate(value: Any) -> Path:
 
 
 def is_table(name: str) -> bool:
-    """Whether a file of this name is read, by how it ends."""
+    """Return whether files of this name are read."""
     return name.lower().endswith((*READERS, *LIBSVM))
 
 
-def is_libsvm(path: Path) -> bool:
-    return path.name.lower().endswith(LIBSVM)
+def is_libsvm(content: FileContent, cfg: Mapping[str, Any]) -> bool:
+    """Return whether a file holds LIBSVM text."""
+    given = cfg.get("format")
+    return given == "libsvm" if given else content.name.lower().endswith(LIBSVM)
 
 
-def is_text_file(path: Path) -> bool:
-    return not is_libsvm(path) and _reader(path) is _text
-
-
-def decimal_mark(content: FileContent, cfg: Mapping[str, Any]) -> str:
-    """Return the decimal mark of numbers that could have either."""
-    return str(layout(content, cfg)["decimal"]) if is_text_file(content.path) else "."
-
-
-def row_count(content: FileContent, cfg: Mapping[str, Any]) -> int | None:
-    """How many rows there are, where nothing has to be read for it."""
-    if _reader(content.path) is not _parquet or cfg.get("prepare"):
-        return None
-    import pyarrow.parquet as pq
-
-    with as_data_error(content.name), content.open() as raw:
-        return int(pq.read_metadata(raw).num_rows)
+def is_text_file(content: FileContent, cfg: Mapping[str, Any]) -> bool:
+    """Return whether a file holds a table as text."""
+    return not is_libsvm(content, cfg) and _reader(content, cfg) is _text
 
 
 def count_rows(
     content: FileContent, cfg: Mapping[str, Any], first: pd.DataFrame
 ) -> RowCount | None:
-    """How many rows there are, by the ``first`` frame and the lines of text; None: unknown."""
-    if (n := row_count(content, cfg)) is not None:
-        return RowCount(n, True)
-    read = _reader(content.path)
-    in_parts = read in (_text, _json_lines) and not cfg.get("prepare")
-    if read is not _feather and not (in_parts and len(first) >= chunk_rows(first.shape[1])):
+    """Return how many rows a file has, None if nothing says so before it is read.
+
+    The size of the ``first`` frame, the metadata of Parquet, or the lines of text say so.
+    """
+    reader, prepares = _reader(content, cfg), cfg.get("prepare")
+    if reader is _parquet and not prepares:
+        import pyarrow.parquet as pq
+
+        with as_data_error(content.name), content.open() as raw:
+            return RowCount(int(pq.read_metadata(raw).num_rows), True)
+    in_parts = reader in (_text, _json_lines) and len(first) >= chunk_rows(first.shape[1])
+    if prepares or not (in_parts or reader is _feather):
         return RowCount(len(first), True)
-    if not content.name.lower().endswith(UNPACKED_TEXT):  # packed
+    if content.n_lines is None or reader is _feather:
         return None
-    has_header = read is _text and cfg.get("header", True)
-    n = content.n_lines - (1 if has_header else 0)
+    n = content.n_lines - (1 if reader is _text and cfg.get("header", True) else 0)
     return RowCount(n, False) if n >= len(first) else None  # lines may end in other ways
 
 
@@ -131,27 +118,34 @@ def frames(
     numbers: Collection[str] = (),
     only: str | int | None = None,
 ) -> Iterator[pd.DataFrame]:
-    """An own file with its columns named, its ``na_values`` blank, after ``dataset.prepare``.
+    """Yield a file in frames whose index counts rows from 0, after ``dataset.prepare``.
 
-    The index counts rows from 0. Cells of text files are text, but in the columns ``numbers``,
-    whose cells the parser may convert. Of a text file ``only`` one column may be read. Steps of
-    preparation take the file as a whole: it is then one frame, in memory.
+    Parameters
+    ----------
+    numbers
+        Columns of a text file that the parser may convert. Other cells of it stay text.
+    only
+        The one column of a text file that is needed.
+
+    Notes
+    -----
+    Steps of preparation take the file as a whole: it is then one frame, in memory.
     """
     import pandas as pd
 
     steps = cfg.get("prepare") or {}
     with as_data_error(content.name), _strict_about_lengths():
-        if _reader(content.path) is not _text:
-            chunks = _named(_reader(content.path)(content, cfg), content, cfg)
-        elif steps:
-            chunks = _text(content, cfg)
+        reader = _reader(content, cfg)
+        if reader is _text:
+            chunks = _text(content, cfg) if steps else _text(content, cfg, numbers, only)
         else:
-            chunks = _text(content, cfg, numbers, only)
+            chunks = _numbered(reader(content, cfg))
         chunks = (_without(frame, cfg.get("na_values")) for frame in chunks)
         if not steps:
             yield from chunks
             return
         whole = pd.concat(list(chunks)).apply(as_typed)
+    with as_data_error(str(cfg["name"])):  # a step may be given what it cannot take
         if len(whole):
             yield prepare.prepare_rows(whole, steps, content.name)
 
@@ -165,18 +159,15 @@ def as_typed(series: pd.Series) -> pd.Series:
     return pd.to_numeric(series)
 
 
-def _named(
-    chunks: Iterator[pd.DataFrame], content: FileContent, cfg: Mapping[str, Any]
-) -> Iterator[pd.DataFrame]:
-    names: list[str] | None = None
+def _numbered(chunks: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    start = 0
     for frame in chunks:
-        names = names or column_names(frame.columns, cfg, content.name)
-        frame.columns = names
+        frame.index = range(start, start := start + len(frame))
         yield frame
 
 
 def _without(frame: pd.DataFrame, na_values: Any) -> pd.DataFrame:
-    """The frame with ``dataset.na_values`` blank, as they are written or as the same number."""
+    """Blank ``dataset.na_values``, as they are written or as the same number."""
     import pandas as pd
 
     given = na_values if isinstance(na_values, list | tuple) else [na_values]
@@ -193,8 +184,8 @@ def _without(frame: pd.DataFrame, na_values: Any) -> pd.DataFrame:
     return frame.mask(frame.apply(is_one))
 
 
-def column_names(header: Any, cfg: Mapping[str, Any], where: str) -> list[str]:
-    """Names from ``dataset.columns``, else those of the ``header``, else x1, x2, ...
+def column_names(header: Sequence[Any], cfg: Mapping[str, Any], where: str) -> list[str]:
+    """Return names from ``dataset.columns``, else those of the ``header``, else x1, x2, ...
 
     DataError where two columns have one name, with their positions.
     """
@@ -218,6 +209,60 @@ def column_names(header: Any, cfg: Mapping[str, Any], where: str) -> list[str]:
 # --- Text -----------------------------------------------------------------------------------------
 
 
+class Layout(NamedTuple):
+    """How text is taken apart; ``delimiter`` None means any run of blanks."""
+
+    delimiter: str | None
+    decimal: str
+
+
+def layout(content: FileContent, cfg: Mapping[str, Any]) -> Layout:
+    """Return the layout that is given, or the one that the first lines have."""
+    delimiter, decimal = cfg.get("delimiter", "auto"), cfg.get("decimal") or "auto"
+    if "auto" in (delimiter, decimal):
+        with _lines(content, cfg) as file:
+            lines = [line for line in itertools.islice(file, SNIFFED_LINES) if line.strip()]
+        delimiter = _separator(lines) if delimiter == "auto" else delimiter
+        decimal = _decimal(lines, delimiter) if decimal == "auto" else decimal
+    return Layout(delimiter, decimal)
+
+
+@contextlib.contextmanager
+def _lines(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[Iterator[str]]:
+    """Open the lines of a text file from its header on."""
+    with content.open_lines(cfg.get("encoding") or "utf-8") as file:
+        yield itertools.islice(file, cfg.get("skip_lines") or 0, None)
+
+
+def _cells(lines: Iterator[str] | Sequence[str], delimiter: str | None) -> Iterator[list[str]]:
+    if delimiter is None:
+        return map(str.split, lines)
+    return csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
+
+
+def _separator(lines: list[str]) -> str | None:
+    """Return the one that cuts the first lines into the most columns, as many in each."""
+    best, most = ",", 1
+    for separator in SEPARATORS:
+        with contextlib.suppress(csv.Error):  # a cell is so long that the separator is another
+            counts = {len(row) for row in _cells(lines, separator)}
+            if len(counts) == 1 and max(counts) > most:
+                best, most = separator, max(counts)
+    if most > 1 or any("," in line for line in lines):
+        return best
+    blanks = {len(line.split()) for line in lines}
+    return None if len(blanks) == 1 and max(blanks) > 1 else best
+
+
+def _decimal(lines: list[str], delimiter: str | None) -> str:
+    if delimiter == ",":
+        return "."
+    cells = [cell.strip() for row in _cells(lines, delimiter) for cell in row]
+    with_comma = any(re.fullmatch(r"[-+]?\d+,\d+", cell) for cell in cells)
+    with_point = any(re.fullmatch(r"[-+]?\d*\.\d+(e[-+]?\d+)?", cell) for cell in cells)
+    return "," if with_comma and not with_point else "."
+
+
 def _text(
     content: FileContent,
     cfg: Mapping[str, Any],
@@ -226,24 +271,31 @@ def _text(
 ) -> Iterator[pd.DataFrame]:
     import pandas as pd
 
-    separators = layout(content, cfg)
-    lines = _first_lines(content, cfg)
-    if lines and re.fullmatch(r"sep=.\s*", lines[0]):
-        raise DataError(f"{content.name}: its first line is no header. Set dataset.skip_lines=1.")
-    split = _split(lines[:1], separators["delimiter"] or " ")
-    require_few(max((len(row) for row in split), default=0), content.name)
-    options = csv_options({**cfg, **separators})
-    with content.open_text() as file:
-        header = _first_row(file, options)
+    delimiter, decimal = layout(content, cfg)
+    with _lines(content, cfg) as file:
+        header = next(filter(None, _cells(file, delimiter)), [])
+    if not header:
+        raise DataError(f"{content.name}: the file is empty.")
     if cfg.get("header", True):
-        _require_names(header, separators["decimal"], content.name)
+        _require_names(header, decimal, content.name)
     names = column_names(header, cfg, content.name)
-    options |= {"names": names, "dtype": {n: float if n in numbers else str for n in names}}
-    if only is not None:
-        options["usecols"] = [place_of(only, names, content.name)]
+    options: dict[str, Any] = {
+        "sep": r"\s+" if delimiter is None else delimiter,
+        "header": 0 if cfg.get("header", True) else None,
+        "skiprows": cfg.get("skip_lines") or 0,
+        "decimal": decimal,
+        "encoding": cfg.get("encoding") or "utf-8",
+        "index_col": False,
+        "low_memory": False,
+        "skipinitialspace": True,
+        "names": names,
+        "dtype": {name: float if name in numbers else str for name in names},
+        "usecols": None if only is None else [place_of(only, names, content.name)],
+        **precision(),
+    }
     size, n_read = chunk_rows(len(header)), 0
     try:
-        with content.open_text() as file, pd.read_csv(file, chunksize=size, **options) as chunks:
+        with content.open_text() as raw, pd.read_csv(raw, chunksize=size, **options) as chunks:
             for frame in chunks:
                 yield frame
                 n_read += 1
@@ -253,34 +305,12 @@ def _text(
         yield from itertools.islice(_text(content, cfg, (), only), n_read, None)
 
 
-def csv_options(cfg: Mapping[str, Any]) -> dict[str, Any]:
-    """pandas options for text tables; ``delimiter`` null means any run of blanks."""
+def precision() -> dict[str, Any]:
+    """Return pandas options: its fastest parser rounds correctly from 3.1 on."""
     import pandas as pd
 
-    delimiter = cfg.get("delimiter", ",")
-    options = {
-        "sep": r"\s+" if delimiter is None else delimiter,
-        "header": 0 if cfg.get("header", True) else None,
-        "skiprows": cfg.get("skip_lines") or 0,
-        "decimal": cfg.get("decimal") or ".",
-        "encoding": cfg.get("encoding") or "utf-8",
-        "index_col": False,
-        "low_memory": False,
-        "skipinitialspace": True,
-    }
-    # Before 3.1 the default parser was off by one unit in the last place for some numbers.
-    if tuple(int(part) for part in pd.__version__.split(".")[:2]) < (3, 1):
-        options["float_precision"] = "round_trip"
-    return options
-
-
-def _first_row(file: IO[bytes], options: Mapping[str, Any]) -> list[str]:
-    """Its cells as they are written: of two equal names pandas renames the second."""
-    import pandas as pd
-
-    words = {"header": None, "nrows": 1, "dtype": str, "keep_default_na": False}
-    frame = pd.read_csv(file, **{**options, **words})
-    return [str(cell) for cell in frame.iloc[0]]
+    version = tuple(int(part) for part in pd.__version__.split(".")[:2])
+    return {"float_precision": "round_trip"} if version < (3, 1) else {}
 
 
 @contextlib.contextmanager
@@ -294,7 +324,9 @@ def _strict_about_lengths() -> Iterator[None]:
 
 
 def _require_names(header: Sequence[str], decimal: str, where: str) -> None:
-    """DataError where the first line is a row; a year may well be a name, 0.1257 is none."""
+    """DataError where the first line is no header; a year may well be a name, 0.1257 is none."""
+    if re.fullmatch(r"sep=.?", header[0].strip()):
+        raise DataError(f"{where}: its first line is no header. Set dataset.skip_lines=1.")
     try:
         numbers = [float(cell.replace(decimal, ".")) for cell in header]
     except ValueError:
@@ -307,56 +339,6 @@ def _require_names(header: Sequence[str], decimal: str, where: str) -> None:
         )
 
 
-def layout(content: FileContent, cfg: Mapping[str, Any]) -> dict[str, Any]:
-    """``delimiter`` (None: any run of blanks) and ``decimal`` as given, or as the file has them."""
-    delimiter, decimal = cfg.get("delimiter", "auto"), cfg.get("decimal") or "auto"
-    if "auto" in (delimiter, decimal):
-        lines = _first_lines(content, cfg)
-        if delimiter == "auto":
-            delimiter = _separator(lines)
-        if decimal == "auto":
-            decimal = _decimal(lines, delimiter)
-    return {"delimiter": delimiter, "decimal": decimal}
-
-
-def _first_lines(content: FileContent, cfg: Mapping[str, Any]) -> list[str]:
-    start = cfg.get("skip_lines") or 0
-    with content.open_lines(cfg.get("encoding") or "utf-8") as file:
-        lines = itertools.islice(file, start, start + SNIFFED_LINES)
-        return [line for line in lines if line.strip()]
-
-
-def _separator(lines: list[str]) -> str | None:
-    """The one that cuts the first lines into the most columns, as many in each."""
-    best, most = ",", 1
-    for separator in SEPARATORS:
-        counts = {len(row) for row in _split(lines, separator)}
-        if len(counts) == 1 and max(counts) > most:
-            best, most = separator, max(counts)
-    if most > 1 or any("," in line for line in lines):
-        return best
-    blanks = {len(line.split()) for line in lines}
-    return None if len(blanks) == 1 and max(blanks) > 1 else best
-
-
-def _split(lines: list[str], separator: str) -> list[list[str]]:
-    """Their cells; none where one is so long that the separator is another."""
-    try:
-        return list(csv.reader(lines, delimiter=separator))
-    except csv.Error:
-        return []
-
-
-def _decimal(lines: list[str], delimiter: str | None) -> str:
-    if delimiter == ",":
-        return "."
-    rows = _split(lines, delimiter) if delimiter else map(str.split, lines)
-    cells = [cell.strip() for row in rows for cell in row]
-    with_comma = any(re.fullmatch(r"[-+]?\d+,\d+", cell) for cell in cells)
-    with_point = any(re.fullmatch(r"[-+]?\d*\.\d+(e[-+]?\d+)?", cell) for cell in cells)
-    return "," if with_comma and not with_point else "."
-
-
 # --- Parquet, Feather, JSON lines -----------------------------------------------------------------
 
 
@@ -365,42 +347,30 @@ def _parquet(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[pd.DataFr
 
     # Without pre-buffering a row group is read page by page, not as a whole.
     with content.open() as raw, pq.ParquetFile(raw, pre_buffer=False, buffer_size=1 << 20) as file:
-        names = column_names(_columns_in(file.schema_arrow), cfg, content.name)
-        yield from _of_batches(file.iter_batches(chunk_rows(len(names))))
+        size = chunk_rows(len(file.schema_arrow.names))
+        yield from _of_batches(file.iter_batches(size), file.schema_arrow, cfg, content.name)
 
 
 def _feather(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[pd.DataFrame]:
     import pyarrow as pa
 
     with content.open() as raw, pa.ipc.open_file(raw) as file:
-        column_names(_columns_in(file.schema), cfg, content.name)
-        yield from _of_batches(file.get_batch(k) for k in range(file.num_record_batches))
+        batches = (file.get_batch(k) for k in range(file.num_record_batches))
+        yield from _of_batches(batches, file.schema, cfg, content.name)
 
 
-def _columns_in(schema: Any) -> list[str]:
-    """Without the indices of a frame that have no name, of which pandas keeps the numbers too."""
-    return [name for name in schema.names if not re.fullmatch(r"__index_level_\d+__", name)]
-
-
-def _of_batches(batches: Iterator[Any]) -> Iterator[pd.DataFrame]:
-    import pyarrow as pa
-
-    start = 0
+def _of_batches(
+    batches: Iterator[Any], schema: Any, cfg: Mapping[str, Any], where: str
+) -> Iterator[pd.DataFrame]:
+    # An index of a frame that somebody wrote is a column like others if it has a name.
+    columns = [name for name in schema.names if not re.fullmatch(r"__index_level_\d+__", name)]
+    names = column_names(columns, cfg, where)
     for batch in batches:
         frame = batch.to_pandas()
-        # The index of a frame that somebody wrote is a column like others, if it has a name.
-        if named := [name for name in frame.index.names if name in batch.schema.names]:
-            frame = frame.reset_index(level=named)[_columns_in(batch.schema)]
-        for k, name in enumerate(frame.columns):
-            if name in batch.schema.names and pa.types.is_binary(batch.schema.field(name).type):
-                frame.isetitem(k, frame.iloc[:, k].map(_text_of, na_action="ignore"))
-        frame.index = range(start, start + len(frame))
-        start += len(frame)
+        if named := [name for name in frame.index.names if name in columns]:
+            frame = frame.reset_index(level=named)[columns]
+        frame.columns = names
         yield frame
-
-
-def _text_of(cell: bytes) -> str:
-    return cell.decode(errors="backslashreplace")
 
 
 def _json_lines(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[pd.DataFrame]:
@@ -408,61 +378,41 @@ def _json_lines(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[pd.Dat
 
     names: list[str] = []
     with content.open_lines(cfg.get("encoding") or "utf-8") as file:
-        lines = enumerate((line for line in file if line.strip()), start=1)
-        start, size = 0, CHUNK_ROWS
-        while rows := [_json_row(line, n, content) for n, line in itertools.islice(lines, size)]:
-            names = names or list(dict.fromkeys(name for row in rows for name in row))
-            allowed = set(names)
-            for n, row in enumerate(rows, start=start + 1):
-                if new := next((name for name in row if name not in allowed), None):
+        lines = enumerate(filter(str.strip, file), start=1)
+        while rows := {n: _json_row(line, n, content.name)
+                       for n, line in itertools.islice(lines, CHUNK_ROWS)}:  # fmt: skip
+            names = names or list(dict.fromkeys(name for row in rows.values() for name in row))
+            for n, row in rows.items():
+                if new := row.keys() - names:
                     raise DataError(
-                        f"{content.name}: row {n} has the key {new!r}, which none of the first "
-                        f"{CHUNK_ROWS:,} rows has. Give every row all keys, with null."
+                        f"{content.name}: row {n} has the key {min(new)!r}, which none of the "
+                        f"first {CHUNK_ROWS:,} rows has. Give every row all keys, with null."
                     )
-            index = range(start, start + len(rows))
-            yield pd.DataFrame(rows, columns=names, index=index).infer_objects()
-            start, size = index.stop, chunk_rows(len(names))
+            frame = pd.DataFrame(list(rows.values()), columns=names).infer_objects()
+            frame.columns = column_names(names, cfg, content.name)
+            yield frame
 
 
-def _json_row(line: str, n: int, content: FileContent) -> dict[str, Any]:
-    def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        row = dict(pairs)
-        if len(row) < len(pairs):
-            keys = [key for key, _ in pairs]
-            twice = next(key for key in keys if keys.count(key) > 1)
-            first, second, *_ = (k for k, key in enumerate(keys, start=1) if key == twice)
-            raise DataError(
-                f"{content.name}: row {n}: keys {first} and {second} are both {twice!r}. Rename "
-                "one in the file."
-            )
-        return row
-
+def _json_row(line: str, n: int, where: str) -> dict[str, Any]:
     try:
-        row = json.loads(line, object_pairs_hook=distinct)
-        if "\\ud" in line.lower():
-            json.dumps(row, ensure_ascii=False).encode()
-    except DataError:
-        raise
-    except UnicodeEncodeError:
-        raise DataError(f"{content.name}: row {n} has half a character: \\ud...") from None
-    except (ValueError, RecursionError) as error:
-        raise DataError(
-            f"{content.name}: row {n} cannot be read as JSON, an object {{...}} a line: {error}"
-        ) from error
-    if not isinstance(row, dict):
-        raise DataError(f"{content.name}: row {n} is no JSON object {{...}}: {line.strip()[:80]}")
+        pairs = json.loads(line, object_pairs_hook=list)
+        row = dict(pairs)
+        if "\\ud" in line.lower():  # half a character may be among them
+            json.dumps(pairs, ensure_ascii=False).encode()
+    except (ValueError, TypeError, RecursionError) as error:
+        raise DataError(f"{where}: row {n} is no JSON object {{...}} a line: {error}") from error
+    if not line.lstrip().startswith("{"):
+        raise DataError(f"{where}: row {n} is no JSON object {{...}} a line.")
+    if len(row) < len(pairs):
+        raise DataError(f"{where}: row {n} has a key twice. Rename one in the file.")
     return row
 
 
-# --- Excel ----------------------------------------------------------------------------------------
+# --- Excel, zip, MATLAB ---------------------------------------------------------------------------
 
 
 def _excel(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[pd.DataFrame]:
-    yield _sheet(content, cfg).infer_objects()
-
-
-def _sheet(content: FileContent, cfg: Mapping[str, Any]) -> pd.DataFrame:
-    """The first sheet of an Excel file, empty cells None."""
+    """Yield the first sheet of an Excel file, empty cells None."""
     import pandas as pd
     from python_calamine import CalamineWorkbook
 
@@ -472,183 +422,98 @@ def _sheet(content: FileContent, cfg: Mapping[str, Any]) -> pd.DataFrame:
         with CalamineWorkbook.from_filelike(file) as workbook:
             cells = workbook.get_sheet_by_index(0).to_python()
     rows = [[None if cell == "" else cell for cell in row] for row in cells]
-    if not (cfg.get("header", True) and rows):
-        return pd.DataFrame(rows)
-    names = ["" if cell is None else _without_fraction(cell) for cell in rows[0]]
-    require_few(len(names), content.name)
-    return pd.DataFrame(rows[1:], columns=names)
+    has_header = cfg.get("header", True) and rows
+    header = rows.pop(0) if has_header else range(len(rows[0]) if rows else 0)
+    header = [name if name is None else word(name) for name in header]  # a year is a float
+    frame = pd.DataFrame(rows, columns=column_names(header, cfg, content.name))
+    yield frame.infer_objects()
 
 
-def _without_fraction(cell: Any) -> str:
-    """A cell of a header; Excel's numbers are floats, and a year is none."""
-    if isinstance(cell, float) and math.isfinite(cell) and cell == int(cell):
-        return str(int(cell))
-    return str(cell)
+_EXTENT = re.compile(rb'<dimension ref="[A-Z]+\d+:([A-Z]{1,3})(\d{1,7})"')
 
 
 def _require_small_sheets(file: IO[bytes], where: str) -> None:
-    """DataError for a sheet whose cells would fill the memory: its reader makes room for all.
-
-    One cell in the last row and column is enough for that, so places are looked at.
-    """
+    """DataError for a sheet that fills the memory: one cell far from the others is enough."""
     if not zipfile.is_zipfile(file):  # .xls, whose sheets are small
         return
     with zipfile.ZipFile(file) as archive:
-        for name in archive.namelist():
-            if not name.endswith("/"):  # any member may be named as a sheet
-                with archive.open(name) as member:
-                    _require_small_sheet(member, where)
+        for part in archive.infolist():
+            with archive.open(part) as sheet:
+                extent = _EXTENT.search(sheet.read(4096))
+            width, height = extent.groups() if extent else (b"", 0)
+            n_columns = functools.reduce(lambda n, letter: 26 * n + letter - 64, width, 0)
+            needed = max(part.file_size, CELL_BYTES * n_columns * int(height))
+            if needed > MOST_SHEET_BYTES:
+                raise DataError(
+                    f"{where}: a sheet takes {needed:,} bytes of memory, and {MOST_SHEET_BYTES:,} "
+                    "are used at most. Delete cells far from the table, or save it as CSV."
+                )
 
 
-_PLACE = re.compile(rb"""\br\s*=\s*["']([A-Za-z]{1,4})(\d{1,9})["']""")
-_ROW = re.compile(rb"""<(?:\w+:)?row\b[^>]{0,200}?\br\s*=\s*["'](\d{1,9})["']""")
-
-
-def _require_small_sheet(member: IO[bytes], where: str) -> None:
-    height, width, unpacked, tail = 0, 1, 0, b""
-    while piece := member.read(2**20):
-        unpacked += len(piece)
-        places = _PLACE.findall(tail + piece)
-        width = max([width, *map(_column_number, {letters for letters, _ in places})])
-        height = max([height, *(int(row) for _, row in places)])
-        height = max([height, *map(int, _ROW.findall(tail + piece))])
-        tail = (tail + piece)[-256:]
-        if unpacked > MOST_UNPACKED or height * width > MOST_CELLS:
-            raise DataError(
-                f"{where}: a sheet of {height:,} rows and {width:,} columns ({unpacked:,} bytes "
-                f"so far) is more than the {MOST_CELLS:,} cells and {MOST_UNPACKED:,} bytes that "
-                "are read. Save it as CSV."
-            )
-
-
-def _column_number(letters: bytes) -> int:
-    number = 0
-    for letter in letters.upper():
-        number = 26 * number + letter - ord("A") + 1
-    return number
-
-
-READERS: dict[str, Callable[[FileContent, Mapping[str, Any]], Iterator[pd.DataFrame]]] = {
-    ".csv": _text, ".csv.gz": _text, ".tsv": _text, ".tsv.gz": _text, ".txt": _text,
-    ".parquet": _parquet, ".feather": _feather, ".arrow": _feather, ".jsonl": _json_lines,
-    ".ndjson": _json_lines, ".xlsx": _excel, ".xls": _excel,
-}  # fmt: skip
-
-
-def _reader(path: Path) -> Callable[[FileContent, Mapping[str, Any]], Iterator[pd.DataFrame]]:
-    name = path.name.lower()
-    return next(read for suffix, read in READERS.items() if name.endswith(suffix))
-
-
-# --- Files of the catalogue -----------------------------------------------------------------------
-
-
-def read_entry(content: FileContent, cfg: Mapping[str, Any]) -> pd.DataFrame:
-    """The file of a catalogue entry after all steps of its preparation that do not scale.
-
-    The index counts the file's rows from 0. ``format``: text (columns between blanks), csv, zip
-    (CSV files in a zip, one below the other), excel, or mat (arrays X and y, the columns then being
-    x1, x2, ... and y; or the one that ``array`` names).
-    """
-    steps, form = cfg.get("prepare") or {}, cfg.get("format")
-    with as_data_error(content.name), _strict_about_lengths():
-        if form in ("csv", "text"):
-            with content.open_text() as file:
-                text = io.BytesIO(file.read())
-            split_at = {**cfg, "delimiter": None} if form == "text" else cfg
-            frame = _read_csv(text, split_at, steps.get("first_rows"))
-        elif form == "zip":
-            frame = _read_zip(content, cfg)
-        elif form == "excel":
-            frame = _sheet(content, cfg)
-        elif form == "mat":
-            frame = _read_mat(content, cfg.get("array"))
-        else:
-            formats = "text, csv, zip, excel, mat, libsvm"
-            raise DataError(f"{cfg['name']}: dataset.format={form!r} is none of {formats}.")
-    names = column_names(frame.columns, cfg, content.name)
-    if form == "zip" and cfg.get("member_column"):
-        names[-1] = cfg["member_column"]
-    frame.columns = names
-    with as_data_error(cfg["name"]):  # a step may be given what it cannot take
-        return prepare.prepare_rows(frame, steps, cfg["name"])
-
-
-def _read_csv(file: IO[bytes], cfg: Mapping[str, Any], n_rows: int | None) -> pd.DataFrame:
+def _zip(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[pd.DataFrame]:
+    """Yield the CSV files of ``members``, found by name in any folder, each with its digest."""
     import pandas as pd
 
-    options = csv_options(cfg)
-    header = _first_row(file, options)
-    file.seek(0)
-    frame = pd.read_csv(file, nrows=n_rows, **options)
-    if cfg.get("header", True) and len(header) == frame.shape[1]:
-        frame.columns = header
-    return frame
-
-
-def _read_zip(content: FileContent, cfg: Mapping[str, Any]) -> pd.DataFrame:
-    """The files of ``members``, found by name in any folder of the zip, each with its digest."""
-    import pandas as pd
-
-    parts = []
+    delimiter, header = cfg.get("delimiter", ","), 0 if cfg.get("header", True) else None
     with content.open() as packed, zipfile.ZipFile(packed) as archive:
         inside = {PurePosixPath(name).name: name for name in archive.namelist()}
         for member, digest in cfg["members"].items():
-            what = f"{cfg['name']}: {member} in {content.path}"
             if member not in inside:
                 there = ", ".join(sorted(inside)) or "nothing"
                 raise DataError(f"{cfg['name']}: {content.path} holds no {member}, but {there}.")
-            if archive.getinfo(inside[member]).file_size > MOST_UNPACKED:
-                raise DataError(
-                    f"{what} is larger than the {MOST_UNPACKED:,} bytes that are unpacked."
-                )
-            unpacked = archive.read(inside[member])
-            _check_digest(unpacked, digest, what)
-            frame = _read_csv(io.BytesIO(unpacked), cfg, None)
-            if cfg.get("member_column"):  # read_entry gives it its name
-                frame[len(frame.columns)] = PurePosixPath(member).stem
-            parts.append(frame)
-    return pd.concat(parts, ignore_index=True)
+            data = archive.read(inside[member])
+            _check_digest(data, digest, f"{cfg['name']}: {member} in {content.path}")
+            frame = pd.read_csv(io.BytesIO(data), sep=delimiter, header=header, **precision())
+            frame.columns = column_names(frame.columns, cfg, content.name)
+            if cfg.get("member_column"):
+                frame[cfg["member_column"]] = PurePosixPath(member).stem
+            yield frame
 
 
-def _check_digest(content: bytes, digest: str | None, what: str) -> None:
+def _check_digest(data: bytes, digest: str | None, what: str) -> None:
     """``digest``: sha256:HEX, git:HEX (the id of a git blob), or None for any content."""
-    if digest is None:
-        return
-    kind, _, wanted = digest.partition(":")
+    kind, _, wanted = (digest or "").partition(":")
+    actual = hashlib.sha256(data)
     if kind == "git":
-        actual = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
-    else:
-        actual = hashlib.sha256(content).hexdigest()
-    if actual != wanted:
+        actual = hashlib.sha1(b"blob %d\0" % len(data) + data)
+    if wanted and actual.hexdigest() != wanted:
         raise DataError(
             f"{what} is not the file it should be.\n  expected {digest}\n  found    "
-            f"{kind}:{actual}\nGet the zip anew; for another version set its digest in "
+            f"{kind}:{actual.hexdigest()}\nGet the zip anew; for another version set its digest in "
             "dataset.members to null."
         )
 
 
-def _read_mat(content: FileContent, array: str | None) -> pd.DataFrame:
+def _mat(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[pd.DataFrame]:
+    """Yield the one ``array``, or arrays X and y as columns x1, x2, ... and y."""
     import pandas as pd
     import scipy.io
 
     with content.open() as file:
         arrays = scipy.io.loadmat(io.BytesIO(file.read()))
-    if array is not None:
-        if array not in arrays:
-            names = ", ".join(name for name in arrays if not name.startswith("__"))
-            raise DataError(f"{content.name}: no array {array!r}, but {names}.")
-        values = np.atleast_2d(arrays[array].astype(np.float64))
-        return pd.DataFrame(values, columns=[f"x{k + 1}" for k in range(values.shape[1])])
-    shapes = {name: v.shape for name, v in arrays.items() if isinstance(v, np.ndarray)}
-    if "X" not in shapes or "y" not in shapes:
-        raise DataError(f"{content.name}: no arrays X and y, but {shapes}.")
-    y = arrays["y"].ravel().astype(np.float64)
-    x = arrays["X"].astype(np.float64)
-    if x.shape[1] == len(y):  # one column a sample
-        x = x.T
-    if x.shape[0] != len(y):
-        raise DataError(f"{content.name}: X {shapes['X']} and y {shapes['y']} do not go together.")
-    frame = pd.DataFrame(x, columns=[f"x{k + 1}" for k in range(x.shape[1])])
-    frame["y"] = y
-    return frame
+    array = cfg.get("array")
+    if missing := {array or "X", array or "y"} - arrays.keys():
+        there = ", ".join(name for name in arrays if not name.startswith("__"))
+        raise DataError(f"{content.name}: no array {' and '.join(sorted(missing))}, but {there}.")
+    values = np.atleast_2d(arrays[array or "X"]).astype(np.float64)
+    y = None if array else arrays["y"].ravel().astype(np.float64)
+    if y is not None and values.shape[1] == len(y):  # one column a sample
+        values = values.T
+    frame = pd.DataFrame(values, columns=[f"x{k + 1}" for k in range(values.shape[1])])
+    yield frame if y is None else frame.assign(y=y)
+
+
+Reader = Callable[[FileContent, Mapping[str, Any]], Iterator["pd.DataFrame"]]
+READERS: dict[str, Reader] = {
+    ".csv": _text, ".csv.gz": _text, ".tsv": _text, ".tsv.gz": _text, ".txt": _text,
+    ".parquet": _parquet, ".feather": _feather, ".arrow": _feather, ".jsonl": _json_lines,
+    ".ndjson": _json_lines, ".xlsx": _excel, ".xls": _excel,
+}  # fmt: skip
+FORMATS: dict[str, Reader] = {"csv": _text, "zip": _zip, "excel": _excel, "mat": _mat}
+
+
+def _reader(content: FileContent, cfg: Mapping[str, Any]) -> Reader:
+    if given := cfg.get("format"):
+        return FORMATS[given]
+    name = content.name.lower()
+    return next(reader for suffix, reader in READERS.items() if name.endswith(suffix))

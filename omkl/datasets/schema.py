@@ -150,7 +150,7 @@ class Dataset(Section):
             "at most 80, none of them beginning with a dot, with / between them",
         ),
     ] = None
-    format: Annotated[Any, Accepted(is_text, "text, csv, zip, excel, mat or libsvm")] = None
+    format: Literal["csv", "zip", "excel", "mat", "libsvm"] | None = None
     encoding: Annotated[
         Any,
         Accepted(_is_encoding, "an encoding of text that Python knows, such as utf-8 or latin-1"),
@@ -171,6 +171,7 @@ class Dataset(Section):
         ),
     ] = None
     skip_lines: Annotated[int, Field(ge=0, le=MOST_WORDS)] | None = None
+    zero_based: bool | None = None
     target: Annotated[
         Any,
         Accepted(

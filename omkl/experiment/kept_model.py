@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from omkl.config.schema import Settings
 
 # Keys of a data set that say how a text file is read.
-READING = ("na_values", "delimiter", "header", "skip_lines", "columns", "decimal", "encoding")
+READING = ("na_values", "delimiter", "header", "skip_lines", "zero_based", "columns", "decimal",
+           "encoding", "format")  # fmt: skip
 
 
 def require_keepable(settings: Settings, n_seeds: int) -> None:
@@ -94,9 +95,9 @@ def settings_of(job: Keepable, seed: int | None = None) -> LearnerSettings:
 
 
 def _columns(job: Keepable) -> dict[str, Any] | None:
-    """How the columns of an own file become inputs; None where they are inputs as they are."""
+    """Return how an own file is read and its columns become inputs; None for other data."""
     taken = [column for column in job.stream.columns if column.inputs]
-    if not taken:
+    if "path" not in job.settings.dataset:
         return None
     reading = {key: job.settings.dataset[key] for key in READING if key in job.settings.dataset}
     return {"reading": reading, "target": job.stream.target,

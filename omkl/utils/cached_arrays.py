@@ -5,11 +5,8 @@ A file is a NumPy archive, sealed with its checksum (``disk``).
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import io
-import os
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -17,7 +14,6 @@ import numpy as np
 
 from omkl.utils import sources
 from omkl.utils.disk import (
-    keep_newest,
     npz_bytes,
     read_sealed,
     remove_abandoned,
@@ -27,8 +23,6 @@ from omkl.utils.disk import (
 from omkl.utils.wording import tell
 
 Arrays = dict[str, np.ndarray]
-
-NAME = re.compile(r"[0-9a-f]{24}\.npz")  # of our files, whole: the folder may hold others
 
 
 def name_of(identity: str) -> str:
@@ -40,27 +34,18 @@ def load_or_make(
     folder: Path,
     identity: str,
     make: Callable[[], Mapping[str, np.ndarray]],
-    most_bytes: int | None = None,
-    most_files: int | None = None,
 ) -> Arrays:
     """What ``make`` returns, from ``folder`` where it is kept for this very ``identity``.
 
     A file that is damaged is made anew, which one line on stderr tells. Where nothing can be
-    written, a line tells that as well, and the arrays are returned. Arrays of more than
-    ``most_bytes`` are not kept; of more than ``most_files`` files those go that were not used for
-    longest.
+    written, a line tells that as well, and the arrays are returned.
     """
     path = folder / name_of(identity)
     kept = read(path, identity)
     if kept is not None:
-        with contextlib.suppress(OSError):
-            os.utime(path)
         return kept
     arrays = dict(make())
-    if most_bytes is None or sum(array.nbytes for array in arrays.values()) <= most_bytes:
-        _write(path, identity, arrays)
-        if most_files is not None:
-            keep_newest(folder, NAME, most_files)
+    _write(path, identity, arrays)
     return arrays
 
 

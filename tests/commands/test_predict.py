@@ -115,9 +115,8 @@ def test_libsvm_rows_are_predicted_with_and_without_their_labels(tmp_path, capsy
     found = said(capsys, run.folder, path)
     pd.testing.assert_frame_equal(found, expected)
     for rows, words in [
-        ((labelled[1], labelled[2], pairs[4]), "row 3 begins with a pair, '1:4', and the rows bef"),
         ((pairs[1], "", pairs[2]), "an empty line is before row 2, and rows have no label"),
-        ((pairs[1], labelled[2]), "row 2 begins with a label, '8', and the rows before it with a"),
+        (("1:2 2",), "row 1 has '2' where index:value should be"),
     ]:
         path.write_text("\n".join(rows))
         assert predict.main([str(run.folder), str(path)]) == 1

@@ -27,7 +27,6 @@ from omkl.datasets import (
     catalogue,
     columns,
     open_stream,
-    opening,
     read,
     scaling,
     schema,
@@ -166,17 +165,15 @@ def test_limit_comes_after_the_shuffle_and_before_the_scaling(small):
     assert open_stream(small, RAW | {"limit": 100}).n_rounds == 8
 
 
-def test_columns_that_nobody_named_are_left_out_by_name(small):
+def test_an_entry_of_the_catalogue_is_read_as_an_own_file(small):
     path = catalogue.project_root() / "data" / small["file"]
     write(path, "a,colour,day,y\n1,red,2024-02-13,10\n2,blue,2024-02-14,20\n3,red,,30\n")
-    for order in ("file", "shuffled", "file"):  # read, and from the cache
-        stream = open_stream(small, RAW | {"order": order})
-        told = stream.provenance["columns"]
-        assert [(column["column"], column["as"]) for column in told] == [
-            ("colour", "left out"),
-            ("day", "left out"),
-        ]
-        assert stream.inputs == ("a",) and "own files" in told[0]["why"]
+    stream = open_stream(small | {"missing": "mean"}, RAW)
+    kinds = [column["as"] for column in stream.provenance["columns"]]
+    assert kinds == ["numbers", "categories", "date"]
+    own_stream = open_stream(own(path, name="small"), RAW)
+    assert stream.inputs == own_stream.inputs
+    assert collect(stream)[0].tolist() == collect(own_stream)[0].tolist()
     named = open_stream(small | {"inputs": ["a"]}, RAW)
     assert "columns" not in named.provenance, "what is named leaves out by name"
 
@@ -537,35 +534,3 @@ def test_list_describe_and_verify(tmp_path, monkeypatch, capsys):
     write(tmp_path / "checkout/data/naval/data.txt", "not it\n")
     assert data.main(["verify"]) == 1
     assert "expected sha256 de0ea69d" in capsys.readouterr().err
-
-
-# --- kept between starts ------------------------------------------------------------------------
-
-
-def test_prepared_data_are_kept_and_never_stale(small, tmp_path, monkeypatch):
-    """The second start reads no file of data; another file or entry is read."""
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    reads = []
-    read_entry = read.read_entry
-
-    def counted(*arguments: Any) -> Any:
-        reads.append(arguments)
-        return read_entry(*arguments)
-
-    monkeypatch.setattr(read, "read_entry", counted)
-    path = catalogue.project_root() / "data" / small["file"]
-    write(path, "a,b,y\n" + "".join(f"{k},{k % 3},{10 * k}\n" for k in range(1, 9)))
-    entry = small | {"sha256": file_hash(path)}
-
-    def block(**changed: Any) -> list:
-        stream = open_stream({**entry, **changed}, WHOLE)
-        return [a.tolist() for a in next(stream.blocks(2000))]
-
-    first = block()
-    assert block() == first and len(reads) == 1
-    assert block(target=entry["target"], inputs=[1]) != first and len(reads) == 2
-    for path in (tmp_path / "data").glob("*.npz"):
-        path.write_bytes(path.read_bytes()[:100])  # cut off by a full disk
-    assert block() == first and len(reads) == 3
-    monkeypatch.setattr(opening, "MOST_CACHED_BYTES", 0)
-    assert block(title="x") == first and block(title="x") == first and len(reads) == 5

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 from omkl.datasets import DataError, base, columns, open_stream, opening, read
-from omkl.datasets.catalogue import entry
 from tests.datasets.helpers import COLUMNS, RAW, collect, own, write_excel
 
 
@@ -117,8 +116,6 @@ def test_what_is_excluded_is_no_input(tmp_path, frame):
     assert became["when"] == became["town"] == "dataset.exclude names it"
     with pytest.raises(DataError, match=r"dataset\.exclude: there is no column 'towm'"):
         open_stream(own(tmp_path / "t.csv", exclude="towm"), COLUMNS)
-    with pytest.raises(DataError, match="exclude is for files of yours"):
-        open_stream(entry("airfoil") | {"exclude": 1}, RAW)
     with pytest.raises(DataError, match="names all inputs"):
         open_stream(own(tmp_path / "t.csv", exclude="town", inputs=["size"]), COLUMNS)
 

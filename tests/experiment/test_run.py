@@ -242,7 +242,7 @@ def test_a_disk_that_cannot_be_read_is_not_blamed_on_the_results(start, table, m
         def read(self, size: int = -1) -> bytes:
             raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(files, "_opened", lambda path: Damaged(path))
+    monkeypatch.setattr(files, "open", lambda path, *_, **__: Damaged(path), raising=False)
     outcome = start(f"dataset.path={table}", base=OWN)
     assert outcome.run.result["error"]["message"] == f"{table} cannot be read: Input/output error."
 

@@ -286,8 +286,6 @@ def test_rows_of_nobody(tmp_path):
         job = runner.prepare(compose([*own, "dataset.missing=drop"]))
         assert job.split.clients == ["ann", "bob", "cid"] and job.split.X.shape == (20, 3, 1)
         assert job.split.lengths.tolist() == [20, 18, 20]
-        job = runner.prepare(compose([*own, "stream.limit=6"]))  # before the blank
-        assert job.split.clients == ["ann", "bob", "cid"]
 
 
 def test_a_column_of_clients_that_is_not_there(tmp_path):

@@ -136,17 +136,6 @@ def test_an_error_of_a_library_keeps_its_words(tmp_path):
         raise OSError("the codec is missing")
 
 
-def test_large_arrays_are_not_kept_and_of_many_files_the_newest(tmp_path):
-    for n, identity in enumerate("abc"):
-        cached_arrays.load_or_make(tmp_path, identity, lambda: ARRAYS, most_files=2)
-        path = tmp_path / cached_arrays.name_of(identity)
-        os.utime(path, (n, n)) if path.exists() else None
-    kept = {cached_arrays.name_of(identity) for identity in "bc"}
-    assert {path.name for path in tmp_path.iterdir()} == kept
-    cached_arrays.load_or_make(tmp_path, "d", lambda: ARRAYS, most_bytes=5599)
-    assert {path.name for path in tmp_path.iterdir()} == kept
-
-
 @pytest.mark.parametrize("fault", ["damaged", "full disk"])
 def test_a_run_goes_on_without_its_comparators(start, outputs, capsys, full_disk, fault):
     before = start("regret.ridge_features=true").run.result["regret"]
