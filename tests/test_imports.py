@@ -26,9 +26,6 @@ PRIVATE = {
         "the cache is set where Numba's own would be, and pieces that are inlined everywhere are "
         "optimised once, with their entry point: compiling takes six tenths of the time"
     ),
-    "omkl.utils.interrupts": (
-        "Python waits at its end for a thread in the middle of a long sum, and a Ctrl-C must not"
-    ),
 }
 # Libraries that one folder alone imports, or that and one module.
 GUESTS = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
 
@@ -44,25 +45,9 @@ def _list() -> int:
     return 0 if asked else terminal.EXIT_USAGE
 
 
-def omkl() -> None:
-    _run("")
-
-
-def omkl_run() -> None:
-    _run("run")
-
-
-def omkl_predict() -> None:
-    _run("predict")
-
-
-def omkl_report() -> None:
-    _run("report")
-
-
-def omkl_data() -> None:
-    _run("data")
-
-
-def omkl_check() -> None:
-    _run("check")
+omkl = functools.partial(_run, "")
+omkl_run = functools.partial(_run, "run")
+omkl_predict = functools.partial(_run, "predict")
+omkl_report = functools.partial(_run, "report")
+omkl_data = functools.partial(_run, "data")
+omkl_check = functools.partial(_run, "check")

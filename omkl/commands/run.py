@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -13,7 +12,7 @@ from omkl.commands.terminal import EXIT_FAILED, EXIT_USAGE
 from omkl.config import overrides, reference
 from omkl.config.overrides import UsageError, Values, key_of, of_file
 from omkl.config.schema import GROUPS
-from omkl.utils import conf, interrupts
+from omkl.utils import conf
 from omkl.utils.conf import NEUTRAL
 from omkl.utils.constraints import no_such
 from omkl.utils.wording import UNEXPLAINED, cannot_use, plain, warn
@@ -114,7 +113,7 @@ def run_alone(settings: Settings) -> int:
 
     bar = sweep.bar_of(sweep.title_of(settings), settings)
     with bar as progress:
-        outcome = viewers.run_and_draw(settings, interrupts.ending(progress), begun, published)
+        outcome = viewers.run_and_draw(settings, progress, begun, published)
     if outcome.status == "failed":
         error = outcome.run.result["error"]
         more = f"\n\n{error['traceback']}\n{UNEXPLAINED}" if error["traceback"] else ""
@@ -122,7 +121,7 @@ def run_alone(settings: Settings) -> int:
         return EXIT_FAILED
     _print_outcome(outcome, settings.outputs)
     _print_hints(outcome.run)
-    sys.stdout.flush()
+    print(end="", flush=True)
     sweep.print_tracked(viewers.track([outcome.run], settings), settings.outputs)
     return 0
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omkl.config.overrides import Jobs
-from omkl.utils import interrupts
 from omkl.utils.disk import remove_abandoned, write_atomically
 from omkl.utils.wording import plain
 
@@ -69,8 +68,8 @@ def run(jobs: Jobs, folders: Sequence[Path] = (), n_jobs: int = 1) -> bool:
                     told.add(message)
                     if task.settings.fail_fast:
                         break
-    except BaseException:
-        finish(folder, first, interrupts.came())
+    except BaseException as error:
+        finish(folder, first, isinstance(error, KeyboardInterrupt))
         raise
     return finish(folder, first) == len(tasks)
 
@@ -129,7 +128,7 @@ def _one_by_one(tasks: Sequence[Task]) -> Generator[tuple[Task, Outcome]]:
 
     for task in tasks:
         with bar_of(task.label, task.settings) as progress:
-            outcome = viewers.run_and_draw(task.settings, interrupts.ending(progress))
+            outcome = viewers.run_and_draw(task.settings, progress)
         yield task, outcome
 
 

@@ -1,17 +1,16 @@
-"""Run commands: parser, output streams, environment, one line for each error, and exit status."""
+"""Run commands: parser, output streams, Ctrl-C, one line for each error, and exit status."""
 
 from __future__ import annotations
 
 import gc
 import io
-import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omkl.utils import interrupts
 from omkl.utils.version import __version__
 from omkl.utils.wording import UNEXPLAINED, cannot_use, plain, warn
 
@@ -20,50 +19,25 @@ if TYPE_CHECKING:
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
-EXIT_INTERRUPTED = 130
 VERSION, VERSION_TEXT = "--version", f"omkl {__version__}"
 INTERRUPTED = "Interrupted. What is finished is kept; the same command goes on."
-COUNTS = ("OMKL_THREADS", "NUMBA_NUM_THREADS")
 
 
 class _Output(io.FileIO):
-    """A file descriptor that takes text also after its reader has gone, or its disk is full.
-
-    ``lost`` is the reason why a text was lost. It is "" if the reader has gone (``| head``).
-    """
-
-    lost = ""
+    """A file descriptor that takes text also after its reader has gone (``| head``)."""
 
     def write(self, data: Any) -> int:
         try:
             return super().write(data) or 0
         except BrokenPipeError:
             return len(data)
-        except OSError as error:
-            self.lost = str(error.strerror)
-            return len(data)
 
 
-def prepare() -> None:
-    """Replace standard output and error by streams that last. Raise ValueError as below.
-
-    Raises
-    ------
-    ValueError
-        If the environment or the working directory lets no command work.
-    """
-    for name in ("stdout", "stderr"):
-        stream = getattr(sys, name)
-        if stream is None:  # the caller has closed it
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
-        elif type(stream) is io.TextIOWrapper:
-            binary = io.BufferedWriter(_Output(stream.fileno(), "wb", closefd=False))
-            lasting = io.TextIOWrapper(
-                binary, stream.encoding, errors="replace",  # a terminal may lack letters such as ±
-                line_buffering=stream.line_buffering or stream.write_through,
-            )  # fmt: skip
-            setattr(sys, name, lasting)
-    _check_environment()
+def _lasting(stream: io.TextIOWrapper) -> io.TextIOWrapper:
+    """Return a stream for which a terminal may lack letters such as ±, and a pipe its reader."""
+    binary = io.BufferedWriter(_Output(stream.fileno(), "wb", closefd=False))
+    at_once = stream.line_buffering or stream.write_through
+    return io.TextIOWrapper(binary, stream.encoding, errors="replace", line_buffering=at_once)
 
 
 def write_data(pieces: Iterable[str]) -> None:
@@ -71,25 +45,6 @@ def write_data(pieces: Iterable[str]) -> None:
     shown = plain if sys.stdout.isatty() else str
     for text in pieces:
         sys.stdout.write(shown(text))
-
-
-def _check_environment() -> None:
-    for name in COUNTS:
-        if (text := os.environ.get(name)) and not (is_count(text) and int(text)):
-            raise ValueError(f"{name}={text!r} is not a whole number of at least 1")
-    try:
-        Path.cwd()
-    except FileNotFoundError:
-        raise ValueError("the working directory has been removed: change to another") from None
-    cache = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or "~"
-    for cure, folder in (
-        ("correct OMKL_DATA_DIR", os.environ.get("OMKL_DATA_DIR", "")),
-        ("set HOME or XDG_CACHE_HOME", cache),
-    ):
-        try:
-            Path(folder).expanduser()
-        except RuntimeError:
-            raise ValueError(f"{folder}: there is no such home folder; {cure}") from None
 
 
 def parser(prog: str, description: str, epilog: str | None = None) -> argparse.ArgumentParser:
@@ -146,32 +101,35 @@ def exit_status(
     return EXIT_FAILED
 
 
-def is_count(text: str) -> bool:
-    """Return whether the text is a whole number in ASCII digits."""
-    return text.isascii() and text.isdecimal()
+def _interrupt(signum: int, frame: Any) -> None:
+    """Raise KeyboardInterrupt. A second Ctrl-C ends the process at once."""
+    signal.signal(signum, signal.SIG_DFL)
+    raise KeyboardInterrupt
 
 
 def command(program: str, main: Callable[[], int]) -> None:
     """Run a command and end the process with its exit status."""
-    interrupts.listen()
-    try:
-        prepare()
-    except ValueError as error:
-        warn(error, program)
-        sys.exit(EXIT_USAGE)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as in the background
+        signal.signal(signal.SIGINT, _interrupt)
+    for name in ("stdout", "stderr"):
+        if type(stream := getattr(sys, name)) is io.TextIOWrapper:
+            setattr(sys, name, _lasting(stream))
     try:
         code = main()
+        print(end="", flush=True)
+    except OSError as error:  # a full disk below standard output
+        warn(f"output could not be written: {error.strerror}", program)
+        code = EXIT_FAILED
     except (KeyboardInterrupt, Exception) as error:
         # A library may have turned a KeyboardInterrupt into an error of its own.
-        if isinstance(error, KeyboardInterrupt) or interrupts.came():
-            print(f"\n{INTERRUPTED}", file=sys.stderr)
-            interrupts.leave_threads(EXIT_INTERRUPTED)
-            sys.exit(EXIT_INTERRUPTED)
+        if (
+            isinstance(error, KeyboardInterrupt)
+            or signal.getsignal(signal.SIGINT) is signal.SIG_DFL
+        ):
+            print(f"\n{INTERRUPTED}", file=sys.stderr, flush=True)
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            signal.raise_signal(signal.SIGINT)  # Python would wait for threads that compute
         warn(f"{error}\n\n{traceback.format_exc()}\n{UNEXPLAINED}", program)
         code = EXIT_FAILED
     gc.freeze()  # saves a second: the interpreter does not search compiled code for garbage
-    sys.stdout.flush()
-    if lost := getattr(getattr(sys.stdout.buffer, "raw", None), "lost", ""):
-        warn(f"output could not be written: {lost}", program)
-        code = code or EXIT_FAILED
     sys.exit(code)

@@ -133,8 +133,13 @@ def npz_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
 
 def user_cache() -> Path:
     """``NUMBA_CACHE_DIR``, or the folder of omkl in the user's cache."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(os.environ.get("NUMBA_CACHE_DIR") or Path(home) / "omkl")
+    if found := os.environ.get("NUMBA_CACHE_DIR"):
+        return Path(found)
+    try:
+        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    except RuntimeError:  # a container may run as a user without a home
+        raise OSError("there is no home folder for the cache: set XDG_CACHE_HOME") from None
+    return Path(home) / "omkl"
 
 
 def sealed(content: bytes, identity: str) -> bytes:

@@ -21,11 +21,15 @@ def usable_cores() -> int:
 
 
 def default_threads() -> int:
-    """Threads of a job: all cores, or as many as whoever started it says."""
+    """Return the threads of a job: all cores, or as many as the environment says.
+
+    Raises ValueError for a variable that is no number of threads.
+    """
     for name in ("OMKL_THREADS", "SLURM_CPUS_PER_TASK", "NUMBA_NUM_THREADS"):
-        given = os.environ.get(name, "")
-        if given.isascii() and given.isdecimal():
-            return max(1, int(given))
+        if given := os.environ.get(name):
+            if not (given.isascii() and given.isdecimal() and int(given)):
+                raise ValueError(f"{name}={given!r} is not a whole number of at least 1")
+            return int(given)
     return usable_cores()
 
 

@@ -462,7 +462,7 @@ def started(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
 def interrupted(process: subprocess.Popen[str]) -> tuple[str, str]:
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)
-    assert process.returncode == 130, (out, err)
+    assert process.returncode == -signal.SIGINT, (out, err)
     assert "Traceback" not in out + err, err
     assert err.endswith("Interrupted. What is finished is kept; the same command goes on.\n")
     return out, err
