@@ -216,12 +216,14 @@ def catalogued(name: str) -> dict[str, Any]:
     return entry
 
 
-def rows_of(dataset: str, order: str = "file", **columns) -> tuple[np.ndarray, np.ndarray]:
+def rows_of(
+    dataset: str, order: str = "file", scaling: str = "whole", **columns
+) -> tuple[np.ndarray, np.ndarray]:
     """X, y of all rows, scaled as the papers scale; the columns of the catalogue or others."""
     from omkl.datasets import open_stream
 
-    whole = {"limit": None, "scaling": "whole", "order": order}
-    stream = open_stream(catalogued(dataset) | columns, whole, seed=0)
+    rows = {"limit": None, "scaling": scaling, "order": order}
+    stream = open_stream(catalogued(dataset) | columns, rows, seed=0)
     return next(stream.blocks(stream.n_rounds))
 
 

@@ -1,7 +1,8 @@
-"""Variants of the papers' learners: two families of algorithms outside the package.
+"""Variants of the papers' learners: families of algorithms outside the package.
 
-as_released   the learners as their authors' code runs them, where it departs from the text
-recovered     the learners with the readings that a search found in the published numbers
+as_released           the JMLR paper's learners as its authors' code runs them
+mkl_active_learning   the active paper's learners as its authors' code runs them
+recovered             learners with the readings that a search found in the published numbers
 
 ``declare`` makes their names known. From a prompt in a checkout, one family at a time:
 
@@ -10,7 +11,7 @@ recovered     the learners with the readings that a search found in the publishe
 
 from omkl.utils import registry
 
-MODULES = ("variants.as_released", "variants.recovered")
+MODULES = tuple(f"variants.{name}" for name in ("as_released", "recovered", "mkl_active_learning"))
 
 
 def names() -> list[str]:
