@@ -168,24 +168,24 @@ def _is_bug(error: Exception) -> bool:
 def _in_words(error: Exception) -> str:
     import pandas as pd
 
-    if isinstance(error, pd.errors.EmptyDataError):
-        return "the file is empty."
     message = _first_line(error).rstrip(".").removeprefix("Error tokenizing data. C error: ")
-    if isinstance(error, pd.errors.ParserError | pd.errors.ParserWarning):
+    if isinstance(error, pd.errors.ParserError):
         if "EOF inside string" in message:
             return f"a quote is opened and never closed ({message}). Correct the file."
-        long = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", message)
-        if long or any(word in message for word in ("Length", "Number of passed names")):
-            problem = "the first row has more cells than the header"
-            if long:
-                problem = f"line {long[2]} has {long[3]} cells, where {long[1]} are expected"
-            return (
-                f"rows of different lengths: {problem}. Correct the file, pass over lines "
-                "above the header with dataset.skip_lines, or look at dataset.delimiter."
-            )
+        if long := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", message):
+            problem = f"line {long[2]} has {long[3]} cells, where {long[1]} are expected"
+            return different_lengths(problem)
     return (
         "cannot be read, it may be damaged or of another kind than the end of its name says: "
         f"{message}"
+    )
+
+
+def different_lengths(problem: str) -> str:
+    """Return the end of an error of rows that do not fit the header."""
+    return (
+        f"rows of different lengths: {problem}. Correct the file, pass over lines above the header "
+        "with dataset.skip_lines, or look at dataset.delimiter."
     )
 
 

@@ -213,6 +213,9 @@ def _unit(counts: Iterable[str]) -> str:
 # --- Dates and times ------------------------------------------------------------------------------
 
 ISO = "ISO8601"
+EPOCH, MICROSECOND = datetime.datetime(1970, 1, 1), datetime.timedelta(microseconds=1)
+DAY = 86_400_000_000  # microseconds
+NO_TIME = -(2**63)  # as NaT
 CLOCKS = ("%H:%M", "%H:%M:%S", "%H:%M:%S.%f", "%I:%M %p", "%I:%M:%S %p")
 DAYS = (
     "%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d.%m.%y", "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%y",
@@ -234,14 +237,15 @@ class DateFormat(NamedTuple):
     format: str | None = None
     zone: str | None = None
 
-    def read(self, cell: Any) -> datetime.datetime | None:
-        """Return the local time of a cell that is not blank, None if it has none."""
+    def read(self, cell: Any) -> int | None:
+        """Return the local time of a cell, microseconds since 1970, None if it has none."""
         moment = self._moment(cell)
-        if moment is None or moment.tzinfo is None:
-            return moment
-        if self.zone:
-            moment = moment.astimezone(ZoneInfo(self.zone))
-        return moment.replace(tzinfo=None)
+        if moment is None:
+            return None
+        if moment.tzinfo is not None:
+            moment = moment.astimezone(ZoneInfo(self.zone)) if self.zone else moment
+            moment = moment.replace(tzinfo=None)
+        return (moment - EPOCH) // MICROSECOND
 
     def _moment(self, cell: Any) -> datetime.datetime | None:
         if isinstance(cell, datetime.datetime):
@@ -287,21 +291,25 @@ def _is_sorted(texts: Sequence[str], format: str) -> bool:
     return all(steps) or not any(steps)
 
 
-def date_parts(times: np.ndarray, parts: Sequence[str], start: str) -> np.ndarray:
-    """Return hour, weekday (Monday is 0), day of the year and days since ``start`` (n, parts).
+def date_parts(time: Any, parts: Sequence[str], start: int) -> list[Any]:
+    """Return hour, weekday (Monday is 0), day of the year and days since ``start``.
 
-    ``times`` (n,) are datetime64[us], NaT where blank.
+    ``time`` in microseconds since 1970 is an int, or an array for arrays of the same numbers.
     """
-    days = times.astype("datetime64[D]")
-    day, second = np.timedelta64(86_400_000_000, "us"), np.timedelta64(1_000_000, "us")
+    day = time // DAY
     values = {
-        "hour": lambda: (times - days) / second / 3600,
-        "weekday": lambda: (days.astype(np.int64) + 3) % 7,
-        "day_of_year": lambda: (days - days.astype("datetime64[Y]")).astype(np.int64) + 1,
-        "days_elapsed": lambda: (times - np.datetime64(start, "us")) / day,
+        "hour": lambda: (time - day * DAY) / 1e6 / 3600,
+        "weekday": lambda: (day + 3) % 7,
+        "day_of_year": lambda: _day_of_year(day),
+        "days_elapsed": lambda: (time - start) / float(DAY),
     }
-    columns = np.empty((len(times), len(parts)))
-    for k, part in enumerate(parts):
-        columns[:, k] = values[part]()
-    columns[np.isnat(times)] = np.nan
-    return columns
+    return [values[part]() for part in parts]
+
+
+def _day_of_year(day: Any) -> Any:
+    """Count from years that begin in March, so that a leap day comes last; 400 years are alike."""
+    day = (day + 719_468) % 146_097
+    year = (day - day // 1_460 + day // 36_524 - day // 146_096) // 365
+    since_march = day - (365 * year + year // 4 - year // 100)
+    is_leap = (year % 4 == 0) & ((year % 100 != 0) | (year == 0))
+    return since_march + 60 + is_leap - (since_march >= 306) * (365 + is_leap)

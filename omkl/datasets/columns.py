@@ -17,22 +17,26 @@ left out     words that are nearly all different, and whole numbers that count t
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
+import math
 import re
 import zlib
 import zoneinfo
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from omkl.datasets.base import MOST_COLUMNS, DataError, as_data_error
 from omkl.datasets.cells import (
     CLOCKS,
+    DAY,
     FEW,
     ISO,
     NO_DATE,
+    NO_TIME,
     PLAIN,
     DateFormat,
     NumberFormat,
@@ -55,21 +59,10 @@ if TYPE_CHECKING:
 # --- Choosing inputs and target -------------------------------------------------------------------
 
 
-class Columns(NamedTuple):
-    """Chosen columns: 0-based positions and names, the target's last."""
-
-    positions: tuple[int, ...]
-    names: tuple[str, ...]
-
-
 def choose_columns(
-    names: Sequence[str],
-    usable: Sequence[bool],
-    inputs: Any,
-    target: Any,
-    where: str,
-) -> Columns:
-    """Resolve ``dataset.inputs`` and ``dataset.target``.
+    names: Sequence[str], usable: Sequence[bool], inputs: Any, target: Any, where: str
+) -> tuple[list[int], int]:
+    """Return the 0-based positions of ``dataset.inputs``, and that of ``dataset.target``.
 
     A column is given by its name or its 1-based position, the name first; inputs also as a range of
     positions like "3-23". ``inputs=None`` takes every usable column but the target.
@@ -84,7 +77,7 @@ def choose_columns(
     if inputs is None:
         chosen = [k for k in range(len(names)) if usable[k] and k != last]
     else:
-        chosen = [k for item in _as_list(inputs) for k in _positions(item, names, where)]
+        chosen = places_of(inputs, names, where, "dataset.inputs")
     if last in chosen:
         raise DataError(
             f"{where}: the target {names[last]!r} is also named in dataset.inputs; "
@@ -92,24 +85,29 @@ def choose_columns(
         )
     twice = sorted({names[k] for k, n in Counter(chosen).items() if n > 1})
     if twice:
-        raise DataError(f"{where}: dataset.inputs names {', '.join(map(repr, twice))} twice.")
+        raise DataError(f"{where}: dataset.inputs names {few(map(repr, twice))} twice.")
     if not chosen:
         raise DataError(
             f"{where}: no column is left as an input besides the target {names[last]!r}; ids are "
             f"none unless dataset.inputs names them. Columns: {few(map(repr, names))}"
         )
-    input_names = tuple(names[k] for k in chosen)
-    return Columns((*chosen, last), (*input_names, names[last]))
+    return chosen, last
 
 
-def excluded_places(exclude: Any, names: Sequence[str], where: str) -> list[int]:
-    """The 0-based positions of the columns that ``dataset.exclude`` names; none of None."""
-    items = [] if exclude is None else _as_list(exclude)
-    return [k for item in items for k in _positions(item, names, where, "dataset.exclude")]
+def places_of(given: Any, names: Sequence[str], where: str, key: str) -> list[int]:
+    """Return the 0-based positions of columns that are named, or lie in a range such as "3-23"."""
+    places = []
+    for item in given if isinstance(given, list | tuple) else [given]:
+        span = None if item in names else _span(item)
+        if span and span[-1] <= len(names):
+            places += [_position(k, names, key, where) for k in span]
+        else:
+            places.append(_position(span[-1] if span else item, names, key, where))
+    return places
 
 
 def place_of(column: Any, names: Sequence[str], where: str, key: str = "dataset.target") -> int:
-    """The 0-based position of a column that is given by its name or its 1-based position."""
+    """Return the 0-based position of a column that is given by its name or 1-based position."""
     if column is None:
         raise DataError(
             f"{where}: say which column to predict: dataset.target=NAME or its position. "
@@ -119,18 +117,15 @@ def place_of(column: Any, names: Sequence[str], where: str, key: str = "dataset.
 
 
 def count_inputs(inputs: Any) -> int | None:
-    """How many inputs ``dataset.inputs`` asks for; None where only the file can tell."""
+    """Return how many inputs ``dataset.inputs`` asks for, None where only the file can tell."""
     if inputs is None:
         return None
-    spans = [_span(item) for item in _as_list(inputs)]
+    spans = [_span(item) for item in (inputs if isinstance(inputs, list | tuple) else [inputs])]
     return sum(1 if span is None else len(span) for span in spans)
 
 
 def require_distinct(names: Sequence[str], where: str, cure: str = "Rename one.") -> None:
-    """DataError for a name that two columns have, with both positions, or for too many columns.
-
-    Of doubled names one would be an input where the other is the target.
-    """
+    """DataError for a name that two columns have, with both positions, or for too many columns."""
     require_few(len(names), where)
     places: dict[str, int] = {}
     for k, name in enumerate(names, start=1):
@@ -148,10 +143,6 @@ def require_few(n_columns: int, where: str) -> None:
         )
 
 
-def _as_list(inputs: Any) -> Sequence[Any]:
-    return inputs if isinstance(inputs, list | tuple) else [inputs]
-
-
 def _span(item: Any) -> range | None:
     match = (
         re.fullmatch(r"\s*(\d{1,18})\s*-\s*(\d{1,18})\s*", item) if isinstance(item, str) else None
@@ -159,31 +150,16 @@ def _span(item: Any) -> range | None:
     return range(int(match[1]), int(match[2]) + 1) if match else None
 
 
-def _positions(
-    item: Any, names: Sequence[str], where: str, key: str = "dataset.inputs"
-) -> list[int]:
-    span = _span(item)
-    if span is None or item in names:
-        return [_position(item, names, key, where)]
-    if span and span[-1] > len(names):  # before a list is made of it
-        return [_position(span[-1], names, key, where)]
-    return [_position(k, names, key, where) for k in span]
-
-
 def _position(item: Any, names: Sequence[str], key: str, where: str) -> int:
-    if isinstance(item, int) and not isinstance(item, bool) and str(item) not in names:
+    name = str(item).strip()
+    if name in names:
+        return names.index(name)
+    if isinstance(item, int) and not isinstance(item, bool):
         if 1 <= item <= len(names):
             return item - 1
         raise DataError(
             f"{where}: {key}: there is no column {item}; positions go from 1 to {len(names)}."
         )
-    name = str(item).strip()
-    matches = [k for k, column in enumerate(names) if column == name]
-    if len(matches) == 1:
-        return matches[0]
-    if matches:
-        at = ", ".join(str(k + 1) for k in matches)
-        raise DataError(f"{where}: {key}: {len(matches)} columns are called {name!r}: use {at}.")
     hint = " There is only one column: look at dataset.delimiter." if len(names) == 1 else ""
     missing = no_such(f"column {name!r}", repr(name), map(repr, names))
     raise DataError(f"{where}: {key}: {missing}{hint}")
@@ -289,21 +265,36 @@ NUMBERS = {"how": "numbers"}
 OBJECTS = (list, dict, tuple, set, np.ndarray)
 
 
-class Column(NamedTuple):
-    """What becomes of a column: ``kind`` as above, names of its inputs, why, and how.
+@dataclasses.dataclass(frozen=True)
+class Column:
+    """What becomes of a column.
 
-    ``recipe`` says in JSON how a cell is read and what it becomes, so that all later rows are read
-    alike; {} of a column that is no input.
+    Attributes
+    ----------
+    kind
+        As above.
+    inputs
+        Names of the numbers that a cell becomes.
+    why
+        What to say of it.
+    recipe
+        In JSON how a cell is read and what it becomes, so that all later rows are read alike; {}
+        of a column that is no input.
     """
 
     name: str
     kind: str
     inputs: tuple[str, ...]
     why: str = ""
-    recipe: Mapping[str, Any] = {}
+    recipe: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def encode(
-        self, series: pd.Series, rows: np.ndarray, where: str, cure: str = INPUT_CURE
+        self,
+        series: pd.Series,
+        rows: np.ndarray,
+        where: str,
+        cure: str = INPUT_CURE,
+        new: dict[str, Counter[str]] | None = None,
     ) -> np.ndarray:
         """Return the cells as numbers (n, inputs), NaN where blank.
 
@@ -315,6 +306,8 @@ class Column(NamedTuple):
             Numbers (n,) of the rows, for errors.
         where, cure
             The beginning and the end of an error.
+        new
+            Gets, by column, new categories and how often they come. They are 0 in all inputs.
 
         Raises
         ------
@@ -326,12 +319,15 @@ class Column(NamedTuple):
             if unread is not None:
                 here = f"{where}: row {rows[unread]}, "
                 raise DataError(self._refusal(series.iloc[unread], here, cure))
+            is_new = read == len(self.inputs)
+            if new is not None and self.how == "words" and is_new.any():
+                new[self.name] = new.get(self.name, Counter()) + Counter(map(word, series[is_new]))
             return self._inputs_of(read)
 
     def read(self, series: pd.Series) -> tuple[np.ndarray, int | None]:
-        """Return numbers, places of words or moments (n,), and the first row without its own.
+        """Return numbers, places of words or microseconds (n,), and the first row without its own.
 
-        A blank is NaN or NaT. So is a cell that is not of the column's format, whose row is
+        A blank is NaN or NO_TIME. So is a cell that is not of the column's format, whose row is
         returned.
         """
         if (whole := self._read_whole(series)) is not None:
@@ -339,29 +335,47 @@ class Column(NamedTuple):
         at, cells = _distinct(series)
         found = [None if is_blank(cell) else self._read(cell) for cell in cells]
         unread = [k for k, cell in enumerate(cells) if found[k] is None and not is_blank(cell)]
-        return self._array(found)[at], int(np.flatnonzero(at == unread[0])[0]) if unread else None
+        none: Any = NO_TIME if self.how == "date" else np.nan
+        read = np.array([none if value is None else value for value in found], type(none))
+        return read[at], int(np.flatnonzero(at == unread[0])[0]) if unread else None
 
-    def cell(self, cell: Any, where: str, cure: str) -> np.ndarray:
+    def cell(self, cell: Any, where: str, cure: str) -> Sequence[float]:
         """Return the numbers (inputs,) of one cell, equal to those that ``encode`` returns."""
-        found = None if is_blank(cell) else self._read(cell)
-        if found is None and not is_blank(cell):
+        if is_blank(cell):
+            return [math.nan] * len(self.inputs)
+        found = self._read(cell)
+        if found is None:
             raise DataError(self._refusal(cell, f"{where}: ", cure))
-        return self._inputs_of(self._array([found]))[0]
+        if self.how == "numbers":
+            return (found,)
+        if self.how == "date":
+            return self._date_parts(found)
+        numbers = [0.0] * len(self.inputs)
+        if found < len(numbers):
+            numbers[found] = 1.0
+        return numbers
 
-    @property
+    @functools.cached_property
     def how(self) -> str | None:
         """What is done with a cell: numbers, words, hashed or date; None where nothing is."""
         return self.recipe.get("how")
 
-    @property
+    @functools.cached_property
     def number_format(self) -> NumberFormat:
         """How the numbers of the column are written."""
         return NumberFormat(**{k: v for k, v in self.recipe.items() if k != "how"})
 
-    @property
-    def date_format(self) -> DateFormat:
-        """How the dates of the column are written."""
-        return DateFormat(self.recipe["date"]["format"], self.recipe["date"].get("zone"))
+    @functools.cached_property
+    def _date(self) -> tuple[DateFormat, frozenset[str], int]:
+        """The format of dates, texts that are no date, and the first moment in microseconds."""
+        date = self.recipe["date"]
+        form = DateFormat(date["format"], date.get("zone"))
+        start = np.datetime64(date["start"] or 0, "us").astype(np.int64)
+        return form, frozenset(date.get("missing", ())), int(start)
+
+    @functools.cached_property
+    def _known(self) -> tuple[str, ...]:
+        return tuple(self.recipe["known"])
 
     def _read_whole(self, series: pd.Series) -> np.ndarray | None:
         """Cells of one type at once; None where each has to be looked at."""
@@ -372,89 +386,78 @@ class Column(NamedTuple):
             if form == NumberFormat(form.decimal) or pd.api.types.is_numeric_dtype(series.dtype):
                 return plain_numbers(series, form.decimal)
         if self.how == "date" and pd.api.types.is_datetime64_any_dtype(series.dtype):
-            if (zone := self.recipe["date"].get("zone")) and series.dt.tz is not None:
+            if (zone := self._date[0].zone) and series.dt.tz is not None:
                 series = series.dt.tz_convert(zone)
-            return series.dt.tz_localize(None).to_numpy(dtype="datetime64[us]")
+            return series.dt.tz_localize(None).to_numpy(dtype="datetime64[us]").astype(np.int64)
         return None
 
     def _read(self, cell: Any) -> Any:
-        """A number, a place among the words, or a moment; None of a cell that has none."""
+        """A number, a place among the words, or microseconds; None of a cell that has none."""
         match self.how:
             case "words":
-                place = place_of_word(cell, tuple(self.recipe["known"]))
+                place = place_of_word(cell, self._known)
                 return len(self.inputs) if place is None else place
             case "hashed":
                 return zlib.crc32(word(cell).encode()) % HASHED
-            case "date" if text_of(cell) in self.recipe["date"].get("missing", ()):
-                return np.datetime64("NaT", "us")
             case "date":
-                return self.date_format.read(cell)
+                form, missing, _ = self._date
+                return NO_TIME if isinstance(cell, str) and cell in missing else form.read(cell)
         return self.number_format.read(cell)
 
-    def _array(self, found: list[Any]) -> np.ndarray:
-        if self.how == "date":
-            times = [np.datetime64("NaT", "us") if time is None else time for time in found]
-            return np.array(times, dtype="datetime64[us]")
-        return np.array([np.nan if value is None else value for value in found], dtype=np.float64)
-
     def _inputs_of(self, read: np.ndarray) -> np.ndarray:
-        match self.how:
-            case "numbers":
-                return read[:, None]
-            case "words" | "hashed":
-                n = len(self.inputs)
-                values = (read[:, None] == np.arange(n)).astype(np.float64)
-                values[np.isnan(read)] = np.nan
-                return values
-            case "date":
-                return date_parts(read, self.recipe["date"]["parts"], self.recipe["date"]["start"])
-        return np.empty((len(read), 0))
+        if self.how == "date":
+            parts = np.stack([np.asarray(part, float) for part in self._date_parts(read)], axis=1)
+            parts[read == NO_TIME] = np.nan
+            return parts
+        if self.how == "numbers":
+            return read[:, None]
+        values = (read[:, None] == np.arange(len(self.inputs))).astype(np.float64)
+        values[np.isnan(read)] = np.nan
+        return values
+
+    def _date_parts(self, read: Any) -> list[Any]:
+        if isinstance(read, int) and read == NO_TIME:
+            return [math.nan] * len(self.inputs)
+        return date_parts(read, self.recipe["date"]["parts"], self._date[2])
 
     def _refusal(self, cell: Any, where: str, cure: str) -> str:
-        learned = ""
+        kind, learned = "number", ""
         if self.how == "date":
             kind = "date"
             if format := self.recipe["date"]["format"]:
                 learned = f", as in the rows before, which are written {format}"
-        else:
-            kind = "number"
-            if self.recipe != NUMBERS:
-                learned = f", as in the first rows: {self.number_format}"
+        elif self.recipe != NUMBERS:
+            learned = f", as in the first rows: {self.number_format}"
         return (
             f"{where}column {self.name!r} has {text_of(cell)!r} where a {kind} should be{learned}. "
             f"{cure}"
         )
 
-    def new_words(self, series: pd.Series) -> list[str]:
-        """The words of a column of categories, of each row, that none of these is; else none."""
-        if self.how != "words":
-            return []
-        known = tuple(self.recipe["known"])
-        cells = [cell for cell in series if not is_blank(cell)]
-        return [word(cell) for cell in cells if place_of_word(cell, known) is None]
-
-    def as_named(self, why: str, where: str) -> Column:
-        """The column as an input: one that would be left out is in because it was named."""
-        if not self.recipe:
-            raise DataError(f"{where}: column {self.name!r} has {self.why}.")
-        if self.kind != "left out":
-            return self
-        return self._replace(kind="as named", why=f"{self.why}; {why}")
+    def changed(self, **fields: Any) -> Column:
+        """Return the column with other fields."""
+        return dataclasses.replace(self, **fields)
 
     def noted(self, *notes: str | None) -> Column:
-        """The same column with more to say of it."""
-        return self._replace(why="; ".join(filter(None, (self.why, *notes))))
+        """Return the same column with more to say of it."""
+        return self.changed(why="; ".join(filter(None, (self.why, *notes))))
 
-    def awaited(self) -> Column:
-        """A column without a value so far as an input of numbers, which later rows may bring."""
-        return self._replace(kind="numbers", why=f"{self.why}: numbers are expected")
+    def as_named(self, why: str, where: str) -> Column:
+        """Return the column as an input: one that would be left out is in because it was named."""
+        if not self.recipe:
+            raise DataError(f"{where}: column {self.name!r} has {self.why}.")
+        return self.noted(why).changed(kind="as named") if self.kind == "left out" else self
 
     def left_out(self, why: str) -> Column:
-        return self._replace(kind="left out", inputs=(), why=why)
+        return self.changed(kind="left out", inputs=(), why=why)
 
     def as_dict(self) -> dict[str, Any]:
         """As the provenance of a stream has it."""
         return {"column": self.name, "as": self.kind, "inputs": list(self.inputs), "why": self.why}
+
+
+def columns_described(described: Iterable[Mapping[str, Any]]) -> list[Column]:
+    """Return columns that ``dataclasses.asdict`` described, in JSON."""
+    return [Column(**{**column, "inputs": tuple(column["inputs"])}) for column in described]
 
 
 def _distinct(series: pd.Series) -> tuple[np.ndarray, list[Any]]:
@@ -536,7 +539,7 @@ def _numbers(name: str, series: pd.Series, form: NumberFormat) -> Column:
     column = Column(name, "numbers", (name,), recipe={**NUMBERS, **form.as_recipe()})
     (values, _), rows = column.read(series), pluralize(len(series), "row")
     if len(series) >= FEWEST_ROWS and bool(np.all(np.diff(values) == 1.0)):
-        return column._replace(kind="left out", why="an id: it counts the rows")
+        return column.changed(kind="left out", why="an id: it counts the rows")
     there = values[~np.isnan(values)]
     is_constant = len(there) and there.min() == there.max()
     return column.noted(
@@ -581,19 +584,21 @@ def _date_column(
     date |= {"missing": list(missing)} if missing else {}
     column = Column(name, "date", (), recipe={"how": "date", "date": date})
     times, _ = column.read(series)
-    there = times[~np.isnat(times)]
+    there = times[times != NO_TIME]
     if not len(there):
         return Column(
             name, "left out", (), f"no value in the first {pluralize(len(series), 'row')}"
         )
-    has_clock = bool((there != there.astype("datetime64[D]")).any())
-    parts = ("hour", "weekday", "day_of_year", "days_elapsed")[0 if has_clock else 1 :]
+    has_clock = bool((there % DAY).any())
+    parts = ["hour", "weekday", "day_of_year", "days_elapsed"][0 if has_clock else 1 :]
     if form.format in CLOCKS:
-        parts = ("hour",)
-    date |= {"parts": list(parts), "start": str(there[0])}
+        parts = ["hour"]
+    start = str(there[0].astype("datetime64[us]"))
+    date |= {"parts": parts, "start": start}
+    column = column.changed(recipe={"how": "date", "date": date})
     inputs = tuple(f"{name}.{part}" for part in parts)
     why = ", ".join(parts).replace("_", " ")
-    return column._replace(inputs=inputs, why=why).noted(note.replace("{name}", name))
+    return column.changed(inputs=inputs, why=why).noted(note.replace("{name}", name))
 
 
 def _categories(name: str, different: list[str], n: int, may_be_id: bool) -> Column:
@@ -608,7 +613,7 @@ def _categories(name: str, different: list[str], n: int, may_be_id: bool) -> Col
         column = hashed(name, len(different), n)
     if may_be_id and n >= FEWEST_ROWS and len(different) > MOSTLY * n:
         why = f"an id: {len(different)} different values in {n} rows"
-        return column._replace(kind="left out", why=why)
+        return column.changed(kind="left out", why=why)
     return column
 
 
@@ -643,7 +648,7 @@ def _declared(series: pd.Series, name: str, declared: str, decimal: str) -> Colu
         unit = " ".join(options[1 if mark else 0 :])
         form = _number_format(series, texts, mark or decimal) or NumberFormat(decimal)
         form = form._replace(decimal=mark or form.decimal, unit=unit or form.unit)
-        return _numbers(name, series, form)._replace(kind="numbers").noted("declared")
+        return _numbers(name, series, form).changed(kind="numbers").noted("declared")
     if kind == "date" and len(options) <= 2:
         day_first = {"dayfirst": True, "monthfirst": False}.get(options[0]) if options else None
         zone = options[-1] if options[0 if day_first is None else 1 :] else None

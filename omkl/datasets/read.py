@@ -16,7 +16,6 @@ import itertools
 import json
 import math
 import re
-import warnings
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -25,7 +24,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.datasets import prepare
-from omkl.datasets.base import DataError, RowCount, as_data_error
+from omkl.datasets.base import DataError, RowCount, as_data_error, different_lengths
 from omkl.datasets.cells import PLAIN, is_text, plain_numbers, word
 from omkl.datasets.columns import place_of, require_distinct, require_few
 from omkl.datasets.files import FileContent
@@ -134,7 +133,7 @@ def frames(
     import pandas as pd
 
     steps = cfg.get("prepare") or {}
-    with as_data_error(content.name), _strict_about_lengths():
+    with as_data_error(content.name):
         reader = _reader(content, cfg)
         if reader is _text:
             chunks = _text(content, cfg) if steps else _text(content, cfg, numbers, only)
@@ -273,9 +272,13 @@ def _text(
 
     delimiter, decimal = layout(content, cfg)
     with _lines(content, cfg) as file:
-        header = next(filter(None, _cells(file, delimiter)), [])
+        rows = filter(None, _cells(file, delimiter))
+        header, first = next(rows, []), next(rows, [])
     if not header:
         raise DataError(f"{content.name}: the file is empty.")
+    if len(first) > len(header):  # pandas cuts all rows then
+        problem = "the first row has more cells than the header"
+        raise DataError(f"{content.name}: {different_lengths(problem)}")
     if cfg.get("header", True):
         _require_names(header, decimal, content.name)
     names = column_names(header, cfg, content.name)
@@ -311,16 +314,6 @@ def precision() -> dict[str, Any]:
 
     version = tuple(int(part) for part in pd.__version__.split(".")[:2])
     return {"float_precision": "round_trip"} if version < (3, 1) else {}
-
-
-@contextlib.contextmanager
-def _strict_about_lengths() -> Iterator[None]:
-    """If the first row is longer than the header, pandas cuts all rows and only warns."""
-    import pandas as pd
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", pd.errors.ParserWarning)
-        yield
 
 
 def _require_names(header: Sequence[str], decimal: str, where: str) -> None:

@@ -19,12 +19,13 @@ from omkl.datasets.columns import (
     choose_columns,
     class_codes,
     column_of,
+    columns_described,
     example,
-    excluded_places,
     keys_are_whole,
     keys_of,
     number_column,
     place_of,
+    places_of,
 )
 from omkl.datasets.files import FileContent
 from omkl.datasets.libsvm import LibsvmTable, words_in
@@ -145,8 +146,7 @@ class FileTable:
         columns = self._columns_of(first)
         usable = [c.kind != "left out" and k != self._key for k, c in enumerate(columns)]
         wanted = cfg.get("inputs")
-        chosen = choose_columns(names, usable, wanted, cfg.get("target"), where)
-        *inputs, self._last = chosen.positions
+        inputs, self._last = choose_columns(names, usable, wanted, cfg.get("target"), where)
         if apart == "key" and self._last == self._key:
             raise DataError(f"{where}: dataset.key and dataset.target are both {cfg[apart]!r}.")
         named = "dataset.inputs names it"
@@ -187,7 +187,8 @@ class FileTable:
                 f"{where}: dataset.inputs names all inputs, so dataset.exclude has nothing to "
                 "leave out. Set one of the two."
             )
-        for k in excluded_places(cfg.get("exclude"), names, where):
+        exclude = [] if cfg.get("exclude") is None else cfg["exclude"]
+        for k in places_of(exclude, names, where, "dataset.exclude"):
             columns[k] = columns[k].left_out("dataset.exclude names it")
         return columns
 
@@ -282,8 +283,8 @@ def inputs_in(
         for values, rows in LibsvmTable.like(content, cfg, inputs).raw():
             yield rows, _finite(values[:, :-1], rows, inputs, where)
         return
-    columns = columns or [Column(n, "numbers", (n,), recipe=NUMBERS)._asdict() for n in inputs]
-    known = [Column(**{**column, "inputs": tuple(column["inputs"])}) for column in columns]
+    plain = [Column(name, "numbers", (name,), recipe=NUMBERS) for name in inputs]
+    known = columns_described(columns) if columns else plain
     for frame in read.frames(content, cfg):
         names, rows = [str(name) for name in frame.columns], frame.index.to_numpy() + 1
         if missing := [column.name for column in known if column.name not in names]:
@@ -291,12 +292,8 @@ def inputs_in(
                 f"{where}: the model has the columns {few(c.name for c in known)}; the file has "
                 f"{few(names)}, and not {few(missing)}."
             )
-        parts = []
-        for column in known:
-            series = frame.iloc[:, names.index(column.name)]
-            parts.append(column.encode(series, rows, where))
-            if new_words is not None and (new := column.new_words(series)):
-                new_words.setdefault(column.name, Counter()).update(new)
+        cells = (frame.iloc[:, names.index(column.name)] for column in known)
+        parts = [c.encode(s, rows, where, new=new_words) for c, s in zip(known, cells, strict=True)]
         X = _finite(np.concatenate(parts, axis=1), rows, inputs, where)
         if cfg.get("key") is None:
             yield rows, X

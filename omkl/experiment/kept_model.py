@@ -101,4 +101,4 @@ def _columns(job: Keepable) -> dict[str, Any] | None:
         return None
     reading = {key: job.settings.dataset[key] for key in READING if key in job.settings.dataset}
     return {"reading": reading, "target": job.stream.target,
-            "columns": [column._asdict() for column in taken]}  # fmt: skip
+            "columns": [dataclasses.asdict(column) for column in taken]}  # fmt: skip

@@ -20,7 +20,7 @@ from omkl.core import snapshot
 from omkl.core.kernels import FAMILIES
 from omkl.core.learner import Learner
 from omkl.core.weights import normalised
-from omkl.datasets.columns import FEWEST_ROWS, NUMBERS, Column, class_codes
+from omkl.datasets.columns import FEWEST_ROWS, NUMBERS, Column, class_codes, columns_described
 from omkl.datasets.scaling import Moments
 from omkl.online import model_file
 from omkl.online.recent import ROWS, SAID, RecentPredictions
@@ -501,7 +501,7 @@ class OnlineLearner:
         """How columns become inputs, as a file of a model says it; None where all are numbers."""
         if not self.columns:
             return None
-        of_rows = [column._asdict() for column in self.columns]
+        of_rows = [dataclasses.asdict(column) for column in self.columns]
         left_out = list(self.left_out)
         return {"reading": {}, "target": None, "columns": of_rows, "left_out": left_out}
 
@@ -672,10 +672,7 @@ def columns_of(described: Mapping[str, Any] | None, inputs: Sequence[str]) -> li
     ValueError for what describes none.
     """
     try:
-        columns = [
-            Column(**{**column, "inputs": tuple(column["inputs"])})
-            for column in (described or {}).get("columns") or ()
-        ]
+        columns = columns_described((described or {}).get("columns") or ())
         names = tuple(name for column in columns for name in column.inputs)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"its columns are none: {error}") from None

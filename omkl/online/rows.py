@@ -8,6 +8,7 @@ a few, cannot say which words there will be: its words are hashed.
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -79,13 +80,13 @@ class Rows:
         """A row (d,) whose cells are read one by one."""
         if np.ndim(x) == 0 or len(x) != len(self._readers):
             raise self._misshapen((len(x),) if np.ndim(x) else ())
-        row = []
+        row: list[float] = []
         for column, cell in zip(self._readers, x, strict=True):
             numbers = column.cell(cell, "the row", CURE)
-            if column.how == "words" and not numbers.any():
-                warn_of_new(column, str(cell), self._warn)
-            row.append(numbers)
-        return np.concatenate(row)
+            if column.how == "words" and not any(numbers):
+                self._warn(*new_category(column.name, cell))
+            row += numbers
+        return np.array(row, dtype=np.float64)
 
     def many(self, X: Any) -> np.ndarray:
         """Rows (n, d), of an array, a list of rows, or a data frame by its columns' names."""
@@ -248,7 +249,7 @@ def columns_in(first: Any, inputs: Sequence[str] | None = None) -> list[Column]:
         if len(frame) < FEWEST_ROWS and column.how == "words":
             column = hashed(name, len(column.recipe["known"]), len(frame))
         if all(map(is_blank, frame[name])):
-            column = column.awaited()
+            column = column.changed(kind="numbers", why=f"{column.why}: numbers are expected")
         elif inputs is not None:
             column = column.as_named("it is named in inputs", "the data frame")
         elif column.kind == "left out":
@@ -283,21 +284,18 @@ def encoded(frame: pd.DataFrame, columns: Sequence[Column], warn: Any = None) ->
 
     ``warn`` is told of words that are in no category.
     """
-    parts = []
-    for column in columns:
-        series = frame[column.name]
-        parts.append(column.encode(series, np.arange(1, len(frame) + 1), "the rows", CURE))
-        if warn and (new := column.new_words(series)):
-            warn_of_new(column, new[0], warn)
+    rows, new = np.arange(1, len(frame) + 1), dict[str, Counter[str]]()
+    parts = [column.encode(frame[column.name], rows, "the rows", CURE, new) for column in columns]
+    for name, words in new.items() if warn else ():
+        warn(*new_category(name, next(iter(words))))
     return np.ascontiguousarray(np.concatenate(parts, axis=1))
 
 
-def warn_of_new(column: Column, word: str, warn: Any) -> None:
-    """Tell ``warn`` of a word that is in no category of its column."""
-    warn(
-        f"category of {column.name}",
-        f"{column.name} has the new category {word!r}, which is 0 in all columns of those that "
-        "there were at first",
+def new_category(column: str, word: Any) -> tuple[str, str]:
+    """Return the subject and the text of a warning."""
+    return f"category of {column}", (
+        f"{column} has the new category {str(word)!r}, which is 0 in all columns of those that "
+        "there were at first"
     )
 
 

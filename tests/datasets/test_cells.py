@@ -1,5 +1,6 @@
 """A column is read in one way by a file, a later chunk, another format, a data frame and a row."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -109,7 +110,7 @@ def test_all_formats_frames_and_rows_give_the_same_numbers_to_the_bit(tmp_path, 
     columns = columns_in(frame.drop(columns="y"))
     inputs = [name for column in columns for name in column.inputs]
     assert [c.how for c in columns] == ["words", "numbers", "numbers", "hashed", "date"]
-    described = json.loads(json.dumps([column._asdict() for column in columns]))
+    described = json.loads(json.dumps([dataclasses.asdict(column) for column in columns]))
     expected = encoded(frame, columns)
     monkeypatch.setattr(read, "CHUNK_ROWS", chunk)
     for path in written(tmp_path, frame):
