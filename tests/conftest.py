@@ -237,6 +237,13 @@ def change(folder: Path, arrays: dict | None = None, **result) -> Run:
     return seal(folder)
 
 
+def configure(folder: Path, **config) -> Run:
+    """Overwrite entries of a run's config.json."""
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | config))
+    return seal(folder)
+
+
 def seal(folder: Path) -> Run:
     """Write the checksums of a run folder whose files were changed."""
     files = [path for path in sorted(folder.iterdir()) if path.is_file()]
@@ -263,9 +270,9 @@ def make_run_folder(
     folder.mkdir(parents=True)
     params = params or {"eta": "0.1/sqrt(t)", "lam": 1e-3}
     given = {"name": algorithm, "lam": 0.001, **params}
-    config = f"algorithm: {json.dumps(given)}\ndataset:\n  name: {dataset}\n"
-    config += f"regret:\n  lam: 0.001\nD: 50\nseeds: {n_seeds}\nseed: 0\n"
-    (folder / "config.yaml").write_text(config)
+    config = {"algorithm": given, "dataset": {"name": dataset}, "regret": {"lam": 0.001}}
+    config |= {"D": 50, "seeds": n_seeds, "seed": 0}
+    (folder / "config.json").write_text(json.dumps(config))
     base = {
         "status": "failed" if failed else "complete",
         "key": key,

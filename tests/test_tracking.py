@@ -27,7 +27,7 @@ from omkl.report import tracking
 from omkl.report.tracking import TrackingError
 from omkl.runs.run_folder import Run, jobs_of
 from tests.compositions import compose
-from tests.conftest import change, seal
+from tests.conftest import change, configure, seal
 
 SO_FAR = "curves/mean squared error"
 
@@ -95,7 +95,7 @@ def test_a_run_has_settings_numbers_curves_and_files(outputs, run_folder_maker):
                 "folder": "runs/airfoil/sfg_r-00000000-feedbeef"}  # fmt: skip
     assert expected.items() <= run.data.tags.items()
     assert "MSE " in run.data.tags["mlflow.note.content"]
-    files = {"config.yaml", "result.json", "curves.npz", "mse.png"}
+    files = {"config.json", "result.json", "curves.npz", "mse.png"}
     assert {item.path for item in client(outputs).list_artifacts(run_id)} == files
 
 
@@ -121,11 +121,9 @@ def test_a_failed_run_is_marked_as_failed(outputs, run_folder_maker):
 
 def test_odd_configurations_and_infinite_numbers(outputs, run_folder_maker):
     folder = run_folder_maker(outputs, n_rounds=5)
-    wide = "".join(f"  p{number}: {number}\n" for number in range(150))
-    (folder / "config.yaml").write_text(
-        "algorithm:\n" + wide + f"long: {'x' * 7000}\nlist: [1, {{a: 2}}]\nnone: null\n"
-        "empty: {}\n'ä/b[c]': true\ntext: ''\nthreads: 4\noutputs: /somewhere\n"
-    )
+    wide = {f"p{number}": number for number in range(150)}
+    odd = {"long": "x" * 7000, "list": [1, {"a": 2}], "none": None, "empty": {}, "ä/b[c]": True}
+    configure(folder, algorithm=wide, **odd, text="", threads=4, outputs="/somewhere")
     mse = Run(change(folder).folder).curves["mse"].copy()
     mse[:, 3:] = [np.inf, np.nan]
     run_id = log(change(folder, {"mse": mse}), outputs)
@@ -370,7 +368,7 @@ def test_without_mlflow_runs_are_folders_and_it_is_said_once(tmp_path, monkeypat
         outcome = viewers.run_and_draw(config)
         assert outcome.status == "complete"
         notes.append(viewers.track([outcome.run], config))
-    assert "[mlflow]'" in notes[0] and notes[1] is None
+    assert "pip install 'mlflow" in notes[0] and notes[1] is None
     typed = compose([*quick, "algorithm=last", "dataset.rows=50", "tracking=mlflow"])
     failed = viewers.run_and_draw(typed)
     assert "tracking=mlflow needs MLflow" in failed.run.result["error"]["message"]

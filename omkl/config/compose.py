@@ -98,9 +98,8 @@ class Composer:
         """Return the configuration of one job as YAML, with references resolved or as they are."""
         from omegaconf import OmegaConf
 
-        if not resolve:
-            return OmegaConf.to_yaml(self._config(overrides, values))
-        return conf.config_text(self.mapping(overrides, values))
+        read = self.mapping if resolve else self._config
+        return OmegaConf.to_yaml(OmegaConf.create(read(overrides, values)))
 
     def _base(self, overrides: Sequence[str]) -> DictConfig:
         """Return a copy of the files that these overrides choose, merged."""

@@ -272,7 +272,7 @@ class Settings(Section):
         return exchange.Exchange(**dict(self.exchange))
 
     def content(self) -> dict[str, Any]:
-        """Return what ``config.yaml`` of a run folder holds.
+        """Return what ``config.json`` of a run folder holds.
 
         Where results go is no part of it: the folder can move.
         """

@@ -6,7 +6,7 @@ the same 8. It is renamed into place when all of it is written, and never change
 It can be moved: nothing in it holds an absolute path. Tables, figures and the MLflow view are made
 from it.
 
-    config.yaml      the resolved configuration
+    config.json      the resolved configuration
     result.json      status and every summary number (see below)
     results.parquet  one tidy row per seed
     predictions.parquet   one row per row and seed (``omkl.runs.writing``); with one seed, or
@@ -150,11 +150,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.utils.conf import read_config
 from omkl.utils.disk import sha256_of
 from omkl.utils.wording import plain, warn
 
-RESULT, CONFIG, CURVES, CHECKSUMS = "result.json", "config.yaml", "curves.npz", "checksums.sha256"
+RESULT, CONFIG, CURVES, CHECKSUMS = "result.json", "config.json", "curves.npz", "checksums.sha256"
 FIGURES = "figures"
 KEPT = ("model", "predictions")  # settings that decide which files there are, and no number
 
@@ -236,7 +235,7 @@ class Run:
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        return self._mapping(CONFIG, lambda data: read_config(data.decode()))
+        return self._mapping(CONFIG, json.loads)
 
     @cached_property
     def curves(self) -> dict[str, np.ndarray]:
@@ -316,6 +315,11 @@ def find(outputs: Path, leave_out: Callable[[Path, Exception], None] = left_out)
                     leave_out(run.folder, error)
         found = newest | found
     yield from sorted(found.values(), key=lambda run: run.folder.parts[-2:])
+
+
+def config_text(config: Mapping[str, Any]) -> str:
+    """Return the text of ``config.json``."""
+    return json.dumps(config, indent=2, ensure_ascii=False) + "\n"
 
 
 def result_text(result: Mapping[str, Any]) -> str:

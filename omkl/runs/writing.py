@@ -20,7 +20,7 @@ import numpy as np
 
 from omkl.runs import run_folder
 from omkl.runs.run_folder import CHECKSUMS, CONFIG, CURVES, RESULT, Run
-from omkl.utils import conf, disk
+from omkl.utils import disk
 from omkl.utils.conf import KEY_DIGITS
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def write_failure(run: Run) -> Run:
     """Write the result and the configuration of a run that failed into ``outputs/failures``."""
     outputs, dataset = run.folder.parents[2], run.folder.parent.name
     folder = outputs / "failures" / dataset / f"{run.folder.name}-{_now()}"
-    files = {CONFIG: conf.config_text(run.config), RESULT: run_folder.result_text(run.result)}
+    files = {CONFIG: run_folder.config_text(run.config), RESULT: run_folder.result_text(run.result)}
     with staging_folder(folder) as staging:
         publish(staging, folder, files)
     return Run(folder)
@@ -137,7 +137,7 @@ def files_of_run(
 ) -> dict[str, bytes | str]:
     """Return the files of a finished run by name; ``kept`` are those that it has besides."""
     return {
-        CONFIG: conf.config_text(config),
+        CONFIG: run_folder.config_text(config),
         CURVES: disk.npz_bytes(curves),
         "results.parquet": _tidy(result),
         **kept,

@@ -1,11 +1,9 @@
-"""Settings as YAML: the files of ``conf``, and ``config.yaml`` of a run folder.
+"""The YAML files of ``conf``.
 
 A file stands in a group, ``conf/algorithm/rf/omkc_da_o.yaml`` in ``algorithm``, and is called
 by the rest of its path, ``rf/omkc_da_o``. Every function looks into ``folder()``, then into the
 folders of algorithms outside the package (``outside``), then into ``config_dirs``, those of
 ``--config-dir``; of two files of one name the first counts, as with Hydra.
-
-The YAML of a run folder is read with no more than a run writes (``read_config``).
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from omkl.utils import outside
 from omkl.utils.constraints import no_such_key
@@ -128,47 +126,31 @@ def read(path: Path) -> dict[str, Any]:
 
     try:
         with open(path, encoding="utf-8") as file:
-            content = yaml.load(file, Loader=yaml_loader())
+            content = yaml.load(file, Loader=_yaml_loader())
     except (yaml.YAMLError, OSError, UnicodeDecodeError) as error:
         raise UnreadableFile(f"cannot read {path}: {error}") from None
     return {str(k): v for k, v in content.items()} if isinstance(content, dict) else {}
 
 
 @functools.cache
-def yaml_loader() -> Any:
-    """The rules by which OmegaConf reads YAML, by libyaml where it is there: ten times as fast.
+def _yaml_loader() -> Any:
+    """Return the rules by which OmegaConf reads YAML: 1e-3 is a number, 2024-01-01 is text.
 
-    1e-3 is a number, 2024-01-01 is text, and a key may not stand twice in a mapping.
+    OmegaConf's own reader takes ten times as long.
     """
     import yaml
 
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
     class Loader(base):
-        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-            keys = [key.value for key, _ in node.value if key.tag == "tag:yaml.org,2002:str"]
-            for n, key in enumerate(keys):
-                if key in keys[:n]:
-                    mark = node.start_mark
-                    raise yaml.constructor.ConstructorError(None, None, f"{key} is twice", mark)
-            return super().construct_mapping(node, deep)
+        yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {
+            first: [(tag, rule) for tag, rule in rules if not tag.endswith(":timestamp")]
+            for first, rules in base.yaml_implicit_resolvers.items()
+        }
 
-    Loader.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+0123456789."))
-    Loader.yaml_implicit_resolvers = {
-        first: [(tag, rule) for tag, rule in rules if not tag.endswith(":timestamp")]
-        for first, rules in Loader.yaml_implicit_resolvers.items()
-    }
+    number = re.compile(r"[-+]?(\d[\d_]*\.?\d*|\.\d+)[eE][-+]?\d+$")
+    Loader.add_implicit_resolver("tag:yaml.org,2002:float", number, list("-+.0123456789"))
     return Loader
-
-
-_FLOAT = re.compile(
-    r"""^(?:[-+]?[0-9]+(?:_[0-9]+)*\.[0-9_]*(?:[eE][-+]?[0-9]+)?
-    |[-+]?[0-9]+(?:_[0-9]+)*[eE][-+]?[0-9]+
-    |\.[0-9]+(?:_[0-9]+)*(?:[eE][-+][0-9]+)?
-    |[-+]?[0-9]+(?:_[0-9]+)*(?::[0-5]?[0-9])+\.[0-9_]*
-    |[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$""",
-    re.VERBOSE,
-)
 
 
 # Settings that say how to run and where to put things, never what the folder of a run holds.
@@ -176,74 +158,6 @@ NEUTRAL = ("threads", "tracking", "force", "outputs", "block", "figures", "fail_
 KEY_DIGITS = 16  # of keys and stamps in names of files: no two of a billion are the same
 # Keys of a data set that describe it and cannot change a number.
 PROSE = ("title", "notes", "licence", "citation", "uci", "url", "member", "by_hand")
-
-
-def config_text(config: Mapping[str, Any]) -> str:
-    """The text of ``config.yaml``: what OmegaConf would write, 30 times as fast."""
-    import yaml
-
-    style = {"default_flow_style": False, "allow_unicode": True, "sort_keys": False}
-    return yaml.dump(dict(config), Dumper=_dumper(), **style)
-
-
-def read_config(text: str) -> dict[str, Any]:
-    """The content of a ``config.yaml``: what OmegaConf would read, 10 times as fast.
-
-    Raises ValueError for what no run writes: another thing than a mapping, references between
-    parts of it, which unfold without end, and parts in each other that exhaust the reader.
-    """
-    import yaml
-
-    if len(text) > _LONGEST_CONFIG:
-        raise ValueError(f"it has more than {_LONGEST_CONFIG:,} characters")
-    try:
-        depth = 0
-        for event in yaml.parse(text, Loader=yaml_loader()):
-            if isinstance(event, yaml.AliasEvent):
-                raise ValueError(f"it refers to another part of itself, *{event.anchor}")
-            depth += isinstance(event, yaml.CollectionStartEvent)
-            depth -= isinstance(event, yaml.CollectionEndEvent)
-            if depth > _DEEPEST_CONFIG:
-                raise ValueError(f"it is nested more than {_DEEPEST_CONFIG} deep")
-        content = yaml.load(text, Loader=yaml_loader())
-    except yaml.YAMLError as error:
-        raise ValueError(" ".join(str(error).split())) from None
-    if not isinstance(content, dict):
-        raise ValueError(f"it holds a {type(content).__name__}, not a mapping")
-    return {str(k): v for k, v in content.items()}
-
-
-_LONGEST_CONFIG, _DEEPEST_CONFIG = 2**20, 50
-
-
-@functools.cache
-def _dumper() -> Any:
-    import yaml
-
-    base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-
-    class Dumper(base):
-        def ignore_aliases(self, data: Any) -> bool:
-            return True
-
-    def text(dumper: Any, value: str) -> Any:
-        # OmegaConf reads 1e-3 as a number, which YAML itself does not.
-        style = "'" if _is_number(value) or value.lower() in _YAML_BOOLEANS else None
-        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
-
-    Dumper.add_representer(str, text)
-    return Dumper
-
-
-_YAML_BOOLEANS = ("y", "yes", "n", "no", "on", "off", "true", "false")
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def flattened(tree: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -277,4 +191,4 @@ def without_references(text: str) -> str:
     return re.sub(r"(\\*)\$\{", lambda m: 2 * m[1] + "\\${", text)
 
 
-_WORDS = (*_YAML_BOOLEANS, "null", "nan", "inf")
+_WORDS = ("y", "yes", "n", "no", "on", "off", "true", "false", "null", "nan", "inf")

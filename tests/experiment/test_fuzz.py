@@ -6,6 +6,7 @@ Never another exception, a hang or much memory. ``make fuzz`` tries thousands, o
 import contextlib
 import copy
 import functools
+import json
 import os
 import resource
 from collections.abc import Callable
@@ -21,8 +22,7 @@ from omkl.config.schema import read
 from omkl.datasets import DataError
 from omkl.experiment import memory
 from omkl.experiment import run as runner
-from omkl.runs import writing
-from omkl.utils.conf import config_text, read_config
+from omkl.runs import run_folder, writing
 from omkl.utils.wording import plain
 from tests.compositions import mapping
 
@@ -175,7 +175,7 @@ def try_out(config: dict[str, Any], known: list[Any], touched: list[Any]) -> Non
         assert len(told) < 5000 and "Traceback" not in told and told.encode(), told
         require_the_same_failure(config, told)
         return
-    assert read_config(config_text(job.settings.content()))
+    assert json.loads(run_folder.config_text(job.settings.content()))
     assert writing.folder_of(job.settings, "0").is_relative_to(job.settings.outputs)
     sizes = (
         job.D * len(job.dictionary),

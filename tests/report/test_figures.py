@@ -14,7 +14,7 @@ from omkl.report import figures, naming, style, sweep_figures
 from omkl.report.naming import expert_names
 from omkl.report.stats import windowed
 from omkl.runs.run_folder import Run
-from tests.conftest import change, seal
+from tests.conftest import change, configure
 
 
 @pytest.fixture
@@ -191,9 +191,8 @@ def test_weights_are_drawn_of_a_family_of_a_module_outside(run_folder_maker, tmp
     family = Run(folder).curves["kernel_family"]
     change(folder, {"kernel_family": np.where(family == "laplacian", "ricker", family)})
     assert figures.weights(Run(folder)) is None
-    with open(folder / "config.yaml", "a") as file:
-        file.write("kernels:\n  parts: [{family: gaussian}, {family: ricker}]\n")
-    assert figures.weights(seal(folder)).axes
+    run = configure(folder, kernels={"parts": [{"family": "gaussian"}, {"family": "ricker"}]})
+    assert figures.weights(run).axes
     assert figures.experts(Run(folder)) is None
 
 
@@ -226,9 +225,7 @@ def test_rows_in_random_order_have_no_line_through_them(run_folder_maker, tmp_pa
     kept = []
     for order in ("file", "shuffled"):
         run = change(run_folder_maker(tmp_path / order), recent)
-        path = run.folder / "config.yaml"
-        path.write_text(path.read_text() + f"\nstream: {{order: {order}}}\n")
-        kept.append(figures.predictions(seal(run.folder)))
+        kept.append(figures.predictions(configure(run.folder, stream={"order": order})))
     (line, shuffled) = (figure.axes[0].get_lines()[0] for figure in kept)
     assert (line.get_linestyle(), shuffled.get_linestyle()) == ("-", "None")
 
@@ -272,9 +269,7 @@ def test_labels_name_what_varies_and_tell_all_runs_apart(sweep, run_folder_maker
     assert legend(*sweep[:2], sweep[3]) == ["Raker", "OMKL-GF", "Raker"]
     again = Run(run_folder_maker(tmp_path, "raker", "airfoil", "11111111", n_seeds=2))
     assert legend(sweep[0], again) == ["Raker, key=00000000", "Raker, key=11111111"]
-    config = again.folder / "config.yaml"
-    config.write_text(config.read_text().replace("D: 50", "D: 100"))
-    assert legend(sweep[0], seal(again.folder)) == ["Raker, D=50", "Raker, D=100"]
+    assert legend(sweep[0], configure(again.folder, D=100)) == ["Raker, D=50", "Raker, D=100"]
 
 
 def test_a_colour_is_an_algorithm_and_a_dash_its_settings(sweep, run_folder_maker, tmp_path):

@@ -6,7 +6,6 @@ import json
 import re
 
 import pytest
-import yaml
 from rich.console import Console
 
 from omkl.commands import data, report
@@ -14,7 +13,7 @@ from omkl.report import figures, naming, stats, style, sweep_figures, sweep_tabl
 from omkl.report.frame import frame_of, matching, settings_in, with_baselines
 from omkl.report.naming import readable
 from omkl.runs.run_folder import Run
-from tests.conftest import change, seal
+from tests.conftest import change, configure, seal
 
 
 @pytest.fixture
@@ -225,11 +224,8 @@ def streams(run_folder_maker, tmp_path):
         folder = run_folder_maker(tmp_path, name, "synthetic", f"{key:08d}", level=0.02 + key / 100)
         entries = {"mean": {"rmse": 1.0, "mae": 1.0, "mse": mean}}
         change(folder, baselines=entries)
-        config = folder / "config.yaml"
-        read = yaml.safe_load(config.read_text(encoding="utf-8"))
-        read["dataset"] |= {"rows": rows, "notes": f"of {rows} rows", "path": f"{rows}.csv"}
-        config.write_text(yaml.safe_dump(read), encoding="utf-8")
-        runs.append(seal(folder))
+        facts = {"name": "synthetic", "rows": rows, "notes": f"of {rows} rows"}
+        runs.append(configure(folder, dataset=facts | {"path": f"{rows}.csv"}))
     return runs
 
 

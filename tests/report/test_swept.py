@@ -1,11 +1,9 @@
 """A setting that is swept is a column wherever runs are shown, off or not."""
 
 import io
-import json
 
 import numpy as np
 import pytest
-import yaml
 from rich.console import Console
 
 from omkl.commands import report
@@ -14,7 +12,7 @@ from omkl.report import naming, page, stats, style, sweep_figures, sweep_table
 from omkl.report.frame import frame_of, matching, settings_in, with_baselines
 from omkl.runs.run_folder import Run
 from tests.compositions import compose
-from tests.conftest import seal
+from tests.conftest import configure
 
 SWEEPS = {  # as typed; what tables call the two, and the values by which they are asked for
     "lags": ("stream.lags", ("0", "2"), ("0", "2"), ("0", "2")),
@@ -97,8 +95,6 @@ def test_features_that_a_configuration_leaves_out_are_called_as_they_are_typed(
     run_folder_maker, tmp_path
 ):
     folders = [run_folder_maker(tmp_path, "raker", key=f"{n:08d}") for n in range(2)]
-    config = yaml.safe_load((folders[1] / "config.yaml").read_text()) | {"features": "qmc"}
-    (folders[1] / "config.yaml").write_text(json.dumps(config))
-    found = [seal(folder) for folder in folders]
+    found = [Run(folders[0]), configure(folders[1], features="qmc")]
     assert naming.varying(found) == [{"features": "rff"}, {"features": "qmc"}]
     assert matching(found, {"features": ["rff"]}) == found[:1]

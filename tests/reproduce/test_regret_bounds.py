@@ -15,7 +15,7 @@ from omkl.core.kernels import FAMILIES, Kernel
 from omkl.core.representations.random_features import features_of
 from omkl.experiment import comparators
 from omkl.runs.run_folder import Run
-from tests.conftest import change
+from tests.conftest import change, configure
 
 SETTINGS = {
     "gf": {"eta": 0.01, "eta_e": 0.5, "lam": 1e-3, "M": 10, "J": 2, "freeze": 300},
@@ -167,8 +167,7 @@ def invented(run_folder_maker, tmp_path):
         params = SETTINGS[algorithm] | (settings or {})
         options = {"key": key, "params": params, "n_seeds": 2}
         folder = run_folder_maker(tmp_path, algorithm, "airfoil", **options)
-        with open(folder / "config.yaml", "a") as file:
-            file.write(f"stream:\n  scaling: {scaling}\n")
+        configure(folder, stream={"scaling": scaling})
         regret = {"ridge_features": {"label": "x", "kernels": ["gaussian 0.5", "gaussian 2"]}}
         largest = {"max_squared_error": 0.7, "max_kernel_squared_error": 0.8}
         return change(folder, **({"regret": regret} | largest | result))
