@@ -343,7 +343,6 @@ def make_run_folder(
         "labels_per_seed": [n_rounds] * n_seeds,
         "al_efficiency": 1.0,
         "al_efficiency_std": 0.0 if n_seeds > 1 else None,
-        "mse_per_label": float(mse[:, -1].mean() / n_rounds),
         "seconds": 0.5,
         "seconds_per_seed": [0.2] * n_seeds,
         "threads": 1,

@@ -21,7 +21,10 @@ CHOICES = (
 )
 FORMATS = ("table", "md", "csv", "latex")
 
-FIGURES_OF = "which runs, as in show: dataset=naval algorithm=raker,gf"
+FIGURES_OF = (
+    "which runs, as in show; x=algorithm.M y=seconds draws one number against another, x=M the "
+    "error, x=t the error over the rows"
+)
 PAGE_OF = "runs of all sweeps instead, as in show: dataset=naval algorithm=raker,gf"
 NO_RUNS = "there are no runs in {}; omkl-run makes some"
 
@@ -55,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     paging.add_argument("choices", nargs="*", metavar="KEY=VALUE", help=PAGE_OF)
     paging.add_argument("--sweep", type=Path, help="folder of a sweep; default: the last one")
     paging.add_argument("--to", type=Path, help="file; default: page.html in the sweep's folder")
-    drawing = add("figures", _figures, "draw the plots of runs anew, of all by default")
+    drawing = add("figures", _figures, "draw the plots of runs anew, or x= against y= of them")
     drawing.add_argument("choices", nargs="*", metavar="KEY=VALUE", help=FIGURES_OF)
     drawing.add_argument("--pdf", action="store_true", help="each as PDF too")
     add("rebuild-tracking", _rebuild, "make the MLflow view again from the run folders")
@@ -159,13 +162,25 @@ def _page(arguments: argparse.Namespace) -> int:
 
 
 def _figures(arguments: argparse.Namespace) -> int:
-    from omkl.report import figures
+    from omkl.report import figures, style, sweep_figures
+    from omkl.runs.run_folder import FIGURES
 
-    runs = [run for run in _runs(arguments, _wanted(arguments)) if run.complete]
+    wanted = _wanted(arguments)
+    x, y = (",".join(wanted.pop(key, [""])) for key in "xy")
+    if y and not x:
+        raise ValueError(f"y={y} needs an x: x=algorithm.M, say, or x=t for the rows")
+    runs = [run for run in _runs(arguments, wanted) if run.complete]
+    suffixes = ("png", "pdf") if arguments.pdf else ("png",)
+    if x:
+        name = f"{y or 'error'}_by_{x.replace('/', '.')}"
+        drawn = sweep_figures.chosen_figure(runs, x, y)
+        for path in style.save(drawn, arguments.outputs / FIGURES, name, suffixes):
+            print(plain(str(path)))
+        return 0
     failed = False
     for number, run in enumerate(runs, start=1):
         try:
-            figures.write_figures(run, ("png", "pdf") if arguments.pdf else ("png",))
+            figures.write_figures(run, suffixes)
         except (ValueError, LookupError, TypeError, ArithmeticError, MemoryError) as error:
             failed = True
             why = f"cannot be drawn ({type(error).__name__}: {error})"

@@ -28,7 +28,7 @@ What a federated run has besides what ``omkl.runs.run_folder`` lists (R seeds, K
     served         (P,) rounds of all clients up to round t, where some have fewer than others,
                    and mse_of_rounds (R, P), the mean squared error of all these
     regret_clients, regret_clients_ridge   (R, P) mean over the clients
-    server_regret  (R, P) sum over the clients, as in (12)
+    regret_server  (R, P) sum over the clients, as in (12)
     client_mse, client_regret, client_ridge_regret   (R, K) after the client's last round
     client_sent    (R, K, 2) numbers and rows sent by each client
     client_rounds  (K,) rounds of each client
@@ -349,7 +349,7 @@ def _computed(
         "max_kernel_squared_error": largest_loss,
         "max_norm": largest_norm(job.split.X.reshape(-1, job.split.X.shape[2])),
         "kernels_per_round": float(len(job.used)),
-        **label_cost(mse, np.full(len(job.seeds), served), served),
+        **label_cost(np.full(len(job.seeds), served), served),
         "mse_over": "all rounds",
         "target_unit": job.stream.target_unit,
         "baselines": sums.baselines.entries(),
@@ -501,7 +501,7 @@ def against_comparators(
     average, deviation = mean_and_deviation(above[:, -1])
     regret["server"] = {"label": hindsight.SERVER, "mean": average, "std": deviation}
     regret["server"]["theta_norm"] = best["theta_norm"].tolist()
-    curves["server_regret"] = above
+    curves["regret_server"] = above
     return regret, curves
 
 

@@ -9,7 +9,7 @@ with what all labels give.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +24,7 @@ from omkl.online.stream_learner import StreamLearner, rates_of
 
 FIRST = 1024  # every round up to here is recorded
 LIMIT = 16384  # then at most about this many
-STRETCH = 120  # rows whose predictions are drawn
+STRETCH = 120  # last rows, whose predictions are drawn
 
 
 class Recorder:
@@ -189,46 +189,23 @@ def but_the_first(n_unscored: int, of_each_key: bool = False) -> str:
     return " but the first" + (f" {n_unscored}" if n_unscored > 1 else "")
 
 
-class Stretches:
-    """Two stretches of ``STRETCH`` rows of one seed: the last, and that of the largest error.
-
-    The one with the largest sum of squared errors is sought after the first ``STRETCH`` rows, in
-    which every learner knows little.
-    """
+class LastRows:
+    """The last ``STRETCH`` rows of one seed, for a figure of predictions."""
 
     def __init__(self) -> None:
-        self._last: dict[str, np.ndarray] = {}
-        self._worst: dict[str, np.ndarray] = {}
-        self._total = self._largest = 0.0
+        self._rows: dict[str, np.ndarray] = {}
 
-    def add(self, first: int, squared: np.ndarray, **block: np.ndarray) -> None:
-        """A block of rounds from ``first`` on: squared errors (n,), and what is drawn, (n,) each.
-
-        What is not known is NaN; a round that is not scored has a squared error of 0.
-        """
-        n = len(squared)
-        # Summed one by one from the running total, so that no split changes a bit.
-        total = np.cumsum(np.append(self._total, squared))
-        self._total = total[-1]
-        rows = {"t": np.arange(first, first + n), **block, "total": total[1:]}
-        held = {name: np.concatenate([self._last.get(name, v[:0]), v]) for name, v in rows.items()}
-        self._last = {name: values[-STRETCH:] for name, values in held.items()}
-        sums = held["total"][STRETCH:] - held["total"][:-STRETCH]
-        sums[held["t"][STRETCH:] < 2 * STRETCH] = 0.0
-        if sums.max(initial=0.0) > self._largest:
-            k = int(sums.argmax())
-            self._largest = sums[k]
-            self._worst = {name: values[k + 1 : k + 1 + STRETCH] for name, values in held.items()}
+    def add(self, first: int, **block: np.ndarray) -> None:
+        """Add a block of rounds from ``first`` on: arrays (n,) by name, NaN where not known."""
+        rows = {"t": np.arange(first, first + len(block["y"])), **block}
+        self._rows = {
+            name: np.concatenate([self._rows.get(name, values[:0]), values])[-STRETCH:]
+            for name, values in rows.items()
+        }
 
     def curves(self) -> dict[str, np.ndarray]:
-        """recent_t, recent_y, .., worst_t, .., as curves.npz names them."""
-        stretches = {"recent": self._last, "worst": self._worst}
-        return {
-            f"{kind}_{name}": values
-            for kind, stretch in stretches.items()
-            for name, values in stretch.items()
-            if name != "total"
-        }
+        """Return recent_t, recent_y, .., as curves.npz names them."""
+        return {f"recent_{name}": values for name, values in self._rows.items()}
 
 
 class Accuracy:
@@ -289,12 +266,11 @@ def largest_norm(X: np.ndarray) -> float:
     return scale * float(np.linalg.norm(X / scale, axis=1).max())
 
 
-def label_cost(mse: np.ndarray, n_queried: np.ndarray, n_rounds: int) -> dict[str, Any]:
-    """What the labels of R seeds cost and bought, as in result.json.
+def label_cost(n_queried: np.ndarray, n_rounds: int) -> dict[str, Any]:
+    """Return the cost of the labels (R,) that R seeds requested, as in result.json.
 
-    mse (R,) over all rounds, those without a label included; n_queried (R,) labels asked for. The
-    efficiency is their share of the rounds, (55) of Hong and Chae: 1 for a learner that asks
-    always, and smaller is cheaper.
+    The efficiency is their share of the rounds, (55) of Hong and Chae: 1 for a learner that always
+    requests, and smaller is cheaper. It is plotted beside the MSE of all rounds, (54).
     """
     _, of_counts = mean_and_deviation(n_queried)  # 0 where all are alike; of shares it may not be
     return {
@@ -302,7 +278,6 @@ def label_cost(mse: np.ndarray, n_queried: np.ndarray, n_rounds: int) -> dict[st
         "labels_per_seed": n_queried.tolist(),
         "al_efficiency": float((n_queried / n_rounds).mean()),
         "al_efficiency_std": None if of_counts is None else of_counts / n_rounds,
-        "mse_per_label": float((mse / n_queried).mean()),
     }
 
 
@@ -371,138 +346,99 @@ class ProbabilityScores:
         return float(self._sums[1] / self.n_rounds)
 
 
-# --- spreads and intervals ------------------------------------------------------------------------
+# --- standard deviations and intervals ------------------------------------------------------------
 
-# A prediction y_hat with a spread s is scored as the normal distribution N(y_hat, s^2). Intervals
-# that were asked for are scored as they are.
+# A prediction y_hat with a standard deviation s is scored as the normal distribution N(y_hat, s^2).
+# Intervals that were requested are scored as they are.
 
 N_WINDOWS = 10
-# Half the width of a central interval of the normal distribution, in deviations.
-HALF = {50: 0.6744897501960817, 90: 1.6448536269514722}
+HALF_90 = 1.6448536269514722  # of a central interval of 90 % of the normal distribution
+
+
+def interval_score(error: np.ndarray, half: np.ndarray, level: float) -> np.ndarray:
+    """Return the width of intervals, plus 2 / (1 - level) times the distance of labels outside."""
+    return 2.0 * half + np.maximum(error - half, 0.0) * 2.0 / (1.0 - level)
 
 
 def spread_scores(squared_errors: np.ndarray, spread: np.ndarray) -> dict[str, np.ndarray]:
-    """What a round scores; all arrays (R, n).
+    """Return scores of predictions with a standard deviation; all arrays (R, n).
 
     log_loss           -log of the density of the label
-    coverage_50, _90   whether the central interval of that many percent holds the label
-    width_90           of the interval of 90 %
-    interval_score_90  its width, and 2 / 0.1 times what the label lies outside it
+    coverage_90        whether the central interval of 90 % holds the label
+    width_90           of that interval
+    interval_score_90  see ``interval_score``
     """
-    error = np.sqrt(squared_errors)
-    wide = HALF[90] * spread
+    error, half = np.sqrt(squared_errors), HALF_90 * spread
     return {
         "log_loss": 0.5 * np.square(error / spread) + np.log(np.sqrt(2.0 * np.pi) * spread),
-        "coverage_50": (error <= HALF[50] * spread).astype(float),
-        "coverage_90": (error <= wide).astype(float),
-        "width_90": 2.0 * wide,
-        "interval_score_90": 2.0 * wide + 20.0 * np.maximum(error - wide, 0.0),
+        "coverage_90": (error <= half).astype(float),
+        "width_90": 2.0 * half,
+        "interval_score_90": interval_score(error, half, 0.9),
     }
 
 
-class Covered:
-    """Sums of scores over the rounds of R seeds in which there was an interval.
-
-    Scores whose names begin with "coverage" are told window by window, and as curves.
-    """
-
-    def __init__(self, n_seeds: int, names: Iterable[str], n_windows: int = N_WINDOWS) -> None:
-        self.n_known = Recorder(n_seeds)
-        self.sums = {name: Recorder(n_seeds) for name in names}
-        self._n_windows = n_windows
-
-    def add(self, known: np.ndarray, found: Mapping[str, np.ndarray]) -> None:
-        """A block of rounds, (R, n) each: whether there was an interval, and what it scored."""
-        self.n_known.add(known.astype(float))
-        for name, score in found.items():
-            self.sums[name].add(np.where(known, score, 0.0))
-
-    @property
-    def known(self) -> bool:
-        return bool((self.n_known.total > 0.0).all())
-
-    def means(self) -> dict[str, Any]:
-        """{score: its mean over rounds and seeds, "windows": ..}."""
-        n = self.n_known.total
-        means = {name: float((r.total / n).mean()) for name, r in self.sums.items()}
-        return means | {"windows": self._windows()}
-
-    def _coverages(self) -> dict[str, Recorder]:
-        return {name: sums for name, sums in self.sums.items() if name.startswith("coverage")}
-
-    def _windows(self) -> dict[str, list[Any]]:
-        """Coverage in some windows, means over the seeds, and the last round of each."""
-        rounds, n = self.n_known.curve()
-        wanted = np.linspace(0, rounds[-1], self._n_windows + 1)[1:]
-        ends = np.unique(np.searchsorted(rounds, wanted))
-        found: dict[str, list[Any]] = {"until": rounds[ends].tolist()}
-        in_window = np.diff(n[:, ends], prepend=0.0)
-        for name, sums in self._coverages().items():
-            hits = np.diff(sums.curve()[1][:, ends], prepend=0.0)
-            share = np.divide(hits, in_window, out=np.full(hits.shape, np.nan), where=in_window > 0)
-            found[name] = [None if np.isnan(x) else float(x) for x in share.mean(axis=0)]
-        return found
-
-    def curves(self) -> dict[str, np.ndarray]:
-        """Of each coverage (R, P): the share of rounds 1..t whose label was covered.
-
-        It is of the rounds that had an interval, and NaN before the first.
-        """
-        n = self.n_known.curve()[1]
-        none = np.full(n.shape, np.nan)
-        return {
-            name: np.divide(sums.curve()[1], n, out=none.copy(), where=n > 0.0)
-            for name, sums in self._coverages().items()
-        }
-
-
-class Spreads:
-    """What the spreads of R seeds score."""
+class MeanScores:
+    """Means of scores over the rounds of R seeds that have an interval."""
 
     def __init__(self, n_seeds: int) -> None:
-        self._covered = Covered(n_seeds, spread_scores(np.empty(0), np.empty(0)))
+        self.n_known = Recorder(n_seeds)
+        self.sums: dict[str, Recorder] = {}
 
-    def add(self, squared_errors: np.ndarray, spread: np.ndarray) -> None:
+    def add(self, known: np.ndarray, found: Mapping[str, np.ndarray]) -> None:
+        """Add a block of rounds, (R, n) each: whether there was an interval, and its scores."""
+        self.n_known.add(known.astype(float))
+        for name, score in found.items():
+            self.sums.setdefault(name, Recorder(len(score))).add(np.where(known, score, 0.0))
+
+    def means(self) -> dict[str, Any]:
+        """Return the mean of each score over rounds and seeds; {} if a seed had no interval."""
+        n = self.n_known.total
+        if not (n > 0.0).all():
+            return {}
+        return {name: float((r.total / n).mean()) for name, r in self.sums.items()}
+
+    def windows(self, name: str) -> dict[str, list[Any]]:
+        """Return the mean of a score in windows, over the seeds, and the last round of each."""
+        rounds, n = self.n_known.curve()
+        ends = np.unique(np.searchsorted(rounds, np.linspace(0, rounds[-1], N_WINDOWS + 1)[1:]))
+        n_known, total = (
+            np.diff(sums[:, ends], prepend=0.0) for sums in (n, self.sums[name].curve()[1])
+        )
+        share = np.divide(total, n_known, out=np.full(total.shape, np.nan), where=n_known > 0)
+        means = [None if np.isnan(x) else float(x) for x in share.mean(axis=0)]
+        return {"until": rounds[ends].tolist(), name: means}
+
+
+class Spreads(MeanScores):
+    """Scores of predictions of R seeds with a standard deviation."""
+
+    def add_block(self, squared_errors: np.ndarray, spread: np.ndarray) -> None:
         """Add a block of rounds, (R, n) each. A spread of NaN or 0 has no density and no score."""
         known = spread > 0.0
         found = spread_scores(np.where(known, squared_errors, 0.0), np.where(known, spread, 1.0))
-        self._covered.add(known, found)
-
-    def result(self) -> dict[str, Any]:
-        """{"spread": {score: .., "windows": ..}}, or nothing."""
-        return {"spread": self._covered.means()} if self._covered.known else {}
-
-    def curves(self) -> dict[str, np.ndarray]:
-        """coverage_50 and coverage_90 (R, P), or nothing."""
-        return self._covered.curves() if self._covered.known else {}
+        self.add(known, found)
 
 
-class ScoredIntervals:
-    """Intervals around the predictions of R learners, scored."""
+class ScoredIntervals(MeanScores):
+    """Scores of the intervals around the predictions of R seeds."""
 
     def __init__(self, n_seeds: int, settings: IntervalSettings) -> None:
+        super().__init__(n_seeds)
         self.level, self._rates = settings.level, list(rates_of(settings))
-        self._covered = Covered(n_seeds, ("coverage", "width", "interval_score"), 4 * N_WINDOWS)
 
-    def add(self, errors: np.ndarray, half: np.ndarray, scored: np.ndarray) -> None:
-        """A block of errors and half widths (R, n) of rounds of which ``scored`` (n,) count."""
+    def add_block(self, errors: np.ndarray, half: np.ndarray, scored: np.ndarray) -> None:
+        """Add errors and half widths (R, n) of rounds of which ``scored`` (n,) count."""
         known = scored & ~np.isnan(half)
         error, half = np.where(known, np.abs(errors), 0.0), np.where(known, half, 0.0)
-        outside = np.maximum(error - half, 0.0) * 2.0 / (1.0 - self.level)
         covered = (error <= half).astype(float)
-        found = {"coverage": covered, "width": 2.0 * half, "interval_score": 2.0 * half + outside}
-        self._covered.add(known, found)
+        score = interval_score(error, half, self.level)
+        self.add(known, {"coverage": covered, "width": 2.0 * half, "interval_score": score})
 
     def result(self) -> dict[str, Any]:
-        """{"interval": {"rates": .., "level": .., score: .., "windows": ..}}, or nothing."""
-        if not self._covered.known:
-            return {}
-        return {"interval": {"rates": self._rates, "level": self.level} | self._covered.means()}
-
-    def curves(self) -> dict[str, np.ndarray]:
-        """interval_coverage (R, P), or nothing."""
-        found = self._covered.curves() if self._covered.known else {}
-        return {f"interval_{name}": share for name, share in found.items()}
+        """Return level, rates, mean scores and windows, or {} if a seed had no interval."""
+        means = self.means()
+        known = {"rates": self._rates, "level": self.level, "windows": self.windows("coverage")}
+        return known | means if means else {}
 
 
 # --- weights of kernels, and importance of inputs, over time --------------------------------------

@@ -11,6 +11,7 @@ import numpy as np
 
 from omkl.config.schema import Settings
 from omkl.core import hyperparameters
+from omkl.core.graph_sampling import OUT
 from omkl.core.hyperparameters import Schedule
 from omkl.core.kernels import FAMILIES
 from omkl.datasets import DataError, Stream
@@ -30,17 +31,18 @@ from omkl.experiment.metrics import (
     Accuracy,
     Baselines,
     KeyErrors,
+    LastRows,
     Recorder,
     Rounds,
     ScoredIntervals,
     Spreads,
-    Stretches,
     but_the_first,
     label_cost,
     largest_norm,
     weight_curves,
 )
-from omkl.online.stream_learner import Prediction
+from omkl.online.panel import PanelOfRun
+from omkl.online.stream_learner import Prediction, StreamLearner
 from omkl.runs.writing import MODEL, PREDICTIONS, Predictions
 
 
@@ -82,11 +84,11 @@ class RegressionMetrics:
     def __init__(self, job: Regression, staging: Path | None) -> None:
         self.job, R = job, len(job.seeds)
         self.squared, self.asked = Recorder(R), Recorder(R)
-        self.stretches, self.spreads = Stretches(), Spreads(R)
+        self.last_rows, self.spreads = LastRows(), Spreads(R)
         asked = job.settings.intervals
         self.intervals = ScoredIntervals(R, asked) if asked else None
         self.accuracy = Accuracy(R, job.stream.target_unit)
-        self.scored = Recorder(1)
+        self.scored, self.times = Recorder(1), Recorder(1)
         self.of_keys = KeyErrors(R) if job.stream.keyed else None
         self.low, self.high, self.largest_norm, self.largest_error = np.inf, -np.inf, 0.0, 0.0
         self.predictions: Predictions | None = None
@@ -111,16 +113,18 @@ class RegressionMetrics:
         with np.errstate(over="ignore", invalid="ignore"):  # _require_finite tells
             errors = stacked.y_hat - y
             squared = np.where(scored, np.square(errors), 0.0)
-            self.stretches.add(self.squared.n_rounds + 1, squared[0], **one)
+            self.last_rows.add(self.squared.n_rounds + 1, **one)
             self.squared.add(squared)
+            if block.time is not None:
+                self.times.add(np.diff(block.time[None, :], prepend=self.times.total[0]))
             self.scored.add(scored[None, :].astype(float))
             if self.of_keys and block.keys is not None:
                 self.of_keys.add(block.keys, squared, scored)
             self.accuracy.add(errors[:, scored], y[scored])
             if self.job.algorithm.has_spread:
-                self.spreads.add(squared, np.where(scored, stacked.spread, np.nan))
+                self.spreads.add_block(squared, np.where(scored, stacked.spread, np.nan))
             if self.intervals:
-                self.intervals.add(errors, stacked.half, scored)
+                self.intervals.add_block(errors, stacked.half, scored)
         self.asked.add(stacked.asked)
         _require_finite(self.job, self.squared)
         self.low = min(self.low, float(y.min(initial=np.inf)))
@@ -133,6 +137,10 @@ class RegressionMetrics:
     def running(self) -> tuple[float, int]:
         """Squared errors so far, mean over the seeds, and the rounds that they are of."""
         return float(self.squared.total.mean()), self.accuracy.n_rounds
+
+    def interval(self) -> dict[str, Any]:
+        """Return the scores of requested intervals, or {}."""
+        return self.intervals.result() if self.intervals else {}
 
     def require_enough(self) -> None:
         """DataError for a stream that nothing can be learned from."""
@@ -178,7 +186,7 @@ def _computed(
         "max_kernel_squared_error": worst if worst < np.inf else None,
         "max_norm": None if metrics.of_keys else metrics.largest_norm,
         "kernels_per_round": float(used.sum() / (T * len(left.learners))),
-        **label_cost(mse, n_queried[:, -1], T),
+        **label_cost(n_queried[:, -1], T),
         "mse_over": "all rounds"
         + but_the_first(n_unscored, of_each_key=metrics.of_keys is not None),
         "target_unit": job.stream.target_unit,
@@ -188,8 +196,8 @@ def _computed(
         "baselines": left.baselines.entries(),
         **_of_keys(job, metrics, left.baselines),
         "regret": {},
-        **metrics.spreads.result(),
-        **(metrics.intervals.result() if metrics.intervals else {}),
+        **({"spread": spread} if (spread := metrics.spreads.means()) else {}),
+        **({"interval": interval} if (interval := metrics.interval()) else {}),
     }
     weights = np.stack([learner.weights for learner in left.learners])
     importance = np.stack([learner.importance for learner in left.learners])
@@ -204,12 +212,11 @@ def _computed(
         "change_rounds": np.array(job.stream.change_rounds, dtype=np.int64),
         **left.baselines.curves(n_scored, n_unscored),
     }
-    curves |= metrics.stretches.curves()
+    if metrics.times.n_rounds:
+        curves["time"] = metrics.times.curve()[1][0, n_unscored:]
+    curves |= metrics.last_rows.curves() | graph_of(left.learners[0])
     ends, names = (weights, importance), job.stream.inputs_without_lags
     curves |= weight_curves(left.histories, T, *ends, inputs=names)
-    covered = metrics.spreads.curves()
-    covered |= metrics.intervals.curves() if metrics.intervals else {}
-    curves |= {name: share[:, n_unscored:] for name, share in covered.items()}
     of_kernels = all(kernel.family in FAMILIES for kernel in kernels)  # experts, say, are none
     if of_kernels and not job.stream.keyed:  # one function for all keys is no comparator
         own["regret"], found = against_comparators(job, rounds, sums, n_unscored, progress)
@@ -220,6 +227,19 @@ def _computed(
     if job.settings.model:
         files[MODEL] = kept_model.content(job, left.learners[0], left.moments)
     return Computed(reported(job, mse, timing, **own), curves, files)
+
+
+def graph_of(learner: StreamLearner | PanelOfRun) -> dict[str, np.ndarray]:
+    """Return the kernels (nodes, M) that each node of a feedback graph sees, or {} without one."""
+    if isinstance(learner, PanelOfRun):
+        return {}
+    state = learner.learners[0].state
+    if hasattr(state, "edges"):
+        return {"graph": state.edges[OUT].copy()}
+    if hasattr(state, "n_kernels"):  # of a selective node, which may draw a kernel twice
+        kernels = zip(state.kernels, state.n_kernels, strict=True)
+        return {"graph": np.stack([np.resize(row[:n], len(row)) for row, n in kernels])}
+    return {}
 
 
 def _of_keys(job: Regression, metrics: RegressionMetrics, baselines: Baselines) -> dict[str, Any]:

@@ -71,29 +71,43 @@ class Runs(pd.DataFrame):
         ]
         return pd.DataFrame({c.title: c.texts for c in columns} | {columns[0].title: errors})
 
-    def plot(self, ax: Axes | None = None) -> Any:
-        """Draw the running errors of all runs, a panel per stream, and return the Axes.
+    def plot(self, x: str = "t", y: str = "", ax: Axes | None = None) -> Any:
+        """Draw the errors of all runs over the rows, or a number against a setting or a number.
 
         Parameters
         ----------
+        x
+            "t", the rows; a setting such as "algorithm.M" or "D"; "algorithm"; or a number of the
+            frame such as "seconds".
+        y
+            A number of the frame, such as "seconds", "al_efficiency" or "regret"; "" is the error.
         ax
-            Axes to draw into, where the runs are of one stream; None: new ones of
-            ``matplotlib.pyplot``.
+            Axes to draw into, where there is one panel; None: new ones of ``matplotlib.pyplot``.
 
         Returns
         -------
-        Axes, or an array of Axes where there are several streams.
-        """
-        from omkl.report import sweep_figures
+        Axes, or an array of Axes where there are several streams or data sets.
 
-        streams = sweep_figures.streams_of([Run(one.folder) for one in self.runs])
-        if not streams:
+        Raises
+        ------
+        ValueError
+            No run is finished or has such a setting or number, or ``ax`` is given for several
+            panels.
+        """
+        from omkl.report import style, sweep_figures
+
+        if not self.runs:
             raise ValueError("there is no finished run to draw")
-        panels = [ax] if ax is not None else _panels(len(streams))
-        if len(panels) != len(streams):
-            raise ValueError(f"the runs are of {len(streams)} streams: leave ax out")
-        for axes, (stream, members) in zip(panels, streams.items(), strict=True):
-            sweep_figures.draw_stream(axes, members, stream)
+        drawn = sweep_figures.panels_of([Run(one.folder) for one in self.runs], x, y)
+        panels = [ax] if ax is not None else _panels(len(drawn))
+        if len(panels) != len(drawn):
+            raise ValueError(f"the runs make {len(drawn)} panels: leave ax out")
+        for axes, (name, draw) in zip(panels, drawn.items(), strict=True):
+            with style.applied():
+                draw(axes)
+                axes.set_title(style.wrapped(name, 80))
+                if any(axes.get_legend_handles_labels()[1]):
+                    axes.legend(loc="best")
         if len(panels) == 1:
             return panels[0]
         import numpy as np

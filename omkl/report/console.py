@@ -79,12 +79,10 @@ def _interval_text(result: Mapping[str, Any]) -> str:
 
 
 def cost_text(result: Mapping[str, Any]) -> str:
-    """How many targets were requested, and the error per target."""
+    """Return how many targets were requested, and their share of the rows."""
     text = f"{result['labels']:,.0f} requested, AL_eff {result['al_efficiency']:.4g}"
-    if result.get("al_efficiency_std"):
-        text += f" ± {result['al_efficiency_std']:.2g}"
-    per_label = result.get("mse_per_label")
-    return text if per_label is None else f"{text}, MSE per target {per_label:.3g}"
+    std = result.get("al_efficiency_std")
+    return f"{text} ± {std:.2g}" if std else text
 
 
 def print_run(run: Run, console: Console) -> None:

@@ -12,7 +12,7 @@ import functools
 import inspect
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -23,7 +23,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
 from omkl.core.kernels import FAMILIES, Family
-from omkl.report import naming, stats, style
+from omkl.report import naming, style
 from omkl.report.naming import expert_names, has_kernels
 from omkl.report.stats import windowed
 from omkl.runs.run_folder import ERROR_RATE, Run, measure, scaling_of
@@ -93,8 +93,8 @@ def _drawings(run: Run) -> dict[str, Draw]:
         raise ValueError(f"{run.folder} is {run.result['status']}: only complete runs have curves")
     drawings: dict[str, Draw] = {measure(run.result).key: error, "over_time": over_time}
     if measure(run.result) is not ERROR_RATE:
-        drawings |= {"labels": labels, "predictions": predictions, "coverage": coverage}
-        drawings |= {"regret": regret, "clients": clients, "server": server}
+        drawings |= {"predictions": predictions, "coverage": coverage}
+        drawings |= {"regret": regret, "clients": clients, "graph": graph}
     return drawings | {"experts": experts, "importance": importance, "weights": weights}
 
 
@@ -118,32 +118,14 @@ def error(run: Run, into: Axes | None = None) -> Figure:
     low = min(low for low, _ in limits)
     style.band_line(axes, t, mean, std, 0, naming.name_of(run), floor=low)
     style.log_axis(axes.yaxis, low, max(high for _, high in limits))
-    _name_rounds(axes, run, t, f"{style.axis_name(kind)} of rows 1..t")
+    _name_rows(axes, run, f"{style.axis_name(kind)} of rows 1..t")
     axes.set_title(_title(run, f"running {kind.long}, {_seeds(run)}"))
     _legend(figure, axes, into)
     return figure
 
 
-def labels(run: Run, into: Axes | None = None) -> Figure | None:
-    """The same mean over the targets requested so far, where not all were requested."""
-    if run.result["al_efficiency"] == 1.0:
-        return None
-    drawn = style.drawn_rounds(run.curves["t"], skip=0.005)
-    requested = run.curves["labels"].mean(axis=0)[drawn]
-    mean, std = style.mean_std(run.curves["mse"][:, drawn])
-    figure, axes = _single(into=into)
-    low, high = style.positive_limits(mean, std)
-    style.band_line(axes, requested, mean, std, 0, naming.name_of(run), floor=low)
-    style.log_axis(axes.yaxis, low, high)
-    axes.set_xlim(0, requested[-1])
-    axes.set(xlabel="targets requested", ylabel="MSE of all rows so far")
-    share = f"{100.0 * run.result['al_efficiency']:.3g} % of the targets requested"
-    axes.set_title(_title(run, f"running mean squared error, {share}"))
-    return figure
-
-
 def regret(run: Run, into: Axes | None = None) -> Figure | None:
-    """Cumulative squared error above that of each comparator that was computed."""
+    """Cumulative loss above that of each comparator that was computed."""
     curves, stated = run.curves, run.result["regret"]
     names = [name for name in stated if f"regret_{name}" in curves]
     if not names:
@@ -155,7 +137,7 @@ def regret(run: Run, into: Axes | None = None) -> Figure | None:
         mean, std = style.mean_std(curves[f"regret_{name}"][:, drawn])
         style.band_line(axes, t, mean, std, index, style.wrapped(stated[name]["label"], 90))
     axes.axhline(0, color=style.GREY, linewidth=0.8)
-    _name_rounds(axes, run, t, "cumulative squared error\nabove the comparator")
+    _name_rows(axes, run, "cumulative loss above the comparator")
     axes.set_title(_title(run, f"regret, {_seeds(run)}"))
     _legend(figure, axes, into)
     return figure
@@ -186,12 +168,11 @@ def over_time(run: Run) -> Figure | None:
             top.stairs(mean + std, windows.edges, baseline=below, fill=True, **looks)
         style.log_axis(top.yaxis, low, high)
     top.set_ylabel(f"{style.axis_name(kind)} of a window")
-    for axes in grid[:, 0]:
-        style.mark_changes(axes, curves["change_rounds"], curves["t"])
     if with_map:
         _draw_map(figure, bottom, run)
-    bottom.set_xlabel("row t")
-    bottom.set_xlim(0, float(curves["t"][-1]))
+    for axes in grid[:, 0]:
+        _name_rows(axes, run)
+    top.set_xlabel("" if with_map else top.get_xlabel())
     style.figure_legend(figure, [top])
     rows = pluralize(round(float(np.median(np.diff(windows.edges)))), "row")
     what = f"{kind.long} in windows of {rows} each"
@@ -205,9 +186,7 @@ def _draw_map(figure: Figure, axes: Axes, run: Run) -> None:
     weights = curves["weights_over_time"]
     if has_kernels(run):
         family, bandwidth = curves["kernel_family"], curves["kernel_bandwidth"]
-        names = list(dict.fromkeys(family.tolist()))
-        place = np.array([-names.index(name) for name in family.tolist()])  # the first is on top
-        order = np.lexsort((bandwidth, place))
+        order = _kernel_order(curves)
         values = weights[:, order].T
         _name_families(axes, family[order], bandwidth[order])
     else:
@@ -242,20 +221,36 @@ def _draw_shares(figure: Figure, axes: Axes, t: Array, values: Array, n: int, wh
     style.log_axis(bar.ax.yaxis, least, top)
 
 
-def _name_families(axes: Axes, family: Array, bandwidth: Array) -> None:
-    """The first, middle and last bandwidth of each family, and the families' names in the map."""
-    starts = [0, *(np.flatnonzero(family[1:] != family[:-1]) + 1).tolist(), len(family)]
+def _kernel_order(curves: Mapping[str, Array]) -> Array:
+    """Return the order of the kernels by family, the first one last, and bandwidth."""
+    family = curves["kernel_family"].tolist()
+    names = list(dict.fromkeys(family))
+    places = np.array([-names.index(name) for name in family])
+    return np.lexsort((curves["kernel_bandwidth"], places))
+
+
+def _kernel_ticks(family: Array) -> list[int]:
+    """Return the first, middle and last kernel of each family, of small ones the first alone."""
     ticks: list[int] = []
+    starts = [0, *(np.flatnonzero(family[1:] != family[:-1]) + 1).tolist(), len(family)]
     for start, end in itertools.pairwise(starts):
-        if start:
-            axes.axhline(start, color="white", linewidth=1.2)
         few = end - start < 0.15 * len(family)
-        ticks += [start] if few else [start, (start + end - 1) // 2, end - 1]
+        ticks += [start] if few else sorted({start, (start + end - 1) // 2, end - 1})
+    return ticks
+
+
+def _name_families(axes: Axes, family: Array, bandwidth: Array) -> None:
+    """Name bandwidths at the axis of the map, and the families in the map."""
+    ends = [*(np.flatnonzero(family[1:] != family[:-1]) + 1).tolist(), len(family)]
+    for end in ends:
+        if end < len(family):
+            axes.axhline(end, color="white", linewidth=1.2)
         axes.annotate(
-            str(family[start]), (0.0, end), (3, -2), xycoords=("axes fraction", "data"),
+            str(family[end - 1]), (0.0, end), (3, -2), xycoords=("axes fraction", "data"),
             textcoords="offset points", va="top", fontsize=8, color="black",
             bbox={"boxstyle": "square,pad=0.15", "facecolor": "white", "linewidth": 0},
         )  # fmt: skip
+    ticks = _kernel_ticks(family)
     axes.set_yticks([tick + 0.5 for tick in ticks], [f"{bandwidth[tick]:.3g}" for tick in ticks])
     differ_in = dict.fromkeys(FAMILIES.get(name, Family).label for name in family.tolist())
     axes.set_ylabel(" or ".join(differ_in))
@@ -265,106 +260,70 @@ def _name_families(axes: Axes, family: Array, bandwidth: Array) -> None:
 
 
 def predictions(run: Run, into: Axes | None = None) -> Figure | None:
-    """Predictions beside their targets, with intervals: the last rows, and those worst predicted.
+    """Predictions of the last rows beside their targets, with intervals, over rows or dates.
 
-    The intervals are those of ``interval``, or of 90 % by the learner's standard deviation. The
-    last rows are drawn alone where most of the worst rows are among them, and into given Axes.
+    The intervals are those of ``interval``, or of 90 % by the learner's standard deviation. Rows in
+    random order are points: a line through them would show a course that does not exist.
     """
     if "recent_t" not in run.curves:
         return None
-    worst, last = run.curves.get("worst_t", np.empty(0)), run.curves["recent_t"]
-    seed = run.result["seeds"][0]
-    of_seed = f", seed {seed}" if len(run.result["seeds"]) > 1 else ""
-    if into is not None or 2 * (worst < last[0]).sum() <= len(worst):
-        figure, axes = _single(3.8, into=into)
-        _draw_stretch(axes, run, "recent")
-        axes.set_title(_title(run, f"predictions of the last {len(last)} rows{of_seed}"))
-        _legend(figure, axes, into)
-        return figure
-    figure = Figure(figsize=(style.WIDTH, 6.0))
-    above, below = figure.subplots(2, 1)
-    error = _draw_stretch(above, run, "worst")
-    above.set_title(f"rows {worst[0]:,} to {worst[-1]:,}, the largest error: RMSE {error}")
-    error = _draw_stretch(below, run, "recent")
-    below.set_title(f"the last {len(last):,} rows: RMSE {error}")
-    figure.suptitle(_title(run, f"predictions{of_seed}"), fontsize=10)
-    style.figure_legend(figure, [above, below])
+    recent = {
+        n.removeprefix("recent_"): v for n, v in run.curves.items() if n.startswith("recent_")
+    }
+    t, y, y_hat = recent["t"], recent["y"], recent["y_hat"]
+    figure, axes = _single(3.8, into=into)
+    shuffled = run.config.get("stream", {}).get("order") == "shuffled"
+    colour, percent = style.COLOURS[0], 90.0
+    if interval := run.result.get("interval"):  # of so few rows none may be known
+        percent, half = 100.0 * interval["level"], recent.get("half", np.full(len(t), np.nan))
+    else:
+        half = NormalDist().inv_cdf(0.95) * recent["spread"]
+    if np.isfinite(half).any():
+        looks: dict[str, Any] = {"color": colour, "label": f"{percent:g} % interval"}
+        if shuffled:
+            axes.vlines(t, y_hat - half, y_hat + half, alpha=0.4, linewidth=1.6, **looks)
+        else:
+            axes.fill_between(t, y_hat - half, y_hat + half, alpha=0.2, linewidth=0, **looks)
+    line: dict[str, Any] = {"linestyle": "none", "marker": "_"} if shuffled else {"linewidth": 1.2}
+    axes.plot(t, y_hat, color=colour, label="prediction", **line)
+    axes.plot(t, y, color="#444444", linestyle="none", marker=".", markersize=3, label="target")
+    axes.margins(x=0.01)
+    if shuffled:
+        axes.set_xlabel("row in random order")
+    else:
+        style.row_axis(axes, recent, from_first=True)
+    scaled = ", scaled to [0, 1]" if scaling_of(run.result) == "whole" else ""
+    axes.set_ylabel(f"{run.result['stream']['target']}{scaled}", parse_math=False)
+    rmse = naming.readable(float(np.sqrt(np.nanmean(np.square(y_hat - y)))))
+    of_seed = f", seed {run.result['seeds'][0]}" if len(run.result["seeds"]) > 1 else ""
+    axes.set_title(_title(run, f"predictions of the last {len(t)} rows{of_seed}: RMSE {rmse}"))
+    _legend(figure, axes, into)
     return figure
 
 
-def _draw_stretch(axes: Axes, run: Run, name: str) -> str:
-    """Draw targets, predictions and intervals over rows or increasing times; return the RMSE.
-
-    Rows in random order are points: a line through them would show a course that there is not.
-    """
-    t, y, y_hat, spread, half, time = (
-        run.curves.get(f"{name}_{array}", np.empty(0))
-        for array in ("t", "y", "y_hat", "spread", "half", "time")
-    )
-    rmse = float(np.sqrt(np.nanmean(np.square(y_hat - y))))
-    shuffled = run.config.get("stream", {}).get("order") == "shuffled"
-    colour = style.look(0)["color"]
-    percent = 90.0
-    if interval := run.result.get("interval"):  # of so few rows none may be known
-        percent = 100.0 * interval["level"]
-    else:
-        half = NormalDist().inv_cdf(0.95) * spread
-    if in_time := len(time) > 1 and not shuffled and bool(np.all(np.diff(time) > 0.0)):
-        t = time
-        style.time_axis(axes)
-    if np.isfinite(half).any():
-        label = f"{percent:g} % interval"
-        if shuffled:
-            bars = {"color": colour, "alpha": 0.4, "linewidth": 1.6}
-            axes.vlines(t, y_hat - half, y_hat + half, label=label, **bars)
-        else:
-            band = {"color": colour, "alpha": 0.2, "linewidth": 0}
-            axes.fill_between(t, y_hat - half, y_hat + half, label=label, **band)
-    line: dict[str, Any] = {"color": colour, "linewidth": 1.2, "label": "prediction"}
-    axes.plot(t, y_hat, **line | ({"linestyle": "none", "marker": "_"} if shuffled else {}))
-    axes.plot(t, y, color="#444444", linestyle="none", marker=".", markersize=3, label="target")
-    axes.margins(x=0.01)
-    axes.set_xlabel("time" if in_time else "row in random order" if shuffled else "row t")
-    scaled = ", scaled to [0, 1]" if scaling_of(run.result) == "whole" else ""
-    axes.set_ylabel(f"{run.result['stream']['target']}{scaled}", parse_math=False)
-    return naming.readable(rmse)
-
-
 def coverage(run: Run, into: Axes | None = None) -> Figure | None:
-    """How many targets lay in their intervals, window by window; means over the seeds.
+    """Draw how many targets lay in their intervals, window by window; means over the seeds.
 
     The band is where a window's share lies, two standard errors up and down, if every row is
     covered with the probability that was requested and rows are independent.
     """
-    lines = []
-    if windows := run.result.get("spread", {}).get("windows"):
-        lines.append((90.0, "of the learner", windows["until"], windows["coverage_90"]))
-    interval = run.result.get("interval", {})
-    if windows := interval.get("windows"):
-        level = 100.0 * interval["level"]
-        lines.append((level, "adaptive", windows["until"], windows["coverage"]))
-    if not lines:
+    windows = run.result.get("interval", {}).get("windows")
+    if not windows:
         return None
+    percent = 100.0 * run.result["interval"]["level"]
+    ends, percents = np.array(windows["until"]), 100.0 * np.array(windows["coverage"], dtype=float)
     figure, axes = _single(3.4, into=into)
-    low = 80.0
-    for index, (percent, kind, until, shares) in enumerate(lines):
-        ends, percents, n_rows = stats.coverage_of_windows(until, shares)
-        if percent not in [line[0] for line in lines[:index]]:
-            error = 2.0 * np.sqrt(percent * (100.0 - percent) / n_rows)
-            band: dict[str, Any] = {"color": style.GREY, "alpha": 0.15, "linewidth": 0}
-            edges, above, below = np.append(0, ends), percent + error, percent - error
-            axes.stairs(np.minimum(above, 100.0), edges, baseline=below, fill=True,
-                        label="two standard errors of a window", **band)  # fmt: skip
-            axes.axhline(percent, color=style.GREY, linewidth=0.8)
-            low = min(low, percent - 10.0)
-        axes.plot(ends, percents, label=f"{percent:g} % {kind}", **style.look(index))
-        if np.isfinite(percents).any():
-            low = min(low, 5.0 * math.floor(float(np.nanmin(percents)) / 5.0))
-    axes.set_ylim(max(low, 0.0), 100.5)
-    last = max(until[-1] for _, _, until, _ in lines)
-    axes.set_xlim(0, last)
-    style.mark_changes(axes, run.curves["change_rounds"], np.array([1, last]))
-    axes.set(xlabel="last row of the window", ylabel="targets covered, % of a window")
+    edges = np.append(0, ends)
+    error = 2.0 * np.sqrt(percent * (100.0 - percent) / np.diff(edges))
+    axes.stairs(
+        np.minimum(percent + error, 100.0), edges, baseline=percent - error, fill=True,
+        color=style.GREY, alpha=0.15, linewidth=0, label="two standard errors of a window",
+    )  # fmt: skip
+    axes.axhline(percent, color=style.GREY, linewidth=0.8)
+    axes.plot(ends, percents, label=f"{percent:g} % interval", **style.look(0))
+    lowest = np.nanmin(np.append(percents, percent - 10.0))
+    axes.set_ylim(max(5.0 * math.floor(lowest / 5.0), 0.0), 100.5)
+    _name_rows(axes, run, "targets covered, % of a window")
     axes.set_title(_title(run, "coverage of intervals"))
     _legend(figure, axes, into)
     return figure
@@ -406,9 +365,7 @@ def importance(run: Run, into: Axes | None = None) -> Figure | None:
     figure, axes = _single(max(2.8, 1.4 + 0.2 * min(len(names), MOST_NAMES + 1)), into=into)
     values = _name_largest(axes, shares, names)
     _draw_shares(figure, axes, curves["weights_t"], values, len(names), "importance")
-    style.mark_changes(axes, curves["change_rounds"], curves["t"])
-    axes.set_xlim(0, float(curves["t"][-1]))
-    axes.set_xlabel("row t")
+    _name_rows(axes, run)
     what = f"importance of inputs, first known at row {known[0]:,}"
     axes.set_title(_title(run, what))
     return figure
@@ -450,50 +407,53 @@ def weights(run: Run) -> Figure | None:
     return figure
 
 
-# --- federations ----------------------------------------------------------------------------------
+def graph(run: Run, into: Axes | None = None) -> Figure | None:
+    """Draw which kernels each node of the feedback graph sees after the last row, first seed.
 
-
-def clients(run: Run) -> Figure | None:
-    """Mean regret of the clients over time, and every client's regret in the end, all by (11)."""
-    if "client_regret" not in run.curves:
+    Kernels are in the order of their families and bandwidths. A node of OMKL-SFG and its relatives
+    is a kernel; nodes of OMKL-GF are selective nodes.
+    """
+    if "graph" not in run.curves:
         return None
-    t = run.curves["t"]
-    drawn = style.drawn_rounds(t)
-    figure = Figure(figsize=(style.WIDTH, 3.6))
-    left, right = figure.subplots(1, 2)
-    mean, std = style.mean_std(run.curves["regret_clients"][:, drawn])
-    style.band_line(left, t[drawn], mean, std, 0, "mean over the clients")
-    style.round_axis(left, t[drawn])
-    left.set(xlabel="round t", ylabel="regret against the best online kernel")
-    left.legend(loc="best")
-    mean, std = style.mean_std(run.curves["client_regret"])
-    order = np.argsort(mean)
-    share = (np.arange(len(mean)) + 0.5) / len(mean)
-    colour = style.COLOURS[0]
-    right.plot(share, mean[order], color=colour)
-    if std is not None:
-        low, high = (mean - std)[order], (mean + std)[order]
-        right.fill_between(share, low, high, color=colour, alpha=0.15, linewidth=0)
-    right.set_xlim(0, 1)
-    right.set_xticks([0, 0.5, 1], ["least", "median", "most"])
-    right.set(xlabel="clients by regret", ylabel="regret after the last round")
-    figure.suptitle(_title(run, "regret of the clients"), fontsize=10)
+    edges, order = run.curves["graph"], _kernel_order(run.curves)
+    n_nodes, n_kernels = len(edges), len(order)
+    seen = np.zeros((n_nodes, n_kernels), dtype=bool)
+    seen[np.arange(n_nodes)[:, None], edges] = True
+    are_kernels = n_nodes == n_kernels and bool((edges == np.arange(n_nodes)[:, None]).any(1).all())
+    seen = seen[order][:, order] if are_kernels else seen[:, order]
+    node, kernel = np.nonzero(seen)
+    figure, axes = _single(5.4 if are_kernels else max(2.6, 1.6 + 0.2 * n_nodes), into=into)
+    size = max(4.0, min(60.0, 2e4 / max(n_nodes, n_kernels) ** 2))
+    axes.scatter(kernel, node, s=size, marker="s", color=style.COLOURS[0])
+    axes.set_xlim(-0.5, n_kernels - 0.5)
+    axes.set_ylim(n_nodes - 0.5, -0.5)
+    family, bandwidth = (run.curves[f"kernel_{name}"][order] for name in ("family", "bandwidth"))
+    ticks = _kernel_ticks(family)
+    names = [f"{family[k]} {bandwidth[k]:.3g}" for k in ticks]
+    axes.set_xticks(ticks, names, rotation=30, ha="right", fontsize=8)
+    if are_kernels:
+        axes.set_yticks(ticks, names, fontsize=8)
+    axes.set(xlabel="kernel that is seen", ylabel="node" if are_kernels else "selective node")
+    axes.set_title(_title(run, f"feedback graph: {pluralize(edges.shape[1], 'kernel')} per node"))
     return figure
 
 
-def server(run: Run, into: Axes | None = None) -> Figure | None:
-    """Regret of the server over time, (12), where it is known."""
-    if "server_regret" not in run.curves:
+# --- federations ----------------------------------------------------------------------------------
+
+
+def clients(run: Run, into: Axes | None = None) -> Figure | None:
+    """Draw every client's regret after the last round, in order, by (11)."""
+    if "client_regret" not in run.curves:
         return None
-    t = run.curves["t"]
-    drawn = style.drawn_rounds(t)
-    figure, axes = _single(into=into)
-    mean, std = style.mean_std(run.curves["server_regret"][:, drawn])
-    style.band_line(axes, t[drawn], mean, std, 0, "sum over the clients")
-    style.round_axis(axes, t[drawn])
-    axes.set(xlabel="round t", ylabel="loss of all clients above that of\nthe best function (12)")
-    axes.set_title(_title(run, "regret of the server"))
-    axes.legend(loc="best")
+    mean, std = style.mean_std(run.curves["client_regret"])
+    order = np.argsort(mean)
+    share = (np.arange(len(mean)) + 0.5) / len(mean)
+    figure, axes = _single(3.6, into=into)
+    style.band_line(axes, share, mean[order], None if std is None else std[order], 0, "clients")
+    axes.set_xlim(0, 1)
+    axes.set_xticks([0, 0.5, 1], ["least", "median", "most"])
+    axes.set(xlabel="clients by regret", ylabel="regret against the best online kernel")
+    axes.set_title(_title(run, f"regret of the clients, {_seeds(run)}"))
     return figure
 
 
@@ -518,11 +478,12 @@ def _legend(figure: Figure, axes: Axes, into: Axes | None) -> None:
         axes.legend(loc="best")
 
 
-def _name_rounds(axes: Axes, run: Run, t: Array, ylabel: str) -> None:
-    """The axis of the rows t, the changes of the stream, and what is drawn over them."""
-    style.round_axis(axes, t)
-    style.mark_changes(axes, run.curves["change_rounds"], t)
-    axes.set(xlabel="row t", ylabel=ylabel)
+def _name_rows(axes: Axes, run: Run, ylabel: str = "") -> None:
+    """Draw the axis of rows, and the changes of the stream."""
+    style.row_axis(axes, run.curves)
+    style.mark_changes(axes, run.curves["change_rounds"], run.curves["t"])
+    if ylabel:
+        axes.set_ylabel(ylabel)
 
 
 def _title(run: Run, what: str) -> str:

@@ -19,10 +19,10 @@ from omkl.utils.wording import few, plain
 
 HIDDEN = ["run", "measure", "stream", "scaling", "code", "scores", "draws", "untested"]
 NUMBERS = ["mse", "mse_std", "error_rate", "error_rate_std", "rmse", "mae", "r2", "regret",
-           "regret_std", "labels", "al_efficiency", "coverage", "width", "mse_per_label",
+           "regret_std", "labels", "al_efficiency", "coverage", "width",
            "seconds", "kernels_per_round", "n_rounds", "n_seeds"]  # fmt: skip
 FACTS = ["status", *NUMBERS, "best", "p_star", "comparator", "error", "key", "folder", *HIDDEN]
-OF_RESULT = ("labels", "al_efficiency", "mse_per_label", "seconds", "kernels_per_round", "n_rounds")
+OF_RESULT = ("labels", "al_efficiency", "seconds", "kernels_per_round", "n_rounds")
 BASELINE = "baseline"
 
 

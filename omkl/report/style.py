@@ -204,23 +204,37 @@ def baseline_lines(
     return limits
 
 
-def round_axis(axes: Axes, t: Array) -> None:
+def row_axis(axes: Axes, curves: Mapping[str, Array], from_first: bool = False) -> None:
+    """Make the x axis one of rows, with round dates where their times increase.
+
+    Parameters
+    ----------
+    axes
+        Axes whose x are rows.
+    curves
+        ``t``, the recorded rows, and ``time`` at them in days since 1970 if the file has dates.
+    from_first
+        Whether the axis begins at the first of ``t``, and not at 0.
+    """
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, num2date
+
+    t, time = curves["t"], curves.get("time", np.empty(0))
     first, last = int(t[0]), int(t[-1])
     if first == last:
-        axes.set_xlim(last - 0.5, last + 0.5)
-        axes.set_xticks([last])
-    else:
-        axes.set_xlim(0, 1.02 * last)
-        axes.xaxis.get_major_locator().set_params(integer=True, nbins=6)  # type: ignore[call-arg]
-
-
-def time_axis(axes: Axes) -> None:
-    """Ticks at round dates and hours of an axis in days since 1970."""
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
-
-    locator = AutoDateLocator(maxticks=7)
-    axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+        axes.set(xlim=(last - 0.5, last + 0.5), xticks=[last], xlabel="row t")
+        return
+    margin = 0.02 * (last - first)
+    axes.set_xlim(first - margin if from_first else 0, last + margin)
+    axes.set_xlabel("row t")
+    axes.xaxis.get_major_locator().set_params(integer=True, nbins=6)  # type: ignore[call-arg]
+    if len(time) > 1 and time[0] < time[-1] and bool(np.all(np.diff(time) >= 0.0)):
+        locator = AutoDateLocator(maxticks=7)
+        formatter = ConciseDateFormatter(locator)
+        days = locator.tick_values(num2date(time[0]), num2date(time[-1]))
+        days = days[(days >= time[0]) & (days <= time[-1])]
+        if len(days) > 1:
+            axes.set_xticks(np.interp(days, time, t), formatter.format_ticks(days))
+            axes.set_xlabel(f"date {formatter.get_offset()}".strip())
 
 
 def mark_changes(axes: Axes, rounds: Array, t: Array) -> None:
@@ -279,16 +293,12 @@ class Panel(NamedTuple):
     lowest: bool
 
 
-def panels(
-    names: Sequence[str],
-    row_height: float,
-    more: float = 0.4,
-) -> tuple[Figure, list[Panel]]:
-    """A figure with a panel per name, ``row_height`` inches each, and ``more`` around them."""
+def panels(names: Sequence[str], row_height: float) -> tuple[Figure, list[Panel]]:
+    """Return a figure with a panel per name, ``row_height`` inches each."""
     from matplotlib.figure import Figure
 
     rows, columns = panel_grid(len(names))
-    figure = Figure(figsize=(max(WIDTH, 3.4 * columns), rows * row_height + more))
+    figure = Figure(figsize=(max(WIDTH, 3.4 * columns), rows * row_height + 0.4))
     made = []
     for place, name in enumerate(names):
         axes = figure.add_subplot(rows, columns, place + 1)
@@ -305,11 +315,10 @@ def figure_legend(figure: Figure, panels: Sequence[Axes]) -> None:
             entries.setdefault(label, handle)
     if entries:
         longest = max(len(line) for label in entries for line in label.split("\n"))
-        columns = max(1, int(figure.get_figwidth() / (0.07 * longest + 0.55)))
-        figure.legend(
-            [*entries.values()], [*entries], loc="outside lower center",
-            ncols=min(columns, len(entries)),
-        )  # fmt: skip
+        fitting = int(figure.get_figwidth() / (0.07 * longest + 0.55))
+        columns = max(1, min(fitting, len(entries)))
+        figure.set_figheight(figure.get_figheight() + 0.17 * math.ceil(len(entries) / columns))
+        figure.legend([*entries.values()], [*entries], loc="outside lower center", ncols=columns)
 
 
 def axis_name(kind: Measure) -> str:

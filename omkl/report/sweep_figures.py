@@ -1,200 +1,245 @@
-"""Figures of several runs, a panel per stream: a colour is an algorithm, a dash its settings."""
+"""Figures of several runs: running errors, and a number against a setting or another number.
+
+A colour is an algorithm, a dash its settings. Figures are made of panels: a function by the title
+of each panel, which draws into given Axes.
+"""
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from omkl.report import naming, style
+from omkl.report.frame import NUMBERS, frame_of, settings_in
 from omkl.report.naming import Entry
-from omkl.runs.run_folder import Run, measure, number_of
+from omkl.runs.run_folder import ERROR_RATE, MSE, Run, measure
+from omkl.utils.constraints import no_such
 from omkl.utils.wording import over_seeds
+
+Panels = Mapping[str, Callable[[Axes], None]]
+
+ROWS = "t"
+LABELS = {
+    "mse": "MSE", "error_rate": "error rate", "rmse": "RMSE", "mae": "MAE", "r2": "R2",
+    "seconds": "run time of all seeds, s", "al_efficiency": "share of targets requested",
+    "labels": "targets requested", "regret": "regret", "n_rounds": "rows",
+    "kernels_per_round": "kernels evaluated per row",
+}  # fmt: skip
 
 
 def all_figures(
     runs: Sequence[Run], folder: Path, suffixes: Sequence[str] = style.PNG
 ) -> list[Path]:
-    """Save the figures that a sweep ends with, and return the paths."""
+    """Save the figures that a sweep ends with, and return the paths.
+
+    These are the running errors, and the final error against each setting that has three numbers or
+    more, against the algorithm, and against the share of targets requested where some are not.
+    """
     runs = [run for run in runs if run.complete]
-    drawn = comparison(runs, folder, suffixes=suffixes)
-    if any(run.result["al_efficiency"] < 1.0 for run in runs):
-        with_labels = [run for run in runs if "labels" in run.curves]
-        drawn += comparison(with_labels, folder, "labels", suffixes, against="labels")
-    return drawn + summary(runs, folder, suffixes=suffixes) + swept(runs, folder, suffixes)
-
-
-def streams_of(runs: Sequence[Run]) -> dict[str, list[tuple[Run, Entry]]]:
-    """Return the complete runs and their entries in a legend by the names of their streams."""
-    runs = [run for run in runs if run.complete]
-    found: dict[str, list[tuple[Run, Entry]]] = {}
-    for run, entry, stream in zip(runs, naming.legend(runs), naming.streams(runs), strict=True):
-        found.setdefault(stream, []).append((run, entry))
-    return found
-
-
-def comparison(
-    runs: Sequence[Run],
-    folder: Path,
-    name: str = "comparison",
-    suffixes: Sequence[str] = style.PNG,
-    against: str = "t",
-) -> list[Path]:
-    """Save the running errors of the runs over ``against``: the rows "t", or the "labels"."""
-    by_stream = streams_of(runs)
-    if not by_stream:
+    if not runs:
         return []
-    looks = style.looks_of([entry for members in by_stream.values() for _, entry in members])
+    frame = frame_of(runs)
+    names = [name for name in settings_in(frame) if len(set(filter(_is_number, frame[name]))) > 2]
+    names += ["algorithm"] if frame["algorithm"].nunique() > 1 else []
+    names += ["al_efficiency"] if (frame["al_efficiency"] < 1.0).any() else []
+    figures = {"comparison": figure_of(running(runs), _title(runs, "Running"))}
+    for x in names:
+        name = f"error_by_{x.replace('/', '.')}"
+        figures[name] = figure_of(against(frame, x), _title(runs, "Final", f" by {x}"))
+    return [
+        path
+        for name, figure in figures.items()
+        for path in style.save(figure, folder, name, suffixes)
+    ]
+
+
+def chosen_figure(runs: Sequence[Run], x: str, y: str = "") -> Figure:
+    """Draw the panels of ``panels_of`` as one figure."""
+    title = f"{LABELS.get(y, y)} by {x}, {_seeds(runs)}" if y else _title(runs, "Final", f" by {x}")
+    return figure_of(panels_of(runs, x, y), _title(runs, "Running") if x == ROWS else title)
+
+
+def panels_of(runs: Sequence[Run], x: str = ROWS, y: str = "") -> Panels:
+    """Return panels of ``y`` of runs (the error by default) against ``x``.
+
+    ``x`` is "t", for running errors over the rows, or as ``against`` takes it. Raises ValueError
+    where no run has such a setting or number.
+    """
+    if x != ROWS:
+        return against(frame_of(runs, [x.removeprefix("algorithm.")]), x, y)
+    if y not in ("", "mse", "error_rate"):
+        raise ValueError(f"x={ROWS} draws the error over the rows: leave y={y} out")
+    return running(runs)
+
+
+def figure_of(panels: Panels, title: str) -> Figure:
+    """Return a figure of panels with one legend below them."""
     with style.applied():
-        height = 3.6 if len(by_stream) <= style.N_COLUMNS else 2.7
-        figure, panels = style.panels(list(by_stream), height, 0.4 + 0.08 * len(looks))
-        for panel in panels:
-            _draw_curves(panel.axes, by_stream[panel.name], looks, against)
+        height = 3.6 if len(panels) <= style.N_COLUMNS else 2.7
+        figure, made = style.panels(list(panels), height)
+        for panel in made:
+            panels[panel.name](panel.axes)
             if not panel.lowest:
                 panel.axes.set_xlabel("")
             if not panel.leftmost:
                 panel.axes.set_ylabel("")
-        style.figure_legend(figure, [panel.axes for panel in panels])
-        figure.suptitle(f"Running {_long_names(runs)}, {_spread_of(runs)}", fontsize=10)
-        return style.save(figure, folder, name, suffixes)
+        style.figure_legend(figure, [panel.axes for panel in made])
+        figure.suptitle(title, fontsize=10)
+    return figure
 
 
-def draw_stream(axes: Axes, members: Sequence[tuple[Run, Entry]], stream: str) -> None:
-    """Draw the runs of one stream beside its baselines, with a legend, in Axes of a figure."""
-    with style.applied():
-        _draw_curves(axes, members, style.looks_of([entry for _, entry in members]), "t")
-        axes.set_title(style.wrapped(stream, 80))
-        axes.legend(loc="best")
+# --- running errors -------------------------------------------------------------------------------
 
 
-def _draw_curves(
-    axes: Axes,
-    members: Sequence[tuple[Run, Entry]],
-    looks: Mapping[Entry, Mapping[str, Any]],
-    against: str,
+def running(runs: Sequence[Run]) -> Panels:
+    """Return panels of running errors over the rows, one per stream, beside its baselines."""
+    streams: dict[str, list[tuple[Run, Entry]]] = {}
+    for run, entry, stream in zip(runs, naming.legend(runs), naming.streams(runs), strict=True):
+        streams.setdefault(stream, []).append((run, entry))
+    looks = style.looks_of([entry for members in streams.values() for _, entry in members])
+    return {
+        stream: functools.partial(_draw_running, members, looks)
+        for stream, members in streams.items()
+    }
+
+
+def _draw_running(
+    members: Sequence[tuple[Run, Entry]], looks: Mapping[Entry, Mapping[str, Any]], axes: Axes
 ) -> None:
-    """Draw curves of runs on one stream; over rows with its baselines and changes."""
-    runs, limits, last = [run for run, _ in members], [], 1.0
+    choose = functools.partial(style.drawn_rounds, skip=0.01, limit=style.N_DRAWN_SMALL)
+    runs, limits = [run for run, _ in members], []
     for number, (run, entry) in enumerate(members):
-        drawn = style.drawn_rounds(run.curves["t"], 0.01, style.N_DRAWN_SMALL)
-        x = np.atleast_2d(run.curves[against]).mean(axis=0)[drawn]
+        drawn = choose(run.curves["t"])
+        t = run.curves["t"][drawn]
         mean, std = style.mean_std(run.curves[measure(run.result).key][:, drawn])
         limits.append(style.positive_limits(mean, std))
         label = style.wrapped(str(entry), 60)
         style.band_line(
-            axes, x, mean, std, number, label, limits[-1][0], opacity=0.12, looks=looks[entry]
+            axes, t, mean, std, number, label, limits[-1][0], opacity=0.12, looks=looks[entry]
         )
-        last = max(last, float(x[-1]))
-        if against == "t":
-            style.mark_changes(axes, run.curves["change_rounds"], x)
-    if against == "t":  # baselines request every target
-        limits += style.baseline_lines(
-            axes, runs, lambda t: style.drawn_rounds(t, 0.01, style.N_DRAWN_SMALL)
-        )
+        style.mark_changes(axes, run.curves["change_rounds"], t)
+    limits += style.baseline_lines(axes, runs, choose)
     style.log_axis(axes.yaxis, min(low for low, _ in limits), max(high for _, high in limits))
-    style.round_axis(axes, np.array([1, last]))
-    axes.set_xlabel("row t" if against == "t" else "targets requested")
-    axes.set_ylabel(f"{_axis_names(runs)} of rows 1..t")
+    style.row_axis(axes, max(runs, key=lambda run: run.curves["t"][-1]).curves)
+    axes.set_ylabel(f"{_error_name(runs)} of rows 1..t")
 
 
-def summary(
-    runs: Sequence[Run],
-    folder: Path,
-    name: str = "summary",
-    suffixes: Sequence[str] = style.PNG,
-) -> list[Path]:
-    """Save the final errors of the runs: a line per entry of the legend."""
-    by_stream = streams_of(runs)
-    if not by_stream:
-        return []
-    looks = style.looks_of([entry for members in by_stream.values() for _, entry in members])
-    order = list(looks)
-    texts = [style.wrapped(str(entry), 34) for entry in order]
-    n_lines = max(sum(text.count("\n") + 1 for text in texts), 3)
-    with style.applied():
-        figure, panels = style.panels(list(by_stream), 0.9 + 0.2 * n_lines)
-        for panel in panels:
-            for run, entry in by_stream[panel.name]:
-                mean, std = _final_error(run)
-                if 0.0 < mean < math.inf:  # else it has overflowed, or a logarithm has not it
-                    points = {**looks[entry], "linestyle": "none", "markersize": 6}
-                    error = None if std is None else [[min(std, 0.7 * mean)], [std]]
-                    panel.axes.errorbar([mean], [order.index(entry)], xerr=error, **points)
-            style.log_axis(panel.axes.xaxis, *panel.axes.get_xlim())
-            panel.axes.set_ylim(len(order) - 0.5, -0.5)
-            panel.axes.set_yticks(range(len(order)), texts if panel.leftmost else [""] * len(order))
-            if panel.lowest:
-                over = dict.fromkeys(naming.scored_rows(run.result) for run in runs)
-                panel.axes.set_xlabel(f"{_axis_names(runs)} of {' or '.join(over)}")
-        figure.suptitle(f"Final {_long_names(runs)}, {_spread_of(runs)}", fontsize=10)
-        return style.save(figure, folder, name, suffixes)
+# --- a number against another ---------------------------------------------------------------------
 
 
-def swept(runs: Sequence[Run], folder: Path, suffixes: Sequence[str] = style.PNG) -> list[Path]:
-    """Save the final error against each setting that has three values or more, all numbers.
+def against(frame: pd.DataFrame, x: str, y: str = "") -> Panels:
+    """Return panels of a number of the runs against a setting or another number.
 
-    A line joins the runs of an algorithm that agree in all other settings; panels are data sets.
+    Each data set is a panel. A line joins the runs of an algorithm that agree in all settings but
+    ``x``, or in all that are no numbers where ``x`` is no setting. Values of ``x`` that are no
+    numbers have a line of the panel each.
+
+    Parameters
+    ----------
+    frame
+        Runs as ``frame_of`` returns them.
+    x
+        A setting that varies, ``algorithm`` or a number of ``frame.NUMBERS``.
+    y
+        A number of ``frame.NUMBERS``; "" is the error by which the runs are judged.
+
+    Raises
+    ------
+    ValueError
+        No run has such a setting or number.
     """
-    runs = [run for run in runs if run.complete]
-    varying = naming.varying(runs, of_all=True)
-    paths = []
-    for name in dict.fromkeys(name for settings in varying for name in settings):
-        points = [(s[name], run, s) for s, run in zip(varying, runs, strict=True) if name in s]
-        values = {value for value, _, _ in points if _is_number(value)}
-        if len(values) < 3 or len(values) < len({naming.value_text(v) for v, _, _ in points}):
-            continue
-        lines: dict[tuple[str, Entry], list[tuple[float, Run]]] = {}
-        for value, run, settings in points:
-            others = {key: v for key, v in settings.items() if key != name}
-            entry = Entry(naming.name_of(run), naming.pairs_text(others))
-            lines.setdefault((run.result["dataset"], entry), []).append((value, run))
-        looks = style.looks_of([entry for _, entry in lines])
-        with style.applied():
-            datasets = list(dict.fromkeys(dataset for dataset, _ in lines))
-            figure, panels = style.panels(datasets, 3.0, 0.5 + 0.08 * len(looks))
-            for panel in panels:
-                for (dataset, entry), members in lines.items():
-                    if dataset == panel.name:
-                        members.sort(key=lambda one: one[0])
-                        errors = np.array([_final_error(run) for _, run in members], dtype=float)
-                        x, label = [value for value, _ in members], style.wrapped(str(entry), 60)
-                        panel.axes.errorbar(x, *errors.T, label=label, **looks[entry])
-                if min(values) > 0 and max(values) > 20 * min(values):
-                    style.log_axis(panel.axes.xaxis, min(values) / 1.2, max(values) * 1.2)
-                if panel.lowest:
-                    panel.axes.set_xlabel(name)
-                if panel.leftmost:
-                    panel.axes.set_ylabel(_axis_names(runs))
-            style.figure_legend(figure, [panel.axes for panel in panels])
-            figure.suptitle(f"{_long_names(runs).capitalize()} by {name}, {_spread_of(runs)}",
-                            fontsize=10)  # fmt: skip
-            paths += style.save(figure, folder, f"swept_{name.replace('/', '.')}", suffixes)
-    return paths
+    frame = frame[frame["status"] == "complete"]
+    settings = settings_in(frame)
+    numbers = [name for name in NUMBERS if frame[name].notna().any()]
+    x = x if x in frame else x.removeprefix("algorithm.")
+    for what, name, there in (
+        ("x", x, ["algorithm", *settings, *numbers]), ("y", y or numbers[0], numbers)
+    ):  # fmt: skip
+        if name not in there:
+            raise ValueError(no_such(f"{what}={name}", name, there))
+    panels: dict[str, dict[Entry, list[tuple[Any, float, float]]]] = {}
+    for row in frame.to_dict("records"):
+        key = y or row["measure"].key
+        others = {
+            name: row[name]
+            for name in settings
+            if name != x and row[name] == row[name]
+            and not (x in NUMBERS and _is_number(row[name]))
+        }  # fmt: skip
+        learner = "" if x == "algorithm" else naming.display_name(row["algorithm"])
+        point = row[x], _float(row[key]), _float(row.get(f"{key}_std"))
+        lines = panels.setdefault(row["dataset"], {})
+        lines.setdefault(Entry(learner, naming.pairs_text(others)), []).append(point)
+    looks = style.looks_of([entry for lines in panels.values() for entry in lines])
+    names = [LABELS.get(x, x), LABELS.get(y, y) or _kinds(frame["measure"])]
+    return {
+        dataset: functools.partial(_draw_against, lines, looks, names)
+        for dataset, lines in panels.items()
+    }
+
+
+def _draw_against(
+    lines: Mapping[Entry, Sequence[tuple[Any, float, float]]],
+    looks: Mapping[Entry, Mapping[str, Any]],
+    names: Sequence[str],
+    axes: Axes,
+) -> None:
+    values = [x for points in lines.values() for x, _, _ in points]
+    texts = list(dict.fromkeys(naming.value_text(value) for value in values))
+    numeric = all(map(_is_number, values))
+    for entry, points in lines.items():
+        look = {**looks[entry], "label": style.wrapped(str(entry).strip(", "), 60)}
+        x, y, std = zip(*(sorted(points) if numeric else points), strict=True)
+        if numeric:
+            axes.errorbar(x, y, std, **look)
+        else:
+            places = [texts.index(naming.value_text(value)) for value in x]
+            axes.errorbar(y, places, xerr=std, **look | {"linestyle": "none"})
+    if numeric:
+        if min(values) > 0 and max(values) > 20 * min(values):
+            style.log_axis(axes.xaxis, min(values) / 1.2, max(values) * 1.2)
+        axes.set(xlabel=names[0], ylabel=names[1])
+        return
+    axes.set_ylim(len(texts) - 0.5, -0.5)
+    axes.set_yticks(range(len(texts)), [style.wrapped(text, 34) for text in texts])
+    errors = [y for points in lines.values() for _, y, _ in points if math.isfinite(y)]
+    if errors and 0.0 < 8.0 * min(errors) < max(errors):
+        style.log_axis(axes.xaxis, min(errors) / 1.3, max(errors) * 1.3)
+    axes.set_xlabel(names[1])
+
+
+def _float(value: float | None) -> float:
+    """Return a number of a frame, NaN where it is absent or has overflowed."""
+    return math.nan if value is None or math.isinf(value) else float(value)
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _final_error(run: Run) -> tuple[float, float | None]:
-    key = measure(run.result).key
-    return number_of(run.result[f"{key}_mean"]), run.result[f"{key}_std"]
+def _kinds(measures: Sequence[Any]) -> str:
+    names = {MSE: "MSE", ERROR_RATE: "error rate"}
+    return " or ".join(dict.fromkeys(names[kind] for kind in measures))
 
 
-def _axis_names(runs: Sequence[Run]) -> str:
-    return " or ".join(dict.fromkeys(style.axis_name(measure(run.result)) for run in runs))
+def _error_name(runs: Sequence[Run]) -> str:
+    return _kinds([measure(run.result) for run in runs])
 
 
-def _long_names(runs: Sequence[Run]) -> str:
-    return " or ".join(dict.fromkeys(measure(run.result).long for run in runs))
+def _title(runs: Sequence[Run], kind: str, more: str = "") -> str:
+    names = " or ".join(dict.fromkeys(measure(run.result).long for run in runs))
+    return f"{kind} {names}{more}, {_seeds(runs)}"
 
 
-def _spread_of(runs: Sequence[Run]) -> str:
-    counts = sorted({len(run.result["seeds"]) for run in runs if run.complete})
+def _seeds(runs: Sequence[Run]) -> str:
+    counts = sorted({len(run.result["seeds"]) for run in runs})
     if len(counts) == 1:
         return over_seeds(counts[0])
     return f"mean ± std over {counts[0]} to {counts[-1]} seeds"

@@ -49,7 +49,7 @@ CURVE_POINTS = 200
 METRICS_PER_BATCH, PARAMS_PER_BATCH = 1000, 100  # limits of log_batch
 NAME_LENGTH, PARAM_LENGTH, TAG_LENGTH = 250, 6000, 5000  # limits of texts
 NUMBERS = ("rmse", "mae", "r2", "log_loss", "brier_score", "labels", "al_efficiency",
-           "mse_per_label", "kernels_per_round", "seconds", "baselines", "regret", "spread",
+           "kernels_per_round", "seconds", "baselines", "regret", "spread",
            "interval")  # fmt: skip
 
 

@@ -56,7 +56,6 @@ interrupted leaves nothing. ``outputs/replaced`` has the folders that force=true
     al_efficiency, al_efficiency_std
                       labels over rounds: mean and sample standard deviation over the seeds;
                       1 for a learner that asks always
-    mse_per_label     MSE of all rounds over the number of labels, mean over the seeds
     seconds           wall time of streaming all seeds, without compilation
     seconds_per_seed  list: time inside the learner, summed over blocks
     threads           how many worked at once
@@ -69,14 +68,12 @@ interrupted leaves nothing. ``outputs/replaced`` has the folders that force=true
                       these}, "best", "worst": [{"key", "rows", "rmse", and the RMSE of baselines
                       by name}]}, at most five each; else absent
     spread            of a learner whose predictions have one, scored as normal distributions:
-                      {"log_loss", "coverage_50", "coverage_90", "width_90",
-                      "interval_score_90"}, means over seeds and the rounds whose spread is
-                      known, in the unit of mse; else absent (``omkl.experiment.metrics``);
-                      and "windows": {"until": last rounds, "coverage_50", "coverage_90"}, of
-                      up to ten windows, null where no spread is known
-    interval          of intervals that were asked for (``omkl.core.conformal``): {"level",
-                      "rates", "coverage", "width", "interval_score", "windows": {"until",
-                      "coverage"}}, as for ``spread``; up to forty windows
+                      {"log_loss", "coverage_90", "width_90", "interval_score_90"}, means over
+                      seeds and the rounds whose spread is known, in the unit of mse; else absent
+                      (``omkl.experiment.metrics``)
+    interval          of intervals that were requested (``omkl.core.conformal``): {"level",
+                      "rates", "coverage", "width", "interval_score", "windows": {"until": last
+                      rounds, "coverage"}}, of up to ten windows, null where no interval is known
     params            the algorithm's parameters
     versions, machine, commit   what computed it
     lock, typed       sha256 of requirements.lock, and the command line; null where there is none
@@ -106,15 +103,12 @@ interrupted leaves nothing. ``outputs/replaced`` has the folders that force=true
     mse               (R, P) mean squared error of rounds 1..t, with or without a label
     scored            (P,) of a regression: rounds that count in ``mse`` among rounds 1..t
     labels            (R, P) labels asked for in rounds 1..t
-    coverage_50, coverage_90   (R, P) share of rounds 1..t whose label was in the interval of
-                      50 and 90 %, of those whose spread is known; NaN before the first
-    interval_coverage  (R, P) the same of the intervals of ``interval``
+    time              (P,) days since 1970 at these rounds, where a date is among the inputs
     recent_t, recent_y, recent_y_hat, recent_spread   (up to 120,) the last rounds of the first
                       seed: label, prediction and its spread, NaN where it is not known; and
                       recent_half, half the width of the interval of ``interval``; and
                       recent_time, days since 1970, where a date is among the inputs
-    worst_t, ..       (120,) the same of the consecutive rounds with the largest squared error,
-                      sought after the first 120; of no stream of fewer than 240
+    graph             (nodes, M) kernels that each node of a feedback graph sees, first seed
     regret_<name>     (R, P) cumulative squared error minus the comparator's
     baseline_<name>   (P,) error of a baseline in rounds 1..t; in classification seeds' mean
     weights           (R, N) expert weights after the last round, rows sum to 1

@@ -110,7 +110,7 @@ def _line(axes: Axes, run: Run, index: int, curve: str, against: str = "t") -> N
     mean, std = style.mean_std(run.curves[curve][:, chosen])
     low = style.positive_limits(mean, std)[0] if curve == "mse" else -math.inf
     style.band_line(axes, x, mean, std, index, "", low, opacity=0.15)
-    style.round_axis(axes, np.array([1, max(int(x[-1]), 1)]))
+    style.row_axis(axes, {"t": np.array([1, max(int(x[-1]), 1)])})
 
 
 def over_time(runs: Sequence[Run], against: str = "t") -> Figure:

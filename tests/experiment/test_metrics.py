@@ -14,7 +14,7 @@ from omkl.core.linalg import add_rounds
 from omkl.core.representations.random_features import features_of, random_features
 from omkl.experiment import comparators, metrics
 from omkl.experiment.comparators import kernel_ridge, ridge_features
-from omkl.experiment.metrics import STRETCH, Recorder, Stretches
+from omkl.experiment.metrics import STRETCH, LastRows, Recorder
 
 
 def record(errors, sizes):
@@ -67,24 +67,14 @@ def test_a_million_rounds_in_constant_memory():
     assert len(rounds) <= metrics.LIMIT + 1
 
 
-@settings(deadline=None, max_examples=20)
-@given(st.sampled_from([90, 239, 240, 700]), st.data())
-def test_the_worst_stretch_is_that_of_the_largest_error_after_the_start(n, data):
-    """Row by row or in blocks; the first rows, which are the worst here, are left out."""
-    squared = np.random.default_rng(n).exponential(size=n)
-    squared[:STRETCH] = 100.0
-    cuts = sorted(data.draw(st.lists(st.integers(0, n), max_size=8)))
-    stretches = Stretches()
-    for start, stop in itertools.pairwise([0, *cuts, n]):
-        stretches.add(start + 1, squared[start:stop], y=squared[start:stop])
-    found = stretches.curves()
+@pytest.mark.parametrize("n", [90, 700])
+def test_the_last_rows_are_kept_however_they_are_cut(n):
+    y, rows = np.arange(float(n)), LastRows()
+    for start, stop in itertools.pairwise([0, 5, 5, n - 130 if n > 130 else 20, n]):
+        rows.add(start + 1, y=y[start:stop])
+    found = rows.curves()
     assert found["recent_t"].tolist() == list(range(max(n - STRETCH, 0) + 1, n + 1))
-    sums = [squared[k : k + STRETCH].sum() for k in range(STRETCH, n - STRETCH + 1)]
-    assert ("worst_t" in found) == bool(sums)
-    if sums:
-        first = STRETCH + int(np.argmax(sums))
-        assert found["worst_t"].tolist() == list(range(first + 1, first + STRETCH + 1))
-        np.testing.assert_array_equal(found["worst_y"], squared[first : first + STRETCH])
+    np.testing.assert_array_equal(found["recent_y"], y[-STRETCH:])
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from scipy.stats import norm
 from omkl.config.settings import complete
 from omkl.core.conformal import RATES, Conformal
 from omkl.experiment import run as runner
-from omkl.experiment.metrics import HALF, Spreads, spread_scores
+from omkl.experiment.metrics import HALF_90, Spreads, spread_scores
 from tests.compositions import compose
 
 
@@ -17,10 +17,8 @@ def test_scores_are_those_of_the_normal_distribution():
     error, s = rng.standard_normal((2, 500)), rng.uniform(0.3, 2.0, (2, 500))
     found = spread_scores(error**2, s)
     np.testing.assert_allclose(found["log_loss"], -norm.logpdf(error, scale=s), rtol=1e-12)
-    for percent, half in HALF.items():
-        assert half == pytest.approx(norm.ppf(0.5 + percent / 200), rel=1e-15)
-        inside = np.abs(error) <= norm.ppf(0.5 + percent / 200) * s
-        np.testing.assert_array_equal(found[f"coverage_{percent}"], inside)
+    assert norm.ppf(0.95) == pytest.approx(HALF_90, rel=1e-15)
+    np.testing.assert_array_equal(found["coverage_90"], np.abs(error) <= norm.ppf(0.95) * s)
     low, high = norm.interval(0.9, 0.0, s)
     np.testing.assert_allclose(found["width_90"], high - low, rtol=1e-12)
     outside = np.maximum(low - error, 0.0) + np.maximum(error - high, 0.0)  # Winkler
@@ -31,18 +29,17 @@ def test_no_split_into_blocks_changes_a_score():
     rng = np.random.default_rng(0)
     errors, s = rng.standard_normal((3, 90)) ** 2, rng.uniform(0.3, 2.0, (3, 90))
     whole, parts = Spreads(3), Spreads(3)
-    whole.add(errors, s)
+    whole.add_block(errors, s)
     for rows in (slice(0, 1), slice(1, 60), slice(60, 90)):
-        parts.add(errors[:, rows], s[:, rows])
-    assert whole.result() == parts.result()
-    assert whole.curves()["coverage_50"].shape == (3, 90)
-    assert whole.result()["spread"]["coverage_90"] == whole.curves()["coverage_90"][:, -1].mean()
+        parts.add_block(errors[:, rows], s[:, rows])
+    assert whole.means() == parts.means()
+    assert whole.windows("coverage_90") == parts.windows("coverage_90")
 
 
 def test_learners_without_a_spread_say_nothing():
     nothing = Spreads(1)
-    nothing.add(np.ones((1, 5)), np.full((1, 5), np.nan))
-    assert nothing.result() == {} == nothing.curves()
+    nothing.add_block(np.ones((1, 5)), np.full((1, 5), np.nan))
+    assert nothing.means() == {}
 
 
 @pytest.mark.parametrize("name", ["auto", "ie_gp"])
@@ -57,32 +54,25 @@ def test_equal_targets_at_the_start_leave_the_scores_finite(tmp_path, name):
     assert np.isfinite(outcome.run.result["spread"]["log_loss"])
 
 
-def without_windows(spreads):
-    return {k: v for k, v in spreads.result()["spread"].items() if k != "windows"}
-
-
 def test_coverage_in_windows():
     """Ten windows of four rounds: labels are three deviations off in the fifth, else met."""
     errors, s = np.zeros((1, 40)), np.ones((1, 40))
     errors[0, 16:20] = 9.0
     spreads = Spreads(1)
-    spreads.add(errors, s)
-    windows = spreads.result()["spread"]["windows"]
+    spreads.add_block(errors, s)
+    windows = spreads.windows("coverage_90")
     assert windows["until"] == list(range(4, 41, 4))
-    assert windows["coverage_90"] == windows["coverage_50"] == [1.0] * 4 + [0.0] + [1.0] * 5
+    assert windows["coverage_90"] == [1.0] * 4 + [0.0] + [1.0] * 5
 
 
 def test_rounds_whose_spread_is_not_known_are_not_scored():
     rng = np.random.default_rng(0)
     errors, s = rng.standard_normal((2, 9)) ** 2, rng.uniform(0.3, 2.0, (2, 9))
     late, whole = Spreads(2), Spreads(2)
-    whole.add(errors, s)
-    late.add(np.full((2, 2), 1e9), np.full((2, 2), np.nan))
-    late.add(errors, s)
-    assert without_windows(late) == without_windows(whole)
-    curve = late.curves()["coverage_50"]
-    assert np.isnan(curve[:, :2]).all()
-    np.testing.assert_array_equal(curve[:, 2:], whole.curves()["coverage_50"])
+    whole.add_block(errors, s)
+    late.add_block(np.full((2, 2), 1e9), np.full((2, 2), np.nan))
+    late.add_block(errors, s)
+    assert late.means() == whole.means()
 
 
 @pytest.mark.parametrize(("name", "has"), [("ie_gp", True), ("raker", False)])
@@ -96,7 +86,6 @@ def test_a_run_keeps_them(name, has, tmp_path):
     assert ("spread" in outcome.run.result) == has
     if has:
         assert 0.5 < outcome.run.result["spread"]["coverage_90"] <= 1.0
-        assert outcome.run.curves["coverage_90"].shape == (2, 300)
 
 
 LEVEL = 0.8
@@ -136,7 +125,6 @@ def test_intervals_of_a_run_follow_from_its_predictions(name, tmp_path):
     assert found["coverage"] == pytest.approx(inside.mean(), abs=1e-12)
     assert 0.6 < found["coverage"] < 0.95 and found["width"] < found["interval_score"]
     assert run.curves["recent_half"].tolist() == half[~np.isnan(y)][-120:].tolist()
-    assert run.curves["interval_coverage"][0, -1] == found["coverage"]
 
 
 def test_one_rate_or_several(tmp_path):

@@ -176,9 +176,9 @@ def test_regret_against_ridge_regression_in_hindsight(tmp_path):
         own = np.square(trace.y_hat[:, k] - y[:, k]) - best(X[:, k], y[:, k])[1]
         assert run.curves["client_ridge_regret"][1, k] == pytest.approx(own.sum(), abs=1e-9)
     loss, errors, norm = best(X.reshape(-1, d), y.ravel())
-    assert run.curves["server_regret"][1, -1] == pytest.approx(trace.loss[-1].sum() - loss)
+    assert run.curves["regret_server"][1, -1] == pytest.approx(trace.loss[-1].sum() - loss)
     half = np.sum(errors.reshape(T, K)[:40] + lam * norm**2)
-    assert run.curves["server_regret"][1, 39] == pytest.approx(trace.loss[39].sum() - half)
+    assert run.curves["regret_server"][1, 39] == pytest.approx(trace.loss[39].sum() - half)
     regret = run.result["regret"]
     assert list(regret) == ["clients", "clients_ridge", "server"]
     assert len({entry["label"] for entry in regret.values()}) == 3

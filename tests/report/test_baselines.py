@@ -72,7 +72,7 @@ AROUND = {"level": 0.9, "coverage": 0.9, "width": 0.5, "interval_score": 0.7}
 
 
 def test_intervals_that_nobody_asked_for_are_not_printed(with_baselines):
-    own = {"coverage_90": 0.207, "coverage_50": 0.1, "width_90": 0.3}
+    own = {"coverage_90": 0.207, "width_90": 0.3}
     assert "interval" not in printed(with_baselines(spread=own))
 
 
@@ -183,7 +183,7 @@ def test_thin_grey_lines(with_baselines, tmp_path, monkeypatch):
     )
     run = with_baselines()
     figures.all_figures(run, tmp_path)
-    sweep_figures.comparison([run], tmp_path)
+    sweep_figures.all_figures([run], tmp_path)
     drawn = {name: drawn[name] for name in ("mse", "comparison")}
     for figure in drawn.values():
         (axes,) = figure.axes

@@ -17,14 +17,6 @@ from omkl.runs.run_folder import Run
 from tests.conftest import change, configure
 
 
-@pytest.fixture
-def kept(monkeypatch):
-    """The figures that would be saved."""
-    drawn: list[Figure] = []
-    monkeypatch.setattr(style, "save", lambda figure, *_: drawn.append(figure) or [])
-    return drawn
-
-
 def check_drawn(paths: list[Path], *names: str) -> None:
     from PIL import Image
 
@@ -66,7 +58,7 @@ def test_figures_of_odd_runs(run_folder_maker, tmp_path):
     check_drawn(paths, "mse", "over_time", "regret", "weights")
 
 
-def test_mse_draws_the_mean_the_band_and_the_changes(run_folder_maker, tmp_path, kept):
+def test_mse_draws_the_mean_the_band_and_the_changes(run_folder_maker, tmp_path):
     folder = run_folder_maker(tmp_path, n_rounds=9000)
     run = change(folder, {"change_rounds": np.array([4000])})
     figure = figures.error(run)
@@ -86,7 +78,7 @@ def test_what_a_run_does_not_have_is_not_drawn(run_folder_maker, tmp_path):
     folder = run_folder_maker(tmp_path)
     skipped = {"kernel_ridge": {"label": "kernel ridge", "skipped": "too long"}}
     run = change(folder, regret=skipped)
-    for draw in (figures.regret, figures.coverage, figures.experts, figures.server):
+    for draw in (figures.regret, figures.coverage, figures.experts, figures.graph):
         assert draw(run) is None
     with pytest.raises(ValueError, match="is failed"):
         figures.all_figures(Run(run_folder_maker(tmp_path, "gf", failed=True)), tmp_path)
@@ -164,13 +156,12 @@ def test_predictions_coverage_and_experts_are_drawn(run_folder_maker, tmp_path):
     folder = run_folder_maker(tmp_path, "raker")
     t = np.arange(281, 401)
     recent = {"recent_t": t, "recent_y": np.sin(t), "recent_y_hat": np.sin(t) + 0.1}
-    windows = {"until": [200, 400], "coverage_50": [None, 0.4], "coverage_90": [0.8, 0.9]}
     experts = {"kernel_family": np.array(["mean", "linear"]), "kernel_bandwidth": np.ones(2)}
     arrays = recent | {"recent_spread": np.full(len(t), 0.3)} | experts
     arrays["weights"] = np.array([[0.1, 0.9], [0.2, 0.8]])
-    run = change(folder, arrays, spread={"windows": windows})
+    run = change(folder, arrays)
     assert figures.predictions(run).axes
-    assert figures.coverage(run).axes
+    assert figures.coverage(run) is None
     assert figures.experts(run).axes
     twins = {"kernel_family": np.array(["pairs"] * 2), "kernel_bandwidth": np.array([1.0, 2.5])}
     named = expert_names(change(folder, twins))
@@ -197,17 +188,14 @@ def test_weights_are_drawn_of_a_family_of_a_module_outside(run_folder_maker, tmp
 
 
 def test_coverage_is_drawn_around_its_level_with_a_binomial_band(run_folder_maker, tmp_path):
-    """Forty windows of 10 rows become ten of 40; one without intervals counts nothing."""
-    shares = [None, *[0.9] * 38, 1.0]
-    interval = {"level": 0.9, "windows": {"until": [*range(10, 401, 10)], "coverage": shares}}
-    figure = figures.coverage(change(run_folder_maker(tmp_path), interval=interval))
-    (axes,) = figure.axes
+    shares = [None, *[0.9] * 8, 1.0]
+    interval = {"level": 0.9, "windows": {"until": [*range(40, 401, 40)], "coverage": shares}}
+    (axes,) = figures.coverage(change(run_folder_maker(tmp_path), interval=interval)).axes
     level, line = axes.get_lines()
     assert axes.get_ylim() == (80.0, 100.5) and level.get_ydata()[0] == 90.0
-    assert line.get_xdata().tolist() == [*range(40, 401, 40)]
-    assert line.get_ydata() == pytest.approx([90.0] * 9 + [92.5])
+    assert line.get_ydata()[1:] == pytest.approx([90.0] * 8 + [100.0])
     (band,) = axes.patches
-    assert band.get_data().baseline.min() == pytest.approx(90.0 - 200.0 * (0.9 * 0.1 / 30) ** 0.5)
+    assert band.get_data().baseline.min() == pytest.approx(90.0 - 200.0 * (0.9 * 0.1 / 40) ** 0.5)
 
 
 def test_experts_are_sorted_and_those_without_weight_counted(run_folder_maker, tmp_path):
@@ -230,35 +218,31 @@ def test_rows_in_random_order_have_no_line_through_them(run_folder_maker, tmp_pa
     assert (line.get_linestyle(), shuffled.get_linestyle()) == ("-", "None")
 
 
-def test_the_worst_rows_are_drawn_above_the_last_ones_over_time(run_folder_maker, tmp_path):
-    """Over rows where times do not increase; of what has no others, the last rows alone."""
-    t = np.arange(1, 121)
-    rows = {"y": t, "y_hat": t + 2.0, "spread": t * np.nan}
-    recent = {f"recent_{name}": v for name, v in {"t": t + 280, "time": t / 24, **rows}.items()}
-    worst = {f"worst_{name}": v for name, v in {"t": t + 130, "time": 0.0 * t, **rows}.items()}
-    folder = run_folder_maker(tmp_path)
-    kept = [figures.predictions(change(folder, rows)) for rows in (recent, worst)]
-    assert [len(figure.axes) for figure in kept] == [1, 2]
-    above, below = kept[1].axes
-    assert (above.get_xlabel(), below.get_xlabel()) == ("row t", "time")
-    assert above.get_title() == "rows 131 to 250, the largest error: RMSE 2.000"
-    assert below.get_title() == "the last 120 rows: RMSE 2.000"
-
-
 # --- several runs ---------------------------------------------------------------------------------
 
 
-def test_comparison_and_summary(sweep, tmp_path, kept):
-    sweep_figures.summary(
-        [change(sweep[0].folder, mse_over="all rounds but the first 8")], tmp_path
-    )
-    assert kept[0].axes[0].get_xlabel().endswith(" of all rows but the first 8")
-    assert sweep_figures.comparison(sweep[-1:], tmp_path) == [] and len(kept) == 1
+def test_figures_of_a_sweep(sweep, tmp_path):
+    paths = sweep_figures.all_figures(sweep, tmp_path / "c")
+    check_drawn(paths, "comparison", "error_by_algorithm")
 
 
-@pytest.mark.parametrize("draw", [sweep_figures.comparison, sweep_figures.summary])
-def test_figures_of_a_sweep(sweep, tmp_path, draw):
-    check_drawn(draw(sweep, tmp_path / "c"), draw.__name__)
+def test_errors_of_algorithms_and_the_share_of_targets_requested(run_folder_maker, tmp_path):
+    """The pair that the paper on active learning plots, where some targets are not requested."""
+    runs = [
+        change(
+            run_folder_maker(tmp_path, "amkl", key=f"{n}", level=0.02 + n, params={"eta_c": n}),
+            al_efficiency=0.2 * n,
+        )
+        for n in (2, 1, 3)
+    ]
+    (draw,) = sweep_figures.panels_of(runs, "al_efficiency").values()
+    axes = Figure().add_subplot()
+    draw(axes)
+    x, y = axes.containers[0].lines[0].get_data()
+    assert x.tolist() == pytest.approx([0.2, 0.4, 0.6])
+    assert y.tolist() == [runs[n].result["mse_mean"] for n in (1, 0, 2)]
+    names = {path.stem for path in sweep_figures.all_figures(runs, tmp_path)}
+    assert names == {"comparison", "error_by_eta_c", "error_by_al_efficiency"}
 
 
 def test_labels_name_what_varies_and_tell_all_runs_apart(sweep, run_folder_maker, tmp_path):
@@ -283,7 +267,7 @@ def test_a_colour_is_an_algorithm_and_a_dash_its_settings(sweep, run_folder_make
     assert len({str(one) for one in looks}) == 8 and len({one["color"] for one in looks}) == 7
 
 
-def test_the_error_is_drawn_against_each_number_that_was_swept(run_folder_maker, tmp_path, kept):
+def test_the_error_is_drawn_against_each_number_that_was_swept(run_folder_maker, tmp_path):
     runs = [
         Run(
             run_folder_maker(
@@ -293,16 +277,39 @@ def test_the_error_is_drawn_against_each_number_that_was_swept(run_folder_maker,
         for M in (8, 2, 4)
         for n, e in enumerate(("1", "1/t"))
     ]
-    sweep_figures.swept(runs, tmp_path)
-    (figure,) = kept  # eta has two values, which are no numbers
-    (axes,) = figure.axes
-    assert axes.get_xlabel() == "M"
+    names = {path.stem for path in sweep_figures.all_figures(runs, tmp_path)}
+    assert names == {"comparison", "error_by_M"}, "eta has two values, which are no numbers"
+    (axes,) = sweep_figures.chosen_figure(runs, "algorithm.M").axes
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("M", "MSE")
     lines = axes.get_legend_handles_labels()
     assert lines[1] == ["OMKL-GF, eta=1", "OMKL-GF, eta=1/t"]
     for line, at in zip(lines[0], (0, 1), strict=True):
         x, y = line.lines[0].get_data()
         assert x.tolist() == [2, 4, 8]
         assert y.tolist() == [runs[k].result["mse_mean"] for k in (2 + at, 4 + at, at)]
+    with pytest.raises(ValueError, match=r"there is no y=second\. Did you mean seconds"):
+        sweep_figures.panels_of(runs, "M", "second")
+
+
+def test_the_graph_shows_the_kernels_that_a_node_sees(run_folder_maker, tmp_path):
+    folder = run_folder_maker(tmp_path, "sfg")
+    graph = np.stack([np.arange(76), np.roll(np.arange(76), 1)], axis=1)
+    (axes,) = figures.graph(change(folder, {"graph": graph})).axes
+    seen = {tuple(point) for point in axes.collections[0].get_offsets().astype(int)}
+    place = np.argsort(figures._kernel_order(Run(folder).curves))
+    assert seen == {(place[j], place[i]) for i, row in enumerate(graph) for j in row}
+    (axes,) = figures.graph(change(folder, {"graph": graph[:3]})).axes
+    assert axes.get_ylabel() == "selective node"
+
+
+def test_rows_of_a_file_with_dates_have_dates_at_their_axis(run_folder_maker, tmp_path):
+    days = 19_723.0 + np.arange(400)  # from 2024-01-01 on
+    (axes,) = figures.error(change(run_folder_maker(tmp_path), {"time": days})).axes
+    texts = dict(
+        zip(axes.get_xticks(), [t.get_text() for t in axes.get_xticklabels()], strict=True)
+    )
+    assert texts[1] == "2024" and texts[367] == "2025", "the year has 366 days"
+    assert axes.get_xlabel() == "date" and axes.get_lines()[0].get_xdata()[-1] == 400
 
 
 @pytest.mark.parametrize("limits", [(0.0055, 0.0085), (0.078, 0.104), (0.01, 0.3), (1e-9, 1e4)])
