@@ -230,13 +230,12 @@ def _kernel_order(curves: Mapping[str, Array]) -> Array:
 
 
 def _kernel_ticks(family: Array) -> list[int]:
-    """Return the first, middle and last kernel of each family, of small ones the first alone."""
+    """Return the first and middle kernel of each large family, and the last kernel."""
     ticks: list[int] = []
     starts = [0, *(np.flatnonzero(family[1:] != family[:-1]) + 1).tolist(), len(family)]
     for start, end in itertools.pairwise(starts):
-        few = end - start < 0.15 * len(family)
-        ticks += [start] if few else sorted({start, (start + end - 1) // 2, end - 1})
-    return ticks
+        ticks += [start] if end - start < 0.15 * len(family) else [start, (start + end - 1) // 2]
+    return sorted({*ticks, len(family) - 1})
 
 
 def _name_families(axes: Axes, family: Array, bandwidth: Array) -> None:
@@ -433,6 +432,8 @@ def graph(run: Run, into: Axes | None = None) -> Figure | None:
     axes.set_xticks(ticks, names, rotation=30, ha="right", fontsize=8)
     if are_kernels:
         axes.set_yticks(ticks, names, fontsize=8)
+    else:
+        axes.set_yticks(range(n_nodes), list(map(str, range(1, n_nodes + 1))))
     axes.set(xlabel="kernel that is seen", ylabel="node" if are_kernels else "selective node")
     axes.set_title(_title(run, f"feedback graph: {pluralize(edges.shape[1], 'kernel')} per node"))
     return figure

@@ -217,6 +217,7 @@ def row_axis(axes: Axes, curves: Mapping[str, Array], from_first: bool = False) 
         Whether the axis begins at the first of ``t``, and not at 0.
     """
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, num2date
+    from matplotlib.ticker import MaxNLocator
 
     t, time = curves["t"], curves.get("time", np.empty(0))
     first, last = int(t[0]), int(t[-1])
@@ -226,15 +227,16 @@ def row_axis(axes: Axes, curves: Mapping[str, Array], from_first: bool = False) 
     margin = 0.02 * (last - first)
     axes.set_xlim(first - margin if from_first else 0, last + margin)
     axes.set_xlabel("row t")
-    axes.xaxis.get_major_locator().set_params(integer=True, nbins=6)  # type: ignore[call-arg]
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
     if len(time) > 1 and time[0] < time[-1] and bool(np.all(np.diff(time) >= 0.0)):
         locator = AutoDateLocator(maxticks=7)
-        formatter = ConciseDateFormatter(locator)
-        days = locator.tick_values(num2date(time[0]), num2date(time[-1]))
+        first_day, last_day = num2date(time[0]), num2date(time[-1])
+        days = locator.tick_values(first_day, last_day)
         days = days[(days >= time[0]) & (days <= time[-1])]
         if len(days) > 1:
-            axes.set_xticks(np.interp(days, time, t), formatter.format_ticks(days))
-            axes.set_xlabel(f"date {formatter.get_offset()}".strip())
+            texts = ConciseDateFormatter(locator).format_ticks(days)
+            axes.set_xticks(np.interp(days, time, t), texts)
+            axes.set_xlabel(f"{first_day:%Y-%m-%d} to {last_day:%Y-%m-%d}")
 
 
 def mark_changes(axes: Axes, rounds: Array, t: Array) -> None:

@@ -28,7 +28,7 @@ Panels = Mapping[str, Callable[[Axes], None]]
 ROWS = "t"
 LABELS = {
     "mse": "MSE", "error_rate": "error rate", "rmse": "RMSE", "mae": "MAE", "r2": "R2",
-    "seconds": "run time of all seeds, s", "al_efficiency": "share of targets requested",
+    "seconds": "run time of all seeds [s]", "al_efficiency": "share of targets requested",
     "labels": "targets requested", "regret": "regret", "n_rounds": "rows",
     "kernels_per_round": "kernels evaluated per row",
 }  # fmt: skip
@@ -62,7 +62,9 @@ def all_figures(
 
 def chosen_figure(runs: Sequence[Run], x: str, y: str = "") -> Figure:
     """Draw the panels of ``panels_of`` as one figure."""
-    title = f"{LABELS.get(y, y)} by {x}, {_seeds(runs)}" if y else _title(runs, "Final", f" by {x}")
+    what = LABELS.get(y, y)
+    title = f"{what[:1].upper()}{what[1:]} by {x}, {_seeds(runs)}"
+    title = title if y else _title(runs, "Final", f" by {x}")
     return figure_of(panels_of(runs, x, y), _title(runs, "Running") if x == ROWS else title)
 
 
@@ -165,7 +167,9 @@ def against(frame: pd.DataFrame, x: str, y: str = "") -> Panels:
         if name not in there:
             raise ValueError(no_such(f"{what}={name}", name, there))
     panels: dict[str, dict[Entry, list[tuple[Any, float, float]]]] = {}
-    for row in frame.to_dict("records"):
+    for row in frame[frame[x].notna() | (x in settings)].to_dict("records"):
+        if row[x] != row[x]:  # a setting that the run does not have
+            continue
         key = y or row["measure"].key
         others = {
             name: row[name]
@@ -173,10 +177,12 @@ def against(frame: pd.DataFrame, x: str, y: str = "") -> Panels:
             if name != x and row[name] == row[name]
             and not (x in NUMBERS and _is_number(row[name]))
         }  # fmt: skip
-        learner = "" if x == "algorithm" else naming.display_name(row["algorithm"])
-        point = row[x], _float(row[key]), _float(row.get(f"{key}_std"))
-        lines = panels.setdefault(row["dataset"], {})
-        lines.setdefault(Entry(learner, naming.pairs_text(others)), []).append(point)
+        learner, pairs = naming.display_name(row["algorithm"]), naming.pairs_text(others)
+        value, entry = row[x], Entry(learner, pairs)
+        if x == "algorithm":  # settings alone tell lines apart
+            value, entry = learner, Entry(pairs, "")
+        point = value, _float(row[key]), _float(row.get(f"{key}_std"))
+        panels.setdefault(row["dataset"], {}).setdefault(entry, []).append(point)
     looks = style.looks_of([entry for lines in panels.values() for entry in lines])
     names = [LABELS.get(x, x), LABELS.get(y, y) or _kinds(frame["measure"])]
     return {
@@ -195,7 +201,7 @@ def _draw_against(
     texts = list(dict.fromkeys(naming.value_text(value) for value in values))
     numeric = all(map(_is_number, values))
     for entry, points in lines.items():
-        look = {**looks[entry], "label": style.wrapped(str(entry).strip(", "), 60)}
+        look = {**looks[entry], "label": style.wrapped(str(entry), 60)}
         x, y, std = zip(*(sorted(points) if numeric else points), strict=True)
         if numeric:
             axes.errorbar(x, y, std, **look)
@@ -205,6 +211,8 @@ def _draw_against(
     if numeric:
         if min(values) > 0 and max(values) > 20 * min(values):
             style.log_axis(axes.xaxis, min(values) / 1.2, max(values) * 1.2)
+        elif len(texts) <= 6 and all(float(value).is_integer() for value in values):
+            axes.set_xticks(sorted(set(values)))
         axes.set(xlabel=names[0], ylabel=names[1])
         return
     axes.set_ylim(len(texts) - 0.5, -0.5)

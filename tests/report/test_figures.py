@@ -309,7 +309,10 @@ def test_rows_of_a_file_with_dates_have_dates_at_their_axis(run_folder_maker, tm
         zip(axes.get_xticks(), [t.get_text() for t in axes.get_xticklabels()], strict=True)
     )
     assert texts[1] == "2024" and texts[367] == "2025", "the year has 366 days"
-    assert axes.get_xlabel() == "date" and axes.get_lines()[0].get_xdata()[-1] == 400
+    assert (
+        axes.get_xlabel() == "2024-01-01 to 2025-02-03"
+        and axes.get_lines()[0].get_xdata()[-1] == 400
+    )
 
 
 @pytest.mark.parametrize("limits", [(0.0055, 0.0085), (0.078, 0.104), (0.01, 0.3), (1e-9, 1e4)])
