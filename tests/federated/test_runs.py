@@ -243,7 +243,7 @@ def test_a_run(tmp_path):
     np.testing.assert_allclose(
         curves["regret_clients"][:, -1], curves["client_regret"].mean(axis=1)
     )
-    names = {"mse", "over_time", "regret", "weights", "clients", "server"}
+    names = {"mse", "over_time", "regret", "weights", "clients"}
     assert {p.stem for p in figures.all_figures(run, tmp_path)} == names
     frame = with_baselines(frame_of([run]))
     assert set(frame["algorithm"][1:]) == {"running mean", "last target", "linear ridge"}
