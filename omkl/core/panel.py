@@ -11,7 +11,6 @@ predicted and not learned: a copy is made of a key's slot, as ``Learner.predict`
 
 from __future__ import annotations
 
-import math
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -21,7 +20,7 @@ from omkl.core.compiler import compiled, compiled_strict, copy_element, element
 from omkl.core.learner import Learner, Trace, empty_trace
 from omkl.core.protocol import OPEN, WHOLE, run_block
 from omkl.core.rng import Uniform
-from omkl.core.robust_moments import COUNT, centre_of, in_units, scale_of, take_number, take_row
+from omkl.core.robust_moments import take_row
 from omkl.core.simd import aligned
 from omkl.core.snapshot import fields, mapped, named_arrays
 
@@ -226,36 +225,3 @@ def standardise_rows(starts, slots, learns, moments, X, most, out, far, scratch)
                         moments[scratch, k, j] = moments[slots[g], k, j]
                 s = scratch
             take_row(moments[s], X[r], most, out[r], far[r])
-
-
-@compiled_strict
-def scale_targets(starts, slots, learns, moments, last, scaled, y, X, d, out):
-    """Targets y (n,) of runs of keys in units of those known, and the last ones as inputs.
-
-    moments (S, 1, 20) and last (S, k), the oldest first, are what is known of the targets of each
-    key. ``scaled``: by their location and scale. The last k targets go to X[:, d:], and to
-    out (3, n) the targets in these units, the centre and the unit, as ``scaling.LabelStats``.
-    """
-    k = last.shape[1]
-    for g in range(slots.shape[0]):
-        s = slots[g]
-        for r in range(starts[g], starts[g + 1]):
-            count, centre, unit = moments[s, 0, COUNT], 0.0, 1.0
-            if scaled:
-                centre, unit = centre_of(moments[s], 0), scale_of(moments[s], 0)
-            out[1, r], out[2, r] = centre, unit
-            for j in range(k):
-                value = last[s, k - 1 - j]
-                if scaled:
-                    value = (value - centre) / unit if unit > 0.0 else 0.0
-                X[r, d + j] = value if value == value else 0.0
-            out[0, r] = y[r]
-            if not learns[g]:
-                continue
-            if scaled:
-                out[0, r] = in_units(y[r] - centre, unit, math.sqrt(count))
-            take_number(moments[s], 0, y[r], True)
-            for j in range(k - 1):
-                last[s, j] = last[s, j + 1]
-            if k > 0:
-                last[s, k - 1] = y[r]

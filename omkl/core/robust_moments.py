@@ -341,17 +341,37 @@ def standardise_late(state, ahead, X, n_waiting, delay, out, far):
 
 
 @compiled_strict
-def follow_numbers(state, y, seen):
-    """Write count, centre and scale of the one column before each of y (n,) and after the last.
+def follow_targets(starts, slots, moments, last, scaled, y, X, d, out):
+    """Scale targets y (n,) by the targets before them, and write the last ones as inputs.
 
-    seen (3, n + 1)
+    Rows come in runs of one key each: run g has the rows starts[g] .. starts[g + 1] - 1 and the
+    slot slots[g]. moments (S, 1, 20) and last (S, k), the oldest first, hold the known targets of
+    each slot. ``scaled``: divide by location and scale; else centre is 0 and unit is 1. Write the
+    last k targets to X[:, d:], the newest first, and to out (4, n) the scaled target, centre, unit
+    and number of known targets. A target that is NaN is not taken in.
     """
-    for s in range(y.shape[0] + 1):
-        seen[0, s] = state[0, COUNT]
-        seen[1, s] = centre_of(state, 0)
-        seen[2, s] = scale_of(state, 0)
-        if s < y.shape[0]:
-            take_number(state, 0, y[s], True)
+    k = last.shape[1]
+    for g in range(slots.shape[0]):
+        s = slots[g]
+        for r in range(starts[g], starts[g + 1]):
+            count, centre, unit = moments[s, 0, COUNT], 0.0, 1.0
+            if scaled:
+                centre, unit = centre_of(moments[s], 0), scale_of(moments[s], 0)
+            out[0, r], out[1, r], out[2, r], out[3, r] = y[r], centre, unit, count
+            for j in range(k):
+                value = last[s, k - 1 - j]
+                if scaled:
+                    value = (value - centre) / unit if unit > 0.0 else 0.0
+                X[r, d + j] = 0.0 if math.isnan(value) else value
+            if math.isnan(y[r]):
+                continue
+            if scaled:
+                out[0, r] = in_units(y[r] - centre, unit, math.sqrt(count))
+            take_number(moments[s], 0, y[r], True)
+            for j in range(k - 1):
+                last[s, j] = last[s, j + 1]
+            if k > 0:
+                last[s, k - 1] = y[r]
 
 
 def shares_beyond(state: np.ndarray) -> np.ndarray:

@@ -90,13 +90,6 @@ class Moments:
         """Take in the row that was standardised and not taken in, with no other after it."""
         self._state, self._ahead = self._ahead, self._state
 
-    def follow(self, y: np.ndarray) -> np.ndarray:
-        """Take numbers y (n,) of one column in: count, centre and scale (3, n + 1), before each
-        and after the last."""
-        seen = np.empty((3, len(y) + 1))
-        robust_moments.follow_numbers(self._state, y, seen)
-        return seen
-
     @property
     def state(self) -> MomentsState:
         """All that it knows, not copied."""
@@ -143,104 +136,76 @@ def softened(z: np.ndarray) -> np.ndarray:
     return out
 
 
-class RunningLabelStats(NamedTuple):
-    """What is known of the labels before the next one, as ``LabelStats`` has it of n rows."""
+class TargetUnits(NamedTuple):
+    """Number, centre and unit of the targets that are known before the next one."""
 
     n_known: float
     centre: float
     unit: float
 
     def scaled(self, y: float, soft: bool) -> float:
-        """As ``LabelStats.scaled``, to the bit."""
+        """Return y in these units, at most sqrt(n_known) from 0; ``soft``: and ``softened``.
+
+        No number is further than that from the mean of n_known + 1 numbers, itself among them, in
+        units of their deviation. So the first target is 0, and one that is the first to differ
+        from the others is as far out as it can be.
+        """
         scaled = in_units(y - self.centre, self.unit, math.sqrt(self.n_known))
         return robust_moments.softened(scaled) if soft else scaled
 
 
-class LabelStats(NamedTuple):
-    """What is known of the labels before a row, of n rows.
+class KnownTargets(NamedTuple):
+    """n targets by what was known before each of them.
 
-    n_known, centre, unit (n,): how many labels, their mean and deviation; lags (n, k): the last
-    ones, the newest first, standardised, 0 where there is none yet.
+    scaled        (n,) in these units, as ``TargetUnits.scaled``
+    centre, unit  (n,)
+    lags          (n, k) the last targets in these units, the newest first, 0 where there is none
     """
 
-    n_known: np.ndarray
+    scaled: np.ndarray
     centre: np.ndarray
     unit: np.ndarray
     lags: np.ndarray
 
-    @property
-    def last(self) -> RunningLabelStats:
-        return RunningLabelStats(
-            float(self.n_known[-1]), float(self.centre[-1]), float(self.unit[-1])
-        )
 
-    def at(self, rows: np.ndarray | slice) -> LabelStats:
-        return LabelStats(*(array[rows] for array in self))
-
-    def scaled(self, y: np.ndarray, soft: bool) -> np.ndarray:
-        """Labels y (n,) in units of those before them, at most sqrt(n_known) units from 0.
-
-        ``soft``: and ``softened``.
-
-        No number is further than that from the mean of n_known + 1 numbers, itself among them, in
-        units of their deviation. So the first label is 0, and one that is the first to differ
-        from the others is as far out as it can be.
-        """
-        off, most = y - self.centre, np.sqrt(self.n_known)
-        far = np.sign(off) * most
-        with np.errstate(over="ignore"):  # by a unit of almost nothing
-            scaled = np.divide(off, self.unit, out=far, where=self.unit > 0.0)
-        scaled = np.clip(scaled, -most, most)
-        return softened(scaled) if soft else scaled
-
-    def unscaled(self, f: np.ndarray) -> np.ndarray:
-        """What a learner says in these units (n,), in those of the target."""
-        return self.centre + self.unit * f
-
-
-class LabelState(NamedTuple):
-    """The arrays of ``LabelHistory``: moments (1, N_NUMBERS), last (n_lags,) labels."""
+class TargetState(NamedTuple):
+    """The arrays of ``TargetScaler``: moments (1, N_NUMBERS), last (n_lags,) targets."""
 
     moments: MOMENTS
     last: np.ndarray
 
 
-class LabelHistory:
-    """The labels of a stream as they become known, and the last ``n_lags`` of them.
+ONE_KEY = np.zeros(1, dtype=np.int64)
 
-    Not ``scaled``: labels and lags stay as they are, with centre 0 and unit 1.
+
+class TargetScaler:
+    """Scale the targets of a stream by those known before, and keep the last ``n_lags`` of them.
+
+    Not ``scaled``: targets and lags stay as they are, with centre 0 and unit 1.
+
+    Attributes
+    ----------
+    now    the units of the next target
+    lags   (n_lags,) of the next row
     """
 
     def __init__(self, n_lags: int, scaled: bool) -> None:
         self.n_lags, self.scaled = n_lags, scaled
-        self._moments = Moments(1)
-        self._last = np.full(n_lags, np.nan)  # the oldest first
+        self._moments = robust_moments.no_moments(1)[None]
+        self._last = np.full((1, n_lags), np.nan)  # the oldest first
+        self.take(np.empty(0))
 
-    def take(self, y: np.ndarray) -> LabelStats:
-        """What is known before each of the labels y (n,) and after the last, n + 1 rows."""
-        count, centre, unit = self._moments.follow(y)
-        if not self.scaled:
-            centre, unit = np.zeros(len(count)), np.ones(len(count))
-        history = np.concatenate([self._last, y])
-        n, k = len(y), self.n_lags
-        columns = [history[k - j : k - j + n + 1] for j in range(1, k + 1)]
-        lags = np.stack(columns, axis=1) if k else np.empty((n + 1, 0))
-        if k:
-            self._last = history[n:].copy()
-        if self.scaled:
-            there = (unit[:, None] > 0.0) & ~np.isnan(lags)
-            off = np.zeros(lags.shape)
-            lags = np.divide(lags - centre[:, None], unit[:, None], out=off, where=there)
-        return LabelStats(count, centre, unit, np.nan_to_num(lags))
-
-    def take_one(self, y: float) -> RunningLabelStats:
-        """What is known after one more label y, where there are no lags."""
-        count, centre, unit = self._moments.follow(np.array([y]))[:, 1].tolist()
-        return (
-            RunningLabelStats(count, centre, unit)
-            if self.scaled
-            else RunningLabelStats(count, 0.0, 1.0)
-        )
+    def take(self, y: np.ndarray) -> KnownTargets:
+        """Take in targets y (n,), and return them by what was known before; NaN is not taken in."""
+        n = len(y)
+        lags, out = np.empty((n + 1, self.n_lags)), np.empty((4, n + 1))
+        robust_moments.follow_targets(
+            np.array([0, n + 1]), ONE_KEY, self._moments, self._last, self.scaled,
+            np.append(y, np.nan), lags, 0, out,
+        )  # fmt: skip
+        _, centre, unit, n_known = out[:, n].tolist()
+        self.now, self.lags = TargetUnits(n_known, centre, unit), lags[n]
+        return KnownTargets(out[0, :n], out[1, :n], out[2, :n], lags[:n])
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Copies of all that is known, which ``restore`` takes."""
@@ -249,13 +214,8 @@ class LabelHistory:
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
         """Go on where ``arrays`` were taken; ``snapshot.Mismatch`` if they do not fit."""
         snapshot.restore_arrays(self._state, kept)
+        self.take(np.empty(0))
 
     @property
-    def _state(self) -> LabelState:
-        return LabelState(self._moments.state.moments, self._last)
-
-
-def known_before(labels: LabelHistory, y: np.ndarray) -> LabelStats:
-    """What is known before each row, where all labels y (n,) are told but the blanks."""
-    there = ~np.isnan(y)
-    return labels.take(y[there]).at(np.cumsum(there) - there)
+    def _state(self) -> TargetState:
+        return TargetState(self._moments[0], self._last[0])

@@ -53,7 +53,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.datasets.base import Chunk, DataError, RowCount, Source
-from omkl.datasets.scaling import LabelHistory, LateMoments, Moments, known_before, softened
+from omkl.datasets.scaling import LateMoments, Moments, TargetScaler, softened
 
 if TYPE_CHECKING:
     from omkl.datasets.columns import Column
@@ -451,7 +451,7 @@ class _Labels:
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
-        self._history = LabelHistory(stream.n_lags, stream.scaling == "columns")
+        self._history = TargetScaler(stream.n_lags, stream.scaling == "columns")
         self._waiting = np.full(stream.target_delay, np.nan)
         self._low, self._high = np.inf, -np.inf
         self._n = self._n_read = 0  # rows with a label, and all
@@ -468,7 +468,7 @@ class _Labels:
         if stream.n_lags and not stream.keyed:
             labels = np.concatenate([self._waiting, chunk.y])
             come, self._waiting = np.split(labels, [len(chunk.y)])
-            lags = known_before(self._history, come).lags
+            lags = self._history.take(come).lags
             if chunk.ahead is not None:
                 chunk = chunk._replace(ahead=np.concatenate([chunk.ahead, lags], axis=1))
             chunk = chunk._replace(x=np.concatenate([chunk.x, lags], axis=1))

@@ -42,7 +42,7 @@ from omkl.experiment.metrics import (
     weight_curves,
 )
 from omkl.online.learner import probabilities_of
-from omkl.online.stream_learner import Prediction
+from omkl.online.predictions import Predictions
 from omkl.runs.writing import MODEL, PREDICTIONS, PredictedClasses, join
 
 
@@ -99,7 +99,7 @@ class ClassificationMetrics:
             seed = self.seed if len(job.seeds) > 1 else None
             self.predictions = PredictedClasses(path, job.stream.classes, seed)
 
-    def add(self, block: Chunk, rows: Rounds, predictions: Sequence[Prediction]) -> None:
+    def add(self, block: Chunk, rows: Rounds, predictions: Sequence[Predictions]) -> None:
         """Sum up a block. Raises FloatingPointError where predictions are not finite."""
         y, y_hat = block.y, predictions[0].y_hat
         if not np.isfinite(y_hat).all():
@@ -137,7 +137,7 @@ class OneSeed(NamedTuple):
     """What a seed leaves, over its learners (one, or one per class); N kernels.
 
     weights (N,) are means; updates and support (N,) sums, and so is ``rows``, which are kept;
-    importance is that of the inputs, as of ``StreamLearner``.
+    importance is that of the inputs, as of ``OnlineLearner``.
     """
 
     metrics: ClassificationMetrics
@@ -158,8 +158,8 @@ def _one_seed(job: Classification, left: Left) -> OneSeed:
     learners = learner.learners
     return OneSeed(
         left.metrics,
-        weights=learner.weights,
-        importance=learner.importance,
+        weights=learner.kernel_weights,
+        importance=learner.input_importance,
         updates=np.sum([x.state.updates for x in learners], axis=0),
         support=np.sum([kept.support_size(x.state.model) for x in learners], axis=0),
         used=learner.used,

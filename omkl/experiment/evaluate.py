@@ -1,7 +1,7 @@
 """The loop of a run: rows of a stream through learners, block by block, and what is counted.
 
     for block in stream:
-        prediction = learner.partial_fit(block.x, block.y)
+        prediction = learner.learn_rows(block.x, block.y)
         metrics.add(prediction, block.y)
 
 The seeds go through a block side by side in threads.
@@ -24,8 +24,8 @@ from omkl.datasets.base import Chunk
 from omkl.datasets.scaling import Moments
 from omkl.experiment import memory
 from omkl.experiment.job import Computed, LearnerJob, Progress, Timing
-from omkl.experiment.metrics import FIRST, Baselines, Rounds, WeightHistory
-from omkl.online.stream_learner import Prediction
+from omkl.experiment.metrics import FIRST, Baselines, Rounds, WeightHistory, learned
+from omkl.online.predictions import Predictions
 from omkl.utils.threads import thread_pool
 
 FIRST_ROWS = 1_000  # of the first block
@@ -34,7 +34,7 @@ FIRST_ROWS = 1_000  # of the first block
 class Metrics(Protocol):
     """What is summed up of a job in a pass."""
 
-    def add(self, block: Chunk, rows: Rounds, predictions: Sequence[Prediction]) -> None:
+    def add(self, block: Chunk, rows: Rounds, predictions: Sequence[Predictions]) -> None:
         """Sum up a block, its rows as they are scored, and the predictions of each seed.
 
         Raises FloatingPointError where predictions are not finite.
@@ -156,7 +156,7 @@ class StreamJob(LearnerJob):
         keys = np.zeros(n, dtype=np.int64) if stream.keyed else None
         if stream.classes:
             y = np.resize([-1.0, 1.0] if len(stream.classes) == 2 else [0.0, 1.0], n)
-        self.learner(self.seeds[0], self.n_threads_each).partial_fit(X, y, keys)
+        learned(self.learner(self.seeds[0], self.n_threads_each), X, y, keys)
         self.baselines(stream).add(Rounds(X, y, np.ones(n, dtype=bool), keys))
 
     @property
@@ -250,15 +250,13 @@ def _streamed(
     learners = [job.learner(job.seeds[r], job.n_threads_each) for r in seeds]
     histories = [WeightHistory(stream.n_rounds) for _ in seeds]
 
-    def learn(k: int, block: Chunk) -> Prediction:
+    def learn(k: int, block: Chunk) -> Predictions:
         """Predict and learn a block with the learner of seed k; weights are kept on the way."""
         before, t, parts = time.perf_counter(), counter.n_rounds, []
         known = ~np.isnan(block.y)
         for rows in histories[k].pieces(t, known):
             piece = block.at(rows)
-            told = piece.far if piece.keys is None else piece.keys
-            ahead = () if piece.ahead is None else (piece.ahead,)
-            parts.append(learners[k].partial_fit(piece.x, piece.y, told, *ahead))
+            parts.append(learned(learners[k], piece.x, piece.y, piece.keys, piece.far, piece.ahead))
             t += int(known[rows].sum())
             histories[k].look(t, learners[k])
         seconds[k] += time.perf_counter() - before
@@ -291,8 +289,8 @@ def _growing(blocks: Iterable[Chunk], most: int) -> Iterator[Chunk]:
                 n = min(2 * n, most)
 
 
-def _joined(parts: Sequence[Prediction]) -> Prediction:
+def _joined(parts: Sequence[Predictions]) -> Predictions:
     """The predictions of rows one after another."""
     if len(parts) == 1:
         return parts[0]
-    return Prediction(*map(np.concatenate, zip(*parts, strict=True)))
+    return Predictions(*map(np.concatenate, zip(*parts, strict=True)))

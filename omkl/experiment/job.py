@@ -6,6 +6,7 @@ A kind is a module with ``prepare(settings) -> Job``: ``regression``, ``classifi
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -29,9 +30,9 @@ from omkl.datasets.files import FileContent
 from omkl.experiment import kept_model, memory
 from omkl.experiment.kept_model import require_keepable
 from omkl.experiment.metrics import mean_and_deviation
-from omkl.online.panel import Panel, PanelOfRun
-from omkl.online.settings import FEATURES, Specification, specify
-from omkl.online.stream_learner import StreamLearner
+from omkl.online.learner import OnlineLearner
+from omkl.online.panel import Panel
+from omkl.online.settings import FEATURES, SCALINGS, Specification, specify
 from omkl.runs.run_folder import ERROR_RATE, MSE
 from omkl.utils import outside
 
@@ -186,28 +187,17 @@ class LearnerJob(NamedTuple):
     def params(self) -> Any:
         return self.specification.params
 
-    def learner(self, seed: int, threads: int = 1) -> Any:
-        """Return its learner of a seed.
-
-        Of a stream with keys it is a ``PanelOfRun``, else a
-        ``StreamLearner``.
-        """
+    def learner(self, seed: int, threads: int = 1) -> OnlineLearner | Panel:
+        """Return its learner of a seed; of a stream with keys it is a panel."""
+        made = kept_model.settings_of(self, seed)
         if self.stream.keyed:
-            made, dataset = kept_model.settings_of(self, seed), self.settings.dataset
+            dataset = self.settings.dataset
             options = {name: dataset[name] for name in OF_PANEL if name in dataset}
-            return PanelOfRun(Panel(made, key=str(dataset["key"]), threads=threads, **options))
-        learner = StreamLearner(
-            self.specification,
-            self.stream.n_inputs,
-            seed,
-            scaling=self.stream.scaling,
-            classes=self.stream.classes,
-            lags=self.stream.n_lags,
-            interval=self.settings.intervals,
-            threads=threads,
-            delay=self.stream.target_delay,
-        )
-        return learner
+            return Panel(made, key=str(dataset["key"]), threads=threads, **options)
+        # A stream that was scaled as a whole needs no more scaling.
+        scaling = made.scaling if made.scaling in SCALINGS else "none"
+        made = dataclasses.replace(made, scaling=scaling)
+        return OnlineLearner(made, threads=threads, delay=self.stream.target_delay)
 
 
 def prepare_learner(settings: Settings) -> LearnerJob:

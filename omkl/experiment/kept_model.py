@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from omkl.datasets import Stream
 from omkl.datasets.scaling import LateMoments, Moments
 from omkl.online import model_file
-from omkl.online.panel import PanelOfRun
-from omkl.online.recent import RecentPredictions
+from omkl.online.learner import OnlineLearner
+from omkl.online.panel import Panel
+from omkl.online.predictions import RecentPredictions
 from omkl.online.settings import MOST_PENDING, SCALINGS, LearnerSettings
-from omkl.online.stream_learner import StreamLearner
 
 if TYPE_CHECKING:
     from omkl.config.schema import Settings
@@ -48,20 +48,18 @@ class Keepable(Protocol):
     @property
     def stream(self) -> Stream: ...
     @property
-    def seeds(self) -> list[int]: ...
-    @property
     def D(self) -> int: ...
 
 
-def content(job: Keepable, learner: StreamLearner | PanelOfRun, moments: Moments) -> bytes:
+def content(job: Keepable, learner: OnlineLearner | Panel, moments: Moments) -> bytes:
     """``model.npz`` of a job of one seed that has ended; ``moments`` of the stream's columns.
 
     Predictions whose targets are not in yet are in it.
     """
-    if isinstance(learner, PanelOfRun):
-        return learner.panel.content(_columns(job))
+    if isinstance(learner, Panel):
+        return learner.content(_columns(job))
     recent = RecentPredictions(MOST_PENDING + len(learner.waiting))
-    settings = dataclasses.replace(settings_of(job), max_pending=recent.limit)
+    settings = dataclasses.replace(learner.settings, max_pending=recent.limit)
     n_own = job.stream.n_inputs - job.stream.n_lags
     rows = moments.waiting if isinstance(moments, LateMoments) else [x for x, *_ in learner.waiting]
     for x, (_, said, _) in zip(rows, learner.waiting, strict=True):
@@ -72,8 +70,8 @@ def content(job: Keepable, learner: StreamLearner | PanelOfRun, moments: Moments
     return model_file.content(settings, arrays, _columns(job))
 
 
-def settings_of(job: Keepable, seed: int | None = None) -> LearnerSettings:
-    """The learner of a job, of its first seed if none is given, as one called from Python."""
+def settings_of(job: Keepable, seed: int) -> LearnerSettings:
+    """Return the settings of the learner of a job, as one called from Python."""
     stream, settings = job.stream, job.settings
     given = settings.algorithm.params
     names_T = any(isinstance(value, str) and "T" in value for value in given.values())
@@ -82,7 +80,7 @@ def settings_of(job: Keepable, seed: int | None = None) -> LearnerSettings:
         params=dict(given),
         kernels=settings.placed_kernels,
         D=job.D,
-        seed=job.seeds[0] if seed is None else seed,
+        seed=seed,
         inputs=tuple(stream.inputs[: len(stream.inputs) - stream.n_lags]),
         named=True,
         classes=tuple(stream.classes),

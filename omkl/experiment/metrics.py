@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl import algorithms
 from omkl.core.conformal import IntervalSettings
 from omkl.datasets import Stream
-from omkl.online import settings
-from omkl.online.panel import Panel, PanelOfRun
-from omkl.online.settings import Specification
-from omkl.online.stream_learner import StreamLearner, rates_of
+from omkl.online.intervals import rates_of
+from omkl.online.learner import OnlineLearner
+from omkl.online.panel import Panel
+from omkl.online.predictions import Predictions
+from omkl.online.settings import LearnerSettings, input_names, parts_of
 
 FIRST = 1024  # every round up to here is recorded
 LIMIT = 16384  # then at most about this many
@@ -487,7 +487,7 @@ class WeightHistory:
     def look(self, t: int, learner: Any) -> None:
         """Keep the weights of a seed's learner after round t, if it is one of those."""
         if self.wants(t):
-            self.keep(t, learner.weights, learner.importance)
+            self.keep(t, learner.kernel_weights, learner.input_importance)
 
     def wants(self, t: int) -> bool:
         return t > 0 and self._due(t)
@@ -549,31 +549,39 @@ class Rounds(NamedTuple):
         return ~np.isnan(self.y)
 
 
-def forecaster(
-    name: str,
-    d: int,
-    scaling: str = "none",
-    lags: int = 0,
-    classes: Sequence[Any] = (),
-    delay: int = 0,
-) -> StreamLearner:
-    """The baseline ``name``, of d inputs, before the first row."""
-    algorithm = algorithms.load(name)
-    specification = Specification(algorithm, algorithm.Params(**PARAMS[name]), (), 1)
-    return StreamLearner(
-        specification, d, 0, scaling=scaling, lags=lags, classes=classes, delay=delay
+def learned(
+    learner: OnlineLearner | Panel,
+    X: np.ndarray,
+    y: np.ndarray,
+    keys: np.ndarray | None = None,
+    far: np.ndarray | None = None,
+    ahead: np.ndarray | None = None,
+) -> Predictions:
+    """Let the learner of a run predict and learn rows; those of a panel have ``keys``."""
+    if isinstance(learner, Panel):
+        return learner.partial_fit(X, y, keys)
+    return learner.learn_rows(X, y, far, ahead)
+
+
+def forecaster_settings(
+    name: str, d: int, scaling: str = "none", lags: int = 0, classes: Sequence[Any] = ()
+) -> LearnerSettings:
+    """Return the settings of the baseline ``name``, of d inputs."""
+    return LearnerSettings(
+        algorithm=name,
+        params=dict(PARAMS[name]),
+        kernels={"name": "own", "parts": parts_of([1.0])},  # not looked at
+        D=1,
+        seed=0,
+        inputs=input_names(d),
+        named=False,
+        classes=tuple(classes),
+        scaling="columns" if scaling == "columns" else "none",
+        lags=lags,
+        horizon=None,
+        interval=None,
+        interval_rate=None,
     )
-
-
-def forecasters(name: str, stream: Stream, max_keys: int | None) -> PanelOfRun:
-    """The baseline ``name`` of each key of a panel, which is told past targets of its key."""
-    d = stream.n_inputs - stream.n_lags
-    made = settings.read(
-        name, inputs=d, kernels=[1.0], task=None, classes=None, params=PARAMS[name], D=1,
-        seed=0, scaling=stream.scaling, lags=stream.n_lags, horizon=None,
-        interval=None, interval_rate=None,
-    )  # fmt: skip
-    return PanelOfRun(Panel(made, max_keys=max_keys))
 
 
 def _skipped(d: int) -> dict[str, dict[str, Any]]:
@@ -596,17 +604,17 @@ class Baselines:
     NAMES: Mapping[str, str] = dict(zip(PARAMS, PARAMS, strict=True))
 
     def __init__(self, stream: Stream, max_keys: int | None = None) -> None:
-        d = stream.n_inputs
-        self.skipped = _skipped(d)
-        self.learners: dict[str, Any] = {
-            shown: forecasters(name, stream, max_keys)
-            if stream.keyed
-            else forecaster(
-                name, d, stream.scaling, stream.n_lags, stream.classes, stream.target_delay
-            )
-            for shown, name in self.NAMES.items()
-            if shown not in self.skipped
-        }
+        d = stream.n_inputs - stream.n_lags
+        self.skipped = _skipped(stream.n_inputs)
+        self.learners: dict[str, OnlineLearner | Panel] = {}
+        for shown, name in self.NAMES.items():
+            if shown in self.skipped:
+                continue
+            made = forecaster_settings(name, d, stream.scaling, stream.n_lags, stream.classes)
+            if stream.keyed:
+                self.learners[shown] = Panel(made, max_keys=max_keys)
+            else:
+                self.learners[shown] = OnlineLearner(made, delay=stream.target_delay)
         self.of_keys = KeyErrors(len(self.learners)) if stream.keyed else None
         self._delay = stream.target_delay
         self.squared = Recorder(len(self.learners))
@@ -627,13 +635,12 @@ class Baselines:
         X, y, scored, keys, ahead = rounds
         # Rows without a label wait as others do, and in a panel inputs are scaled by them, too.
         rows = slice(None) if self._delay or keys is not None else rounds.known
-        own: tuple[Any, ...] = () if keys is None else (keys[rows],)
-        if ahead is not None:
-            own = None, ahead[rows]
+        keys, ahead = (None if a is None else a[rows] for a in (keys, ahead))
         errors = np.zeros((len(self.learners), len(y)))
         with np.errstate(over="ignore", invalid="ignore"):  # ``entries`` tells
             for k, learner in enumerate(self.learners.values()):
-                errors[k, rows] = learner.partial_fit(X[rows], y[rows], *own).y_hat - y[rows]
+                said = learned(learner, X[rows], y[rows], keys, None, ahead)
+                errors[k, rows] = said.y_hat - y[rows]
             self.accuracy.add(errors[:, scored], y[scored])
             return np.where(scored, np.square(errors), 0.0)
 
@@ -668,7 +675,7 @@ class ClassBaselines(Baselines):
 
     def _losses(self, rounds: Rounds) -> np.ndarray:
         X, y, ahead = rounds.X, rounds.y, rounds.ahead
-        found = [one.partial_fit(X, y, None, ahead) for one in self.learners.values()]
+        found = [learned(one, X, y, ahead=ahead) for one in self.learners.values()]
         return np.stack([mistaken(one.y_hat, y) for one in found]).astype(np.float64)
 
 

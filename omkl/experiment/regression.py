@@ -41,9 +41,10 @@ from omkl.experiment.metrics import (
     largest_norm,
     weight_curves,
 )
-from omkl.online.panel import PanelOfRun
-from omkl.online.stream_learner import Prediction, StreamLearner
-from omkl.runs.writing import MODEL, PREDICTIONS, Predictions
+from omkl.online.learner import OnlineLearner
+from omkl.online.panel import Panel
+from omkl.online.predictions import Predictions
+from omkl.runs.writing import MODEL, PREDICTIONS, PredictedNumbers
 
 
 class Regression(StreamJob):
@@ -91,20 +92,20 @@ class RegressionMetrics:
         self.scored, self.times = Recorder(1), Recorder(1)
         self.of_keys = KeyErrors(R) if job.stream.keyed else None
         self.low, self.high, self.largest_norm, self.largest_error = np.inf, -np.inf, 0.0, 0.0
-        self.predictions: Predictions | None = None
+        self.predictions: PredictedNumbers | None = None
         if job.settings.keeps_predictions and staging:
             has = job.algorithm.has_spread, self.intervals is not None
             key_type = job.stream.key_type
-            self.predictions = Predictions(staging / PREDICTIONS, job.seeds, *has, key_type)
+            self.predictions = PredictedNumbers(staging / PREDICTIONS, job.seeds, *has, key_type)
 
-    def add(self, block: Chunk, rows: Rounds, predictions: Sequence[Prediction]) -> None:
+    def add(self, block: Chunk, rows: Rounds, predictions: Sequence[Predictions]) -> None:
         """Sum up a block; rows without a label are predicted and counted, no more."""
-        stacked = Prediction(*map(np.stack, zip(*predictions, strict=True)))
+        stacked = Predictions(*map(np.stack, zip(*predictions, strict=True)))
         if self.predictions:
             self.predictions.add(block.rows, block.y, *stacked, block.keys)
         scored, known = rows.scored, rows.known
         if not known.all():
-            stacked = Prediction(*(array[:, known] for array in stacked))
+            stacked = Predictions(*(array[:, known] for array in stacked))
             block, scored = block.at(known), scored[known]
         y = block.y
         half = {"half": stacked.half[0]} if self.intervals else {}
@@ -199,8 +200,8 @@ def _computed(
         **({"spread": spread} if (spread := metrics.spreads.means()) else {}),
         **({"interval": interval} if (interval := metrics.interval()) else {}),
     }
-    weights = np.stack([learner.weights for learner in left.learners])
-    importance = np.stack([learner.importance for learner in left.learners])
+    weights = np.stack([learner.kernel_weights for learner in left.learners])
+    importance = np.stack([learner.input_importance for learner in left.learners])
     curves = {
         "t": rounds,
         "mse": sums / n_scored,
@@ -229,9 +230,9 @@ def _computed(
     return Computed(reported(job, mse, timing, **own), curves, files)
 
 
-def graph_of(learner: StreamLearner | PanelOfRun) -> dict[str, np.ndarray]:
+def graph_of(learner: OnlineLearner | Panel) -> dict[str, np.ndarray]:
     """Return the kernels (nodes, M) that each node of a feedback graph sees, or {} without one."""
-    if isinstance(learner, PanelOfRun):
+    if isinstance(learner, Panel):
         return {}
     state = learner.learners[0].state
     if hasattr(state, "edges"):

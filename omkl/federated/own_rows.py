@@ -21,8 +21,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from omkl.core.snapshot import below
 from omkl.datasets import DataError
-from omkl.datasets.scaling import LabelHistory, Moments, RunningLabelStats, softened
+from omkl.datasets.scaling import Moments, TargetScaler, TargetUnits, softened
 from omkl.federated.parties import Broadcast, Client, Refused, Update
 from omkl.federated.protocol import Plan
 from omkl.utils.disk import npz_bytes, write_atomically
@@ -195,19 +196,20 @@ class Units:
     def __init__(self, terms: Terms) -> None:
         self.scaling = terms.scaling
         self._columns = Moments(len(terms.inputs))
-        self._labels = LabelHistory(0, scaled=terms.scaling != "none")
-        self._stats = self._labels.take(np.empty(0)).last
+        self._targets = TargetScaler(0, scaled=terms.scaling != "none")
+        self._bounds: TargetUnits | None = None
         if terms.bounds:
             self._low, self._high = np.array([terms.bounds[name] for name in terms.inputs]).T
             low, high = terms.bounds[terms.target]
-            self._stats = RunningLabelStats(N_FIXED, (low + high) / 2.0, high - low)
+            self._bounds = TargetUnits(N_FIXED, (low + high) / 2.0, high - low)
 
     def scale(self, x: np.ndarray, y: float) -> ScaledRow:
         """Scale a row by the rows up to it, and its label by those before it."""
-        n, centre, unit = self._stats
-        label = y if self.scaling == "none" else self._stats.scaled(y, soft=True)
+        units = self._bounds or self._targets.now
+        n, centre, unit = units
+        label = y if self.scaling == "none" else units.scaled(y, soft=True)
         if self.scaling != "bounds":
-            self._stats = self._labels.take_one(y)
+            self._targets.take(np.array([y]))
         return ScaledRow(self._inputs(x), label, centre, unit, n > 0 or self.scaling == "none")
 
     def _inputs(self, x: np.ndarray) -> np.ndarray:
@@ -223,18 +225,11 @@ class Units:
     def arrays(self) -> dict[str, np.ndarray]:
         """Return copies of everything that ``restore`` needs."""
         columns = {f"columns.{name}": a for name, a in self._columns.arrays().items()}
-        return columns | {f"labels.{name}": a for name, a in self._labels.arrays().items()}
+        return columns | {f"labels.{name}": a for name, a in self._targets.arrays().items()}
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
         self._columns.restore(below("columns.", kept))
-        self._labels.restore(below("labels.", kept))
-        if self.scaling != "bounds":
-            self._stats = self._labels.take(np.empty(0)).last
-
-
-def below(head: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return the arrays whose names begin with ``head``, without it."""
-    return {name.removeprefix(head): a for name, a in arrays.items() if name.startswith(head)}
+        self._targets.restore(below("labels.", kept))
 
 
 def read_state(folder: Path, terms: Terms) -> dict[str, np.ndarray]:

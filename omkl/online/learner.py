@@ -1,11 +1,13 @@
-"""A learner in the units of whoever calls it: columns, labels and classes as they come.
+"""The learner of users and runs: it reads and scales rows, and hands them to ``core.Learner``.
 
-What a run does with ``stream.scaling=columns`` is done here row by row, to the bit: an input is
-standardised with what its column held up to and in its row, a label with those known before.
+An input is standardised with what its column held up to and in its row, a target with those known
+before. Users call ``partial_fit``, ``predict_one`` and ``learn_one`` with rows as they come. A run
+calls ``learn_rows`` with rows that its stream has scaled once for all seeds.
 """
 
 from __future__ import annotations
 
+import collections
 import copy
 import dataclasses
 import math
@@ -18,12 +20,22 @@ import numpy as np
 
 from omkl.core import snapshot
 from omkl.core.kernels import FAMILIES
-from omkl.core.learner import Learner
+from omkl.core.learner import Learner, Trace, one_against_rest
+from omkl.core.robust_moments import FAR
+from omkl.core.snapshot import below
 from omkl.core.weights import normalised
 from omkl.datasets.columns import FEWEST_ROWS, NUMBERS, Column, class_codes, columns_described
-from omkl.datasets.scaling import Moments
+from omkl.datasets.scaling import KnownTargets, Moments, TargetScaler, softened
 from omkl.online import model_file
-from omkl.online.recent import ROWS, SAID, RecentPredictions
+from omkl.online.intervals import AdaptiveIntervals
+from omkl.online.predictions import (
+    ROWS,
+    SAID,
+    Predictions,
+    RecentPredictions,
+    RowPrediction,
+    stacked,
+)
 from omkl.online.rows import (
     Rows,
     columns_in,
@@ -33,13 +45,6 @@ from omkl.online.rows import (
     with_names,
 )
 from omkl.online.settings import LearnerSettings, input_names
-from omkl.online.stream_learner import (
-    MultiOutputLearner,
-    RowPrediction,
-    StreamLearner,
-    below,
-    stacked,
-)
 from omkl.utils.disk import write_atomically
 
 if TYPE_CHECKING:
@@ -48,19 +53,17 @@ if TYPE_CHECKING:
 LARGEST = 1e150  # of an input that is scaled: squares stay below the largest number
 
 
-class Predictions(NamedTuple):
-    """What was predicted of n rows, each before its target was learned; (n,) each.
+class TargetLearner(NamedTuple):
+    """The parts that learn one target of a row.
 
-    y_hat, numbers or classes; asked, whether the label was asked for; spread, the standard
-    deviation that the learner expects; low and high, the ends of the interval. NaN where there is
-    none.
+    learners    one, or one per class against the rest
+    scaler      its past values, and its units
+    intervals   None where none are put around predictions
     """
 
-    y_hat: np.ndarray
-    asked: np.ndarray
-    spread: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
+    learners: list[Learner]
+    scaler: TargetScaler
+    intervals: AdaptiveIntervals | None
 
 
 class OnlineLearner:
@@ -96,6 +99,15 @@ class OnlineLearner:
                 ``interval=`` where the algorithm has none of its own
     probabilities   of the classes in their order, of that prediction; () where the algorithm has
                 none
+
+    Parameters
+    ----------
+    settings, columns, left_out
+        As the attributes.
+    threads
+        Threads of an exact-kernel learner; others use one.
+    delay
+        ``learn_rows`` learns a target when so many later rows are predicted.
     """
 
     def __init__(
@@ -103,15 +115,20 @@ class OnlineLearner:
         settings: LearnerSettings,
         columns: Sequence[Column] = (),
         left_out: Sequence[str] = (),
+        threads: int = 1,
+        delay: int = 0,
     ) -> None:
-        self.settings, self.classes, self.outputs = settings, settings.classes, settings.outputs
-        self.specification = settings.specification()
-        self.algorithm = self.specification.algorithm
+        self.classes, self.outputs = settings.classes, settings.outputs
         self.left_out = tuple(left_out)
+        self._threads, self._delay = threads, delay
         self._recent = RecentPredictions(settings.max_pending)
         self._said: RowPrediction | None = None  # by the last predict_one
-        # The last prediction and its row, standardised, while nothing is learned after it.
-        self._last: tuple[RowPrediction | None, Any] = None, None
+        # The last prediction, its row, standardised, and this row as each target's learners read
+        # it, while nothing is learned after it.
+        self._last: tuple[RowPrediction | None, Any, list[Any]] = None, None, []
+        # Rows as ``learn_rows`` learns them later, what was predicted of them, and their targets.
+        self.waiting: collections.deque[tuple[np.ndarray, RowPrediction, Any]]
+        self.waiting = collections.deque()
         self._open = settings.named and not columns  # no row has come yet
         self._make(settings, columns)
 
@@ -120,27 +137,33 @@ class OnlineLearner:
         self.settings, self.inputs, self.columns = settings, settings.inputs, tuple(columns)
         self._table = Rows(self.inputs, settings.named, self.columns, self.left_out)
         self._moments = None
+        self.specification = settings.specification().of_classes(len(self.classes))
+        self.algorithm = self.specification.algorithm
+        columns_scaled = settings.scaling == "columns"
+        # Whether targets are learned in units of those known when their row was predicted.
+        self.moves = columns_scaled and not (self.classes or self.algorithm.equivariant)
+        self.softens = columns_scaled and not self.algorithm.reads_uncut
+        self._targets: list[TargetLearner] = []
         if not self.inputs:
             return
-        self._moments = Moments(len(self.inputs)) if settings.scaling == "columns" else None
-        first = self._stream_learner()
-        others = [self._stream_learner(first) for _ in settings.outputs[1:]]
-        self._learner: StreamLearner | MultiOutputLearner = first
-        if settings.outputs:
-            self._learner = MultiOutputLearner([first, *others])
+        self._moments = Moments(len(self.inputs)) if columns_scaled else None
+        drawn: Learner | None = None
+        for _ in self.outputs or (None,):
+            learners = []
+            for _ in range(self.specification.n_learners(len(self.classes))):
+                learners.append(self._core_learner(drawn))
+                drawn = drawn or learners[0]
+            around = settings.intervals
+            intervals = AdaptiveIntervals(around, late=columns_scaled) if around else None
+            scaler = TargetScaler(settings.lags, columns_scaled)
+            self._targets.append(TargetLearner(learners, scaler, intervals))
 
-    def _stream_learner(self, drawn: StreamLearner | None = None) -> StreamLearner:
-        settings = self.settings
-        return StreamLearner(
-            self.specification,
-            len(self.inputs) + settings.lags,
-            settings.seed,
-            scaling=settings.scaling,
-            classes=self.classes,
-            lags=settings.lags,
-            interval=settings.intervals,
-            drawn=drawn,
-        )
+    def _core_learner(self, drawn: Learner | None) -> Learner:
+        """A fresh learner with the random features of ``drawn``, where it has any."""
+        share = self.algorithm.representation.with_zero_weights
+        model = share(drawn.state.model) if drawn and share else None
+        n_inputs = len(self.inputs) + self.settings.lags
+        return self.specification.learner(n_inputs, self.settings.seed, self._threads, model)
 
     def _begin(self, first: Any) -> None:
         """Learn of the first rows, or row, which inputs there are and what becomes of them.
@@ -188,8 +211,7 @@ class OnlineLearner:
             columns, inputs = [], input_names(int(row[-1]))
             Rows(inputs, False).many(first if len(row) > 1 else [first])  # refuse text
         settings = dataclasses.replace(self.settings, inputs=inputs, named=by_name)
-        self.specification = settings.specification()  # bandwidths may be per input
-        self._make(settings, columns)
+        self._make(settings, columns)  # bandwidths may be per input
         self._open = False
 
     def __repr__(self) -> str:
@@ -219,12 +241,6 @@ class OnlineLearner:
         return tuple(probabilities_of(np.array([self._said.y_hat]))[0].tolist())
 
     @property
-    def stream_learner(self) -> StreamLearner:
-        """What learns once rows are numbers and scaled; AttributeError before the first row."""
-        assert isinstance(self._learner, StreamLearner)
-        return self._learner
-
-    @property
     def _names_outputs(self) -> bool:
         return bool(self.outputs) and isinstance(self.outputs[0], str)
 
@@ -249,7 +265,8 @@ class OnlineLearner:
 
     @property
     def n_rows(self) -> int:
-        return self._learner.n_rows if hasattr(self, "_learner") else 0  # first rows come before it
+        """The most that any output has learned from."""
+        return max((target.learners[0].t for target in self._targets), default=0)
 
     def predict_one(self, x: Any) -> Any:
         """Predict the row x as the next one: a number or a class. Nothing is learned.
@@ -272,8 +289,7 @@ class OnlineLearner:
     def _predict_row(self, row: np.ndarray) -> RowPrediction:
         """What is said of a row of numbers (d,); FloatingPointError if that is not finite."""
         z, far = self._standardised_row(row, learns=False)
-        said = self._learner.predict_one(z, far)
-        self._last = said, z
+        said = self._predict_scaled(z, far)
         if type(said.y_hat) is not float or not math.isfinite(said.y_hat):
             self.require_finite(np.array(said.y_hat))
         return said
@@ -299,13 +315,12 @@ class OnlineLearner:
     def _learn_row(self, row: np.ndarray, label: Any) -> RowPrediction:
         """Learn a row of numbers (d,), and return what was said of it."""
         said = self._recent.take(row) or self._predict_row(row)
-        last, z = self._last
+        last, z, _ = self._last
         if said is not last:
             z, _ = self._standardised_row(row, learns=True)
         elif self._moments:
             self._moments.take_row_ahead()
-        self._last = None, None
-        self._learner.learn_one(z, label, said)
+        self._learn_scaled(z, label, said)
         return said
 
     def partial_fit(self, X: Any, y: Any) -> Predictions:
@@ -326,13 +341,10 @@ class OnlineLearner:
             of_rows = labels if self.outputs else labels.tolist()
             found = stacked(list(map(self._learn_row, rows, of_rows)), labels)
         else:
-            self._last = None, None
             standardised, far = self._standardised(rows, learns=True)
-            found = self._learner.partial_fit(standardised, labels, far)
+            found = self.learn_rows(standardised, labels, far)
             self.require_finite(found.y_hat)
-        if self.classes:
-            found = found._replace(y_hat=self._answers(found.y_hat))
-        return Predictions(found.y_hat, found.asked, found.spread, found.low, found.high)
+        return found._replace(y_hat=self._answers(found.y_hat)) if self.classes else found
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """What ``predict_one`` would say of each row of X as the next, (n,).
@@ -359,7 +371,8 @@ class OnlineLearner:
             raise ValueError("there are no intervals: make the learner with interval=0.9, say")
         look = self._looking_at(X)
         y_hat, _, far = look._predicted(X)
-        half = look._learner.half_widths(far)
+        half = np.stack([_half_widths(one, far) for one in look._targets], axis=-1)
+        half = half if self.outputs else half[:, 0]
         return np.stack([y_hat - half, y_hat + half], axis=-1)
 
     def far_out(self, X: Any) -> np.ndarray:
@@ -411,7 +424,7 @@ class OnlineLearner:
         Of several outputs a frame, a column an output; of more than two classes that are each
         learned against the rest a column a class.
         """
-        return self._by_expert([normalised(one.state.log_w) for one in self._learners], "weight")
+        return self._by_expert([normalised(one.state.log_w) for one in self.learners], "weight")
 
     @property
     def importance(self) -> pd.Series | pd.DataFrame:
@@ -423,7 +436,8 @@ class OnlineLearner:
         some of it. Of several outputs a frame, a column an output. ValueError of a learner
         without trees.
         """
-        found = [one.importance for one in self._stream_learners]
+        self._require_inputs()
+        found = [self._importance_of(target.learners[0]) for target in self._targets]
         if not len(found[0]):
             raise ValueError(
                 f"{self.settings.algorithm} does not measure the importance of inputs: auto does"
@@ -448,7 +462,7 @@ class OnlineLearner:
 
         look = self._looking_at(x)
         row, _ = look._standardised(look._checked(look._table.one(x)[None, :]), learns=False)
-        outputs = look._learner.outputs(row)
+        outputs = [f for target in look._targets for f in look._outputs_of(target, row)]
         predictions = look._by_expert(outputs, "prediction")
         parts = {"prediction": predictions, "weight": look.weights}
         if len(outputs) == 1:
@@ -456,16 +470,14 @@ class OnlineLearner:
         return pd.concat(parts, axis=1).swaplevel(axis=1).sort_index(axis=1)
 
     @property
-    def _learners(self) -> list[Learner]:
-        return [learner for one in self._stream_learners for learner in one.learners]
+    def learners(self) -> list[Learner]:
+        """The core learners: of each output one, or of each class that is learned by itself."""
+        self._require_inputs()
+        return [learner for target in self._targets for learner in target.learners]
 
-    @property
-    def _stream_learners(self) -> list[StreamLearner]:
-        """One, or that of each output."""
+    def _require_inputs(self) -> None:
         if not self.inputs:
             raise RuntimeError("the learner has seen no row: it does not know its inputs yet")
-        learner = self._learner
-        return learner.of_outputs if isinstance(learner, MultiOutputLearner) else [learner]
 
     def _by_expert(self, values: Sequence[np.ndarray], name: str) -> Any:
         """Values (N,) of each of its learners as a Series, or as a frame by class."""
@@ -507,9 +519,16 @@ class OnlineLearner:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Copies of all that it has learned, which ``restore`` takes."""
-        found = self._learner.arrays()
+        found: dict[str, np.ndarray] = {}
+        for m, target in enumerate(self._targets):
+            head = f"output.{m}." if self.outputs else ""
+            for k, learner in enumerate(target.learners):
+                found |= _named(f"{head}learner.{k}.", snapshot.snapshot(learner))
+            found |= _named(f"{head}labels.", target.scaler.arrays())
+            if target.intervals:
+                found |= _named(f"{head}interval.", target.intervals.arrays())
         if self._moments:
-            found |= {f"columns.{n}": array for n, array in self._moments.arrays().items()}
+            found |= _named("columns.", self._moments.arrays())
         return found
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
@@ -519,20 +538,30 @@ class OnlineLearner:
         """
         self._open = False
         snapshot.require_names(self.arrays(), kept)
-        self._learner.restore(kept)
+        for m, target in enumerate(self._targets):
+            own = below(f"output.{m}.", kept) if self.outputs else kept
+            for k, learner in enumerate(target.learners):
+                snapshot.restore(learner, below(f"learner.{k}.", own))
+            target.scaler.restore(below("labels.", own))
+            if target.intervals:
+                target.intervals.restore(below("interval.", own))
         if self._moments:
             self._moments.restore(below("columns.", kept))
 
     def _restore_recent(self, kept: Mapping[str, np.ndarray]) -> None:
         """Remember the predictions of a file; ValueError where they are none of this learner."""
         any_row = np.zeros(len(self.inputs) + self.settings.lags)
-        self._recent.restore(kept, self._learner.predict_one(any_row), len(self.inputs))
+        self._recent.restore(kept, self._predict_scaled(any_row), len(self.inputs))
 
     def _predicted(self, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of rows as the next: y_hat, (n,) or (n, K), spread (n,), and which (n,) are far out."""
         learner = self._looking_at(X)
         rows, far = learner._standardised(learner._read(X), learns=False)
-        return *learner._learner.predict_with_spread(rows), far
+        found = [learner._predict_target(target, rows) for target in learner._targets]
+        y_hat, spread = found[0]
+        if self.outputs:
+            y_hat, spread = (np.stack(arrays, axis=1) for arrays in zip(*found, strict=True))
+        return y_hat, spread, far
 
     def _looking_at(self, rows: Any) -> OnlineLearner:
         """The learner, or before the first row a copy of it whose inputs are those of ``rows``."""
@@ -584,6 +613,231 @@ class OnlineLearner:
         lags = self.settings.lags
         return np.concatenate([X, np.zeros((len(X), lags))], axis=1) if lags else X, far
 
+    # --- Rows whose inputs are scaled, with room for lags -----------------------------------------
+
+    def learn_rows(
+        self,
+        X: np.ndarray,
+        y: np.ndarray,
+        far: np.ndarray | None = None,
+        ahead: np.ndarray | None = None,
+    ) -> Predictions:
+        """Predict, then learn, row by row. Any split into blocks gives the same numbers.
+
+        Rows without a target are predicted, and nothing is learned from them; they count as not
+        asked. With a ``delay`` they wait as others do.
+
+        Parameters
+        ----------
+        X, y
+            Rows (n, d + lags) with scaled inputs and room for lags, and targets (n,), or (n, m) of
+            m outputs; NaN where there is none, and classes as codes.
+        far
+            (n,) bool, which rows are far out, whose intervals are wider; None: none is.
+        ahead
+            With a ``delay`` the rows as they are predicted, where X are scaled by rows whose
+            targets are not in yet; None: as X.
+
+        Returns
+        -------
+        Predictions (n,), or (n, m), of classes scores.
+        """
+        far = np.zeros(len(y), dtype=np.bool_) if far is None else far
+        self._last = None, None, []
+        # A learner that requests targets has units and lags of those that it requested.
+        if self._delay or (self.algorithm.queries and (self.moves or self.settings.lags)):
+            return self._row_by_row(X, X if ahead is None else ahead, y, far)
+        if not self.outputs:
+            return self._learn_target(self._targets[0], X, y, far)
+        found = [
+            self._learn_target(target, X, y[:, m], far) for m, target in enumerate(self._targets)
+        ]
+        return Predictions(*(np.stack(arrays, axis=1) for arrays in zip(*found, strict=True)))
+
+    def _learn_target(
+        self, target: TargetLearner, X: np.ndarray, y: np.ndarray, far: np.ndarray
+    ) -> Predictions:
+        known = target.scaler.take(y) if self.moves or self.settings.lags else None
+        rows, learners = self._inputs(X, target, known), target.learners
+        if known and self.moves:
+            labels = [softened(known.scaled) if self.softens else known.scaled]
+        else:
+            labels = [_labels_of(y, k, len(learners)) for k in range(len(learners))]
+        traces = [one.partial_fit(rows, told) for one, told in zip(learners, labels, strict=True)]
+        trace = traces[0]
+        if len(traces) > 1:
+            trace = trace._replace(y_hat=np.stack([one.y_hat for one in traces], axis=1))
+        if known and self.moves:  # a spread is not known before targets have a deviation
+            unit = np.where(known.unit > 0.0, known.unit, np.nan)
+            y_hat = known.centre + known.unit * trace.y_hat
+            trace = Trace(y_hat, trace.asked, unit * trace.spread)
+        intervals = target.intervals
+        half = intervals.follow(trace, y, far) if intervals else np.full(len(y), np.nan)
+        return Predictions(*trace, half)
+
+    def _row_by_row(
+        self, X: np.ndarray, ahead: np.ndarray, y: np.ndarray, far: np.ndarray
+    ) -> Predictions:
+        """``learn_rows`` of single rows, each target ``delay`` rows later."""
+        said = []
+        for x, seen, label, is_far in zip(X, ahead, y.tolist(), far.tolist(), strict=True):
+            said.append(self._predict_scaled(seen, is_far))
+            self.waiting.append((x.copy(), said[-1], label))
+            if len(self.waiting) > self._delay:
+                x, earlier, label = self.waiting.popleft()
+                self._learn_scaled(x, label, earlier)
+        return stacked(said, y)
+
+    def _inputs(
+        self, X: np.ndarray, target: TargetLearner, known: KnownTargets | None = None
+    ) -> np.ndarray:
+        """Rows X as core learners read them, with the lags ``known`` before each, or the next."""
+        if n_lags := self.settings.lags:
+            lags = known.lags if known else np.tile(target.scaler.lags, (len(X), 1))
+            X = np.concatenate([X[:, :-n_lags], lags], axis=1)
+        return softened(X) if self.softens else X
+
+    def _input_row(self, z: np.ndarray, lags: np.ndarray) -> np.ndarray:
+        """``_inputs`` of one row z (d + lags,) with these lags, to the bit."""
+        row = np.concatenate([z[: -len(lags)], lags]) if len(lags) else z
+        return softened(row) if self.softens and abs(row).max() > FAR else row
+
+    def _predict_target(
+        self, target: TargetLearner, X: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Predict each row X as the next: y_hat, (n,) or (n, K), and spread (n,)."""
+        X = self._inputs(X, target)
+        found = [learner.predict_with_spread(X) for learner in target.learners]
+        y_hat, spread = found[0]
+        if len(found) > 1:
+            return np.stack([f for f, _ in found], axis=1), spread
+        if not self.moves:
+            return y_hat, spread
+        _, centre, unit = target.scaler.now
+        return centre + unit * y_hat, (unit if unit > 0.0 else math.nan) * spread
+
+    def _outputs_of(self, target: TargetLearner, X: np.ndarray) -> list[np.ndarray]:
+        """What each kernel of each core learner would predict for the row X (1, d), (N,) each."""
+        row, (_, centre, unit) = self._inputs(X, target)[0], target.scaler.now
+        outputs = [learner.outputs(row) for learner in target.learners]
+        return [centre + unit * f for f in outputs] if self.moves else outputs
+
+    def _predict_scaled(self, z: np.ndarray, far: bool = False) -> RowPrediction:
+        """Predict the row z as the next one; nothing is learned."""
+        rows = [self._input_row(z, target.scaler.lags) for target in self._targets]
+        said = [
+            self._predict_row_of(target, row, far)
+            for target, row in zip(self._targets, rows, strict=True)
+        ]
+        whole = said[0]
+        if self.outputs:
+            y_hat, spread, half = (np.array([one[k] for one in said]) for k in (0, 2, 3))
+            whole = RowPrediction(y_hat, True, spread, half, far, of_outputs=tuple(said))
+        self._last = whole, z, rows
+        return whole
+
+    def _predict_row_of(self, target: TargetLearner, row: np.ndarray, far: bool) -> RowPrediction:
+        learners, scaler, intervals = target
+        y_hat: Any
+        if len(learners) > 1:
+            y_hat = np.array([learner.predict_one(row)[0] for learner in learners])
+            asked, spread = any(learner.asks for learner in learners), math.nan
+        else:
+            y_hat, asked = learners[0].predict_one(row)
+            spread = learners[0].spread
+            if self.moves:
+                _, centre, unit = scaler.now
+                y_hat = centre + unit * y_hat
+                spread *= unit if unit > 0.0 else math.nan
+        half, scored = math.nan, False
+        if intervals:
+            half, scored = intervals.half_width(far), asked and intervals.scores_next
+        past = (scaler.lags, *(learner.context() for learner in learners))
+        return RowPrediction(y_hat, asked, spread, half, far, scored, past)
+
+    def _learn_scaled(self, z: np.ndarray, y: Any, said: RowPrediction) -> None:
+        """Learn the target y of the row z, of which ``_predict_scaled`` has ``said`` something.
+
+        The row is learned with the past targets that it was predicted with, and intervals learn
+        from the error of that prediction. A target that was not requested is not looked at; one
+        that is NaN and was requested teaches nothing.
+        """
+        last, _, rows = self._last
+        self._last = None, None, []
+        rows = rows if said is last else [None] * len(self._targets)
+        if not self.outputs:
+            self._learn_row_of(self._targets[0], rows[0], z, y, said)
+            return
+        for one, row, label, part in zip(
+            self._targets, rows, y.tolist(), said.of_outputs, strict=True
+        ):
+            self._learn_row_of(one, row, z, label, part)
+
+    def _learn_row_of(
+        self,
+        target: TargetLearner,
+        row: np.ndarray | None,
+        z: np.ndarray,
+        y: float,
+        said: RowPrediction,
+    ) -> None:
+        """``row`` is z as core learners have just predicted it; None: they predicted others."""
+        learners, scaler, intervals = target
+        if math.isnan(y) and (said.asked or row is None):
+            return
+        (lags, *contexts), asked, is_last = said.past, True, row is not None
+        row = self._input_row(z, lags) if row is None else row
+        for k, (learner, context) in enumerate(zip(learners, contexts, strict=True)):
+            told = y
+            if len(learners) > 1:
+                told = float(_labels_of(np.array([y]), k, len(learners))[0])
+            elif self.moves:
+                told = scaler.now.scaled(y, self.softens)
+            if len(context) and not is_last:
+                learner.learn_late(row, told, context)
+            else:
+                asked = learner.learn_one(row, told)
+        if asked and len(learners) == 1 and (self.moves or scaler.n_lags):
+            scaler.take(np.array([y]))
+        if intervals:
+            intervals.follow_one(said.y_hat, said.scored, y, said.far)
+
+    # --- What a run asks of the learner of one target ---------------------------------------------
+
+    @property
+    def kernel_weights(self) -> np.ndarray:
+        """The weights (N,) of its kernels; of one learner per class their mean."""
+        with np.errstate(invalid="ignore"):  # of one that diverges: its predictions tell
+            found = [normalised(learner.state.log_w) for learner in self.learners]
+            return found[0] if len(found) == 1 else np.mean(found, axis=0)
+
+    @property
+    def input_importance(self) -> np.ndarray:
+        """The share (d + 1,) of each input, and of past targets together; as ``importance``.
+
+        (0,) of a learner without such a measure.
+        """
+        return self._importance_of(self.learners[0])
+
+    def _importance_of(self, learner: Learner) -> np.ndarray:
+        measure, d = self.algorithm.representation.importance, len(self.inputs)
+        if measure is None:
+            return np.empty(0)
+        shares = measure(learner.state.model)
+        return np.append(shares[:d], shares[d:].sum())
+
+    @property
+    def used(self) -> np.ndarray:
+        """How often (N,) each kernel was evaluated."""
+        return self.learners[0].used
+
+    @property
+    def worst(self) -> float:
+        """The largest squared error of a single kernel."""
+        return float(self.learners[0].worst[0])
+
+    # --- Targets and answers ----------------------------------------------------------------------
+
     def _label(self, y: Any) -> Any:
         """A label as a learner takes it, a number or of several outputs (m,); NaN for none."""
         if self.outputs:
@@ -624,6 +878,25 @@ class OnlineLearner:
                 f"by row {self.n_rows + 1} the predictions of {self.settings.algorithm} are no "
                 "longer finite: the steps are too large for this stream. Reduce the step size."
             )
+
+
+def _labels_of(y: np.ndarray, k: int, n_learners: int) -> np.ndarray:
+    """The targets (n,) that core learner k of a target is told; of several, k against the rest."""
+    if n_learners == 1:
+        return y
+    return np.where(np.isnan(y), np.nan, one_against_rest(y, k, n_learners))
+
+
+def _half_widths(target: TargetLearner, far: np.ndarray) -> np.ndarray:
+    """Half the widths (n,) of the intervals of n predictions, each as the next; NaN of none."""
+    if target.intervals is None:
+        return np.full(len(far), np.nan)
+    half = [target.intervals.half_width(is_far) for is_far in (False, True)]
+    return np.where(far, half[1], half[0])
+
+
+def _named(head: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {f"{head}{name}": array for name, array in arrays.items()}
 
 
 def _codes_of(y_hat: np.ndarray) -> np.ndarray:

@@ -28,17 +28,18 @@ from omkl.core.panel import (
     Slots,
     groups_of,
     longer,
-    scale_targets,
     standardise_rows,
 )
-from omkl.core.robust_moments import MOMENTS, N_NUMBERS
+from omkl.core.robust_moments import MOMENTS, N_NUMBERS, follow_targets
+from omkl.core.snapshot import below
 from omkl.core.weights import normalised
 from omkl.datasets.scaling import Moments, MomentsState, softened
 from omkl.online import model_file
-from omkl.online.learner import LARGEST, OnlineLearner, Predictions, unlearned
+from omkl.online.intervals import rates_of
+from omkl.online.learner import LARGEST, OnlineLearner, unlearned
+from omkl.online.predictions import Predictions
 from omkl.online.rows import is_frame, with_names
 from omkl.online.settings import LearnerSettings
-from omkl.online.stream_learner import Prediction, below, rates_of
 from omkl.utils.disk import write_atomically
 
 if TYPE_CHECKING:
@@ -120,10 +121,9 @@ class Panel:
         """Room for the first keys, once the inputs are known."""
         one, n_lags = self._one, self.settings.lags
         self.settings = one.settings
-        stream_learner = one.stream_learner
-        self._learner = PanelLearner(stream_learner.learners[0], self.share_weights, self._threads)
+        self._learner = PanelLearner(one.learners[0], self.share_weights, self._threads)
         d = len(one.inputs)
-        self._moves = stream_learner.target.moving
+        self._moves = one.moves
         self._scaled = self.settings.scaling == "columns"
         self._moments = Moments(d) if self._scaled and self.share_scaling else None
         n = self._learner.n_slots
@@ -176,12 +176,18 @@ class Panel:
         index = pd.Index(self._one.experts, name="expert")
         return pd.Series(normalised(log_w[slot]), index=index, name="weight")
 
-    def mean_weights(self) -> np.ndarray:
+    @property
+    def kernel_weights(self) -> np.ndarray:
         """The weights (N,) of the kernels, mean over the keys that are kept."""
         log_w = self._learner.slots.state.log_w
         slots = np.fromiter(self._slots.values(), dtype=np.int64) if len(log_w) > 1 else [0]
         weights = np.exp(log_w[slots] - log_w[slots].max(axis=1, keepdims=True))
         return np.mean(weights / weights.sum(axis=1, keepdims=True), axis=0)
+
+    @property
+    def input_importance(self) -> np.ndarray:
+        """Of no input (0,): no learner that a panel can have measures it."""
+        return np.empty(0)
 
     @property
     def used(self) -> np.ndarray:
@@ -275,11 +281,6 @@ class Panel:
         ValueError
             Names a row, a target or a key that is none; nothing is learned then.
         """
-        said = self.learn_rows(X, y, keys)
-        return Predictions(said.y_hat, said.asked, said.spread, said.low, said.high)
-
-    def learn_rows(self, X: Any, y: Any, keys: Any = None) -> Prediction:
-        """``partial_fit``, with half the widths of intervals in place of their ends."""
         X, keys = self._with_keys(X, keys)
         labels, (codes, names) = self._one.labels(y), _factorised(keys)
         if not len(X) == len(labels) == len(codes):
@@ -291,7 +292,7 @@ class Panel:
         ]
         said = parts[0]
         if len(parts) > 1:
-            said = Prediction(*map(np.concatenate, zip(*parts, strict=True)))
+            said = Predictions(*map(np.concatenate, zip(*parts, strict=True)))
         self._one.require_finite(said.y_hat)
         return said
 
@@ -312,7 +313,7 @@ class Panel:
         said = self._as_next(X, keys)
         return np.stack([said.low, said.high], axis=-1)
 
-    def _as_next(self, X: Any, keys: Any) -> Prediction:
+    def _as_next(self, X: Any, keys: Any) -> Predictions:
         """What is said of each row as the next of its key."""
         X, keys = self._with_keys(X, keys)
         codes, names = _factorised(keys)
@@ -320,7 +321,7 @@ class Panel:
             raise ValueError(f"{len(X)} rows X and {len(codes)} keys")
         if self._one.waits_for_inputs:  # a prediction decides nothing
             nothing = np.full(len(X), np.nan)
-            return Prediction(np.asarray(self._one.predict(X)), nothing > 0, nothing, nothing)
+            return Predictions(np.asarray(self._one.predict(X)), nothing > 0, nothing, nothing)
         rows = self._rows(X)
         slots = np.array([self._slots.get(name, FRESH) for name in names], dtype=np.int64)
         said = self._run(slots[codes], rows, np.full(len(rows), np.nan), learns=False)
@@ -430,7 +431,7 @@ class Panel:
         for array in self._own().values() if slots else ():
             array[slots] = array[FRESH]
 
-    def _run(self, slots: np.ndarray, rows: np.ndarray, y: np.ndarray, learns: bool) -> Prediction:
+    def _run(self, slots: np.ndarray, rows: np.ndarray, y: np.ndarray, learns: bool) -> Predictions:
         """What is said of rows (n,) in these slots; ``asked``: whether they were learned."""
         labels = y
         known = ~np.isnan(y) if learns else np.zeros(len(y), dtype=np.bool_)
@@ -440,15 +441,15 @@ class Panel:
         y = y[order]
         centre, unit = np.zeros(len(y)), np.ones(len(y))
         if self._moves or self.settings.lags:
-            out = np.empty((3, len(y)))
+            out = np.empty((4, len(y)))
             moments, last = self._scaler.targets, self._scaler.last
-            scale_targets(
-                groups.starts, groups.slots, groups.learns, moments, last, self._scaled,
+            follow_targets(
+                groups.starts, groups.slots, moments, last, self._scaled,
                 y, X, len(self._one.inputs), out,
             )  # fmt: skip
             if self._moves:
-                y, centre, unit = out
-        if self._one.stream_learner.softens:
+                y, centre, unit, _ = out
+        if self._one.softens:
             X, y = softened(X), softened(y) if self._moves else y
         trace = self._learner.run(groups, X, y)
         result = np.empty((2, len(y)))
@@ -459,7 +460,7 @@ class Panel:
             units, late = self._scaler.units, int(self._scaled)
             assert units is not None
             half = self._conformal.follow_keys(units, slots, result[0], labels, late)
-        return Prediction(result[0], known, result[1], half)
+        return Predictions(result[0], known, result[1], half)
 
     def _standardised(self, groups: Groups, rows: np.ndarray, learns: bool) -> np.ndarray:
         """Rows in the order of the groups as learners take them, with room for lags."""
@@ -549,39 +550,6 @@ class Panel:
             self._conformal.restore(below("interval.", kept))
 
 
-class PanelOfRun:
-    """A panel as a run drives it: as ``StreamLearner``, with the keys of rows beside them."""
-
-    delay = 0
-
-    def __init__(self, panel: Panel) -> None:
-        self.panel = panel
-
-    def partial_fit(self, X: np.ndarray, y: np.ndarray, keys: np.ndarray) -> Prediction:
-        """As ``Panel.partial_fit``."""
-        return self.panel.learn_rows(X, y, keys)
-
-    @property
-    def weights(self) -> np.ndarray:
-        """The weights (N,) of kernels, mean over the keys."""
-        return self.panel.mean_weights()
-
-    @property
-    def importance(self) -> np.ndarray:
-        """Of no input (0,): no learner that a panel can have measures it."""
-        return np.empty(0)
-
-    @property
-    def used(self) -> np.ndarray:
-        """How often (N,) each kernel was evaluated."""
-        return self.panel.used
-
-    @property
-    def worst(self) -> float:
-        """The largest squared error of a single kernel."""
-        return self.panel.worst
-
-
 def _require_supported(settings: LearnerSettings, weights: bool, scaling: bool) -> None:
     """ValueError for settings that a panel cannot have."""
     if settings.classes:
@@ -616,7 +584,7 @@ ADVICE = "raker, rfomkr, ridge and ridge_rff are possible"
 
 def _require_numbers(one: OnlineLearner) -> None:
     """ValueError where a key would have other arrays than of numbers, as those of ``auto``."""
-    algorithm, slots = one.algorithm, PanelLearner(one.stream_learner.learners[0]).slots
+    algorithm, slots = one.algorithm, PanelLearner(one.learners[0]).slots
     own = [field for field in snapshot.fields(slots) if len(field.array) > 1]
     if any(field.array.dtype.kind != "f" for field in own if not field.name.startswith("rng.")):
         size = sum(field.array[0].nbytes for field in own)

@@ -1,7 +1,7 @@
 """Write run folders: a folder is renamed into place when all of it is written, or is absent.
 
 ``predictions.parquet``, with the prediction of every row, grows while a run goes on
-(``Predictions``, ``PredictedClasses``).
+(``PredictedNumbers``, ``PredictedClasses``).
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ class _Table:
         return self._path
 
 
-class Predictions(_Table):
+class PredictedNumbers(_Table):
     """What was said of the rows of a regression: about 20 bytes a row and seed.
 
     Columns: ``seed`` where there are several, ``row`` in the file, from 1, ``key`` of the row in a

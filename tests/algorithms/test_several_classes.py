@@ -12,17 +12,14 @@ from scipy.special import softmax
 import omkl
 from omkl.algorithms import auto, auto_experts
 from omkl.core.representations.experts import Experts
-from omkl.online.learner import probabilities_of
-from omkl.online.settings import specify
-from omkl.online.stream_learner import StreamLearner
+from omkl.online.learner import OnlineLearner, probabilities_of
 from tests.algorithms.test_auto import Forecaster, Parts, features, many_inputs, sizes, standardised
 
 K = 4
 
 
-def learner(d: int, seed: int = 0, n_classes: int = K) -> StreamLearner:
-    made = specify("auto_classifier", {}, (), 1, None)
-    return StreamLearner(made, d, seed, classes=range(n_classes))
+def learner(d: int, seed: int = 0, n_classes: int = K) -> OnlineLearner:
+    return omkl.learner("auto", inputs=d, seed=seed, classes=range(n_classes), scaling="none")
 
 
 def stream(T: int = 300, seed: int = 2) -> tuple[np.ndarray, np.ndarray]:
@@ -116,7 +113,7 @@ def test_it_is_what_the_docstring_says(n_classes, d):
     X = X if d == 3 else many_inputs(80, d)[0]
     X[30:40, 1] = np.nan
     labels = 2.0 * y - 1.0 if n_classes == 2 else y
-    y_hat = learner(d, 3, n_classes).partial_fit(X, labels).y_hat
+    y_hat = learner(d, 3, n_classes).learn_rows(X, labels).y_hat
     np.testing.assert_allclose(
         probabilities_of(y_hat), plain(X, y, n_classes, 3), rtol=0, atol=1e-7
     )
@@ -125,31 +122,32 @@ def test_it_is_what_the_docstring_says(n_classes, d):
 def test_any_blocks_and_rows_one_by_one_give_the_same_bits_and_none_looks_ahead():
     X, y = stream()
     y[100:103] = np.nan  # rows without a label change nothing
-    whole = learner(3).partial_fit(X, y).y_hat
+    whole = learner(3).learn_rows(X, y).y_hat
     assert whole.shape == (300, K)
     split, one_by_one = learner(3), learner(3)
-    parts = [split.partial_fit(X[rows], y[rows]) for rows in np.split(np.arange(300), [1, 99, 101])]
+    parts = [split.learn_rows(X[rows], y[rows]) for rows in np.split(np.arange(300), [1, 99, 101])]
     np.testing.assert_array_equal(np.concatenate([part.y_hat for part in parts]), whole)
+    probabilities = probabilities_of(whole)
     for t in range(99):
-        said = one_by_one.predict_one(X[t])
-        np.testing.assert_array_equal(said.y_hat, whole[t])
-        one_by_one.learn_one(X[t], y[t], said)
-    np.testing.assert_array_equal(one_by_one.predict_with_spread(X[99:120])[0][0], whole[99])
+        one_by_one.predict_one(X[t])
+        np.testing.assert_array_equal(one_by_one.probabilities, probabilities[t])
+        one_by_one.learn_one(X[t], int(y[t]))
+    np.testing.assert_array_equal(one_by_one.predict_proba(X[99:120])[0], probabilities[99])
     changed = np.where(np.arange(300) < 200, y, (y + 1) % K)
-    np.testing.assert_array_equal(learner(3).partial_fit(X, changed).y_hat[:201], whole[:201])
+    np.testing.assert_array_equal(learner(3).learn_rows(X, changed).y_hat[:201], whole[:201])
 
 
 def test_rows_of_many_inputs_are_the_same_one_by_one():
     X, y = many_inputs(400, 300)
     y = np.digitize(y, [-1.0, 0.0, 1.0]).astype(float)
-    whole = learner(300).partial_fit(X, y).y_hat
+    whole = learner(300).learn_rows(X, y).y_hat
     assert np.mean(whole.argmax(axis=1)[200:] == y[200:]) > 0.4
     one_by_one = learner(300)
-    one_by_one.partial_fit(X[:350], y[:350])
+    one_by_one.learn_rows(X[:350], y[:350])
     for t in range(350, 400):
-        said = one_by_one.predict_one(X[t])
-        np.testing.assert_array_equal(said.y_hat, whole[t])
-        one_by_one.learn_one(X[t], y[t], said)
+        one_by_one.predict_one(X[t])
+        np.testing.assert_array_equal(one_by_one.probabilities, probabilities_of(whole[[t]])[0])
+        one_by_one.learn_one(X[t], int(y[t]))
 
 
 def test_probabilities_sum_to_one_and_come_back_from_a_file(tmp_path):
@@ -176,7 +174,7 @@ def test_one_learner_for_any_number_of_classes():
     centres, y = rng.standard_normal((26, 6)), rng.integers(0, 26, 1500)
     X = 3.0 * centres[y] + rng.standard_normal((1500, 6))
     many = learner(6, n_classes=26)
-    y_hat = many.partial_fit(X, y.astype(float)).y_hat
+    y_hat = many.learn_rows(X, y.astype(float)).y_hat
     assert len(many.learners) == 1 and len(many.learners[0].state.model.experts.first.factor) == 10
     assert (y_hat.argmax(axis=1) != y)[500:].mean() < 0.05
     p = probabilities_of(y_hat)[np.arange(1500), y]
@@ -190,7 +188,7 @@ def test_trees_learn_classes_that_are_cut_by_axes():
     y = 2.0 * (X[:, 0] > 0.5) + ((X[:, 1] > 0.3) ^ (X[:, 2] > 0.6))
     for classes in (y, np.where(y > 1.0, 1.0, 0.0) + np.where(X[:, 3] > 0.7, 1.0, 0.0)):
         K = int(classes.max()) + 1
-        y_hat = learner(5, n_classes=K).partial_fit(X, classes).y_hat
+        y_hat = learner(5, n_classes=K).learn_rows(X, classes).y_hat
         wrong = np.argmax(y_hat, axis=1) != classes
         assert wrong[4000:].mean() < 0.03 and wrong[:500].mean() > 0.1
 
@@ -199,5 +197,5 @@ def test_of_many_classes_there_are_no_trees():
     rng = np.random.default_rng(3)
     X, y = rng.random((700, 3)), rng.integers(0, 40, 700).astype(float)
     many = learner(3, n_classes=40)
-    many.partial_fit(X, y)
+    many.learn_rows(X, y)
     assert many.learners[0].state.model.trees.n[0] == 0

@@ -266,23 +266,24 @@ def test_no_scaled_row_depends_on_a_later_one_or_on_its_own_label(tmp_path):
 
 def test_a_column_far_from_0_loses_no_digits():
     values = 1e9 + np.random.default_rng(0).normal(size=(5000, 1))
-    count, mean, deviation = scaling.Moments(1).follow(values[:, 0])
-    assert count[-1] == 5000
-    assert mean[-1] == pytest.approx(values.mean(), rel=1e-15)
-    assert deviation[-1] == pytest.approx(values.std(), rel=1e-6)
+    scaler = scaling.TargetScaler(0, True)
+    scaler.take(values[:, 0])
+    assert scaler.now.n_known == 5000
+    assert scaler.now.centre == pytest.approx(values.mean(), rel=1e-15)
+    assert scaler.now.unit == pytest.approx(values.std(), rel=1e-6)
 
 
 def test_labels_are_scaled_by_those_before_and_come_back():
     y = np.array([7.0, 7.0, 9.0, 8.0, 1e9, -3.0])
-    known = scaling.LabelHistory(0, True).take(y).at(slice(-1))
-    given = known.scaled(y, soft=False)
+    known = scaling.TargetScaler(0, True).take(y)
+    given = known.scaled
     # No unit yet: 0, then as far out as the third of three numbers can be.
     np.testing.assert_allclose(given[:3], [0.0, 0.0, math.sqrt(2)])
     assert given[3] == pytest.approx((8 - 23 / 3) / np.std(y[:3]))
     assert given[4] == 2.0, "four labels before it"
     inside = [3, 5]
-    np.testing.assert_allclose(known.unscaled(given)[inside], y[inside])
-    assert known.unscaled(np.zeros(6)).tolist()[:3] == [0.0, 7.0, 7.0]
+    np.testing.assert_allclose((known.centre + known.unit * given)[inside], y[inside])
+    assert known.centre.tolist()[:3] == [0.0, 7.0, 7.0]
 
 
 def test_lags_of_the_papers_scaling_are_labels_as_they_are_streamed(small):

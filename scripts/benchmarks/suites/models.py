@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.suites.streams import require, version_of
-from omkl.datasets.scaling import LabelHistory
+from omkl.datasets.scaling import TargetScaler
 
 Make = Callable[[str, int, int], Any]
 SEED = object()  # stands for the seed among the settings of a model
@@ -84,17 +84,14 @@ class _ScaledTargets:
     """Standardise targets by earlier ones, as learners of omkl do."""
 
     def __init__(self) -> None:
-        self._history = LabelHistory(0, scaled=True)
-        self._now = self._history.take(np.empty(0)).last
+        self._scaler = TargetScaler(0, scaled=True)
 
     def take(self, y: float) -> float:
         """Return y standardised by earlier targets, and remember it."""
-        scaled = self._now.scaled(y, soft=False)
-        self._now = self._history.take_one(y)
-        return scaled
+        return float(self._scaler.take(np.array([y])).scaled[0])
 
     def restore(self, y_hat: float) -> float:
-        return self._now.centre + self._now.unit * y_hat
+        return self._scaler.now.centre + self._scaler.now.unit * y_hat
 
 
 class _Sgd:

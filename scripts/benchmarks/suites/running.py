@@ -24,7 +24,8 @@ from benchmarks.suites.scores import MAIN
 from benchmarks.suites.settings import OURS, PUBLISHED, TRIVIAL, Entry, Suite
 from benchmarks.suites.streams import TARGET, Rows, StreamSettings, Task
 from omkl.experiment import queue
-from omkl.experiment.metrics import forecaster
+from omkl.experiment.metrics import forecaster_settings
+from omkl.online.learner import OnlineLearner
 from omkl.utils.disk import write_atomically
 
 COLUMNS = ["stream", "task", "learner", "kind", "seed", "score", "value"]
@@ -211,13 +212,13 @@ def _forecast(entry: Entry, opened: Opened) -> Pass:
     y = opened.y
     if len(stream.classes) == 2:
         y = np.where(y > 0, 1.0, -1.0)
-    new = lambda: forecaster(  # noqa: E731
+    made = forecaster_settings(
         entry.what, stream.n_inputs, scaling=stream.scaling, classes=stream.classes
     )
-    new().partial_fit(opened.X[:2], y[:2])  # compile before the clock starts
-    learner, start = new(), time.perf_counter()
+    OnlineLearner(made).learn_rows(opened.X[:2], y[:2])  # compile before the clock starts
+    learner, start = OnlineLearner(made), time.perf_counter()
     with np.errstate(over="ignore", invalid="ignore"):
-        y_hat = learner.partial_fit(opened.X, y).y_hat
+        y_hat = learner.learn_rows(opened.X, y).y_hat
     seconds = time.perf_counter() - start
     if y_hat.ndim == 2:
         y_hat = y_hat.argmax(axis=1).astype(float)

@@ -1,15 +1,74 @@
-"""Recent predictions, which are remembered until the targets of their rows come."""
+"""Predictions of rows, and the recent ones, which are remembered until their targets come."""
 
 from __future__ import annotations
 
 import collections
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.online.stream_learner import RowPrediction
-
 ROWS, SAID = "recent.rows", "recent.said"  # names of arrays in a file
+
+
+class Predictions(NamedTuple):
+    """Predictions of n rows, each made before its target was learned; NaN where there is none.
+
+    y_hat    (n,) numbers or classes. Scaled rows have the scores of classes instead: (n,) of two,
+             whose sign is the class, (n, K) of K > 2
+    asked    (n,) bool, whether the target was requested
+    spread   (n,) standard deviation of the target around y_hat that the learner expects
+    half     (n,) half the width of the interval around y_hat
+    """
+
+    y_hat: np.ndarray
+    asked: np.ndarray
+    spread: np.ndarray
+    half: np.ndarray
+
+    @property
+    def low(self) -> np.ndarray:
+        """The lower ends (n,) of the intervals."""
+        return self.half if self.y_hat.dtype.kind != "f" else self.y_hat - self.half
+
+    @property
+    def high(self) -> np.ndarray:
+        """The upper ends (n,) of the intervals."""
+        return self.half if self.y_hat.dtype.kind != "f" else self.y_hat + self.half
+
+
+class RowPrediction(NamedTuple):
+    """The prediction of one row, and what learning needs of it when the target comes.
+
+    y_hat    a number, or of classes the scores (K,)
+    asked    whether the target is requested
+    spread   the standard deviation of the target that the learner expects
+    half     half the width of the interval
+    far      whether the row is far out
+    scored   whether intervals learn from its error
+    past     the past targets that it used: lags, and the context of each core learner
+    of_outputs   the prediction of each of m outputs; y_hat, spread and half are then (m,)
+    """
+
+    y_hat: Any
+    asked: bool
+    spread: Any
+    half: Any
+    far: bool
+    scored: bool = False
+    past: tuple[np.ndarray, ...] = ()
+    of_outputs: tuple[RowPrediction, ...] = ()
+
+
+def stacked(said: Sequence[RowPrediction], y: np.ndarray) -> Predictions:
+    """Stack predictions of n rows with targets y, (n,) or (n, m); NaN counts as not asked."""
+    asked = np.array([row.asked for row in said], dtype=np.bool_)
+    return Predictions(
+        np.array([row.y_hat for row in said], dtype=np.float64),
+        (asked if y.ndim == 1 else asked[:, None]) & ~np.isnan(y),
+        np.array([row.spread for row in said], dtype=np.float64),
+        np.array([row.half for row in said], dtype=np.float64),
+    )
 
 
 class RecentPredictions:

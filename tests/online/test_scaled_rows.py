@@ -7,11 +7,10 @@ import pandas as pd
 import pytest
 
 from omkl import algorithms
-from omkl.core import kernels
 from omkl.datasets import open_stream
 from omkl.experiment import run as runner
-from omkl.online.settings import specify
-from omkl.online.stream_learner import StreamLearner
+from omkl.online import settings as learner_settings
+from omkl.online.learner import OnlineLearner
 from omkl.utils import conf
 from tests.compositions import compose
 
@@ -42,11 +41,12 @@ def start(file, *overrides):
 
 
 def learner(name, stream):
-    given = {k: v for k, v in conf.entry("algorithm", name).items() if k != "name"}
-    dictionary = kernels.dictionary(conf.entry("kernels", "gaussian17"))
-    made = specify(name, given, dictionary, 4, 300)
     d, lags = stream.n_inputs, stream.n_lags
-    return StreamLearner(made, d, 0, scaling=stream.scaling, lags=lags), made.learner(d, 0)
+    made = learner_settings.read(
+        name, inputs=d - lags, kernels="gaussian17", task=None, classes=None, params={}, D=4,
+        seed=0, scaling=stream.scaling, lags=lags, horizon=300, interval=None, interval_rate=None,
+    )  # fmt: skip
+    return OnlineLearner(made), made.specification().learner(d, 0)
 
 
 @pytest.mark.parametrize("lags", [0, 2])
@@ -56,7 +56,7 @@ def test_row_by_row_with_labels_before_is_what_a_block_is(file, lags):
     stream = open_stream(cfg, STREAM | {"lags": lags})
     block = next(stream.rows(1000))
     first, second = learner("gf", stream)
-    trace = first.partial_fit(block.x, block.y)
+    trace = first.learn_rows(block.x, block.y)
     known = []
     for t, (x, y) in enumerate(zip(block.x, block.y, strict=True)):
         centre, unit = (np.mean(known), np.std(known)) if known else (0.0, 0.0)
@@ -113,7 +113,7 @@ def test_equivariant_learners_are_told_labels_as_they_are(file, name):
     stream = open_stream(cfg, STREAM)
     block = next(stream.rows(1000))
     scaled, alone = learner(name, stream)
-    trace = scaled.partial_fit(block.x, block.y)
+    trace = scaled.learn_rows(block.x, block.y)
     there = ~np.isnan(block.y)
     said = alone.partial_fit(block.x[there], block.y[there]).y_hat
     np.testing.assert_array_equal(trace.y_hat[there], said)
@@ -152,13 +152,13 @@ def test_a_learner_that_does_not_ask_has_units_and_lags_of_what_it_asked_for(fil
     block = next(stream.rows(1000))
     first, _ = learner("amkl_random", stream)
     assert first.algorithm.queries
-    trace = first.partial_fit(block.x, block.y)
+    trace = first.learn_rows(block.x, block.y)
     unasked = ~trace.asked & ~np.isnan(block.y)
     assert 10 < unasked.sum() < 290
     other = np.where(unasked, 1e6, block.y)
     x = block.x.copy()
     x[:, 2:] = np.nan  # what a stream that knows all labels says of them
-    found = learner("amkl_random", stream)[0].partial_fit(x, other)
+    found = learner("amkl_random", stream)[0].learn_rows(x, other)
     np.testing.assert_array_equal(found.y_hat, trace.y_hat)
     np.testing.assert_array_equal(found.asked, trace.asked)
 
