@@ -15,7 +15,6 @@ import numpy as np
 
 from omkl.core.compiler import inlined
 from omkl.core.feedback_graph import (
-    CANDIDATES,
     N_REFINED,
     PARTNER,
     REFINED,
@@ -53,9 +52,7 @@ from omkl.core.hyperparameters import (
     rate,
 )
 from omkl.core.kernel_distance import (
-    LARGEST_MATRIX,
     Matrix,
-    OverlapPieces,
     matrix_of,
     normalised,
     overlaps,
@@ -87,16 +84,11 @@ class GraphState(NamedTuple):
 @functools.lru_cache(maxsize=4)
 def graph(
     dictionary: tuple[Kernel, ...], d: int, M: int, reading: int, divergence: int
-) -> tuple[np.ndarray, Matrix | OverlapPieces]:
+) -> tuple[np.ndarray, Matrix]:
     """Edges (3, N, M) of algorithm 4, and Delta by its order; both made once for all seeds."""
     delta: Any = overlaps(dictionary, d)
     order = ranked(dictionary, d)
     if DIVERGENCES[divergence] == "normalised":
-        if isinstance(delta, OverlapPieces):
-            raise ValueError(
-                f"algorithm.divergence=normalised keeps a matrix of all kernels: at most "
-                f"{LARGEST_MATRIX}, and there are {len(dictionary)}"
-            )
         delta = normalised(delta)
         order = matrix_of(delta)
     join = similarity_graph if READINGS[reading] == "nearest" else dissimilarity_graph
@@ -292,16 +284,14 @@ class RefinedState(NamedTuple):
     model: RandomFeatures
     log_w: np.ndarray  # (N,) kernels
     log_u: NODE_WEIGHTS  # (N,)
-    divergence: DERIVED  # Delta by its order: Matrix or what it is computed from
+    divergence: DERIVED  # Delta by its order
     edges: DERIVED  # (3, N, M) the unrefined graph; these five as in omkl.core.graph_sampling
     trees: TREES  # (3, 2 P) sums over u and over DS'_t
     cover: DERIVED  # (2, N) DS'_t
     in_mass: DERIVED  # (2 N M,) sums over in-neighbours
     scale: np.ndarray  # (1,) of the sums over u
-    links: DERIVED  # (8, N) see omkl.core.feedback_graph
-    near: DERIVED  # (N, K) candidates for d_i, the best first
-    distance: DERIVED  # (N, K) their divergence from i, times sign
-    scratch: DERIVED  # (2, N) for the divergences of one node
+    links: DERIVED  # (6, N) see omkl.core.feedback_graph
+    distance: DERIVED  # (N,) divergence of d_i from i, times sign
     best: DERIVED  # (rank,) the last one is the smallest log u of DS'_t
     frozen: SWITCH  # (N,) int64, DS'_t where it stays as it is for good; else (0,)
     w: np.ndarray  # (N,) weights of the combined kernels, in their order, summing to 1
@@ -310,12 +300,11 @@ class RefinedState(NamedTuple):
 
 
 def on_refined_graph(
-    edges: np.ndarray, divergence: Any, rank: int, model: RandomFeatures
+    edges: np.ndarray, divergence: Matrix, rank: int, model: RandomFeatures
 ) -> RefinedState:
     """The state before the first round on a graph (3, N, M), to be refined by ``divergence``."""
     N = edges.shape[1]
-    links = np.zeros((8, N), dtype=np.int64)
-    K = 1 if isinstance(divergence, Matrix) else CANDIDATES  # a look into a matrix is cheap
+    links = np.zeros((6, N), dtype=np.int64)
     links[[PARTNER, REFINED]] = -1
     return RefinedState(
         model,
@@ -328,9 +317,7 @@ def on_refined_graph(
         in_mass=empty_in_mass(edges),
         scale=np.zeros(1),
         links=links,
-        near=np.zeros((N, K), dtype=np.int64),
-        distance=np.zeros((N, K)),
-        scratch=np.zeros((2, N)),
+        distance=np.zeros(N),
         best=np.zeros(rank),
         frozen=np.zeros(0, dtype=np.int64),
         w=np.zeros(N),
@@ -398,7 +385,7 @@ class SfgR:
              rank             1..N: how many of the best nodes dominate (more where nodes tie)
              only_undominated true: an edge is added only where DS'_t has none to i yet
     Cost     O(M D d + M log N) time per round, and O(N) for every node that enters or leaves
-             DS'_t, at worst O(N D d + N^2); O(N D d + N M) memory, and N^2 up to N = 1024.
+             DS'_t, at worst O(N D d + N^2); O(N D d + N^2) memory.
     Bound    theorem 6: O(sqrt(T N ln N)) with eta of order sqrt(ln N / (N T)), xi of order
              1 / sqrt(T), beta <= 1/N; losses in [0, 1], ||x|| <= 1. In expectation: its proof
              takes conditional expectations for sure values.

@@ -18,7 +18,7 @@ Differs  The paper's interval is the whole line for a < 1 / (n + 1). Here q(a) i
          score kept times exp(3 (1 / (n + 1) - a)), and b of a score above the largest is where q
          reaches it: steady misses widen the interval as far as they need, and levels come back as
          fast as below. Levels are at least -1. Half an interval is at most twice the range of the
-         labels so far, once there are 20; ``infinite=True`` gives the paper's. q is 0 for a >= 1.
+         labels so far, once there are 20. q is 0 for a >= 1.
          A score is then kept as at most 4 times the largest of those kept: a wrong label is not
          remembered at its size. A round whose label is not known teaches nothing. Categories with
          levels of their own are those of Mondrian conformal prediction (V. Vovk, A. Gammerman,
@@ -220,13 +220,9 @@ class Conformal:
     rates
         How fast the level moves: the larger, the sooner it follows a change, and the more it
         scatters. One is the method of 2021, several are mixed. In (0, 1].
-    infinite
-        Whether an interval is the whole line where the level asks for more than the largest score.
     """
 
-    def __init__(
-        self, level: float, rates: Sequence[float] = RATES, infinite: bool = False
-    ) -> None:
+    def __init__(self, level: float, rates: Sequence[float] = RATES) -> None:
         if not 0.0 < level < 1.0:
             raise ValueError(f"an interval's level is between 0 and 1; got {level!r}")
         if not rates or not all(0.0 < rate <= 1.0 for rate in rates):
@@ -246,7 +242,7 @@ class Conformal:
         )
         varies = level**2 * alpha**3 + alpha**2 * level**3
         eta = math.sqrt(3.0 / HORIZON * (math.log(K * HORIZON) + 2.0) / varies)
-        self._constants = (alpha, eta, infinite)
+        self._constants = (alpha, eta)
         # Of ``learn``: one prediction.
         self._row = (*np.zeros((3, 1)), np.zeros(1, dtype=np.bool_))
 
@@ -302,8 +298,7 @@ class KeyedConformal(Conformal):
         """
         half = np.empty(len(y_hat))
         y_hat, y = (np.ascontiguousarray(a, dtype=float) for a in (y_hat, y))
-        alpha, eta, _ = self._constants
-        _follow_keys(self.state, units, slots, y_hat, y, late, half, alpha, eta)
+        _follow_keys(self.state, units, slots, y_hat, y, late, half, *self._constants)
         return half
 
 
@@ -352,7 +347,7 @@ def _mixed(levels, weights):
 
 
 @inlined
-def _half_width(state, far, infinite):
+def _half_width(state, far):
     """Half the width of the interval of the next prediction, of a row far out or not."""
     n = min(state.n[0], state.scores.shape[0])
     if n == 0:
@@ -360,18 +355,16 @@ def _half_width(state, far, infinite):
     level = _mixed(state.levels, state.weights)
     if far:
         level = min(level, _mixed(state.far_levels, state.far_weights))
-    if infinite and level < 1.0 / (n + 1.0) - TIE:
-        return math.inf
     half = _reach(state.ordered, n, level)
     span = state.labels[1] - state.labels[0]
-    return min(half, MOST * span) if n >= N_FARTHEST and span > 0.0 and not infinite else half
+    return min(half, MOST * span) if n >= N_FARTHEST and span > 0.0 else half
 
 
 @compiled
-def _follow(state, y_hat, y, far, half, alpha, eta, infinite):
+def _follow(state, y_hat, y, far, half, alpha, eta):
     """Write half (n,), and learn each label after its interval was written."""
     for s in range(y_hat.shape[0]):
-        half[s] = _half_width(state, far[s], infinite)
+        half[s] = _half_width(state, far[s])
         if math.isfinite(y[s]):
             state.labels[0] = min(state.labels[0], y[s])
             state.labels[1] = max(state.labels[1], y[s])
@@ -410,7 +403,7 @@ def _follow_keys(state, units, slots, y_hat, y, late, half, alpha, eta):
         unit = 0.0
         if n_errors > 0.0:
             unit = units[s, ERROR] * (1.0 + 1.0 / n_errors)
-            half[r] = unit * _half_width(state, False, False)
+            half[r] = unit * _half_width(state, False)
             span = units[s, LARGEST] - units[s, LEAST]
             if n_errors >= N_FARTHEST and span > 0.0:
                 half[r] = min(half[r], MOST * span)

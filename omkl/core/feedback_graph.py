@@ -10,29 +10,15 @@ guess takes as long as a pack.
 
 from __future__ import annotations
 
-import functools
 import heapq
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
-from omkl.core.compiler import compiled, dispatch, inlined
+from omkl.core.compiler import compiled, inlined
 from omkl.core.graph_sampling import COUNT, COVERS, MEMBER, OUT, is_fresh, toggle_member
-from omkl.core.kernel_distance import (
-    LOG_2,
-    Matrix,
-    OverlapPieces,
-    Overlaps,
-    distance_rows,
-    distances_from,
-    distances_to,
-    divergence_rows,
-    matrix_of,
-    overlap_rows,
-    ranks,
-)
+from omkl.core.kernel_distance import LOG_2, Overlaps, divergence_rows, ranks
 from omkl.core.simd import LANES, at_least, below, largest, load, pack
 from omkl.core.weights import add_logs, log_one_minus_exp
 
@@ -41,11 +27,8 @@ from omkl.core.weights import add_logs, log_one_minus_exp
 
 BLOCK = 2**18  # divergences held at a time
 
-# A matrix, overlaps, or what registers ``distances_from`` and has own (N,).
-Distances = Any
 
-
-def dissimilarity_graph(divergence: Distances, M: int) -> np.ndarray:
+def dissimilarity_graph(divergence: Overlaps | np.ndarray, M: int) -> np.ndarray:
     """Out-neighbours (N, M) of a graph whose every node sees M mutually dissimilar kernels.
 
     Ghari and Shen, JMLR, algorithm 4: node i starts with itself, and j joins
@@ -74,7 +57,7 @@ def dissimilarity_graph(divergence: Distances, M: int) -> np.ndarray:
         M lies outside [1, N].
     """
     N = _n_kernels(divergence, M)
-    join = _join_by_overlap if isinstance(divergence, Overlaps | OverlapPieces) else _join_by_value
+    join = _join_by_overlap if isinstance(divergence, Overlaps) else _join_by_value
     out = np.empty((N, M), dtype=np.int64)
     for nodes in _blocks(N):
         some = out[nodes]
@@ -84,16 +67,9 @@ def dissimilarity_graph(divergence: Distances, M: int) -> np.ndarray:
     return out
 
 
-def _join_by_value(delta: Distances, some: np.ndarray) -> None:
+def _join_by_value(delta: np.ndarray, some: np.ndarray) -> None:
     """Fill the rows of out-neighbours from the sums of Delta, by their logarithms."""
-
-    def rows_of(nodes: np.ndarray) -> np.ndarray:
-        if isinstance(delta, np.ndarray):
-            return delta[nodes]
-        joined, which = np.unique(nodes, return_inverse=True)
-        return distance_rows(delta, joined, len(delta.own))[which]
-
-    total = rows_of(some[:, 0])
+    total = delta[some[:, 0]]
     for m in range(1, some.shape[1]):
         np.put_along_axis(total, some[:, :m], -np.inf, axis=1)
         best = total.argmax(axis=1)
@@ -102,15 +78,14 @@ def _join_by_value(delta: Distances, some: np.ndarray) -> None:
             best[r] = _smallest_missing(some[r, :m])
         some[:, m] = best
         if m < some.shape[1] - 1:
-            total = np.logaddexp(total, rows_of(best))
+            total = np.logaddexp(total, delta[best])
 
 
-def _join_by_overlap(source: Overlaps | OverlapPieces, some: np.ndarray) -> None:
+def _join_by_overlap(source: Overlaps, some: np.ndarray) -> None:
     """Fill the rows of out-neighbours from the sums of overlaps."""
     n, M = some.shape
     N = len(source.own)
-    total = overlap_rows(source, some[:, 0])  # log of the sum of overlaps, +inf for those there
-    total = total.copy() if isinstance(source, Overlaps) else total
+    total = source.values[some[:, 0]]  # log of the sum of overlaps, +inf for those there
     own_there = source.own[some[:, 0]]  # log of the sum of own over those there
     by_own = np.argsort(-source.own, kind="stable")
     size, sign, scratch = np.empty(n), np.empty(n), np.empty(N)
@@ -126,7 +101,7 @@ def _join_by_overlap(source: Overlaps | OverlapPieces, some: np.ndarray) -> None
         if m < M - 1:
             own_there = np.logaddexp(own_there, source.own[some[:, m]])
             joined, which = np.unique(some[:, m], return_inverse=True)
-            _add_rows(total, overlap_rows(source, joined), which, scratch)
+            _add_rows(total, source.values[joined], which, scratch)
 
 
 @compiled
@@ -174,7 +149,7 @@ def _add_rows(total, rows, which, scratch):
         add_logs(total[r], rows[which[r]], scratch)
 
 
-def similarity_graph(divergence: Distances, M: int) -> np.ndarray:
+def similarity_graph(divergence: Overlaps | np.ndarray, M: int) -> np.ndarray:
     """Out-neighbours (N, M) of a graph whose every node sees the M kernels most like its own.
 
     Ghari and Shen, first version (arXiv), algorithm 1: an edge from i to j where
@@ -201,11 +176,10 @@ def similarity_graph(divergence: Distances, M: int) -> np.ndarray:
         M lies outside [1, N].
     """
     N = _n_kernels(divergence, M)
-    distances = matrix_of(ranks(divergence)) if isinstance(divergence, Overlaps) else divergence
-    distances = matrix_of(distances) if isinstance(distances, np.ndarray) else distances
+    distances = ranks(divergence) if isinstance(divergence, Overlaps) else divergence
     out = np.empty((N, M), dtype=np.int64)
     for nodes in _blocks(N):
-        order = np.argsort(distance_rows(distances, nodes, N), axis=1, kind="stable")
+        order = np.argsort(distances[nodes], axis=1, kind="stable")
         near = order[:, :M]
         left_out = near == nodes[:, None]
         left_out[~left_out.any(axis=1), -1] = True  # copies of a kernel may precede it
@@ -214,7 +188,7 @@ def similarity_graph(divergence: Distances, M: int) -> np.ndarray:
     return out
 
 
-def _n_kernels(divergence: Distances, M: int) -> int:
+def _n_kernels(divergence: Overlaps | np.ndarray, M: int) -> int:
     N = len(divergence if isinstance(divergence, np.ndarray) else divergence.own)
     if not 1 <= M <= N:
         raise ValueError(f"M={M} out-neighbours lie outside [1, N={N}]")
@@ -268,13 +242,8 @@ def dominating_set(out: np.ndarray) -> np.ndarray:
 
 # Rows of the links: the nodes of DS'_t in rising order, as many as there are; the d_i of node i
 # outside DS'_t, -1 inside; the node d_i whose edge to i was added, -1 where none was; edges added
-# at a node; nodes that enter or leave DS'_t, and nodes that need a d_i, for as long as that takes;
-# how many candidates for d_i are known; 1 if they are all there are in DS'_t.
-MEMBERS, PARTNER, REFINED, N_REFINED, CHANGED, OTHERS, N_NEAR, WHOLE = range(8)
-
-FOUND, SPARE = range(2)
-
-CANDIDATES = 32  # for each d_i: so often its node may leave DS'_t before all are compared anew
+# at a node; nodes that enter or leave DS'_t, and nodes that need a d_i, for as long as that takes.
+MEMBERS, PARTNER, REFINED, N_REFINED, CHANGED, OTHERS = range(6)
 
 
 @inlined
@@ -387,9 +356,8 @@ def rewire(state, n, sign, only_undominated, everyone):
         if cover[MEMBER, i] == 1:
             if not everyone:
                 links[PARTNER, i] = -1
-                links[N_NEAR, i] = 0  # it hears of no more candidates
                 set_edge(edges, cover, links, i, only_undominated)
-            offer(state.divergence, state, i, sign, only_undominated, everyone)
+            offer(state, i, sign, only_undominated, everyone)
     if only_undominated:  # whom they reach has changed
         for k in range(n):
             for m in range(edges.shape[2]):
@@ -398,7 +366,7 @@ def rewire(state, n, sign, only_undominated, everyone):
 
 @inlined
 def list_members(cover, links):
-    """DS'_t in rising order: from cover (2, N) to links (8, N)."""
+    """DS'_t in rising order: from cover (2, N) to links (6, N)."""
     size = 0
     for i in range(cover.shape[1]):
         links[MEMBERS, size] = i  # to stay, or to be overwritten
@@ -409,7 +377,7 @@ def list_members(cover, links):
 def list_unconnected(cover, links, n, begun, everyone):
     """Those that lost their d_i, or left DS'_t and have none yet: how many, listed in OTHERS.
 
-    cover (2, N), links (8, N); begun: the others have a d_i.
+    cover (2, N), links (6, N); begun: the others have a d_i.
     """
     n_left, left = 0, -1
     for k in range(n):
@@ -436,167 +404,44 @@ def list_unconnected(cover, links, n, begun, everyone):
 
 
 @inlined
-def list_outside(cover, links, everyone):
-    """Those that have a d_i: how many, listed in OTHERS; cover (2, N), links (8, N)."""
-    n_others = 0
-    for i in range(cover.shape[1]):
-        links[OTHERS, n_others] = i
-        n_others += 1 if everyone or cover[MEMBER, i] == 0 else 0
-    return n_others
-
-
-@inlined
 def connect(state, n, sign, only_undominated):
-    """d_i of the first ``n`` of the others, (45), whose d_i has left DS'_t: from near (N, K)."""
-    edges, cover, links, scratch = state.edges, state.cover, state.links, state.scratch
-    near, distance = state.near, state.distance
+    """d_i of the first ``n`` of the others, (45): of equal ones that of the smallest index."""
+    edges, cover, links, distance = state.edges, state.cover, state.links, state.distance
+    if n > 0:
+        list_members(cover, links)
     size = int(state.trees[COUNT, 1])
-    left = 0
     for k in range(n):
         i = links[OTHERS, k]
-        j = next_candidate(cover, links, near[i], distance[i], i)
-        links[PARTNER, i] = j
-        if j < 0:
-            links[OTHERS, left] = i
-            links[WHOLE, i] = 0 if size < n else 1
-            left += 1
-        else:
-            set_edge(edges, cover, links, i, only_undominated)
-    if left > 0:
-        list_members(cover, links)
-    if size < n:  # few candidates, many nodes: the best for each is enough
+        values = state.divergence.values[i]
         for m in range(size):
-            j = links[MEMBERS, m]
-            distances_to(state.divergence, j, links[OTHERS], left, scratch[FOUND], scratch[SPARE])
-            keep_best(links[OTHERS], left, scratch[FOUND], sign, j, m == 0, near, distance)
-        for k in range(left):
-            i = links[OTHERS, k]
-            links[N_NEAR, i] = 1
-            links[PARTNER, i] = near[i, 0]
-            set_edge(edges, cover, links, i, only_undominated)
-        return
-    for k in range(left):
-        i = links[OTHERS, k]
-        distances_from(state.divergence, i, links[MEMBERS], size, scratch[FOUND], scratch[SPARE])
-        for m in range(size):
-            v = sign * scratch[FOUND, m]
-            if m < near.shape[1] or v > distance[i, near.shape[1] - 1]:
-                insert(links, near[i], distance[i], i, links[MEMBERS, m], v)
-            else:
-                links[WHOLE, i] = 0
-        links[PARTNER, i] = near[i, 0]
+            v = sign * values[links[MEMBERS, m]]
+            if m == 0 or v > distance[i]:
+                links[PARTNER, i] = links[MEMBERS, m]
+                distance[i] = v
         set_edge(edges, cover, links, i, only_undominated)
 
 
 @inlined
-def keep_best(others, n, divergences, sign, j, first, near, distance):
-    """Node j becomes the best so far of those among ``others`` (N,) that it suits best.
-
-    divergences (N,) divergences of the first ``n``; near and distance (N, K).
-    """
-    for k in range(n):
-        i = others[k]
-        v = sign * divergences[k]
-        if first or v > distance[i, 0]:
-            near[i, 0] = j
-            distance[i, 0] = v
-
-
-@inlined
-def next_candidate(cover, links, near, distance, i):
-    """The best of the candidates of node i that is in DS'_t, now the first; -1 for none.
-
-    cover (2, N), links (8, N); near and distance (K,) of node i.
-    """
-    n = links[N_NEAR, i]
-    gone = 0
-    while gone < n and cover[MEMBER, near[gone]] == 0:
-        gone += 1
-    if gone > 0:
-        for k in range(gone, n):
-            near[k - gone] = near[k]
-            distance[k - gone] = distance[k]
-        links[N_NEAR, i] = n - gone
-    return near[0] if n > gone else -1
-
-
-@inlined
-def insert(links, near, distance, i, j, v):
-    """Node j becomes a candidate of node i, in the order of distance (ties: of index).
-
-    links (8, N); near and distance (K,) of node i. Of more than K the worst is dropped. From
-    then on nobody worse than the last may be let in, for one of those dropped could be better.
-    """
-    n, K = links[N_NEAR, i], near.shape[0]
-    for k in range(n):
-        if near[k] == j:  # it was in DS'_t before
-            return
-    k = n
-    while k > 0 and (v > distance[k - 1] or (v == distance[k - 1] and j < near[k - 1])):
-        k -= 1
-    if k == K or (k == n and links[WHOLE, i] == 0):
-        links[WHOLE, i] = 0
-        return
-    if n == K:
-        links[WHOLE, i] = 0
-        n -= 1
-    for m in range(n, k, -1):
-        near[m] = near[m - 1]
-        distance[m] = distance[m - 1]
-    near[k] = j
-    distance[k] = v
-    links[N_NEAR, i] = n + 1
-
-
-@functools.singledispatch
-def offer(divergence, state, j, sign, only_undominated, everyone):
-    """Node j becomes a candidate of the others, near (N, K), or their d_i."""
-    raise TypeError(f"{type(divergence)} holds no distances")
-
-
-def offer_computed(divergence, state, j, sign, only_undominated, everyone):
-    """``offer`` where distances are computed, and those of many candidates kept."""
-    edges, cover, links, scratch = state.edges, state.cover, state.links, state.scratch
-    near, distance = state.near, state.distance
-    n = list_outside(cover, links, everyone)
-    distances_to(divergence, j, links[OTHERS], n, scratch[FOUND], scratch[SPARE])
-    for k in range(n):
-        i = links[OTHERS, k]
-        v = sign * scratch[FOUND, k]
-        if links[WHOLE, i] == 0 and v < distance[i, links[N_NEAR, i] - 1]:
-            continue
-        insert(links, near[i], distance[i], i, j, v)
-        first = next_candidate(cover, links, near[i], distance[i], i)
-        if first != links[PARTNER, i]:
-            links[PARTNER, i] = first
-            set_edge(edges, cover, links, i, only_undominated)
-
-
-def _offer_in_matrix(divergence, state, j, sign, only_undominated, everyone):
-    """``offer`` where a distance is a look into a matrix: the one candidate (N, 1) is the d_i."""
+def offer(state, j, sign, only_undominated, everyone):
+    """Node j becomes the d_i of those that it suits better than theirs."""
     edges, cover, links = state.edges, state.cover, state.links
-    near, distance, to = state.near, state.distance, divergence.turned[j]
+    distance, to = state.distance, state.divergence.turned[j]
     n = 0
     for i in range(to.shape[0]):
         v = sign * to[i]
-        closer = (v > distance[i, 0]) | ((v == distance[i, 0]) & (j < near[i, 0]))
+        closer = (v > distance[i]) | ((v == distance[i]) & (j < links[PARTNER, i]))
         links[OTHERS, n] = i
         n += closer & (everyone | (cover[MEMBER, i] == 0))
     for k in range(n):
         i = links[OTHERS, k]
-        near[i, 0] = j
-        distance[i, 0] = sign * to[i]
+        distance[i] = sign * to[i]
         links[PARTNER, i] = j
         set_edge(edges, cover, links, i, only_undominated)
 
 
-dispatch(offer, Matrix, _offer_in_matrix)
-dispatch(offer, OverlapPieces, offer_computed)
-
-
 @inlined
 def set_edge(edges, cover, links, i, only_undominated):
-    """The edge (d_i, i) of links (8, N), unless it is one of edges (3, N, M), or not needed."""
+    """The edge (d_i, i) of links (6, N), unless it is one of edges (3, N, M), or not needed."""
     j = links[PARTNER, i]
     if only_undominated and cover[COVERS, i] > 0:
         j = -1

@@ -6,9 +6,8 @@ import math
 
 import numpy as np
 
-from omkl.core.compiler import compiled, inlined
+from omkl.core.compiler import inlined
 from omkl.core.simd import LANES, aligned, fma, load, pack, store, total, totals
-from omkl.core.trigonometry import sincos_of_pack
 
 # --- A symmetric positive definite matrix that takes rows in and cannot lose definiteness ---------
 #
@@ -207,52 +206,45 @@ def move_along(theta, start, step, at, n, error):
         store(theta, start + j, fma(load(step, at + j), error, load(theta, start + j)))
 
 
-# --- Normal equations of ridge regressions on random features: one kernel after the other ---------
+# --- Normal equations of ridge regressions --------------------------------------------------------
 #
-# What is summed over the rounds is b b' with b = [z(x), y, 0 ..]: Z'Z, bordered by Z'y and y'y. The
-# features of a tile of rounds stay in level 1 until they are added, and no call goes back to the
-# interpreter before a block is done: threads need not wait for each other.
+# The equations of rows with features z and target y are the sum of b b' with b = (z, y): Z'Z,
+# bordered by Z'y and y'y.
+
+
+def add_rows(equations: np.ndarray, z: np.ndarray, y: np.ndarray) -> None:
+    """Add rows with features z (n, F) and targets y (n,) to their equations (F + 1, F + 1)."""
+    rows = np.column_stack([z, y])
+    equations += rows.T @ rows
+
+
+def solve(equations: np.ndarray, penalty: float) -> tuple[float, np.ndarray]:
+    """Solve the ridge regression with that penalty of ||theta||^2.
+
+    Returns
+    -------
+    The least sum of squares and penalty, and theta (F,) there.
+
+    Raises
+    ------
+    LinAlgError
+        The equations cannot be solved in float64.
+    """
+    gram, cross = equations[:-1, :-1], equations[:-1, -1]
+    theta = np.linalg.solve(gram + penalty * np.eye(len(gram)), cross)
+    objective = float(equations[-1, -1] - theta @ cross)
+    if not np.isfinite(objective):
+        raise np.linalg.LinAlgError("its normal equations cannot be solved in float64")
+    return objective, theta
+
+
+# --- The same sums inside a learner (``representations.wide``): tile by tile, by compiled code ----
 
 
 TILE_ROWS = 32  # of a tile: 27 KB for D = 50
 # Rows of a sum that are held in registers at once: 4 x 3 packs are twelve sums, so that no addition
 # waits for the one before it, and each pack that is read from the tile serves four of them.
 HEIGHT = 4
-
-
-def empty_moments(N: int, D: int) -> np.ndarray:
-    """Zeros (N, W, W) for ``add_rounds``; W is 2 D + 1 in whole packs."""
-    W = -(-(2 * D + 1) // LANES) * LANES
-    return aligned((N, W, W))
-
-
-def empty_tile(D: int) -> np.ndarray:
-    """What a call of ``add_rounds`` writes to: one for each thread."""
-    return aligned((TILE_ROWS, -(-(2 * D + 1) // LANES) * LANES))
-
-
-def padded_frequencies(omega: np.ndarray) -> np.ndarray:
-    """omega (N, d, D) with rows of whole packs, (N, d, V)."""
-    N, d, D = omega.shape
-    padded = aligned((N, d, -(-D // LANES) * LANES))
-    padded[:, :, :D] = omega
-    return padded
-
-
-@compiled
-def add_rounds(padded, D, kernels, X, y, tile, moments):
-    """Add rounds X (n, d), y (n,) to the sums of some kernels; only the upper triangle is valid.
-
-    padded (N, d, V) from ``frequencies``, kernels (m,) int64, tile from ``empty_tile``, moments
-    (N, W, W) from ``empty_moments``. Row and column 2 D are those of y.
-    """
-    for m in range(kernels.shape[0]):
-        i = kernels[m]
-        for first in range(0, X.shape[0], TILE_ROWS):
-            rows = min(TILE_ROWS, X.shape[0] - first)
-            _arguments(padded, D, i, X, first, rows, tile)
-            _features(D, y, first, rows, tile)
-            add_tile(tile, rows, moments, i)
 
 
 @inlined
@@ -271,51 +263,6 @@ def add_tile(tile, rows, moments, i):
         for k in range(0, j + LANES, LANES):
             _add_pack(tile, rows, moments, i, k, j)
         j += LANES
-
-
-@inlined
-def _arguments(padded, D, i, X, first, rows, tile):
-    """omega_i'x for the rows of a tile, where their sines will be; four at once."""
-    d = padded.shape[1]
-    V = padded.shape[2]
-    W = tile.shape[1]
-    for row in range(0, rows, 4):
-        # A row that is not there is one that is, again.
-        r1 = min(row + 1, rows - 1)
-        r2 = min(row + 2, rows - 1)
-        r3 = min(row + 3, rows - 1)
-        for j in range(0, D, LANES):
-            w = i * d * V + j
-            a = pack(0.0)
-            b = pack(0.0)
-            c = pack(0.0)
-            e = pack(0.0)
-            for k in range(d):
-                v = load(padded, w)
-                a = fma(v, X[first + row, k], a)
-                b = fma(v, X[first + r1, k], b)
-                c = fma(v, X[first + r2, k], c)
-                e = fma(v, X[first + r3, k], e)
-                w += V
-            n = min(LANES, D - j)
-            store(tile, row * W + j, a, n)
-            store(tile, r1 * W + j, b, n)
-            store(tile, r2 * W + j, c, n)
-            store(tile, r3 * W + j, e, n)
-
-
-@inlined
-def _features(D, y, first, rows, tile):
-    """Make z(x) and y of the arguments in a tile."""
-    W = tile.shape[1]
-    scale = 1.0 / math.sqrt(D)
-    for row in range(rows):
-        for j in range(0, D, LANES):
-            n = min(LANES, D - j)
-            s, c = sincos_of_pack(load(tile, row * W + j, n))
-            store(tile, row * W + j, s * scale, n)
-            store(tile, row * W + D + j, c * scale, n)
-        tile[row, 2 * D] = y[first + row]
 
 
 @inlined
@@ -402,27 +349,6 @@ def _add_pack(tile, rows, moments, i, k, j):
     store(moments, g + 5 * W, a5)
     store(moments, g + 6 * W, a6)
     store(moments, g + 7 * W, a7)
-
-
-@compiled
-def least_objectives(moments, kernels, D, ridge, work, objectives):
-    """The least sums of squares with that penalty of ||theta||^2, of some kernels, by their sums.
-
-    objectives (m,) is written: the Schur complement of y'y in the sums with ``ridge`` on the
-    diagonal of Z'Z, 0 where rounding hides it, and -inf where they cannot be solved in float64.
-    moments and kernels as of ``add_rounds``, work (W, W).
-    """
-    K = 2 * D
-    W = work.shape[0]
-    for m in range(kernels.shape[0]):
-        for k in range(K + 1):
-            first = k // LANES * LANES
-            for j in range(first, W, LANES):
-                store(work, k * W + j, load(moments, (kernels[m] * W + k) * W + j))
-            if k < K:
-                work[k, k] += ridge
-        solved = eliminate(work, K) and np.isfinite(work[K, K])
-        objectives[m] = max(0.0, work[K, K]) if solved else -np.inf
 
 
 @inlined

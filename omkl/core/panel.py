@@ -16,11 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.compiler import compiled, compiled_strict, copy_element, element
+from omkl.core.compiler import compiled, copy_element, element
 from omkl.core.learner import Learner, Trace, empty_trace
 from omkl.core.protocol import OPEN, WHOLE, run_block
 from omkl.core.rng import Uniform
-from omkl.core.robust_moments import take_row
 from omkl.core.simd import aligned
 from omkl.core.snapshot import fields, mapped, named_arrays
 
@@ -202,26 +201,3 @@ def longer(array: np.ndarray, n: int) -> np.ndarray:
     grown = aligned((n, *array.shape[1:]), array.dtype.name)
     grown[: len(array)] = array
     return grown
-
-
-# --- Scaling by what each key had so far ----------------------------------------------------------
-
-
-@compiled_strict
-def standardise_rows(starts, slots, learns, moments, X, most, out, far, scratch):
-    """Rows X (n, C) of runs of keys, standardised as ``datasets.scaling`` does, to out (n, C).
-
-    far (n, C) becomes which numbers are far out.
-    moments (S, C, 20) are as ``robust_moments`` has them of each key. Where ``learns`` (G,) is
-    False each row is taken as the next one, in slot ``scratch``.
-    """
-    C = X.shape[1]
-    for g in range(slots.shape[0]):
-        s = slots[g]
-        for r in range(starts[g], starts[g + 1]):
-            if not learns[g]:
-                for k in range(C):
-                    for j in range(moments.shape[2]):
-                        moments[scratch, k, j] = moments[slots[g], k, j]
-                s = scratch
-            take_row(moments[s], X[r], most, out[r], far[r])

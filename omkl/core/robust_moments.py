@@ -301,27 +301,22 @@ def take_row(state, x, most, out, far):
 
 
 @compiled_strict
-def take_rows(state, X, out, far):
-    """Take rows X (n, C) in, one after the other, and write them standardised to out (n, C).
+def standardise_rows(starts, slots, learns, moments, X, most, out, far, scratch):
+    """Take rows X (n, C) in, and write them standardised to out (n, C), as ``take_row`` does.
 
-    far (n, C) bool becomes which numbers count among those of ``BEYOND``.
+    Rows come in runs of one key each: run g has the rows starts[g] .. starts[g + 1] - 1 and the
+    slot slots[g] of ``moments`` (S, C, N_NUMBERS). Where ``learns`` (G,) is False each row is taken
+    as the next one, in the slot ``scratch``.
     """
-    for s in range(X.shape[0]):
-        for k in range(X.shape[1]):
-            out[s, k], far[s, k] = _take_and_mark(state, k, X[s, k])
-
-
-@compiled_strict
-def standardise_each(state, before, X, out, far):
-    """Write rows X (n, C) to out and far as ``take_rows`` would each of them as the next.
-
-    ``before`` is a copy of the state, which is left as it was.
-    """
-    for s in range(X.shape[0]):
-        for k in range(X.shape[1]):
-            out[s, k], far[s, k] = _take_and_mark(state, k, X[s, k])
-            for j in range(N_NUMBERS):
-                state[k, j] = before[k, j]
+    for g in range(slots.shape[0]):
+        s = slots[g]
+        for r in range(starts[g], starts[g + 1]):
+            if not learns[g]:
+                for k in range(X.shape[1]):
+                    for j in range(N_NUMBERS):
+                        moments[scratch, k, j] = moments[slots[g], k, j]
+                s = scratch
+            take_row(moments[s], X[r], most, out[r], far[r])
 
 
 @compiled_strict

@@ -15,6 +15,8 @@ import numpy as np
 from omkl.core import robust_moments, snapshot
 from omkl.core.robust_moments import FAR, MOMENTS, in_units
 
+ONE_KEY = np.zeros(1, dtype=np.int64)  # the slot of a stream without keys
+
 
 class Standardised(NamedTuple):
     """Numbers in deviations from the location of their columns, arrays of one shape.
@@ -62,15 +64,20 @@ class Moments:
     def standardised(self, values: np.ndarray) -> Standardised:
         """``values`` (n, C) standardised, each by what its column held up to its row; they are
         taken in."""
-        taken = Standardised.empty(values.shape)
-        robust_moments.take_rows(self._state, values, *taken)
-        return taken
+        return self._taken(self._state[None], values, learns=True)
 
     def standardised_each(self, values: np.ndarray) -> Standardised:
         """As ``standardised``, of each row as if it came next; changes nothing."""
-        each = Standardised.empty(values.shape)
-        robust_moments.standardise_each(self._state.copy(), self._state, values, *each)
-        return each
+        return self._taken(np.stack([self._state, self._state]), values, learns=False)
+
+    @staticmethod
+    def _taken(slots: np.ndarray, values: np.ndarray, learns: bool) -> Standardised:
+        """Standardise by the first of the slots; unless it ``learns``, the last is written to."""
+        found, runs = Standardised.empty(values.shape), (np.array([0, len(values)]), ONE_KEY)
+        robust_moments.standardise_rows(
+            *runs, np.array([learns]), slots, values, math.inf, *found, len(slots) - 1
+        )
+        return found
 
     def standardised_row(
         self, x: np.ndarray, most: float, takes: bool = True
@@ -173,9 +180,6 @@ class TargetState(NamedTuple):
 
     moments: MOMENTS
     last: np.ndarray
-
-
-ONE_KEY = np.zeros(1, dtype=np.int64)
 
 
 class TargetScaler:

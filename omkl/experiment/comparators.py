@@ -17,13 +17,7 @@ from typing import Any
 import numpy as np
 
 from omkl.core.kernels import FAMILIES, Kernel
-from omkl.core.linalg import (
-    add_rounds,
-    empty_moments,
-    empty_tile,
-    least_objectives,
-    padded_frequencies,
-)
+from omkl.core.linalg import add_rows, solve
 from omkl.core.representations.random_features import draw_features, features_of
 from omkl.experiment.job import Job, Progress, modules_of_families
 from omkl.experiment.metrics import Recorder, mean_and_deviation
@@ -74,29 +68,27 @@ def ridge_features(omega: np.ndarray, blocks: Blocks, lam: float) -> tuple[int, 
         squares, T = squares + float(y @ y), T + len(y)
     ridge = max(lam * T, 1e-10 * T)
     slack = _slack(T, D, squares, ridge)
-    padded, tile = padded_frequencies(omega), empty_tile(D)
-    moments, work = empty_moments(N, D), empty_moments(1, D)[0]
+    equations = np.zeros((N, 2 * D + 1, 2 * D + 1))
     fitted: dict[int, tuple[float, np.ndarray]] = {}  # objective and theta by kernel
-    left, bounds = np.arange(N), np.zeros(N)
+    left = list(range(N))
     n, looked = 0, T / FIRST_LOOK / LOOK_GROWTH
     for X, y in blocks():
         n += len(y)
-        add_rounds(padded, D, left, X, y, tile, moments)
+        for i in left:
+            add_rows(equations[i], features_of(omega[i], X), y)
         if n < LOOK_GROWTH * looked or n == T:
             continue
         looked = n
-        bounds = bounds[: len(left)]
-        least_objectives(moments, left, D, ridge, work, bounds)
-        leader = int(left[np.argmin(bounds)])
+        bounds = [_bound(equations[i], ridge) for i in left]
+        leader = left[int(np.argmin(bounds))]
         if leader not in fitted:
-            alone, one = empty_moments(1, D), padded_frequencies(omega[[leader]])
+            of_all = np.zeros_like(equations[leader])
             for X_all, y_all in blocks():
-                add_rounds(one, D, np.zeros(1, int), X_all, y_all, tile, alone)
-            fitted[leader] = _solved(alone[0], D, squares, ridge)
-        left = left[~(bounds - slack > min(objective for objective, _ in fitted.values()))]
-    for i in left.tolist():
-        if i not in fitted:
-            fitted[i] = _solved(moments[i], D, squares, ridge)
+                add_rows(of_all, features_of(omega[leader], X_all), y_all)
+            fitted[leader] = solve(of_all, ridge)
+        most = min(objective for objective, _ in fitted.values()) + slack
+        left = [i for i, bound in zip(left, bounds, strict=True) if bound <= most]
+    fitted |= {i: solve(equations[i], ridge) for i in left if i not in fitted}
     best, best_objective, best_theta = 0, np.inf, np.zeros(2 * D)
     for i in sorted(fitted):
         objective, theta = fitted[i]
@@ -109,12 +101,12 @@ FIRST_LOOK = 16  # the share of the rounds after which kernels are left out, one
 LOOK_GROWTH = 1.25  # of the rounds from one look to the next
 
 
-def _solved(moments: np.ndarray, D: int, squares: float, ridge: float) -> tuple[float, np.ndarray]:
-    """The objective at its minimum, and theta there."""
-    upper = np.triu(moments[: 2 * D, : 2 * D])
-    gram, cross = upper + np.triu(upper, 1).T, moments[: 2 * D, 2 * D]
-    theta = np.linalg.solve(gram + ridge * np.eye(2 * D), cross)
-    return squares - float(theta @ cross), theta
+def _bound(equations: np.ndarray, ridge: float) -> float:
+    """The least objective on the rounds so far; -inf where it is not found in float64."""
+    try:
+        return solve(equations, ridge)[0]
+    except np.linalg.LinAlgError:
+        return -np.inf
 
 
 def _slack(T: int, D: int, squares: float, ridge: float) -> float:
@@ -221,7 +213,7 @@ def against_comparators(
             label = f"{label}, {CENTRED}"
         try:
             comparator, best = least_of(job, progress)
-        except Unsolvable as error:  # the learner's rounds are worth more
+        except (Unsolvable, np.linalg.LinAlgError) as error:  # the learner's rounds are worth more
             entries[name] = {"label": label, "skipped": str(error)}
         else:
             keep(name, label, comparator, kernels=[_kernel_name(job.dictionary[i]) for i in best])

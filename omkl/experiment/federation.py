@@ -109,11 +109,6 @@ class FederatedJob(Plan):
         """The data set whose rows the clients have."""
         return self.split.stream
 
-    def rows_of(self, client: int) -> tuple[np.ndarray, np.ndarray]:
-        rounds = slice(self.lengths[client])
-        X, y = self.split.X[rounds, client], self.split.y[rounds, client]
-        return np.ascontiguousarray(X), np.ascontiguousarray(y)
-
     def federation(self, seed: int) -> Federation:
         return Federation(
             self.algorithm,

@@ -17,7 +17,7 @@ import numpy as np
 from omkl.core import snapshot
 from omkl.core.compiler import compiled
 from omkl.core.hyperparameters import COUNTS, KERNELS
-from omkl.core.rng import asking_generator, noise_generators, party_generators
+from omkl.core.rng import asking_generator, party_generators
 from omkl.federated import privacy, protocol
 from omkl.federated.messages import (
     clear,
@@ -340,16 +340,14 @@ class Client:
 
     What it must not lose is its client state, its cumulative losses and the number of rounds
     that it has drawn random numbers for; ``checkpoint`` and ``restore`` carry it over a restart.
-    Noise is drawn from the operating system's randomness; with ``simulated`` from the seed, as in
-    the simulation, so that whoever knows the seed can take it off again.
+    Noise is drawn from the operating system's randomness.
     """
 
-    def __init__(self, job: Plan, seed: int, client: int, simulated: bool = False) -> None:
+    def __init__(self, job: Plan, seed: int, client: int) -> None:
         self.job = job
         self.params = job.params
         self.client = client
         self.seed = seed
-        self.X, self.y = job.rows_of(client)
         algorithm = job.algorithm
         model = shared_parameters(job, seed)
         self.server = protocol.new_server_state(algorithm, model)  # as last broadcast
@@ -364,7 +362,7 @@ class Client:
         )
         self._inbox = privacy.inbox_for(job.settings.safeguards, 1, self._message)
         self._normals = self._message.theta.size + len(self._message.losses)
-        self._simulated = simulated
+        self.noise: SecretNormals | np.random.Generator = SecretNormals()
         self.private = job.settings.safeguards.privacy is not None
         self._rewind()
 
@@ -377,14 +375,6 @@ class Client:
         self.y_hat, self.regret = np.zeros(0), float("nan")  # of the last rounds
         self._drawn = 0
         self._rng = party_generators(self.seed, self.client + 1)[1 + self.client]
-        self._noise: SecretNormals | np.random.Generator = SecretNormals()
-        if self._simulated:
-            self._noise = noise_generators(self.seed, self.client + 1)[self.client]
-
-    def run_round(self, broadcast: Broadcast) -> Update | None:
-        """Learn from the rows of the plan up to round ``broadcast.t``; see ``play``."""
-        rows = slice(broadcast.t - self.every, broadcast.t)
-        return self.play(broadcast, self.X[rows], self.y[rows])
 
     def play(self, broadcast: Broadcast, X: np.ndarray, y: np.ndarray) -> Update | None:
         """Take the broadcast, then predict and learn row by row.
@@ -455,9 +445,7 @@ class Client:
         self._drawn = t
         if not self.private:
             return self._rng.random(n_draws), np.zeros(0)
-        if self._simulated:
-            self._noise.standard_normal(missed * self._normals)
-        return self._rng.random(n_draws), self._noise.standard_normal(self._normals)
+        return self._rng.random(n_draws), self.noise.standard_normal(self._normals)
 
     def take(self, broadcast: Broadcast) -> None:
         """Take over a broadcast; raises as ``play`` does before anything is changed."""
@@ -514,31 +502,8 @@ class Client:
         self.losses[...] = checkpoint["losses"]
         self._drawn = int(checkpoint["drawn"][0])
         self._rng.random((self._drawn, self.job.algorithm.draws(self.params)[0]))
-        if self._simulated and self.private:
-            self._noise.standard_normal(self._drawn * self._normals)
 
     def _put_shared(self, theta: np.ndarray, log_w: np.ndarray) -> None:
         for i, values in enumerate(theta):
             set_row(self.server.model, i, values)
         self.server.log_w[...] = log_w
-
-
-def play(job: Plan, seed: int, n_rounds: int | None = None) -> tuple[Server, np.ndarray]:
-    """All parties in one process, message by message; the server, and y_hat (T, K).
-
-    Noise is the simulation's.
-    """
-    K, n_rounds = len(job.lengths), n_rounds or int(job.lengths.max())
-    server = Server(job, seed)
-    clients = [Client(job, seed, k, simulated=True) for k in range(K)]
-    y_hat: Any = np.full((n_rounds, K), np.nan)
-    while server.t < n_rounds:
-        broadcast = server.broadcast()
-        rows = slice(server.t - server.every, server.t)
-        for k in np.flatnonzero(server.lengths > rows.start):
-            update = clients[k].run_round(broadcast)
-            y_hat[rows, k][: len(clients[k].y_hat)] = clients[k].y_hat
-            if update is not None:
-                server.receive(update)
-        server.finish()
-    return server, y_hat

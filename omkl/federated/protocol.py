@@ -311,10 +311,6 @@ class Plan:
     def seeds(self) -> list[int]:
         return list(self.settings.seed_list)
 
-    def rows_of(self, client: int) -> tuple[np.ndarray, np.ndarray]:
-        """X (n, d) and y (n,) of a client's rounds; none where it has them one by one."""
-        return np.empty((0, self.n_inputs)), np.empty(0)
-
 
 def _draw_features(
     params: Any, dictionary: Sequence[Kernel], d: int, D: int, seed: int, max_upload: int | None
@@ -367,8 +363,6 @@ def register(
     exposure = _all_messages if "client_state" in defined else _one_message
     steps: dict[str, Any] = {"exposure": exposure, **_OPTIONAL, **defined}
     wanted = ("Params", "upload", *_OPTIONAL, *_STEPS)
-    if "announce" in defined:
-        raise AttributeError(f"{module}: the step announce is called broadcast_selection now")
     if missing := [name for name in wanted if name not in steps]:
         raise AttributeError(
             f"{module} registers a federated algorithm without {', '.join(missing)}"

@@ -28,9 +28,8 @@ from omkl.core.panel import (
     Slots,
     groups_of,
     longer,
-    standardise_rows,
 )
-from omkl.core.robust_moments import MOMENTS, N_NUMBERS, follow_targets
+from omkl.core.robust_moments import MOMENTS, N_NUMBERS, follow_targets, standardise_rows
 from omkl.core.snapshot import below
 from omkl.core.weights import normalised
 from omkl.datasets.scaling import Moments, MomentsState, softened

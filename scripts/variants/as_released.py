@@ -23,13 +23,10 @@ from omkl.algorithms import gf as paper_gf
 from omkl.algorithms import sfg as paper_sfg
 from omkl.algorithms.parts import State, init, predict_mean, select_all
 from omkl.algorithms.raker import Rfomkr
-from omkl.core.compiler import dispatch, inlined, qualify_name
+from omkl.core.compiler import inlined, qualify_name
 from omkl.core.feedback_graph import (
     CHANGED,
-    FOUND,
     dissimilarity_graph,
-    offer,
-    offer_computed,
     rank_largest,
     rewire,
 )
@@ -48,7 +45,7 @@ from omkl.core.hyperparameters import (
     Schedule,
     rate,
 )
-from omkl.core.kernel_distance import distances_from, distances_to
+from omkl.core.kernel_distance import Matrix, matrix_of
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import register_as
 from omkl.core.representations import Representation
@@ -261,36 +258,17 @@ def shifted(i, N):
     return min(i + 1, N - 1)
 
 
-class Undefined(NamedTuple):
-    """The divergence of the released code, which is the same for every pair of kernels.
-
-    Its function ``kernel_distance`` ends without a ``return``, so every divergence is NaN, and
-    ``argmax`` of NaNs is the smallest index. Equal divergences lead there too.
-
-    own  (N,) zeros: graphs are built of what has this field
-    """
-
-    own: np.ndarray
-
-
 @functools.lru_cache(maxsize=4)
-def released_graph(N: int, M: int) -> tuple[np.ndarray, Undefined]:
+def released_graph(N: int, M: int) -> tuple[np.ndarray, Matrix]:
     """Make edges (3, N, M) and divergence of the released code, once for all seeds.
 
-    The out-neighbours of node i are i and the M - 1 smallest other indices.
+    Its function ``kernel_distance`` ends without a ``return``, so every divergence is NaN, and
+    ``argmax`` of NaNs is the smallest index. Equal divergences lead there too. The out-neighbours
+    of node i are i and the M - 1 smallest other indices.
     """
-    divergence = Undefined(np.zeros(N))
-    return edges_of(dissimilarity_graph(divergence, M)), divergence
+    divergence = np.zeros((N, N))
+    return edges_of(dissimilarity_graph(divergence, M)), matrix_of(divergence)
 
-
-def _no_distances(divergence, i, others, n, out, scratch):
-    for m in range(n):
-        out[m] = 0.0
-
-
-dispatch(distances_from, Undefined, _no_distances)
-dispatch(distances_to, Undefined, _no_distances)
-dispatch(offer, Undefined, offer_computed)
 
 SHIFTED = {"importance_weights": "q is of the draw as it should be, the draw is shifted by one"}
 MOVED = {"complete_graph": "the penalty that feeds its weights is that of the moved theta"}
@@ -576,7 +554,7 @@ class Sfg:
 @inlined
 def refine(params, state, xi):
     """DS'_t, and an edge from it to every node."""
-    share = state.scratch[FOUND]
+    share = state.w  # written anew once the node is drawn
     n = shares_that_changed(
         state.trees[MASS],
         state.cover[MEMBER],

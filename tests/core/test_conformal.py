@@ -229,13 +229,6 @@ def test_one_wrong_label_makes_no_later_interval_wide():
     assert np.mean(np.abs(error) <= half) == pytest.approx(0.9, abs=0.01)
 
 
-def test_the_whole_line_where_it_is_asked_for():
-    """One rate of 0.1: after a miss the level is 0.01, less than 1 / (n + 1) of 9 scores."""
-    error = np.append(np.ones(9), [2.0, 1.0])
-    half = Conformal(0.9, (0.1,), infinite=True).follow(np.zeros(11), error)
-    assert half[9] == 1.0 and half[10] == math.inf
-
-
 def test_the_coverage_of_one_rate_is_as_promised():
     """On any stream that meets the condition: here errors that miss narrowly while they can."""
     rate, T = 0.05, 3000

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from omkl.core import feedback_graph
 from omkl.core.feedback_graph import dissimilarity_graph, dominating_set, similarity_graph
 from omkl.core.graph_sampling import in_neighbours
-from omkl.core.kernel_distance import Overlaps, divergence_rows, log_overlaps, overlaps
+from omkl.core.kernel_distance import overlaps
 from omkl.core.kernels import Kernel, dictionary
 from omkl.utils import conf
 from tests.learners import learner_of
@@ -125,17 +125,10 @@ def test_graphs_of_the_dictionaries_are_those_of_whole_matrices(name, monkeypatc
             assert dominating_set(near).tolist() == dense_cover(near)
 
 
-def test_large_dictionaries_are_worked_through_in_blocks():
-    """1,500 kernels have no matrix; rows of their graphs against the matrix made for the test."""
-    some = tuple(Kernel("gaussian", 10.0**b) for b in np.linspace(-2, 2, 1000))
-    some += tuple(Kernel("laplacian", 10.0**b) for b in np.linspace(-2, 2, 500))
-    values = log_overlaps(some, 3)
-    delta = divergence_rows(Overlaps(values, np.diagonal(values)), np.arange(len(some)))
-    out = dissimilarity_graph(overlaps(some, 3), 3)
-    far = np.where(np.eye(len(some), dtype=bool), -np.inf, delta)
-    np.testing.assert_array_equal(out[:, 1], far.argmax(axis=1))
-    near = similarity_graph(overlaps(some, 3), 2)
-    assert np.all(delta[near[:, 0], near[:, 1]] <= np.sort(delta, axis=1)[:, 1] + 1e-6)
+def test_a_graph_of_too_many_kernels_is_refused():
+    some = tuple(Kernel("gaussian", 1.0 + k) for k in range(4097))
+    with pytest.raises(ValueError, match=r"at most 4,096, and there are 4,097\. Choose fewer"):
+        overlaps(some, 3)
 
 
 @pytest.mark.parametrize("M", [0, 5])

@@ -11,12 +11,9 @@ from scipy.integrate import quad
 
 from omkl.core.feedback_graph import dissimilarity_graph, similarity_graph
 from omkl.core.kernel_distance import (
-    distance_rows,
     divergence_rows,
     log_overlaps,
-    matrix_of,
     normalised,
-    overlap_pieces,
     overlaps,
     ranks,
 )
@@ -106,22 +103,6 @@ def test_cauchy_and_laplacian_with_a_large_ratio(ratio):
     assert log_overlap(wide, narrow) == pytest.approx(math.log(ratio * integral), abs=1e-13)
 
 
-@pytest.mark.parametrize("d", [1, 15, 520, 10_000])
-def test_computed_overlaps_are_those_of_the_matrix(d):
-    """All families, lengths that are 1e8 apart, and copies of a kernel: numbers and their order."""
-    some = [Kernel(f, b) for f in with_spectrum() for b in (1e-4, 0.01, 0.011, 0.5, 0.5, 7.0, 1e4)]
-    pieces, matrix = overlap_pieces(some, d), overlaps(tuple(some), d)
-    rows = np.arange(len(some))
-    ours, exact = divergence_rows(pieces, rows), divergence_rows(matrix, rows)
-    np.testing.assert_array_equal(ours, ours.T)
-    np.testing.assert_array_equal(np.isneginf(ours), np.isneginf(exact))
-    np.testing.assert_allclose(ours, exact, rtol=1e-12, atol=1e-12)
-    order = np.argsort(distance_rows(pieces, rows, len(some)), axis=1, kind="stable")
-    np.testing.assert_array_equal(order, np.argsort(ranks(matrix), axis=1, kind="stable"))
-    picked = distance_rows(matrix_of(exact), np.array([3, 1]), len(some))
-    np.testing.assert_array_equal(picked, exact[[3, 1]])
-
-
 # --- More digits ----------------------------------------------------------------------------------
 
 
@@ -177,7 +158,6 @@ def test_graph_of_algorithm_4_to_110_digits(overlap_to_110_digits, d):
     for M in (5, 10, 20):
         ours = dissimilarity_graph(overlaps(PUBLISHED, d), M)
         np.testing.assert_array_equal(ours, exact[:, :M])
-    np.testing.assert_array_equal(dissimilarity_graph(overlap_pieces(PUBLISHED, d), 20), exact)
     if d == 8:
         assert exact[0, :10].tolist() == [0, 75, 51, 52, 53, 54, 55, 56, 57, 74]
 
@@ -191,7 +171,6 @@ def test_order_of_divergences_to_110_digits(overlap_to_110_digits, d):
         order = [sorted(range(76), key=lambda j: product[j, j] - 2 * row[j]) for row in product]
     near = similarity_graph(overlaps(PUBLISHED, d), 76)
     np.testing.assert_array_equal(near, order)
-    np.testing.assert_array_equal(similarity_graph(overlap_pieces(PUBLISHED, d), 76), order)
     np.testing.assert_array_equal(np.argsort(ranks(overlaps(PUBLISHED, d)), axis=1), order)
 
 
@@ -200,13 +179,12 @@ def test_order_of_divergences_to_110_digits(overlap_to_110_digits, d):
 
 @pytest.mark.parametrize("d", [2, 8, 21, 520])
 @pytest.mark.parametrize("build", [dissimilarity_graph, similarity_graph])
-@pytest.mark.parametrize("form", [overlaps, overlap_pieces])
-def test_permuting_the_dictionary_permutes_the_graph(build, form, d):
+def test_permuting_the_dictionary_permutes_the_graph(build, d):
     order = np.random.default_rng(d).permutation(76)
     place = np.argsort(order)
     shuffled = tuple(PUBLISHED[i] for i in order)
-    ours = build(form(PUBLISHED, d), 12)
-    np.testing.assert_array_equal(build(form(shuffled, d), 12), place[ours][order])
+    ours = build(overlaps(PUBLISHED, d), 12)
+    np.testing.assert_array_equal(build(overlaps(shuffled, d), 12), place[ours][order])
 
 
 # --- Other readings -------------------------------------------------------------------------------

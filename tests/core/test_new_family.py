@@ -13,7 +13,6 @@ from omkl.core.graph_sampling import edges_of
 from omkl.core.kernel_distance import (
     integrated,
     log_overlaps,
-    overlap_pieces,
     overlaps,
 )
 from omkl.core.kernels import FAMILIES, Family, Kernel, dictionary, with_spectrum
@@ -140,9 +139,8 @@ def test_what_integration_does_not_find_is_said(name):
 
 @pytest.mark.parametrize("d", [1, 15])
 @pytest.mark.parametrize("build", [dissimilarity_graph, similarity_graph])
-def test_graphs_of_matrix_and_pieces_agree_in_any_order(build, d):
+def test_graphs_are_the_same_in_any_order(build, d):
     expected = build(overlaps(SOME, d), 4)
-    np.testing.assert_array_equal(build(overlap_pieces(SOME, d), 4), expected)
     assert expected[4, 1] == 5 or build is dissimilarity_graph  # the copy is the nearest
     order = np.random.default_rng(d).permutation(3)  # the copies keep theirs
     order = np.concatenate([order, np.arange(3, len(SOME))])

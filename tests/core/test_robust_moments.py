@@ -14,10 +14,20 @@ NORMAL = np.random.default_rng(0).standard_normal(N)
 FAULT = (T >= 2000) & (T < 3000)
 
 
+def take_rows(state, X, out, far, learns=True):
+    slots = state[None] if learns else np.stack([state, state])
+    runs = np.array([0, len(X)]), np.zeros(1, dtype=np.int64), np.array([learns])
+    moments.standardise_rows(*runs, slots, X, math.inf, out, far, len(slots) - 1)
+
+
+def standardise_each(state, X, out, far):
+    take_rows(state, X, out, far, learns=False)
+
+
 def standardised(x):
     """Each number of a column with what came up to it."""
     out, far = np.empty((len(x), 1)), np.empty((len(x), 1), dtype=bool)
-    moments.take_rows(moments.no_moments(1), np.array(x, dtype=float)[:, None], out, far)
+    take_rows(moments.no_moments(1), np.array(x, dtype=float)[:, None], out, far)
     return out[:, 0]
 
 
@@ -98,9 +108,9 @@ def test_heavy_tails_keep_their_order_and_a_scale(df):
     x = np.random.default_rng(2).standard_t(df, N)
     state = moments.no_moments(1)
     out, marked = np.empty((N, 1)), np.empty((N, 1), dtype=bool)
-    moments.take_rows(state, x[:2000, None], out[:2000], marked[:2000])
+    take_rows(state, x[:2000, None], out[:2000], marked[:2000])
     middle = moments.scales(state)[0]
-    moments.take_rows(state, x[2000:, None], out[2000:], marked[2000:])
+    take_rows(state, x[2000:, None], out[2000:], marked[2000:])
     assert moments.scales(state)[0] == pytest.approx(middle, rel=0.1)
     far = np.abs(x[3000:]) > 10.0
     assert np.corrcoef(out[3000:, 0][far], x[3000:][far])[0, 1] > 0.999
@@ -112,11 +122,11 @@ def test_any_split_and_one_row_at_a_time_give_the_same_bits():
     X[::7, 1] = math.nan
     whole, parts, peeked = np.empty((3, 300, 3))
     far, of_parts, of_peeked = np.empty((3, 300, 3), dtype=bool)
-    moments.take_rows(moments.no_moments(3), X, whole, far)
+    take_rows(moments.no_moments(3), X, whole, far)
     state = moments.no_moments(3)
     for s in range(300):
         one = slice(s, s + 1)
-        moments.standardise_each(state.copy(), state, X[one], peeked[one], of_peeked[one])
+        standardise_each(state, X[one], peeked[one], of_peeked[one])
         moments.take_row(state, X[s], math.inf, parts[s], of_parts[s])
     np.testing.assert_array_equal(parts, whole)
     np.testing.assert_array_equal(peeked, whole)

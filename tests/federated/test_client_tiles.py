@@ -11,7 +11,6 @@ from omkl.core.representations.random_features import (
     draw_features,
     random_features,
 )
-from omkl.federated import hindsight
 from omkl.federated.client_features import (
     FEWEST_INPUTS,
     SHARE,
@@ -71,23 +70,3 @@ def test_many_inputs_of_one_number_are_one_input(name):
     ]
     first, second = (one.partial_fit(X[..., : one.d], y).y_hat for one in federations)
     np.testing.assert_allclose(first, second, rtol=0, atol=1e-12)
-
-
-def test_hindsight_fits_the_same_to_such_rows(monkeypatch):
-    """One client whose rows are of one number each, mostly, and one whose rows are not."""
-    rng = np.random.default_rng(1)
-    X = rng.normal(size=(40, 2, d))
-    for row in X[:, 0]:
-        row[rng.permutation(d)[: d - rng.integers(0, d // SHARE)]] = rng.choice([0.0, 0.3, -1.5])
-    y = np.sin(X[:, :, :3].sum(axis=2))
-    omega = draw_features(SOME, d, D, seed=0).omega
-    few, dense = hindsight.sparse_inputs(X[:, 0]), hindsight.sparse_inputs(X[:, 1])
-    assert few is not None and dense is None
-    arguments = (omega, X, y, np.array([40, 40]), 1e-3, 1e-3)
-    found = hindsight.ridge(*arguments)
-    monkeypatch.setattr(hindsight, "sparse_inputs", lambda rows: None)
-    expected = hindsight.ridge(*arguments)
-    np.testing.assert_array_equal(found.kernels, expected.kernels)
-    assert found.shared_kernel == expected.shared_kernel
-    np.testing.assert_allclose(found.errors, expected.errors, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(found.shared_errors, expected.shared_errors, rtol=1e-9, atol=1e-12)

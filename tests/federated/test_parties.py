@@ -7,8 +7,9 @@ import pytest
 
 from omkl import federated
 from omkl.experiment import run as runner
-from omkl.federated.parties import Client, Refused, Server, Update, play
+from omkl.federated.parties import Client, Refused, Server, Update
 from tests.compositions import compose
+from tests.federated.one_process import learn, play
 
 ROUNDS, CLIENTS = 40, 4
 
@@ -45,9 +46,9 @@ def test_messages_give_the_simulation(name, every):
     if every > 1:
         return
     with pytest.raises(ValueError, match="0 rows for the rounds 4 to 4"):
-        Client(job, 0, 1).run_round(server.broadcast()._replace(t=4))
+        learn(Client(job, 0, 1), server.broadcast()._replace(t=4))
     server.t = 4
-    stale = Client(job, 0, 0).run_round(server.broadcast()._replace(t=5))._replace(client=1)
+    stale = learn(Client(job, 0, 0), server.broadcast()._replace(t=5))._replace(client=1)
     assert not server.receive(stale)
     assert server.events[-1].reason == "its stream ended with round 3"
 
@@ -105,7 +106,7 @@ def test_a_bad_update_is_as_none(how):
         for t in range(1, 11):
             broadcast = server.broadcast()
             for client in clients:
-                update = client.run_round(broadcast)
+                update = learn(client, broadcast)
                 if client.client == 2 and t == 5:
                     if refuse:
                         assert not server.receive(damaged(update, how, last))
@@ -142,7 +143,7 @@ def test_a_client_that_comes_back_has_forgotten_nothing(name, every):
             for client in clients:
                 if client.client == 3 and 6 <= n <= 8:
                     continue
-                server.receive(client.run_round(broadcast))
+                server.receive(learn(client, broadcast))
                 y_hat += client.y_hat.tolist()
             server.finish()
         answers.append(y_hat)
@@ -153,7 +154,7 @@ def test_a_round_of_nobody_changes_nothing():
     """And a second message in a round is refused."""
     job = job_of()
     server, client = Server(job, 0), Client(job, 0, 1)
-    update = client.run_round(server.broadcast())
+    update = learn(client, server.broadcast())
     assert server.receive(update) and not server.receive(update)
     assert server.events[0].reason == "its second message of the round"
     server.finish()
@@ -171,15 +172,15 @@ def test_a_broadcast_of_no_use_leaves_the_client_as_it_was(name, number):
     job = job_of(name)
     server, client, other = Server(job, 0), Client(job, 0, 1), Client(job, 0, 1)
     broadcast = server.broadcast()
-    client.run_round(broadcast)
-    other.run_round(broadcast)
+    learn(client, broadcast)
+    learn(other, broadcast)
     server.finish()
     bad = server.broadcast()
     with pytest.raises(Refused, match="finite"):
-        client.run_round(bad._replace(theta=np.full_like(bad.theta, number)))
+        learn(client, bad._replace(theta=np.full_like(bad.theta, number)))
     server.finish()
     good = server.broadcast()
-    sent, expected = client.run_round(good), other.run_round(good)
+    sent, expected = learn(client, good), learn(other, good)
     assert (client.y_hat[0], client.regret) == (other.y_hat[0], other.regret)
     for array, wanted in zip(sent, expected, strict=True):
         np.testing.assert_array_equal(array, wanted)

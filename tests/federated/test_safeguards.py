@@ -17,7 +17,7 @@ from omkl.core.representations.random_features import draw_features
 from omkl.core.rng import asking_generator, noise_generators
 from omkl.experiment import run as runner
 from omkl.federated.messages import NO_PROTECTION, Protection
-from omkl.federated.parties import Client, Server, play
+from omkl.federated.parties import Client, Server
 from omkl.federated.privacy import (
     Privacy,
     Safeguards,
@@ -29,6 +29,7 @@ from omkl.federated.privacy import (
 from omkl.federated.simulation import Federation
 from tests.compositions import compose
 from tests.federated.attack import Seen, guess
+from tests.federated.one_process import learn, play
 
 DICTIONARY = tuple(Kernel("gaussian", b) for b in (0.1, 1.0, 10.0))
 K, T, D, SEED = 6, 40, 2, 3
@@ -163,7 +164,7 @@ def test_a_message_that_changes_too_much_is_refused(words, lie, reason):
         for _ in range(5):
             broadcast = server.broadcast()
             for client in clients:
-                update = client.run_round(broadcast)
+                update = learn(client, broadcast)
                 if client.client != 2:
                     assert server.receive(update)
                 elif lies:
@@ -182,7 +183,7 @@ def test_losses_without_rows_are_left_out_as_others_are():
         server = Server(job, 0)
         broadcast = server.broadcast()
         for k in range(6):
-            update = Client(job, 0, k).run_round(broadcast)
+            update = learn(Client(job, 0, k), broadcast)
             if k == 4:
                 rows, theta = update.rows[keeps], update.theta[keeps]
                 update = update._replace(rows=rows, theta=theta, losses=update.losses + 1e3)
@@ -199,10 +200,10 @@ def test_who_was_not_asked_is_not_listened_to():
     everybody = broadcast._replace(asked=np.zeros(0, dtype=np.int64))
     for client in clients:
         asked = client.client in broadcast.asked
-        honest = client.run_round(broadcast)
+        honest = learn(client, broadcast)
         assert honest.theta.size == (200 if asked else 0)
         if not asked:
-            assert not server.receive(Client(job, 0, client.client).run_round(everybody))
+            assert not server.receive(learn(Client(job, 0, client.client), everybody))
             assert server.events[-1].reason == "it sends an update and was not asked for one"
         assert server.receive(honest)
     assert len(broadcast.asked) == 2 and len(server.events) == 4
@@ -252,7 +253,7 @@ def test_noise_of_a_client_on_its_own_cannot_be_taken_off_again():
     server = Server(job, 0)
     broadcast = server.broadcast()
     one, two = (Client(job, 0, 0) for _ in "ab")
-    first, second = one.run_round(broadcast), two.run_round(broadcast)
+    first, second = learn(one, broadcast), learn(two, broadcast)
     assert one.y_hat == two.y_hat and not np.array_equal(first.theta, second.theta)
     numbers = SecretNormals().standard_normal(20_000)
     assert stats.kstest(numbers, "norm").pvalue > 1e-6
@@ -305,7 +306,7 @@ def samples_given_away(job):
         broadcast, theta = server.broadcast(), server.state.model.theta.copy()
         log_w = server.state.log_w.copy()
         for k, client in enumerate(clients):
-            update = client.run_round(broadcast)
+            update = learn(client, broadcast)
             server.receive(update)
             told = broadcast.announced, update.rows, update.theta
             seen = Seen(broadcast.t, theta, *told, log_w)

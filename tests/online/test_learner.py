@@ -241,6 +241,7 @@ print(*sorted({name.partition(".")[0] for name in sys.modules} - sys.stdlib_modu
 def test_partial_fit_returns_what_its_docs_list():
     X = np.random.default_rng(0).normal(size=(50, 3))
     learner = omkl.learner("raker", inputs=3, D=8, interval=0.9)
-    y_hat, asked, spread, low, high = learner.partial_fit(X, X[:, 0])
-    assert y_hat.shape == asked.shape == spread.shape == (50,)
-    assert np.all((low <= y_hat) & (y_hat <= high), where=np.isfinite(low))
+    said = learner.partial_fit(X, X[:, 0])
+    assert said.y_hat.shape == said.asked.shape == said.spread.shape == (50,)
+    inside = (said.low <= said.y_hat) & (said.y_hat <= said.high)
+    assert np.all(inside, where=np.isfinite(said.low))
