@@ -57,12 +57,14 @@ def dissimilarity_graph(divergence: Overlaps | np.ndarray, M: int) -> np.ndarray
         M lies outside [1, N].
     """
     N = _n_kernels(divergence, M)
-    join = _join_by_overlap if isinstance(divergence, Overlaps) else _join_by_value
     out = np.empty((N, M), dtype=np.int64)
     for nodes in _blocks(N):
         some = out[nodes]
         some[:, 0] = nodes
-        join(divergence, some)
+        if isinstance(divergence, Overlaps):
+            _join_by_overlap(divergence, some)
+        else:
+            _join_by_value(divergence, some)
         out[nodes] = some
     return out
 
