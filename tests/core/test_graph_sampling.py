@@ -18,7 +18,6 @@ from omkl.core.graph_sampling import (
     toggle_member,
     trees_of,
 )
-from omkl.core.kernel_distance import overlaps
 from omkl.core.kernels import Kernel
 from omkl.core.weights import normalised
 
@@ -128,10 +127,3 @@ def test_seeds_share_one_graph():
     first, second = case.learner(seed=0).state, case.learner(seed=1).state
     assert first.edges is second.edges and first.divergence is second.divergence
     assert first.trees is not second.trees and first.links is not second.links
-
-
-@pytest.mark.parametrize("d", [1, 15])
-def test_divergences_of_a_large_dictionary_take_no_matrix(d):
-    some = tuple(Kernel("gaussian", 10.0**b) for b in np.linspace(-2, 2, 1500))
-    held = sum(np.asarray(field).nbytes for field in overlaps(some, d))
-    assert held < 100 * len(some)
