@@ -5,7 +5,7 @@
         algorithm=raker,gf dataset=naval 'seed=range(10)'
 
 Every job writes its run folder, and ``omkl-report show`` makes the table. Overrides are those of
-Hydra, without the shorthand of ``omkl-run``. Hydra 1.3 does not start on Python 3.14.
+Hydra, without the shorthand of ``omkl-run``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
-from omkl.config.compose import store_defaults
+from omkl.config.compose import help_as_text, store_defaults
 from omkl.utils import conf
 
 store_defaults()
@@ -38,4 +38,5 @@ def main(config: DictConfig) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with help_as_text():
+        main()

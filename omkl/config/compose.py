@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import functools
 import pickle
@@ -183,6 +184,27 @@ def hydra_of_our_own() -> Iterator[None]:
                 yield
         finally:
             GlobalHydra.instance().hydra = theirs
+
+
+@contextlib.contextmanager
+def help_as_text() -> Iterator[None]:
+    """Let Hydra 1.3 make its argument parser, whose help is not of type str, on Python 3.14.
+
+    argparse of Python 3.14 searches the help of each argument for "%" and refuses other types.
+    """
+
+    def add_argument(parser: Any, *names: str, **options: Any) -> Any:
+        if options.get("help") is not None:
+            options["help"] = str(options["help"])
+        return original(parser, *names, **options)
+
+    parser_class: Any = argparse.ArgumentParser
+    original = parser_class.add_argument
+    parser_class.add_argument = add_argument
+    try:
+        yield
+    finally:
+        parser_class.add_argument = original
 
 
 def resolved(composed: DictConfig, overrides: Iterable[str]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omkl.config import schema
-from omkl.config.compose import Composer, hydra_of_our_own, parsed, store_defaults
+from omkl.config.compose import Composer, help_as_text, hydra_of_our_own, parsed, store_defaults
 from omkl.config.schema import Settings
 from omkl.utils import conf, outside, registry
 from omkl.utils.conf import override_text
@@ -129,7 +129,7 @@ def complete(command: str, arguments: Sequence[str]) -> None:
     """Print what a shell asks of Hydra's completion: ``install=bash``, ``query=bash``."""
     from hydra.core.global_hydra import GlobalHydra
 
-    with hydra_of_our_own():
+    with hydra_of_our_own(), help_as_text():
         store_defaults()
         hydra: Any = GlobalHydra.instance().hydra
         hydra.shell_completion(config_name=conf.main_file().stem, overrides=[command, *arguments])
