@@ -220,10 +220,10 @@ def _failed(
     return Run.in_memory(folder, result=result, config=settings.content())
 
 
-def crashed(settings: Settings, message: str) -> Outcome:
-    """The outcome of a job whose process did not live to tell it."""
-    error, folder = RuntimeError(message), folder_of(settings, "unknown")
-    return Outcome(_failed(settings, folder, now(), error, explained=True), "failed", [])
+def crashed(settings: Settings, message: str, kind: type[Exception] = RuntimeError) -> Outcome:
+    """Return the outcome of a job that could not return one itself."""
+    folder = folder_of(settings, "unknown")
+    return Outcome(_failed(settings, folder, now(), kind(message), explained=True), "failed", [])
 
 
 def failed_in_postprocessing(outcome: Outcome, error: Exception) -> Outcome:

@@ -25,6 +25,7 @@ from reproduce.tables import CITED, FOLDER, METRICS, VARIANTS, WRITTEN, Table, s
 
 TITLE = "Published and reproduced: online multi-kernel learning"
 MANY, FEW = 0.9, 0.1  # shares of the numbers from which a paper reproduces, and up to which not
+NOT_RUN = "not run"
 MAX_COLUMNS = 6  # of a table; two metrics with more have a panel each
 BASELINES = ("mean", "last", "ridge")
 VERDICTS = "| verdict | our number |\n| --- | --- |\n" + "\n".join(
@@ -59,10 +60,12 @@ def write(tables: Sequence[Table], runs: Runs, folder: Path) -> list[Path]:
         filled = Filled(own, {name: fill(table, runs) for name, table in own.items()}, runs)
         cells = pd.concat(filled.cells.values(), ignore_index=True)
         every[paper["file"]] = paper, cells
-        pictures = figures.FIGURES[paper["file"]](filled, folder)
-        shown = cells[cells["table"].isin(paper["drawn"])]
-        titles = {name: table.title for name, table in own.items()}
-        dumbbells = figures.dumbbells(shown, titles, folder, paper["file"])
+        pictures, dumbbells = list[Drawn](), list[Drawn]()
+        if answer(counts(cells)) != NOT_RUN:
+            pictures = figures.FIGURES[paper["file"]](filled, folder)
+            shown = cells[cells["table"].isin(paper["drawn"])]
+            titles = {name: table.title for name, table in own.items()}
+            dumbbells = figures.dumbbells(shown, titles, folder, paper["file"])
         pages[f"{paper['file']}.md"] = _paper_page(paper, filled, cells, dumbbells, folder)
         pages[f"{paper['file']}_cells.md"] = _cells_page(paper, filled, cells, pictures)
         pages[f"{paper['file']}_cells.csv"] = csv(cells)
@@ -229,7 +232,9 @@ def _overview(
     for paper, of_paper in every.values():
         table = counts(of_paper)
         shares = (_share(table.loc[shown]) for shown in VARIANTS.values())
-        body.append([paper["name"], answer(table), *shares, markdown_text(paper["why_not"])])
+        found = answer(table)
+        why = "" if found == NOT_RUN else markdown_text(paper["why_not"])
+        body.append([paper["name"], found, *shares, why])
     headings = [
         "paper",
         "does it reproduce?",
@@ -255,7 +260,7 @@ def _overview(
         f"difference of both means. The answer is yes where at least {100 * MANY:.0f} % of a "
         "paper's numbers are one or the other with the settings that it states. It is no where at "
         f"most {100 * FEW:.0f} % are.",
-        "\n".join(links), "## Made with", "\n".join(_facts(complete)),
+        "\n".join(links), *(["## Made with", "\n".join(_facts(complete))] if complete else []),
     ])  # fmt: skip
 
 
@@ -264,9 +269,15 @@ def answer(table: pd.DataFrame) -> str:
     verdicts = table.loc[VARIANTS[WRITTEN]]
     n = _compared(verdicts)
     if not n:
-        return "not run"
+        return NOT_RUN
     share = (verdicts["reproduced"] + verdicts["consistent"]) / n
     return "yes" if share >= MANY else "no" if share <= FEW else "in part"
+
+
+def verdict_text(cells: pd.DataFrame) -> str:
+    """Return the answer for a paper, and how many of its numbers have each verdict."""
+    found = answer(counts(cells))
+    return f"{found.capitalize()}. {count_text(cells).capitalize()}."
 
 
 def _compared(verdicts: pd.Series) -> int:
@@ -276,8 +287,8 @@ def _compared(verdicts: pd.Series) -> int:
 def _share(verdicts: pd.Series) -> str:
     """Return "44 reproduced, 3 consistent of 92; 4 cannot be compared"."""
     n, total = _compared(verdicts), int(verdicts.sum())
-    if not total:
-        return "none"
+    if not n:
+        return f"none of {total} run" if total else "none"
     named = [f"{verdicts[v]} {v}" for v in ("reproduced", "consistent") if verdicts[v]]
     rest = f"; {total - n} cannot be compared" if n < total else ""
     return f"{', '.join(named) or '0 reproduced'} of {n}{rest}"
@@ -314,13 +325,13 @@ def _paper_page(
     links = ["- [All cells, figures, theory and run times]({0}_cells.md)",
              "- [All cells as CSV]({0}_cells.csv)", "- [All papers](README.md)"]  # fmt: skip
     return _joined([
-        f"# {paper['title']}", paper["verdict"],
-        "## Does it reproduce?", claims_table(paper, cells),
+        f"# {paper['title']}", "## Does it reproduce?", verdict_text(cells),
+        claims_table(paper, cells),
         "A claim holds where it holds on all data sets that we have, with the settings that the "
         "paper states. In brackets: by how many per cent the first learner has more or less than "
         "the best of the others, from the least to the most over the data sets.",
         *_pictures(drawn), "## Tables", VERDICTS, *folded, "## What differs, and why",
-        _known_table(paper, cells),
+        "" if answer(counts(cells)) == NOT_RUN else paper["verdict"], _known_table(paper, cells),
         "What one has to know and the text does not say. The numbers are mean distances from the "
         "published ones, of the cells that it changes.",
         "## More", "\n".join(links).format(paper["file"]),
@@ -349,7 +360,7 @@ def claim_verdict(held: Mapping[str, np.ndarray]) -> str:
     ours = {what: each for what, each in held.items() if what != "published"}
     everywhere = [what for what, each in ours.items() if each.all()]
     if not ours:
-        return "not run"
+        return NOT_RUN
     if VARIANTS[WRITTEN] in everywhere:
         return "holds"
     if everywhere:
@@ -430,6 +441,8 @@ def _theory(paper: Mapping[str, Any], filled: Filled) -> list[str]:
         return []
     runs = [run for run in filled.of("jmlr_table1") if figures.RIDGE in run.curves]
     runs = [run for run in runs if theorems.theorem_meant(run.result["algorithm"])]
+    if not runs:
+        return []
     body, judged = [], []
     notes: dict[str, dict[str, None]] = {}
     for run in runs:

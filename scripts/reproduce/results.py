@@ -11,7 +11,9 @@ import pandas as pd
 import variants
 
 from omkl.config.compose import Composer
-from omkl.datasets.base import MissingFile
+from omkl.config.schema import Settings
+from omkl.datasets import catalogue
+from omkl.datasets.base import DataError, MissingFile
 from omkl.experiment import queue
 from omkl.experiment import run as runner
 from omkl.report import console
@@ -55,10 +57,16 @@ def run_jobs(tables: Sequence[Table], outputs: Path) -> dict[Job, Run]:
     variants.declare()
     composer = Composer()
     configs = [composer.compose([*job, *quiet]) for job in jobs]
-    runs: dict[Job, Run] = {}
-    for number, ended in queue.side_by_side(runner.run, configs):
-        outcome = ended or runner.crashed(configs[number], queue.DIED)
-        job, run = jobs[number], outcome.run
+    missing = _missing_data(configs)
+    runs = {
+        job: runner.crashed(config, missing[config.dataset["name"]], MissingFile).run
+        for job, config in zip(jobs, configs, strict=True)
+        if config.dataset["name"] in missing
+    }
+    there = [number for number, job in enumerate(jobs) if job not in runs]
+    for place, ended in queue.side_by_side(runner.run, [configs[number] for number in there]):
+        outcome = ended or runner.crashed(configs[there[place]], queue.DIED)
+        job, run = jobs[there[place]], outcome.run
         runs[job] = run
         text = f"  [{len(runs)}/{len(jobs)}] {' '.join(job[:2])}"
         if outcome.status == "failed":
@@ -66,6 +74,19 @@ def run_jobs(tables: Sequence[Table], outputs: Path) -> dict[Job, Run]:
         else:
             print(f"{text}: {console.loss_text(run.result)} ({outcome.status})", flush=True)
     return runs
+
+
+def _missing_data(configs: Sequence[Settings]) -> dict[str, str]:
+    """Return the data sets whose file is not there and cannot be fetched, and print why, once."""
+    datasets = {config.dataset["name"]: config.dataset for config in configs}
+    reasons: dict[str, str] = {}
+    for file, dataset in {d["file"]: d for d in datasets.values() if "file" in d}.items():
+        try:
+            catalogue.obtain(dataset)
+        except DataError as error:
+            reasons[file] = str(error)
+            print(f"  {NO_DATA}: {error}", flush=True)
+    return {name: reasons[d["file"]] for name, d in datasets.items() if d.get("file") in reasons}
 
 
 def verdict_of_failure(run: Run) -> str:

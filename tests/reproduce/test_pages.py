@@ -9,6 +9,8 @@ from reproduce import __main__ as command
 from reproduce import figures, pages, results, tables
 
 from omkl.datasets import catalogue
+from omkl.datasets.base import DataError
+from omkl.report.naming import markdown_text
 from omkl.runs.run_folder import Run, find
 from tests.compositions import mapping
 
@@ -74,6 +76,30 @@ def test_pages_of_every_paper(tmp_path):
     for paper in pages.papers():
         searches = texts[f"{paper['file']}_cells.md"].count("as written |")
         assert searches >= len(paper.get("searches", ()))
+
+
+@pytest.mark.slow(2)
+def test_without_data_nothing_is_judged_and_a_download_is_tried_once(tmp_path, monkeypatch, capsys):
+    tried = []
+
+    def nowhere(entry):
+        tried.append(entry["file"])
+        raise DataError(f"{entry['file']} is not here, and downloads are off")
+
+    monkeypatch.setattr(results.catalogue, "obtain", nowhere)
+    every = [tables.load(name) for name in tables.names()]
+    runs = results.run_jobs(every, tmp_path)
+    assert len(tried) == len(set(tried)) and not any(run.complete for run in runs.values())
+    told = capsys.readouterr().out
+    assert told.count("no data: naval/data.txt is not here") == 1
+    written = pages.write(every, runs, tmp_path / "page")
+    texts = {path.name: path.read_text("utf-8") for path in written if path.suffix == ".md"}
+    for paper in pages.papers():
+        page = texts[f"{paper['file']}.md"]
+        assert "Not run. " in page and paper["verdict"].split(".")[0] not in page
+        assert "| does not hold |" not in page and "| holds |" not in page
+        assert markdown_text(paper["why_not"]) not in texts["README.md"]
+    assert texts["README.md"].count("| not run |") == 4
 
 
 def test_a_line_for_each_m_over_the_exploration_rate(tmp_path):
