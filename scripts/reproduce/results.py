@@ -124,7 +124,7 @@ def _filled(cell: dict, runs: Runs) -> dict[str, object]:
         error = run.result["error"]
         reason = f"{error['type']}: {error['message']}"
         return {**empty, "verdict": verdict_of_failure(run), "reason": reason, "run": run}
-    ours, std = METRICS[cell["measured"]].measure(run.result)
+    ours, std = METRICS[cell["measured"]].measure(run)
     found = {**empty, "run": run, "ours": ours, "std": std, "reason": ""}
     published, n_seeds = cell["published"], len(run.result["seeds"])
     if published is None or math.isnan(published):
