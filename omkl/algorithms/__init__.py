@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 def names() -> list[str]:
     """Names of all algorithms, as typed after ``algorithm=``."""
-    return [*registry.names(__name__), *registry.names_outside()]
+    own = [name for name in registry.names_outside() if not registry.is_federated(name)]
+    return [*registry.names(__name__), *own]
 
 
 def table() -> pd.DataFrame:

@@ -33,12 +33,12 @@ class Case(shared.Case):
     n_rounds = ROUNDS
     rounds_to_play = 60
     many_rounds = 20_000
-    loop = staticmethod(simulation.run_rounds)
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.settings = default_settings(name)
         self.algorithm = federated.load(name)
+        self.loop = compiler.compiled_for(self.algorithm.Params, simulation.run_rounds)
 
     def stream(self, T: int = ROUNDS) -> tuple[np.ndarray, np.ndarray]:
         """X (T, K, 3) and y (T, K) of ``streams``."""
@@ -92,9 +92,9 @@ def check_another_number_of_clients(case: Case) -> None:
     """Fewer clients need no new machine code."""
     X, y = streams()
     case.learner().partial_fit(X, y)
-    before = compiler.n_specialisations(simulation.run_rounds)
+    before = compiler.n_specialisations(case.loop)
     case.learner(seed=3, K=2, lam=0.1).partial_fit(X[:7, :2], y[:7, :2])
-    assert compiler.n_specialisations(simulation.run_rounds) == before
+    assert compiler.n_specialisations(case.loop) == before
 
 
 def check_blocks_leave_the_same_state(case: Case) -> None:
@@ -174,15 +174,17 @@ def sent_by_one(
     federation.partial_fit(X[:start], y[:start])
     params, server, clients = federation.params, federation.server, federation.clients
     message, scratch = federation.message, federation.scratch
+    run_selection = compiler.compiled_for(type(params), parties.run_broadcast_selection)
+    run_round = compiler.compiled_for(type(params), parties.run_client_round)
     rng = np.random.default_rng(5)
     theta, messages = server.model.theta.copy(), []
     for s in range(start, len(y)):
         u, v = (rng.random(n) for n in case.algorithm.draws(params))
         normals = rng.standard_normal(message.theta.size + len(message.losses))
-        parties.run_broadcast_selection(params, server, s + 1, v)
+        run_selection(params, server, s + 1, v)
         draws = (u, normals, protection)
         state = params, server, clients, s + 1
-        parties.run_client_round(*state, X[s], y[s, 0], *draws, scratch, message)
+        run_round(*state, X[s], y[s, 0], *draws, scratch, message)
         arrays = server.announced, message.rows, message.theta, message.losses
         messages.append([array.copy() for array in arrays] + [normals])
     return federation, Sent(theta, *(np.stack(part) for part in zip(*messages, strict=True)))

@@ -14,12 +14,13 @@ from __future__ import annotations
 import importlib
 
 from omkl.federated.protocol import FederatedAlgorithm
-from omkl.utils import registry
+from omkl.utils import outside, registry
 
 
 def names() -> list[str]:
     """Names of all federated algorithms, as typed after ``algorithm=``."""
-    return registry.names(registry.FEDERATED)
+    own = [name for name in registry.names_outside() if registry.is_federated(name)]
+    return [*registry.names(registry.FEDERATED), *own]
 
 
 def load(name: str) -> FederatedAlgorithm:
@@ -29,5 +30,7 @@ def load(name: str) -> FederatedAlgorithm:
             f"{name} does not learn in a federation. Those that do: {', '.join(names())}. "
             "Without a federation: federation=none"
         )
-    algorithm: FederatedAlgorithm = importlib.import_module(registry.module_of(name)).algorithm
-    return algorithm
+    module = registry.names_outside().get(name)
+    imported = outside.load(module) if module else importlib.import_module(registry.module_of(name))
+    algorithm: FederatedAlgorithm = imported.algorithm
+    return algorithm._replace(name=name)

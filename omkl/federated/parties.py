@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from omkl.core import snapshot
-from omkl.core.compiler import compiled
+from omkl.core.compiler import compiled, compiled_for
 from omkl.core.hyperparameters import COUNTS, KERNELS
 from omkl.core.rng import asking_generator, party_generators
 from omkl.federated import privacy, protocol
@@ -193,7 +193,7 @@ class Server:
         if self.every > 1:
             theta, losses, senders = self._sums
             return Broadcast(self.t, theta, losses, state.announced, self._ask(), senders)
-        run_broadcast_selection(
+        compiled_for(type(self.params), run_broadcast_selection)(
             self.params, state, self.t, self._rng.random(self.algorithm.draws(self.params)[1])
         )
         sends_rows = self.algorithm.announces[0]
@@ -300,7 +300,9 @@ class Server:
             state = self.state
             senders = np.concatenate([state.senders_of, state.senders, state.members])
             self._sums = state.sums.copy(), state.losses.copy(), senders
-        run_aggregation(self.params, self.state, self.t, self._inbox)
+        compiled_for(type(self.params), run_aggregation)(
+            self.params, self.state, self.t, self._inbox
+        )
 
     def present(self) -> list[int]:
         """The clients that have a sample in this round."""
@@ -416,13 +418,15 @@ class Client:
         for s in range(len(y)):
             t = first + s
             row = (X[s : s + 1], float(y[s]), *self._draw(t))
-            y_hat[s] = run_client_round(*states, t, *row, *written)
+            y_hat[s] = compiled_for(type(self.params), run_client_round)(*states, t, *row, *written)
             self.losses[0] += self._scratch.own_loss[0]
             self.losses[1:] += self._scratch.loss
             if t < broadcast.t:
                 self.server.members[0] = 1.0
                 run_receipt(self.server, self._message, self._inbox)
-                run_aggregation(self.params, self.server, t, self._inbox)
+                compiled_for(type(self.params), run_aggregation)(
+                    self.params, self.server, t, self._inbox
+                )
             else:
                 update = self._update(t, not len(broadcast.asked) or self.client in broadcast.asked)
         learned = (y_hat, self.losses, self.server.model.theta, *(update or ())[2:], *self.state)
@@ -476,7 +480,9 @@ class Client:
             state.sums[...], state.losses[...] = broadcast.theta, broadcast.log_w
             state.senders_of[...] = senders_of
             state.senders[0], state.members[0] = n_senders, members
-            run_aggregation(self.params, state, broadcast.t - self.every, self._inbox)
+            compiled_for(type(self.params), run_aggregation)(
+                self.params, state, broadcast.t - self.every, self._inbox
+            )
 
     def _update(self, t: int, asked: bool) -> Update:
         message = self._message

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.compiler import compiled, element, inlined
+from omkl.core.compiler import compiled, compiled_for, element, inlined
 from omkl.core.rng import (
     asking_generator,
     noise_generators,
@@ -322,7 +322,7 @@ class Federation:
         return apart / norm if norm > 0.0 else 0.0
 
     def _prepare(self) -> None:
-        self.loop: Any = run_rounds
+        self.loop: Any = compiled_for(type(self.params), run_rounds)
         self.scratch = protocol.new_scratch(self.algorithm, self.server.model)
         self.message = protocol.new_message(self.algorithm, self.params, self.server.model)
         self._inbox = privacy.inbox_for(self.guards, self.n_clients, self.message)

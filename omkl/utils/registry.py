@@ -44,8 +44,15 @@ def names(package: str) -> list[str]:
 
 
 def is_federated(name: str) -> bool:
-    """Whether it is an algorithm that learns in a federation."""
-    return name in _entries(FEDERATED)
+    """Whether it is an algorithm that learns in a federation.
+
+    A module outside the package is of one if it imports ``omkl.federated.protocol``.
+    """
+    if _entry(name):
+        return name in _entries(FEDERATED)
+    module = outside.modules().get(name)
+    path = outside.source_of(module) if module is not None else None
+    return path is not None and "omkl.federated.protocol" in path.read_text(encoding="utf-8")
 
 
 def module_of(name: str) -> str:

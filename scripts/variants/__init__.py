@@ -2,6 +2,7 @@
 
 as_released           the JMLR paper's learners as its authors' code runs them
 mkl_active_learning   the active paper's learners as its authors' code runs them
+em_kofl_counts        eM-KOFL by the rule of its authors' code
 recovered             learners with the readings that a search found in the published numbers
 
 ``declare`` makes their names known. From a prompt in a checkout, one family at a time:
@@ -11,7 +12,10 @@ recovered             learners with the readings that a search found in the publ
 
 from omkl.utils import registry
 
-MODULES = tuple(f"variants.{name}" for name in ("as_released", "recovered", "mkl_active_learning"))
+MODULES = tuple(
+    f"variants.{name}"
+    for name in ("as_released", "recovered", "mkl_active_learning", "em_kofl_counts")
+)
 
 
 def names() -> list[str]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import variants
 
-from omkl.checks import learners
+from omkl.checks import federations, learners
 from omkl.utils import conf, registry
 from tests.algorithms import test_second_order as second_order
 from tests.algorithms.test_paper_steps import LAM, require_rfomkr
@@ -20,7 +20,8 @@ NAMES = variants.names()
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_conformance(name):
-    require_conformance(learners, name, learners.CHECKS)
+    suite = federations if registry.is_federated(name) else learners
+    require_conformance(suite, name, suite.CHECKS)
 
 
 @pytest.mark.parametrize("name", NAMES)
