@@ -11,7 +11,6 @@ import numpy as np
 from omkl.algorithms.auto_experts import Group, drawn, many_waves
 from omkl.algorithms.auto_sizes import FULL, SIZES, class_sizes, expert_names, regression_sizes
 from omkl.algorithms.parts import select_all
-from omkl.core.compiler import inlined
 from omkl.core.hyperparameters import COUNT
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import register, register_as
@@ -27,8 +26,6 @@ from omkl.core.representations.softmax_mixture import (
     fresh_softmax,
     learn_softmax,
 )
-
-TINY = 1e-300
 
 
 def kernels_of_auto(params: Any, dictionary: Sequence[Kernel], d: int) -> Sequence[Kernel]:
@@ -177,11 +174,7 @@ class Auto:
         noise = state.model.noise
         return noise[0] / noise[1] if noise[0] > 0.0 else math.nan
 
-    @staticmethod
-    def update(params, state, t, y, selection):
-        mixture_of_experts.learn_mixture(state.model, selection.scratch, selection.f, y, t)
-        for i in range(state.log_w.shape[0]):
-            state.log_w[i] = math.log(max(state.model.regrets.w[i], TINY))
+    update = staticmethod(mixture_of_experts.learn_mixture)
 
 
 def kernels_of_classifier(params: Any, dictionary: Sequence[Kernel], d: int) -> Sequence[Kernel]:
@@ -216,14 +209,6 @@ def classifiers(groups: Sequence[Group], d: int, seed: int, K: int) -> Experts:
     return experts
 
 
-@inlined
-def learn_classes(state, selection, label):
-    learn_softmax(state.model, selection.scratch, label)
-    for i in range(state.log_w.shape[0]):
-        state.log_w[i] = math.log(state.model.w[i])
-        state.updates[i] += 1.0
-
-
 CLASSIFIERS = SOFTMAX_MIXTURE._replace(fresh=fresh_classifiers, accepts_blanks=True, uses_D=False)
 
 
@@ -251,7 +236,7 @@ class Together:
 
     @staticmethod
     def update(params, state, t, y, selection):
-        learn_classes(state, selection, y)
+        learn_softmax(state, selection.scratch, y)
 
 
 together = register(
@@ -356,4 +341,4 @@ class AutoClassifier:
 
     @staticmethod
     def update(params, state, t, y, selection):
-        learn_classes(state, selection, 1.0 if y > 0.0 else 0.0)
+        learn_softmax(state, selection.scratch, 1.0 if y > 0.0 else 0.0)

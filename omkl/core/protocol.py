@@ -146,31 +146,6 @@ def _largest_error(f, y, least):
     return worst
 
 
-@inlined
-def _learn(params, state, t, y, ask, selection, used, worst):
-    """Count what was evaluated, learn y if it was asked for, and clear the outputs.
-
-    used (N,) int64 and worst (1,) as in ``run_block``.
-    """
-    n = selection.n_evaluated[0]
-    if n == selection.f.shape[0]:
-        for i in range(n):
-            used[i] += 1
-        worst[0] = _largest_error(selection.f, y, worst[0])
-    else:
-        largest_error = worst[0]
-        for m in range(n):
-            i = selection.evaluate[m]
-            used[i] += 1
-            error = selection.f[i] - y
-            largest_error = max(largest_error, error * error)
-        worst[0] = largest_error
-    update(params, state, t, y if ask else np.nan, selection)
-    if n < selection.f.shape[0]:
-        for m in range(n):
-            selection.f[selection.evaluate[m]] = np.nan
-
-
 WHOLE, OPEN, CLOSE = range(3)  # parts of a round, see ``run_block``
 
 
@@ -185,8 +160,12 @@ def run_block(params, state, t, X, y, rng, selection, y_hat, asked, spread, used
     ``part`` is WHOLE, or a round in two halves: OPEN says of each row of X what is said of it as
     that of round t + 1, and selects once; the last row is learned next. CLOSE learns its label
     y (1,), with asked as it was written.
+
+    What a round does stands here, and not in functions of its own: each function that is inlined is
+    compiled once more for itself.
     """
     forward = 1 if part == WHOLE else 0
+    N = selection.f.shape[0]
     for s in range(X.shape[0]):
         now = t + s * forward + 1
         if part == WHOLE or (part == OPEN and s == 0):
@@ -197,8 +176,25 @@ def run_block(params, state, t, X, y, rng, selection, y_hat, asked, spread, used
             record(params, y_hat, s, prediction)
             asked[s] = ask
             spread[s] = math.sqrt(variance(params, state, now, selection))
-        if part != OPEN:
-            _learn(params, state, now, y[s], asked[s], selection, used, worst)
+        if part == OPEN:
+            continue
+        n = selection.n_evaluated[0]
+        if n == N:
+            for i in range(n):
+                used[i] += 1
+            worst[0] = _largest_error(selection.f, y[s], worst[0])
+        else:
+            largest_error = worst[0]
+            for m in range(n):
+                i = selection.evaluate[m]
+                used[i] += 1
+                error = selection.f[i] - y[s]
+                largest_error = max(largest_error, error * error)
+            worst[0] = largest_error
+        update(params, state, now, y[s] if asked[s] else np.nan, selection)
+        if n < N:
+            for m in range(n):
+                selection.f[selection.evaluate[m]] = np.nan
 
 
 class Algorithm(NamedTuple):

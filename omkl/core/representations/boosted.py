@@ -535,26 +535,6 @@ def _explain(model, scratch, e, m, n):
 
 
 @inlined
-def _fit_numbers(model, scratch, e, n, draw):
-    """Grow all trees of ensemble e on the n rows of the window, each on about half of them."""
-    C = model.n_columns[e]
-    _begin(model, scratch, e, n)
-    for c in range(C):
-        scratch.chosen[c] = c
-    for m in range(model.leaf.shape[1]):
-        n_chosen, draw = _choose(scratch, C, draw)
-        n_rows = 0
-        for j in range(n):
-            draw = draw * FACTOR % MODULUS
-            if draw % 2 == 0:
-                scratch.order[n_rows] = j
-                n_rows += 1
-        _grow(model, scratch, False, e, m, n_rows, n_chosen)
-        _explain(model, scratch, e, m, n)
-    return draw
-
-
-@inlined
 def _begin_classes(model, scratch, n):
     """Write the logarithms of shares of the classes into scores; of one ensemble their odds."""
     E = model.base.shape[0]
@@ -584,30 +564,6 @@ def _write_chances(model, scratch, n):
             whole += scratch.p[k, j]
         for k in range(E):
             scratch.p[k, j] /= whole
-
-
-@inlined
-def _fit_classes(model, scratch, n, draw):
-    """Grow all trees of all classes on the n rows of the window, one of each class at a time."""
-    E, C = model.base.shape[0], model.rows.shape[0]
-    _begin_classes(model, scratch, n)
-    for c in range(C):
-        scratch.chosen[c] = c
-    for m in range(model.leaf.shape[1]):
-        _write_chances(model, scratch, n)
-        for k in range(E):
-            code = 1.0 if E == 1 else float(k)
-            n_chosen, draw = _choose(scratch, C, draw)
-            for j in range(n):
-                p = scratch.p[k, j]
-                scratch.rest[j, G] = (1.0 if model.labels[0, j] == code else 0.0) - p
-                scratch.rest[j, H] = p * (1.0 - p)
-                scratch.order[j] = j
-            n_leaves = _grow(model, scratch, True, k, m, n, n_chosen)
-            for leaf in range(n_leaves):
-                first = scratch.begins[leaf]
-                for at in range(first, first + scratch.size[leaf]):
-                    scratch.scores[k, scratch.order[at]] += model.leaf[k, m, leaf]
 
 
 @inlined
@@ -660,17 +616,50 @@ def learn_boosted(model, scratch, is_used):
 
     ``is_used`` says whether the mixture uses the predictions of the present trees.
     """
-    if _is_fit_due(model, scratch):
-        n, draw = _begin_fit(model, scratch)
-        for e in range(model.n_columns.shape[0]):
-            draw = _fit_numbers(model, scratch, e, n, draw)
-        _end_fit(model, is_used, MOST_PATIENCE)
+    if not _is_fit_due(model, scratch):
+        return
+    n, draw = _begin_fit(model, scratch)
+    for e in range(model.n_columns.shape[0]):
+        C = model.n_columns[e]
+        _begin(model, scratch, e, n)
+        for c in range(C):
+            scratch.chosen[c] = c
+        for m in range(model.leaf.shape[1]):  # each tree grows on about half of the rows
+            n_chosen, draw = _choose(scratch, C, draw)
+            n_rows = 0
+            for j in range(n):
+                draw = draw * FACTOR % MODULUS
+                if draw % 2 == 0:
+                    scratch.order[n_rows] = j
+                    n_rows += 1
+            _grow(model, scratch, False, e, m, n_rows, n_chosen)
+            _explain(model, scratch, e, m, n)
+    _end_fit(model, is_used, MOST_PATIENCE)
 
 
 @inlined
 def learn_boosted_classes(model, scratch, is_used):
     """Do the same as ``learn_boosted`` for classes."""
-    if _is_fit_due(model, scratch):
-        n, draw = _begin_fit(model, scratch)
-        _fit_classes(model, scratch, n, draw)
-        _end_fit(model, is_used, MOST_PATIENCE_OF_CLASSES)
+    if not _is_fit_due(model, scratch):
+        return
+    n, draw = _begin_fit(model, scratch)
+    E, C = model.base.shape[0], model.rows.shape[0]
+    _begin_classes(model, scratch, n)
+    for c in range(C):
+        scratch.chosen[c] = c
+    for m in range(model.leaf.shape[1]):  # one tree of each class at a time
+        _write_chances(model, scratch, n)
+        for k in range(E):
+            code = 1.0 if E == 1 else float(k)
+            n_chosen, draw = _choose(scratch, C, draw)
+            for j in range(n):
+                p = scratch.p[k, j]
+                scratch.rest[j, G] = (1.0 if model.labels[0, j] == code else 0.0) - p
+                scratch.rest[j, H] = p * (1.0 - p)
+                scratch.order[j] = j
+            n_leaves = _grow(model, scratch, True, k, m, n, n_chosen)
+            for leaf in range(n_leaves):
+                first = scratch.begins[leaf]
+                for at in range(first, first + scratch.size[leaf]):
+                    scratch.scores[k, scratch.order[at]] += model.leaf[k, m, leaf]
+    _end_fit(model, is_used, MOST_PATIENCE_OF_CLASSES)

@@ -9,7 +9,8 @@ seen before their row and, inputs, in it; an input that is missing (NaN) counts 
 Learners read them ``softened`` beyond 4 deviations. The one marked ``uncut`` reads inputs in units
 that are held, and as they are where that errs less. Labels need no scale, since a ridge regression
 is linear in them.
-A linear learner of many columns has a matrix for each of several parts of them: ``learn_parts``.
+A linear learner of many columns has a matrix for each of several parts of them:
+``noise_of_part``.
 """
 
 from __future__ import annotations
@@ -461,13 +462,7 @@ def _forecast(model, scratch, i):
 
 @inlined
 def noise_of_part(scratch, i, j, noise):
-    """What part ``j`` of learner i learns with: to it, what others do not know yet is noise."""
-    return noise + (scratch.variance[i] - scratch.first.variance[j])
-
-
-@inlined
-def learn_parts(model, scratch, i, noise, error):
-    """Learner i learns an error; ``learn_rls`` where it has one part.
+    """What part ``j`` of learner i learns with: to it, what others do not know yet is noise.
 
     A matrix of all columns costs their number squared. With one P_k for each part, independent of
     the others, and q_k = z_k'P_k z_k, the posterior of a part after the row is that of recursive
@@ -475,10 +470,7 @@ def learn_parts(model, scratch, i, noise, error):
     denominator for all. They share the error and do not overshoot. What is lost is how
     coefficients of different parts depend on each other, which is forgotten after each row.
     """
-    for m in range(n_parts(model, i)):
-        j = part_of(model, i, m)
-        apart = noise_of_part(scratch, i, j, noise)
-        learn_rls(model.first, j, scratch.first, apart, model.decay[i], error)
+    return noise + (scratch.variance[i] - scratch.first.variance[j])
 
 
 @inlined
@@ -497,18 +489,6 @@ def write_outputs(model, scratch, X, row):
 
 
 @inlined
-def _read(model, scratch, i, is_uncut):
-    """theta'z of learner i, which reads inputs in held units, uncut or softened."""
-    n = model.n_columns[i]
-    for k in range(n):
-        at = model.columns[i, k]
-        scratch.row[0, k] = scratch.whole[at]
-        if at < scratch.held.shape[0]:
-            scratch.row[0, k] = scratch.held[at] if is_uncut else softened(scratch.held[at])
-    return _output(model, scratch, i)
-
-
-@inlined
 def _write_readings(model, scratch, i):
     """What learner i says of the row by both readings; it learns by the one that is taken.
 
@@ -521,7 +501,13 @@ def _write_readings(model, scratch, i):
         if abs(scratch.held[k]) > FAR:
             scratch.n_readings[0] = 2
     for reading in range(3):  # softened, uncut, and the features of the softened row once more
-        said = _read(model, scratch, i, reading == 1)
+        for k in range(model.n_columns[i]):
+            at = model.columns[i, k]
+            scratch.row[0, k] = scratch.whole[at]
+            if at < scratch.held.shape[0]:
+                z = scratch.held[at]
+                scratch.row[0, k] = z if reading == 1 else softened(z)
+        said = _output(model, scratch, i)
         if reading == 0:
             scratch.f[i] = said
             soft = _reference(model, i) + _forecast(model, scratch, i)
@@ -589,9 +575,8 @@ def near_labels(model, prediction, ranges):
 
 
 @inlined
-def evaluate_experts(scratch, model, X, row, f):
-    """Write the experts' predictions at X[row] into f (N + 2,)."""
-    write_outputs(model, scratch, X, row)
+def write_predictions(scratch, model, f):
+    """Write the experts' predictions into f (N + 2,), behind ``write_outputs``."""
     f[MEAN] = model.label[0, CENTRE]
     f[LAST] = foreseen_label(model, model.lags[0], model.lags[1], FARTHEST_LAST)
     for i in range(scratch.f.shape[0]):
@@ -622,7 +607,10 @@ def learn_experts(model, scratch, y, deviation):
         if not is_foreseen and not (model.uncut[i] and scratch.is_uncut[0]):
             most = FARTHEST_ERROR * deviation * math.sqrt(1.0 + scratch.variance[i])
             error = min(most, max(-most, error))
-        learn_parts(model, scratch, i, 1.0, error)
+        for m in range(n_parts(model, i)):
+            j = part_of(model, i, m)
+            noise = noise_of_part(scratch, i, j, 1.0)
+            learn_rls(model.first, j, scratch.first, noise, model.decay[i], error)
     count(model, scratch, y)
 
 

@@ -36,7 +36,6 @@ from omkl.core.representations.experts import (
     NeighboursScratch,
     Regrets,
     context_of,
-    evaluate_experts,
     evaluate_neighbours,
     experts_scratch,
     foreseen_label,
@@ -48,6 +47,8 @@ from omkl.core.representations.experts import (
     near_labels,
     neighbours_scratch,
     no_regrets,
+    write_outputs,
+    write_predictions,
 )
 from omkl.core.representations.random_features import blank
 from omkl.core.representations.second_order import (
@@ -103,6 +104,7 @@ MOST_BESIDE = 40  # inputs: with more of them waves stand alone
 REST_FADING = 0.998  # a memory of 500 rounds
 # Trees are of use above this weight, or above this share of their predicted error.
 LEAST_WEIGHT, LEAST_SHARE = 0.1, 0.3
+TINY = 1e-300  # a weight that counts as none
 REST_PRIOR = 3.0  # rounds of the noise's size in which trees of errors would have been wrong
 
 
@@ -244,7 +246,8 @@ def _evaluate_sleepers(scratch, model, f):
 
 def _evaluate_mixture(scratch, model, X, row, selection):
     f = selection.f
-    evaluate_experts(scratch.experts, model.experts, X, row, f)
+    write_outputs(model.experts, scratch.experts, X, row)
+    write_predictions(scratch.experts, model.experts, f)
     _evaluate_neighbours(scratch, model, f)
     _evaluate_sleepers(scratch, model, f)
     p = mixture_of(model.regrets.w, f)
@@ -300,13 +303,13 @@ def _foreseen(p, y, farthest):
     return min(p + farthest, max(p - farthest, y))
 
 
-@inlined
-def learn_mixture(model, scratch, f, y, t):
-    """Experts, whose predictions were f (N,), and mixtures learn y, the label of round t.
+def learn_mixture(params, state, t, y, selection):
+    """``update`` of a learner whose model is this mixture: experts and mixtures learn y.
 
     In round 1 all of them predicted 0, and there is nothing to tell them apart.
     """
-    told, deviation = y, np.inf
+    model, scratch, f = state.model, selection.scratch, selection.f
+    told, deviation, error = y, np.inf, 0.0
     if t > 1:
         told = foreseen_label(model.experts, y, model.experts.lags[0], FARTHEST_LABEL)
         p = scratch.candidates[REGRETS]
@@ -318,10 +321,22 @@ def learn_mixture(model, scratch, f, y, t):
         _learn_rest(model.rest, scratch.rest[0], _foreseen(mixed, y, farthest) - mixed)
         _learn_correction(model, scratch, y - p if told == y else _foreseen(p, y, farthest) - p)
         model.error[0] = _foreseen(p, y, farthest) - p
-    error = told - f[LINEAR] if t > 1 else 0.0
+        error = told - f[LINEAR]
     learn_neighbours(model.neighbours, scratch.experts.whole, told, error)
-    _learn_sleepers(model, scratch, told)
+    # Trees take in the label, and the error of the last mixture: in round 1 nothing was predicted
+    # that could have been wrong.
+    trees, N = model.trees, f.shape[0]
+    j = trees.n[0] % trees.rows.shape[1]
+    trees.labels[TREES, j] = told
+    trees.labels[REST, j] = told - scratch.mixed[0] if trees.n[0] > 0 else 0.0
+    is_used = model.regrets.w[N - 2] > LEAST_WEIGHT or _share_of_rest(model) > LEAST_SHARE
+    learn_boosted(trees, scratch.trees, is_used)
+    near = _foreseen(scratch.candidates[REGRETS], told, FARTHEST_WIDE * _deviation(model))
+    n_columns = n_beside(scratch.experts.x.shape[0])
+    learn_wide(model.wide, scratch.wide, near, n_columns, model.regrets.w[N - 1] > 0.0)
     learn_experts(model.experts, scratch.experts, y, deviation)
+    for i in range(N):
+        state.log_w[i] = math.log(max(model.regrets.w[i], TINY))
 
 
 @inlined
@@ -329,24 +344,6 @@ def _learn_rest(rest, said, error):
     """Take in what trees said of an error, and the error, cut off as others are."""
     rest[0] = REST_FADING * rest[0] + error * said
     rest[1] = REST_FADING * rest[1] + said * said
-
-
-@inlined
-def _learn_sleepers(model, scratch, y):
-    """Trees and many waves take in the row, its label, and trees the error of the last mixture.
-
-    In round 1 nothing was predicted that could have been wrong.
-    """
-    trees = model.trees
-    j = trees.n[0] % trees.rows.shape[1]
-    trees.labels[TREES, j] = y
-    trees.labels[REST, j] = y - scratch.mixed[0] if trees.n[0] > 0 else 0.0
-    N = model.regrets.w.shape[0]
-    is_used = model.regrets.w[N - 2] > LEAST_WEIGHT or _share_of_rest(model) > LEAST_SHARE
-    learn_boosted(trees, scratch.trees, is_used)
-    n_columns = n_beside(scratch.experts.x.shape[0])
-    near = _foreseen(scratch.candidates[REGRETS], y, FARTHEST_WIDE * _deviation(model))
-    learn_wide(model.wide, scratch.wide, near, n_columns, model.regrets.w[N - 1] > 0.0)
 
 
 @inlined

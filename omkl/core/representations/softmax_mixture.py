@@ -418,9 +418,9 @@ def _learn_weights(w, p, y):
 
 
 @inlined
-def learn_softmax(model, scratch, label):
+def learn_softmax(state, scratch, label):
     """Experts and mixtures learn the class of the row that was evaluated last, 0 .. K - 1."""
-    y = int(label)
+    model, y = state.model, int(label)
     for i in range(scratch.outputs.shape[0]):
         _learn_expert(scratch, model, i, y)
     _learn_correction(scratch, model, y)
@@ -436,6 +436,9 @@ def learn_softmax(model, scratch, label):
         model.followed[_last_class(model), y] += 1.0
     model.counts[y] += 1.0
     count(model.experts, scratch.experts, label)
+    for i in range(n + 1):
+        state.log_w[i] = math.log(model.w[i])
+        state.updates[i] += 1.0
 
 
 def _importance(model: SoftmaxMixture) -> np.ndarray:
