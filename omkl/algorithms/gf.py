@@ -41,6 +41,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 
+from omkl.algorithms.parts import learn_evaluated
 from omkl.core.compiler import inlined
 from omkl.core.graph_sampling import clear
 from omkl.core.hyperparameters import (
@@ -56,7 +57,7 @@ from omkl.core.hyperparameters import (
     rate,
 )
 from omkl.core.protocol import choose, register
-from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures, gradient_step
+from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
 from omkl.core.weights import (
     draw,
     draw_by_sums,
@@ -217,17 +218,7 @@ def predict(params, state, t, selection):
     return mean_by_shares(state.share, selection.f, selection.combine, n), True
 
 
-def update(params, state, t, y, selection):
-    eta = rate(params.eta, t)
-    model, scratch, evaluate, f = state.model, selection.scratch, selection.evaluate, selection.f
-    log_w, q = state.log_w, state.q
-    for m in range(selection.n_evaluated[0]):
-        i = evaluate[m]
-        error = f[i] - y
-        step = eta / q[i]
-        log_w[i] -= step * (error * error + params.lam * model.norm2[i])
-        gradient_step(model, i, m, scratch, 2.0 * step * error, 1.0 - 2.0 * step * params.lam)
-
+update = learn_evaluated
 
 EXPECTED_FAILURES = {
     "importance_weights": "p follows the drawn graph, so the paper's q is exact for J = 1 alone",

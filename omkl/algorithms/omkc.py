@@ -24,7 +24,6 @@ from omkl.core.hyperparameters import (
     POSITIVE,
     ROUNDS,
     STEP_OF_THEOREM,
-    SWITCH,
     UP_TO_ONE,
     Range,
 )
@@ -37,15 +36,7 @@ from omkl.core.representations.kernel_perceptrons import (
     vote,
 )
 from omkl.core.representations.random_features import RANDOM_FEATURES
-from omkl.core.weights import (
-    draw_by_sums,
-    exponentials_below,
-    largest_of,
-    mean_of_all,
-    mean_of_all_by_shares,
-    running_sums,
-    shares_of_all,
-)
+from omkl.core.weights import draw, mean_of_all, shares_of_all
 
 Definition = TypeVar("Definition", bound=type)
 
@@ -280,11 +271,12 @@ def smooth(p, delta, uniform):
 
 
 @inlined
-def smooth_and_sum(state, delta):
-    """Smooth the q that is in p (N,), and add it up for a draw: both are then those of log_w."""
-    smooth(state.p, delta, 1.0 / state.p.shape[0])
-    running_sums(state.p, state.sums)
-    state.stale[0] = False
+def select_one(params, state, rng, selection):
+    """Evaluate all classifiers; draw the one that may learn, by smoothed weights."""
+    choose_all(selection)
+    shares_of_all(state.log_w, state.p)
+    smooth(state.p, params.delta, 1.0 / state.p.shape[0])
+    state.drawn[0] = draw(state.p, rng.random())
 
 
 @classifier("omkc_sua_p", "rf/omkc_sua_p", deterministic=False)
@@ -316,29 +308,18 @@ class SuaP:
         updates: ROUNDS  # (N,) int64
         p: LEARNS_WITH  # (N,)
         drawn: Annotated[MAY_LEARN, Range(0, "N", open_high=True)]  # (1,) int64, i_t
-        sums: np.ndarray  # (N,) p_1 + .. + p_i
-        stale: SWITCH  # (1,) bool, whether log_w has changed since; a write to log_w sets it
 
     predict = predict_by_vote
 
     @staticmethod
     def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> Any:
         N = len(dictionary)
-        return SuaP.State(
-            *init(params, dictionary, model),
-            p=np.zeros(N),
-            drawn=np.zeros(1, dtype=np.int64),
-            sums=np.zeros(N),
-            stale=np.ones(1, dtype=bool),
-        )
+        p, drawn = np.zeros(N), np.zeros(1, dtype=np.int64)
+        return SuaP.State(*init(params, dictionary, model), p, drawn)
 
     @staticmethod
     def select(params, state, t, rng, selection):
-        choose_all(selection)
-        if state.stale[0]:
-            shares_of_all(state.log_w, state.p)
-            smooth_and_sum(state, params.delta)
-        state.drawn[0] = draw_by_sums(state.sums, rng.random())
+        select_one(params, state, rng, selection)
 
     @staticmethod
     def update(params, state, t, y, selection):
@@ -346,7 +327,6 @@ class SuaP:
         if y * selection.f[i] <= 0.0:
             add(state.model, i, y, selection.f[i], selection.scratch)
             state.log_w[i] += math.log(params.beta)
-            state.stale[0] = True
             state.updates[i] += 1
 
 
@@ -409,12 +389,6 @@ class MuaP:
                 state.updates[i] += 1
 
 
-@inlined
-def mean_of_outputs(state, f):
-    """q . f of the weights w."""
-    return mean_of_all_by_shares(state.w, f) / state.total_w[0]
-
-
 @classifier("omkc_sua_o", "rf/omkc_sua_o", deterministic=False)
 class SuaO:
     """OMKC SUA-O: the outputs are combined; when the combination errs, one drawn classifier learns.
@@ -455,10 +429,6 @@ class SuaO:
         p: LEARNS_WITH  # (N,)
         drawn: Annotated[MAY_LEARN, Range(0, "N", open_high=True)]  # (1,) int64, i_t
         eta: np.ndarray  # (1,)
-        w: np.ndarray  # (N,) the weights over the largest of them
-        total_w: np.ndarray  # (1,) its sum
-        sums: np.ndarray  # (N,) p_1 + .. + p_i
-        stale: SWITCH  # (1,) bool, whether log_w has changed since; a write to log_w sets it
 
     @staticmethod
     def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> Any:
@@ -470,35 +440,23 @@ class SuaO:
             p=np.zeros(N),
             drawn=np.zeros(1, dtype=np.int64),
             eta=np.array([eta]),
-            w=np.zeros(N),
-            total_w=np.zeros(1),
-            sums=np.zeros(N),
-            stale=np.ones(1, dtype=bool),
         )
 
     @staticmethod
     def select(params, state, t, rng, selection):
-        choose_all(selection)
-        if state.stale[0]:
-            state.total_w[0] = exponentials_below(state.log_w, largest_of(state.log_w), state.w)
-            inverse = 1.0 / state.total_w[0]
-            for i in range(state.w.shape[0]):
-                state.p[i] = state.w[i] * inverse
-            smooth_and_sum(state, params.delta)
-        state.drawn[0] = draw_by_sums(state.sums, rng.random())
+        select_one(params, state, rng, selection)
 
     @staticmethod
     def predict(params, state, t, selection):
-        return mean_of_outputs(state, selection.f), True
+        return mean_of_all(state.log_w, selection.f), True
 
     @staticmethod
     def update(params, state, t, y, selection):
-        if y * mean_of_outputs(state, selection.f) > 0.0:
+        if y * mean_of_all(state.log_w, selection.f) > 0.0:
             return
         i = state.drawn[0]
         step = state.eta[0] / state.p[i] * y
         state.log_w[i] -= math.log(params.beta) * step * selection.f[i]
-        state.stale[0] = True
         add(state.model, i, step, selection.f[i], selection.scratch)
         project(state.model, i, params.R, selection.scratch)
         state.updates[i] += 1

@@ -7,9 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from omkl.core.compiler import inlined
 from omkl.core.frequencies import RFF
+from omkl.core.hyperparameters import rate
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import choose_all
+from omkl.core.representations.random_features import gradient_step
 from omkl.core.weights import mean_of_all, weighted_mean
 
 
@@ -52,6 +55,24 @@ def predict_mean(params, state, t, selection):
 def predict_mean_in_order(params, state, t, selection):
     """``predict_mean``, added up kernel after kernel."""
     return weighted_mean(state.log_w, selection.f, selection.combine, selection.n_combined[0]), True
+
+
+@inlined
+def learn_evaluated(params, state, t, y, selection):
+    """Let the evaluated kernels learn, each loss divided by the probability q of its evaluation.
+
+    theta_i <- theta_i - eta grad L_i / q_i,  log w_i <- log w_i - eta L_i / q_i,
+    L_i(theta) = (theta'z_i - y)^2 + lam ||theta||^2.
+    """
+    eta = rate(params.eta, t)
+    model, scratch, evaluate, f = state.model, selection.scratch, selection.evaluate, selection.f
+    log_w, q = state.log_w, state.q
+    for m in range(selection.n_evaluated[0]):
+        i = evaluate[m]
+        error = f[i] - y
+        step = eta / q[i]
+        log_w[i] -= step * (error * error + params.lam * model.norm2[i])
+        gradient_step(model, i, m, scratch, 2.0 * step * error, 1.0 - 2.0 * step * params.lam)
 
 
 def predict_only(params, state, t, selection):

@@ -13,6 +13,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
+from omkl.algorithms.parts import learn_evaluated
 from omkl.core.compiler import inlined
 from omkl.core.feedback_graph import (
     N_REFINED,
@@ -60,7 +61,7 @@ from omkl.core.kernel_distance import (
 )
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import choose, register_as
-from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures, gradient_step
+from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
 from omkl.core.weights import mean_by_shares, shares
 
 READINGS = Choice("farthest", "nearest")
@@ -153,14 +154,7 @@ def update(params, state, t, y, selection):
     node = state.node[0]
     error = mean_by_shares(state.w, selection.f, selection.combine, selection.n_combined[0]) - y
     state.log_u[node] -= eta / probability(state.trees, node, rate(params.xi, t)) * error * error
-    model, scratch, evaluate, f = state.model, selection.scratch, selection.evaluate, selection.f
-    log_w, q = state.log_w, state.q
-    for m in range(selection.n_evaluated[0]):
-        i = evaluate[m]
-        error = f[i] - y
-        step = eta / q[i]
-        log_w[i] -= step * (error * error + params.lam * model.norm2[i])
-        gradient_step(model, i, m, scratch, 2.0 * step * error, 1.0 - 2.0 * step * params.lam)
+    learn_evaluated(params, state, t, y, selection)
 
 
 @register_as("sfg", representation=RANDOM_FEATURES)

@@ -272,18 +272,6 @@ def shares_of_all(log_w, w):
 @inlined
 def shares_below(log_w, top, w):
     """``shares_of_all`` where the largest of log_w is known."""
-    inverse = 1.0 / exponentials_below(log_w, top, w)
-    for i in range(log_w.shape[0]):
-        w[i] *= inverse
-
-
-@inlined
-def exponentials_below(log_w, top, w):
-    """w = exp(log_w - top), both (N,), of which no log_w is above ``top``; the sum of w.
-
-    ``mean_of_all`` of f is then ``mean_of_all_by_shares(w, f)`` over that sum: to the bit, unless a
-    log_w is 708 below ``top``.
-    """
     N = log_w.shape[0]
     weights = pack(0.0)
     j = 0
@@ -297,7 +285,9 @@ def exponentials_below(log_w, top, w):
     total_w = total(weights)
     for i in range(j, N):
         total_w += w[i]
-    return total_w
+    inverse = 1.0 / total_w
+    for i in range(N):
+        w[i] *= inverse
 
 
 @inlined
