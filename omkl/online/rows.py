@@ -240,6 +240,12 @@ def columns_in(first: Any, inputs: Sequence[str] | None = None) -> list[Column]:
     -------
     Those columns that are inputs, and with None those that are left out as well.
     """
+    is_small = isinstance(first, Mapping) or (not is_frame(first) and len(first) < FEWEST_ROWS)
+    if is_small and of_numbers(first):  # without pandas, which takes 0.4 s and 60 MB
+        rows = [first] if isinstance(first, Mapping) else first
+        names = [str(name) for name in dict.fromkeys(name for row in rows for name in row)]
+        require_distinct(names, "the row")
+        return [number_column(name) for name in names if inputs is None or name in inputs]
     frame = _as_frame(first).iloc[:CHUNK_ROWS]
     columns = []
     for name in frame.columns:

@@ -1,6 +1,8 @@
 """``omkl.open_stream``, ``omkl.run`` and ``omkl.load``: a run from Python and its numbers."""
 
 import inspect
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -100,3 +102,26 @@ def test_no_parameter_of_an_algorithm_is_called_as_a_setting_of_every_learner():
 def test_a_parameter_of_none_is_refused_by_its_name(params):
     with pytest.raises(ValueError, match=next(iter(params))):
         omkl.learner("raker", inputs=2, **params).learn_one([0.0, 1.0], 1.0)
+
+
+LIGHT = """
+import sys
+HIDDEN = ("pandas", "matplotlib", "hydra", "pydantic", "joblib", "mlflow")
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in HIDDEN:
+            raise ImportError(f"{name} is hidden")
+sys.meta_path.insert(0, Finder())
+import omkl
+rows = [[0.1 * k, k % 3] for k in range(30)]
+for algorithm in ("raker", "ridge"):
+    by_name, by_place = (omkl.learner(algorithm, kernels="gaussian17", D=4) for _ in range(2))
+    for x in rows:
+        assert by_name.predict_one({"a": x[0], "b": x[1]}) == by_place.predict_one(x)
+        by_name.learn_one({"a": x[0], "b": x[1]}, x[0])
+        by_place.learn_one(x, x[0])
+"""
+
+
+def test_a_learner_of_numbers_imports_no_library_of_runs():
+    subprocess.run([sys.executable, "-c", LIGHT], check=True)
