@@ -373,5 +373,5 @@ def test_without_mlflow_runs_are_folders_and_it_is_said_once(tmp_path, monkeypat
     failed = viewers.run_and_draw(typed)
     assert "tracking=mlflow needs MLflow" in failed.run.result["error"]["message"]
     for act in (tracking.ui, tracking.rebuild):
-        with pytest.raises(TrackingError, match=r"pip install .*\[mlflow\]'"):
+        with pytest.raises(TrackingError, match="pip install 'mlflow"):
             act(tmp_path)

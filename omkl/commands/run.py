@@ -98,6 +98,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def run_alone(settings: Settings) -> int:
     """Run one job and print its numbers; the exit status."""
+    from omkl.experiment import run as runner
     from omkl.experiment import viewers
     from omkl.report import console
 
@@ -105,15 +106,14 @@ def run_alone(settings: Settings) -> int:
         rows = str(job.stream.row_count or "")
         bar.print(lambda where: console.print_columns(job.stream.provenance, rows, where))
 
-    def published(outcome: Outcome) -> None:
+    bar = sweep.bar_of(sweep.title_of(settings), settings)
+    with bar as progress:
+        outcome = runner.run(settings, progress, begun)
         if outcome.status == "reused":
             bar.print(lambda where: console.print_inputs(outcome.run, where))
         if outcome.status != "failed":
             bar.print(lambda where: console.print_run(outcome.run, where))
-
-    bar = sweep.bar_of(sweep.title_of(settings), settings)
-    with bar as progress:
-        outcome = viewers.run_and_draw(settings, progress, begun, published)
+        outcome = viewers.draw(outcome, progress)
     if outcome.status == "failed":
         error = outcome.run.result["error"]
         more = f"\n\n{error['traceback']}\n{UNEXPLAINED}" if error["traceback"] else ""

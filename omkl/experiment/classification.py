@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.config.schema import Settings
 from omkl.datasets import DataError, Stream
 from omkl.datasets.base import Chunk
 from omkl.experiment import kept_model
@@ -25,7 +24,6 @@ from omkl.experiment.job import (
     Progress,
     Timing,
     kernel_curves,
-    prepare_learner,
     reported,
 )
 from omkl.experiment.metrics import (
@@ -77,11 +75,6 @@ class Classification(StreamJob):
         if parts:
             join(parts, parts[0].with_name(PREDICTIONS))
         return computed
-
-
-def prepare(settings: Settings) -> Classification:
-    """Check settings against the data, and build what they name; as ``prepare_learner``."""
-    return Classification(*prepare_learner(settings))
 
 
 class ClassificationMetrics:

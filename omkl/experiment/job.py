@@ -1,6 +1,6 @@
 """What the kinds of experiment have in common: a job, what it computes, and what all report.
 
-A kind is a module with ``prepare(settings) -> Job``: ``regression``, ``classification`` and
+A kind is a module with a ``Job``: ``regression``, ``classification`` and
 ``federation``.
 """
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from omkl.config.schema import Settings
 from omkl.core import hyperparameters
 from omkl.core.graph_sampling import OUT
 from omkl.core.hyperparameters import Schedule
@@ -24,7 +23,6 @@ from omkl.experiment.job import (
     Progress,
     Timing,
     kernel_curves,
-    prepare_learner,
     reported,
 )
 from omkl.experiment.metrics import (
@@ -72,11 +70,6 @@ class Regression(StreamJob):
         progress: Progress | None,
     ) -> Computed:
         return _computed(self, passes[0], timing, progress)
-
-
-def prepare(settings: Settings) -> Regression:
-    """Check settings against the data, and build what they name; as ``prepare_learner``."""
-    return Regression(*prepare_learner(settings))
 
 
 class RegressionMetrics:

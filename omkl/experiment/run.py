@@ -16,7 +16,7 @@ from omkl.config.settings import complete
 from omkl.core import cache
 from omkl.datasets import DataError
 from omkl.experiment import classification, federation, regression
-from omkl.experiment.job import Computed, Job, Progress, own_modules
+from omkl.experiment.job import Computed, Job, Progress, own_modules, prepare_learner
 from omkl.runs import provenance, run_folder
 from omkl.runs.provenance import stamp_of
 from omkl.runs.run_folder import Run
@@ -57,8 +57,8 @@ def prepare(settings: Settings) -> Job:
     if settings.scheme is not None:
         return federation.prepare(settings)
     if settings.task == "classification":
-        return classification.prepare(settings)
-    return regression.prepare(settings)
+        return classification.Classification(*prepare_learner(settings))
+    return regression.Regression(*prepare_learner(settings))
 
 
 def run(

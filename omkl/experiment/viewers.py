@@ -7,41 +7,32 @@ drawn or logged, after its result is printed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from omkl.config.schema import Settings
 from omkl.experiment import run as runner
-from omkl.experiment.job import Job, Progress
+from omkl.experiment.job import Progress
 from omkl.experiment.run import Outcome
 from omkl.runs.run_folder import FIGURES, Run
 from omkl.utils.extras import how_to_install
 
 
-def run_and_draw(
-    settings: Settings,
-    progress: Progress | None = None,
-    begun: Callable[[Job], None] | None = None,
-    published: Callable[[Outcome], None] | None = None,
-) -> Outcome:
-    """Run a job as ``omkl.experiment.run.run``, then draw it if the settings ask for figures.
+def run_and_draw(settings: Settings, progress: Progress | None = None) -> Outcome:
+    """Run a job as ``omkl.experiment.run.run``, then draw it if the settings ask for figures."""
+    return draw(runner.run(settings, progress), progress)
 
-    Parameters
-    ----------
-    begun
-        Called with a job that is computed, before its first row.
-    published
-        Called with the outcome, before figures are drawn.
+
+def draw(outcome: Outcome, progress: Progress | None = None) -> Outcome:
+    """Draw the figures of a job that has ended, if its settings ask for them.
 
     Returns
     -------
     Outcome
         A failure if a figure cannot be drawn; the finished run stays.
     """
-    outcome = runner.run(settings, progress, begun)
-    if published:
-        published(outcome)
-    if outcome.settings is None or not settings.figures:
+    settings = outcome.settings
+    if settings is None or not settings.figures:
         return outcome
     try:
         if not (outcome.run.folder / FIGURES).exists():
