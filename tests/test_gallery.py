@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from benchmarks.suites import places
 from pages import capabilities, cards, gallery, links
 
 from omkl import algorithms, federated
@@ -85,18 +84,8 @@ def test_a_card_has_the_box_and_the_parameters():
 def test_the_table_of_capabilities_has_what_the_boxes_and_the_program_say():
     rows = re.findall(r"^\| \[.*?`(\S+)` \| (.*) \|$", capabilities.page(), re.MULTILINE)
     own = [name for name in algorithms.names() if "/" not in name]
-    assert [name for name, _ in rows] == [*own, *own, *federated.names(), *own]
+    assert [name for name, _ in rows] == [*own, *federated.names(), *own]
     needs, supports = dict(rows[: len(own)]), dict(rows[-len(own) :])
-    placed = dict(rows[len(own) : 2 * len(own)])
-    place, _, about = placed["auto"].partition(" | ")[0].partition(" (")
-    table, _ = places.read(capabilities.PLACES)
-    auto = table.query("suite == 'regression-1' and learner == 'auto'").iloc[0]
-    assert place == f"{auto.place} of {auto.of}" and about == f"{auto.ratio})"
-    reasons = re.search(r"An\nempty cell: (.*) What was run:", capabilities.page(), re.DOTALL)
-    regressors = {name for name in own if algorithms.load(name).task == "regression"}
-    not_run = {name for name, line in placed.items() if "" in line.split(" | ")} & regressors
-    assert reasons and set(re.findall(r"`(\w+)`", reasons[1])) == not_run
-    rows = [row for row in rows if row not in placed.items()]
     assert needs["gf"].startswith("partial (at most M per row) | O(M D d + J M) | O(N D d + J N) |")
     assert needs["gf"].endswith("| theorem 2: O(sqrt(N ln N) T^(3/4)), unproved for M &gt; 1")
     assert needs["sfg_mkl_r"].split(" | ")[1:3] == needs["sfg_r"].split(" | ")[1:3]  # "as ..."

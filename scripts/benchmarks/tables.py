@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from benchmarks import limits, peers
 from omkl.report import naming
 from omkl.report.tables import markdown_table
 
@@ -20,13 +19,9 @@ def between(s: Sequence[float]) -> str:
     return f"{number(median)} ({number(low)} to {number(high)})"
 
 
-def verdict(value: float, goal: float | None, largest: bool) -> str:
+def verdict(value: float, goal: float) -> str:
     """The goal, and whether it is met."""
-    if goal is None:
-        return ""
-    met = value <= goal if largest else value >= goal
-    sign = "≤" if largest else "≥"
-    return f"{sign} {number(goal)}: {'yes' if met else 'no'}"
+    return f"≤ {number(goal)}: {'yes' if value <= goal else 'no'}"
 
 
 def title(algorithm: str) -> str:
@@ -43,7 +38,7 @@ def machine(bench: Bench) -> str:
             f"- Caches: {caches}.",
             f"- Versions: {versions}.",
             f"- Commit {bench['commit'] or 'unknown'}, {bench['started']}, "
-            f"{bench['seconds'] / 60:.1f} minutes" + (", quick." if bench["quick"] else "."),
+            f"{bench['seconds'] / 60:.1f} minutes.",
         ]
     )
 
@@ -66,12 +61,6 @@ def limit_table(bench: Bench) -> str:
     return markdown_table(["", "one thread", "measured"], body, left=2)
 
 
-def formulas() -> str:
-    """The least time of a round, as ``benchmarks.limits`` states it."""
-    text = limits.__doc__ or ""
-    return f"```text\n{text[text.index('The least time of a round') :].rstrip()}\n```"
-
-
 def learner_table(bench: Bench) -> str:
     rows = bench["learners"]
     headings = ["algorithm", "kernels per row", "µs per row", "least", "measured / least", "goal"]
@@ -88,7 +77,7 @@ def learner_table(bench: Bench) -> str:
                 number(row["round_us"][0]),
                 number(row["least_us"]) + (" (memory)" if row["set_by"] == "memory" else ""),
                 between(row["ratio"]),
-                verdict(row["ratio"][0], row["goal"], largest=True),
+                verdict(row["ratio"][0], row["goal"]),
             ]
         )
     return markdown_table(headings, body, left=1)
@@ -104,36 +93,8 @@ def federated_table(bench: Bench) -> str:
             number(row["round_us"][0]),
             number(row["least_us"]),
             between(row["ratio"]),
-            verdict(row["ratio"][0], row["goal"], largest=True),
+            verdict(row["ratio"][0], row["goal"]),
         ]
         for row in bench["federated"]
     ]
     return markdown_table([*headings, "goal"], body, left=1)
-
-
-def peer_table(bench: Bench) -> str:
-    body = []
-    for row in bench["peers"]["learners"]:
-        times = between(row["times"]) if row["peer"] != peers.OURS else ""
-        goal = verdict(row["times"][0], row["goal"], largest=False)
-        us = number(row["round_us"][0])
-        body.append([title(row["algorithm"]), row["peer"], us, times, goal])
-    headings = ["algorithm", "", "µs per row", "times omkl", "goal"]
-    return markdown_table(headings, body, left=2)
-
-
-def stream_table(bench: Bench) -> str:
-    body = [
-        [
-            row["source"],
-            f"{row['rounds']:,}",
-            number(row["seconds"]),
-            number(row["round_us"]),
-            number(row["peak_mb"]),
-            "" if row["growth_mb"] is None else f"{row['growth_mb']:+.1f}",
-        ]
-        for row in bench["streams"]
-    ]
-    headings = ["rows", "rounds", "s, from prompt to end", "µs per row", "peak MB", "growth MB"]
-    commands = "\n".join(f"    {row['command']}" for row in bench["streams"])
-    return f"{markdown_table(headings, body, left=1)}\n\n{commands}"

@@ -1,4 +1,4 @@
-"""Timing by repetition, ratios of times with their spread, and calls that nobody disturbed.
+"""Time functions by repetition, and keep the calls that no other process disturbed.
 
 Another process, or another machine on the same processor, makes one moment slower than the next. A
 short work that is always the same shows that, whatever is measured: it is timed before and after
@@ -7,7 +7,7 @@ each call, and a call counts where both times are near the best that there was b
 
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,20 +24,10 @@ class Spread(NamedTuple):
     high: float
 
 
-def spread(values: Sequence[float]) -> Spread:
-    """Median, smallest and largest."""
-    return Spread(statistics.median(values), min(values), max(values))
-
-
 def deciles(values: Sequence[float]) -> Spread:
     """Median, first and last decile, where there are many values and the largest is an accident."""
     low, *_, high = statistics.quantiles(values, n=10, method="inclusive")
     return Spread(statistics.median(values), low, high)
-
-
-def ratios(above: Sequence[float], below: Sequence[float]) -> Spread:
-    """above / below, turn by turn: what disturbs one turn disturbs both."""
-    return spread([a / b for a, b in zip(above, below, strict=True)])
 
 
 def times(
@@ -54,34 +44,6 @@ def times(
         start = clock()
         function()
         found.append(clock() - start)
-    return found
-
-
-Contestant = Callable[[], Callable[[], Any]]
-"""Prepares one run, unmeasured, and returns the run."""
-
-
-def interleaved(
-    contestants: Mapping[str, Contestant], turns: int, seconds: float
-) -> dict[str, list[float]]:
-    """Seconds of each contestant in each turn; all of them run in every turn.
-
-    A time is the best of the runs that fit into ``seconds``, and of one at least.
-    """
-    for prepare in contestants.values():
-        prepare()()
-    found: dict[str, list[float]] = {name: [] for name in contestants}
-    for _ in range(turns):
-        for name, prepare in contestants.items():
-            best = float("inf")
-            spent = 0.0
-            while spent < seconds or not spent:
-                run = prepare()
-                start = time.perf_counter()
-                run()
-                elapsed = time.perf_counter() - start
-                best, spent = min(best, elapsed), spent + elapsed
-            found[name].append(best)
     return found
 
 

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import html
 import re
-from pathlib import Path
 from typing import Any
-
-from benchmarks.suites import places
 
 import omkl
 from omkl import algorithms, federated
 from omkl.utils import registry
 
 PLACE = "reference/capabilities.md"
-PLACES = Path(__file__).parents[2] / "docs" / "benchmark-places.csv"
-SUITES = ("regression-1", "regression-long", "drift-1")
 YES, NO = "✓", ""
 # Where the conditions of a bound, and what its symbols are, begin.
 CONDITIONS = (
@@ -45,22 +40,10 @@ Feedback is what a learner sees of a row after its prediction. *Full*: the losse
 
 </div>
 
-## Place in the benchmark
-
-Places are among the algorithms of omkl that were run, with their default settings: 1 has the least
-mean rank of its errors over the streams. In brackets is the error over that of the linear ridge (of
-a classifier: over the linear one), the geometric mean over the streams on which it did not fail. An
-empty cell: it was not run. Of these suites only drift-1 has streams of classes. `omkr`, `poly` and
-`rbf` are exact and slow down with every row, so regression-long leaves them out. What was run:
-
-{computed}
-
-{placed}
-
 ## Federated
 
-These need K clients and a server. All but eM-KOFL also learn without a server,
-[on a graph](../federated.md#without-a-server-clients-on-a-graph). A number is a float of 8 bytes.
+These need K clients and a server. All except eM-KOFL also learn without a server,
+[on a graph](../federated.md#without-a-server). A number is a float of 8 bytes.
 
 {federated}
 
@@ -94,12 +77,8 @@ SMALL: dict[str, Any] = {"inputs": 2, "kernels": "gauss13", "D": 8, "horizon": 1
 def page() -> str:
     """The Markdown of the page."""
     own = [name for name in registry.names("omkl.algorithms") if "/" not in name]
-    table, heads = places.read(PLACES)
-    computed = [heads[suite].removeprefix("# ") for suite in SUITES if suite in heads]
     return PAGE.format(
         needs=_table(NEEDS, map(_needs, own)),
-        computed="\n".join(f"- {_text(_as_code(line))}" for line in computed),
-        placed=_table(("", *SUITES), (_placed(name, table) for name in own)),
         federated=_table(OF_A_CLIENT, map(_federated, federated.names())),
         supports=_table(SUPPORTS, map(_supports, own)),
     )
@@ -184,28 +163,6 @@ def _text(text: str) -> str:
         f"`{part}`" if k % 2 else re.sub(r"([_*|])", r"\\\1", html.escape(part, quote=False))
         for k, part in enumerate(parts)
     )
-
-
-# --- what the benchmark says ----------------------------------------------------------------------
-
-
-def _as_code(line: str) -> str:
-    """The command at the end of a line between two backticks."""
-    about, _, command = line.partition(": ")
-    return f"{about}: ``{command}``"
-
-
-def _placed(name: str, table: Any) -> tuple[str, ...]:
-    """A row of the table of places: one cell per suite."""
-    own = table[(table["learner"] == name) & (table["task"] == algorithms.load(name).task)]
-    by_suite = {row.suite: _place(row) for row in own.itertuples()}
-    return _link(name), *(by_suite.get(suite, "") for suite in SUITES)
-
-
-def _place(row: Any) -> str:
-    failed = f"; failed on {row.failed}" if row.failed else ""
-    about = f"{row.ratio}{failed}" if row.ratio else failed.removeprefix("; ")
-    return f"{row.place} of {row.of} ({about})"
 
 
 # --- what the program says ------------------------------------------------------------------------

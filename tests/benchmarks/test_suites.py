@@ -4,7 +4,7 @@ import benchmark
 import numpy as np
 import pandas as pd
 import pytest
-from benchmarks.suites import page, places, running, settings, streams
+from benchmarks.suites import page, running, settings, streams
 from benchmarks.suites.settings import Suite
 from benchmarks.suites.streams import FAULTS, StreamSettings
 from joblib.externals.loky import get_reusable_executor
@@ -135,32 +135,13 @@ def test_the_page_has_every_table_and_picture(ran):
     assert f"{ridge:.3f}"[:5] in text and "Without scores" in text and "an oracle" in text
 
 
-def test_places_are_among_algorithms_with_default_settings(ran, tmp_path):
-    results, _ = ran
-    file = tmp_path / "places.csv"
-    file.write_text(
-        "# another, commit 1: a command\nsuite,task,learner,place,of,rank,ratio,failed,streams\n"
-        "another,regression,gf,1,2,1.0,,3,4\nsmall,regression,gone,1,2,1.0,,0,4\n"
-    )
-    places.write(results, "python benchmark.py run small", file)
-    table, comments = places.read(file)
-    assert comments["another"] == "# another, commit 1: a command"
-    assert comments["small"].endswith(": python benchmark.py run small")
-    assert table[table["suite"] == "another"]["learner"].tolist() == ["gf"]
-    own = table[(table["suite"] == "small") & (table["task"] == "regression")]
-    errors = results.means("regression", "mse").loc["switch"].drop("raker, tuned").sort_values()
-    assert own["learner"].tolist() == list(errors.index) and own["place"].tolist() == [1, 2, 3, 4]
-
-
 def test_algorithms_join_a_suite_by_name():
     suite = settings.read("drift-1", {})
-    more, chosen = places.choose(suite, "raker, tuned; fogd; ewrls; auto_classifier")
-    assert chosen == {"raker, tuned", "fogd", "ewrls", "auto"}, "the last two are there already"
+    more, chosen = settings.choose(suite, "raker, tuned; fogd")
+    assert chosen == {"raker, tuned", "fogd"}
     assert [one.name for one in more.learners[len(suite.learners) :]] == ["fogd"]
-    _, chosen = places.choose(suite, "omkl; -squint")
-    assert {"fogd", "majority", "rf/omkc_da_p1"} < chosen and not {"squint", "river_hat"} & chosen
     with pytest.raises(streams.BadSuite, match="omkc_da_o is no learner of regression-1"):
-        places.choose(settings.read("regression-1", {}), "omkc_da_o")
+        settings.choose(settings.read("regression-1", {}), "omkc_da_o")
 
 
 @pytest.mark.parametrize("name", settings.names())

@@ -7,5 +7,4 @@ models      models of other libraries, and one pass of a model over a stream
 scores      errors of predictions, and statistics over streams
 running     run all learners of a suite
 page        tables and figures of the results
-places      the place of each algorithm, in ``docs/benchmark-places.csv``
 """

@@ -184,3 +184,30 @@ def read(name: str, changes: Mapping[str, Any]) -> Suite:
         return Suite(**{"name": path.stem, **conf.read(path), **changes})
     except (ValidationError, ImportError, LookupError) as error:
         raise BadSuite(f"{path}: {error}") from None
+
+
+def choose(suite: Suite, typed: str | None) -> tuple[Suite, set[str]]:
+    """Return the suite with the algorithms that join it, and the names of the chosen learners.
+
+    Parameters
+    ----------
+    suite
+        The suite of a file.
+    typed
+        Names separated by ";", of learners of the suite or of other algorithms of omkl, which join
+        it with their default settings. None chooses the learners of the suite.
+
+    Raises
+    ------
+    BadSuite
+        A name is neither a learner of the suite nor an algorithm for its tasks.
+    """
+    names = {entry.name for task in suite.tasks for entry in suite.entries(task)}
+    chosen = {name.strip() for name in typed.split(";")} if typed else names
+    added = sorted(chosen - names)
+    for name in added:
+        if name not in algorithms.names() or algorithms.load(name).task not in suite.tasks:
+            tasks = " and ".join(suite.tasks)
+            raise BadSuite(f"{name} is no learner of {suite.name} and no algorithm of {tasks}")
+    more = [LearnerSettings(name=name) for name in added]
+    return suite.model_copy(update={"learners": [*suite.learners, *more]}), chosen
