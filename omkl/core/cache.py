@@ -33,7 +33,7 @@ from omkl.utils.wording import tell
 def folder() -> Path | None:
     """Where machine code is kept: ``NUMBA_CACHE_DIR`` or the user's cache folder.
 
-    Returns None, after saying so once, where nothing can be written.
+    Returns None, after saying so once, where nothing can be written and nothing was compiled yet.
     """
     base = user_cache()
     place = base / f"omkl-{sources.machine_code()}"
@@ -42,6 +42,8 @@ def folder() -> Path | None:
         with tempfile.TemporaryFile(dir=place):
             pass
     except OSError as error:
+        if place.is_dir():
+            return place  # a read-only image: the code that was compiled into it is loaded
         tell(
             f"compiled code cannot be kept in {base} ({error.strerror}); every start will "
             "compile anew. Set NUMBA_CACHE_DIR to a writable folder."

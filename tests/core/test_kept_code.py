@@ -66,6 +66,16 @@ def test_who_listens_is_told_of_compiling_alone(kept):
     assert told == ["compiling"]
 
 
+def test_code_of_a_read_only_image_is_loaded(tmp_path, capsys, monkeypatch):
+    def read_only(*_, **__):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    place = cache.folder.__wrapped__()
+    monkeypatch.setattr(cache.tempfile, "TemporaryFile", read_only)
+    assert cache.folder.__wrapped__() == place and not told_by(capsys)
+
+
 def test_a_full_disk_costs_the_kept_code_alone(kept, capsys, monkeypatch):
     for path in kept.glob("*.code"):
         path.unlink()
