@@ -115,11 +115,11 @@ class _Online(LearnerParameters, base.Estimator):
         """
         if is_blank(value):
             return False
-        try:
-            return not math.isnan(float(value))
-        except (TypeError, ValueError):
-            (self._columns[name],) = columns_in({name: value}, [str(name)])
-            return True
+        if not isinstance(value, str):
+            with contextlib.suppress(TypeError, ValueError):
+                return not math.isnan(float(value))
+        (self._columns[name],) = columns_in({name: value}, [str(name)])
+        return True
 
     def _row(self, x: Mapping[Any, Any]) -> Row:
         """The inputs that are known, in their order; None for one that is not in x."""

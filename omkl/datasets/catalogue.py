@@ -36,6 +36,7 @@ compared with its sha256 before it is used, wherever it was found.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import tempfile
@@ -43,7 +44,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from omkl.datasets.base import DataError, MissingFile, is_relative_file
 from omkl.datasets.files import FileContent
@@ -142,8 +143,7 @@ def verified(path: Path, entry: Mapping[str, Any]) -> FileContent:
 def fetch(entry: Mapping[str, Any]) -> FileContent:
     """Download the file of a catalogue entry into the first data folder.
 
-    The zip is unpacked beside it; its member is moved into place only once its sha256 is right,
-    so a failure leaves nothing behind.
+    A failure leaves nothing behind: the file is moved into place once its sha256 is right.
 
     Raises
     ------
@@ -169,8 +169,8 @@ def fetch(entry: Mapping[str, Any]) -> FileContent:
         folder.mkdir(parents=True, exist_ok=True)
         disk.remove_abandoned(folder)
         with tempfile.TemporaryDirectory(prefix=disk.STAGING, dir=folder) as staging:
-            member = _member(entry, url, _unpacked(entry, url, staging))
-            _require_sha256(entry, url, member)
+            member = Path(staging) / "member"
+            member.write_bytes(_downloaded(entry, url, staging))
             destination.parent.mkdir(parents=True, exist_ok=True)
             os.replace(member, destination)
     except OSError as error:
@@ -192,92 +192,47 @@ def _nowhere(entry: Mapping[str, Any], cure: str) -> str:
     return text
 
 
-MOST_BYTES = 2**31  # of a download, and of what is in it
+def _downloaded(entry: Mapping[str, Any], url: str, folder: str) -> bytes:
+    """Return the entry's member of the zip at ``url``, which is downloaded into a folder.
 
-
-class _Bounded:
-    """A file that takes MOST_BYTES; ``what`` is written is named where it is more."""
-
-    def __init__(self, file: IO[bytes], what: str) -> None:
-        self._file, self._what, self._left = file, what, MOST_BYTES
-
-    def write(self, data: bytes) -> int:
-        self._left -= len(data)
-        if self._left < 0:
-            raise DataError(f"{self._what} is larger than {MOST_BYTES:,} bytes; it was not kept.")
-        return self._file.write(data)
-
-    def flush(self) -> None:
-        self._file.flush()
-
-
-def _unpacked(entry: Mapping[str, Any], url: str, folder: str) -> dict[str, Path]:
-    """The files in the zip at ``url``, downloaded into a folder, by their names in the zip."""
+    Publishers move files between folders inside their zips: its name is enough.
+    """
     import pooch
     from requests import exceptions
 
-    place = data_folders()[0] / entry["file"]
-    retry = f"Run omkl-data fetch {entry['name']} later, or put the file at {place}"
     pooch.get_logger().setLevel(logging.WARNING)
-    http = pooch.HTTPDownloader(timeout=TIMEOUT_SECONDS)
-    unzip = pooch.Unzip(extract_dir="unpacked")
-
-    def download(url: str, path: str, caller: Any) -> None:
-        with open(path, "wb") as file:
-            http(url, _Bounded(file, f"{entry['name']}: what {url} sends"), caller)
-
-    def unpack(path: str, action: str, caller: Any) -> list[str]:
-        with zipfile.ZipFile(path) as archive:  # which reads no more than what is stated
-            if sum(part.file_size for part in archive.infolist()) > MOST_BYTES:
-                raise DataError(f"{entry['name']}: {url} unpacks to more than {MOST_BYTES:,} bytes")
-        return list(unzip(path, action, caller))
-
+    download = pooch.HTTPDownloader(timeout=TIMEOUT_SECONDS)
+    name, member = entry["name"], str(entry["member"])
     try:
-        paths = pooch.retrieve(url, None, "zip", folder, processor=unpack, downloader=download)
+        with zipfile.ZipFile(pooch.retrieve(url, None, "zip", folder, downloader=download)) as file:
+            inside = file.namelist()
+            same = [path for path in inside if Path(path).name == Path(member).name]
+            same = [member] if member in same else same
+            if len(same) != 1:
+                raise DataError(
+                    f"{name}: {url} holds {'more than one' if same else 'no'} {Path(member).name}, "
+                    f"but {', '.join(inside) or 'nothing'}. Set dataset.member to one of these."
+                )
+            data = file.read(same[0])
     except exceptions.HTTPError as error:
-        if error.response is not None:
-            error.response.close()
-        cure = f"{error}. {retry}"
-        raise DataError(_nowhere(entry, cure)) from error
-    except exceptions.ChunkedEncodingError as error:
-        cure = f"The download of {url} broke off half-way. {retry}"
-        raise DataError(_nowhere(entry, cure)) from error
+        why = str(error)
+    except exceptions.ChunkedEncodingError:
+        why = f"The download of {url} broke off half-way"
     except exceptions.RequestException as error:
-        reason = "timed out" if isinstance(error, exceptions.Timeout) else "failed"
-        cure = f"The connection to {url} {reason} ({type(error).__name__}). {retry}"
-        raise DataError(_nowhere(entry, cure)) from error
+        why = f"The connection to {url} failed ({type(error).__name__})"
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
-        cure = f"What {url} sent is not a whole zip file ({error}). {retry}"
-        raise DataError(_nowhere(entry, cure)) from error
-    top = Path(folder) / "unpacked"
-    return {Path(path).relative_to(top).as_posix(): Path(path) for path in sorted(paths)}
-
-
-def _member(entry: Mapping[str, Any], url: str, inside: Mapping[str, Path]) -> Path:
-    """The entry's member; publishers move files between folders inside their zips."""
-    member = str(entry["member"])
-    if member in inside:
-        return inside[member]
-    name = Path(member).name
-    same = [path for path in inside.values() if path.name == name]
-    if len(same) != 1:
+        why = f"What {url} sent is not a whole zip file ({error})"
+    else:
+        sha256 = hashlib.sha256(data).hexdigest()
+        if entry.get("sha256") in (None, sha256):
+            return data
         raise DataError(
-            f"{entry['name']}: {url} holds {'more than one' if same else 'no'} {name}, "
-            f"but {', '.join(inside) or 'nothing'}. Set dataset.member to one of these."
-        )
-    return same[0]
-
-
-def _require_sha256(entry: Mapping[str, Any], url: str, member: Path) -> None:
-    import pooch
-
-    sha256 = pooch.file_hash(str(member))
-    if entry.get("sha256") and sha256 != entry["sha256"]:
-        raise DataError(
-            f"{entry['name']}: {entry['member']} in {url} is not the expected file; "
-            "it was not kept.\n"
+            f"{name}: {member} in {url} is not the expected file; it was not kept.\n"
             f"  expected sha256 {entry['sha256']}\n"
             f"  found    sha256 {sha256}\n"
             "Try again; if it stays so the publisher has changed the file. "
             "To work with the new one, set dataset.sha256=null."
         )
+    place = data_folders()[0] / entry["file"]
+    cure = f"{why}. Run omkl-data fetch {name} later, or put the file at {place}"
+    raise DataError(_nowhere(entry, cure))

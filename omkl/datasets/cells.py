@@ -172,6 +172,18 @@ def plain_numbers(series: pd.Series, decimal: str = ".") -> np.ndarray | None:
         return None
 
 
+def has_codes(series: pd.Series) -> bool:
+    """Return whether a column of text has codes such as 007: digits after a leading zero."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        text = pa.array(series, pa.large_string(), from_pandas=True)
+        return bool(pc.any(pc.match_substring_regex(text, r"^\s*0[0-9]+\s*$")).as_py())
+    except (pa.ArrowException, UnicodeError):  # other cells than text
+        return False
+
+
 def number_format(counts: Mapping[str, int], decimal: str) -> NumberFormat | None:
     """Return the format that reads most texts of a column, None if it reads too few of them.
 

@@ -42,6 +42,7 @@ from omkl.datasets.cells import (
     NumberFormat,
     date_format,
     date_parts,
+    has_codes,
     is_blank,
     is_text,
     number_format,
@@ -503,17 +504,22 @@ def _column_of(series: pd.Series, name: str, decimal: str) -> Column:
     is_declared = isinstance(dtype, pd.CategoricalDtype) or (
         isinstance(dtype, pd.StringDtype) and dtype.na_value is pd.NA
     )
-    values = None if is_declared else plain_numbers(series, decimal)
+    is_codes = not is_declared and has_codes(series)
+    values = None if is_declared or is_codes else plain_numbers(series, decimal)
     texts = _texts(series) if values is None else []
     if not texts and (values is None or np.isnan(values).all()):
         return Column(name, "left out", (name,), f"no value in the first {rows}", NUMBERS)
     if values is None and any(isinstance(cell, OBJECTS) for cell in series):
         return Column(name, "left out", (), "lists or objects in its cells")
+    different = list(dict.fromkeys(map(word, texts)))
+    if is_codes:
+        cure = f"leading zeros are codes; columns='{name}: number' reads numbers"
+        return _categories(name, different, len(texts), True).noted(cure)
     if not is_declared and (form := _number_format(series, texts, decimal)):
         return _numbers(name, series, form)
     if not is_declared and (date := _date_format(texts)):
         return _date_column(name, series, *date)
-    return _categories(name, list(dict.fromkeys(map(word, texts))), len(texts), not is_declared)
+    return _categories(name, different, len(texts), not is_declared)
 
 
 def number_column(series: pd.Series, name: str, decimal: str = ".") -> Column:
@@ -625,6 +631,7 @@ def hashed(name: str, n_words: int, n: int) -> Column:
 
 
 # --- Declared columns -----------------------------------------------------------------------------
+
 
 DECLARATIONS = (
     "number [comma|point] [UNIT], category, text, date [dayfirst|monthfirst] [ZONE], skip"

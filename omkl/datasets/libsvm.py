@@ -34,6 +34,7 @@ class LibsvmTable:
     """
 
     columns: Sequence[Column] = ()
+    notices: Sequence[str] = ()
 
     def __init__(self, content: FileContent, cfg: Mapping[str, Any], labelled: bool = True) -> None:
         self._content, self._cfg, self._labelled = content, cfg, labelled

@@ -53,6 +53,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.datasets.base import Chunk, DataError, RowCount, Source
+from omkl.datasets.notices import Order
 from omkl.datasets.scaling import LateMoments, Moments, TargetScaler, softened
 
 if TYPE_CHECKING:
@@ -83,28 +84,6 @@ def norms(x: np.ndarray) -> np.ndarray:
         scaled = x[small] / unit[:, None]
         norm[small] = unit * np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
     return norm
-
-
-LEAST_SORTED = 20
-
-
-class _Order:
-    """Whether targets come in order: none below the last one, or none above, or class by class."""
-
-    def __init__(self) -> None:
-        self.last, self.n, self.ups, self.downs = np.empty(0), 0, 0, 0
-
-    def add(self, y: np.ndarray) -> None:
-        y = y[~np.isnan(y)]
-        steps = np.diff(np.concatenate([self.last, y]))
-        self.n, self.last = self.n + len(y), np.concatenate([self.last, y])[-1:]
-        self.ups += int(np.sum(steps > 0.0))
-        self.downs += int(np.sum(steps < 0.0))
-
-    def is_sorted(self, n_classes: int) -> bool:
-        changes = self.ups + self.downs
-        by_class = 0 < changes < n_classes
-        return self.n >= LEAST_SORTED and (by_class or (changes > 0 and not self.ups * self.downs))
 
 
 class Stream:
@@ -173,7 +152,7 @@ class Stream:
         self._provenance = provenance
         self._extent: Extent | None = None
         self._blank: np.ndarray | None = None  # (d,) cells of the last whole pass
-        self.target_sorted = False  # as far as the last whole pass was, LEAST_SORTED rows at least
+        self._order: Order | None = None  # of the last whole pass
         self.n_rounds: int | None = None
         if most := [n for n in (source.n_rows, limit) if n is not None]:
             self.n_rounds = None if source.n_rows is None else min(most)
@@ -219,6 +198,15 @@ class Stream:
         return getattr(self._source, "columns", ())
 
     @property
+    def notices(self) -> list[str]:
+        """What a user should know of the rows, once all were read."""
+        notices = list(getattr(self._source, "notices", ()))
+        if self._order is not None and self._provenance["order"] == "file" and not self.keyed:
+            date = self._clock and self._clock[0].rpartition(".")[0]
+            notices += self._order.notices(len(self.classes), date)
+        return notices
+
+    @property
     def missing(self) -> dict[str, int]:
         """How many cells of each column had no value, once all rows were read; none has no entry.
 
@@ -243,13 +231,13 @@ class Stream:
         return largest.items()
 
     @cached_property
-    def _clock(self) -> tuple[int, float] | None:
+    def _clock(self) -> tuple[str, float] | None:
         """The input that counts the days since a date, and that date in days since 1970."""
         for column in self.columns:
             name = f"{column.name}.days_elapsed"
             if name in column.inputs:
                 since = np.datetime64(column.recipe["date"]["start"]) - np.datetime64(0, "D")
-                return self._source.inputs.index(name), float(since / np.timedelta64(1, "D"))
+                return name, float(since / np.timedelta64(1, "D"))
         return None
 
     @property
@@ -348,21 +336,22 @@ class Stream:
         """All rows up to the limit."""
         left = self._limit
         blank = np.zeros(len(self._source.inputs), dtype=np.int64)
-        order = _Order()
+        order = Order()
         for chunk in self._source.chunks():
             if left is not None:
                 chunk = chunk.at(slice(left))
                 left -= len(chunk.y)
             if self._clock:
-                place, start = self._clock
-                chunk = chunk._replace(time=start + chunk.x[:, place])
+                name, start = self._clock
+                days = chunk.x[:, self._source.inputs.index(name)]
+                chunk = chunk._replace(time=start + days)
             blank += np.isnan(chunk.x).sum(axis=0)
-            order.add(chunk.y)
+            order.add(chunk.y, chunk.time, chunk.rows)
             yield chunk
             if left == 0:
                 break
         self._blank = blank
-        self.target_sorted = order.is_sorted(len(self.classes))
+        self._order = order
 
     def _survey(self) -> Extent:
         n, n_read, max_norm, low, high = 0, 0, 0.0, np.inf, -np.inf

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from omkl.datasets import prepare, read
+from omkl.datasets import notices, prepare, read
 from omkl.datasets.base import MOST_COLUMNS, Chunk, DataError, RowCount, as_data_error
 from omkl.datasets.cells import NumberFormat, is_blank, word
 from omkl.datasets.columns import (
@@ -47,6 +47,11 @@ class Table(Protocol):
     columns: Sequence[Column]  # what became of them
     row_count: RowCount | None
 
+    @property
+    def notices(self) -> Sequence[str]:
+        """What a user should know of the rows that were read."""
+        ...
+
     def raw(self) -> Iterator[tuple[np.ndarray, ...]]:
         """Yield values (n, d + 1), NaN where blank, row numbers (n,), and keys (n,) if any."""
         ...
@@ -73,11 +78,16 @@ class ArrayTable:
         columns: Sequence[Column] = (),
         keys: np.ndarray | None = None,
         order: np.ndarray | None = None,
+        notices: Sequence[str] = (),
     ) -> None:
         self.values, self.rows, self.names, self.columns = values, rows, names, columns
-        self.keys = keys
+        self.keys, self._notices = keys, notices
         self.row_count: RowCount | None = RowCount(len(values), True)
         self._order = np.arange(len(values)) if order is None else order
+
+    @property
+    def notices(self) -> Sequence[str]:
+        return self._notices
 
     @classmethod
     def holding(cls, table: Table, most_cells: int | None = None) -> ArrayTable:
@@ -92,12 +102,15 @@ class ArrayTable:
                 )
             pieces.append(piece)
         values, rows, *keys = (np.concatenate(part) for part in zip(*pieces, strict=True))
-        return cls(values, rows, table.names, table.columns, *keys)
+        key = keys[0] if keys else None
+        return cls(values, rows, table.names, table.columns, key, notices=table.notices)
 
     def shuffled(self, seed: int) -> ArrayTable:
         """Return the same table, not copied, its rows in an order that the seed draws."""
         order = np.random.default_rng(seed).permutation(len(self.values))
-        return ArrayTable(self.values, self.rows, self.names, self.columns, self.keys, order)
+        return ArrayTable(
+            self.values, self.rows, self.names, self.columns, self.keys, order, self._notices
+        )
 
     def raw(self) -> Iterator[tuple[np.ndarray, ...]]:
         size = read.chunk_rows(self.values.shape[1])
@@ -170,7 +183,14 @@ class FileTable:
         plain = {**NUMBERS, **NumberFormat(self._decimal).as_recipe()}
         self._plain = {c.name for c in (*self._inputs.values(), self._target) if c.recipe == plain}
         self._plain -= set() if self._key is None else {names[self._key]}
-        self._piece(first)  # so that what is wrong in the first rows is told before a run begins
+        self._new: dict[str, Counter[str]] = {}  # categories that are in no first row
+        # Read now, so that what is wrong in the first rows is told before a run begins.
+        values, *_ = self._piece(first)
+        self._of_first: list[str] = []
+        if "path" in cfg:
+            numbers = [c.inputs[0] for c in self._inputs.values() if c.how == "numbers"]
+            places = [k for k, name in enumerate(new) if name in set(numbers)]
+            self._of_first = list(notices.of_first_rows(values, new, places))
 
     def _columns_of(self, first: pd.DataFrame) -> list[Column]:
         """Decide from the first rows what becomes of each column, as declared where it is."""
@@ -208,13 +228,21 @@ class FileTable:
             "null in text are missing values too"
         )
 
+    @property
+    def notices(self) -> list[str]:
+        return [*self._of_first, *notices.of_new_categories(self._new)]
+
     def raw(self) -> Iterator[tuple[np.ndarray, ...]]:
+        self._new = {}
         for frame in read.frames(self._content, self._cfg, self._plain):
             yield self._piece(frame)
 
     def _piece(self, frame: pd.DataFrame) -> tuple[np.ndarray, ...]:
         where, rows = self._where, frame.index.to_numpy() + 1
-        parts = [c.encode(frame.iloc[:, k], rows, where) for k, c in self._inputs.items()]
+        parts = [
+            column.encode(frame.iloc[:, k], rows, where, new=self._new)
+            for k, column in self._inputs.items()
+        ]
         cells = frame.iloc[:, self._last]
         if self._target.recipe:
             parts.append(self._target.encode(cells, rows, where, TARGET_CURE))
@@ -396,6 +424,11 @@ class TableSource:
         self.filled: np.ndarray | None = None  # (d,) cells that a mean of the whole file fills
         if missing == "mean" and not causal:
             self._means = self._whole_means(fills_target)
+
+    @property
+    def notices(self) -> Sequence[str]:
+        """What a user should know of the rows that were read."""
+        return self._table.notices
 
     def chunks(self) -> Iterator[Chunk]:
         has_value, n_left = np.zeros(len(self._table.names), dtype=bool), 0

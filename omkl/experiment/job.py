@@ -134,7 +134,7 @@ def reported(
         "stream": job.stream.provenance,
         **({"missing_cells": dict(missing)} if (missing := job.stream.missing) else {}),
         **({"far_out": dict(far)} if (far := job.stream.far_out) else {}),
-        **({"target_sorted": True} if job.stream.target_sorted else {}),
+        **({"notices": notices} if (notices := job.stream.notices) else {}),
     }
 
 

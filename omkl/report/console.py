@@ -97,12 +97,8 @@ def print_run(run: Run, console: Console) -> None:
         easy = "auto_classifier" if measure(result) is ERROR_RATE else "auto"
         if result["algorithm"] != easy and not {"federated", "keys"} & result.keys():
             console.print(Text(f"algorithm={easy} is the learner that has nothing to set."))
-    if result.get("target_sorted"):
-        told = (
-            "Warning: the rows come in the order of the target. If they are no time series, "
-            "stream.order=shuffled puts them in random order."
-        )
-        console.print(Text(told, style="bold"))
+    for notice in plain_texts(result.get("notices", ())):
+        console.print(Text(f"Warning: {notice}", style="bold"))
     for name, entry in result.get("baselines", {}).items():
         if "skipped" in entry:
             console.print(Text(f"Not computed: {stats.NAMES[name]} ({entry['skipped']})."))

@@ -30,7 +30,7 @@ interrupted leaves nothing. ``outputs/replaced`` has the folders that force=true
     missing_cells     {column: cells without a value}, of inputs; absent where none is missing
     far_out           {column: share of its values beyond 4 deviations}, of inputs, where at least
                       0.5 % are; with stream.scaling=columns (``omkl.core.robust_moments``)
-    target_sorted     true where the rows come in the order of the target, or class by class
+    notices           sentences about rows whose errors mislead, as by their order
     mse, mse_mean, mse_std           per seed (list); mean and sample standard
                                      deviation over the seeds (std is null for one seed)
     kernels_per_round mean number of kernels evaluated in a round

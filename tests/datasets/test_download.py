@@ -165,15 +165,3 @@ def test_omkl_data_fetch(airfoil, publisher, tmp_path, monkeypatch, capsys):
     assert data.main(["fetch", "airfoil"]) == 1
     assert "Delete it and run: omkl-data fetch airfoil" in capsys.readouterr().err
     assert data.main(["verify", "airfoil"]) == 1
-
-
-def test_a_download_has_its_bounds(publisher, airfoil, monkeypatch, tmp_path):
-    entry, content = airfoil
-    publisher["body"] = zipped(content)
-    monkeypatch.setattr(catalogue, "MOST_BYTES", len(publisher["body"]) - 1)
-    with pytest.raises(DataError, match=r"sends is larger than .* bytes; it was not kept"):
-        catalogue.fetch(entry)
-    monkeypatch.setattr(catalogue, "MOST_BYTES", len(content) - 1)
-    with pytest.raises(DataError, match=r"airfoil: .* unpacks to more than .* bytes"):
-        catalogue.fetch(entry)
-    assert files_below(tmp_path / "mine") == []

@@ -138,9 +138,10 @@ def test_a_file_is_shuffled_in_memory(tmp_path, frame, monkeypatch):
 def test_rows_in_the_order_of_the_target_are_noticed(tmp_path, y, in_order):
     pd.DataFrame({"x": np.sin(np.arange(len(y))), "y": y}).to_csv(tmp_path / "t.csv", index=False)
     stream = open_stream(own(tmp_path / "t.csv"), RAW)
-    assert not stream.target_sorted, "nothing is read yet"
+    assert not stream.notices, "nothing is read yet"
     collect(stream)
-    assert stream.target_sorted is in_order
+    told = ["the rows come in the order of the target" in notice for notice in stream.notices]
+    assert told == [True] * in_order
 
 
 def test_missing_cells_are_counted_by_column(tmp_path, frame):

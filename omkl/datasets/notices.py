@@ -1,0 +1,135 @@
+"""Sentences about rows whose errors mislead: their order, copies, inputs that are the target."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from omkl.utils.wording import few, pluralize
+
+FEWEST = 20  # rows that an order, or a share of the target, is told of
+BACK = 1 / 12  # days: clocks go back by an hour each autumn
+COPIES, MOST_COPIES = 0.3, 4  # share of rows, and how many rows may be alike
+EXPLAINED, OF_PAIR = 0.06, 1e-3  # of the target's variance is not explained by an input, by two
+OF_LAST = 0.25  # at most this share of what the target before leaves unexplained
+
+
+class Order:
+    """Follow the targets and dates of rows."""
+
+    def __init__(self) -> None:
+        self._last, self._n, self._ups, self._downs = np.empty(0), 0, 0, 0
+        self._time, self._onwards, self._back, self._first_back = np.empty(0), 0, 0, 0
+
+    def add(self, y: np.ndarray, time: np.ndarray | None, rows: np.ndarray) -> None:
+        """Take in the targets, dates in days or None, and numbers (n,) of the next rows."""
+        there = y[~np.isnan(y)]
+        steps = np.diff(np.concatenate([self._last, there]))
+        self._n, self._last = self._n + len(there), np.concatenate([self._last, there])[-1:]
+        self._ups += int(np.sum(steps > 0.0))
+        self._downs += int(np.sum(steps < 0.0))
+        if time is None:
+            return
+        dated = ~np.isnan(time)
+        steps = np.diff(time[dated], prepend=self._time)
+        back = steps < -BACK
+        if back.any() and not self._back:
+            self._first_back = int(rows[dated][-len(steps) :][back.argmax()])
+        self._back += int(back.sum())
+        self._onwards += int(np.sum(steps > 0.0))
+        self._time = np.concatenate([self._time, time[dated]])[-1:]
+
+    def notices(self, n_classes: int, date: str | None) -> Iterator[str]:
+        """Yield what to say; ``date`` names the column of dates."""
+        changes = self._ups + self._downs
+        by_class = 0 < changes < n_classes
+        if self._n >= FEWEST and (by_class or (changes > 0 and not self._ups * self._downs)):
+            yield (
+                "the rows come in the order of the target. If they are no time series, "
+                "stream.order=shuffled puts them in random order."
+            )
+        if self._back and self._back + self._onwards >= FEWEST:
+            if not self._onwards:
+                yield (
+                    f"the rows run backwards in time by {date}, so that a prediction knows the "
+                    f"future. Sort the file by {date}, oldest first."
+                )
+            else:
+                yield (
+                    f"{date} goes back in time {pluralize(self._back, 'time')}, first at row "
+                    f"{self._first_back:,}. If it is the time of a row, sort the file by it; if "
+                    "the file holds several series, name their column: dataset.key=COLUMN."
+                )
+
+
+def of_first_rows(
+    values: np.ndarray, names: Sequence[str], numbers: Sequence[int]
+) -> Iterator[str]:
+    """Yield what to say of first rows (n, d + 1), the target last.
+
+    ``numbers`` are the places of inputs that are no categories and no parts of a date.
+    """
+    n = len(values)
+    if n < FEWEST:
+        return
+    if n_copies := _copies(values):
+        yield (
+            f"{n_copies:,} of the first {n:,} rows are copies of earlier ones, their targets too: "
+            "they are easy to predict. Remove them, unless each is a measurement of its own."
+        )
+    whole = values[~np.isnan(values).any(axis=1)]
+    inputs = [k for k in numbers if len(whole) >= FEWEST and np.ptp(whole[:, k]) > 0.0]
+    if inputs and np.ptp(whole[:, -1]) > 0.0 and np.abs(whole).max() < 1e100:
+        yield from _giveaway(whole[:, inputs], whole[:, -1], [names[k] for k in inputs])
+
+
+def of_new_categories(new: Mapping[str, Counter[str]]) -> Iterator[str]:
+    """Yield what to say of categories that the first rows do not have."""
+    for column, words in new.items():
+        yield (
+            f"{column} has categories that the first rows do not have, in "
+            f"{pluralize(words.total(), 'row')}: {few(words)}. They are 0 in all of its inputs; "
+            f"columns='{column}: text' gives them inputs."
+        )
+
+
+def _copies(values: np.ndarray) -> int:
+    """Count rows that equal an earlier one, if not all columns have few different values."""
+    bits = np.ascontiguousarray(values).view(np.uint64)
+    factors = np.random.default_rng(0).integers(1, 2**63, values.shape[1], dtype=np.uint64) * 2 + 1
+    n, n_different = len(values), len(np.unique((bits * factors).sum(axis=1)))
+    if not n / MOST_COPIES <= n_different <= (1 - COPIES) * n:
+        return 0
+    some = values[:2_000]
+    most = max(len(np.unique(column)) for column in some.T)
+    return n - n_different if most > 0.4 * len(some) * n_different / n else 0
+
+
+def _giveaway(X: np.ndarray, y: np.ndarray, names: Sequence[str]) -> Iterator[str]:
+    """Yield that one or two inputs explain the target much better than the target before does."""
+    X, y = _standardised(X), _standardised(y)
+    by_last = float(np.mean(y[1:] * y[:-1])) ** 2
+    share = (X.T @ y / len(y)) ** 2
+    k = int(np.argmax(share))
+    explained, most = float(share[k]), OF_LAST * (1.0 - by_last)
+    found = [k] if 1.0 - explained <= min(EXPLAINED, most) else []
+    if not found and len(names) > 1:  # the other one explains most of what the first leaves
+        rest = y - X[:, k] * (X[:, k] @ y) / len(y)
+        pair = [k, int(np.argmax(np.where(np.arange(len(names)) == k, -1.0, np.abs(X.T @ rest))))]
+        left = y - X[:, pair] @ np.linalg.lstsq(X[:, pair], y, rcond=None)[0]
+        explained = 1.0 - float(left @ left) / len(y)
+        found = pair if 1.0 - explained <= min(OF_PAIR, most) else []
+    if found:
+        named = " and ".join(names[k] for k in found)
+        yield (
+            f"{named} {'explain' if found[1:] else 'explains'} {100 * explained:.0f} % of the "
+            f"target: {'are they' if found[1:] else 'is it'} known before the target? If not, "
+            f"leave out: 'exclude=[{','.join(names[k] for k in found)}]'."
+        )
+
+
+def _standardised(x: np.ndarray) -> np.ndarray:
+    centred = x - x.mean(axis=0)
+    return centred / np.sqrt(np.mean(centred**2, axis=0))
