@@ -174,7 +174,8 @@ class OmklAks:
              bins as there are subsets of size K, (28) has each subset once; the construction in
              remark 1, the one of the experiments, does not, and is followed for every K. As
              J / (gamma_t N) = K / N, gamma changes the collection and not the law of what is drawn
-             from it. No code was released.
+             from it. Where the authors' public code
+             (JeongminChae/MKL_Active_Learning) departs is in the errata.
     """
 
     class Params(NamedTuple):
@@ -274,7 +275,9 @@ class Amkl:
              L symmetric, which the penalty of (18) is not. (37) and (39) have hats where the
              learner's own f-bar and theta-bar are meant. The paper has eta_c > 0; with 0, kernels
              that agree to the last bit (a single one, say) do not spare a label here, so that
-             eta_c = 0 is Raker. No code was released.
+             eta_c = 0 is Raker. In the authors' public code (JeongminChae/MKL_Active_Learning) every
+             label of the first tenth is asked for, and a skipped round goes by the outputs of the
+             last row with a label.
     """
 
     class Params(NamedTuple):
@@ -352,7 +355,7 @@ class AmklAks:
     Differs  from the paper: none. Readings: those of OMKL-AKS and AMKL; d_l in (41), and d_l and
              d_r below it, are J and K; in (33) p_i is (38), which sums to 1 over all kernels and
              to less over V, and j runs over all kernels as it says, although section I speaks of a
-             criterion that is checked with the relevant ones alone. No code was released.
+             criterion that is checked with the relevant ones alone.
     """
 
     class Params(NamedTuple):

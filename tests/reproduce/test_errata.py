@@ -382,6 +382,22 @@ def test_what_the_active_paper_says_of_tables_2_and_3():
     }  # fmt: skip
 
 
+def test_features_of_one_degree_of_freedom_are_of_no_gaussian_kernel():
+    """Frequencies (D, d) as long as one normal number, in directions that are uniform."""
+    rng = np.random.default_rng(0)
+    for d in (1, 2, 5):
+        rows = rng.standard_normal((200_000, d))
+        directions = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        omega = directions * np.sqrt(rng.chisquare(1, size=(len(rows), 1)))
+        of_gaussian = rows / math.sqrt(d)  # the same mean square, 1
+        fourth, gaussian = (np.mean(np.sum(w**2, axis=1) ** 2) for w in (omega, of_gaussian))
+        assert fourth == pytest.approx(3, rel=0.03)
+        assert gaussian == pytest.approx(1 + 2 / d, rel=0.03)
+        x = np.full(d, 3.0)
+        apart = np.mean(np.cos(omega @ x)) - np.mean(np.cos(of_gaussian @ x))
+        assert (abs(apart) < 0.01) == (d == 1)
+
+
 def test_independent_tosses_do_not_give_distinct_bins():
     """Remark 1, J tosses of a ball into B bins: with 17 kernels and K = 10, (58) has 20 and 34."""
     J, B = 20, 34
