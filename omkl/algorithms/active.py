@@ -275,9 +275,9 @@ class Amkl:
              L symmetric, which the penalty of (18) is not. (37) and (39) have hats where the
              learner's own f-bar and theta-bar are meant. The paper has eta_c > 0; with 0, kernels
              that agree to the last bit (a single one, say) do not spare a label here, so that
-             eta_c = 0 is Raker. In the authors' public code (JeongminChae/MKL_Active_Learning) every
-             label of the first tenth is asked for, and a skipped round goes by the outputs of the
-             last row with a label.
+             eta_c = 0 is Raker. The authors' public code
+             (JeongminChae/MKL_Active_Learning) asks for every label of the first tenth, and a
+             skipped round goes by the outputs of the last row with a label.
     """
 
     class Params(NamedTuple):

@@ -5,6 +5,7 @@ results          our numbers in the cells, and verdicts
 theorems         the theorems of the papers, evaluated for finished runs
 regret_bounds    right-hand sides of regret bounds (Ghari and Shen)
 mistake_bounds   right-hand sides of mistake bounds (Jin, Hoi and Yang), and minima in hindsight
+omkc             the page of a paper without experiments: its algorithms beside their bounds
 figures          the figures of the papers
 pages            Markdown pages
 

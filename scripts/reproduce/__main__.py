@@ -14,7 +14,7 @@ from rich.markdown import Markdown
 from omkl.report import naming
 from omkl.runs.run_folder import find
 from omkl.utils.disk import write_atomically
-from reproduce import pages, results, tables, theorems
+from reproduce import omkc, pages, results, tables, theorems
 
 
 def main(arguments: list[str]) -> int:
@@ -47,14 +47,16 @@ def _run(names: list[str], outputs: Path, page: Path) -> int:
         titles = {paper["paper"]: paper["name"] for paper in pages.papers()}
         for table in chosen:
             cells = results.fill(table, runs)
-            heading = f"# {pages.name_of(titles[table.paper], table)}"
+            heading = f"# {pages.name_of(titles.get(table.paper, table.paper), table)}"
             parts = [
                 part for judged in (True, False) for part in pages.table_parts(table, cells, judged)
             ]
-            text = "\n\n".join([heading, *parts, *(f"{rule}" for rule in [pages.VERDICTS])])
-            write_atomically(outputs / "tables" / f"{table.name}.md", f"{text}\n")
+            text, rules = "\n\n".join([heading, *parts]), f"\n\n{pages.VERDICTS}"
+            if table.name == omkc.TABLE:
+                text, rules = omkc.page(table, runs, parts), ""
+            write_atomically(outputs / "tables" / f"{table.name}.md", f"{text}{rules}\n")
             write_atomically(outputs / "tables" / f"{table.name}.csv", pages.csv(cells))
-            Console().print(Markdown("\n\n".join([heading, *parts]).replace("<br>", ", ")))
+            Console().print(Markdown(text.replace("<br>", ", ")))
             print(outputs / "tables" / f"{table.name}.md")
     else:
         print(pages.write(chosen, runs, page)[-1].parent / "README.md")

@@ -18,7 +18,7 @@ from omkl.runs import provenance
 from omkl.runs.run_folder import Run
 from omkl.utils import conf
 from omkl.utils.disk import write_atomically
-from reproduce import figures, regret_bounds, theorems
+from reproduce import figures, omkc, regret_bounds, theorems
 from reproduce.figures import Drawn, Filled
 from reproduce.results import MEANINGS, RUN_TIME_RULE, Runs, counts, distances, effects, fill
 from reproduce.tables import CITED, FOLDER, METRICS, VARIANTS, WRITTEN, Table, settings_text
@@ -70,6 +70,8 @@ def write(tables: Sequence[Table], runs: Runs, folder: Path) -> list[Path]:
         pages[f"{paper['file']}_cells.md"] = _cells_page(paper, filled, cells, pictures)
         pages[f"{paper['file']}_cells.csv"] = csv(cells)
         drawn += [*dumbbells, *pictures]
+    bounds = next(table for table in tables if table.name == omkc.TABLE)
+    pages["omkc.md"] = omkc.page(bounds, runs, table_parts(bounds, fill(bounds, runs))) + "\n"
     pages["README.md"] = _overview(every, list(runs.values()), folder)
     for name, text in pages.items():
         write_atomically(folder / name, text)
@@ -118,7 +120,8 @@ def name_of(paper: str, table: Table) -> str:
     """Return "JMLR, table 1: its title (its unit)"."""
     metrics = list(table.cells["metric"].unique())
     unit = f" ({METRICS[metrics[0]].heading})" if len(metrics) == 1 else ""
-    return f"{paper}, table {table.number}: {table.title}{unit}"
+    number = f", table {table.number}" * bool(table.number)
+    return f"{paper}{number}: {table.title}{unit}"
 
 
 def lines_of(
@@ -197,7 +200,7 @@ def table_parts(table: Table, cells: pd.DataFrame, judged: bool = True) -> list[
             parts += [f"**{METRICS[metric].heading}**", markdown(*lines_of(panel, notes), 2)]
     else:
         parts = [markdown(*lines_of(cells, notes), 2)]
-    parts.append(f"{count_text(cells)}.")
+    parts += [f"{count_text(cells)}."] if not judged or cells["judged"].any() else []
     parts += [n["text"] for n in table.footnotes if not n["rows"] and not n["columns"]]
     if marked:
         parts.append("\n".join(f"{k}. {n['text']}" for k, n in enumerate(marked, start=1)))
@@ -247,6 +250,7 @@ def _overview(
     complete = [run for run in runs if run.complete]
     links = [f"- [{p['name']}: {p['title']}]({file}.md)" for file, (p, _) in every.items()]
     links += [f"- [{p['name']}: all cells]({file}_cells.md)" for file, (p, _) in every.items()]
+    links += ["- [OMKC: bounds and corollaries evaluated; the paper has no experiments](omkc.md)"]
     links += ["- [What the papers themselves have wrong](../errata.md)"] if errata.exists() else []
     return _joined([
         f"# {TITLE}",

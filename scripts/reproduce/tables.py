@@ -82,6 +82,10 @@ def _loss_whose_first_is_1(run: Run) -> Measured:
     return mean + 1e3 * (1.0 - first) / T, std
 
 
+def _error_rate(run: Run) -> Measured:
+    return 100 * run.result["error_rate_mean"], 100 * run.result["error_rate_std"]
+
+
 def _label_efficiency(run: Run) -> Measured:
     return run.result["al_efficiency"], run.result["al_efficiency_std"]
 
@@ -109,6 +113,7 @@ def _of_clients(heading: str, comparator: str, std_of: str = "") -> Metric:
 METRICS = {
     "mse_e3": Metric("MSE × 10⁻³", _loss),
     "mse_e3_first_is_1": Metric("MSE × 10⁻³, the first error as 1", _loss_whose_first_is_1),
+    "error_rate": Metric("mistakes, %", _error_rate),
     "al_efficiency": Metric("AL_eff", _label_efficiency),
     "runtime_s": Metric("run time, s", _seconds, judged=False),
     "mean_client_regret": _of_clients("regret of the clients", "clients"),
@@ -162,7 +167,7 @@ class Table(NamedTuple):
 
 def names() -> list[str]:
     """Return the names of all tables, in the order of the papers."""
-    later = (("arxiv",), ("active",), ("pof",))
+    later = (("arxiv",), ("active",), ("pof",), ("omkc",))
     place = lambda n: next((k for k, p in enumerate(later, 1) if n.startswith(p)), 0)  # noqa: E731
     return sorted(
         (path.stem for path in (FOLDER / "tables").glob("*.yaml")), key=lambda n: (place(n), n)
