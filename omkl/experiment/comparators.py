@@ -238,18 +238,17 @@ def _too_much(job: Job, name: str, T: int) -> str | None:
 def _least_of_ridge_features(
     job: Job, progress: Progress | None
 ) -> tuple[np.ndarray, Sequence[int]]:
-    """Cumulative squared errors (R, P) of each seed's comparator, and the kernels chosen."""
-    found = _remembered(job, f"ridge_features {job.seeds}", lambda: _ridge_features(job, progress))
+    """Return squared errors (R, P) up to each recorded round of each seed's comparator, and its
+    kernel.
+    """
+    what = f"ridge_features {job.seeds}"
+    found = load_or_compute(job, what, lambda: _ridge_features(job, progress))
     return found["sums"], found["best"].tolist()
 
 
 def _least_of_kernel_ridge(job: Job, progress: Progress | None) -> tuple[np.ndarray, Sequence[int]]:
-    """The same (1, P) for all seeds."""
-
-    def fit() -> dict[str, np.ndarray]:
-        return load_or_compute(job, "kernel_ridge", lambda: _kernel_ridge(job, progress))
-
-    found = _remembered(job, "kernel_ridge", fit)
+    """Return the same (1, P) for all seeds."""
+    found = load_or_compute(job, "kernel_ridge", lambda: _kernel_ridge(job, progress))
     recorder = Recorder(1)
     recorder.add(found["errors"][None, :])
     return recorder.curve()[1], [int(found["best"])]
@@ -267,13 +266,8 @@ def _ridge_features(job: Job, progress: Progress | None) -> dict[str, np.ndarray
 
     def find(seed: int) -> dict[str, np.ndarray]:
         omega = draw_features(job.dictionary, d, D, seed).omega
-
-        def fit() -> dict[str, np.ndarray]:
-            index, theta = ridge_features(omega, lambda: _centred(job), lam)
-            return {"best": np.array(index), "theta": theta}
-
-        found = load_or_compute(job, f"ridge_features-{seed}", fit)
-        return found | {"omega": omega[int(found["best"])].copy()}
+        index, theta = ridge_features(omega, lambda: _centred(job), lam)
+        return {"best": np.array(index), "theta": theta, "omega": omega[index].copy()}
 
     chosen, recorder = [], Recorder(len(job.seeds))
     with thread_pool(job.settings.n_threads) as pool:
@@ -347,22 +341,3 @@ def _comparator_identity(job: Job, what: str) -> str:
         "what": what,
     }
     return json.dumps(identity, sort_keys=True, default=str)
-
-
-_memory: dict[str, dict[str, np.ndarray]] = {}
-
-_MEMORY_BYTES = 2**26  # of comparators that are kept between the jobs of one process
-
-
-def _remembered(
-    job: Job, what: str, make: Callable[[], dict[str, np.ndarray]]
-) -> dict[str, np.ndarray]:
-    """As ``load_or_compute``, for the other jobs of this process."""
-    name = f"{job.settings.outputs.absolute()} {_comparator_identity(job, what)}"
-    if name not in _memory:
-        _memory[name] = make()
-        while sum(a.nbytes for kept in _memory.values() for a in kept.values()) > _MEMORY_BYTES:
-            if len(_memory) == 1:
-                return _memory.pop(name)
-            _memory.pop(next(iter(_memory)))
-    return _memory[name]

@@ -34,8 +34,6 @@ What a federated run has besides what ``omkl.runs.run_folder`` lists (R seeds, K
     client_rounds  (K,) rounds of each client
     client_name    (K,)
     sent_kernels   (R, N) messages that held the kernel; there is no ``usage``
-    disagreement   (R, G) after the rounds disagreement_rounds (G,), where clients have states of
-                   their own
 
 A client whose stream ends before those of others is done then: its sums stay, and the
 others go on.
@@ -142,8 +140,6 @@ class FederatedJob(Plan):
         federations = [self.federation(seed) for seed in self.seeds]
         sums, seconds = Sums(self), np.zeros(R)
         histories = [WeightHistory(T) for _ in range(R)]
-        distances = [WeightHistory(T) for _ in range(R)]
-        apart = federations[0].links.n_states > 1  # with a server all clients have its state
 
         def one(r: int, rows: slice) -> FederatedTrace:
             before, traces = time.perf_counter(), []
@@ -152,8 +148,6 @@ class FederatedJob(Plan):
                 traces.append(federations[r].partial_fit(X[piece], y[piece]))
                 if self.used and histories[r].wants(t := rows.start + piece.stop):
                     histories[r].keep(t, _weights(federations[r]))
-                    if apart:
-                        distances[r].keep(t, np.array([federations[r].disagreement]))
             seconds[r] += time.perf_counter() - before
             return FederatedTrace(*map(np.concatenate, zip(*traces, strict=True)))
 
@@ -168,8 +162,7 @@ class FederatedJob(Plan):
                     progress("rounds", done.n_rounds, T, float(done.total.mean() / done.n_rounds))
         elapsed = time.perf_counter() - clock - sums.baselines.seconds
         timing = Timing(elapsed, seconds.tolist(), n_threads)
-        curves = disagreement(federations, distances, T)
-        return _computed(self, federations, sums, histories, curves, timing, progress)
+        return _computed(self, federations, sums, histories, timing, progress)
 
 
 def choose_learner(
@@ -302,7 +295,6 @@ def _computed(
     federations: list[Federation],
     sums: Sums,
     histories: list[WeightHistory],
-    disagreement: dict[str, np.ndarray],
     timing: Timing,
     progress: Progress | None,
 ) -> Computed:
@@ -318,7 +310,6 @@ def _computed(
         "client_rounds": lengths,
         "client_name": np.array(job.split.clients),
         "change_rounds": np.zeros(0, dtype=np.int64),
-        **disagreement,
     }
     largest_loss = max(float(run.totals.worst[1]) for run in federations)
     if not sums.squared.together:
@@ -360,8 +351,9 @@ def _computed(
             job.algorithm.upload(job.params, *federations[0].server.model.theta.shape),
         ),
     }
-    if disagreement:
-        fields["federated"]["disagreement"] = float(disagreement["disagreement"][:, -1].mean())
+    if federations[0].links.n_states > 1:  # with a server all clients have its state
+        apart = float(np.mean([run.disagreement for run in federations]))
+        fields["federated"]["disagreement"] = apart
     if job.used:
         regret, of_regret = against_comparators(job, sums, largest_loss, progress)
         fields["regret"] = regret
@@ -418,25 +410,6 @@ def exchanged(job: FederatedJob, runs: list[Federation]) -> dict[str, Any]:
         counted = privacy.account(settings.privacy, job.algorithm, job.params, N, T)
         result["privacy"] = settings.privacy._asdict() | counted._asdict()
     return {"safeguards": result}
-
-
-def disagreement(
-    runs: list[Federation], distances: list[WeightHistory], T: int
-) -> dict[str, np.ndarray]:
-    """The curves of how far clients with states of their own are from each other; {} for a server.
-
-    Those of ``Federation.disagreement``, from histories of it.
-    """
-    if runs[0].links.n_states == 1:
-        return {}
-    pairs = [
-        history.curve(T, np.array([run.disagreement]))
-        for run, history in zip(runs, distances, strict=True)
-    ]
-    return {
-        "disagreement_rounds": pairs[0][0],
-        "disagreement": np.stack([values[:, 0] for _, values in pairs]),
-    }
 
 
 def _weights(run: Federation) -> np.ndarray:

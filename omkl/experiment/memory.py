@@ -136,52 +136,25 @@ def bytes_of(tree: Any) -> int:
 
 
 def usable_bytes() -> int:
-    """Return the bytes that this process may use.
-
-    They are the least of the memory of the machine, the limits of the process's cgroup and of those
-    above it, and what its limit of address space (``ulimit -v``) leaves.
-    """
+    """Return the least of the memory of the machine and the limits of the process's cgroups."""
     found = [UNKNOWN_BYTES]
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
-    found += _left_of_address_space()
     return min(found + _cgroup_limits(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")))
 
 
-def _left_of_address_space() -> list[int]:
-    """Return what the process's limit of address space leaves; nothing without a limit."""
-    try:
-        import resource  # not on Windows
-
-        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-        taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    except (ImportError, OSError):
-        return []
-    return [] if limit == resource.RLIM_INFINITY else [max(0, limit - taken)]
-
-
 def _cgroup_limits(membership: Path, mounted: Path) -> list[int]:
-    """Return the memory limits of the cgroups that the file ``membership`` names.
+    """Return the memory limits of the process's cgroup and of those above it, version 2.
 
-    A limit holds for all groups below it. Version 2 of cgroups has one tree, version 1 a tree for
-    memory. In a container the tree may begin at the container's own group, whatever is named.
+    In a container the tree may begin at the container's own group, whatever the file says.
     """
-    try:
-        lines = [line.split(":", 2) for line in membership.read_text().splitlines()]
-    except OSError:  # no Linux
-        return []
     found = []
-    for _, controllers, path in lines:
-        if not controllers:
-            root, name = mounted, "memory.max"
-        elif "memory" in controllers.split(","):
-            root, name = mounted / "memory", "memory.limit_in_bytes"
-        else:
-            continue
-        group = root / path.lstrip("/")
-        for folder in (group, *group.parents):
-            with contextlib.suppress(OSError, ValueError):  # no such group here, or "max"
-                found.append(int((folder / name).read_text()))
-            if folder == root:
-                break
+    with contextlib.suppress(OSError):  # no Linux
+        for line in membership.read_text().splitlines():
+            group = mounted / line.rpartition(":")[2].lstrip("/")
+            for folder in (group, *group.parents):
+                with contextlib.suppress(OSError, ValueError):  # no such group here, or "max"
+                    found.append(int((folder / "memory.max").read_text()))
+                if folder == mounted:
+                    break
     return found

@@ -23,7 +23,6 @@ from omkl.runs.run_folder import Run
 from omkl.runs.writing import (
     files_of_run,
     folder_of,
-    is_of_another,
     publish,
     staging_folder,
     write_failure,
@@ -150,8 +149,6 @@ def _finished(begun: StartedJob, staging: Path, computed: Computed) -> Outcome:
     result = {"status": "complete", **facts, **computed.result}
     files = files_of_run(settings.content(), result, computed.curves, computed.kept)
     publish(staging, folder, files, begun.replace)
-    if is_of_another(folder, facts["key"], facts["stamp"]):  # published at the same moment
-        raise RuntimeError(f"{folder} is of another run: the same command computes this one anew")
     return Outcome(Run(folder), "complete", begun.notes, settings)
 
 

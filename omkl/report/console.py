@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omkl.report import stats
-from omkl.report.naming import data_name, has_kernels, name_of, readable, scored_rows
+from omkl.report.naming import data_name, has_kernels, name_of, pairs_text, readable, scored_rows
 from omkl.report.tables import print_plain
 from omkl.runs.run_folder import ERROR_RATE, measure, number_of, plain_texts, scaling_of
 from omkl.utils.disk import point_to
@@ -264,18 +264,14 @@ def _class_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         accuracy += f", log loss {result['log_loss']:.4g}, Brier score {result['brier_score']:.4g}"
     yield "scores", accuracy
     counts, classes = result.get("confusion"), result.get("labels_of_classes", ())
-    if not counts or not len(counts) == len(classes) <= MOST_SHOWN:
-        return
-    heads = [*(str(label) for label in classes), "none"]
-    if not any(row[-1] for row in counts):
-        heads, counts = heads[:-1], [row[:-1] for row in counts]
-    columns = [[head, *(f"{row[k]:,}" for row in counts)] for k, head in enumerate(heads)]
-    widths = [max(map(len, column)) for column in columns]
-    rows = zip(*columns, strict=True)
-    lines = ["  ".join(f"{c:>{w}}" for c, w in zip(row, widths, strict=True)) for row in rows]
-    first = max(len("class"), *map(len, heads))
-    for k, (head, line) in enumerate(zip(["class", *heads], lines, strict=False)):
-        yield ("" if k else "predicted"), f"{head:>{first}}  {line}"
+    if counts and len(counts) == len(classes) <= MOST_SHOWN:
+        import pandas as pd
+
+        table = pd.DataFrame(counts, list(classes), [*classes, "none"]).rename_axis(columns="class")
+        if not table["none"].any():
+            table = table.drop(columns="none")
+        for k, line in enumerate(table.map("{:,}".format).to_string().splitlines()):
+            yield ("" if k else "predicted"), line
 
 
 def _expert_rows(run: Run) -> Iterator[tuple[str, str]]:
@@ -326,37 +322,24 @@ def _federated_rows(federated: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _exchange_text(exchange: Mapping[str, Any], disagreement: float | None) -> str:
-    parts = []
-    if graph := exchange.get("graph"):
-        edges = f", each edge with probability {exchange['edges']:g}" if "edges" in exchange else ""
-        parts.append(f"on a graph, {graph}{edges}")
-    if every := exchange.get("every"):
-        parts.append(f"once in {every:,} rounds")
-    if bits := exchange.get("bits"):
-        parts.append(f"{bits} bits per entry")
-    if disagreement is not None:
-        parts.append(f"clients are {100.0 * disagreement:.3g} % apart in the end")
-    return "; ".join(parts)
+    text = pairs_text(exchange)
+    if disagreement is None:
+        return text
+    return f"{text}; clients are {100.0 * disagreement:.3g} % apart in the end"
 
 
 def _safeguards_text(done: Mapping[str, Any]) -> str:
-    parts = []
-    if (wanted := done["clients_per_round"]) is not None:
-        parts.append(f"{pluralize(wanted, 'client')} requested per round")
-    if done["trim"]:
-        parts.append(f"{done['trim']:g} of the values left out at either end")
+    """Format the safeguards that are on, the messages that were refused, and privacy."""
+    settings = {
+        name: done[name] for name in ("clients_per_round", "trim", "max_change", "max_loss")
+    }
+    parts = [pairs_text({name: value for name, value in settings.items() if value})]
     if done["max_change"] is not None or done["max_loss"] is not None:
         parts.append(f"{done['refused']:,.0f} of {done['messages']:,.0f} messages refused")
     if privacy := done.get("privacy"):
-        of_sample, of_client, noise, clip, delta = (
-            number_of(privacy[name])
-            for name in ("epsilon_of_sample", "epsilon_of_client", "noise", "clip", "delta")
-        )
-        parts.append(
-            f"noise {noise:.3g} on changes clipped to {clip:g}: "
-            f"epsilon {of_sample:.3g} of a sample, {of_client:.3g} of a client, at delta {delta:g}"
-        )
-    return "; ".join(parts)
+        shown = {name: number_of(value) for name, value in privacy.items() if name != "epsilon"}
+        parts.append(", ".join(f"{name} {value:.3g}" for name, value in shown.items()))
+    return "; ".join(filter(None, parts))
 
 
 def _best_kernel_text(result: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ from omkl.report.tables import absent
 from omkl.runs.run_folder import ERROR_RATE, MSE, Run, measure, number_of, scaling_of
 from omkl.utils.wording import few, plain
 
-HIDDEN = ["run", "measure", "stream", "scaling", "code", "scores", "draws", "untested"]
+HIDDEN = ["run", "measure", "stream", "scaling", "code", "started", "scores", "draws", "untested"]
 NUMBERS = ["mse", "mse_std", "error_rate", "error_rate_std", "rmse", "mae", "r2", "regret",
            "regret_std", "labels", "al_efficiency", "coverage", "width",
            "seconds", "kernels_per_round", "n_rounds", "n_seeds"]  # fmt: skip
@@ -34,7 +34,6 @@ def frame_of(runs: Sequence[Run], extra: Sequence[str] = ()) -> pd.DataFrame:
     is its p-value. ``regret`` is against the first comparator that was computed.
     """
     rows = []
-    codes = iter(stats.codes_of([run for run in runs if run.complete]))
     for run, varying in zip(runs, naming.varying(runs, of_all=True), strict=True):
         every = naming.settings_of(run)
         settings = {name: every[name] for name in extra if name in every} | varying
@@ -43,7 +42,7 @@ def frame_of(runs: Sequence[Run], extra: Sequence[str] = ()) -> pd.DataFrame:
         row |= {"status": run.result["status"], "stream": naming.of_stream(settings), "run": run}
         row |= {"key": run.result["key"], "folder": plain("/".join(run.folder.parts[-3:]))}
         if run.complete:
-            row |= _numbers(run) | {"code": next(codes)}
+            row |= _numbers(run)
         else:
             error = run.result["error"]
             row["error"] = f"{error['type']}: {error['message']}"
@@ -78,6 +77,8 @@ def _numbers(run: Run) -> dict[str, Any]:
         "comparator": comparator.get("label"),
         "n_seeds": len(result["seeds"]),
         "measure": kind,
+        "code": result.get("code"),
+        "started": result["started"],
         # The scaling of a regression decides the unit of its errors and the rows that count.
         "scaling": scaling_of(result) if kind is MSE else None,
         "scores": scores,

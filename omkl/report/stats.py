@@ -21,10 +21,8 @@ differ in what is drawn while the rows are the same: nothing is said about other
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -161,53 +159,16 @@ def meaning(rows: Sequence[Mapping[str, Any]], measure: str) -> str:
         for name in dict.fromkeys(name for row in members for name in row.get("stream", {})):
             if len({row["stream"].get(name) for row in members}) > 1:
                 parts.append(f"on {dataset} each value of {name} has a best run of its own")
+        newest = max(members, key=lambda row: str(row["started"]))
+        if earlier := [row["described"] for row in members if row["code"] != newest["code"]]:
+            parts.append(f"runs of earlier code are not compared with later ones: {few(earlier)}")
         scalings = dict.fromkeys(row["scaling"] for row in members if row.get("scaling"))
         if len(scalings) > 1:
             parts.append(
                 f"on {dataset} stream.scaling differs, and with it the unit of errors or the rows "
                 f"that count: each of {', '.join(scalings)} has a best run of its own"
             )
-    for code in dict.fromkeys(row.get("code", NEWEST) for row in rows):
-        if code != NEWEST:
-            earlier = few(row["described"] for row in rows if row.get("code") == code)
-            parts.append(f"runs of earlier code are compared among themselves ({code}: {earlier})")
     return "; ".join(parts)
-
-
-# --- which runs are of one code
-
-
-NEWEST = "newest code"
-
-
-def codes_of(runs: Sequence[Run]) -> list[str]:
-    """Return for each run NEWEST, or the commit, the day and a digest of its earlier code.
-
-    The newest run on a data set has the newest code. An algorithm outside the package has sources
-    of its own: the newest run of that algorithm has its newest.
-    """
-    results = [run.result for run in runs]
-    newest: dict[Hashable, str] = {}
-    for result in sorted(results, key=lambda result: result["started"]):
-        newest[result["dataset"]] = str(result.get("code"))
-        newest[result["dataset"], result["algorithm"]] = _modules(result)
-    return [
-        NEWEST
-        if newest[result["dataset"]] == str(result.get("code"))
-        and newest[result["dataset"], result["algorithm"]] == _modules(result)
-        else _name_of_code(result)
-        for result in results
-    ]
-
-
-def _modules(result: Mapping[str, Any]) -> str:
-    return json.dumps(result.get("modules", {}), sort_keys=True)
-
-
-def _name_of_code(result: Mapping[str, Any]) -> str:
-    where = result.get("commit") or f"version {result['versions'].get('omkl')}"
-    digest = hashlib.sha256(f"{result.get('code')} {_modules(result)}".encode()).hexdigest()
-    return f"{where} of {result['started'][:10]} ({digest[:4]})"
 
 
 # --- errors and baselines

@@ -63,7 +63,7 @@ def edited(modules: Mapping[str, str]) -> str:
 
 
 def stamp_of(provenance: Mapping[str, Any], modules: Mapping[str, str]) -> str:
-    """Return 16 hex digits that name the code and the data that a result comes from.
+    """Return 12 hex digits that name the code and the data that a result comes from.
 
     Parameters
     ----------

@@ -1,8 +1,7 @@
 """Run folders: the truth about every experiment.
 
 ``outputs/runs/DATASET/ALGORITHM-KEY-STAMP`` has the numbers of one configuration, computed by one
-state of the code. The name has the first 8 digits of key and stamp, or all 16 where another run has
-the same 8. It is renamed into place when all of it is written, and never changed after that.
+state of the code. It is renamed into place when all of it is written, and never changed after that.
 It can be moved: nothing in it holds an absolute path. Tables, figures and the MLflow view are made
 from it.
 
@@ -21,8 +20,8 @@ interrupted leaves nothing. ``outputs/replaced`` has the folders that force=true
 
 ``result.json``
     status            "complete" | "failed"
-    key               16 hex digits that name the settings which decide what the folder holds
-    stamp             16 hex digits that name the code and the data (``omkl.runs.provenance``)
+    key               12 hex digits that name the settings which decide what the folder holds
+    stamp             12 hex digits that name the code and the data (``omkl.runs.provenance``)
     algorithm, dataset, kernels      names, as typed
     n_rounds, n_inputs, n_kernels, D
     seeds             list of ints, one a repetition

@@ -21,7 +21,6 @@ import numpy as np
 from omkl.runs import run_folder
 from omkl.runs.run_folder import CHECKSUMS, CONFIG, CURVES, RESULT, Run
 from omkl.utils import disk
-from omkl.utils.conf import KEY_DIGITS
 
 if TYPE_CHECKING:
     from omkl.config.schema import Settings
@@ -29,32 +28,13 @@ if TYPE_CHECKING:
 PREDICTIONS, MODEL = "predictions.parquet", "model.npz"
 
 
-SHORT, WHOLE = 8, KEY_DIGITS  # digits of key and stamp in the name of a run folder
-
-
 def folder_of(settings: Settings, stamp: str) -> Path:
     """Return the folder of the run of some settings by the code and the data of a stamp.
 
     The run of a file of the user's is found under the name that the file had when it was computed.
-    Where the first digits of key and stamp are those of another run, the name has all digits.
     """
-    runs, (name, _, key) = settings.outputs / "runs", settings.name.rpartition("-")
-    dataset = str(settings.dataset["name"])
-    for digits in (SHORT, WHOLE):
-        named = f"{name}-{key[:digits]}-{stamp[:digits]}"
-        folder = min(runs.glob(f"*/{named}"), default=runs / dataset / named)
-        if not is_of_another(folder, key, stamp):
-            break
-    return folder
-
-
-def is_of_another(folder: Path, key: str, stamp: str) -> bool:
-    """Return whether a folder holds the run of another key or stamp."""
-    try:
-        result = Run(folder).result
-    except (OSError, run_folder.UnreadableRunError):  # absent, or damaged: then it is replaced
-        return False
-    return (result.get("key"), result.get("stamp")) != (key, stamp)
+    runs, named = settings.outputs / "runs", f"{settings.name}-{stamp}"
+    return min(runs.glob(f"*/{named}"), default=runs / str(settings.dataset["name"]) / named)
 
 
 @contextlib.contextmanager

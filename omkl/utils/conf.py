@@ -155,7 +155,7 @@ def _yaml_loader() -> Any:
 
 # Settings that say how to run and where to put things, never what the folder of a run holds.
 NEUTRAL = ("threads", "tracking", "force", "outputs", "block", "figures", "fail_fast")
-KEY_DIGITS = 16  # of keys and stamps in names of files: no two of a billion are the same
+KEY_DIGITS = 12  # of keys and stamps in names of files: no two of a million are the same
 # Keys of a data set that describe it and cannot change a number.
 PROSE = ("title", "notes", "licence", "citation", "uci", "url", "member", "by_hand")
 

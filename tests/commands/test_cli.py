@@ -292,7 +292,7 @@ def test_pages_on_files_run_as_typed_and_print_what_they_show(tmp_path):
 
     def words(text: str) -> str:
         """Without line breaks and keys, which a terminal and a setting may change."""
-        return re.sub(r"(-[0-9a-f]{4})?/auto(-[0-9a-f]{8})+", "", " ".join(text.split()))
+        return re.sub(r"(-[0-9a-f]{4})?/auto(-[0-9a-f]{12})+", "", " ".join(text.split()))
 
     for typed, lines in shown:
         if typed.startswith("omkl-run "):
@@ -337,7 +337,7 @@ def test_own_table_from_the_prompt_to_the_results(tmp_path):
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     assert "Found finished: nothing was computed" in done.stdout
     assert f"plots    {folder.relative_to(tmp_path)}/figures/over_time.png\n" in done.stdout
-    assert "\n         mse.png, predictions.png" in done.stdout
+    assert "\n         graph.png, mse.png, predictions.png" in done.stdout
     assert "tracked  outputs/mlflow.db  (look: omkl-report ui)\n" in done.stdout
     assert (tmp_path / "outputs" / "mlflow.db").exists()
     for path in filter(Path.is_file, folder.rglob("*")):
@@ -429,9 +429,9 @@ def test_sweep_goes_on_after_failures_and_is_continued(sweep_folder):
 @pytest.mark.slow
 def test_sweep_is_told_by_the_files_of_its_jobs(sweep_folder):
     done = omkl_run(sweep_folder, *SWEEP, "algorithm.M=3,3", "dataset=good", "figures=true")
-    assert "plots    comparison.png, summary.png\n" in done.stdout
+    assert "plots    comparison.png, error_by_algorithm.png\n" in done.stdout
     (folder,) = (sweep_folder / "outputs" / "sweeps").iterdir()
-    names = {"comparison.png", "summary.png", "table.md", "table.csv", "page.html"}
+    names = {"comparison.png", "error_by_algorithm.png", "table.md", "table.csv", "page.html"}
     assert names <= {path.name for path in folder.iterdir()}
     jobs = [json.loads(path.read_text()) for path in folder.glob("jobs/*.json")]
     assert sorted(job["number"] for job in jobs) == [0, 2], "each once"

@@ -62,4 +62,4 @@ def test_settings_that_say_something_else_have_others(key):
 def test_data_sets_of_the_catalogue_and_files_that_nobody_read_have_a_key_too():
     for dataset in (["dataset=naval"], ["dataset=file", "dataset.path=no.csv"]):
         name = compose([*dataset, "algorithm=gf"]).name
-        assert name.startswith("gf-") and len(name) == 19
+        assert name.startswith("gf-") and len(name) == 15

@@ -155,7 +155,7 @@ NO_ALGORITHM = tuple(text for text in TINY if not text.startswith("algorithm"))
     [
         (['algorithm.eta="50/sqrt(T)"', "stream.limit=2505"], "is 0.999 at T = 2505"),
         (['algorithm.eta="50/sqrt(T)"', "stream.limit=2506"], None),
-        (['algorithm.eta="2/sqrt(t)"', "stream.limit=300"], "by -3, .* in rows 1 to 4$"),
+        (['algorithm.eta="2/sqrt(t)"', "stream.limit=300"], "in rows 1 to 4$"),
         (["algorithm.eta=0.9", "stream.limit=300"], None),
         (["algorithm.eta=0.9", "algorithm.lam=0.2", "stream.limit=300"], "above 0.8333 .* every"),
     ],
@@ -169,7 +169,6 @@ def test_expansive_steps_are_told(start, overrides, told):
         assert outcome.notes == [] and "expansive" not in text
     else:
         assert re.search(told, outcome.notes[0]), text
-        assert "T = " not in told or outcome.notes[0].endswith("This eta is for T of at least 2506")
 
 
 def test_expansive_steps_that_diverge_are_told_with_the_failure(start):
@@ -191,7 +190,6 @@ def test_a_finished_run_is_found_and_computed_again_on_demand(start, tmp_path):
     assert again.status == "reused"
     assert again.run.folder == first.run.folder
     shutil.rmtree(tmp_path / "out" / "comparators")
-    comparators._memory.clear()
     forced = start("force=true", "threads=1", "block=7")
     assert forced.status == "complete"
     after = forced.run.result
@@ -209,7 +207,6 @@ def test_other_settings_make_another_run(start):
 
 def test_comparators_are_found_after_an_edit_elsewhere(start, monkeypatch):
     start()
-    comparators._memory.clear()
     monkeypatch.setattr(comparators, "ridge_features", None)
     assert "mean" in start("force=true").run.result["regret"]["ridge_features"]
 
@@ -271,7 +268,6 @@ def test_an_interruption_keeps_the_finished_run(start, tmp_path, monkeypatch, mo
 
     config = configuration(*TINY, f"outputs={tmp_path / 'out'}", "force=true")
     shutil.rmtree(tmp_path / "out" / "comparators")
-    comparators._memory.clear()
     with pytest.raises(KeyboardInterrupt):
         runner.run(config, interrupt)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
