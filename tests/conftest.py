@@ -319,11 +319,6 @@ def make_run_folder(
         change_rounds=np.array([], dtype=np.int64),
     )
     (folder / "curves.npz").write_bytes(buffer.getvalue())
-    import pandas as pd
-
-    pd.DataFrame(
-        {"algorithm": algorithm, "dataset": dataset, "seed": range(n_seeds), "mse": mse[:, -1]}
-    ).to_parquet(folder / "results.parquet")
     base |= {
         "stream": {"name": dataset, "target": "y", "scaling": {"kind": "whole"}},
         "n_rounds": n_rounds,

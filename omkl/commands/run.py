@@ -143,7 +143,7 @@ def _print_outcome(outcome: Outcome, outputs: Path) -> None:
         if data.name.endswith(f"-{file['sha256'][:4]}") and len(list(data.iterdir())) == 1:
             print(f"         {data.name}: {file['name']}, and the first digits of its SHA-256")
     kept = ("predictions.parquet", "model.npz")
-    names = ["result.json", "results.parquet", "curves.npz", "config.json"]
+    names = ["result.json", "curves.npz", "config.json"]
     print(console.wrapped("", names + [name for name in kept if (folder / name).exists()]))
     drawn = (folder / FIGURES).glob("*.png")
     if plots := sorted(drawn, key=lambda path: (path.name != "over_time.png", path.name)):

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from omkl.runs.run_folder import ERROR_RATE, RESULT, Run, UnreadableRunError, measure, number_of
+from omkl.runs.run_folder import (
+    ERROR_RATE,
+    RESULT,
+    Run,
+    UnreadableRunError,
+    measure,
+    number_of,
+    seeds_of,
+)
 from omkl.runs.writing import MODEL, PREDICTIONS
 
 if TYPE_CHECKING:
@@ -20,7 +28,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SEEDS = "results.parquet"
 # Curves of shape (R, P), see ``omkl.runs.run_folder``.
 OF_EACH_SEED = ("mse", "error_rate", "labels", "regret_", "coverage_")
 
@@ -131,7 +138,9 @@ class Results(Mapping[str, Any]):
 
     @cached_property
     def seeds(self) -> pd.DataFrame:
-        return self._frame(SEEDS, "")
+        import pandas as pd
+
+        return pd.DataFrame(seeds_of(self._run.result))
 
     @cached_property
     def curves(self) -> pd.DataFrame:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from omkl.config.overrides import key_of_file
 from omkl.notebook import requests
-from omkl.notebook.results import SEEDS, Results
+from omkl.notebook.results import Results
 from omkl.report import naming, sweep_table
 from omkl.report.frame import HIDDEN, NUMBERS, frame_of, matching
 from omkl.runs import run_folder
@@ -45,7 +45,7 @@ class Runs(pd.DataFrame):
         if long:
             of_runs = public.drop(columns=["status", "best", "p_star", *NUMBERS], errors="ignore")
             seeds = [
-                pd.read_parquet(run.folder / SEEDS).assign(key=run.result["key"])
+                pd.DataFrame(run_folder.seeds_of(run.result)).assign(key=run.result["key"])
                 for run in runs
                 if run.complete
             ]

@@ -7,7 +7,6 @@ from it.
 
     config.json      the resolved configuration
     result.json      status and every summary number (see below)
-    results.parquet  one tidy row per seed
     predictions.parquet   one row per row and seed (``omkl.runs.writing``); with one seed, or
                      where predictions=true asks for it
     model.npz        the learner after the last row (``omkl.online.model_file``), with model=true
@@ -182,6 +181,13 @@ def scaling_of(result: Mapping[str, Any]) -> str | None:
 def number_of(value: float | None) -> float:
     """A summary of result.json: infinity where it has overflowed, which is null there."""
     return math.inf if value is None else value
+
+
+def seeds_of(result: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Return the columns of a table with one row per seed."""
+    key = measure(result).key
+    names = {"seed": "seeds", key: key, "seconds": "seconds_per_seed", "labels": "labels_per_seed"}
+    return {column: result[name] for column, name in names.items()}
 
 
 class UnreadableRunError(ValueError):

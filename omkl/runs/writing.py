@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import io
-import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -119,41 +117,9 @@ def files_of_run(
     return {
         CONFIG: run_folder.config_text(config),
         CURVES: disk.npz_bytes(curves),
-        "results.parquet": _tidy(result),
         **kept,
         RESULT: run_folder.result_text(result),
     }
-
-
-def _tidy(result: Mapping[str, Any]) -> bytes:
-    """results.parquet: one row a seed."""
-    import pyarrow as pa
-    import pyarrow.parquet
-
-    n = len(result["seeds"])
-    columns: dict[str, list[Any]] = {
-        name: [result[name]] * n
-        for name in ("key", "algorithm", "dataset", "kernels", "n_rounds", "n_kernels", "D")
-    }
-    columns |= {f"algorithm.{k}": [_cell(v)] * n for k, v in result["params"].items()}
-    key = run_folder.measure(result).key
-    columns |= {
-        "seed": list(result["seeds"]),
-        key: list(result[key]),
-        "seconds": list(result["seconds_per_seed"]),
-        "kernels_per_round": [result["kernels_per_round"]] * n,
-        "labels": list(result["labels_per_seed"]),
-    }
-    sink = io.BytesIO()
-    pa.parquet.write_table(pa.table(columns), sink)
-    return sink.getvalue()
-
-
-def _cell(value: Any) -> Any:
-    """A parameter as a column can hold it: large numbers, lists and mappings as text."""
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**63:
-        return str(value)
-    return json.dumps(value, default=str) if isinstance(value, Mapping | list | tuple) else value
 
 
 KINDS = {float: "float64", int: "int64", bool: "bool_", str: "string"}

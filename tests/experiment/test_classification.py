@@ -152,8 +152,6 @@ def test_an_own_file_with_words_for_labels(two_moons, tmp_path):
     curves = outcome.run.curves
     assert curves["error_rate"][0, -1] == result["error_rate_mean"]
     assert curves["updates"].min() == result["best_kernel"] == curves["support"].min()
-    table = pd.read_parquet(outcome.run.folder / "results.parquet")
-    assert table["error_rate"].tolist() == result["error_rate"]
 
 
 def test_three_classes_are_each_against_the_rest(tmp_path):
@@ -210,7 +208,7 @@ def test_predicted_classes_are_kept_beside_what_the_file_says(tmp_path, labels):
     silent = kept["y_hat"].isna()
     assert silent.sum() == (2 if len(names) == 2 else 0) and not kept["score"][silent].any()
     tables = {path.name for path in folder.glob("*.parquet")}
-    assert tables == {"predictions.parquet", "results.parquet"}
+    assert tables == {"predictions.parquet"}
 
 
 def test_a_tie_and_silence_are_mistakes():

@@ -214,7 +214,7 @@ def test_comparators_are_found_after_an_edit_elsewhere(start, monkeypatch):
 # --- nothing is lost --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["config.json", "curves.npz", "results.parquet", "result.json"])
+@pytest.mark.parametrize("name", ["config.json", "curves.npz", "result.json"])
 def test_a_full_disk_is_told_and_keeps_the_finished_run(start, monkeypatch, name):
     folder = start().run.folder
     before = {path.name: path.read_bytes() for path in folder.iterdir()}

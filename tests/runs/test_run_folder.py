@@ -1,6 +1,5 @@
 """Run folders are whole or absent, never change, and are computed again where they are damaged."""
 
-import io
 import json
 import random
 import shutil
@@ -12,7 +11,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 from omkl.commands import report
@@ -26,7 +24,7 @@ from tests.compositions import compose
 from tests.conftest import change, seal
 from tests.runs.conftest import TINY
 
-FILES = ("config.json", "curves.npz", "results.parquet", "predictions.parquet", "result.json")
+FILES = ("config.json", "curves.npz", "predictions.parquet", "result.json")
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -181,7 +179,7 @@ def test_of_two_that_finish_one_run_the_second_discards_its_folder(folder):
     new = folder.with_name("raker-0-0")
 
     def finish(number: int) -> None:
-        files = contents(folder) | {"results.parquet": f"of {number}".encode()}
+        files = contents(folder) | {"predictions.parquet": f"of {number}".encode()}
         files.pop("checksums.sha256")
         with staging_folder(new) as staging:
             publish(staging, new, files)
@@ -276,12 +274,3 @@ def test_a_run_of_extreme_inputs_is_kept_and_shown(outputs, tmp_path, scale):
 def test_seeds_that_no_table_holds_are_refused(start: Callable[..., runner.Outcome]):
     with pytest.raises(ValueError, match=r"seed=9223372036854775807 is not a whole number of at"):
         start("seed=9223372036854775807")
-
-
-def test_parameters_of_any_kind_are_in_the_table(folder, tmp_path):
-    run = Run(folder)
-    params = {"J": 2**80, "grid": [1, "a"], "name": None}
-    data = files_of_run(run.config, run.result | {"params": params}, {}, {})["results.parquet"]
-    assert isinstance(data, bytes)
-    table = pq.read_table(io.BytesIO(data)).to_pylist()
-    assert table[0]["algorithm.J"] == str(2**80) and table[0]["algorithm.grid"] == '[1, "a"]'
