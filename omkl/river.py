@@ -249,10 +249,9 @@ class OnlineMKLRegressor(_MiniBatch, _Regressor, base.MiniBatchRegressor):
 class MultiTargetMKLRegressor(_Regressor, base.MultiTargetRegressor):
     """Regression with several targets of a row, by their names.
 
-    Each target learns as an ``OnlineMKLRegressor`` by itself, to the bit. Inputs are as of that
-    class. A target that is None, NaN or missing teaches its output nothing. With a target that
-    comes for the first time the learner is made anew, as with a new input, and learns the last
-    1,000 rows again.
+    Each target equals an ``OnlineMKLRegressor`` of its own, to the last bit. A
+    target that is None, NaN or missing is skipped. A new target, as a new input, makes a new
+    learner, which learns the last 1,000 rows again.
 
     Before the first row is learned the prediction is {}, and River's metrics do not count it.
 

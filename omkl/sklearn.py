@@ -185,8 +185,8 @@ class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
     (``omkl.columns``). After ``partial_fit`` predictions are for the next row: a learner that looks
     at past targets (``auto``, or ``lags``) takes them to follow the last one that was learned.
 
-    Targets y (n, m) are m outputs. Each output learns as an estimator by itself, to the bit. An
-    algorithm that requests some of the targets has one.
+    Targets y (n, m) are m outputs. Each output equals an estimator of its own, to the last bit. An
+    algorithm that requests targets has one output.
 
     Parameters
     ----------

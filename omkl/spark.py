@@ -27,9 +27,9 @@ KEYS = ("tinyint", "smallint", "int", "bigint", "string")
 def partial_fit(rows: DataFrame, panel: Panel, *, target: str, order: str) -> DataFrame:
     """Predict and learn each row of a streaming data frame, as ``Panel.partial_fit``.
 
-    Predictions are those of the panel in one process, to the bit, if that takes the rows of each
-    key in the same order. Within a micro-batch this is the order of the column ``order``; the rows
-    of a later micro-batch come later, whatever their order says.
+    Predictions equal those of the panel in one process to the last bit, if both read the rows of a
+    key in the same order. The column ``order`` sorts the rows of a micro-batch. Rows of a later
+    micro-batch come later, whatever their order.
 
     Parameters
     ----------

@@ -226,7 +226,7 @@ def check_snapshot(case: Case) -> None:
 
 
 def check_widths(case: Case) -> None:
-    """Blocks leave what rows one by one do, to the bit, for any number of features.
+    """Blocks leave what rows one by one do, to the last bit, for any number of features.
 
     Whole packs of features, a few behind them and many, and more kernels than a pack holds.
     """

@@ -24,18 +24,14 @@ from omkl.utils.disk import write_atomically
 from omkl.utils.wording import few, pluralize, warn
 
 EPILOG = """\
-Every row is predicted as if it came next. Columns are found by their names, and text and dates
-become the inputs that they were when the model learned; the target, if it is there, is not read.
-A category that the model has not is 0 in all inputs of its column, and is told of.
-Rows of LIBSVM text have all a label, or none: they then begin with a pair index:value.
-Of a panel each row is the next of its key; a key that the model has not is predicted as one before
-its first row, and is told of.
-Written are row (its number, from 1), y_hat and, where the learner has them, spread (the standard
-deviation that it expects of its error), low and high (the interval). In a classification they are
-row, class and, where the learner has them, the probabilities of the classes.
-Of several outputs each has its columns, y_hat(NAME) and so on.
-Last comes far_out, the names of inputs beyond 4 deviations of what the model has seen, separated by
-semicolons; a model with stream.scaling=none has none.
+Each row is predicted as if it came next. Columns are found by name and encoded as when the model
+learned. The target is not needed and not read. A new category is 0 in all inputs of its column, a
+new key of a panel is predicted as before its first row, and both are reported on standard error.
+Rows of LIBSVM text have all a target, or none: they then begin with a pair index:value.
+
+columns: row (from 1), y_hat, spread (standard deviation), low and high (interval). Classes: row,
+class, probabilities. Several outputs: y_hat(NAME) and so on. The last column, far_out, names inputs
+beyond 4 deviations of earlier rows, separated by semicolons, unless stream.scaling=none.
 
 exit status: 0 all well, 1 the model or the file cannot be used, 2 wrong usage
 """

@@ -82,7 +82,7 @@ class Moments:
     def standardised_row(
         self, x: np.ndarray, most: float, takes: bool = True
     ) -> Standardised | None:
-        """``standardised`` of one more row x (C,), to the bit.
+        """``standardised`` of one more row x (C,), to the last bit.
 
         Unless it ``takes`` the row in, ``take_row_ahead`` does. None, and nothing is taken, where a
         number is more than ``most`` away from 0.

@@ -57,7 +57,7 @@ def ridge_features(omega: np.ndarray, blocks: Blocks, lam: float) -> tuple[int, 
 
     Rounds only add to that sum, so its minimum over the first rounds is not above that over all.
     A kernel that is worse on the first rounds than another one on all is left there: the answer is
-    the same, to the bit, as if all kernels had been fitted to all rounds.
+    the same, to the last bit, as if all kernels had been fitted to all rounds.
 
     Returns the kernel's index and its theta (2 D,). Numbers do not depend on the
     seeds of selection.

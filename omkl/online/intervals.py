@@ -52,7 +52,7 @@ class AdaptiveIntervals:
         return self._conformal.follow(trace.y_hat, np.where(counts & trace.asked, y, np.nan), far)
 
     def follow_one(self, y_hat: float, scored: bool, y: float, far: bool) -> None:
-        """``follow`` of one round, to the bit; nothing is learned unless it is ``scored``."""
+        """``follow`` of one round, to the last bit; nothing is learned unless it is ``scored``."""
         if not math.isnan(y):
             self._n_known += 1
         if scored:

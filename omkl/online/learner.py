@@ -591,7 +591,7 @@ class OnlineLearner:
         return X
 
     def _standardised_row(self, x: np.ndarray, learns: bool) -> tuple[np.ndarray, bool]:
-        """``_standardised`` of one row (d,), which is checked, to the bit."""
+        """``_standardised`` of one row (d,), which is checked, to the last bit."""
         is_far = False
         if self._moments:
             found = self._moments.standardised_row(x, LARGEST, learns)
@@ -698,7 +698,7 @@ class OnlineLearner:
         return softened(X) if self.softens else X
 
     def _input_row(self, z: np.ndarray, lags: np.ndarray) -> np.ndarray:
-        """``_inputs`` of one row z (d + lags,) with these lags, to the bit."""
+        """``_inputs`` of one row z (d + lags,) with these lags, to the last bit."""
         row = np.concatenate([z[: -len(lags)], lags]) if len(lags) else z
         return softened(row) if self.softens and abs(row).max() > FAR else row
 
@@ -955,7 +955,7 @@ def columns_of(described: Mapping[str, Any] | None, inputs: Sequence[str]) -> li
 
 
 def load(path: str | Path) -> OnlineLearner:
-    """The learner that ``OnlineLearner.save`` wrote to a file, where it was, to the bit.
+    """The learner that ``OnlineLearner.save`` wrote to a file, where it was, to the last bit.
 
     Nothing in the file is executed. Raises ``model_file.ModelError`` for one that is missing,
     damaged or of something else; warns where other sources wrote it, whose numbers may differ.

@@ -1,6 +1,6 @@
 """A learner per key of one stream, of devices or shops say: ``omkl.panel`` makes it.
 
-Every key begins as the same ``OnlineLearner`` and learns from its own rows, to the bit as that
+Every key begins as the same ``OnlineLearner`` and learns from its own rows, to the last bit as that
 would. Random frequencies are there once for all keys; what a key has for itself is a row of arrays
 (``omkl.core.panel``).
 """
@@ -217,7 +217,7 @@ class Panel:
         return self._checksum(kept) + kept
 
     def restore_key(self, key: Key, state: bytes) -> None:
-        """Let a key be where ``state_of`` left it in a panel of the same settings, to the bit.
+        """Let a key be where ``state_of`` left it in a panel of the same settings, to the last bit.
 
         What keys share plays no part. ValueError where the bytes are of other settings, of other
         random features, or damaged; the key is as it was then.
@@ -480,7 +480,7 @@ class Panel:
         return np.concatenate([X, np.zeros((len(X), lags))], axis=1) if lags else X
 
     def save(self, path: str | Path) -> None:
-        """Write all keys to a file; ``omkl.load_panel`` goes on with it, to the bit.
+        """Write all keys to a file; ``omkl.load_panel`` goes on with it, to the last bit.
 
         RuntimeError before the first row.
         """
@@ -619,7 +619,7 @@ def _checked(key: Any) -> Key:
 
 
 def load(path: str | Path, threads: int | None = None) -> Panel:
-    """The panel that ``Panel.save`` wrote to a file, where it was, to the bit.
+    """The panel that ``Panel.save`` wrote to a file, where it was, to the last bit.
 
     Nothing in the file is executed. Raises ``model_file.ModelError`` for one that is missing,
     damaged or of something else; warns where other sources wrote it, whose numbers may differ.

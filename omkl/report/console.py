@@ -244,7 +244,8 @@ def _rows_text(result: Mapping[str, Any]) -> str:
     if blank := result.get("rows_without_target"):
         text += f"; {pluralize(blank, 'row')} without a target predicted and not scored"
     if missing := result.get("missing_cells"):
-        text += f"; missing cells: {_largest(missing, {c: f'{c} {missing[c]:,}' for c in missing})}"
+        counts = {column: f"{column} {missing[column]:,}" for column in missing}
+        text += f"; missing values: {_largest(missing, counts)}"
     return text
 
 

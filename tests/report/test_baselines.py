@@ -211,7 +211,7 @@ def test_one_scale_for_a_learner_and_its_baselines(with_baselines):
     assert "error      RMSE 3.000   MAE 5.180   R2 0.144   (in units of sound)\n" in text
     assert "baselines  last target 4.000   running mean 6.930\n" in text
     assert "             -> 25 % below the best\n" in text
-    assert "; missing cells: b 1,234, a 7\n" in text
+    assert "; missing values: b 1,234, a 7\n" in text
     assert "  far out    values beyond 4 deviations: c 2.1 %, b 0.6 %\n" in text
 
 
