@@ -332,7 +332,7 @@ def load_runs(outputs: str | Path = "outputs", *, long: bool = False, **where: A
 
 
 def sweep(
-    algorithms: Any, datasets: Any, *texts: str, n_jobs: int | None = 1, **settings: Any
+    algorithms: Any, datasets: Any, *texts: str, n_jobs: int | str | None = 1, **settings: Any
 ) -> Runs:
     """Run every algorithm on every data set with every value, or find the runs finished.
 
@@ -343,7 +343,8 @@ def sweep(
     texts
         Further settings as on the command line, ``"algorithm.M=5,10"``.
     n_jobs
-        Processes; None: one per core. In a script, more than one needs
+        Processes, or the address of a Dask scheduler; None: one per core. In a script, more than
+        one needs
         ``if __name__ == "__main__":``, as all that starts processes.
     settings
         As of ``omkl.run``; a list has several values, each a run: ``D=[50, 100]``. A setting that

@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser("omkl-run", add_help=False, allow_abbrev=False)
     parser.add_argument("overrides", nargs="*")
     parser.add_argument("-m", "--multirun", action="store_true")
-    parser.add_argument("-j", "--jobs", type=int)
+    parser.add_argument("-j", "--jobs")
     parser.add_argument("--from", dest="folder", type=Path)
     parser.add_argument("-cd", "--config-dir", action="append", type=Path, default=[])
     parser.add_argument("-c", "--cfg", choices=["job"])
@@ -85,15 +85,23 @@ def _run(options: argparse.Namespace) -> int:
     typed = [text for text in options.overrides if not text.startswith(prefix)]
     if (folders or options.jobs is not None) and not options.multirun:
         raise UsageError("--jobs and hydra.sweep.dir are for a sweep: add -m")
-    if options.jobs is not None and options.jobs < 1:
-        raise UsageError(f"--jobs={options.jobs} is not a number of processes from 1")
+    n_jobs = _n_jobs(options.jobs or "1")
     texts, values = from_folder(options.folder, typed)
     jobs = overrides.read_jobs(texts, options.config_dir, options.multirun, values)
     for note in jobs.notes:
         print(note)
     if options.multirun:
-        return 0 if sweep.run(jobs, folders[-1:], options.jobs or 1) else EXIT_FAILED
+        return 0 if sweep.run(jobs, folders[-1:], n_jobs) else EXIT_FAILED
     return run_alone(jobs.settings[0])
+
+
+def _n_jobs(text: str) -> int | str:
+    """Return how many processes run jobs, or the address of a Dask scheduler."""
+    if "://" in text:
+        return text
+    if not (text.isascii() and text.isdecimal() and int(text)):
+        raise UsageError(f"--jobs={text} is neither a number from 1 nor an address tcp://HOST:PORT")
+    return int(text)
 
 
 def run_alone(settings: Settings) -> int:

@@ -32,7 +32,7 @@ class Task(NamedTuple):
     place: Path
 
 
-def run(jobs: Jobs, folders: Sequence[Path] = (), n_jobs: int = 1) -> bool:
+def run(jobs: Jobs, folders: Sequence[Path] = (), n_jobs: int | str = 1) -> bool:
     """Run all jobs of a sweep and print their table.
 
     Parameters
@@ -42,7 +42,8 @@ def run(jobs: Jobs, folders: Sequence[Path] = (), n_jobs: int = 1) -> bool:
     folders
         The folder of the sweep; () for a new one below the outputs.
     n_jobs
-        Processes. With one process, this one, each job has a progress bar.
+        Processes, or the address of a Dask scheduler. With one process, this one, each job has a
+        progress bar.
 
     Returns
     -------
@@ -132,7 +133,7 @@ def _one_by_one(tasks: Sequence[Task]) -> Generator[tuple[Task, Outcome]]:
         yield task, outcome
 
 
-def _side_by_side(tasks: Sequence[Task], n_jobs: int) -> Generator[tuple[Task, Outcome]]:
+def _side_by_side(tasks: Sequence[Task], n_jobs: int | str) -> Generator[tuple[Task, Outcome]]:
     from omkl.experiment import queue, viewers
     from omkl.experiment import run as runner
 

@@ -27,7 +27,7 @@ REFUSED = {
     "hydra.verbose": "omkl writes no log; result.json in the folder of a run has the traceback",
     "hydra/job_logging": "omkl writes no log; result.json in the folder of a run has the traceback",
     "hydra/hydra_logging": "omkl writes no log",
-    "hydra/launcher": "write -m --jobs=N; for a cluster python -m omkl.commands.cluster",
+    "hydra/launcher": "write -m --jobs=N, or --jobs=tcp://HOST:PORT of a Dask scheduler",
     "hydra.mode": "write -m",
     "hydra.searchpath": "write --config-dir=FOLDER",
 }

@@ -67,7 +67,7 @@ Run a learner on a file or a data set, or with -m many runs and their table.
 
   KEY=VALUE            a setting; for a misspelt one the closest is named
   -m, --multirun       run every combination of values with commas between
-  -j, --jobs N         processes of such a sweep
+  -j, --jobs N         processes of such a sweep, or tcp://HOST:PORT of Dask
   --from FOLDER        begin with the settings of a finished run
   --cfg job            print the settings; with --resolve their values
   --config-dir FOLDER  find more YAML files of algorithms and data sets

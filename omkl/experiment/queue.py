@@ -6,8 +6,11 @@ import os
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager
 from typing import TypeVar
 
+from omkl.config.overrides import UsageError
+from omkl.utils.extras import how_to_install
 from omkl.utils.threads import usable_cores
 
 Item = TypeVar("Item")
@@ -18,7 +21,7 @@ DIED = "its process died; not enough memory is the usual reason"
 def side_by_side(
     function: Callable[[Item], Result],
     items: Sequence[Item],
-    n_jobs: int | None = None,
+    n_jobs: int | str | None = None,
     threads: int = 1,
 ) -> Generator[tuple[int, Result | None]]:
     """Call a function on each item, in processes of joblib.
@@ -31,7 +34,8 @@ def side_by_side(
     function, items
         What processes are given is pickled.
     n_jobs
-        Processes. None: one per ``threads`` cores.
+        Processes. None: one per ``threads`` cores. A text is the address of a Dask scheduler, whose
+        workers take the items.
     threads
         Threads of each process.
 
@@ -43,6 +47,11 @@ def side_by_side(
     """
     from joblib import Parallel, delayed, parallel_config
 
+    calls = [delayed(_numbered)(os.getcwd(), function, k, item) for k, item in enumerate(items)]
+    if isinstance(n_jobs, str):
+        with _workers_of(n_jobs), parallel_config(backend="dask"):
+            yield from Parallel(return_as="generator_unordered")(calls)
+        return
     n_jobs = n_jobs or max(1, usable_cores() // threads)
 
     def results(numbers: Sequence[int], n: int) -> Iterator[tuple[int, Result]]:
@@ -51,8 +60,7 @@ def side_by_side(
         with parallel_config(backend="loky", **many), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "[^$]*have been cancelled")  # a sweep that is ended
             pool = Parallel(return_as="generator_unordered", pre_dispatch=1 if n == 1 else 2 * n)
-            folder = os.getcwd()
-            yield from pool(delayed(_numbered)(folder, function, k, items[k]) for k in numbers)
+            yield from pool(calls[k] for k in numbers)
 
     waiting = list(range(len(items)))
     while waiting:
@@ -67,6 +75,19 @@ def side_by_side(
                     yield from results([number], 1)
                 except BrokenProcessPool:
                     yield number, None
+
+
+def _workers_of(address: str) -> AbstractContextManager[object]:
+    """Return a client of a Dask scheduler. UsageError where none answers."""
+    try:
+        from dask.distributed import Client
+
+        client: AbstractContextManager[object] = Client(address)
+    except ImportError:
+        raise UsageError(f"{address} needs Dask: {how_to_install('dask')}") from None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"no Dask scheduler answers at {address}: {error}") from None
+    return client
 
 
 def _numbered(

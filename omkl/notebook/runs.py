@@ -146,7 +146,7 @@ def sweep(
     algorithms: Any,
     datasets: Any,
     texts: Sequence[str],
-    n_jobs: int | None,
+    n_jobs: int | str | None,
     settings: Mapping[str, Any],
 ) -> Runs:
     """As ``omkl.sweep``."""
@@ -160,7 +160,7 @@ def sweep(
     return Runs.of(_computed(requests.read(names, data, texts, settings, sweeps=True), n_jobs))
 
 
-def _computed(jobs: Sequence[Settings], n_jobs: int | None) -> list[Run]:
+def _computed(jobs: Sequence[Settings], n_jobs: int | str | None) -> list[Run]:
     """Return the runs of jobs, in their order."""
     from omkl.experiment import queue, viewers
     from omkl.experiment import run as runner

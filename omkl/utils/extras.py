@@ -17,5 +17,6 @@ def how_to_install(extra: str) -> str:
     try:
         wanted = [text for text in requires("omkl") or () if f"extra == '{extra}'" in text]
     except PackageNotFoundError:  # a checkout on PYTHONPATH
-        wanted = [f".[{extra}]"]
-    return f"pip install {' '.join(shlex.quote(text.partition(';')[0]) for text in wanted)}"
+        wanted = []
+    named = [text.partition(";")[0] for text in wanted] or [f".[{extra}]"]
+    return f"pip install {' '.join(map(shlex.quote, named))}"

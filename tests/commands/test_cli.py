@@ -132,7 +132,8 @@ def test_mistakes_of_a_sweep_are_explained(typed, told):
         (["--seeds=3"], "unrecognized arguments: --seeds=3 (settings are written key=value"),
         (["--config-dir=nowhere"], "there is no folder nowhere (--config-dir)"),
         (["--jobs=2"], "--jobs and hydra.sweep.dir are for a sweep: add -m"),
-        (["-m", "--jobs=0"], "--jobs=0 is not a number of processes from 1"),
+        (["-m", "--jobs=0"], "--jobs=0 is neither a number from 1 nor an address tcp://HOST:PORT"),
+        (["-m", "--jobs=two"], "--jobs=two is neither a number"),
         (["--from=nowhere"], "--from nowhere: there is no run folder"),
     ],
 )

@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -20,7 +19,6 @@ from omkl.config.overrides import read_jobs
 from omkl.runs.run_folder import facts_of_jobs
 from tests.commands.test_cli import (
     TINY,
-    environment,
     interrupted,
     omkl_run,
     results_of,
@@ -208,22 +206,13 @@ def at_work(pids: Sequence[int]) -> int:
 # --- on a cluster -------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-def test_a_launcher_of_hydra_runs_the_jobs(tmp_path):
-    """Its basic launcher, which runs one after another, as those for clusters do elsewhere."""
-    command = [
-        sys.executable,
-        "-m",
-        "omkl.commands.cluster",
-        "-m",
-        "algorithm=gf",
-        "algorithm.M=3,4,900",
-        "dataset.rows=80",
-        *TINY,
-    ]
-    done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True)
-    assert done.returncode == 1 and "algorithm.M=900 lies outside" in done.stderr
-    assert len(results_of(tmp_path / "outputs")) == 2
+def test_workers_of_dask_run_the_jobs(tmp_path):
+    distributed = pytest.importorskip("distributed", reason="Dask is an extra")
+    typed = ["algorithm=gf", "algorithm.M=3,4,900", "dataset.rows=80", *TINY]
+    jobs = read_jobs([*typed, f"outputs={tmp_path}"], sweep=True)
+    with distributed.LocalCluster(1, threads_per_worker=1, processes=False) as cluster:
+        assert not sweep.run(jobs, n_jobs=cluster.scheduler_address)
+    assert len(results_of(tmp_path)) == 2
 
 
 # --- start-up -----------------------------------------------------------------------------------
