@@ -5,12 +5,13 @@ import json
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import omkl
 from omkl.datasets import DataError, open_stream, read, tables
 from omkl.online.rows import Rows, columns_in, encoded
-from tests.datasets.helpers import RAW, collect, own, streamed, write, write_excel
+from tests.datasets.helpers import COLUMNS, RAW, collect, own, streamed, write, write_excel
 
 N = 60
 NUMBERS = np.random.default_rng(0).normal(scale=900, size=N).round(2)
@@ -104,12 +105,30 @@ def written(folder, frame):
     return sorted(folder.iterdir())
 
 
+KINDS = ["words", "numbers", "numbers", "hashed", "date"]
+
+
+def test_columns_learned_from_any_format_or_frame_encode_alike(tmp_path):
+    frame = mixed()
+    learned = [columns_in(frame.drop(columns="y"))]
+    expected = encoded(frame, learned[0])
+    for path in written(tmp_path, frame):
+        stream = open_stream(own(path), RAW)
+        assert [column.how for column in stream.columns] == KINDS, path.name
+        np.testing.assert_array_equal(encoded(frame, stream.columns), expected, path.name)
+        (rows,) = open_stream(own(path), COLUMNS).rows(N)
+        np.testing.assert_array_equal(rows.y, np.arange(N) % 7 / 2)
+    for dtype in ("object", "string", "str", pd.ArrowDtype(pa.string()), "category"):
+        columns = columns_in(frame.drop(columns="y").astype({"many": dtype, "code": dtype}))
+        np.testing.assert_array_equal(encoded(frame, columns), expected, str(dtype))
+
+
 @pytest.mark.parametrize("chunk", [N, 25, 1])
 def test_all_formats_frames_and_rows_give_the_same_numbers_to_the_bit(tmp_path, monkeypatch, chunk):
     frame = mixed()
     columns = columns_in(frame.drop(columns="y"))
     inputs = [name for column in columns for name in column.inputs]
-    assert [c.how for c in columns] == ["words", "numbers", "numbers", "hashed", "date"]
+    assert [c.how for c in columns] == KINDS
     described = json.loads(json.dumps([dataclasses.asdict(column) for column in columns]))
     expected = encoded(frame, columns)
     monkeypatch.setattr(read, "CHUNK_ROWS", chunk)
@@ -121,7 +140,9 @@ def test_all_formats_frames_and_rows_give_the_same_numbers_to_the_bit(tmp_path, 
             expected,
         )
     rows = Rows(inputs, True, columns)
-    for given in (frame, frame.astype(object), frame.convert_dtypes()):
+    arrow = frame.convert_dtypes(dtype_backend="pyarrow")
+    for given in (frame, frame.astype(object), frame.convert_dtypes(), arrow):
+        np.testing.assert_array_equal(encoded(given, columns), expected)
         cells = given.drop(columns="y").to_dict("records")
         np.testing.assert_array_equal([rows.one(row) for row in cells], expected)
 
