@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from omkl.datasets import read
 from omkl.datasets.base import MOST_COLUMNS, DataError, RowCount, as_data_error
+from omkl.datasets.cells import NumberFormat
 from omkl.datasets.columns import Column, class_codes
 from omkl.datasets.files import FileContent
 from omkl.utils.wording import few
@@ -44,7 +45,7 @@ class LibsvmTable:
         _check_keys(cfg, content.name)
         highest = _range_from_1(cfg.get("inputs"), content.name, MOST_COLUMNS)
         if highest is None:
-            highest = max((int(p.places.max(initial=-1)) + 1 for p in self._pieces()), default=0)
+            highest = max((max(inputs, default=-1) + 1 for _, inputs in self._rows()), default=0)
         if highest < 1:
             raise DataError(f"{self._where}: no row has an input, so there is nothing to learn.")
         self.names = (*(f"x{k + 1}" for k in range(highest)), "label")
@@ -64,97 +65,64 @@ class LibsvmTable:
         return table
 
     def raw(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        d = len(self.names) - 1
-        most = max(1, read.CHUNK_CELLS // (d + 1))
-        for piece in self._pieces():
-            rows = np.arange(piece.first, piece.first + len(piece.labels))
-            if piece.places.max(initial=0) >= d:
-                n = int(np.argmax(piece.places >= d))
-                last = d - 1 + self._lowest
-                raise DataError(
-                    f"{self._where}: row {rows[piece.at[n]]} has the index "
-                    f"{piece.places[n] + self._lowest}, outside {self._lowest}..{last}. Look at "
-                    "dataset.inputs."
-                )
-            targets = self._targets(piece, rows)
-            for start in range(0, len(rows), most):
-                stop = min(len(rows), start + most)
-                these = slice(*np.searchsorted(piece.at, (start, stop)))
-                values = np.zeros((stop - start, d + 1))
-                values[piece.at[these] - start, piece.places[these]] = piece.values[these]
-                values[:, d] = targets[start:stop]
-                yield values, rows[start:stop]
+        d, classes = len(self.names) - 1, self._cfg.get("labels")
+        size = max(1, min(CHUNK_ROWS, read.CHUNK_CELLS // (d + 1)))
+        rows = enumerate(self._rows(), start=1)
+        while piece := list(itertools.islice(rows, size)):
+            values, numbers = np.zeros((len(piece), d + 1)), np.array([n for n, _ in piece])
+            for k, (n, (_, inputs)) in enumerate(piece):
+                if inputs and max(inputs) >= d:
+                    raise self._outside(n, max(inputs), d, "Look at dataset.inputs.")
+                values[k, list(inputs)] = list(inputs.values())
+            labels = [label for _, (label, _) in piece]
+            if classes is None:
+                values[:, d] = list(map(self._target, numbers, labels))
+            else:
+                values[:, d] = class_codes(labels, classes, numbers, self._where)
+            yield values, numbers
 
-    def _targets(self, piece: Piece, rows: np.ndarray) -> np.ndarray:
-        classes = self._cfg.get("labels")
-        if classes is not None:
-            return class_codes(piece.labels, classes, rows, self._where)
-        for n, text in enumerate(piece.labels):
-            if not _NUMBER.fullmatch(text):
-                raise DataError(
-                    f"{self._where}: row {rows[n]} has the label {text!r} where a number should "
-                    "be. If these are classes, add task=classification."
-                )
-        return np.array(piece.labels, dtype=np.float64)
+    def _target(self, row: int, text: str) -> float:
+        number = NumberFormat().read(text)
+        if number is None:
+            raise DataError(
+                f"{self._where}: row {row} has the label {text!r} where a number should be. If "
+                "these are classes, add task=classification."
+            )
+        return number
 
-    def _pieces(self) -> Iterator[Piece]:
-        first = 1
+    def _rows(self) -> Iterator[tuple[str, dict[int, float]]]:
+        """Yield the label of each row, and its inputs by their places from 0."""
         with as_data_error(self._where):
             rows = words_in(self._content, self._cfg, self._labelled)
-            while split := list(itertools.islice(rows, CHUNK_ROWS)):
-                yield self._piece(split, first)
-                first += len(split)
+            for row, (label, *pairs) in enumerate(rows, start=1):
+                inputs: dict[int, float] = {}
+                for pair in pairs:
+                    index, _, text = pair.partition(":")
+                    try:
+                        inputs[int(index) - self._lowest] = float(text)
+                    except ValueError:
+                        raise DataError(
+                            f"{self._where}: row {row} has {pair[:80]!r} where index:value should "
+                            f"be, the index a whole number from {self._lowest}."
+                        ) from None
+                if len(inputs) < len(pairs):
+                    raise DataError(
+                        f"{self._where}: row {row} has an index twice. Correct the file."
+                    )
+                if inputs and min(inputs) < 0:
+                    cure = "If indices count from 0, set dataset.zero_based=true."
+                    raise self._outside(row, min(inputs), MOST_COLUMNS, cure)
+                if inputs and max(inputs) >= MOST_COLUMNS:
+                    cure = "Hash the columns first: sklearn.feature_extraction.FeatureHasher."
+                    raise self._outside(row, max(inputs), MOST_COLUMNS, cure)
+                yield label, inputs
 
-    def _piece(self, split: list[list[str]], first: int) -> Piece:
-        words = [word for row in split for word in row[1:]]
-        at = np.repeat(np.arange(len(split)), [len(row) - 1 for row in split])
-        joined = " ".join(words)
-        if not _PAIRS.fullmatch(joined):
-            n = next(n for n, word in enumerate(words) if not _PAIRS.fullmatch(word))
-            raise DataError(
-                f"{self._where}: row {first + at[n]} has {words[n][:80]!r} where index:value "
-                f"should be, the index a whole number from {self._lowest}."
-            )
-        pairs = np.array(joined.replace(":", " ").split(), dtype=np.float64).reshape(-1, 2)
-        places = pairs[:, 0] - self._lowest
-        outside = (places < 0) | (places >= MOST_COLUMNS)
-        if outside.any():
-            n = int(np.argmax(outside))
-            written, most = words[n].partition(":")[0][:40], MOST_COLUMNS - 1 + self._lowest
-            cure = " If indices count from 0, set dataset.zero_based=true."
-            if places[n] >= 0:
-                cure = " Hash the columns first: sklearn.feature_extraction.FeatureHasher."
-            raise DataError(
-                f"{self._where}: row {first + at[n]} has the index {written}, outside "
-                f"{self._lowest}..{most:,}.{cure}"
-            )
-        place = np.sort(at * MOST_COLUMNS + places.astype(np.int64))
-        twice = place[1:][np.diff(place) == 0]
-        if len(twice):
-            row, k = divmod(int(twice[0]), MOST_COLUMNS)
-            raise DataError(
-                f"{self._where}: row {first + row} has the index {k + self._lowest} twice. Correct "
-                "the file."
-            )
-        return Piece(places.astype(np.int64), pairs[:, 1], at, [row[0] for row in split], first)
-
-
-class Piece(NamedTuple):
-    """Rows as they are written: n pairs of index and value.
-
-    places, values, at
-        Input of each pair, from 0, its value, and its row in the piece (n,).
-    labels
-        One a row.
-    first
-        Number of the first row.
-    """
-
-    places: np.ndarray
-    values: np.ndarray
-    at: np.ndarray
-    labels: list[str]
-    first: int
+    def _outside(self, row: int, place: int, most: int, cure: str) -> DataError:
+        low = self._lowest
+        return DataError(
+            f"{self._where}: row {row} has the index {place + low}, outside "
+            f"{low}..{most - 1 + low:,}. {cure}"
+        )
 
 
 def words_in(
@@ -184,12 +152,6 @@ def words_in(
             has_gap |= not line.strip()
             if words:
                 yield words
-
-
-_FLOAT = r"(?:[-+]?(?:\d++\.?+\d*+|\.\d++)(?:e[-+]?\d++)?+|[-+]?inf(?:inity)?|nan)"
-_NUMBER = re.compile(_FLOAT, re.ASCII | re.IGNORECASE)
-# Possessive: a text of a million pairs is passed through once, and nothing is remembered of it.
-_PAIRS = re.compile(rf"(?:\d++:{_FLOAT}(?: |$))*+", re.ASCII | re.IGNORECASE)
 
 
 def _check_keys(cfg: Mapping[str, Any], where: str) -> None:
