@@ -7,12 +7,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from omkl.datasets.base import MOST_COLUMNS, MOST_DELAY, NAME, DataError, is_name, is_relative_file
+from omkl.datasets.base import MOST_DELAY, NAME, DataError, is_name, is_relative_file
 from omkl.utils.constraints import is_number, is_text, is_whole, is_writable
 from omkl.utils.sections import Accepted, Content, Model, Section, read
 
 MOST_COORDINATES = 20_000  # of all centres of a synthetic stream: the calibration takes seconds
-MOST_WORDS = 10_000  # of a list that is no list of columns
 MOST_LAGS = 1_000  # each is a column of all rows that are read at a time
 Task = Literal["regression", "classification"]
 Whole = Annotated[int, Field(ge=1)]
@@ -27,15 +26,8 @@ def _is_column(value: Any) -> bool:
     return (isinstance(value, str) and is_writable(value)) or is_whole(value)
 
 
-def _is_list(holds: Callable[[Any], bool], most: int) -> Callable[[Any], bool]:
-    return lambda value: (
-        isinstance(value, list | tuple) and 0 < len(value) <= most and all(map(holds, value))
-    )
-
-
-def _is_list_or(holds: Callable[[Any], bool], most: int) -> Callable[[Any], bool]:
-    is_list = _is_list(holds, most)
-    return lambda value: holds(value) or is_list(value)
+def _is_list(value: Any, holds: Callable[[Any], bool]) -> bool:
+    return isinstance(value, list | tuple) and len(value) > 0 and all(map(holds, value))
 
 
 def _is_path(value: Any) -> bool:
@@ -67,8 +59,8 @@ Column = Annotated[Any, Accepted(_is_column, "a column, by its name or its posit
 Columns = Annotated[
     Any,
     Accepted(
-        _is_list_or(_is_column, MOST_COLUMNS),
-        f"columns by name or position, or a range '3-23', or a list of at most {MOST_COLUMNS:,}",
+        lambda value: _is_column(value) or _is_list(value, _is_column),
+        "columns by name or position, or a range '3-23', or a list of these",
     ),
 ]
 Text = Annotated[Any, Accepted(is_text, "a text")]
@@ -165,12 +157,12 @@ class Dataset(Section):
     columns: Annotated[
         Any,
         Accepted(
-            lambda value: _is_declared(value) or _is_list(_is_column, MOST_COLUMNS)(value),
+            lambda value: _is_declared(value) or _is_list(value, _is_column),
             "what columns are, {shop: category, when: date dayfirst}, or names of all columns of a "
-            f"file, at most {MOST_COLUMNS:,}: [a,b,c]",
+            "file: [a,b,c]",
         ),
     ] = None
-    skip_lines: Annotated[int, Field(ge=0, le=MOST_WORDS)] | None = None
+    skip_lines: Annotated[int, Field(ge=0)] | None = None
     zero_based: bool | None = None
     target: Annotated[
         Any,
@@ -185,9 +177,7 @@ class Dataset(Section):
     labels: Annotated[
         Any,
         Accepted(
-            lambda value: (
-                (isinstance(value, list | tuple) and len(value) <= MOST_WORDS) or value == "all"
-            ),
+            lambda value: isinstance(value, list | tuple) or value == "all",
             "a list of what stands in the target's column, or all, however many that are",
         ),
     ] = None
@@ -195,8 +185,8 @@ class Dataset(Section):
     na_values: Annotated[
         Any,
         Accepted(
-            _is_list_or(_is_cell, MOST_WORDS),
-            f"a cell that stands for a missing value, or a list of at most {MOST_WORDS:,}",
+            lambda value: _is_cell(value) or _is_list(value, _is_cell),
+            "a cell that stands for a missing value, or a list of these",
         ),
     ] = None
     key: Column = None

@@ -431,7 +431,6 @@ class TableSource:
         return self._table.notices
 
     def chunks(self) -> Iterator[Chunk]:
-        has_value, n_left = np.zeros(len(self._table.names), dtype=bool), 0
         for values, rows, *keyed in self._table.raw():
             blank, keys = np.isnan(values), keyed[0] if keyed else None
             if blank.any() and self._missing == "error":
@@ -443,18 +442,10 @@ class TableSource:
                     complete &= ~_is_none(keys)
                     keys = keys[complete]
                 values, rows = values[complete], rows[complete]
-                has_value |= ~blank.all(axis=0)
-                n_left += len(rows)
             elif self._means is not None:
                 values = np.where(blank, self._means, values)
             self._require_finite(values, rows)
             yield Chunk(np.ascontiguousarray(values[:, :-1]), values[:, -1].copy(), rows, keys=keys)
-        if self._missing == "drop" and not n_left and not has_value.all():
-            name = self._table.names[int(has_value.argmin())]
-            raise DataError(
-                f"{self._where}: column {name!r} has no value at all, so dataset.missing=drop "
-                "leaves no row. Leave the column out."
-            )
 
     def _whole_means(self, with_target: bool) -> np.ndarray:
         """Means of the columns (d + 1,); the target's is NaN where it is not to be filled."""
@@ -463,7 +454,7 @@ class TableSource:
         for values, rows, *_ in self._table.raw():
             blank = np.isnan(values)
             self._require_finite(values, rows)
-            with np.errstate(over="ignore", invalid="ignore"):  # told below
+            with np.errstate(over="ignore"):  # an infinite mean is refused as a cell of its own
                 total += np.where(blank, 0.0, values).sum(axis=0)
             count += (~blank).sum(axis=0)
             n += len(values)
@@ -475,12 +466,6 @@ class TableSource:
                 f"{self._where}: column {self._table.names[int(count.argmin())]!r} has no value at "
                 "all, so dataset.missing=mean has no mean to put in. Leave the column out of "
                 "dataset.inputs."
-            )
-        if not np.isfinite(total).all():
-            name = self._table.names[int(np.argmin(np.isfinite(total)))]
-            raise DataError(
-                f"{self._where}: column {name!r} is too large for dataset.missing=mean to "
-                "put a mean in. Rescale the column."
             )
         means: np.ndarray = total / count
         if not with_target:

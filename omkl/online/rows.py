@@ -138,18 +138,9 @@ class Rows:
                     f"the data frame has no {few(missing)}: each counts as its mean so far",
                 )
             frame = frame.reindex(columns=list(self.names))
-        if self._plain:
-            try:
-                rows = frame.to_numpy(dtype=np.float64, na_value=np.nan)
-            except (TypeError, ValueError):
-                if frame.shape[1] != len(self._readers):
-                    raise self._misshapen(frame.shape) from None
-                frame = frame.set_axis(list(self.names), axis=1)
-            else:
-                if rows.shape[1] != len(self.inputs):
-                    raise self._misshapen(rows.shape)
-                return np.ascontiguousarray(rows)
-        return encoded(frame, self._readers, self._warn)
+        elif frame.shape[1] != len(self._readers):
+            raise self._misshapen(frame.shape)
+        return encoded(frame.set_axis(list(self.names), axis=1), self._readers, self._warn)
 
     def _require_known(self, names: Sequence[str]) -> None:
         """ValueError where no name is known; a warning, once, for those that are not."""
