@@ -10,7 +10,6 @@ import yaml
 from pages import capabilities, cards, gallery, links
 
 from omkl import algorithms, federated
-from omkl.utils import registry
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -74,7 +73,7 @@ def test_a_card_has_the_box_and_the_parameters():
     assert b"<svg" in cards.picture(curve)
     assert curve.comparator == "linear ridge" and curve.compared[-1] != curve.values[-1]
     assert "**When to take it:** the dictionary is large" in card
-    for heading in registry.box("gf"):
+    for heading in cards.box("gf"):
         assert f"\n## {heading}\n" in card
     assert "u_j is the sum of w over the kernels of node j; draw a node from p_j = " in card
     assert "| `algorithm.freeze` | `300` |" in card

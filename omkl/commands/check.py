@@ -8,18 +8,20 @@ import importlib
 import inspect
 import textwrap
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from omkl.commands import terminal
 from omkl.commands.terminal import EXIT_FAILED
-from omkl.utils import conf, outside, registry
+from omkl.config.overrides import read_jobs
+from omkl.utils import registry
 from omkl.utils.constraints import no_such
 
 # The suites import the compiler, which --help and mistakes do without.
 if TYPE_CHECKING:
     from omkl.checks.shared import Check, Outcome
+    from omkl.config.schema import Algorithm
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -30,10 +32,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
 
     def act() -> int:
-        asked = [one for name in arguments.algorithms for one in _asked(name, arguments)]
+        asked = [one for text in arguments.algorithms for one in _asked(text, arguments.config_dir)]
         return EXIT_FAILED if any([_check(one, arguments) for one in asked]) else 0
 
-    return terminal.exit_status("omkl-check", act, (), (ValueError, conf.MissingEntry))
+    return terminal.exit_status("omkl-check", act, (), (ValueError,))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -52,45 +54,21 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-class Asked(NamedTuple):
-    """An algorithm that was asked for: its name, and the parameters of its YAML."""
-
-    name: str
-    params: dict[str, Any]
-
-
-def _asked(text: str, arguments: argparse.Namespace) -> list[Asked]:
-    """Return the algorithm of that name, or those of a module, which are made known."""
-    if arguments.config_dir is not None and not arguments.config_dir.is_dir():
-        raise ValueError(f"there is no folder {arguments.config_dir} (--config-dir)")
-    names = registry.declare_all(text) if "." in text else [text]
-    return [_with_parameters(name, arguments.config_dir) for name in names]
+def _asked(text: str, config_dir: Path | None) -> Iterator[Algorithm]:
+    """Yield the algorithm of that name, or those of a module, with the parameters of their YAML."""
+    for name in registry.declare_all(text) if "." in text else [text]:
+        (made,) = read_jobs([f"algorithm={name}"], [config_dir] if config_dir else []).settings
+        registry.declare_named({"algorithm": dict(made.algorithm), "kernels": made.kernels})
+        yield made.algorithm
 
 
-def _with_parameters(name: str, folder: Path | None) -> Asked:
-    """Return an algorithm with the parameters of its YAML, and declare the module named there."""
-    config_dirs = [] if folder is None else [folder]
-    known = conf.names("algorithm", config_dirs)
-    if name not in known:
-        module = registry.names_outside().get(name)
-        if module is None:
-            raise ValueError(no_such(f"algorithm {name}", name, known))
-        raise ValueError(outside.without_yaml(name, module))
-    entry = conf.entry("algorithm", name, config_dirs)
-    if "name" not in entry:
-        raise ValueError(f"algorithm/{name}.yaml has no key 'name'")
-    if "module" in entry:
-        registry.declare(entry["name"], entry["module"])
-    return Asked(entry.pop("name"), {k: v for k, v in entry.items() if k != "module"})
-
-
-def _check(asked: Asked, arguments: argparse.Namespace) -> bool:
+def _check(asked: Algorithm, arguments: argparse.Namespace) -> bool:
     """Run the suite and print as it goes; whether a check failed."""
     from omkl.checks import federations, learners, shared
 
-    name, params = asked
+    name = asked.name
     federation = registry.is_federated(name)
-    case: shared.Case = federations.Case(name) if federation else learners.Case(name, params)
+    case: shared.Case = federations.Case(name) if federation else learners.Case(name, asked.params)
     checks = list((federations if federation else learners).cases(name))
     chosen = [x.name for x in checks] if arguments.only is None else arguments.only.split(",")
     for text in chosen:

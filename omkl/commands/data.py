@@ -1,9 +1,9 @@
-"""``omkl-data``: list, describe, fetch and verify data sets, and write an example file."""
+"""``omkl-data``: list, describe and fetch data sets, and write an example file."""
 
 from __future__ import annotations
 
 import argparse
-import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -48,9 +48,7 @@ def _parser() -> argparse.ArgumentParser:
 
     add("list", _list, "all data sets and where their files are")
     add("describe", _describe, "everything about one or more data sets", "+")
-    add("fetch", _fetch, "download the files of data sets", "+")
-    text = "compare the sha256 of every file that is found (or of the named ones)"
-    add("verify", _verify, text, "*")
+    add("fetch", _fetch, "download the files of data sets, or compare their sha256", "+")
     example = terminal.add_command(commands, "example", _example, "write a CSV file to begin with")
     example.add_argument("file", type=Path, metavar="FILE", help="my.csv, say")
     return parser
@@ -73,38 +71,23 @@ def _example(arguments: argparse.Namespace) -> int:
 
 def _list(entries: Entries) -> int:
     from rich.console import Console
-    from rich.text import Text
 
     from omkl.report.tables import Column, print_columns
 
-    places = {name: _where(entry) for name, entry in entries.items()}
-    folders = dict.fromkeys(place for place in places.values() if isinstance(place, Path))
-    marks = {path: "here" if n == 1 else f"here ({n})" for n, path in enumerate(folders, 1)}
-    body = [
-        [
-            name,
-            _or_dash(entry.get("rows")),
-            _or_dash(_n_inputs(entry)),
-            _or_dash(entry.get("target")),
-            marks[place] if isinstance(place := places[name], Path) else place,
-            _brief(_or_dash(entry.get("licence"))),
-        ]
-        for name, entry in entries.items()
-    ]
-    names, rows, inputs, targets, where, licences = zip(*body, strict=True)
+    def column(title: str, value: Callable[[Mapping[str, Any]], Any], **options: Any) -> Column:
+        cells = [value(entry) for entry in entries.values()]
+        return Column(title, ["-" if cell is None else str(cell) for cell in cells], **options)
+
     columns = [
-        Column("name", names, is_name=True),
-        Column("rows", rows),
-        Column("inputs", inputs, worth=3),
-        Column("target", targets, is_name=True, worth=4),
-        Column("where", where, is_name=True),
-        Column("licence", licences, is_name=True, worth=1),
+        column("name", lambda entry: entry["name"], is_name=True),
+        column("rows", lambda entry: entry.get("rows")),
+        column("inputs", _n_inputs, worth=3),
+        column("target", lambda entry: entry.get("target"), is_name=True, worth=4),
+        column("where", _where, is_name=True),
+        column("licence", _licence, is_name=True, worth=1),
     ]
     console = Console()
-    left_out = print_columns(columns, console)
-    for path, mark in marks.items():
-        console.print(Text(f"\n{mark}: {os.path.relpath(path)}"), soft_wrap=True)
-    if left_out:
+    if left_out := print_columns(columns, console):
         console.print(f"\nHidden: {', '.join(left_out)}; omkl-data describe NAME shows them")
     return 0
 
@@ -114,51 +97,26 @@ def _describe(entries: Entries) -> int:
     from rich.table import Table
     from rich.text import Text
 
-    console = Console()
-    for number, (name, entry) in enumerate(entries.items()):
+    for entry in entries.values():
         table = Table(box=None, show_header=False, pad_edge=False)
         table.add_column(style="bold", no_wrap=True)
         table.add_column(overflow="fold")
-        facts = _file_facts(entry) if "file" in entry else _settings(entry)
-        for key, value in {"name": name, "title": entry.get("title"), **facts}.items():
+        for key, value in {**entry, **(_file_facts(entry) if "file" in entry else {})}.items():
             if value is not None:
                 table.add_row(key, Text(str(value)))
-        if number:
-            console.print()
-        console.print(table)
+        Console().print(table, "")
     return 0
 
 
-def _settings(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Of data that are no file of the catalogue, what they are set to; the notes last."""
-    settings = {key: "null" if value is None else value for key, value in entry.items()}
-    notes = settings.pop("notes", None)
-    return {key: v for key, v in settings.items() if key not in ("name", "title")} | {
-        "notes": notes
-    }
-
-
 def _file_facts(entry: Mapping[str, Any]) -> dict[str, Any]:
-    path = catalogue.locate(entry["file"])
-    steps = [f"{step} {value}" for step, value in (entry.get("prepare") or {}).items()]
-    if entry.get("missing", "error") != "error":
-        steps.append(f"missing values: {entry['missing']}")
+    """Return where a file of the catalogue is, and how to get it."""
+    fetch = f"omkl-data fetch {entry['name']}"
+    can_fetch = catalogue.downloadable(entry)
     return {
-        "rows x inputs": f"{_or_dash(entry.get('rows'))} x {_or_dash(_n_inputs(entry))}",
-        "inputs": entry.get("inputs") or "all other numeric columns",
-        "target": entry.get("target"),
-        "preparation": "; ".join(steps) or "none",
-        "file": entry["file"],
-        "found": "nowhere" if path is None else path,
-        "sha256": entry.get("sha256") or "not known",
-        "UCI": entry.get("uci"),
+        "rows x inputs": f"{entry.get('rows', '-')} x {_n_inputs(entry) or '-'}",
+        "found": catalogue.locate(entry["file"]) or "nowhere",
         "address": catalogue.address(entry),
-        "to get it": f"omkl-data fetch {entry['name']}"
-        if catalogue.downloadable(entry)
-        else entry.get("by_hand"),
-        "licence": entry.get("licence"),
-        "citation": entry.get("citation"),
-        "notes": entry.get("notes"),
+        "to get it": fetch if can_fetch else entry.get("by_hand"),
     }
 
 
@@ -183,48 +141,19 @@ def _fetch(entries: Entries) -> int:
     return status
 
 
-def _verify(entries: Entries) -> int:
-    status = 0
-    seen: set[Path] = set()
-    for name, entry in entries.items():
-        path = catalogue.locate(entry["file"]) if "file" in entry else None
-        if path is None or path in seen:
-            continue
-        seen.add(path)
-        try:
-            content = catalogue.verified(path, entry)
-            verdict = "ok" if entry.get("sha256") else "sha256 not known,"
-            print(f"{verdict} {content.sha256[:12]} {path}")
-        except DataError as error:
-            warn(error, "omkl-data")
-            status = 1
-        except OSError as error:
-            warn(f"{name}: cannot read {path}: {error.strerror}", "omkl-data")
-            status = 1
-    if not seen:
-        print("no data file was found: see omkl-data list")
-    return status
-
-
-def _where(entry: Mapping[str, Any]) -> str | Path:
-    """The folder that the file was found in, or what there is in its place."""
+def _where(entry: Mapping[str, Any]) -> str:
+    """Return whether the file is there, or what there is in its place."""
     if "file" not in entry:
         return "your file" if "path" in entry else "made on the fly"
-    path = catalogue.locate(entry["file"])
-    if path is not None:
-        return Path(str(path).removesuffix(entry["file"]))
+    if catalogue.locate(entry["file"]) is not None:
+        return "here"
     return "not here (fetch)" if catalogue.downloadable(entry) else "not here (by hand)"
+
+
+def _licence(entry: Mapping[str, Any]) -> str | None:
+    """Return the licence. An ellipsis stands for what is in brackets."""
+    return entry.get("licence") and re.sub(r" \(.*", "…", entry["licence"])
 
 
 def _n_inputs(entry: Mapping[str, Any]) -> int | None:
     return entry["inputs"] if "n_centres" in entry else count_inputs(entry.get("inputs"))
-
-
-def _brief(text: str) -> str:
-    """What stands before brackets; an ellipsis says that there were some."""
-    before, bracket, _ = text.partition(" (")
-    return f"{before}…" if bracket else before
-
-
-def _or_dash(value: Any) -> str:
-    return "-" if value is None else str(value)

@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import functools
 import pickle
-import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -104,9 +103,14 @@ class Composer:
 
     def _base(self, overrides: Sequence[str]) -> DictConfig:
         """Return a copy of the files that these overrides choose, merged."""
+        from omegaconf import OmegaConf
+
+        _require_no_environment(*overrides)
         choices = _choices(overrides)
         if choices not in self._bases:
-            self._bases[choices] = pickle.dumps(self._by_hydra(choices))
+            base = self._by_hydra(choices)
+            _require_no_environment(OmegaConf.to_yaml(base))
+            self._bases[choices] = pickle.dumps(base)
         copy: DictConfig = pickle.loads(self._bases[choices])  # six times as fast as copy.deepcopy
         return copy
 
@@ -150,6 +154,15 @@ def _literal(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_literal(item) for item in value]
     return conf.without_references(value) if isinstance(value, str) else value
+
+
+def _require_no_environment(*texts: str) -> None:
+    """Refuse references to variables of the environment, among which secrets are."""
+    if any("oc.env" in text for text in texts):
+        raise ValueError(
+            "${oc.env:NAME}: a run folder keeps all settings, and a variable may be a secret. Let "
+            "the shell write what is none: dataset.path=$HOME/my.csv"
+        )
 
 
 def _choices(overrides: Sequence[str]) -> tuple[str, ...]:
@@ -210,48 +223,14 @@ def help_as_text() -> Iterator[None]:
 def resolved(composed: DictConfig, overrides: Iterable[str]) -> dict[str, Any]:
     """Resolve all references to other keys. ``overrides`` are those set, or their keys.
 
-    Raises omegaconf.errors.InterpolationResolutionError for a reference to a secret of the
-    environment: run folders keep all settings.
+    Raises omegaconf.errors.InterpolationResolutionError for a reference that leads nowhere.
     """
     from omegaconf import OmegaConf
 
-    with _without_secrets():
-        container = OmegaConf.to_container(composed, resolve=True)
+    container = OmegaConf.to_container(composed, resolve=True)
     assert isinstance(container, dict)
     config = {str(key): value for key, value in container.items()}
     keys = [text.lstrip("+").partition("=")[0] for text in overrides]
     if any(key.startswith("kernels.") for key in keys) and "kernels.name" not in keys:
         config["kernels"]["name"] = "own"  # no longer the dictionary of that name
     return config
-
-
-# Names such as AWS_SECRET_ACCESS_KEY, HF_TOKEN, PGPASSWORD, and values such as
-# postgres://user:word@host.
-_SECRET = re.compile(
-    r"SECRET|PASSW|PASSPHRASE|CREDENTIAL|PRIVATE|APIKEY|_PWD$"
-    r"|(?:^|_)(?:KEYS?|TOKENS?|AUTH|PASS|PAT|PW|DSN)(?:_|$)",
-    re.IGNORECASE,
-)
-_PASSWORD_IN_ADDRESS = re.compile(r"\w://[^/\s:@]*:[^/\s@]+@")
-
-
-@contextlib.contextmanager
-def _without_secrets() -> Iterator[None]:
-    """Let ``${oc.env:NAME}`` refuse what looks like a secret, by its name or its value."""
-    from omegaconf import OmegaConf
-    from omegaconf.resolvers import oc
-
-    def environment(name: str, *default: Any) -> Any:
-        value = oc.env(name, *default)
-        if _SECRET.search(name) or _PASSWORD_IN_ADDRESS.search(str(value)):
-            raise ValueError(
-                f"${{oc.env:{name}}} looks like a secret, and a run folder keeps all settings as "
-                "they are resolved. Pass what is no secret under another name."
-            )
-        return value
-
-    OmegaConf.register_new_resolver("oc.env", environment, replace=True)
-    try:
-        yield
-    finally:
-        OmegaConf.register_new_resolver("oc.env", oc.env, replace=True)

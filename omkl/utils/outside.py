@@ -57,11 +57,6 @@ def entry_points() -> dict[str, EntryPoint]:
 _declared: dict[str, str] = {}
 
 
-def declared() -> dict[str, str]:
-    """The modules of the algorithms that were named in this process, by name."""
-    return dict(_declared)
-
-
 def modules() -> dict[str, str]:
     """The module of every algorithm outside the package, by name."""
     return {name: point.module for name, point in entry_points().items()} | _declared

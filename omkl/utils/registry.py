@@ -13,7 +13,6 @@ from __future__ import annotations
 import ast
 import functools
 import re
-import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -189,21 +188,6 @@ def docstring(name: str) -> str:
     module = outside.modules().get(name)
     path = outside.source_of(module) if module is not None else None
     return _docstring_in(path, _definitions(path, "").get(name, "")) if path is not None else ""
-
-
-def box(name: str) -> dict[str, str]:
-    """The paper's box in the docstring of an algorithm, by its headings: Paper, Task, Round, ..."""
-    paragraphs = docstring(name).split("\n\n")
-    paragraph = next((text for text in paragraphs if text.startswith("Paper ")), "")
-    _, *parts = re.split(r"^([A-Z][a-z]+) +(?=\S)", paragraph, flags=re.MULTILINE)
-    return {
-        heading: _dedented(lines) for heading, lines in zip(parts[::2], parts[1::2], strict=True)
-    }
-
-
-def _dedented(lines: str) -> str:
-    first, _, rest = lines.rstrip().partition("\n")
-    return f"{first}\n{textwrap.dedent(rest)}".strip()
 
 
 def _docstring_in(path: Path, definition: str) -> str:

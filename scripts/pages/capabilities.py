@@ -9,6 +9,7 @@ from typing import Any
 import omkl
 from omkl import algorithms, federated
 from omkl.utils import registry
+from pages import cards
 
 PLACE = "reference/capabilities.md"
 YES, NO = "✓", ""
@@ -153,7 +154,7 @@ def bound(name: str) -> str:
 
 
 def _line(name: str, heading: str) -> str:
-    return " ".join(registry.box(name)[heading].split())
+    return " ".join(cards.box(name)[heading].split())
 
 
 def _text(text: str) -> str:

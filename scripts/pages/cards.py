@@ -8,6 +8,7 @@ import io
 import json
 import posixpath
 import re
+import textwrap
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +27,21 @@ def names() -> list[str]:
     return [name for package in registry.PACKAGES for name in registry.names(package)]
 
 
+def box(name: str) -> dict[str, str]:
+    """The paper's box in the docstring of an algorithm, by its headings: Paper, Task, Round, ..."""
+    paragraphs = registry.docstring(name).split("\n\n")
+    paragraph = next((text for text in paragraphs if text.startswith("Paper ")), "")
+    _, *parts = re.split(r"^([A-Z][a-z]+) +(?=\S)", paragraph, flags=re.MULTILINE)
+    return {
+        heading: _dedented(lines) for heading, lines in zip(parts[::2], parts[1::2], strict=True)
+    }
+
+
+def _dedented(lines: str) -> str:
+    first, _, rest = lines.rstrip().partition("\n")
+    return f"{first}\n{textwrap.dedent(rest)}".strip()
+
+
 def place(name: str) -> str:
     """The page of an algorithm, seen from the site's root."""
     return f"{FOLDER}/{name}.md"
@@ -35,7 +51,7 @@ def groups() -> dict[str, list[str]]:
     """The algorithms by what they do, in the order of the navigation."""
     found: dict[str, list[str]] = {}
     for name in names():
-        task = registry.box(name)["Task"]
+        task = box(name)["Task"]
         if name in federated.names():
             group = "Federated"
         elif task.startswith("classification"):
@@ -59,7 +75,7 @@ def index() -> str:
         lines += [f"## {group}", "", "| | | task |", "|---|---|---|"]
         for name in members:
             line = f"[{registry.title(name)}]({name}.md)"
-            task = re.split(r"[.:]", registry.box(name)["Task"])[0]
+            task = re.split(r"[.:]", box(name)["Task"])[0]
             lines.append(f"| `{name}` | {line} | {' '.join(task.split())} |")
         lines.append("")
     return "\n".join(lines)
@@ -81,7 +97,7 @@ def card(name: str, curve: Curve) -> str:
             "",
         ]
     lines += [f"![{curve.caption}]({posixpath.basename(name)}.svg)", "", curve.caption, ""]
-    for heading, text in registry.box(name).items():
+    for heading, text in box(name).items():
         lines += [f"## {heading}", "", _section(name, heading, text), ""]
     lines += _parameters(name)
     return "\n".join(lines)
@@ -89,7 +105,7 @@ def card(name: str, curve: Curve) -> str:
 
 def _typed(name: str) -> str:
     """A command that runs it."""
-    if registry.box(name)["Task"].startswith("classification"):
+    if box(name)["Task"].startswith("classification"):
         return f"omkl-run my.csv target=class task=classification algorithm={name}"
     more = " federation=iid clients=5" if name in federated.names() else ""
     return f"omkl-run algorithm={name}{more}"

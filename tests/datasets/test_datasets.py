@@ -513,7 +513,7 @@ def test_a_synthetic_stream_has_any_kernel_with_a_spectrum():
 # --- omkl-data ---------------------------------------------------------------------------------
 
 
-def test_list_describe_and_verify(tmp_path, monkeypatch, capsys):
+def test_list_describe_and_compare(tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("OMKL_DATA_DIR", raising=False)
     monkeypatch.setattr(catalogue, "project_root", lambda: tmp_path / "checkout")
     assert data.main(["list"]) == 0
@@ -526,12 +526,7 @@ def test_list_describe_and_verify(tmp_path, monkeypatch, capsys):
         assert fact in described
     assert data.main(["describe", "nval"]) == 2
     assert "Did you mean naval?" in capsys.readouterr().err
-    assert data.main(["verify"]) == 0
-    assert "bundled/airfoil/airfoil_self_noise.dat" in capsys.readouterr().out
-    monkeypatch.setattr(catalogue, "BUNDLED", tmp_path / "bundled")
-    assert data.main(["verify"]) == 0
-    assert "no data file was found" in capsys.readouterr().out
     (tmp_path / "checkout/data/naval").mkdir(parents=True)
     write(tmp_path / "checkout/data/naval/data.txt", "not it\n")
-    assert data.main(["verify"]) == 1
+    assert data.main(["fetch", "naval"]) == 1
     assert "expected sha256 de0ea69d" in capsys.readouterr().err

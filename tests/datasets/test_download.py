@@ -164,4 +164,3 @@ def test_omkl_data_fetch(airfoil, publisher, tmp_path, monkeypatch, capsys):
     (tmp_path / "mine" / entry["file"]).write_bytes(content[:-1])
     assert data.main(["fetch", "airfoil"]) == 1
     assert "Delete it and run: omkl-data fetch airfoil" in capsys.readouterr().err
-    assert data.main(["verify", "airfoil"]) == 1

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
+from pages import cards
 from rich.console import Console
 
 import omkl
@@ -90,7 +91,7 @@ def test_messages_help_and_yaml_use_plain_words():
 
 def heads_of(name: str) -> list[str]:
     """What a page of an algorithm says outside the paper's own words."""
-    first, box = registry.docstring(name).partition("\n")[0], registry.box(name)
+    first, box = registry.docstring(name).partition("\n")[0], cards.box(name)
     return [first, *(box[part] for part in ("Task", "Cost"))]
 
 
