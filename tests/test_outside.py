@@ -321,7 +321,7 @@ def test_the_checks_say_what_fails_and_how_it_is_declared(package, capsys):
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        (["rakr"], "there is no algorithm rakr. Did you mean raker? There are: "),
+        (["rakr"], "there is no algorithm=rakr. Did you mean raker? There are: "),
         (["mypkg.nothing"], "there is no module mypkg.nothing: install"),
         (["mypkg.gf"], "needs another name: omkl has one of that name"),
         (["mypkg.bare"], "there is no algorithm/bare.yaml with the parameters of mypkg.bare"),
