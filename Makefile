@@ -45,7 +45,7 @@ test-quick: setup ## Run the tests that are not slow: what one runs between edit
 test-data: setup  ## Run the tests of real data, from OMKL_DATA_DIR, data/ or ../shared/data
 	$(PYTEST) -m real_data
 
-test-wheel: setup ## Build a wheel and use it from an empty venv and an empty folder
+test-wheel: setup ## Build an sdist and a wheel, use the wheel from an empty venv, and test the sdist
 	scripts/test_wheel.sh $(BIN)/uv
 
 test-flower: $(FLOWER)/.installed  ## Run the tests on Flower, in a venv of its own
