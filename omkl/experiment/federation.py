@@ -24,9 +24,8 @@ What a federated run has besides what ``omkl.runs.run_folder`` lists (R seeds, K
                    rmse and mae are over all rows
 
 ``curves.npz``
-    mse            (R, P) mean over the clients of each one's up to round t
-    served         (P,) rounds of all clients up to round t, where some have fewer than others,
-                   and mse_of_rounds (R, P), the mean squared error of all these
+    mse            (R, P) mean squared error of the rounds of all clients up to round t
+    scored         (P,) rounds of all clients up to round t
     regret_clients, regret_clients_ridge   (R, P) mean over the clients
     regret_server  (R, P) sum over the clients, as in (12)
     client_mse, client_regret, client_ridge_regret   (R, K) after the client's last round
@@ -84,7 +83,7 @@ from omkl.experiment.metrics import (
 from omkl.federated import hindsight, privacy, protocol
 from omkl.federated.exchange import SERVER, links_of
 from omkl.federated.privacy import NO_SAFEGUARDS
-from omkl.federated.protocol import Plan, ServerState
+from omkl.federated.protocol import Plan
 from omkl.federated.simulation import FederatedTrace, Federation
 from omkl.federated.split import Split, split
 from omkl.utils.threads import thread_pool
@@ -299,11 +298,12 @@ def _computed(
     progress: Progress | None,
 ) -> Computed:
     lengths, T = job.split.lengths, len(job.split.y)
-    rounds, errors = sums.squared.rounds.curve()
+    rounds = sums.squared.rounds.curve()[0]
     mse = sums.squared.mse
     curves = {
         "t": rounds,
         "mse": sums.squared.curve(),
+        "scored": sums.squared.served(),
         **sums.baselines.curves_of_rounds(),
         "client_mse": sums.squared.total / lengths,
         "client_sent": np.stack([run.totals.sent for run in federations]),
@@ -312,12 +312,6 @@ def _computed(
         "change_rounds": np.zeros(0, dtype=np.int64),
     }
     largest_loss = max(float(run.totals.worst[1]) for run in federations)
-    if not sums.squared.together:
-        served = np.minimum(rounds[:, None], lengths).sum(axis=1)
-        curves |= {
-            "served": served,
-            "mse_of_rounds": len(lengths) * errors / served,
-        }
     if job.used:
         weights = np.stack([_weights(run) for run in federations])
         curves |= {
@@ -340,16 +334,7 @@ def _computed(
         "target_unit": job.stream.target_unit,
         "baselines": sums.baselines.entries(),
         "regret": {},
-        "federated": exchanged(job, federations)
-        | communication(
-            job,
-            federations[0].server,
-            np.stack([run.totals.sent for run in federations]).astype(float),
-            lengths,
-            float(lengths.mean()) if np.ptp(lengths) else T,
-            job.stream.n_rounds,
-            job.algorithm.upload(job.params, *federations[0].server.model.theta.shape),
-        ),
+        "federated": exchanged(job, federations) | communication(job, federations),
     }
     if federations[0].links.n_states > 1:  # with a server all clients have its state
         apart = float(np.mean([run.disagreement for run in federations]))
@@ -361,40 +346,31 @@ def _computed(
     return Computed(reported(job, mse, timing, **fields), curves)
 
 
-def communication(
-    plan: Plan,
-    server: ServerState,
-    sent: np.ndarray,
-    counts: np.ndarray,
-    n_rounds: float,
-    n_rows: int | None,
-    most: int,
-) -> dict[str, Any]:
-    """Numbers and bytes between a client and the server, mean over clients and seeds.
+def communication(job: FederatedJob, runs: list[Federation]) -> dict[str, Any]:
+    """Return numbers and bytes between a client and the server, mean over clients and seeds.
 
     Numbers are float64 values, parameters and losses; an index of a row is no number but
-    takes bytes. Features are not sent: all parties draw them from the seed. ``sent``, ``n_rounds``
-    and ``most`` are as ``protocol.traffic`` has them, ``counts`` (K,) the rounds of each client.
+    takes bytes. Features are not sent: all parties draw them from the seed.
     """
+    settings, server, lengths = job.settings, runs[0].server, job.split.lengths
+    exchange = settings.message_exchange._asdict()
+    changed = {key: value for key, value in exchange.items() if value != getattr(SERVER, key)}
+    n_rounds = float(lengths.mean()) if np.ptp(lengths) else int(lengths[0])
+    traffic = protocol.traffic(
+        job.algorithm, server, np.stack([run.totals.sent for run in runs]).astype(float), n_rounds,
+        job.algorithm.upload(job.params, *server.model.theta.shape), settings.message_exchange,
+    )  # fmt: skip
     return {
-        "scheme": plan.settings.scheme,
-        "n_clients": len(counts),
-        "rounds": int(counts.max()),
-        "least_rounds": int(counts.min()),
-        "rows": n_rows,
-        "rows_used": int(counts.sum()),
-        "max_upload": plan.settings.max_upload,
-        **protocol.traffic(
-            plan.algorithm, server, sent, n_rounds, most, plan.settings.message_exchange
-        ),
-        **({} if plan.settings.message_exchange == SERVER else {"exchange": exchange_of(plan)}),
+        "scheme": settings.scheme,
+        "n_clients": len(lengths),
+        "rounds": int(lengths.max()),
+        "least_rounds": int(lengths.min()),
+        "rows": job.stream.n_rounds,
+        "rows_used": int(lengths.sum()),
+        "max_upload": settings.max_upload,
+        **traffic,
+        **({"exchange": changed} if changed else {}),
     }
-
-
-def exchange_of(plan: Plan) -> dict[str, Any]:
-    """The settings of an exchange, those that are on."""
-    asked = plan.settings.message_exchange._asdict()
-    return {key: value for key, value in asked.items() if value != getattr(SERVER, key)}
 
 
 def exchanged(job: FederatedJob, runs: list[Federation]) -> dict[str, Any]:

@@ -79,34 +79,19 @@ class Recorder:
 class ClientErrors:
     """Squared errors of R forecasters that serve K clients, of which some may be done earlier.
 
-    rounds    sums over the rounds of the mean over all clients, 0 where one is done
-    total     (R, K) sums of each client
-    together  whether all clients have as many rounds: each one's mean is then over all of them
+    rounds   sums over the rounds of the mean over all clients, 0 where one is done
+    total    (R, K) sums of each client
     """
 
     def __init__(self, n_forecasters: int, lengths: np.ndarray) -> None:
         self.lengths, self.together = lengths, bool(np.all(lengths == lengths.max()))
         self.rounds = Recorder(n_forecasters)
         self.total = np.zeros((n_forecasters, len(lengths)))
-        self._shares = Recorder(n_forecasters)
-        self._last_share = np.zeros(n_forecasters)
 
     def add(self, squared: np.ndarray) -> None:
-        """The next rounds, (R, n, K), 0 where a client is done."""
-        first = self.rounds.n_rounds + 1
+        """Add the next rounds, (R, n, K), 0 where a client is done."""
         self.rounds.add(squared.mean(axis=2))
-        if not self.together:
-            self._add_shares(first, squared)
         self.total += squared.sum(axis=1)
-
-    def _add_shares(self, first: int, squared: np.ndarray) -> None:
-        """Means over the clients of each one's running MSE, times t."""
-        t = np.arange(first, first + squared.shape[1])
-        own = np.minimum(t[:, None], self.lengths)
-        running = (self.total[:, None] + np.cumsum(squared, axis=1)) / own
-        share = t * running.mean(axis=2)
-        self._shares.add(np.diff(share, axis=1, prepend=self._last_share[:, None]))
-        self._last_share = share[:, -1]
 
     @property
     def mse(self) -> np.ndarray:
@@ -115,10 +100,13 @@ class ClientErrors:
             return self.rounds.total / self.rounds.n_rounds
         return (self.total / self.lengths).mean(axis=1)
 
+    def served(self) -> np.ndarray:
+        """Return how many rounds of all clients (P,) are over at each recorded round."""
+        return np.minimum(self.rounds.curve()[0][:, None], self.lengths).sum(axis=1)
+
     def curve(self) -> np.ndarray:
-        """The same (R, P) up to each recorded round, each client's over its own rounds so far."""
-        t, sums = (self.rounds if self.together else self._shares).curve()
-        return sums / t
+        """Return the mean squared error (R, P) of the rounds of all clients so far."""
+        return len(self.lengths) * self.rounds.curve()[1] / self.served()
 
 
 FEWEST_SCORED = 10  # rows of a key that is ranked, where some key has so many

@@ -28,7 +28,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from omkl.report import naming
 from omkl.report.naming import readable
 from omkl.report.tables import absent
 from omkl.runs.run_folder import ERROR_RATE, MSE, Measure, Run, measure, number_of
@@ -196,42 +195,24 @@ def computed(result: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     return {name: entry for name, entry in entries.items() if "skipped" not in entry}
 
 
-class Line(NamedTuple):
-    """The error (P,) of a baseline in rounds 1..t, t (P,), and what a figure calls it."""
+def baseline_curves(runs: Sequence[Run]) -> Iterator[tuple[str, Array, Array]]:
+    """Yield the name, the rows (P,) and the errors (P,) of the baselines of runs on one stream.
 
-    name: str
-    text: str
-    t: np.ndarray
-    values: np.ndarray
-
-
-def baseline_lines(runs: Sequence[Run]) -> Iterator[Line]:
-    """The baselines of runs on one stream, each once, in the order of ``NAMES``.
-
-    One that is not the same beside all runs, as they see other inputs or in other units, has a line
-    for each, and the settings that tell them apart in its text.
+    A baseline has a curve for each of its inputs or units, and equal curves are yielded once.
     """
-    lines: dict[str, list[Line]] = {name: [] for name in NAMES}
-    for run, settings in zip(runs, naming.varying(runs), strict=True):
-        pairs = naming.pairs_text({k: settings[k] for k in OTHERS if k in settings})
-        for name in computed(run.result):
-            if (values := run.curves.get(f"baseline_{name}")) is None:
+    for name, text in NAMES.items():
+        shown: list[Array] = []
+        for run in runs:
+            values = run.curves.get(f"baseline_{name}")
+            if values is None or name not in computed(run.result):
                 continue
-            if not any(np.array_equal(line.values, values) for line in lines[name]):
-                text = ", ".join(filter(None, [NAMES[name], pairs]))
-                lines[name].append(Line(name, text, run.curves["t"], values))
-    for name, several in lines.items():
-        for line in several:
-            yield line if several[1:] else line._replace(text=NAMES[name])
-
-
-OTHERS = (*naming.OF_INPUTS, "stream.scaling")  # of runs on one stream
+            if not any(np.array_equal(values, other) for other in shown):
+                shown.append(values)
+                yield text, run.curves["t"], values
 
 
 def accuracy_text(entry: Mapping[str, Any]) -> str:
-    """Root mean squared and mean absolute error in units of the target, or the error rate."""
-    if "error_rate" in entry:
-        return f"{100 * entry['error_rate']:.2f} %"
+    """Return root mean squared and mean absolute error in units of the target."""
     return f"RMSE {readable(number_of(entry['rmse']))}, MAE {readable(number_of(entry['mae']))}"
 
 
@@ -279,12 +260,8 @@ def windowed(run: Run, n_windows: int = N_WINDOWS) -> Windowed:
     """
     curves, key = run.curves, measure(run.result).key
     t = curves["t"]
-    if "served" in curves:  # clients of a federation with streams of their own lengths
-        counted = np.broadcast_to(curves["served"], curves["mse_of_rounds"].shape)
-        sums = curves["mse_of_rounds"] * counted
-    else:
-        counted = np.broadcast_to(curves.get("scored", t), curves[key].shape).astype(float)
-        sums = curves[key] * counted
+    counted = np.broadcast_to(curves.get("scored", t), curves[key].shape).astype(float)
+    sums = curves[key] * counted
     n_windows = max(1, min(n_windows, int(t[-1]) // LEAST_ROUNDS))
     ends = np.searchsorted(t, np.linspace(0, t[-1], n_windows + 1)[1:])
     ends = np.unique(np.minimum(ends, len(t) - 1))

@@ -192,13 +192,12 @@ def baseline_lines(
 ) -> list[tuple[float, float]]:
     """Thin grey lines of the baselines of runs, at rounds of theirs; limits that show each."""
     limits = []
-    for index, line in enumerate(stats.baseline_lines(runs)):
-        chosen = choose(line.t)
-        values = line.values[chosen]
-        dashes = LINES[index % len(LINES)]
+    for text, t, errors in stats.baseline_curves(runs):
+        chosen = choose(t)
+        values = errors[chosen]
+        dashes = LINES[[*stats.NAMES.values()].index(text)]
         shown = np.where(values > 0.0, values, np.nan)  # on a logarithmic axis
-        looks = {"color": GREY, "linewidth": 0.8, "linestyle": dashes}
-        axes.plot(line.t[chosen], shown, label=line.text, **looks)
+        axes.plot(t[chosen], shown, label=text, color=GREY, linewidth=0.8, linestyle=dashes)
         if values.max() > 0.0:
             limits.append(positive_limits(values, None))
     return limits

@@ -14,7 +14,7 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from omkl.report import naming, style
+from omkl.report import naming, style, sweep_figures
 from omkl.runs.run_folder import Run
 from reproduce import regret_bounds, theorems
 from reproduce.results import Runs
@@ -102,24 +102,23 @@ def _panels(
     return figure
 
 
-def _line(axes: Axes, run: Run, index: int, curve: str, against: str = "t") -> None:
+def _line(axes: Axes, run: Run, index: int, curve: str) -> None:
     """Draw a curve with its deviation over seeds."""
     t = run.curves["t"]
     chosen = style.drawn_rounds(t, 0.01, style.N_DRAWN_SMALL)
-    x = np.atleast_2d(run.curves[against]).mean(axis=0)[chosen]
     mean, std = style.mean_std(run.curves[curve][:, chosen])
     low = style.positive_limits(mean, std)[0] if curve == "mse" else -math.inf
-    style.band_line(axes, x, mean, std, index, "", low, opacity=0.15)
-    style.row_axis(axes, {"t": np.array([1, max(int(x[-1]), 1)])})
+    style.band_line(axes, t[chosen], mean, std, index, "", low, opacity=0.15)
+    style.row_axis(axes, {"t": t})
 
 
-def over_time(runs: Sequence[Run], against: str = "t") -> Figure:
-    """Draw the MSE of rows 1..t of each run, a panel per data set, against t or labels."""
+def over_time(runs: Sequence[Run]) -> Figure:
+    """Draw the MSE of rows 1..t of each run, a panel per data set."""
 
     def draw(axes: Axes, run: Run, index: int) -> None:
-        _line(axes, run, index, "mse", against)
+        _line(axes, run, index, "mse")
 
-    return _panels(runs, draw, "row t" if against == "t" else "targets requested", "MSE", log=True)
+    return _panels(runs, draw, "row t", "MSE", log=True)
 
 
 def regret_over_time(runs: Sequence[Run], curve: str = RIDGE) -> Figure:
@@ -376,12 +375,6 @@ def active(filled: Filled, folder: Path) -> list[Drawn]:
             )
             queried = filled.of("active_table3", variant)
             drawn += _save(
-                over_time(queried, "labels"),
-                folder,
-                f"active_labels{name}",
-                f"The learners of table 3, {what}: the same error against the targets requested.",
-            )
-            drawn += _save(
                 regret_over_time([r for r in queried if RIDGE in r.curves]), folder,
                 f"active_regret{name}",
                 f"The learners of table 3, {what}: their regret (15) over time.",
@@ -451,7 +444,7 @@ def federated(filled: Filled, folder: Path) -> list[Drawn]:
             "most.",
         )
         drawn += _save(
-            exploration(varied),
+            sweep_figures.chosen_figure(varied, "xi", "regret"),
             folder,
             "federated_exploration",
             "Federated, figure 2: regret of the clients over the exploration rate xi, as written.",
@@ -499,26 +492,6 @@ def sorted_clients(axes: Axes, run: Run, index: int) -> None:
         axes.fill_between(share, low, high, color=looks["color"], alpha=0.15, linewidth=0)
     axes.set_xlim(0, 1)
     axes.set_xticks([0, 0.5, 1], ["least", "median", "most"])
-
-
-def exploration(runs: Sequence[Run]) -> Figure:
-    """Draw the clients' mean regret over xi, a panel per data set and a line per M."""
-    lines: dict[tuple[str, int], list[Run]] = {}
-    for run in sorted(runs, key=lambda run: run.result["params"]["M"]):
-        lines.setdefault((run.result["dataset"], run.result["params"]["M"]), []).append(run)
-
-    def draw(axes: Axes, run: Run, index: int) -> None:
-        line = lines[run.result["dataset"], run.result["params"]["M"]]
-        points = sorted(
-            (float(r.result["params"]["xi"]), r.result["regret"]["clients"]["mean"],
-             r.result["regret"]["clients"]["std"] or 0.0)
-            for r in line
-        )  # fmt: skip
-        xi, mean, std = zip(*points, strict=True)
-        axes.errorbar(xi, mean, yerr=std, capsize=3, **style.look(index))
-
-    first = [line[0] for line in lines.values()]
-    return _panels(first, draw, "exploration rate", "regret of the clients, their mean", low=0.0)
 
 
 FIGURES: dict[str, Callable[[Filled, Path], list[Drawn]]] = {

@@ -77,18 +77,6 @@ def test_the_last_rows_are_kept_however_they_are_cut(n):
     np.testing.assert_array_equal(found["recent_y"], y[-STRETCH:])
 
 
-@pytest.mark.slow
-def test_blocks_of_one_round_take_constant_memory_too():
-    """As when rounds are learned one at a time: what is not recorded leaves nothing behind."""
-    recorder, one = Recorder(1), np.ones((1, 1))
-    sizes = []
-    for _ in range(62_000):  # every 4th is recorded since round 31,744
-        recorder.add(one)
-        if recorder.n_rounds in (metrics.LIMIT, 62_000):
-            sizes.append(len(pickle.dumps(recorder)))
-    assert sizes[1] <= sizes[0]
-
-
 @pytest.mark.parametrize("K", [2, 4])
 def test_scores_of_classes_are_those_of_scikit_learn_for_any_split(K):
     sk = pytest.importorskip("sklearn.metrics")
@@ -114,12 +102,6 @@ def test_to_say_nothing_has_a_column_of_its_own():
     confusion = metrics.Confusion(2)
     confusion.add(np.array([0.0, 0.0, -0.2, 0.7]), np.array([1.0, 1.0, -1.0, -1.0]))
     assert confusion.counts.tolist() == [[1, 1, 0], [0, 0, 2]]
-
-
-def test_mean_and_deviation():
-    mean, deviation = metrics.mean_and_deviation(np.array([1.0, 2.0, 6.0]))
-    assert mean == 3.0 and deviation == pytest.approx(np.sqrt(7.0))
-    assert metrics.mean_and_deviation(np.array([2.0])) == (2.0, None)
 
 
 # --- Comparators --------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """One job in this process: mistakes, resuming, failures, and what a run folder holds."""
 
 import errno
-import io
 import os
 import re
 import shutil
@@ -16,7 +15,6 @@ import pytest
 from omkl.config.schema import Settings
 from omkl.core import kernels
 from omkl.core.representations.random_features import draw_features
-from omkl.datasets import files
 from omkl.experiment import comparators, regression, viewers
 from omkl.experiment import run as runner
 from omkl.report import figures
@@ -205,12 +203,6 @@ def test_other_settings_make_another_run(start):
     assert len(folders) == 4
 
 
-def test_comparators_are_found_after_an_edit_elsewhere(start, monkeypatch):
-    start()
-    monkeypatch.setattr(comparators, "ridge_features", None)
-    assert "mean" in start("force=true").run.result["regret"]["ridge_features"]
-
-
 # --- nothing is lost --------------------------------------------------------------
 
 
@@ -232,16 +224,6 @@ def test_a_full_disk_is_told_and_keeps_the_finished_run(start, monkeypatch, name
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     monkeypatch.undo()
     assert start().status == "reused"
-
-
-def test_a_disk_that_cannot_be_read_is_not_blamed_on_the_results(start, table, monkeypatch):
-    class Damaged(io.FileIO):
-        def read(self, size: int = -1) -> bytes:
-            raise OSError(errno.EIO, "Input/output error")
-
-    monkeypatch.setattr(files, "open", lambda path, *_, **__: Damaged(path), raising=False)
-    outcome = start(f"dataset.path={table}", base=OWN)
-    assert outcome.run.result["error"]["message"] == f"{table} cannot be read: Input/output error."
 
 
 def test_a_refused_rename_names_the_place_of_the_result(start, tmp_path, monkeypatch):
@@ -371,13 +353,6 @@ def test_a_seed_is_compared_with_the_best_kernel_on_its_own_features(start):
         best, theta = comparators.ridge_features(omega, lambda: iter([(X, y)]), lam)
         errors = comparators.squared_errors(omega[best], theta, X, y)
         assert found[job.seeds.index(seed)] == pytest.approx(errors.sum(), rel=1e-9)
-
-
-def test_comparators_that_fill_the_memory_are_skipped(start, monkeypatch):
-    monkeypatch.setattr(comparators, "MOST_MEBIBYTES", 0)
-    regret = start("seeds=1", "regret.kernel_ridge=true").run.result["regret"]
-    assert regret["kernel_ridge"]["skipped"] == "a kernel matrix of 400 rows takes 1 MiB"
-    assert regret["ridge_features"]["mean"] > 0, "these take less than one"
 
 
 def test_a_comparator_that_cannot_be_solved_costs_no_round(start, monkeypatch):

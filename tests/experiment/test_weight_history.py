@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from omkl.experiment import metrics
 from omkl.experiment import run as runner
 from omkl.experiment.metrics import MOST_WEIGHTS, Recorder, WeightHistory, weight_curves
 from tests.compositions import compose
@@ -69,15 +68,6 @@ def test_importance_goes_with_the_weights():
     unknown = weight_curves([history], 20, np.ones((1, 1)), never[None], inputs=["area"])
     none = weight_curves([WeightHistory(20)], 20, np.ones((1, 1)), np.ones((1, 0)))
     assert unknown.keys() == none.keys() == {"weights_t", "weights_over_time"}
-
-
-def test_memory_does_not_grow():
-    history = WeightHistory(None)
-    for t in range(16, 10**6, 16):
-        if history.wants(t):
-            history.keep(t, np.zeros(1))
-    assert len(vars(history)["_kept"]) <= MOST_WEIGHTS
-    assert metrics.stride(10**6) > 16
 
 
 def test_a_run_keeps_the_weights_over_time_of_the_mean_seed(tmp_path):

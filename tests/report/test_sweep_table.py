@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import re
 
 import pytest
@@ -13,7 +12,7 @@ from omkl.report import figures, naming, sweep_figures, sweep_table
 from omkl.report.frame import frame_of, matching, settings_in, with_baselines
 from omkl.report.naming import readable
 from omkl.runs.run_folder import Run
-from tests.conftest import change, configure, seal
+from tests.conftest import change, configure
 
 
 @pytest.fixture
@@ -84,16 +83,6 @@ def test_other_units_or_rounds_have_a_star_of_their_own(run_folder_maker, tmp_pa
     assert "each of columns, whole, none has a best run of its own" in said
 
 
-def test_a_run_that_does_not_tell_its_scaling_is_shown(run_folder_maker, tmp_path, capsys):
-    run_folder_maker(tmp_path, "gf")
-    path = run_folder_maker(tmp_path, "raker") / "result.json"
-    result = json.loads(path.read_text())
-    del result["stream"]
-    path.write_text(json.dumps(result))
-    seal(path.parent)
-    assert re.search(r"\d \* +Raker", shown(tmp_path, capsys))
-
-
 @pytest.mark.parametrize(
     ("choices", "message"),
     [
@@ -108,14 +97,6 @@ def test_a_run_that_does_not_tell_its_scaling_is_shown(run_folder_maker, tmp_pat
 def test_what_cannot_be_shown_is_said(outputs, capsys, choices, message):
     assert report.main(["show", "--outputs", str(outputs), *choices]) == 1
     assert message in capsys.readouterr().err
-
-
-def test_numbers_are_compared_as_numbers(outputs):
-    runs = [
-        Run(outputs / "runs" / "naval" / name)
-        for name in ("gf-00000005-feedbeef", "gf-00000010-feedbeef")
-    ]
-    assert matching(runs, {"M": ["5.0"], "regret.lam": ["1e-3"]}) == runs[:1]
 
 
 def test_a_file_of_the_users_is_found_by_its_name(run_folder_maker, tmp_path):

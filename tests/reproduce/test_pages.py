@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from reproduce import __main__ as command
-from reproduce import figures, pages, results, tables
+from reproduce import pages, results, tables
 
 from omkl.datasets import catalogue
 from omkl.datasets.base import DataError
@@ -27,7 +27,8 @@ def invented(job):
     }
     result = {
         "status": "complete", "algorithm": algorithm["name"], "dataset": config["dataset"]["name"],
-        "params": params, "seeds": list(range(n)), "mse_mean": rng.uniform(0.003, 0.05),
+        "params": params, "seeds": list(range(n)), "mse": [0.01] * n, "kernels": "", "key": "k",
+        "mse_mean": rng.uniform(0.003, 0.05), "error_rate_mean": 0.1, "error_rate_std": 0.01,
         "mse_std": 1e-4 if n > 1 else None, "al_efficiency": rng.uniform(0.2, 1.0),
         "al_efficiency_std": 0.01, "seconds_per_seed": [0.01] * n, "seconds": 1.0, "regret": regret,
         "baselines": {name: {"mse": 0.01} for name in ("mean", "last", "ridge")},
@@ -61,7 +62,7 @@ def test_pages_of_every_paper(tmp_path):
     assert len(texts) == 1 + 2 * 4
     pictures = {path.name for path in written if path.suffix == ".png"}
     shown = [name for text in texts.values() for name in re.findall(r"\]\((\S+\.png)\)", text)]
-    assert set(shown) == pictures and len(pictures) == 23
+    assert set(shown) == pictures and len(pictures) == 21
     for text in texts.values():  # every link leads to a page
         for link in re.findall(r"\]\((?!http)(\S+?\.(?:md|csv))\)", text):
             assert (tmp_path / "page" / link).exists(), link
@@ -100,19 +101,6 @@ def test_without_data_nothing_is_judged_and_a_download_is_tried_once(tmp_path, m
         assert "| does not hold |" not in page and "| holds |" not in page
         assert markdown_text(paper["why_not"]) not in texts["README.md"]
     assert texts["README.md"].count("| not run |") == 4
-
-
-def test_a_line_for_each_m_over_the_exploration_rate(tmp_path):
-    def run(M, xi, mean):
-        result = {"algorithm": "pof_mkl", "dataset": "naval", "params": {"M": M, "xi": xi}}
-        result["regret"] = {"clients": {"mean": mean, "std": None}}
-        return Run.in_memory(tmp_path, result=result)
-
-    runs = [run(25, 1.0, 9.0), run(1, 0.5, 2.0), run(25, 0.5, 7.0), run(1, 1.0, 3.0)]
-    (axes,) = figures.exploration(runs).axes
-    lines = [container.lines[0].get_xydata().tolist() for container in axes.containers]
-    assert lines == [[[0.5, 2.0], [1.0, 3.0]], [[0.5, 7.0], [1.0, 9.0]]]
-    assert axes.get_ylim()[0] == 0.0 and axes.get_ylim()[1] > 9.0
 
 
 # --- every table in miniature ---------------------------------------------------------------------

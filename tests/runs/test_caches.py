@@ -101,38 +101,12 @@ def test_a_full_disk_costs_the_cache_alone(tmp_path, capsys, full_disk):
     assert "No space left on device" in told and told.count("\n") == 1
 
 
-def test_a_file_that_outgrows_its_disk_is_named(tmp_path, monkeypatch):
-    def full(descriptor):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match=r"No space left on device: '.*result.json'"):
-        disk.write_atomically(tmp_path / "result.json", "{}")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_file_that_cannot_be_written_is_named_and_not_its_temporary_one(tmp_path):
     with pytest.raises(OSError, match=r"No such file or directory: '[^']*/nowhere/page.html'$"):
         disk.write_atomically(tmp_path / "nowhere" / "page.html", "")
     (tmp_path / "page.html").mkdir()
     with pytest.raises(OSError, match=r"'[^']*/page.html'$"):
         disk.write_atomically(tmp_path / "page.html", "")
-
-
-def test_a_folder_that_takes_no_files_is_named_and_not_its_temporary_one(tmp_path, monkeypatch):
-    def refused(path, *_, **__):
-        raise PermissionError(errno.EACCES, "Permission denied", str(path))
-
-    monkeypatch.setattr(Path, "mkdir", refused)
-    told = pytest.raises(PermissionError, match=r"Permission denied: '[^']*/raker-12'$")
-    with told, staging_folder(tmp_path / "raker-12"):
-        pass
-
-
-def test_an_error_of_a_library_keeps_its_words(tmp_path):
-    told = pytest.raises(OSError, match=r"the codec is missing: '[^']*/page.html'$")
-    with told, disk.with_path_in_error(tmp_path / "page.html"):
-        raise OSError("the codec is missing")
 
 
 @pytest.mark.parametrize("fault", ["damaged", "full disk"])

@@ -16,10 +16,8 @@ import pytest
 from omkl.commands import report
 from omkl.experiment import regression
 from omkl.experiment import run as runner
-from omkl.runs import provenance
 from omkl.runs.run_folder import Run, UnreadableRunError, find
 from omkl.runs.writing import files_of_run, publish, staging_folder
-from omkl.utils import sources
 from tests.compositions import compose
 from tests.conftest import change, seal
 from tests.runs.conftest import TINY
@@ -71,19 +69,6 @@ def test_another_folder_has_what_other_settings_ask_for(start, folder, more, sam
     assert (outcome.status, outcome.run.folder == folder) == (
         ("reused", True) if same else ("complete", False)
     )
-
-
-def test_one_seed_keeps_predictions_as_if_they_were_asked_for(start):
-    assert start("seeds=1").status == "complete"
-    assert start("seeds=1", "predictions=null").status == "reused"
-
-
-@pytest.mark.skipif(not sources.are_compiled(), reason="nothing is compiled in this session")
-def test_plain_python_has_another_stamp(folder, monkeypatch):
-    stream = Run(folder).result["stream"]
-    compiled = provenance.stamp_of(stream, {})
-    monkeypatch.setattr(sources, "are_compiled", lambda: False)
-    assert provenance.stamp_of(stream, {}) != compiled
 
 
 def test_another_code_has_a_folder_of_its_own(start, outputs, folder, monkeypatch):
