@@ -129,7 +129,8 @@ class ClassificationMetrics:
 class OneSeed(NamedTuple):
     """What a seed leaves, over its learners (one, or one per class); N kernels.
 
-    weights (N,) are means; updates and support (N,) sums, and so is ``rows``, which are kept;
+    weights (N,) are means; updates (of a learner that does not count them the rounds in which a
+    kernel was evaluated) and support (N,) sums, and so is ``rows``, which are kept;
     importance is that of the inputs, as of ``OnlineLearner``.
     """
 
@@ -153,7 +154,7 @@ def _one_seed(job: Classification, left: Left) -> OneSeed:
         left.metrics,
         weights=learner.kernel_weights,
         importance=learner.input_importance,
-        updates=np.sum([x.state.updates for x in learners], axis=0),
+        updates=np.sum([getattr(x.state, "updates", x.used) for x in learners], axis=0),
         support=np.sum([kept.support_size(x.state.model) for x in learners], axis=0),
         used=learner.used,
         rows=sum(kept.kept_rows(x.state.model) for x in learners),

@@ -3,6 +3,7 @@
 as_released           the JMLR paper's learners as its authors' code runs them
 mkl_active_learning   the active paper's learners as its authors' code runs them
 em_kofl_counts        eM-KOFL by the rule of its authors' code
+logistic              classifiers with the logistic loss that (as1) of the JMLR paper allows
 recovered             learners with the readings that a search found in the published numbers
 
 ``declare`` makes their names known. From a prompt in a checkout, one family at a time:
@@ -14,7 +15,7 @@ from omkl.utils import registry
 
 MODULES = tuple(
     f"variants.{name}"
-    for name in ("as_released", "recovered", "mkl_active_learning", "em_kofl_counts")
+    for name in ("as_released", "recovered", "mkl_active_learning", "em_kofl_counts", "logistic")
 )
 
 

@@ -439,6 +439,20 @@ def test_a_missing_file_that_cannot_be_fetched_says_where_it_comes_from(
     assert ("energy_raw" in str(missing.value)) == (name == "energy")
 
 
+def test_the_large_twitter_file_is_read_where_a_user_has_it(tmp_path, monkeypatch):
+    import scipy.io
+
+    X, y = np.arange(154.0).reshape(77, 2) / 154, np.array([[0.25], [1.0]])
+    path = tmp_path / catalogue.entry("twitter_large")["file"]
+    path.parent.mkdir()
+    scipy.io.savemat(path, {"X": X, "y": y})
+    monkeypatch.setenv("OMKL_DATA_DIR", str(tmp_path))
+    entry = catalogue.entry("twitter_large") | {"rows": 2}
+    read = next(open_stream(entry, WHOLE | {"scaling": "none"}).blocks(10))
+    np.testing.assert_array_equal(read[0], X.T)
+    np.testing.assert_array_equal(read[1], y[:, 0])
+
+
 # --- Synthetic data ------------------------------------------------------------------------------
 
 
