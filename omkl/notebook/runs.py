@@ -96,8 +96,6 @@ class Runs(pd.DataFrame):
         """
         from omkl.report import style, sweep_figures
 
-        if not self.runs:
-            raise ValueError("there is no finished run to draw")
         drawn = sweep_figures.panels_of([Run(one.folder) for one in self.runs], x, y)
         panels = [ax] if ax is not None else _panels(len(drawn))
         if len(panels) != len(drawn):

@@ -63,9 +63,10 @@ def all_figures(
 def chosen_figure(runs: Sequence[Run], x: str, y: str = "") -> Figure:
     """Draw the panels of ``panels_of`` as one figure."""
     what = LABELS.get(y, y)
+    panels = panels_of(runs, x, y)
     title = f"{what[:1].upper()}{what[1:]} by {x}, {_seeds(runs)}"
     title = title if y else _title(runs, "Final", f" by {x}")
-    return figure_of(panels_of(runs, x, y), _title(runs, "Running") if x == ROWS else title)
+    return figure_of(panels, _title(runs, "Running") if x == ROWS else title)
 
 
 def panels_of(runs: Sequence[Run], x: str = ROWS, y: str = "") -> Panels:
@@ -74,6 +75,8 @@ def panels_of(runs: Sequence[Run], x: str = ROWS, y: str = "") -> Panels:
     ``x`` is "t", for running errors over the rows, or as ``against`` takes it. Raises ValueError
     where no run has such a setting or number.
     """
+    if not runs:
+        raise ValueError("there is no finished run to draw")
     if x != ROWS:
         return against(frame_of(runs, [x.removeprefix("algorithm.")]), x, y)
     if y not in ("", "mse", "error_rate"):

@@ -19,6 +19,8 @@ import yaml
 
 from omkl.commands.run import main
 from omkl.config.overrides import UsageError, expand, read_jobs
+from omkl.experiment import viewers
+from omkl.report import figures
 from tests.commands import forks
 
 ROOT = Path(__file__).parents[2]
@@ -348,6 +350,19 @@ def test_own_table_from_the_prompt_to_the_results(tmp_path):
     assert "matplotlib" not in again, "there was nothing left to draw"
     new = modules(tmp_path, *typed, *TINY, "seed=1", "figures=false", "tracking=none")
     assert not {"mlflow", "matplotlib"} & new
+
+
+def test_the_result_is_printed_before_anything_is_drawn_or_logged(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    shown = []
+    monkeypatch.setattr(figures, "write_figures", lambda *_: shown.append(capsys.readouterr().out))
+    monkeypatch.setattr(viewers, "track", lambda *_: shown.append(capsys.readouterr().out))
+    typed = ["algorithm=mean", "dataset.rows=50", "seeds=1", "figures=true"]
+    assert main(typed) == 0
+    drawn, logged = shown
+    assert (
+        "Running mean of the targets on synthetic" in drawn and "results  outputs/runs/" in logged
+    )
 
 
 def modules(folder: Path, *arguments: str) -> set[str]:
