@@ -132,4 +132,5 @@ def _giveaway(X: np.ndarray, y: np.ndarray, names: Sequence[str]) -> Iterator[st
 
 def _standardised(x: np.ndarray) -> np.ndarray:
     centred = x - x.mean(axis=0)
+    centred /= np.abs(centred).max(axis=0)  # the squares of 1e-200 are 0
     return centred / np.sqrt(np.mean(centred**2, axis=0))

@@ -143,6 +143,8 @@ def small_table(table):
 @pytest.mark.slow(8)
 def test_every_table_in_miniature(tmp_path, monkeypatch, capsys):
     whole = {name: tables.load(name) for name in tables.names()}
+    if not here("sonar"):
+        del whole["omkc"]  # synthetic rows have no classes
     monkeypatch.setattr(tables, "load", lambda name: small_table(whole[name]))
     monkeypatch.setenv("OMKL_THREADS", "1")
     assert command.main(["run", *whole, "--outputs", str(tmp_path)]) == 0
