@@ -10,7 +10,7 @@ from rich.console import Console
 
 from omkl.config import settings
 from omkl.datasets import catalogue, open_stream, open_streams
-from omkl.datasets import tables as libsvm_text
+from omkl.datasets import libsvm as libsvm_text
 from omkl.experiment import metrics
 from omkl.experiment import run as runner
 from omkl.report import console
