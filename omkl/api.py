@@ -344,12 +344,10 @@ def sweep(
         Further settings as on the command line, ``"algorithm.M=5,10"``.
     n_jobs
         Processes, or the address of a Dask scheduler; None: one per core. In a script, more than
-        one needs
-        ``if __name__ == "__main__":``, as all that starts processes.
+        one needs ``if __name__ == "__main__":``, as all that starts processes.
     settings
         As of ``omkl.run``; a list has several values, each a run: ``D=[50, 100]``. A setting that
-        is itself a list goes in another: ``dataset={"inputs": [["a", "b"]]}``. ``kernels`` may be
-        one list of bandwidths, families or parts, as of ``omkl.run``, a list of these, or of names.
+        is itself a list goes in another: ``inputs=[["a", "b"]]``, ``kernels=[[0.1, 1.0]]``.
 
     Returns
     -------

@@ -134,14 +134,11 @@ def _one_by_one(tasks: Sequence[Task]) -> Generator[tuple[Task, Outcome]]:
 
 
 def _side_by_side(tasks: Sequence[Task], n_jobs: int | str) -> Generator[tuple[Task, Outcome]]:
-    from omkl.experiment import queue, viewers
-    from omkl.experiment import run as runner
+    from omkl.experiment import viewers
 
-    jobs, threads = [task.settings for task in tasks], tasks[0].settings.threads
-    ended = queue.side_by_side(viewers.run_and_draw, jobs, n_jobs, threads or 1)
-    for number, outcome in ended:
-        task = tasks[number]
-        yield task, outcome or runner.crashed(task.settings, queue.DIED)
+    jobs = [task.settings for task in tasks]
+    for number, outcome in viewers.run_and_draw_all(jobs, n_jobs):
+        yield tasks[number], outcome
 
 
 def bar_of(label: str, settings: Settings) -> Bar:

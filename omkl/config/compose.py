@@ -81,11 +81,11 @@ class Composer:
                 OmegaConf.update(config, one.key_or_group, one.value(), force_add=added)
         return config
 
-    def keys(self, overrides: Sequence[str]) -> list[str]:
-        """Return the dotted keys that the files chosen by these overrides have."""
+    def keys(self, overrides: Sequence[str], values: Mapping[str, Any]) -> list[str]:
+        """Return the dotted keys of the files that these overrides choose, and of these values."""
         from omegaconf import OmegaConf
 
-        content = OmegaConf.to_container(self._base(overrides))
+        content = OmegaConf.to_container(self._config(_choices(overrides), values))
         assert isinstance(content, dict)
         return [key for key, _ in flattened(content)]
 

@@ -65,6 +65,11 @@ class Job(NamedTuple):
     overrides: list[str]
     values: dict[str, Any]
 
+    def without(self, key: str) -> Job:
+        """Return the job in which a key is not set."""
+        overrides = [text for text in self.overrides if key_of(text) != key]
+        return Job(overrides, {name: v for name, v in self.values.items() if name != key})
+
 
 def read_jobs(
     arguments: Sequence[str],
@@ -347,10 +352,7 @@ def _composed(
         return composer.compose(*job)
     except _composition_errors() as error:
         key = _unknown_key(error)
-        rest = Job(
-            [text for text in job.overrides if key_of(text) != key],
-            {k: value for k, value in job.values.items() if k != key},
-        )
+        rest = job.without(key)
         of_others = key.startswith("algorithm.") and any(_has(composer, one, key) for one in jobs)
         if rest == job or not of_others:
             raise _explained(error, composer, job) from None
@@ -361,7 +363,7 @@ def _composed(
 
 def _has(composer: Composer, job: Job, key: str) -> bool:
     with contextlib.suppress(*_composition_errors()):
-        return key in composer.keys(job.overrides)
+        return key in composer.keys(*job)
     return False
 
 
@@ -404,8 +406,7 @@ def _explained(error: Exception, composer: Composer, job: Job) -> UsageError:
         known = conf.names(group, composer.config_dirs)
         return UsageError(no_such(f"{group}={name}", name, known))
     if key := _unknown_key(error):
-        others = [text for text in job.overrides if key_of(text) != key]
-        known = [*conf.groups(), *composer.keys(others)]
+        known = [*conf.groups(), *composer.keys(*job.without(key))]
         if "dataset=file" in job.overrides:
             short = {f"dataset.{name}": name for name in _keys_of_file()}
             known = [short.get(name, name) for name in known]

@@ -7,10 +7,11 @@ drawn or logged, after its result is printed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 from omkl.config.schema import Settings
+from omkl.experiment import queue
 from omkl.experiment import run as runner
 from omkl.experiment.job import Progress
 from omkl.experiment.run import Outcome
@@ -21,6 +22,18 @@ from omkl.utils.extras import how_to_install
 def run_and_draw(settings: Settings, progress: Progress | None = None) -> Outcome:
     """Run a job as ``omkl.experiment.run.run``, then draw it if the settings ask for figures."""
     return draw(runner.run(settings, progress), progress)
+
+
+def run_and_draw_all(
+    jobs: Sequence[Settings], n_jobs: int | str | None
+) -> Generator[tuple[int, Outcome]]:
+    """Run and draw jobs in processes, and yield the number and the outcome of each as it ends.
+
+    ``n_jobs`` and a process that dies are as for ``omkl.experiment.queue.side_by_side``.
+    """
+    threads = jobs[0].threads or 1
+    for number, outcome in queue.side_by_side(run_and_draw, jobs, n_jobs, threads):
+        yield number, outcome or runner.crashed(jobs[number], queue.DIED)
 
 
 def draw(outcome: Outcome, progress: Progress | None = None) -> Outcome:

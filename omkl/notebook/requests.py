@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from omkl.config import schema
 from omkl.config.overrides import key_of, parse, read_jobs
 from omkl.config.schema import Settings
-from omkl.core.kernels import FAMILIES
 from omkl.datasets.columns import require_distinct
 from omkl.datasets.read import READERS
 from omkl.online.settings import parts_of
@@ -104,11 +103,11 @@ def _values(settings: Mapping[str, Any], sweeps: bool) -> Iterator[tuple[str, li
         of_section = name in SECTIONS and isinstance(held, Mapping)
         inside = {f"{name}.{key}": value for key, value in held.items()} if of_section else {}
         for key, value in (inside or {name: held}).items():
-            if key in ("kernels", "kernels.parts") and isinstance(value, list | tuple):
-                key, value = _kernels(value, sweeps)
             if key == "outputs":  # as a shell would
                 value = Path(value).expanduser()
             several = value if sweeps and isinstance(value, list | tuple) else [value]
+            if key in ("kernels", "kernels.parts"):
+                key, several = _kernels(several)
             if not several:
                 raise ValueError(f"{key}=[]: a sweep over no values runs nothing")
             yield "dataset.target" if key == "target" else key, [_plain(one) for one in several]
@@ -130,27 +129,16 @@ def _outputs_in(texts: Sequence[str]) -> str:
     return str(parse(typed[-1]).value() if typed else "outputs")
 
 
-def _kernels(value: Sequence[Any], sweeps: bool) -> tuple[str, Any]:
-    """The setting that a list of kernels is: the parts of one dictionary, or several in a sweep.
-
-    In a sweep several are names of dictionaries, or lists of bandwidths, families and parts.
-    """
-    if not sweeps:
-        return "kernels.parts", parts_of(value)
-    if not value:
-        return "kernels", value
-    lists = [isinstance(entry, list | tuple) for entry in value]
-    if all(lists):
-        return "kernels.parts", [parts_of(entry) for entry in value]
-    if any(lists):
-        raise ValueError(
-            "kernels of a sweep are names of dictionaries, or lists of kernels, not both: "
-            "omkl.sweep once with each"
-        )
-    words = all(isinstance(entry, str) for entry in value)
-    if words and not all(entry in FAMILIES for entry in value):
-        return "kernels", value
-    return "kernels.parts", [parts_of(value)]
+def _kernels(several: Sequence[Any]) -> tuple[str, list[Any]]:
+    """Return the setting that kernels are: names of dictionaries, or lists of kernels."""
+    if all(isinstance(one, str) for one in several):
+        return "kernels", list(several)
+    if all(isinstance(one, list | tuple) for one in several):
+        return "kernels.parts", [parts_of(one) for one in several]
+    raise ValueError(
+        "kernels are the name of a dictionary or a list of kernels, and in a sweep a list of names "
+        "or a list of lists"
+    )
 
 
 def is_override(text: str) -> bool:

@@ -160,16 +160,13 @@ def sweep(
 
 def _computed(jobs: Sequence[Settings], n_jobs: int | str | None) -> list[Run]:
     """Return the runs of jobs, in their order."""
-    from omkl.experiment import queue, viewers
-    from omkl.experiment import run as runner
+    from omkl.experiment import viewers
 
     if n_jobs == 1 or len(jobs) == 1:
         outcomes = [viewers.run_and_draw(one) for one in jobs]
     else:
-        ended = dict(queue.side_by_side(viewers.run_and_draw, jobs, n_jobs))
-        outcomes = [
-            ended[number] or runner.crashed(one, queue.DIED) for number, one in enumerate(jobs)
-        ]
+        ended = dict(viewers.run_and_draw_all(jobs, n_jobs))
+        outcomes = [ended[number] for number in range(len(jobs))]
     for outcome in outcomes:
         if outcome.status == "failed":
             result = outcome.run.result

@@ -85,6 +85,8 @@ def test_what_is_typed_besides_counts_more(tmp_path, monkeypatch):
     folder = runner.run(compose(["algorithm=gf", "algorithm.M=5", *quick])).run.folder
     (config,) = again_of(folder, ["algorithm.M=7", "D=4"])
     assert (config.algorithm.params["M"], config.D, config.dataset["rows"]) == (7, 4, 60)
+    with pytest.raises(UsageError, match=r"no algorithm\.Mx\. Did you mean algorithm\.M\?"):
+        again_of(folder, ["algorithm.Mx=7"])
     (other,) = again_of(folder, ["algorithm=raker"])
     assert other.algorithm.name == "raker" and "M" not in other.algorithm.params
 

@@ -121,11 +121,11 @@ def test_a_sweep_takes_lists_of_kernels_as_a_run_does(frame):
         ["gaussian", "laplacian"],
         [{"family": "gaussian", "bandwidth": 2}],
     ):
-        (one,) = omkl.sweep("raker", frame, kernels=kernels, **settings)["mse"]
+        (one,) = omkl.sweep("raker", frame, kernels=[kernels], **settings)["mse"]
         assert one == omkl.run("raker", frame, kernels=kernels, **settings)["mse_mean"]
     assert len(omkl.sweep("raker", frame, kernels=[[0.1], [0.1, 1.0]], **settings)) == 2
     assert len(omkl.sweep("raker", frame, kernels=["gaussian17", "rbf9"], **settings)) == 2
-    with pytest.raises(ValueError, match="names of dictionaries, or lists of kernels, not both"):
+    with pytest.raises(ValueError, match="in a sweep a list of names or a list of lists"):
         omkl.sweep("raker", frame, kernels=["gaussian17", [0.1]], **settings)
 
 
