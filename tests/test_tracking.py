@@ -149,7 +149,7 @@ def test_a_sweep_is_a_run_above_its_runs(outputs, run_folder_maker):
         (sweep / "jobs" / f"{dataset}-{run.name}.json").write_text(json.dumps(fact))
     log(Run(run_folder_maker(outputs, "sfg", n_rounds=30)), outputs)
     for _ in range(2):
-        tracking.log(list(jobs_of(sweep)), outputs, sweep)
+        tracking.log(jobs_of(sweep), outputs, sweep)
         runs = {run.info.run_id: run for run in all_runs(outputs)}
         parents = {i: run for i, run in runs.items() if "sweep" in run.data.tags}
         assert len(runs) == 5 + 2 and len(parents) == 2, "one per data set, however often logged"

@@ -152,7 +152,7 @@ def _page(arguments: argparse.Namespace) -> int:
     if place is None:
         runs, to = _runs(arguments, _wanted(arguments)), arguments.outputs
     else:
-        runs, to = list(run_folder.jobs_of(place)), place
+        runs, to = run_folder.jobs_of(place), place
     if not any(run.complete for run in runs):
         raise ValueError(f"there is no finished run in {to}")
     with tempfile.TemporaryDirectory() as folder:

@@ -191,7 +191,7 @@ def finish(folder: Path, settings: Settings, interrupted: bool = False) -> int:
     from omkl.report.frame import frame_of
     from omkl.runs import run_folder
 
-    runs = list(run_folder.jobs_of(folder))
+    runs = run_folder.jobs_of(folder)
     if not runs:
         return 0
     finished = [run for run in runs if run.complete]

@@ -143,12 +143,13 @@ def meaning(rows: Sequence[Mapping[str, Any]], measure: str) -> str:
     settings, besides what ``compare`` and ``frame_of`` write.
     """
     text = f"lowest {measure} of the data set"
+    seeds = sorted({len(row["scores"]) for row in rows if not row.get("untested")})
+    over = " to ".join(map(str, dict.fromkeys([seeds[0], seeds[-1]]))) if seeds else "0"
+    over += " seed" if over == "1" else " seeds"
     if any(not absent(row.get("p_star")) for row in rows):
-        seeds = sorted({len(row["scores"]) for row in rows if not row.get("untested")})
-        over = f"{seeds[0]} to {seeds[-1]}" if seeds[1:] else f"{seeds[0]}"
-        text += (
-            f", and what does not differ from it (paired t over {over} seeds, Holm, {LEVEL:.0%})"
-        )
+        text += f", and what does not differ from it (paired t over {over}, Holm, {LEVEL:.0%})"
+    else:
+        text += f" ({over})"
     parts = [text]
     if untested := [row["name"] for row in rows if row.get("untested")]:
         alone = "not compared, with fewer than two seeds in common with it"

@@ -135,7 +135,7 @@ import io
 import json
 import math
 import os
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -284,20 +284,27 @@ def plain_texts(value: Any) -> Any:
     return [plain_texts(item) for item in value] if isinstance(value, list) else value
 
 
-def left_out(folder: Path, error: Exception) -> None:
-    """Name a run folder that cannot be read and is left out."""
-    why = str(error) if isinstance(error, UnreadableRunError | OSError) else repr(error)
-    warn(f"{folder} cannot be read and is left out: {why}")
+MOST_DAMAGED = 5  # folders that are named
 
 
-def find(outputs: Path, leave_out: Callable[[Path, Exception], None] = left_out) -> Iterator[Run]:
+def _name_damaged(damaged: Sequence[tuple[Path, Exception]]) -> None:
+    """Name on stderr the folders or files that cannot be read and are left out."""
+    for path, error in damaged[:MOST_DAMAGED]:
+        why = str(error) if isinstance(error, UnreadableRunError | OSError) else repr(error)
+        warn(f"{path} cannot be read and is left out: {why}")
+    if len(damaged) > MOST_DAMAGED:
+        warn(f"{len(damaged) - MOST_DAMAGED:,} more cannot be read either")
+
+
+def find(outputs: Path) -> Iterator[Run]:
     """Find the runs below an outputs folder, in the order of their folders.
 
     Of several runs with the same settings, by different code, the newest is found. A failure is
-    found where no run with its settings has finished. ``leave_out`` is given folders that cannot be
-    read.
+    found where no run with its settings has finished. Folders that cannot be read are named and
+    left out.
     """
     found: dict[Any, Run] = {}
+    damaged = []
     for place in ("runs", "failures"):
         newest: dict[Any, Run] = {}
         for path in sorted((Path(outputs) / place).glob(f"*/*/{RESULT}")):
@@ -311,8 +318,9 @@ def find(outputs: Path, leave_out: Callable[[Path, Exception], None] = left_out)
                 newest[name] = run
             except Exception as error:  # damaged, something else's, or moved at this moment
                 if run.folder.exists():
-                    leave_out(run.folder, error)
+                    damaged.append((run.folder, error))
         found = newest | found
+    _name_damaged(damaged)
     yield from sorted(found.values(), key=lambda run: run.folder.parts[-2:])
 
 
@@ -358,39 +366,22 @@ def sweep_folders(outputs: Path) -> list[Path]:
     return sorted(path.parent for path in (outputs / "sweeps").glob("*/sweep.json"))
 
 
-def facts_of_jobs(
-    sweep: Path,
-    but: Container[Path] = (),
-    leave_out: Callable[[Path, Exception], None] = lambda path, error: None,
-) -> list[tuple[dict[str, Any], Path]]:
-    """Return the facts that the jobs of a sweep have left, in the order of the jobs.
+def jobs_of(sweep: Path) -> list[Run]:
+    """Return the run of each job that ended, in the order of the jobs.
 
-    ``leave_out`` is given files that cannot be read: one is being written, or something else's.
+    Runs that cannot be read are named and left out.
     """
-    facts = []
-    for path in sweep.glob("jobs/*.json"):
-        if path not in but:
-            try:
-                fact = json.loads(path.read_text(encoding="utf-8"))
-                facts.append((int(fact["number"]), path, fact | {"status": str(fact["status"])}))
-            except Exception as error:
-                leave_out(path, error)
-    return [(fact, path) for _, path, fact in sorted(facts, key=lambda one: one[:2])]
-
-
-def jobs_of(sweep: Path) -> Iterator[Run]:
-    """Yield the run of each job that ended, in the order of the jobs.
-
-    A run that cannot be read is named and left out.
-    """
-    for fact, path in facts_of_jobs(sweep, leave_out=left_out):
+    jobs, damaged = [], []
+    for path in sorted(sweep.glob("jobs/*.json")):
         try:
+            fact = json.loads(path.read_text(encoding="utf-8"))
             run = _run_of_job(fact, path)
             _ = run.complete, run.config
+            jobs.append((int(fact["number"]), path, run))
         except Exception as error:
-            left_out(path, error)
-        else:
-            yield run
+            damaged.append((path, error))
+    _name_damaged(damaged)
+    return [run for _, _, run in sorted(jobs, key=lambda one: one[:2])]
 
 
 def _run_of_job(fact: Mapping[str, Any], path: Path) -> Run:

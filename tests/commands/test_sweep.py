@@ -10,13 +10,13 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import startup
 
 from omkl.commands import sweep
 from omkl.config.overrides import read_jobs
-from omkl.runs.run_folder import facts_of_jobs
 from tests.commands.test_cli import (
     TINY,
     interrupted,
@@ -32,6 +32,12 @@ QUICK = (
     "algorithm=raker", "dataset.rows=30", "D=2", "seeds=1", "tracking=none", "figures=false",
     "kernels.parts=[{family: gaussian, bandwidth: [0.3, 1]}]",
 )  # fmt: skip
+
+
+def facts_of_jobs(sweep: Path) -> list[tuple[dict[str, Any], Path]]:
+    """Return what the jobs of a sweep have written, in their order."""
+    facts = [(json.loads(path.read_text()), path) for path in sweep.glob("jobs/*.json")]
+    return sorted(facts, key=lambda one: (one[0]["number"], one[1]))
 
 
 def run_in(folder: Path, *more: str) -> bool:

@@ -143,4 +143,4 @@ def test_the_footnote_says_how_it_was_decided_and_what_was_not_compared():
         "Holm, 5%); not compared, with fewer than two seeds in common with it: C on naval"
     )
     stats.compare(alone := [row("A", {0: 1.0})])
-    assert stats.meaning(alone, "MSE") == "lowest MSE of the data set"
+    assert stats.meaning(alone, "MSE") == "lowest MSE of the data set (1 seed)"
