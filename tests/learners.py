@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from omkl import algorithms
 from omkl.checks.learners import default_settings
 from omkl.core import hyperparameters
+from omkl.core.graph_sampling import COUNT, MASS
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
 
@@ -27,3 +30,10 @@ def one_of_each_representation() -> list[str]:
     for name in algorithms.names():
         found.setdefault(algorithms.load(name).representation.name, name)
     return list(found.values())
+
+
+def node_probabilities(trees: np.ndarray, xi: float, N: int) -> np.ndarray:
+    """p (N,) of all nodes of a feedback graph."""
+    P = trees.shape[1] // 2
+    mass, count = trees[MASS], trees[COUNT]
+    return (1.0 - xi) * mass[P : P + N] / mass[1] + xi * count[P : P + N] / count[1]

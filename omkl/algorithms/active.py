@@ -59,14 +59,8 @@ def n_subsets(N, K, most):
 
 
 @inlined
-def measure(log_w, delta, gamma):
-    """K of (23), J and the number of bins, (58) and (26)."""
-    return measure_below(log_w, largest_of(log_w), delta, gamma)
-
-
-@inlined
-def measure_below(log_w, top, delta, gamma):
-    """The same where the largest of log_w is known."""
+def measure(log_w, top, delta, gamma):
+    """K of (23), J and the number of bins, (58) and (26), where ``top`` is the largest of log_w."""
     N = log_w.shape[0]
     least = math.log(delta) if delta > 0.0 else -np.inf
     K = 0
@@ -94,7 +88,7 @@ def draw_subset(params, state, rng):
     """Draw a bin of the collection from the weights as they are now; its kernels predict."""
     N = state.w.shape[0]
     top = largest_of(state.log_w)
-    _, J, bins = measure_below(state.log_w, top, params.delta, params.gamma)
+    _, J, bins = measure(state.log_w, top, params.delta, params.gamma)
     if bins == 1:  # that of all kernels
         for i in range(N):
             state.subset[i] = i

@@ -46,7 +46,7 @@ from omkl.core.representations.intervals import (
     begin_level,
     gradient_steps_of_level,
 )
-from omkl.core.weights import exponential_update, mean_of_all_by_shares, shares_of_all, softmax
+from omkl.core.weights import exponential_update, mean_of_all_by_shares, shares_of_all
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -149,7 +149,7 @@ def _mix(state):
     mix = state.model.mix
     J = state.model.alive[0]
     N = state.log_w.shape[0]
-    softmax(state.log_h[:J], mix[:J])
+    shares_of_all(state.log_h[:J], mix[:J])
     for i in range(N):
         state.log_w[i] = 0.0
     for j in range(J):

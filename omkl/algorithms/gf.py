@@ -60,12 +60,10 @@ from omkl.core.protocol import choose, register
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
 from omkl.core.weights import (
     draw,
-    draw_by_sums,
     largest_among,
     mean_by_shares,
-    running_sums,
     shares,
-    softmax,
+    shares_of_all,
     weights_among,
 )
 
@@ -89,7 +87,6 @@ class State(NamedTuple):
     n_kernels: Annotated[np.ndarray, Range(0, "kernels.1")]  # (J,) how many of them
     drawn: np.ndarray  # (J, N) probability that node j draws kernel i at least once
     w: np.ndarray  # (N,) weights from which the graph was last drawn, summing to 1
-    sums: np.ndarray  # (N,) their running sums
     u: np.ndarray  # (J, M) weights of the nodes' kernels in this round, up to a factor
     p: np.ndarray  # (J,)
     q: EVALUATED_WITH  # (N,)
@@ -110,7 +107,6 @@ def blank(model: RandomFeatures, J: int, M: int) -> State:
         n_kernels=np.zeros(J, dtype=np.int64),
         drawn=np.zeros((J, N)),
         w=np.zeros(N),
-        sums=np.zeros(N),
         u=np.zeros((J, M)),
         p=np.zeros(J),
         q=np.full(N, np.nan),
@@ -121,8 +117,7 @@ def blank(model: RandomFeatures, J: int, M: int) -> State:
 @inlined
 def draw_graph(params, state, eta_e, rng):
     """Algorithm 2; also keeps 1 - (1 - pi_ij)^M, which (21) needs."""
-    softmax(state.log_w, state.w)
-    running_sums(state.w, state.sums)
+    shares_of_all(state.log_w, state.w)
     explore = 1.0
     for j in range(params.J):
         explore *= eta_e
@@ -132,15 +127,13 @@ def draw_graph(params, state, eta_e, rng):
 @inlined
 def draw_kernels(state, j, M, explore, rng):
     """The kernels of node j, from the mixture (20) of the weights w and equal chances."""
-    w, sums, kernels = state.w, state.sums, state.kernels
+    w, kernels = state.w, state.kernels
     N = w.shape[0]
     n = 0
     for _ in range(M):
         # The mixture (20), drawn in two steps: which part, then from it.
-        if rng.random() < explore:
-            i = min(int(rng.random() * N), N - 1)
-        else:
-            i = draw_by_sums(sums, rng.random())
+        explores, v = rng.random() < explore, rng.random()
+        i = min(int(v * N), N - 1) if explores else draw(w, v)
         n = add_kernel(kernels[j], n, i)
     state.n_kernels[j] = n
     keep_probabilities(state, j, M, explore)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from omkl.algorithms.parts import State, init, predict_mean_in_order, select_all
+from omkl.algorithms.parts import State, init, predict_mean, select_all
 from omkl.core.compiler import inlined
 from omkl.core.hyperparameters import POSITIVE, Range
 from omkl.core.kernels import Kernel
@@ -22,13 +22,13 @@ from omkl.core.representations.second_order import (
     learn_every,
     walk_every,
 )
-from omkl.core.weights import exp_nonpositive, softmax, weighted_mean
+from omkl.core.weights import exp_nonpositive, mean_of_all, shares_of_all
 
 
 def variance(params, state, t, selection):
     """Of the mixture: the mean of the variances, and the variance of the means."""
     N = selection.f.shape[0]
-    y_hat = weighted_mean(state.log_w, selection.f, selection.combine, N)
+    y_hat = mean_of_all(state.log_w, selection.f)
     top = state.log_w[0]
     for i in range(1, N):
         top = max(top, state.log_w[i])
@@ -94,7 +94,7 @@ class IeGp:
         prior: POSITIVE
 
     State, init, select = State, init, select_all  # of the model: S_i = noise P_i
-    predict, variance = predict_mean_in_order, variance
+    predict, variance = predict_mean, variance
 
     @staticmethod
     def update(params, state, t, y, selection):
@@ -150,7 +150,7 @@ class DynamicIeGp:
         log_w: np.ndarray  # (N,)
         w: np.ndarray  # (N,) exp(log_w), of sum 1
 
-    select, predict, variance = select_all, predict_mean_in_order, variance
+    select, predict, variance = select_all, predict_mean, variance
 
     @staticmethod
     def init(params: Any, dictionary: Sequence[Kernel], model: RandomWalk) -> DynamicIeGp.State:
@@ -162,7 +162,7 @@ class DynamicIeGp:
         N = selection.f.shape[0]
         multiply_by_likelihood(params, state, y, selection)
         walk_every(state.model, selection.scratch, selection.f, y, params.walk / params.noise)
-        log_total = softmax(state.log_w, state.w)
+        log_total = shares_of_all(state.log_w, state.w)
         for i in range(N):
             state.log_w[i] -= log_total
             if N > 1 and params.switch > 0.0:

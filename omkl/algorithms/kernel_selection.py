@@ -14,7 +14,7 @@ from omkl.core.hyperparameters import EVALUATED_WITH, POSITIVE
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import register_as
 from omkl.core.representations.random_features import RANDOM_FEATURES, gradient_step
-from omkl.core.weights import draw, softmax
+from omkl.core.weights import draw, shares_of_all
 
 SMOOTHNESS = 4.0  # of the squared error: the square of its slope over it
 
@@ -85,7 +85,7 @@ class OksPp:
         N = state.log_w.shape[0]
         c = (SMOOTHNESS * (params.U * N) ** 2) ** (1.0 / 3.0)
         delta = 0.5 * c / max(c, 2.0 * state.total[0] ** (1.0 / 3.0))
-        softmax(state.log_w, state.weights)
+        shares_of_all(state.log_w, state.weights)
         for i in range(N):
             state.chances[i] = (1.0 - delta) * state.weights[i] + delta / N
         i = draw(state.chances, rng.random())

@@ -12,7 +12,7 @@ from omkl.algorithms.parts import (
     State,
     gaussian_kernel,
     init_one,
-    predict_mean_in_order,
+    predict_mean,
     predict_only,
     select_all,
 )
@@ -29,7 +29,7 @@ from omkl.core.representations.second_order import (
     learn_both,
     learn_every,
 )
-from omkl.core.weights import weighted_mean
+from omkl.core.weights import mean_of_all
 
 
 def linear_kernel(params: Any, dictionary: Sequence[Kernel], d: int) -> Sequence[Kernel]:
@@ -221,9 +221,7 @@ class Vaw2:
     def predict(params, state, t, selection):
         if params.second == VAW:
             return selection.scratch.f[0], True
-        return weighted_mean(
-            state.log_w, selection.f, selection.combine, selection.n_combined[0]
-        ), True
+        return mean_of_all(state.log_w, selection.f), True
 
     @staticmethod
     def update(params, state, t, y, selection):
@@ -283,7 +281,7 @@ class MlPoly:
         squares: np.ndarray  # (N,) V_i
         largest: np.ndarray  # (1,) B
 
-    select, predict = select_all, predict_mean_in_order
+    select, predict = select_all, predict_mean
 
     @staticmethod
     def init(params: Any, dictionary: Sequence[Kernel], model: Recursive) -> MlPoly.State:
@@ -293,7 +291,7 @@ class MlPoly:
     @staticmethod
     def update(params, state, t, y, selection):
         N = selection.f.shape[0]
-        y_hat = weighted_mean(state.log_w, selection.f, selection.combine, N)
+        y_hat = mean_of_all(state.log_w, selection.f)
         best = 0.0
         for i in range(N):
             r = 2.0 * (y_hat - y) * (y_hat - selection.f[i])

@@ -13,7 +13,7 @@ from omkl.core.hyperparameters import rate
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import choose_all
 from omkl.core.representations.random_features import gradient_step
-from omkl.core.weights import mean_of_all, weighted_mean
+from omkl.core.weights import mean_of_all
 
 
 class State(NamedTuple):
@@ -50,11 +50,6 @@ def select_all(params, state, t, rng, selection):
 def predict_mean(params, state, t, selection):
     """The mean of all outputs by their weights."""
     return mean_of_all(state.log_w, selection.f), True
-
-
-def predict_mean_in_order(params, state, t, selection):
-    """``predict_mean``, added up kernel after kernel."""
-    return weighted_mean(state.log_w, selection.f, selection.combine, selection.n_combined[0]), True
 
 
 @inlined

@@ -249,10 +249,3 @@ def clear(q, evaluate, n):
         q[:] = np.nan
     for m in range(n):
         q[evaluate[m]] = np.nan
-
-
-def probabilities(trees: np.ndarray, xi: float, N: int) -> np.ndarray:
-    """p of all nodes, (N,)."""
-    P = trees.shape[1] // 2
-    mass, count = trees[MASS], trees[COUNT]
-    return (1.0 - xi) * mass[P : P + N] / mass[1] + xi * count[P : P + N] / count[1]

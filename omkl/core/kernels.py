@@ -101,10 +101,6 @@ class Family:
         """Of one input's frequencies, at u in (0, 1), any shape: needed by features=qmc alone."""
         raise ValueError(f"{self.name} kernels have no quantiles for features=qmc: take rff")
 
-    def second_moment(self, d: int, b: float) -> float:
-        """The mean of ||omega||^2 over the frequencies omega (d,)."""
-        raise ValueError(f"no second moment is known of the family {self.name!r}")
-
     def gram(self, A: np.ndarray, B: np.ndarray, b: float) -> np.ndarray:
         """Exact kernel matrix: A (m, d), B (n, d) -> (m, n)."""
         return np.stack([self.value(a - B, b) for a in A])
@@ -191,9 +187,6 @@ class Gaussian(Family):
 
         return np.asarray(ndtri(u)) / math.sqrt(b)
 
-    def second_moment(self, d: int, b: float) -> float:
-        return d / b
-
     def gram(self, A: np.ndarray, B: np.ndarray, b: float) -> np.ndarray:
         return self.of_distance(self.distances(A, B), b)
 
@@ -228,9 +221,6 @@ class Laplacian(Family):
     def quantiles(self, u: np.ndarray, b: float) -> np.ndarray:
         return np.tan(math.pi * (u - 0.5)) / b
 
-    def second_moment(self, d: int, b: float) -> float:
-        return math.inf
-
     def parameter(self, b: float) -> float:
         return -1.0 / b
 
@@ -258,9 +248,6 @@ class Cauchy(Family):
 
     def quantiles(self, u: np.ndarray, b: float) -> np.ndarray:
         return np.sign(u - 0.5) * -np.log1p(-np.abs(2.0 * u - 1.0)) / b
-
-    def second_moment(self, d: int, b: float) -> float:
-        return 2 * d / b**2
 
     def parameter(self, b: float) -> float:
         return 1.0 / b
@@ -300,9 +287,6 @@ class _Matern(Family):
         from scipy.special import stdtrit
 
         return np.asarray(stdtrit(self.degrees, u)) / b
-
-    def second_moment(self, d: int, b: float) -> float:
-        return self.degrees / (self.degrees - 2) * d / b**2
 
 
 @register
@@ -376,11 +360,6 @@ LINEAR = Linear.name
 
 # Machine code is kept by the text of the package's sources: it may know no other families.
 BUILT_IN = tuple(family for family in FAMILIES.values() if hasattr(family, "term"))
-
-
-def with_spectrum() -> list[str]:
-    """Names of the families with a spectral measure."""
-    return [name for name, family in FAMILIES.items() if family.spectrum]
 
 
 # --- Kernels and dictionaries ---------------------------------------------------------------------

@@ -172,23 +172,6 @@ def add_logs(total, more, scratch):
 
 
 @inlined
-def softmax(log_w, w):
-    """Write weights w (N,) that sum to 1 and are proportional to exp(log_w); return log sum exp."""
-    top = log_w[0]
-    for i in range(1, log_w.shape[0]):
-        top = log_w[i] if log_w[i] > top else top
-    total = 0.0
-    for i in range(log_w.shape[0]):
-        w[i] = exp_nonpositive(log_w[i] - top)
-    for i in range(log_w.shape[0]):
-        total += w[i]
-    inverse = 1.0 / total
-    for i in range(log_w.shape[0]):
-        w[i] *= inverse
-    return top + math.log(total)
-
-
-@inlined
 def largest_of(values):
     """The largest of values (N,), as a loop with ``max`` finds it, eight at a time."""
     N = values.shape[0]
@@ -205,7 +188,10 @@ def largest_of(values):
 
 @inlined
 def mean_of_all(log_w, f):
-    """``weighted_mean`` of all kernels, eight at a time; both (N,)."""
+    """Mean of f weighted by exp(log_w), eight at a time; both (N,).
+
+    The largest weight counts as 1, so that not all of them underflow.
+    """
     N = log_w.shape[0]
     top = largest_of(log_w)
     weights = pack(0.0)
@@ -265,8 +251,8 @@ def exponential_update(log_w, eta, y, f, lam, norm2):
 
 @inlined
 def shares_of_all(log_w, w):
-    """``shares`` of all kernels, eight at a time; both (N,)."""
-    shares_below(log_w, largest_of(log_w), w)
+    """Write ``shares`` of all kernels to w, both (N,). Return the log of the sum of exp(log_w)."""
+    return shares_below(log_w, largest_of(log_w), w)
 
 
 @inlined
@@ -288,6 +274,7 @@ def shares_below(log_w, top, w):
     inverse = 1.0 / total_w
     for i in range(N):
         w[i] *= inverse
+    return top + math.log(total_w)
 
 
 @inlined
@@ -303,25 +290,6 @@ def mean_of_all_by_shares(w, f):
     for i in range(j, N):
         mean += w[i] * f[i]
     return mean
-
-
-@inlined
-def weighted_mean(log_w, f, kernels, n):
-    """Mean of f over the first ``n`` of ``kernels``, weighted by exp(log_w); all three (N,).
-
-    The largest weight counts as 1, so that not all of them underflow.
-    """
-    top = log_w[kernels[0]]
-    for m in range(1, n):
-        top = max(top, log_w[kernels[m]])
-    total = 0.0
-    mean = 0.0
-    for m in range(n):
-        i = kernels[m]
-        w = exp_nonpositive(log_w[i] - top)
-        total += w
-        mean += w * f[i]
-    return mean / total
 
 
 @inlined
@@ -381,32 +349,6 @@ def draw(p, u):
             if u < total:
                 return i
     return last
-
-
-@inlined
-def running_sums(p, sums):
-    """sums[i] = p[0] + .. + p[i], added up as ``draw`` does; both (N,)."""
-    total = 0.0
-    for i in range(p.shape[0]):
-        total += p[i]
-        sums[i] = total
-
-
-@inlined
-def draw_by_sums(sums, u):
-    """What ``draw`` draws, in O(log N), from the running sums (N,) of the probabilities."""
-    last = sums.shape[0] - 1
-    if not u < sums[last]:
-        u = math.nextafter(sums[last], 0.0)  # the last index with a positive probability
-    low = 0
-    high = last
-    while low < high:
-        middle = (low + high) // 2
-        if sums[middle] > u:
-            high = middle
-        else:
-            low = middle + 1
-    return low
 
 
 @inlined

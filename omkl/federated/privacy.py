@@ -35,8 +35,6 @@ from omkl.utils.extras import how_to_install
 if TYPE_CHECKING:
     from omkl.federated.protocol import FederatedAlgorithm
 
-UNITS = ("sample", "client")
-
 
 class Privacy(NamedTuple):
     """As ``privacy.*`` of a run, where epsilon is given."""

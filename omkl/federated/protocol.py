@@ -74,7 +74,6 @@ class ServerState(NamedTuple):
 class ClientScratch(NamedTuple):
     """What a client's round writes to; reused for the next client.
 
-    every     (N,) int64, 0..N-1
     f, loss   (N,) outputs and losses of the kernels
     own_loss  (1,) loss of the prediction
     p         (1,) probability that the client sends the rows that it chose
@@ -83,7 +82,6 @@ class ClientScratch(NamedTuple):
     model     scratch of the model: features of all kernels, or the layers of a network
     """
 
-    every: np.ndarray
     f: np.ndarray
     loss: np.ndarray
     own_loss: np.ndarray
@@ -228,7 +226,6 @@ def new_scratch(algorithm: FederatedAlgorithm, model: Any) -> ClientScratch:
     """What the rounds of a client of this model write to."""
     N = len(model.theta)
     return ClientScratch(
-        every=np.arange(N),
         f=np.zeros(N),
         loss=np.zeros(N),
         own_loss=np.zeros(1),

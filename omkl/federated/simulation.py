@@ -19,7 +19,6 @@ from omkl.core.rng import (
     party_generators,
     rounding_generators,
 )
-from omkl.core.simd import LANES, at_least, largest, load, pack, store
 from omkl.federated import privacy, protocol
 from omkl.federated.exchange import Links, links_to_server
 from omkl.federated.messages import (
@@ -102,26 +101,11 @@ class FederatedTrace(NamedTuple):
 def add_losses(losses, k, scratch, worst):
     """Add the losses of a round to losses[k] (1 + N,); return the least sum of a kernel."""
     losses[k, 0] += scratch.own_loss[0]
-    N = scratch.loss.shape[0]
-    at = k * losses.shape[1] + 1
-    least = pack(-np.inf)  # of all sums, negated
-    most = pack(worst[1])
-    i = 0
-    while i + LANES <= N:
-        loss = load(scratch.loss, i)
-        cumulative = load(losses, at + i) + loss
-        store(losses, at + i, cumulative)
-        least = at_least(cumulative * -1.0, least)
-        most = at_least(loss, most)
-        i += LANES
-    best = -largest(least)
-    top = largest(most)
-    while i < N:
+    best = np.inf
+    for i in range(scratch.loss.shape[0]):
         losses[k, 1 + i] += scratch.loss[i]
         best = min(best, losses[k, 1 + i])
-        top = max(top, scratch.loss[i])
-        i += 1
-    worst[1] = top
+        worst[1] = max(worst[1], scratch.loss[i])
     return best
 
 

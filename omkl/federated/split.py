@@ -21,8 +21,6 @@ import numpy as np
 
 from omkl.datasets import DataError, Stream, opening
 
-SCHEMES = ("iid", "in_turn", "consecutive", "by_site", "column")
-
 
 class Split(NamedTuple):
     """The streams of all clients.

@@ -34,6 +34,7 @@ import numpy as np
 from scipy.special import lambertw
 
 from omkl.core.hyperparameters import Schedule, parse_schedule, rate
+from omkl.core.kernels import Family
 
 DIAMETER = 2.0  # of the ball ||x|| <= 1
 LARGEST_EPSILON = 2.0  # |z'z - kappa| never exceeds it: both lie in [-1, 1]
@@ -176,6 +177,16 @@ def coefficient_bound(lam: float, mse: float) -> float:
 
 
 # --- errors of random features --------------------------------------------------------------------
+
+
+def second_moment(family: Family, d: int, b: float) -> float:
+    """Return the mean of ||omega||^2 over a kernel's frequencies omega (d,); inf if unknown."""
+    if family.name == "gaussian":
+        return d / b
+    if family.name == "cauchy":
+        return 2 * d / b**2
+    degrees = getattr(family, "degrees", 2)  # of a Student t
+    return degrees / (degrees - 2) * d / b**2 if degrees > 2 else math.inf
 
 
 def probability(epsilon: float, second_moment: float, D: int, d: int) -> float:

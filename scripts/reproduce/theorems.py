@@ -187,7 +187,7 @@ def assumptions(run: Run) -> list[Assumption]:
     ]
     if best := best_kernels(run):
         known = [(FAMILIES[name], b) for name, b in best if name in FAMILIES]
-        wild = [family for family, b in known if math.isinf(family.second_moment(1, b))]
+        wild = [f for f, b in known if math.isinf(regret_bounds.second_moment(f, 1, b))]
         text = "the best kernel in hindsight has one"
         if wild:
             named = " or ".join(dict.fromkeys(family.name.capitalize() for family in wild))
@@ -232,7 +232,7 @@ def _epsilon(run: Run) -> float:
     D, d, best = run.result["D"], run.result["n_inputs"], best_kernels(run)
     if not best or not {family for family, _ in best} <= FAMILIES.keys():
         return math.inf
-    moments = [FAMILIES[family].second_moment(d, b) for family, b in best]
+    moments = [regret_bounds.second_moment(FAMILIES[name], d, b) for name, b in best]
     return max(regret_bounds.smallest_epsilon(PROBABILITY, moment, D, d) for moment in moments)
 
 

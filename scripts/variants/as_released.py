@@ -59,7 +59,7 @@ from omkl.core.representations.random_features import (
 )
 from omkl.core.representations.second_order import STACKED_RECURSIVE, StackedRls, learn_both
 from omkl.core.simd import LANES, fma, load, pack, total
-from omkl.core.weights import draw_by_sums, exp_of_pack, exponential_update, mean_by_shares, softmax
+from omkl.core.weights import draw, exp_of_pack, exponential_update, mean_by_shares, shares_of_all
 
 REPLAY = Annotated[int, Range(0), "T"]
 RUNS = (5, 10, 1, 15, 20)  # values of M, in the order of the notebooks
@@ -376,19 +376,17 @@ class RfomkrUnnormalised:
 @inlined
 def draw_graph(params, state, eta_e, rng):
     """Algorithm 2 with the shift: every draw takes one number."""
-    w, sums = state.w, state.sums
+    w, p = state.w, state.share  # the share is written anew once the node is drawn
     N = w.shape[0]
-    softmax(state.log_w, w)
+    shares_of_all(state.log_w, w)
     explore = 1.0
     for j in range(params.J):
         explore *= eta_e
-        total = 0.0
         for i in range(N):
-            total += (1.0 - explore) * w[i] + explore / N
-            sums[i] = total
+            p[i] = (1.0 - explore) * w[i] + explore / N
         n = 0
         for _ in range(params.M):
-            i = draw_by_sums(sums, next_uniform(state.model, rng))
+            i = draw(p, next_uniform(state.model, rng))
             n = paper_gf.add_kernel(state.kernels[j], n, shifted(i, N))
         state.n_kernels[j] = n
         paper_gf.keep_probabilities(state, j, params.M, explore)

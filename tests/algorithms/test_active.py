@@ -99,7 +99,7 @@ def test_omkl_aks(seed):
     paper, sizes = Paper(ours), set()
     for _, x, y, V, f, y_hat, asked in rounds(ours):
         K, J, n_bins = paper.bins(**SUBSETS)
-        assert measure(ours.state.log_w, **SUBSETS) == (K, J, n_bins)
+        assert measure(ours.state.log_w, ours.state.log_w.max(), **SUBSETS) == (K, J, n_bins)
         sizes.add(K)
         assert len(set(V)) == len(V) == P if K == P else 1 <= len(V) <= P
         np.testing.assert_allclose(f, paper.outputs(x), rtol=1e-11, atol=1e-14)
@@ -170,7 +170,7 @@ def test_sizes_are_those_of_the_paper_and_whole(N, gamma):
             continue
         log_w = np.where(np.arange(N) < K, 0.0, -1e4)
         n_bins = min(math.comb(N, K), gamma * N)
-        assert measure(log_w, 0.8, gamma) == (K, n_bins * K / N, n_bins)
+        assert measure(log_w, log_w.max(), 0.8, gamma) == (K, n_bins * K / N, n_bins)
 
 
 def collection(N, J, bins, rng):
@@ -201,7 +201,7 @@ def test_subsets_are_as_frequent_as_those_of_the_letter(weights, gamma):
         protocol.select(ours.params, ours.state, 5, ours.rng, ours.selection)
         drawn.append(frozenset(ours.selection.combine[: ours.selection.n_combined[0]].tolist()))
     p = np.array(weights) / sum(weights)
-    K, J, n_bins = measure(ours.state.log_w, ours.params.delta, gamma)
+    K, J, n_bins = measure(ours.state.log_w, ours.state.log_w.max(), ours.params.delta, gamma)
     letter = [thrown(p, J, n_bins, rng) for _ in range(n)]
     kinds = [frozenset(c) for k in range(1, P + 1) for c in itertools.combinations(range(P), k)]
     for kind in kinds:

@@ -24,11 +24,11 @@ from omkl.core.graph_sampling import (
     cover_of,
     edges_of,
     empty_in_mass,
-    probabilities,
 )
 from omkl.core.hyperparameters import Schedule, rate
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
+from tests.learners import node_probabilities
 
 FOUR = tuple(Kernel("gaussian", b) for b in (0.01, 0.1, 1.0, 100.0))
 LAM = 0.3
@@ -294,7 +294,7 @@ def follow(ours, graph, edges_and_share):
         xi, eta = rate(graph.xi, t), rate(graph.eta, t)
         edges, share = edges_and_share(u)
         p = (1 - xi) * u / u.sum() + xi * share  # (33), (46)
-        np.testing.assert_allclose(probabilities(ours.state.trees, xi, 4), p, rtol=1e-12)
+        np.testing.assert_allclose(node_probabilities(ours.state.trees, xi, 4), p, rtol=1e-12)
         node = ours.state.node[0]
         assert t <= EXPLORE or u[node] == pytest.approx(u.max())
         assert sorted(S) == np.flatnonzero(edges[node]).tolist()
@@ -387,7 +387,7 @@ def test_sfg_r_readings_of_the_added_edge(only_undominated, S, q2):
     state = ours.state._replace(edges=edges, cover=cover_of(edges), in_mass=empty_in_mass(edges))
     state.log_u[:] = np.log([0.4, 0.3, 0.2, 0.1]) - 1000.0
     protocol.select(ours.params, state, 1, Drawing(0.5), ours.selection)
-    p = probabilities(state.trees, 0.2, 4)
+    p = node_probabilities(state.trees, 0.2, 4)
     np.testing.assert_allclose(p, [0.42, 0.34, 0.16, 0.08], rtol=1e-12)
     assert state.node[0] == 1
     assert ours.selection.evaluate[: ours.selection.n_evaluated[0]].tolist() == S
@@ -419,7 +419,7 @@ def test_sfg_r_observes_every_kernel_with_at_least_beta(levels, rank, xi, only_u
     dominates = ours.state.cover[MEMBER] == 1
     assert dominates.tolist() == [v >= sorted(levels)[-rank] for v in levels]
     assert ours.state.trees[COUNT, 1] == dominates.sum()
-    p = probabilities(ours.state.trees, xi, 4)
+    p = node_probabilities(ours.state.trees, xi, 4)
     assert np.all(p[dominates] >= beta * (1 - 1e-12))
 
 

@@ -20,6 +20,7 @@ from omkl.core.graph_sampling import (
 )
 from omkl.core.kernels import Kernel
 from omkl.core.weights import normalised
+from tests.learners import node_probabilities
 
 
 def random_graph(rng, N, M):
@@ -56,7 +57,7 @@ def test_trees_follow_the_weights(N, seed, largest):
         np.testing.assert_array_equal(anew[: graph_sampling.COUNT], trees[: graph_sampling.COUNT])
         np.testing.assert_array_equal(in_mass_anew, in_mass)
         p = (1 - xi) * normalised(log_u) + xi * share
-        np.testing.assert_allclose(graph_sampling.probabilities(trees, xi, N), p, rtol=1e-13)
+        np.testing.assert_allclose(node_probabilities(trees, xi, N), p, rtol=1e-13)
         assert graph_sampling.probability(trees, node, xi) == pytest.approx(p[node], rel=1e-13)
         graph_sampling.in_probabilities(edges, trees, in_mass, cover, np.arange(N), N, xi, q)
         np.testing.assert_allclose(q, p @ adjacency, rtol=1e-13)
@@ -75,7 +76,7 @@ def test_a_node_without_probability_is_never_drawn():
     toggle_member(edges, trees, cover, 0)
     graph_sampling.refresh(edges, trees, in_mass, np.zeros(1), np.array([0.0, -1e5, -1e5]), 0)
     assert [graph_sampling.draw_node(trees, 0.3, v) for v in (0.0, 0.5, 1.0 - 2**-53)] == [0, 0, 0]
-    np.testing.assert_array_equal(graph_sampling.probabilities(trees, 0.3, 3), [1.0, 0.0, 0.0])
+    np.testing.assert_array_equal(node_probabilities(trees, 0.3, 3), [1.0, 0.0, 0.0])
 
 
 def refined(state, delta, rank, sign, only_undominated):

@@ -117,7 +117,7 @@ def test_sincos_of_huge_and_undefined_angles():
 
 def softmax(log_w):
     w = np.empty_like(log_w)
-    return w, weights.softmax(log_w, w)
+    return w, weights.shares_of_all(log_w, w)
 
 
 def test_softmax_and_mean_by_hand():
@@ -125,8 +125,7 @@ def test_softmax_and_mean_by_hand():
     w, log_sum = softmax(log_w)
     np.testing.assert_allclose(w, [1 / 8, 2 / 8, 5 / 8], rtol=1e-15)
     assert log_sum == pytest.approx(math.log(8.0), rel=1e-15)
-    f, kernels = np.array([10.0, np.nan, 4.0]), np.array([2, 0, 99])
-    assert weights.weighted_mean(log_w, f, kernels, 2) == pytest.approx((5 * 4 + 10) / 6)
+    assert weights.mean_of_all(log_w, np.array([10.0, 0.0, 4.0])) == pytest.approx(30 / 8)
     np.testing.assert_allclose(weights.normalised(np.stack([log_w, log_w + 7])), [w, w], rtol=1e-14)
 
 
@@ -141,7 +140,7 @@ def test_a_million_rounds_do_not_underflow():
     w, log_sum = softmax(log_w)
     np.testing.assert_allclose(w, np.array([1.0, math.exp(-1), 0.0]) / (1 + math.exp(-1)), 1e-4)
     assert log_sum == pytest.approx(-900_000 + math.log(1 + math.exp(-1)), rel=1e-9)
-    assert weights.weighted_mean(log_w, np.array([0.0, 0.0, 3.0]), np.array([2]), 1) == 3.0
+    assert weights.mean_of_all(log_w[2:], np.array([3.0])) == 3.0
     assert log_w.argmax() == 0
 
 
@@ -157,18 +156,16 @@ def test_softmax_properties(log_w, shift):
     assert np.all(np.diff(w[np.argsort(log_w, kind="stable")]) >= -1e-18)
     np.testing.assert_allclose(softmax(log_w + shift)[0], w, rtol=0, atol=1e-9)
     np.testing.assert_allclose(weights.normalised(log_w), w, rtol=1e-14, atol=1e-300)
-    kernels = np.arange(len(w))
-    mean = weights.weighted_mean(log_w, np.linspace(-1, 2, len(w)), kernels, len(w))
+    mean = weights.mean_of_all(log_w, np.linspace(-1, 2, len(w)))
     assert mean == pytest.approx(w @ np.linspace(-1, 2, len(w)), abs=1e-14)
 
 
-def means(log_w, f, kernels, share, out):
-    """The mean of f, one kernel after the other and eight at a time."""
-    out[0] = weights.weighted_mean(log_w, f, kernels, len(f))
-    out[1] = weights.mean_of_all(log_w, f)
+def means(log_w, f, share, out):
+    """The mean of f in two ways, and the largest weight."""
+    out[0] = weights.mean_of_all(log_w, f)
     weights.shares_of_all(log_w, share)
-    out[2] = weights.mean_of_all_by_shares(share, f)
-    out[3] = weights.largest_of(log_w)
+    out[1] = weights.mean_of_all_by_shares(share, f)
+    out[2] = weights.largest_of(log_w)
 
 
 compiled_means = compiler.compiled(means)
@@ -178,11 +175,11 @@ compiled_means = compiler.compiled(means)
 @pytest.mark.parametrize("N", [1, 7, 8, 21])
 def test_eight_at_a_time_is_one_after_the_other(mean, N):
     rng = np.random.default_rng(N)
-    log_w, f, share, out = -rng.exponential(300.0, N), rng.normal(size=N), np.empty(N), np.empty(4)
-    mean(log_w, f, np.arange(N), share, out)
-    np.testing.assert_allclose(out[1:3], out[0], rtol=1e-13)
+    log_w, f, share, out = -rng.exponential(300.0, N), rng.normal(size=N), np.empty(N), np.empty(3)
+    mean(log_w, f, share, out)
+    np.testing.assert_allclose(out[:2], weights.normalised(log_w) @ f, rtol=1e-12)
     np.testing.assert_allclose(share, weights.normalised(log_w), rtol=1e-13)
-    assert out[3] == log_w.max()
+    assert out[2] == log_w.max()
 
 
 def test_draw_by_hand():
@@ -191,17 +188,6 @@ def test_draw_by_hand():
     assert drawn == [1, 1, 3, 3, 4, 4]
     tenths = np.full(10, 0.1)  # their running sum ends at 1 - 1.1e-16
     assert weights.draw(tenths, 1.0 - 2**-53) == 9
-
-
-@settings(deadline=None)
-@given(arrays(np.float64, st.integers(1, 9), elements=st.sampled_from([0.0, 0.1, 0.3])))
-def test_draw_by_running_sums_is_draw(p):
-    p[-1] += p.sum() == 0.0
-    p /= p.sum()
-    sums = np.empty_like(p)
-    weights.running_sums(p, sums)
-    for u in (0.0, *sums[sums < 1.0], *np.nextafter(sums, 0.0), 0.5, 1.0 - 2**-53):
-        assert weights.draw_by_sums(sums, u) == weights.draw(p, u)
 
 
 def test_shares_are_the_weights_of_the_mean():

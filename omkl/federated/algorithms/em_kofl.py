@@ -45,7 +45,7 @@ import numpy as np
 from omkl.core.compiler import inlined
 from omkl.core.hyperparameters import NON_NEGATIVE, Schedule, rate
 from omkl.core.representations.random_features import RandomFeatures, gradient_step
-from omkl.core.weights import draw, softmax
+from omkl.core.weights import draw, shares_of_all
 from omkl.federated.algorithms.vm_kofl import send_losses, weigh
 from omkl.federated.client_features import evaluate
 from omkl.federated.messages import average, copy_row
@@ -84,7 +84,7 @@ def learned_by(server, clients, k):
 
 def broadcast_selection(params, server, t, u):
     # The sums of this round's losses are empty now: the weights are computed there.
-    softmax(server.log_w, server.losses)
+    shares_of_all(server.log_w, server.losses)
     server.announced[0] = server.announced[1] if t > 1 else draw(server.losses, u[0])
     server.announced[1] = draw(server.losses, u[1])
     server.losses[:] = 0.0

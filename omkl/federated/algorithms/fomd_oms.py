@@ -45,7 +45,7 @@ from typing import NamedTuple
 
 from omkl.core.compiler import inlined
 from omkl.core.hyperparameters import POSITIVE, UP_TO_N, Schedule, rate
-from omkl.core.weights import draw, softmax
+from omkl.core.weights import draw, shares_of_all
 from omkl.federated.algorithms.vm_kofl import weigh
 from omkl.federated.client_features import evaluate
 from omkl.federated.messages import average, scale_row, step_into
@@ -78,7 +78,7 @@ def draw_others(rows, M, N, u):
 
 
 def select(params, server, clients, k, t, u, scratch, message):
-    softmax(server.log_w, scratch.w)
+    shares_of_all(server.log_w, scratch.w)
     scratch.drawn[0] = draw(scratch.w, u[0])
     message.rows[0] = scratch.drawn[0]
     draw_others(message.rows, params.M, scratch.w.shape[0], u)

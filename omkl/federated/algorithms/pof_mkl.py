@@ -40,7 +40,7 @@ import numpy as np
 from omkl.core.compiler import inlined
 from omkl.core.hyperparameters import NON_NEGATIVE, UP_TO_N, Range, Schedule, rate
 from omkl.core.representations.random_features import RandomFeatures
-from omkl.core.weights import mean_by_shares, softmax, weighted_mean
+from omkl.core.weights import mean_of_all, mean_of_all_by_shares, shares_of_all
 from omkl.federated.client_features import evaluate
 from omkl.federated.messages import average, step_into
 from omkl.federated.protocol import choose_all, register
@@ -89,7 +89,7 @@ def select(params, server, clients, k, t, u, scratch, message):
     log_w = clients.log_w[k]
     order = clients.order[k]
     N = order.shape[0]
-    softmax(log_w, scratch.w)
+    shares_of_all(log_w, scratch.w)
     if params.M == N:
         choose_all(server, scratch, message)
         return
@@ -115,13 +115,13 @@ def select(params, server, clients, k, t, u, scratch, message):
 
 def predict(params, server, clients, k, t, X, row, scratch):
     evaluate(server.model, X, row, scratch)
-    return weighted_mean(clients.log_w[k], scratch.f, scratch.every, scratch.f.shape[0])
+    return mean_of_all(clients.log_w[k], scratch.f)
 
 
 def local_step(params, server, clients, k, t, y, y_hat, scratch, message):
     log_w = clients.log_w[k]
     N = scratch.f.shape[0]
-    norm2 = mean_by_shares(scratch.w, server.model.norm2, scratch.every, N)
+    norm2 = mean_of_all_by_shares(scratch.w, server.model.norm2)
     scratch.own_loss[0] = (y_hat - y) * (y_hat - y) + params.lam * norm2
     eta_k = rate(params.eta_k, t)
     for i in range(N):

@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 from omkl.core.compiler import inlined
 from omkl.core.hyperparameters import NON_NEGATIVE, Schedule, rate
-from omkl.core.weights import mean_by_shares, softmax
+from omkl.core.weights import mean_of_all_by_shares, shares_of_all
 from omkl.federated.client_features import evaluate, step_all
 from omkl.federated.messages import average
 from omkl.federated.protocol import choose_all, register
@@ -43,13 +43,13 @@ class Params(NamedTuple):
 
 
 def select(params, server, clients, k, t, u, scratch, message):
-    softmax(server.log_w, scratch.w)
+    shares_of_all(server.log_w, scratch.w)
     choose_all(server, scratch, message)
 
 
 def predict(params, server, clients, k, t, X, row, scratch):
     evaluate(server.model, X, row, scratch)
-    return mean_by_shares(scratch.w, scratch.f, scratch.every, scratch.f.shape[0])
+    return mean_of_all_by_shares(scratch.w, scratch.f)
 
 
 @inlined
@@ -70,7 +70,7 @@ def weigh(server, eta_w):
 
 
 def local_step(params, server, clients, k, t, y, y_hat, scratch, message):
-    norm2 = mean_by_shares(scratch.w, server.model.norm2, scratch.every, scratch.f.shape[0])
+    norm2 = mean_of_all_by_shares(scratch.w, server.model.norm2)
     scratch.own_loss[0] = (y_hat - y) * (y_hat - y) + params.lam * norm2
     step_all(rate(params.eta, t), params.lam, server, y, scratch, message)
     send_losses(scratch, message)
