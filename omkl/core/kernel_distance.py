@@ -113,7 +113,7 @@ class Overlaps(NamedTuple):
     own: np.ndarray
 
 
-MOST_KERNELS = 4096  # whose distances take 128 MB
+MOST_IN_GRAPH = 4096  # whose distances take 128 MB
 
 
 @functools.lru_cache(maxsize=4)
@@ -123,12 +123,12 @@ def overlaps(kernels: tuple[Kernel, ...], d: int) -> Overlaps:
     Raises
     ------
     ValueError
-        There are more than ``MOST_KERNELS``, a kernel has no spectrum, or integration does not find
+        There are more than ``MOST_IN_GRAPH``, a kernel has no spectrum, or integration does not find
         an overlap.
     """
-    if len(kernels) > MOST_KERNELS:
+    if len(kernels) > MOST_IN_GRAPH:
         raise ValueError(
-            f"a graph compares every two kernels: it has at most {MOST_KERNELS:,}, and there are "
+            f"a graph compares every two kernels: it has at most {MOST_IN_GRAPH:,}, and there are "
             f"{len(kernels):,}. Choose fewer kernels, or an algorithm without a graph"
         )
     values = log_overlaps(kernels, d)

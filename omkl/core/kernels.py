@@ -69,8 +69,6 @@ class Family:
     isotropic     whether that is a normal distribution, of covariance I / b: then frequencies may
                   be orthogonal (``omkl.core.frequencies``)
     length_power  the length of a kernel is b to this power: 1 for a length, 1/2 for a variance
-    metric        of ``scipy.spatial.distance.cdist``, where all kernels of the family are
-                  functions ``of_distance`` of it
     shares        whether ``term`` is without c
     taken_by      the algorithms that take a family without a spectral measure, in words
     overlaps      by name of a family, itself or one above: log of the integral of kappa kappa'
@@ -82,7 +80,6 @@ class Family:
     spectrum: ClassVar[str | None] = None
     isotropic: ClassVar[bool] = False
     length_power: ClassVar[float] = 1.0
-    metric: ClassVar[str | None] = None
     shares: ClassVar[bool] = True
     taken_by: ClassVar[str] = "an algorithm with exact kernels"
     term: ClassVar[Callable[..., Any]]
@@ -104,14 +101,6 @@ class Family:
     def gram(self, A: np.ndarray, B: np.ndarray, b: float) -> np.ndarray:
         """Exact kernel matrix: A (m, d), B (n, d) -> (m, n)."""
         return np.stack([self.value(a - B, b) for a in A])
-
-    def of_distance(self, distance: np.ndarray, b: float, out: Any = None) -> np.ndarray:
-        """kappa of distances (...) in the family's metric, written to ``out`` where it is given."""
-        raise TypeError(f"{self.name} kernels are no functions of one distance")
-
-    def distances(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
-        """Distances (m, n) of the rows of A (m, d) and B (n, d), as ``gram`` has them."""
-        raise TypeError(f"{self.name} kernels are no functions of one distance")
 
     def parameter(self, b: float) -> float:
         """What ``term`` and ``finish`` take as c."""
@@ -162,7 +151,6 @@ class Gaussian(Family):
     spectrum = "normal"
     isotropic = True
     length_power = 0.5
-    metric = "sqeuclidean"
     overlaps: ClassVar = {
         "gaussian": lambda p, q: (
             0.5 * (math.log(2.0 * math.pi) + (np.log(p) + np.log(q)) - np.log(p + q))
@@ -170,14 +158,7 @@ class Gaussian(Family):
     }
 
     def value(self, r: np.ndarray, b: float) -> np.ndarray:
-        return self.of_distance(np.square(r).sum(axis=-1), b)
-
-    def of_distance(self, distance: np.ndarray, b: float, out: Any = None) -> np.ndarray:
-        return np.exp(np.multiply(distance, -0.5 / b, out=out), out=out)
-
-    def distances(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
-        squares = np.square(A).sum(1)[:, None] + np.square(B).sum(1)[None, :] - 2.0 * A @ B.T
-        return np.maximum(squares, 0.0)
+        return np.exp(np.square(r).sum(axis=-1) * (-0.5 / b))
 
     def frequencies(self, rng: np.random.Generator, D: int, d: int, b: float) -> np.ndarray:
         return rng.standard_normal((D, d)) / math.sqrt(b)
@@ -188,7 +169,8 @@ class Gaussian(Family):
         return np.asarray(ndtri(u)) / math.sqrt(b)
 
     def gram(self, A: np.ndarray, B: np.ndarray, b: float) -> np.ndarray:
-        return self.of_distance(self.distances(A, B), b)
+        squares = np.square(A).sum(1)[:, None] + np.square(B).sum(1)[None, :] - 2.0 * A @ B.T
+        return np.exp(np.maximum(squares, 0.0) * (-0.5 / b))
 
     def parameter(self, b: float) -> float:
         return -0.5 / b
@@ -204,16 +186,12 @@ class Gaussian(Family):
 class Laplacian(Family):
     name = "laplacian"
     spectrum = "Cauchy"
-    metric = "cityblock"
     overlaps: ClassVar = {
         "laplacian": lambda p, q: math.log(2.0) + (np.log(p) + np.log(q)) - np.log(p + q)
     }
 
     def value(self, r: np.ndarray, b: float) -> np.ndarray:
-        return self.of_distance(np.abs(r).sum(axis=-1), b)
-
-    def of_distance(self, distance: np.ndarray, b: float, out: Any = None) -> np.ndarray:
-        return np.exp(np.divide(np.negative(distance, out=out), b, out=out), out=out)
+        return np.exp(-np.abs(r).sum(axis=-1) / b)
 
     def frequencies(self, rng: np.random.Generator, D: int, d: int, b: float) -> np.ndarray:
         return rng.standard_cauchy((D, d)) / b

@@ -357,8 +357,3 @@ class Learner:
             f=np.full(N, np.nan),
             scratch=scratch,
         )
-
-
-def one_against_rest(y: np.ndarray, number: int, n_classes: int) -> np.ndarray:
-    """The labels -1, +1 (n,) for the learner of class ``number``; y as for a learner."""
-    return y if n_classes == 2 else np.where(y == number, 1.0, -1.0)

@@ -137,19 +137,12 @@ def kernel_ridge(
     O(T^2) memory. Raises Unsolvable.
     """
     from scipy.linalg import cho_factor, cho_solve
-    from scipy.spatial.distance import cdist
 
     T = len(y)
     ridge = max(lam * T, 1e-10 * T)
-    metrics = {FAMILIES[kernel.family].metric for kernel in kernels} - {None}
-    distances = {metric: cdist(X, X, metric) for metric in metrics}
 
     def fit(kernel: Kernel) -> tuple[float, np.ndarray]:
-        family = FAMILIES[kernel.family]
-        if family.metric:
-            K = family.of_distance(distances[family.metric], kernel.bandwidth)
-        else:
-            K = kernel.gram(X, X)
+        K = kernel.gram(X, X)
         K.flat[:: T + 1] += ridge
         try:
             alpha = cho_solve(cho_factor(K, lower=True, overwrite_a=True, check_finite=False), y)

@@ -20,7 +20,7 @@ import numpy as np
 
 from omkl.core import snapshot
 from omkl.core.kernels import FAMILIES
-from omkl.core.learner import Learner, Trace, one_against_rest
+from omkl.core.learner import Learner, Trace
 from omkl.core.robust_moments import FAR
 from omkl.core.snapshot import below
 from omkl.core.weights import normalised
@@ -550,14 +550,14 @@ class OnlineLearner:
 
     def _restore_recent(self, kept: Mapping[str, np.ndarray]) -> None:
         """Remember the predictions of a file; ValueError where they are none of this learner."""
-        any_row = np.zeros(len(self.inputs) + self.settings.lags)
-        self._recent.restore(kept, self._predict_scaled(any_row), len(self.inputs))
+        d = len(self.inputs)
+        self._recent.restore(kept, self._predict_scaled(np.zeros(d)), d)
 
     def _predicted(self, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of rows as the next: y_hat, (n,) or (n, K), spread (n,), and which (n,) are far out."""
         learner = self._looking_at(X)
         rows, far = learner._standardised(learner._read(X), learns=False)
-        found = [learner._predict_target(target, rows) for target in learner._targets]
+        found = [learner._predict_rows_of(target, rows) for target in learner._targets]
         y_hat, spread = found[0]
         if self.outputs:
             y_hat, spread = (np.stack(arrays, axis=1) for arrays in zip(*found, strict=True))
@@ -601,19 +601,17 @@ class OnlineLearner:
                 x, is_far = found.z, True in found.far.tolist()
         elif not abs(x).max() <= LARGEST:  # or a number is NaN
             self._checked(x[None, :])
-        lags = self.settings.lags
-        return np.concatenate([x, np.zeros(lags)]) if lags else x, is_far
+        return x, is_far
 
     def _standardised(self, X: np.ndarray, learns: bool) -> tuple[np.ndarray, np.ndarray]:
-        """Rows as a learner takes them, with room for lags, and which (n,) are far out."""
+        """Rows with scaled inputs, and which (n,) are far out."""
         far = np.zeros(len(X), dtype=np.bool_)
         if moments := self._moments:
             taken = moments.standardised(X) if learns else moments.standardised_each(X)
             X, far = taken.z, taken.far_rows
-        lags = self.settings.lags
-        return np.concatenate([X, np.zeros((len(X), lags))], axis=1) if lags else X, far
+        return X, far
 
-    # --- Rows whose inputs are scaled, with room for lags -----------------------------------------
+    # --- Rows whose inputs are scaled -------------------------------------------------------------
 
     def learn_rows(
         self,
@@ -630,8 +628,8 @@ class OnlineLearner:
         Parameters
         ----------
         X, y
-            Rows (n, d + lags) with scaled inputs and room for lags, and targets (n,), or (n, m) of
-            m outputs; NaN where there is none, and classes as codes.
+            Rows whose first d columns are scaled inputs, and targets (n,), or (n, m) of m outputs;
+            NaN where there is none, and classes as codes.
         far
             (n,) bool, which rows are far out, whose intervals are wider; None: none is.
         ahead
@@ -648,13 +646,13 @@ class OnlineLearner:
         if self._delay or (self.algorithm.queries and (self.moves or self.settings.lags)):
             return self._row_by_row(X, X if ahead is None else ahead, y, far)
         if not self.outputs:
-            return self._learn_target(self._targets[0], X, y, far)
+            return self._learn_rows_of(self._targets[0], X, y, far)
         found = [
-            self._learn_target(target, X, y[:, m], far) for m, target in enumerate(self._targets)
+            self._learn_rows_of(target, X, y[:, m], far) for m, target in enumerate(self._targets)
         ]
         return Predictions(*(np.stack(arrays, axis=1) for arrays in zip(*found, strict=True)))
 
-    def _learn_target(
+    def _learn_rows_of(
         self, target: TargetLearner, X: np.ndarray, y: np.ndarray, far: np.ndarray
     ) -> Predictions:
         known = target.scaler.take(y) if self.moves or self.settings.lags else None
@@ -692,17 +690,17 @@ class OnlineLearner:
         self, X: np.ndarray, target: TargetLearner, known: KnownTargets | None = None
     ) -> np.ndarray:
         """Rows X as core learners read them, with the lags ``known`` before each, or the next."""
-        if n_lags := self.settings.lags:
+        if self.settings.lags:
             lags = known.lags if known else np.tile(target.scaler.lags, (len(X), 1))
-            X = np.concatenate([X[:, :-n_lags], lags], axis=1)
+            X = np.concatenate([X[:, : len(self.inputs)], lags], axis=1)
         return softened(X) if self.softens else X
 
     def _input_row(self, z: np.ndarray, lags: np.ndarray) -> np.ndarray:
-        """``_inputs`` of one row z (d + lags,) with these lags, to the last bit."""
-        row = np.concatenate([z[: -len(lags)], lags]) if len(lags) else z
+        """``_inputs`` of one row z with these lags, to the last bit."""
+        row = np.concatenate([z[: len(self.inputs)], lags]) if len(lags) else z
         return softened(row) if self.softens and abs(row).max() > FAR else row
 
-    def _predict_target(
+    def _predict_rows_of(
         self, target: TargetLearner, X: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Predict each row X as the next: y_hat, (n,) or (n, K), and spread (n,)."""
@@ -884,7 +882,7 @@ def _labels_of(y: np.ndarray, k: int, n_learners: int) -> np.ndarray:
     """The targets (n,) that core learner k of a target is told; of several, k against the rest."""
     if n_learners == 1:
         return y
-    return np.where(np.isnan(y), np.nan, one_against_rest(y, k, n_learners))
+    return np.where(np.isnan(y), np.nan, np.where(y == k, 1.0, -1.0))
 
 
 def _half_widths(target: TargetLearner, far: np.ndarray) -> np.ndarray:

@@ -64,16 +64,6 @@ def test_random_features_estimate_the_kernel_without_bias(kernel):
     assert np.abs(error).max() < 5.0
 
 
-@pytest.mark.parametrize("name", ["gaussian", "laplacian"])
-def test_kernels_of_a_distance_are_written_where_one_says(name):
-    family = kernels.FAMILIES[name]
-    distance, room = np.random.default_rng(0).exponential(size=(5, 7)), np.empty((5, 9))
-    kept, found = distance.copy(), family.of_distance(distance, 0.3)
-    assert family.of_distance(distance, 0.3, out=room[:, :7]).base is room
-    np.testing.assert_array_equal(room[:, :7], found)
-    np.testing.assert_array_equal(distance, kept)
-
-
 @pytest.mark.parametrize(("family", "order"), [("matern32", 1.5), ("matern52", 2.5)])
 def test_matern_kernels_are_those_of_the_literature(family, order):
     """Bessel's form, in each input; frequencies are Student's t; huge differences give 0."""
