@@ -123,8 +123,8 @@ def overlaps(kernels: tuple[Kernel, ...], d: int) -> Overlaps:
     Raises
     ------
     ValueError
-        There are more than ``MOST_IN_GRAPH``, a kernel has no spectrum, or integration does not find
-        an overlap.
+        There are more than ``MOST_IN_GRAPH``, a kernel has no spectrum, or integration does not
+        find an overlap.
     """
     if len(kernels) > MOST_IN_GRAPH:
         raise ValueError(

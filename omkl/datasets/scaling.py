@@ -13,9 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from omkl.core import robust_moments, snapshot
+from omkl.core.compiler import specialise_on_first_call
 from omkl.core.robust_moments import FAR, MOMENTS, in_units
 
 ONE_KEY = np.zeros(1, dtype=np.int64)  # the slot of a stream without keys
+ONE_ROW = np.array([0, 2])  # and the one behind it
+_follow_targets = specialise_on_first_call(robust_moments.follow_targets)
 
 
 class Standardised(NamedTuple):
@@ -197,19 +200,26 @@ class TargetScaler:
         self.n_lags, self.scaled = n_lags, scaled
         self._moments = robust_moments.no_moments(1)[None]
         self._last = np.full((1, n_lags), np.nan)  # the oldest first
+        self._one, self._of_one = np.full(2, np.nan), np.empty((4, 2))  # of ``take_one``
         self.take(np.empty(0))
 
     def take(self, y: np.ndarray) -> KnownTargets:
         """Take in targets y (n,), and return them by what was known before; NaN is not taken in."""
         n = len(y)
         lags, out = np.empty((n + 1, self.n_lags)), np.empty((4, n + 1))
-        robust_moments.follow_targets(
-            np.array([0, n + 1]), ONE_KEY, self._moments, self._last, self.scaled,
-            np.append(y, np.nan), lags, 0, out,
-        )  # fmt: skip
-        _, centre, unit, n_known = out[:, n].tolist()
-        self.now, self.lags = TargetUnits(n_known, centre, unit), lags[n]
+        self._follow(np.array([0, n + 1]), np.append(y, np.nan), lags, out)
         return KnownTargets(out[0, :n], out[1, :n], out[2, :n], lags[:n])
+
+    def take_one(self, y: float) -> None:
+        """Take in one target, in less time."""
+        self._one[0] = y
+        self._follow(ONE_ROW, self._one, np.empty((2, self.n_lags)), self._of_one)
+
+    def _follow(self, rows: np.ndarray, y: np.ndarray, lags: np.ndarray, out: np.ndarray) -> None:
+        """Take in all of y but the last, which is NaN: units and lags before it are kept."""
+        _follow_targets(rows, ONE_KEY, self._moments, self._last, self.scaled, y, lags, 0, out)
+        _, centre, unit, n_known = out[:, -1].tolist()
+        self.now, self.lags = TargetUnits(n_known, centre, unit), lags[-1]
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Copies of all that is known, which ``restore`` takes."""

@@ -209,7 +209,7 @@ class Units:
         n, centre, unit = units
         label = y if self.scaling == "none" else units.scaled(y, soft=True)
         if self.scaling != "bounds":
-            self._targets.take(np.array([y]))
+            self._targets.take_one(y)
         return ScaledRow(self._inputs(x), label, centre, unit, n > 0 or self.scaling == "none")
 
     def _inputs(self, x: np.ndarray) -> np.ndarray:

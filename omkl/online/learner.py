@@ -723,14 +723,12 @@ class OnlineLearner:
     def _predict_scaled(self, z: np.ndarray, far: bool = False) -> RowPrediction:
         """Predict the row z as the next one; nothing is learned."""
         rows = [self._input_row(z, target.scaler.lags) for target in self._targets]
-        said = [
-            self._predict_row_of(target, row, far)
-            for target, row in zip(self._targets, rows, strict=True)
-        ]
-        whole = said[0]
-        if self.outputs:
+        if not self.outputs:
+            whole = self._predict_row_of(self._targets[0], rows[0], far)
+        else:
+            said = tuple(map(self._predict_row_of, self._targets, rows, [far] * len(rows)))
             y_hat, spread, half = (np.array([one[k] for one in said]) for k in (0, 2, 3))
-            whole = RowPrediction(y_hat, True, spread, half, far, of_outputs=tuple(said))
+            whole = RowPrediction(y_hat, True, spread, half, far, of_outputs=said)
         self._last = whole, z, rows
         return whole
 
@@ -796,7 +794,7 @@ class OnlineLearner:
             else:
                 asked = learner.learn_one(row, told)
         if asked and len(learners) == 1 and (self.moves or scaler.n_lags):
-            scaler.take(np.array([y]))
+            scaler.take_one(y)
         if intervals:
             intervals.follow_one(said.y_hat, said.scored, y, said.far)
 
