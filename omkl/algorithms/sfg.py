@@ -54,8 +54,6 @@ from omkl.core.hyperparameters import (
 )
 from omkl.core.kernel_distance import (
     Matrix,
-    matrix_of,
-    normalised,
     overlaps,
     ranked,
 )
@@ -65,7 +63,6 @@ from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFea
 from omkl.core.weights import mean_by_shares, shares
 
 READINGS = Choice("farthest", "nearest")
-DIVERGENCES = Choice("integral", "normalised")
 
 
 class GraphState(NamedTuple):
@@ -83,17 +80,10 @@ class GraphState(NamedTuple):
 
 
 @functools.lru_cache(maxsize=4)
-def graph(
-    dictionary: tuple[Kernel, ...], d: int, M: int, reading: int, divergence: int
-) -> tuple[np.ndarray, Matrix]:
-    """Edges (3, N, M) of algorithm 4, and Delta by its order; both made once for all seeds."""
-    delta: Any = overlaps(dictionary, d)
-    order = ranked(dictionary, d)
-    if DIVERGENCES[divergence] == "normalised":
-        delta = normalised(delta)
-        order = matrix_of(delta)
+def graph(dictionary: tuple[Kernel, ...], d: int, M: int, reading: int) -> np.ndarray:
+    """Edges (3, N, M) of algorithm 4, made once for all seeds."""
     join = similarity_graph if READINGS[reading] == "nearest" else dissimilarity_graph
-    return edges_of(join(delta, M)), order
+    return edges_of(join(overlaps(dictionary, d), M))
 
 
 def on_graph(edges: np.ndarray, model: RandomFeatures) -> GraphState:
@@ -180,8 +170,7 @@ class Sfg:
              lam      regularisation, >= 0
              M        out-neighbours of a node, itself included, 1..N
              explore  rounds in which the node is drawn, >= 0 (section 5: 300)
-             reading     farthest or nearest: how the graph is built, see Reading
-             divergence  integral or normalised: what Delta is, see Reading
+             reading  farthest or nearest: how the graph is built, see Reading
     Cost     O(M D d + M log N) time per round; O(N D d + N M) memory; O(N^2 M) time to build the
              graph, once for all seeds.
     Bound    theorem 5: O(sqrt(N ln N) T^(2/3)) with eta of order sqrt(ln N / N) T^(-2/3),
@@ -192,9 +181,8 @@ class Sfg:
              farthest  (the default) the kernel with the largest mean divergence joins next. On
                        airfoil M = 5, 10, 20 give an MSE of 48.9, 39.9, 33.3 x 10^-3.
              nearest   the M kernels nearest to i, as in the first version of the paper.
-             Delta is the integral (27). ``normalised`` divides it by the root of the integrals of
-             kappa_i^2 and kappa_j^2. In R^d the integral makes nearly the same star of every node:
-             the widest Laplacian and the narrowest kernels.
+             Delta is the integral (27). In R^d it makes nearly the same star of every node: the
+             widest Laplacian and the narrowest kernels.
              The text changes only how the node is chosen after round 300, so p and q stay (33)
              and (36) there. The combination has no theta of its own, so its loss in (37) is the
              squared error.
@@ -210,15 +198,13 @@ class Sfg:
         M: UP_TO_N
         explore: COUNT_OR_ZERO
         reading: Annotated[int, READINGS] = READINGS.index("farthest")
-        divergence: Annotated[int, DIVERGENCES] = DIVERGENCES.index("integral")
 
     State, select, predict, update = GraphState, select_node, predict, update
 
     @staticmethod
     def init(params: Any, dictionary: Sequence[Kernel], model: RandomFeatures) -> GraphState:
         d = model.omega.shape[1]
-        edges, _ = graph(tuple(dictionary), d, params.M, params.reading, params.divergence)
-        return on_graph(edges, model)
+        return on_graph(graph(tuple(dictionary), d, params.M, params.reading), model)
 
 
 @functools.lru_cache(maxsize=4)
@@ -375,7 +361,7 @@ class SfgR:
              5. Predict with its M out-neighbours in the graph of step 0, (47), as OMKL-SFG does.
              6. Learn as OMKL-SFG with its out-neighbours S_t in the refined graph, where q_i is
                 the sum of p over the in-neighbours of i.
-    Symbols  eta, xi, lam, M, explore, reading, divergence   as in OMKL-SFG
+    Symbols  eta, xi, lam, M, explore, reading   as in OMKL-SFG
              rank             1..N: how many of the best nodes dominate (more where nodes tie)
              only_undominated true: an edge is added only where DS'_t has none to i yet
     Cost     O(M D d + M log N) time per round, and O(N) for every node that enters or leaves
@@ -384,8 +370,8 @@ class SfgR:
              1 / sqrt(T), beta <= 1/N; losses in [0, 1], ||x|| <= 1. In expectation: its proof
              takes conditional expectations for sure values.
     Reading  The box appends (d_i, i) for every i outside DS'_t, the text above it only where no
-             edge from DS'_t reaches i; the box is the default, ``only_undominated`` the text. With
-             another ``divergence`` d_i is the farthest by that one. Other readings as in OMKL-SFG.
+             edge from DS'_t reaches i; the box is the default, ``only_undominated`` the text. Other
+             readings as in OMKL-SFG.
     Differs  from the paper: none. The sets of (47) have no index t, those of the refined graph
              have one; so S_t, whose losses are observed with probability q_i, has more kernels than
              predict. The released code freezes the graph after round 300 and goes on drawing, has
@@ -401,15 +387,14 @@ class SfgR:
         rank: UP_TO_N
         only_undominated: bool
         reading: Annotated[int, READINGS] = READINGS.index("farthest")
-        divergence: Annotated[int, DIVERGENCES] = DIVERGENCES.index("integral")
 
     State, predict, update = RefinedState, predict, update
 
     @staticmethod
     def init(params: Any, dictionary: Sequence[Kernel], model: RandomFeatures) -> RefinedState:
         d = model.omega.shape[1]
-        made = graph(tuple(dictionary), d, params.M, params.reading, params.divergence)
-        return on_refined_graph(*made, params.rank, model)
+        edges = graph(tuple(dictionary), d, params.M, params.reading)
+        return on_refined_graph(edges, ranked(tuple(dictionary), d), params.rank, model)
 
     @staticmethod
     def select(params, state, t, rng, selection):

@@ -199,12 +199,3 @@ def matrix_of(values: np.ndarray) -> Matrix:
 def ranked(kernels: tuple[Kernel, ...], d: int) -> Matrix:
     """Delta by its order, for learners that look for the farthest or nearest kernel in a round."""
     return matrix_of(ranks(overlaps(kernels, d)))
-
-
-# --- Other readings of Delta ----------------------------------------------------------------------
-
-
-def normalised(source: Overlaps) -> np.ndarray:
-    """log of Delta(i, j) / (own_i own_j)^(1/2), (N, N): what is far is no longer what is wide."""
-    rows = np.arange(len(source.own))
-    return divergence_rows(source, rows) - 0.5 * (source.own[:, None] + source.own[None, :])

@@ -13,7 +13,6 @@ from omkl.core.feedback_graph import dissimilarity_graph, similarity_graph
 from omkl.core.kernel_distance import (
     divergence_rows,
     log_overlaps,
-    normalised,
     overlaps,
     ranks,
 )
@@ -186,14 +185,3 @@ def test_permuting_the_dictionary_permutes_the_graph(build, d):
     shuffled = tuple(PUBLISHED[i] for i in order)
     ours = build(overlaps(PUBLISHED, d), 12)
     np.testing.assert_array_equal(build(overlaps(shuffled, d), 12), place[ours][order])
-
-
-# --- Other readings -------------------------------------------------------------------------------
-
-
-def test_normalised_divergence():
-    a, b = Kernel("gaussian", 0.5), Kernel("laplacian", 2.0)
-    matrix = overlaps((a, b), 3)
-    own = np.exp(matrix.own)
-    expected = np.exp(log_divergence([a, b], 3)[0, 1]) / np.sqrt(own[0] * own[1])
-    assert np.exp(normalised(matrix)[0, 1]) == pytest.approx(expected, rel=1e-12)
