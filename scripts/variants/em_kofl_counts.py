@@ -35,7 +35,7 @@ import numpy as np
 from omkl.core.compiler import inlined
 from omkl.core.hyperparameters import NON_NEGATIVE, Schedule, rate
 from omkl.core.representations.random_features import gradient_step
-from omkl.core.weights import draw, softmax
+from omkl.core.weights import draw, shares_of_all
 from omkl.federated.algorithms.em_kofl import learned_by
 from omkl.federated.client_features import evaluate
 from omkl.federated.messages import average_entries, copy_row, squared_norm
@@ -116,7 +116,7 @@ def select(params, server, clients, k, t, u, scratch, message):
         learned = learned_by(server, clients, k)
         copy_row(server.model.theta, i, learned.theta, i)
         learned.norm2[i] = server.model.norm2[i]
-    softmax(clients.log_w[k], scratch.w)
+    shares_of_all(clients.log_w[k], scratch.w)
     message.rows[0] = draw(scratch.w, u[0])
     message.n[0] = 1
     scratch.p[0] = 1.0

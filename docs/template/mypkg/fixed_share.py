@@ -32,7 +32,7 @@ from omkl.core.representations.random_features import (
     RandomFeatures,
     gradient_step,
 )
-from omkl.core.weights import softmax, weighted_mean
+from omkl.core.weights import mean_of_all, shares_of_all
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -61,7 +61,7 @@ def select(params, state, t, rng, selection):
 
 
 def predict(params, state, t, selection):
-    return weighted_mean(state.log_w, selection.f, selection.combine, selection.n_combined[0]), True
+    return mean_of_all(state.log_w, selection.f), True
 
 
 def update(params, state, t, y, selection):
@@ -74,7 +74,7 @@ def update(params, state, t, y, selection):
         gradient_step(
             state.model, i, m, selection.scratch, 2.0 * eta * error, 1.0 - 2.0 * eta * params.lam
         )
-    softmax(state.log_w, state.w)
+    shares_of_all(state.log_w, state.w)
     for i in range(N):
         state.log_w[i] = math.log((1.0 - params.share) * state.w[i] + params.share / N)
 
