@@ -32,7 +32,7 @@ Y = 5000 + 200 * np.sin(np.nan_to_num(X[:, 0])) + RNG.normal(size=300)
         ("amkl_random", {"inputs": 2, "horizon": 300, **SMALL}),
         ("omkr", {"inputs": 2, "kernels": "gaussian17"}),
         ("auto", {"inputs": 2, "classes": ("low", "middle", "high")}),
-        ("sfg", {"inputs": 2, "M": 5, "divergence": "normalised", **SMALL}),
+        ("sfg", {"inputs": 2, "M": 5, "reading": "nearest", **SMALL}),
     ],
 )
 def test_a_loaded_learner_goes_on_with_the_same_bits(tmp_path, name, given):
