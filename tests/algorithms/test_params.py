@@ -76,7 +76,7 @@ def test_a_word_becomes_its_place_among_the_choices():
 
 def test_the_published_settings():
     assert built("gf") == (Schedule(0.1, -0.5), Schedule(0.1, -0.5), 1e-3, 10, 2, 300)
-    assert built("sfg_r") == (Schedule(0.1, -0.5),) * 2 + (1e-3, 10, 300, 10, False, 0, 0)
+    assert built("sfg_r") == (Schedule(0.1, -0.5),) * 2 + (1e-3, 10, 300, 10, False, 0)
     assert built("raker", lam=0).lam == 0.0
     assert built("sfg", xi="50/T", horizon=100).xi == Schedule(
         0.5, 0.0
