@@ -174,7 +174,7 @@ def expand(
         if (declared := _declared(text.partition("=")[2])) is not None:
             texts.remove(text)
             values["dataset.columns"] = [declared]
-    keys = {*map(key_of, texts), *values}
+    keys = {key_of(one) for one in (*texts, *values)}
     if files and (twice := keys & {"dataset", "dataset.path"}):
         raise UsageError(f"{files[0]} is the data set already: leave {min(twice)}= out")
     if files or "dataset=file" in texts:

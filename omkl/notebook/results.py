@@ -125,7 +125,7 @@ class Results(Mapping[str, Any]):
         """All plots of the run by their names, as Matplotlib figures; a notebook shows them."""
         from omkl.report import figures
 
-        return Plots(dict(figures.figures_of(self._run)))
+        return Plots(figures.figures_of(self._run))
 
     @property
     def config(self) -> dict[str, Any]:
@@ -173,20 +173,8 @@ class Results(Mapping[str, Any]):
         return path
 
 
-class Plots(Mapping[str, "Figure"]):
+class Plots(dict[str, "Figure"]):
     """Figures by their names, which a notebook shows below each other."""
-
-    def __init__(self, figures: Mapping[str, Figure]) -> None:
-        self._figures = dict(figures)
-
-    def __getitem__(self, name: str) -> Figure:
-        return self._figures[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._figures)
-
-    def __len__(self) -> int:
-        return len(self._figures)
 
     def __repr__(self) -> str:
         return f"<plots: {', '.join(self)}>"

@@ -95,10 +95,12 @@ def test_another_file_and_target_stand_beside_a_run_of_a_file(tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     frame = pd.DataFrame({"a": [1.0, 3.0, 2.0], "y": [0.0, 1.0, 3.0], "z": [2.0, 1.0, 0.0]})
     frame.to_csv("one.csv", index=False)
-    quick = ["seeds=1", "tracking=none", "figures=false"]
+    quick = ["seeds=2", "tracking=none", "figures=false"]
     (config,) = read_jobs(["one.csv", "target=y", "algorithm=last", *quick]).settings
     folder = runner.run(config).run.folder
     (config,) = again_of(folder, ["target=z", "two.csv", "exclude=y"])
+    (several,) = again_of(folder, ["dataset=file", "dataset.path=two.csv", "target=z"])
+    assert several.seeds == 2, "that of the run, and not that of a new file"
     found = [config.dataset[key] for key in ("path", "target", "exclude")]
     assert found == ["two.csv", "z", "y"]
 
