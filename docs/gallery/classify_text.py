@@ -1,7 +1,7 @@
 # # Classify text features
 #
 # Texts become numbers by hashing their words. That needs no vocabulary, so it works on a stream.
-# Here sentences about networks are told apart from sentences about numbers and data.
+# Here sentences about networks are separated from sentences about numbers and data.
 
 # %%
 # The texts are the docstrings of Python's own library, which every machine has: those of its

@@ -23,7 +23,14 @@ from tests.conftest import change
 ROOT = Path(__file__).parents[2]
 PAGES = [
     path.relative_to(ROOT).as_posix()
-    for name in ("README.md", "CHANGELOG.md", "SECURITY.md", "docs/**/*.md")
+    for name in (
+        "README.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "docs/**/*.md",
+        "docs/**/*.py",
+    )
     for path in sorted(ROOT.glob(name))
     if "reproduction" not in path.parts and path.name != "errata.md"  # in the words of the papers
 ]
