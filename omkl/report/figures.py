@@ -446,13 +446,8 @@ def clients(run: Run, into: Axes | None = None) -> Figure | None:
     """Draw every client's regret after the last round, in order, by (11)."""
     if "client_regret" not in run.curves:
         return None
-    mean, std = style.mean_std(run.curves["client_regret"])
-    order = np.argsort(mean)
-    share = (np.arange(len(mean)) + 0.5) / len(mean)
     figure, axes = _single(3.6, into=into)
-    style.band_line(axes, share, mean[order], None if std is None else std[order], 0, "clients")
-    axes.set_xlim(0, 1)
-    axes.set_xticks([0, 0.5, 1], ["least", "median", "most"])
+    style.sorted_clients(axes, run)
     axes.set(xlabel="clients by regret", ylabel="regret against the best online kernel")
     axes.set_title(_title(run, f"regret of the clients, {_seeds(run)}"))
     return figure

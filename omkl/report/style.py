@@ -187,6 +187,16 @@ def band_line(
     return line
 
 
+def sorted_clients(axes: Axes, run: Run, index: int = 0) -> None:
+    """Draw each client's regret after the last round, smallest first, with its deviation."""
+    mean, std = mean_std(run.curves["client_regret"])
+    order = np.argsort(mean)
+    share = (np.arange(len(mean)) + 0.5) / len(mean)
+    band_line(axes, share, mean[order], None if std is None else std[order], index, "clients")
+    axes.set_xlim(0, 1)
+    axes.set_xticks([0, 0.5, 1], ["least", "median", "most"])
+
+
 def baseline_lines(
     axes: Axes, runs: Sequence[Run], choose: Callable[[Array], Array]
 ) -> list[tuple[float, float]]:

@@ -340,8 +340,9 @@ _GIVEN = ("params", "stream")
 
 
 def _finite(value: Any, key: str) -> Any:
-    """A value of result.json: what has overflowed is null, and a setting that is infinite "inf"."""
-    value = _plain(value)
+    """Return a value of result.json: None if it has overflowed, "inf" for an infinite setting."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
     if isinstance(value, Mapping):
         return {k: _finite(v, key) for k, v in value.items()}
     if isinstance(value, list | tuple):
@@ -349,16 +350,6 @@ def _finite(value: Any, key: str) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value) if key in _GIVEN else None
     return value
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, Mapping | list | tuple | str | int | float | None):
-        return value
-    raise TypeError(f"result.json cannot hold a {type(value).__name__}: {value!r}")
 
 
 def sweep_folders(outputs: Path) -> list[Path]:

@@ -455,7 +455,7 @@ def federated(filled: Filled, folder: Path) -> list[Drawn]:
             (apart, "consecutive", "that have consecutive rows of the file each"),
         ):
             if runs:
-                figure = _panels(runs, sorted_clients, x, y, low=0.0)
+                figure = _panels(runs, style.sorted_clients, x, y, low=0.0)
                 drawn += _save(figure, folder, f"federated_clients_{name}", clients.format(how))
         return drawn  # fmt: skip
 
@@ -478,20 +478,6 @@ def beside_theorem_1(runs: Sequence[Run]) -> Figure:
     return _panels(
         runs, draw, "round t", "regret of the clients, their mean", [Line2D([], [], **dashed)]
     )
-
-
-def sorted_clients(axes: Axes, run: Run, index: int) -> None:
-    """Draw each client's regret, mean over the seeds, smallest first, with its deviation."""
-    mean, std = style.mean_std(run.curves["client_regret"])
-    order = np.argsort(mean)
-    share = (np.arange(len(mean)) + 0.5) / len(mean)
-    looks = style.look(index) | {"marker": ""}
-    axes.plot(share, mean[order], **looks)
-    if std is not None:
-        low, high = (mean - std)[order], (mean + std)[order]
-        axes.fill_between(share, low, high, color=looks["color"], alpha=0.15, linewidth=0)
-    axes.set_xlim(0, 1)
-    axes.set_xticks([0, 0.5, 1], ["least", "median", "most"])
 
 
 FIGURES: dict[str, Callable[[Filled, Path], list[Drawn]]] = {
