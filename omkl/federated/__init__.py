@@ -1,12 +1,16 @@
-"""Federated online learning: K clients, each with a stream of its own, and a server.
+"""Federated online learning: K clients, each with its own stream, and a server.
 
-``protocol`` holds the steps of a round, the states, and how much may be sent; ``messages`` what a
-client sends and how the server combines it; ``exchange`` whether there is one, or a graph of
-clients; ``algorithms`` one file a learner; ``client_features``
-the features of several clients at once. ``simulation`` is a whole federation in one process,
-``parties`` server and client on their own. ``flower`` and ``own_rows`` deploy them.
-``split`` deals rows to clients, ``hindsight`` is what regret is measured against. ``privacy`` has
-the settings of noise, refusals and robust means, and what noise is worth.
+``protocol``         steps of a round, states, and the budget of an upload
+``messages``         what a client sends, and how the server combines messages
+``exchange``         a server, or a graph of clients without one
+``algorithms``       one file per learner
+``client_features``  features of several clients at once
+``simulation``       a whole federation in one process
+``parties``          one server or one client alone
+``flower``           deployment on Flower; ``own_rows`` is a data owner there
+``split``            which rows go to which client
+``hindsight``        the comparators of regret
+``privacy``          settings of noise, refusals and robust means, and the accounting of noise
 """
 
 from __future__ import annotations
@@ -18,13 +22,16 @@ from omkl.utils import outside, registry
 
 
 def names() -> list[str]:
-    """Names of all federated algorithms, as typed after ``algorithm=``."""
+    """Return the names of all federated algorithms, as typed after ``algorithm=``."""
     own = [name for name in registry.names_outside() if registry.is_federated(name)]
     return [*registry.names(registry.FEDERATED), *own]
 
 
 def load(name: str) -> FederatedAlgorithm:
-    """The federated algorithm of that name; ValueError lists what exists."""
+    """Return the federated algorithm called ``name``.
+
+    Raises ValueError, listing the names that exist, for any other name.
+    """
     if name not in names():
         raise ValueError(
             f"{name} does not learn in a federation. Those that do: {', '.join(names())}. "

@@ -1,10 +1,10 @@
 """Features of several clients at once.
 
-**Rows where most of the inputs are one number.** A row that says which of 520 stations are heard,
-or which of many words occur, has one number m almost everywhere. Only the frequencies of its other
-inputs are read then: an argument is m times the sum over all inputs of its frequency, and (x_k - m)
-times that of every input k that is not m. Each row decides that for itself, so clients have the
-same bits together and alone; where m is 0 they are the bits of the sum over all inputs.
+**Rows with one number in most inputs.** A row of 520 stations or of many words has the same number
+m almost everywhere. Its argument is m times the sum of the frequencies over all inputs, plus
+(x_k - m) times the frequency of every input k that differs from m, so only the frequencies of these
+inputs are read. Each row decides by itself whether it is computed this way. Clients therefore get
+the same bits together and alone. For m = 0 these are also the bits of the sum over all inputs.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from omkl.core.simd import LANES, aligned, fma, load, store, total
 from omkl.core.trigonometry import Waves, empty_waves, fill
 from omkl.federated.messages import step_into
 
-FEWEST_INPUTS = 64  # with less a row is read as it is
-SHARE = 4  # so is one of which more than a fourth of the inputs are other numbers
-CACHED = 2**20  # bytes of frequencies that are cheap to read once more
-MANY_ROWS = 64  # clients whose features are computed together where they are not
+FEWEST_INPUTS = 64  # rows with fewer inputs are read in full
+SHARE = 4  # a row is read in full if more than 1/SHARE of its inputs differ from the common number
+CACHED = 2**20  # bytes of frequencies that stay in the cache, so that reading them again is cheap
+MANY_ROWS = 64  # rows of a tile whose frequencies exceed CACHED
 
 
 # --- A tile of clients whose features are computed at once ----------------------------------------
 #
-# Their arguments are a small matrix product for a tile of rows, so that the frequencies are read
-# once for all of them.
+# The arguments of a tile of rows are one small matrix product, so the frequencies are read once for
+# all rows of the tile.
 
-ROWS = 4  # of a tile, whose arguments are computed at once
+ROWS = 4  # rows of a tile whose arguments are computed at once
 
 
 @inlined
 def arguments_of_all_inputs(scratch, padded, D, i, X, row, r, n):
-    """``_arguments_of_rows`` where every input of every row is read."""
+    """Compute ``_arguments_of_rows`` by reading every input of every row."""
     if n == ROWS:
         arguments_of_four(padded, D, i, X, row + r, scratch.angle)
     else:
@@ -53,11 +53,10 @@ def arguments_of_all_inputs(scratch, padded, D, i, X, row, r, n):
 
 @inlined
 def advance_tile(model, X, row, scratch):
-    """Bring the tile to X[row], X (rows, d): one row further, or filled anew if used up.
+    """Advance the tile to X[row], X (rows, d), and refill it if it is used up.
 
-    The rows of X are visited in their order. Kernel by kernel: its frequencies stay near
-    while all rows of the tile need them.
-    """
+    The caller visits the rows of X in order. The loop goes kernel by kernel, so that the
+    frequencies of a kernel stay in the cache while all rows of the tile need them."""
     D = model.n_waves[0]
     S = model.theta.shape[1] // 2
     if row > 0 and scratch.place[1] + S < scratch.place[0]:
@@ -78,7 +77,7 @@ def advance_tile(model, X, row, scratch):
 
 @inlined
 def tile_outputs(model, scratch, f):
-    """f[i] = theta_i'z_i at the present row of the tile, f (N,)."""
+    """Write f[i] = theta_i'z_i at the present row of the tile, f (N,)."""
     scale = 1.0 / math.sqrt(model.n_waves[0])
     for i in range(f.shape[0]):
         z = i * scratch.place[0] + scratch.place[1]
@@ -86,31 +85,31 @@ def tile_outputs(model, scratch, f):
 
 
 def take_step_in_tile(scratch, model, i, m, step, shrink):
-    """``take_step`` by features of a tile."""
+    """Run ``take_step`` with the features of a tile."""
     gradient_step_at(model, i, scratch.waves, m * scratch.place[0] + scratch.place[1], step, shrink)
 
 
 @inlined
 def evaluate(model, X, row, scratch):
-    """scratch.f[i] = theta_i'z_i(X[row]) of all N kernels; X (C, d).
+    """Write scratch.f[i] = theta_i'z_i(X[row]) of all N kernels; X (C, d).
 
-    Rows are visited in their order: the features of several clients are computed together.
+    The caller visits rows in order, because the features of several clients are computed together.
     """
     advance_tile(model, X, row, scratch.model)
     tile_outputs(model, scratch.model, scratch.f)
 
 
 class ClientTile(NamedTuple):
-    """What the features of a tile of clients are written to.
+    """Scratch arrays for the features of a tile of clients.
 
-    angle     (ROWS S,), S as of ``RandomFeatures``
+    angle     (ROWS S,) arguments; S as in ``RandomFeatures``
     waves     sines and cosines, (N rows S,) each: kernel by kernel, row by row, zeros behind D
-    place     (2,) int64: the features of the evaluated kernel number m begin at
-              m place[0] + place[1]: rows S and the present row's part of that
-    sums      (N, W) frequencies, summed over inputs; (0, 0) where inputs are few
-    common    (rows,) the number that most inputs of a row are
-    n_others  (rows,) int64: how many are another one; -1 where they are too many
-    others    (rows, d) int64: which
+    place     (2,) int64: the features of evaluated kernel m begin at m place[0] + place[1].
+              place[0] is rows times S, place[1] the offset of the present row
+    sums      (N, W) frequencies summed over inputs; (0, 0) for fewer than ``FEWEST_INPUTS`` inputs
+    common    (rows,) the number that most inputs of a row have
+    n_others  (rows,) int64: inputs that differ from it; -1 if the row is read in full
+    others    (rows, d) int64: indices of the inputs that differ
     """
 
     angle: np.ndarray
@@ -123,7 +122,10 @@ class ClientTile(NamedTuple):
 
 
 def client_tile(model: RandomFeatures) -> ClientTile:
-    """Scratch for the features of several clients, of more where frequencies are many."""
+    """Return the scratch for the features of several clients.
+
+    The tile has more rows if the frequencies exceed the cache.
+    """
     d = model.padded.shape[1]
     rows = ROWS if model.padded.nbytes <= CACHED else MANY_ROWS
     looked_at = d >= FEWEST_INPUTS
@@ -141,7 +143,7 @@ def client_tile(model: RandomFeatures) -> ClientTile:
 
 
 def sums_over_inputs(padded: np.ndarray) -> np.ndarray:
-    """Frequencies (N, d, W), summed over inputs: (N, W)."""
+    """Return frequencies (N, d, W) summed over inputs: (N, W)."""
     N, d, W = padded.shape
     sums = aligned((N, W))
     for k in range(d):
@@ -151,11 +153,11 @@ def sums_over_inputs(padded: np.ndarray) -> np.ndarray:
 
 @inlined
 def _mark(X, row, r, scratch):
-    """What most inputs of X[row] are, and which are not, as row r of the tile."""
+    """Find the common number of X[row], and inputs that differ from it, for row r of the tile."""
     d = X.shape[1]
     common = X[row, 0]
     lead = 0
-    for k in range(d):  # Boyer and Moore: who has more than half of all votes is left
+    for k in range(d):  # majority vote of Boyer and Moore
         if lead == 0:
             common = X[row, k]
         lead += 1 if X[row, k] == common else -1
@@ -169,7 +171,7 @@ def _mark(X, row, r, scratch):
 
 @inlined
 def _arguments_of_few(padded, sums, D, i, X, row, common, others, n, angle, start):
-    """``arguments`` of a row whose inputs are ``common`` but for the first n of others (n,)."""
+    """Compute ``arguments`` of a row whose inputs are ``common`` except the n first of others."""
     d, W = padded.shape[1], padded.shape[2]
     first, p = i * d * W, i * W
     j = 0
@@ -202,10 +204,10 @@ def _arguments_of_few(padded, sums, D, i, X, row, common, others, n, angle, star
 
 @inlined
 def _arguments_of_rows(scratch, padded, D, i, X, row, r, n):
-    """Write those of kernel i at rows r .. r + n - 1 of a tile, n <= ROWS, to scratch.angle.
+    """Write the arguments of kernel i at rows r .. r + n - 1 of a tile to scratch.angle, n <= ROWS.
 
-    scratch.angle (ROWS D,); the tile begins at X[row], X (rows, d); padded (N, d, W). Kernel 0
-    comes first.
+    scratch.angle (ROWS D,); the tile begins at X[row], X (rows, d); padded (N, d, W). Call it for
+    kernel 0 first: only then the rows are marked.
     """
     if scratch.sums.shape[0] == 0:
         arguments_of_all_inputs(scratch, padded, D, i, X, row, r, n)
@@ -233,7 +235,10 @@ dispatch(take_step, ClientTile, take_step_in_tile)
 
 @inlined
 def step_all(eta, lam, server, y, scratch, message):
-    """Losses (N,) of all kernels, and message.theta (N, 2 D): each one gradient step further."""
+    """Write the losses (N,) of all kernels, and theta (N, 2 D) one gradient step further.
+
+    The step goes to message.theta, the losses to scratch.loss.
+    """
     N = scratch.f.shape[0]
     for i in range(0, N, LANES):
         n = min(LANES, N - i)

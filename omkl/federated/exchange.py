@@ -1,21 +1,21 @@
-"""Who receives the messages of a client, when, and with how many bits an entry.
+"""Who receives the messages of a client, when, and with how many bits per entry.
 
-With a server all messages go to it, and all clients read its state. On a graph there is none: each
-client has a state of its own, and sends its message to its neighbours. It then takes the mean of
-its own message and of theirs by the Metropolis-Hastings weights (Xiao and Boyd, "Fast linear
+With a server all messages go to the server, and all clients read its state. On a graph each client
+has its own state and sends its message to its neighbours. The client then takes the mean of its own
+message and its neighbours' messages by the Metropolis-Hastings weights (Xiao and Boyd, "Fast linear
 iterations for distributed averaging", Systems & Control Letters, 2004)
 
-    a_kl = 1 / (1 + max(d_k, d_l)) of neighbours k and l with d_k and d_l of them,
-    a_kk = 1 - the sum over the neighbours of a_kl.
+    a_kl = 1 / (1 + max(d_k, d_l))   for neighbours k and l with d_k and d_l neighbours,
+    a_kk = 1 - sum over the neighbours l of a_kl.
 
-The matrix of these is symmetric, and its rows add up to 1. On a complete graph all weights are 1/K:
-every client has the state that the server would have, to the bit.
+The matrix of weights is symmetric, and its rows add up to 1. On a complete graph all weights are
+1/K, and every client has the state that a server would have, to the bit.
 
-With ``every`` = k clients exchange messages in the rounds k, 2k, ..; in the others each learns from
-its own alone. With ``bits`` = b every entry of what a message changes is rounded at random to one
-of 2^b - 1 values between the largest entry of its row and minus that, so that its expectation is
-the entry: uniform stochastic rounding, as in QSGD (Alistarh, Grubic, Li, Tomioka, Vojnovic, NeurIPS
-2017) with a row as its bucket and the largest entry in place of the norm.
+``every`` = k exchanges messages in rounds k, 2k, ...; in all other rounds a client learns from its
+own message alone. ``bits`` = b rounds each changed entry of a message at random to one of 2^b - 1
+values between minus and plus the largest entry of its row, so that its expectation is the entry.
+This is the uniform stochastic rounding of QSGD (Alistarh, Grubic, Li, Tomioka, Vojnovic, NeurIPS
+2017) with a row as the bucket and the largest entry in place of the norm.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ import numpy as np
 from omkl.core.rng import graph_generator
 
 GRAPHS = ("complete", "ring", "grid", "random")
-TRIES = 1000  # graphs that are drawn until one is connected
+TRIES = 1000  # draws of a random graph before giving up on a connected one
 
 
 class Exchange(NamedTuple):
-    """As ``exchange.*`` of a run.
+    """Settings ``exchange.*`` of a run.
 
     graph  one of ``GRAPHS``; None: a server
     edges  probability of an edge of the random graph
     every  rounds from one exchange to the next
-    bits   of an entry of a message; None: float64
+    bits   bits per entry of a message; None: float64
     """
 
     graph: str | None = None
@@ -49,18 +49,18 @@ SERVER = Exchange()
 
 
 class Links(NamedTuple):
-    """Where the messages of K clients go, and how.
+    """Recipients and weights of the messages of K clients.
 
-    S states receive messages: that of the server, or one of each client.
+    S states receive messages: the server's single state, or one state per client.
 
     home    (K,) int64: the state that a client reads
-    first   (K + 1,) int64: the links of client k are first[k] .. first[k + 1] - 1
-    to      (E,) int64: the states that they lead to
-    weight  (E,) of the message there, above 0
-    own     0, or 1 where a client's first link leads to a state of its own
-    copies  of a message that a client sends at most: 1 to a server, which hands it on
+    first   (K + 1,) int64: client k has the links first[k] .. first[k + 1] - 1
+    to      (E,) int64: the state at the end of each link
+    weight  (E,) weight of a message there, above 0
+    own     1 if the first link of a client leads to its own state, otherwise 0
+    copies  most copies of a message that a client sends: 1 to a server
     every   rounds from one exchange to the next
-    levels  values of an entry above 0; 0: entries are float64
+    levels  positive values of a rounded entry; 0: entries are float64
     """
 
     home: np.ndarray
@@ -78,17 +78,33 @@ class Links(NamedTuple):
 
 
 def links_to_server(K: int, levels: int = 0) -> Links:
-    """All messages go to the server, whose state all clients read."""
+    """Link K clients to one server, whose state all clients read."""
     zeros = np.zeros(K, dtype=np.int64)
     return Links(zeros, np.arange(K + 1), zeros.copy(), np.ones(K), 0, 1, 1, levels)
 
 
 def links_of_graph(adjacency: np.ndarray, every: int = 1, copies: int | None = None) -> Links:
-    """Each client sends to itself and to its neighbours; ``adjacency`` (K, K) bool, symmetric.
+    """Link each client to itself and to its neighbours.
 
-    Weights are those of the module, times 1 + d_k of the client who receives: 1 where all have
-    equally many neighbours. ``copies`` are K without a server. ValueError for a graph that is
-    not symmetric, not connected, or has an edge from a client to itself.
+    Parameters
+    ----------
+    adjacency
+        (K, K) bool, symmetric, False on the diagonal.
+    every
+        Rounds from one exchange to the next, >= 1.
+    copies
+        Most copies of a message that a client sends; None: K.
+
+    Returns
+    -------
+    Links
+        Weights are those of the module, times 1 + d_k of the receiving client k. They are 1 if all
+        clients have equally many neighbours.
+
+    Raises
+    ------
+    ValueError
+        The graph is not symmetric, not connected, or has an edge from a client to itself.
     """
     K = len(adjacency)
     if adjacency.shape != (K, K) or np.any(adjacency != adjacency.T) or np.any(np.diag(adjacency)):
@@ -110,7 +126,7 @@ def links_of_graph(adjacency: np.ndarray, every: int = 1, copies: int | None = N
 
 
 def connected(adjacency: np.ndarray) -> bool:
-    """Whether every client of ``adjacency`` (K, K) hears of every other in the end."""
+    """Return whether every client of ``adjacency`` (K, K) can reach every other client."""
     reached = np.zeros(len(adjacency), dtype=bool)
     reached[0] = True
     for _ in range(len(adjacency)):
@@ -119,12 +135,31 @@ def connected(adjacency: np.ndarray) -> bool:
 
 
 def graph_of(name: str, K: int, edges: float, rng: np.random.Generator) -> np.ndarray:
-    """The edges (K, K) between K clients; ValueError for a random graph that is never connected.
+    """Return the edges between K clients.
 
-    complete  all pairs
-    ring      k and k + 1, the last and the first
-    grid      neighbours in rows of ceil(sqrt(K)) clients, the last row may be shorter
-    random    each pair with probability ``edges`` (Erdos and Renyi), drawn until connected
+    Parameters
+    ----------
+    name
+        complete  all pairs
+        ring      k and k + 1, and the last and the first
+        grid      neighbours in rows of ceil(sqrt(K)) clients; the last row may be shorter
+        random    each pair with probability ``edges`` (Erdos and Renyi), redrawn until connected
+    K
+        Number of clients, >= 1.
+    edges
+        Probability of an edge, in (0, 1]. Only "random" reads it.
+    rng
+        Generator of the random graph.
+
+    Returns
+    -------
+    ndarray
+        (K, K) bool, symmetric.
+
+    Raises
+    ------
+    ValueError
+        None of ``TRIES`` random graphs is connected.
     """
     k, other = np.indices((K, K))
     if name == "complete":
@@ -148,11 +183,12 @@ def graph_of(name: str, K: int, edges: float, rng: np.random.Generator) -> np.nd
 
 
 def links_of(exchange: Exchange, K: int, seed: int) -> Links:
-    """The links of a federation of K clients; a random graph is drawn from the seed."""
+    """Return the links of a federation of K clients. A random graph is drawn from ``seed``."""
     levels = 0 if exchange.bits is None else 2 ** (exchange.bits - 1) - 1
     if exchange.graph is None and exchange.every == 1:
         return links_to_server(K, levels)
-    # A server that is heard from now and then is a complete graph whose messages it hands on.
+    # Between exchanges every client needs its own state: a server with ``every`` > 1 is therefore a
+    # complete graph with one copy of each message, which the server passes on.
     name = exchange.graph or "complete"
     graph = graph_of(name, K, exchange.edges, graph_generator(seed))
     return links_of_graph(graph, exchange.every, None if exchange.graph else 1)._replace(

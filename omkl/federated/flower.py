@@ -1,20 +1,21 @@
 """A deployed federation on Flower, by its public ServerApp and ClientApp.
 
-Every SuperNode opens the file that its node config names (``own_rows``). Flower carries the
-messages, keeps them apart by node, and has TLS and keys of nodes; a round takes seconds. The run
-config of the app has
+Every SuperNode opens the file named in its node config (``own_rows``). Flower carries the messages,
+authenticates nodes and provides TLS; a round takes seconds. Run config of the app:
 
-    settings   settings of ``omkl-run``      inputs, target       names of columns
-    scaling, bounds, measured                as ``own_rows.Terms``
-    folder     where the server keeps what it has learned        timeout   seconds for a round
+    settings                   settings of ``omkl-run``
+    inputs, target             names of columns
+    scaling, bounds, measured  as in ``own_rows.Terms``
+    folder                     folder of the server's results
+    timeout                    seconds per round
 
-The node config of a SuperNode has ``data``, its file; ``partition-id``, which client it is, from 0;
-and ``folder``, by default beside the file. The server's folder holds
+Node config of a SuperNode: ``data``, its file; ``partition-id``, its client number from 0; and
+``folder``, by default next to the file. The server's folder holds
 
-    state.npz    after the last round       rounds.csv   what each client measured in each round
-    model.npz    at the end                 events.csv   what did not count, and why
+    state.npz    state after the last round    rounds.csv   measurements of each client and round
+    model.npz    written at the end            events.csv   rejected messages with reasons
 
-The same ``flwr run`` goes on from these folders after a crash.
+The same ``flwr run`` continues from these folders after a crash.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from omkl.federated.protocol import Plan
 from omkl.utils.disk import write_atomically
 from omkl.utils.wording import pluralize
 
-os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")  # Flower reports home where it is imported
+os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")  # Flower sends telemetry on import
 
 if TYPE_CHECKING:
     from flwr.app import Context, Message, RecordDict
@@ -57,14 +58,14 @@ HEADERS = {
 }
 POLL_SECONDS = 1.0
 
-# What is known above this layer: what terms mean, and what the file of a learner looks like.
+# Callers above this layer know how settings become a plan, and the format of a model file.
 PlanOf = Callable[[Terms], Plan]
 
 # --- messages -----------------------------------------------------------------------------------
 
 
 def record(kind: str, arrays: Mapping[str, np.ndarray], **fields: Any) -> RecordDict:
-    """Return a message of Flower with arrays and numbers, which ``contents`` reads."""
+    """Return a Flower message with arrays and numbers. ``contents`` reads it."""
     from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
     packed = {key: Array(np.ascontiguousarray(array)) for key, array in arrays.items()}
@@ -73,7 +74,7 @@ def record(kind: str, arrays: Mapping[str, np.ndarray], **fields: Any) -> Record
 
 
 def contents(content: RecordDict) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return the fields and arrays of a message; raises whatever is wrong with it."""
+    """Return the fields and arrays of a message. Exceptions of a malformed message pass through."""
     arrays = {key: array.numpy() for key, array in content.array_records["arrays"].items()}
     return dict(content.config_records["fields"]), arrays
 
@@ -85,7 +86,7 @@ def broadcast_record(kind: str, broadcast: Broadcast) -> RecordDict:
 
 
 def reply_record(client: int, t: int, reply: Reply) -> RecordDict:
-    """Return the reply of a client; beside the update, its counts and sums are all it tells."""
+    """Return the reply of a client: the update, counts of rows and sums of errors, nothing else."""
     fields = reply._asdict()
     update = fields.pop("update")
     names = () if update is None else Update._fields[2:]
@@ -94,7 +95,10 @@ def reply_record(client: int, t: int, reply: Reply) -> RecordDict:
 
 
 def read_reply(content: RecordDict) -> tuple[int, int, Reply]:
-    """Return the client that speaks, the round, and its reply; raises whatever is wrong."""
+    """Return client, round and reply of a message. Exceptions of a malformed message pass through.
+
+    Raises Refused with the client's reason if the client rejected the round.
+    """
     fields, arrays = contents(content)
     if fields["kind"] == "refused":
         raise Refused(str(fields["reason"]))
@@ -134,9 +138,28 @@ def answer(
     plan_of: PlanOf,
     model_of: Callable[[DataOwner], bytes | None],
 ) -> RecordDict:
-    """Answer a message of the server as the client that ``context`` names.
+    """Answer a message of the server as the client in the node config.
 
-    ValueError, a DataError or Refused among them, if the client does not take part in the round.
+    Parameters
+    ----------
+    content
+        Message of the server, as from ``broadcast_record``.
+    context
+        Flower's context, with the node config and the run config.
+    plan_of
+        Makes the plan of the federation from its terms.
+    model_of
+        Returns the bytes of ``model.npz`` after the last round, or None for no file.
+
+    Returns
+    -------
+    RecordDict
+        The reply to a round, or the confirmation that the client has finished.
+
+    Raises
+    ------
+    ValueError
+        The client does not take part in the round. DataError and Refused are subclasses.
     """
     fields, arrays = contents(content)
     broadcast = Broadcast(int(fields["t"]), **arrays)
@@ -187,16 +210,16 @@ def server_app(plan_of: PlanOf, model_of: Callable[[Coordinator], bytes | None])
 
 
 class Coordinator:
-    """The server of a federation with its folder, and without a network.
+    """Server of a federation with its folder, independent of the network.
 
-    ValueError if the folder was begun with other terms. ``t`` is the last round that was closed.
+    Raises ValueError if the folder was begun with other terms. ``t`` is the last closed round.
     """
 
     def __init__(self, folder: Path, terms: Terms, plan: Plan) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder, self.terms, self.plan = folder, terms, plan
         self.server = Server(plan, plan.settings.seed)
-        self.clients: dict[int, int] = {}  # by node
+        self.clients: dict[int, int] = {}  # client of each node
         self._replies: dict[int, Reply] = {}
         kept = read_state(folder, terms)
         if kept:
@@ -207,7 +230,7 @@ class Coordinator:
 
     @property
     def over(self) -> bool:
-        """Whether no client has a row left."""
+        """Whether every client has learned all its rows."""
         return bool((self.server.lengths <= self.t).all())
 
     def expected(self) -> set[int]:
@@ -216,20 +239,37 @@ class Coordinator:
         return set(np.flatnonzero(self.server.lengths > begun).tolist())
 
     def open_round(self) -> Broadcast:
-        """Begin a round and return what the clients are sent."""
+        """Begin a round and return the broadcast to all clients."""
         self._replies = {}
         return self.server.broadcast()
 
     @property
     def answered(self) -> set[int]:
-        """The clients whose reply to the open round has come."""
+        """Clients whose reply to the open round has arrived."""
         return set(self._replies)
 
     def receive(self, node: int, nodes: Iterable[int], client: int, t: int, reply: Reply) -> None:
-        """Take the reply of a node, of the ``nodes`` that are connected.
+        """Take the reply of a node.
 
-        Refused, with the reason, if it does not count. A node speaks for one client, and a client
-        has one node as long as that is connected.
+        A node speaks for one client. A client keeps its node while that node is connected.
+
+        Parameters
+        ----------
+        node
+            Identifier of the sending node.
+        nodes
+            All connected nodes.
+        client
+            Client number in the message.
+        t
+            Round in the message.
+        reply
+            Content of the message.
+
+        Raises
+        ------
+        Refused
+            The reply does not count; the text gives the reason.
         """
         if not 0 <= client < self.server.n_clients:
             raise Refused(f"node {node} says that it is client {client}: there is none")
@@ -249,13 +289,13 @@ class Coordinator:
         self._replies[client] = reply
 
     def note(self, client: int, reason: str) -> None:
-        """Note what went wrong with a client, -1: not known; a round that is asked again, once."""
+        """Record a failure of ``client`` (-1: unknown) once, even if the round is repeated."""
         noted = {event.reason for event in self.server.events if event.t == self.server.t}
         if reason not in noted:
             self.server.note(client, reason)
 
     def close_round(self) -> None:
-        """Learn from the replies, in the order of the clients, and keep what was learned."""
+        """Learn from the replies in the order of the clients, and save the state."""
         server, lines = self.server, []
         noted = {event.client for event in server.events if event.t == server.t}
         for client in sorted(self.expected() - self.answered - noted):
@@ -279,7 +319,7 @@ class Coordinator:
         write_state(self.folder, self.terms, server.checkpoint())
 
     def summary(self) -> str:
-        """Return each client's mean squared error, over the rows that it reported one of."""
+        """Return the mean squared error of each client over the rows that it reported."""
         n_rounds = min(self.t, int(self.server.lengths.max()))
         lines = [f"{pluralize(n_rounds, 'round')}, {pluralize(len(self._lines(EVENTS)), 'event')}"]
         measured = [(int(line[1]), int(line[2]), float(line[3])) for line in self._lines(ROUNDS)]
@@ -291,7 +331,7 @@ class Coordinator:
         return "\n".join(lines)
 
     def _lines(self, name: str) -> list[list[str]]:
-        """Return the whole lines of a file up to the last round that was closed."""
+        """Return the complete lines of a file up to the last closed round."""
         path, header = self.folder / name, HEADERS[name]
         if not path.exists():
             return []
@@ -305,14 +345,14 @@ class Coordinator:
 
 
 def serve(coordinator: Coordinator, grid: Grid, timeout: float) -> None:
-    """Play all rounds that are left with the nodes of a grid."""
+    """Run all remaining rounds with the nodes of a grid, ``timeout`` seconds each."""
     n_clients = coordinator.server.n_clients
     while len(nodes := list(grid.get_node_ids())) < n_clients:
         print(f"{len(nodes)} of {n_clients} clients are here", flush=True)
         time.sleep(POLL_SECONDS)
     while not coordinator.over:
         broadcast = coordinator.open_round()
-        while not coordinator.answered:  # a round that nobody answers is asked again
+        while not coordinator.answered:  # repeat a round without any answer
             _ask(coordinator, grid, broadcast, timeout)
         coordinator.close_round()
         print(f"round {broadcast.t}, {len(coordinator.answered)} answers", flush=True)
@@ -320,7 +360,7 @@ def serve(coordinator: Coordinator, grid: Grid, timeout: float) -> None:
 
 
 def _ask(coordinator: Coordinator, grid: Grid, broadcast: Broadcast, timeout: float) -> None:
-    """Ask the nodes of all clients that have rows for the round, and those not known yet."""
+    """Send the round to the nodes of clients with rows left, and to nodes not yet assigned."""
     nodes = list(grid.get_node_ids())
     expected = (None, *coordinator.expected())
     asked = [node for node in nodes if coordinator.clients.get(node) in expected]
@@ -335,7 +375,7 @@ def _ask(coordinator: Coordinator, grid: Grid, broadcast: Broadcast, timeout: fl
             coordinator.receive(node, nodes, *read_reply(reply.content))
         except Refused as error:
             coordinator.note(coordinator.clients.get(node, -1), str(error))
-        except Exception as error:  # whatever came: it is one client's
+        except Exception as error:  # a malformed message harms only its sender
             problem = f"its message cannot be read: {error!r}"
             coordinator.note(coordinator.clients.get(node, -1), problem)
 

@@ -1,7 +1,7 @@
-"""What federated regret is measured against in hindsight: ridge regression on random features.
+"""Comparators of federated regret in hindsight: ridge regression on random features.
 
 Each kernel is fitted to its features, and the kernel with the least objective is taken: once for
-each client alone, from its own rows, and once for all clients together.
+each client from its own rows, and once for all clients together.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ SERVER = "the best function of all clients in hindsight (12), ridge regression o
 
 
 class Ridge(NamedTuple):
-    """The best of N kernels for each of K clients alone, and for all of them together.
+    """Best of N kernels for each of K clients alone, and for all clients together.
 
-    kernels        (K,) int64, of each client
-    errors         (T, K) squared errors of each client's own; 0 where it is done
-    shared_kernel  int, for all
-    theta          (2 D,) for all
-    shared_errors  (T, K) squared errors of the one for all; 0 where a client is done
+    kernels        (K,) int64, best kernel of each client
+    errors         (T, K) squared errors of each client's own kernel; 0 after its last row
+    shared_kernel  int, best kernel of all clients together
+    theta          (2 D,) parameters of the shared kernel
+    shared_errors  (T, K) squared errors of the shared kernel; 0 after a client's last row
     """
 
     kernels: np.ndarray
@@ -35,7 +35,7 @@ class Ridge(NamedTuple):
 
 
 class Clients:
-    """The features and targets of each client's rows."""
+    """Features and targets of each client's rows."""
 
     def __init__(
         self, omega: np.ndarray, X: np.ndarray, y: np.ndarray, lengths: np.ndarray
@@ -46,22 +46,22 @@ class Clients:
         self.targets = [np.ascontiguousarray(y[: lengths[k], k]) for k in range(K)]
 
     def features(self, i: int, k: int) -> np.ndarray:
-        """z (n, 2 D) of kernel i at the rows of client k."""
+        """Return z (n, 2 D) of kernel i at the rows of client k."""
         return features_of(self.omega[i], self.inputs[k])
 
     def equations(self, i: int, k: int) -> np.ndarray:
-        """The normal equations of kernel i and client k, as ``linalg.add_rows`` has them."""
+        """Return the normal equations of kernel i and client k, as of ``linalg.add_rows``."""
         z = self.features(i, k)
         equations = np.zeros((z.shape[1] + 1, z.shape[1] + 1))
         add_rows(equations, z, self.targets[k])
         return equations
 
     def equations_of_all(self, i: int) -> np.ndarray:
-        """Those of kernel i and of all clients together."""
+        """Return the normal equations of kernel i and all clients together."""
         return np.sum([self.equations(i, k) for k in range(len(self.inputs))], axis=0)
 
     def errors(self, i: int, k: int, theta: np.ndarray) -> np.ndarray:
-        """Squared errors (n,) of theta (2 D,) of kernel i on the rows of client k."""
+        """Return the squared errors (n,) of theta (2 D,) of kernel i on the rows of client k."""
         return np.square(self.features(i, k) @ theta - self.targets[k])
 
 
@@ -73,12 +73,26 @@ def ridge(
     lam: float,
     shared_lam: float,
 ) -> Ridge:
-    """Fit every kernel to the rows of each client and to those of all.
+    """Fit every kernel to the rows of each client and to the rows of all clients.
 
-    omega (N, d, D) are one seed's frequencies; X (T, K, d), y (T, K), of which client k has the
-    first ``lengths[k]`` rounds. Minimises the sum of (theta'z - y)^2 + lam ||theta||^2 over the
-    rows, ``lam`` for a client's own and ``shared_lam`` for the one for all. Takes
-    O(K N D^2 (T + D)) time, most of it in products of matrices, and O(K T + D^2) memory.
+    Minimises the sum of (theta'z - y)^2 + lam ||theta||^2 over the rows. Takes O(K N D^2 (T + D))
+    time, most of it in products of matrices, and O(K T + D^2) memory.
+
+    Parameters
+    ----------
+    omega
+        (N, d, D) frequencies of one seed.
+    X, y
+        (T, K, d) inputs and (T, K) targets.
+    lengths
+        (K,) whole numbers: client k has the first ``lengths[k]`` rows.
+    lam, shared_lam
+        Regularisation >= 0 of each client's fit and of the shared fit.
+
+    Returns
+    -------
+    Ridge
+        Kernels and squared errors.
     """
     T, K = y.shape
     N = len(omega)

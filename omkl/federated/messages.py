@@ -1,18 +1,17 @@
-"""What a client sends: rows of the shared parameters and losses; how the server combines them.
+"""Messages of clients, shared parameters and losses, and how the server combines them.
 
-``average`` is (10) of Ghari and Shen (NeurIPS 2022): a client that sent nothing for a row
-counts as one that left the row as it was.
+``average`` is (10) of Ghari and Shen (NeurIPS 2022): a client that sent nothing for a row counts as
+a client that left the row unchanged.
 
-On its way a client first clips what its message tells, then adds Gaussian noise to it
-(``protect``): the noise is measured by the clip, so it could not hide what was not clipped. The
-server refuses a message that changes too much (``accepts``), and may leave out the largest and the
-smallest values of every coordinate before it takes the mean (``combine_messages``). All of that is
-off with ``NO_PROTECTION`` and an ``Inbox`` without cuts: the arithmetic is then that of the
-learners alone.
+A client first clips its message and then adds Gaussian noise (``protect``). The noise is
+proportional to the clip, so clipping must come first. The server refuses a message that changes too
+much (``accepts``), and can leave out the largest and the smallest values of every coordinate before
+it takes the mean (``combine_messages``). With ``NO_PROTECTION`` and an ``Inbox`` without cuts, all
+of this is off and the arithmetic is the learners' alone.
 
-Shapes: N rows of W shared parameters, E losses; ``theta`` of a server's model is (N, W). A row
-is gone through in the two halves of its sines and cosines, by every step alike: a pack that
-overlaps two of those just written would wait for both.
+Shapes: N rows of W shared parameters, E losses; ``theta`` of a server's model is (N, W). Every step
+reads a row in the same two halves, sines and cosines: a load that overlaps two packs which were
+just stored would have to wait for both stores.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ OFF = math.inf
 
 
 class Message(NamedTuple):
-    """What a client sends: ``n[0]`` rows of the shared parameters and ``n[1]`` losses.
+    """Message of a client: ``n[0]`` rows of the shared parameters and ``n[1]`` losses.
 
-    As many losses as rows are those of the rows, in their order; otherwise they are those of all
-    kernels.
+    If there are as many losses as rows, they belong to the rows, in order. Otherwise they belong to
+    all kernels.
 
-    rows    (m,) int64       theta   (m, W) their new values
+    rows    (m,) int64       theta   (m, W) new values of the rows
     losses  (E,)             n       (2,) int64
     """
 
@@ -45,7 +44,17 @@ class Message(NamedTuple):
 
 
 def empty_message(n_rows: int, n_parameters: int, n_losses: int) -> Message:
-    """A message with room for that many rows (m, W) and losses (E,)."""
+    """Return a message with room for ``n_rows`` rows (m, W) and ``n_losses`` losses (E,).
+
+    Parameters
+    ----------
+    n_rows
+        m, most rows.
+    n_parameters
+        W, parameters of a row.
+    n_losses
+        E, most losses.
+    """
     return Message(
         rows=np.zeros(n_rows, dtype=np.int64),
         theta=np.zeros((n_rows, n_parameters)),
@@ -59,7 +68,7 @@ def empty_message(n_rows: int, n_parameters: int, n_losses: int) -> Message:
 
 @inlined
 def copy(numbers, first, target, start, n):
-    """target[start : start + n] = numbers[first : first + n], of flat arrays, eight at a time."""
+    """Copy numbers[first : first + n] to target[start : start + n] of flat arrays, in packs."""
     j = 0
     while j + LANES <= n:
         store(target, start + j, load(numbers, first + j))
@@ -70,7 +79,7 @@ def copy(numbers, first, target, start, n):
 
 @inlined
 def copy_row(source, i, target, j):
-    """target[j] = source[i] of two matrices with rows of the same length W."""
+    """Copy source[i] to target[j], rows of two matrices of the same width W."""
     W = source.shape[1]
     D = W // 2
     copy(source, W * i, target, W * j, D)
@@ -79,7 +88,7 @@ def copy_row(source, i, target, j):
 
 @inlined
 def step_into(model, i, message, j, features, step, shrink):
-    """message.theta[j] = shrink theta_i - step z_i, as ``gradient_step`` in another place."""
+    """Write message.theta[j] = shrink theta_i - step z_i, like ``gradient_step`` in place."""
     theta = model.theta
     target = message.theta
     D = theta.shape[1] // 2
@@ -102,12 +111,12 @@ def step_into(model, i, message, j, features, step, shrink):
         store(target, to + D + e, c, k)
 
 
-# --- what the server makes of it ----------------------------------------------------------------
+# --- how the server combines messages -----------------------------------------------------------
 
 
 @inlined
 def squared_norm(theta, i):
-    """||theta[i]||^2 of theta (N, W), bit for bit what ``gradient_step`` writes."""
+    """Return ||theta[i]||^2 of theta (N, W), bit for bit as ``gradient_step`` writes it."""
     D = theta.shape[1] // 2
     w = 2 * D * i
     a = pack(0.0)
@@ -129,7 +138,7 @@ def squared_norm(theta, i):
 
 @inlined
 def scale_row(model, i, share):
-    """theta_i <- share theta_i, and its norm."""
+    """Multiply theta_i by ``share`` and update its norm."""
     W = model.theta.shape[1]
     D = W // 2
     for start in (W * i, W * i + D):
@@ -141,7 +150,7 @@ def scale_row(model, i, share):
 
 @inlined
 def add_entries(source, start, target, at, n, weight):
-    """target.flat[at : at + n] += weight source.flat[start : start + n]."""
+    """Add weight source.flat[start : start + n] to target.flat[at : at + n]."""
     e = 0
     while e + LANES <= n:
         store(target, at + e, fma(load(source, start + e), weight, load(target, at + e)))
@@ -153,7 +162,7 @@ def add_entries(source, start, target, at, n, weight):
 
 @inlined
 def has_losses_of_rows(n):
-    """Whether the losses of a message with n (2,) are those of its rows, or of all kernels."""
+    """Return whether the losses of a message with counts n (2,) belong to its rows."""
     return n[0] == n[1]
 
 
@@ -186,7 +195,7 @@ def add_message(server, message, weight):
 
 @inlined
 def average_entries(theta, sums, start, n, silent, share):
-    """theta = (silent theta + sums) share on flat entries start .. start + n; sums = 0."""
+    """Set flat entries start .. start + n: theta = (silent theta + sums) share, then sums = 0."""
     e = 0
     while e < n:
         k = min(LANES, n - e)
@@ -198,10 +207,10 @@ def average_entries(theta, sums, start, n, silent, share):
 
 @inlined
 def average(server):
-    """theta_i <- theta_i - (1/K) sum over k in C_i of (theta_i - theta_ik), (10).
+    """Move theta_i to theta_i - (1/K) sum over k in C_i of (theta_i - theta_ik), (10).
 
-    Written as the mean of K rows, so that one client's row is taken as it is. K are the server's
-    members; on a graph each row counts by its weight.
+    It is written as the mean of K rows, so that with a single client its row is taken exactly. K is
+    ``server.members``. On a graph each row counts by its weight.
     """
     theta = server.model.theta
     W = theta.shape[1]
@@ -220,22 +229,23 @@ def average(server):
 
 @inlined
 def clear(server):
-    """Empty the sums of the losses for the next round; ``average`` empties those of the rows."""
+    """Empty the sums of the losses for the next round. ``average`` empties the sums of the rows."""
     server.losses[:] = 0.0
     server.senders[0] = 0.0
 
 
-# --- what happens to a message on its way -------------------------------------------------------
+# --- settings of clips, noise and refusals ------------------------------------------------------
 
 
 class Protection(NamedTuple):
-    """Clips and noise of one message; the norms are infinite where there is no noise.
+    """Clips and noise of one message. The clips are infinite without noise.
 
-    clip          largest norm of the change that a message makes, over all its rows
+    clip          largest norm of the change of a message, over all its rows
     clip_losses   largest norm of its losses
-    noise         standard deviation of what is added to every parameter
-    noise_losses  the same of every loss
-    whole         whether the rows themselves are clipped: the client was not told the server's
+    noise         standard deviation of the noise on every parameter
+    noise_losses  standard deviation of the noise on every loss
+    whole         whether rows themselves are clipped, because the client does not receive the
+                  server's rows
     """
 
     clip: float
@@ -245,19 +255,20 @@ class Protection(NamedTuple):
     whole: bool
 
 
-NO_PROTECTION = Protection(OFF, OFF, 0.0, 0.0, False)  # messages go out as they are
+NO_PROTECTION = Protection(OFF, OFF, 0.0, 0.0, False)  # messages are sent unchanged
 
 
 class Inbox(NamedTuple):
-    """What the server takes of a message, and the messages of a round that it looks at together.
+    """Limits of messages at the server, and the messages of a round that a robust mean needs.
 
-    max_change, max_loss   a message above is refused; infinite: none is
-    cuts     (K + 1,) int64, values left out at either end of so many; (0,) for plain means, and
+    max_change, max_loss   limits above which a message is refused; infinite: none
+    cuts     (K + 1,) int64, values left out at either end of 0..K values; (0,) for plain means, and
              the arrays below are then empty
     rows     (K, m) int64     theta   (K, m, W)
     losses   (K, E)           n       (K, 2) int64, of each message
     taken    (1,) int64, messages so far
-    column   (K,) one coordinate of all messages; place (K, 2) int64, message and row of each
+    column   (K,) one coordinate of all messages
+    place    (K, 2) int64, message and row of each value of ``column``
     """
 
     max_change: float
@@ -277,7 +288,7 @@ class Inbox(NamedTuple):
 
 @inlined
 def share_within(norm2, clip):
-    """The share of a vector that has a norm of at most ``clip``; 0 where it is not finite."""
+    """Return the factor that shortens a vector to norm ``clip`` at most; 0 if it is not finite."""
     if not norm2 < math.inf:
         return 0.0
     norm = math.sqrt(norm2)
@@ -286,10 +297,10 @@ def share_within(norm2, clip):
 
 @inlined
 def protect(protection, theta, message, normals):
-    """Clip what the message tells, then add noise.
+    """Clip a message, then add noise.
 
-    theta (N, W) as last broadcast; normals (m W + E,) independent standard normal numbers.
-    A change that is not finite is sent as none: it would show through any noise.
+    theta (N, W) as last broadcast; normals (m W + E,) independent standard normal numbers. A change
+    that is not finite is sent as zero, because no noise could hide it.
     """
     if not protection.clip < math.inf:
         return
@@ -321,13 +332,12 @@ def protect(protection, theta, message, normals):
 
 @inlined
 def quantise(levels, whole, theta, message, uniform):
-    """Round what a message changes to ``levels`` values at either side of 0, and 0 itself.
+    """Round the changes in a message to 0 and ``levels`` values on either side of 0.
 
-    theta (N, W) as last broadcast; uniform (m W,) numbers in [0, 1), by which an entry between two
-    values goes to the upper one as often as it is near it: its expectation is the entry. The values
-    of a row end at its largest entry. ``whole`` rounds rows themselves: the client was not told
-    the server's.
-    """
+    theta (N, W) as last broadcast; uniform (m W,) numbers in [0, 1). An entry between two values
+    goes to the upper value with a probability that makes its expectation the entry. The largest
+    value of a row is its largest entry. ``whole`` rounds the rows themselves, because the client
+    does not receive the server's rows."""
     if levels == 0:
         return
     W = message.theta.shape[1]
@@ -352,7 +362,7 @@ def quantise(levels, whole, theta, message, uniform):
 
 @inlined
 def accepts(inbox, theta, message):
-    """Whether the server takes the message; theta (N, W) are its own parameters."""
+    """Return whether the server takes the message; theta (N, W) are the server's parameters."""
     if inbox.max_loss < math.inf:
         for e in range(message.n[1]):
             if not abs(message.losses[e]) <= inbox.max_loss:
@@ -369,7 +379,7 @@ def accepts(inbox, theta, message):
 
 @inlined
 def receive(server, message, inbox, weight):
-    """Add ``weight`` times a message to this round if the server accepts it; return whether."""
+    """Add ``weight`` times a message to this round, and return whether the server accepts it."""
     if not accepts(inbox, server.model.theta, message):
         return False
     add_message(server, message, weight)
@@ -389,7 +399,10 @@ def receive(server, message, inbox, weight):
 
 @inlined
 def trimmed_sum(values, n, cut):
-    """n times the mean of values[:n] without the ``cut`` largest and smallest; sorts them."""
+    """Return n times the mean of values[:n] without the ``cut`` largest and smallest.
+
+    Sorts values[:n] in place.
+    """
     gap = 1
     while gap < n:
         gap = 3 * gap + 1
@@ -410,15 +423,15 @@ def trimmed_sum(values, n, cut):
 
 @inlined
 def combine_messages(server, inbox):
-    """Put robust sums in place of this round's: (10) then moves each row by the trimmed mean.
+    """Replace this round's sums by robust sums, so that (10) moves each row by the trimmed mean.
 
-    A row that n clients of K sent moves by n / K of the way to the trimmed mean of the n: clients
-    that sent nothing count as in (10), and stand for no value that could outvote the others.
-    """
+    A row that n of K clients sent moves n / K of the way to the trimmed mean of the n values.
+    Clients that sent nothing count as in (10). They add no value to the trimmed mean, so they
+    cannot outvote the senders."""
     if inbox.cuts.shape[0] == 0:
         return
     K = inbox.taken[0]
-    of_rows = True  # unless a message says otherwise: all are of one learner, but some may lie
+    of_rows = True  # honest clients all send the same kind, but one may lie: check every message
     for k in range(K):
         of_rows = of_rows and has_losses_of_rows(inbox.n[k])
     for i in range(server.sums.shape[0]):

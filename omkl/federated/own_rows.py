@@ -1,4 +1,4 @@
-"""A data owner in a deployed federation: its file, the scaling of its rows, and what it learned.
+"""Data owner in a deployed federation: its file, the scaling of its rows, and its state.
 
 The owner's folder holds
 
@@ -6,8 +6,8 @@ The owner's folder holds
     predictions.csv  round, row, prediction before the label, and label of every row
     model.npz        at the end, for ``omkl.load_learner`` and ``omkl-predict``
 
-The owner takes its rows in their order and learns each of them once. Asked again for a round that
-it has played, by a server that was killed, it gives the same reply.
+The owner learns its rows in order, each of them once. If a restarted server repeats a round, the
+owner gives the same reply again.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ STATE, PREDICTIONS, MODEL = "state.npz", "predictions.csv", "model.npz"
 SUFFIXES, DELIMITERS = (".csv", ".tsv", ".txt"), (",", ";", "\t")
 MISSING = ("", "na", "nan", "null", "none")
 SCALINGS = ("columns", "none")
-N_FIXED = 2.0**60  # rows that fixed bounds count as: no label is too far out for so many
+N_FIXED = 2.0**60  # weight of fixed bounds in rows: so large that no label counts as an outlier
 
 
 class Terms(NamedTuple):
-    """What all parties of a federation agree on, from the run config of its Flower app.
+    """Terms of a federation that all parties share, from the run config of its Flower app.
 
     settings   settings of ``omkl-run``: algorithm, kernels, clients, federation.rounds, ...
     inputs     names of the columns, in the order of x
-    target     name of the column that is predicted
-    scaling    "columns": each client standardises by the rows it has seen; "bounds": all scale by
-               ``bounds``; "none": rows are taken as they are, and a missing value is 0
-    bounds     (low, high) of every input and of the target; {} without
+    target     name of the predicted column
+    scaling    "columns": each client standardises by its rows so far; "bounds": all clients scale
+               by ``bounds``; "none": rows are unchanged, and a missing value is 0
+    bounds     (low, high) of every input and of the target, or {}
     measured   whether clients report squared errors and regrets
     """
 
@@ -55,12 +55,12 @@ class Terms(NamedTuple):
     measured: bool
 
     def text(self) -> str:
-        """Return the terms as JSON, to compare them with those that a folder was begun with."""
+        """Return the terms as JSON. ``read_state`` compares them with the terms of a folder."""
         return json.dumps(self._asdict())
 
 
 def read_terms(config: Mapping[str, Any]) -> Terms:
-    """Return the terms in a run config; ValueError names the key that is wrong."""
+    """Return the terms of a run config. Raises ValueError naming the wrong key."""
     inputs = tuple(name.strip() for name in str(config["inputs"]).split(",") if name.strip())
     target, scaling = str(config["target"]).strip(), str(config["scaling"])
     if not inputs or not target:
@@ -100,12 +100,11 @@ def read_rows(path: Path, terms: Terms, skip: int, n: int) -> tuple[np.ndarray, 
     Parameters
     ----------
     path
-        A text file with a header. Columns beside inputs and target are ignored, and so are rows
-        without a label.
+        A text file with a header. Other columns are ignored, and so are rows without a label.
     terms
-        They name the columns.
+        Names of the columns.
     skip, n
-        How many rows to pass over, and how many to read at most.
+        Number of rows to pass over, and most rows to read.
 
     Returns
     -------
@@ -177,11 +176,10 @@ def _number(cell: str, place: str) -> float:
 
 
 class ScaledRow(NamedTuple):
-    """A row x (d,) and its label in the units that are learned in, and the way back.
+    """Row x (d,) and its label in scaled units, and the units.
 
-    A prediction f is ``centre + unit * f`` in units of the target, where these are ``known``: not
-    before the first label, if an owner scales by what it has seen.
-    """
+    A prediction f is ``centre + unit * f`` in units of the target if ``known``. An owner that
+    scales by its own rows knows the units from the first label on."""
 
     x: np.ndarray
     y: float
@@ -191,7 +189,7 @@ class ScaledRow(NamedTuple):
 
 
 class Units:
-    """The scaling of one owner: it learns from each row, and looks at none ahead."""
+    """Scaling of one owner. It uses a row only after the row has been scaled."""
 
     def __init__(self, terms: Terms) -> None:
         self.scaling = terms.scaling
@@ -204,7 +202,7 @@ class Units:
             self._bounds = TargetUnits(N_FIXED, (low + high) / 2.0, high - low)
 
     def scale(self, x: np.ndarray, y: float) -> ScaledRow:
-        """Scale a row by the rows up to it, and its label by those before it."""
+        """Scale a row by the rows up to it, and its label by the labels before it."""
         units = self._bounds or self._targets.now
         n, centre, unit = units
         label = y if self.scaling == "none" else units.scaled(y, soft=True)
@@ -219,23 +217,24 @@ class Units:
             scaled = (x - (self._low + self._high) / 2.0) / (self._high - self._low)
             return softened(np.nan_to_num(scaled))
         standardised = self._columns.standardised_row(x, math.inf)
-        assert standardised is not None  # no value is too large
+        assert standardised is not None  # the limit is infinite
         return softened(standardised.z)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return copies of everything that ``restore`` needs."""
+        """Return copies of all arrays that ``restore`` needs."""
         columns = {f"columns.{name}": a for name, a in self._columns.arrays().items()}
         return columns | {f"labels.{name}": a for name, a in self._targets.arrays().items()}
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
+        """Restore the scaling from ``arrays()``."""
         self._columns.restore(below("columns.", kept))
         self._targets.restore(below("labels.", kept))
 
 
 def read_state(folder: Path, terms: Terms) -> dict[str, np.ndarray]:
-    """Return the arrays in a party's folder, {} before its first round.
+    """Return the arrays in a party's folder, or {} before its first round.
 
-    ValueError if the folder was begun with other terms.
+    Raises ValueError if the folder was begun with other terms.
     """
     if not (folder / STATE).exists():
         return {}
@@ -251,7 +250,7 @@ def read_state(folder: Path, terms: Terms) -> dict[str, np.ndarray]:
 
 
 def write_state(folder: Path, terms: Terms, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write what ``read_state`` reads."""
+    """Write the arrays and terms for ``read_state``."""
     write_atomically(folder / STATE, npz_bytes({"terms": np.array(terms.text()), **arrays}))
 
 
@@ -259,14 +258,14 @@ def write_state(folder: Path, terms: Terms, arrays: Mapping[str, np.ndarray]) ->
 
 
 class Reply(NamedTuple):
-    """What a client answers to a broadcast.
+    """Reply of a client to a broadcast.
 
-    update         None where it has no row of that round
-    n_rows         rows that it learned from since the broadcast before
-    n_scored       of these, rows whose prediction was in units of the target
-    squared_error  sum over these rows; 0 where terms are not to be ``measured``
-    regret         (11) so far, in the units that it learns in; NaN where not ``measured``
-    done           whether this was its last row
+    update         None if the client has no row of the round
+    n_rows         rows learned since the last broadcast
+    n_scored       rows among these whose prediction was in units of the target
+    squared_error  sum over the scored rows; 0 unless ``measured``
+    regret         (11) so far, in scaled units; NaN unless ``measured``
+    done           whether the last row of the client is learned
     """
 
     update: Update | None
@@ -280,9 +279,8 @@ class Reply(NamedTuple):
 class DataOwner:
     """Client ``number`` of a federation, with the rows of the file ``path``.
 
-    ``folder`` keeps what must not be lost; after an error, make the owner anew from it. ValueError
-    if the folder is another client's or federation's.
-    """
+    ``folder`` keeps the state. After an error, make the owner anew from it. Raises ValueError if
+    the folder belongs to another client or federation."""
 
     def __init__(self, path: Path, folder: Path, number: int, terms: Terms, plan: Plan) -> None:
         if not 0 <= number < len(plan.lengths):
@@ -298,11 +296,10 @@ class DataOwner:
             self._restore(number, kept)
 
     def play(self, broadcast: Broadcast) -> Reply:
-        """Predict and learn the next rows, and return what the server is told of them.
+        """Predict and learn the next rows, and return the reply to the server.
 
-        Raises what ``read_rows`` and ``Client.play`` raise. The folder is as it was then, and the
-        rows are those of the next round.
-        """
+        Raises the errors of ``read_rows`` and ``Client.play``. The folder is then unchanged, and
+        the same rows are read in the next round."""
         if self._last is not None and broadcast.t <= self.t:
             if broadcast.t < self.t:
                 raise Refused(
@@ -362,4 +359,4 @@ class DataOwner:
         self._last = Reply(update, int(n_rows), int(n_scored), squared_error, regret, bool(done))
         path = self.folder / PREDICTIONS
         lines = path.read_text().splitlines(keepends=True)
-        write_atomically(path, "".join(lines[: 1 + self.n_rows]))  # the last may be half a line
+        write_atomically(path, "".join(lines[: 1 + self.n_rows]))  # a crash can leave half a line

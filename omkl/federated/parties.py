@@ -1,8 +1,8 @@
-"""The server and a client each on its own, with nothing between them but messages.
+"""One server or one client alone, connected by messages only.
 
-What goes over a wire is a ``Broadcast`` one way and an ``Update`` the other. The arithmetic is
-that of the simulation: the same compiled steps on the same states. Features are not sent: every
-party draws them from the seed.
+A ``Broadcast`` goes to the clients and an ``Update`` comes back. The arithmetic is that of the
+simulation: the same compiled steps on the same states. Every party draws the random features from
+the seed, so features are never sent.
 """
 
 from __future__ import annotations
@@ -37,23 +37,24 @@ from omkl.federated.protocol import (
 )
 from omkl.utils.wording import plain
 
-LONGEST_REASON = 500  # characters of what went wrong with a client
+LONGEST_REASON = 500  # characters of the reason in an event
 
 log = logging.getLogger(__name__)
 
 
 class Broadcast(NamedTuple):
-    """What the server sends to every client before round t.
+    """Message of the server to every client before round t.
 
-    theta      rows of the shared parameters (n, W): all, or those that are announced first
-    log_w      (E,) weights of the server, where it shares them
+    theta      rows of the shared parameters (n, W): all rows, or the announced ones that it sends
+    log_w      (E,) weights of the server if it shares them
     announced  (A,) int64 rows that the server names
-    asked      (m,) int64 clients that it asks for an update; (0,) for all
-    senders    (0,); with ``exchange.every`` = k > 1 (N + 2,): clients have states of their own
-               then, ``t`` is the round of the next exchange, ``theta`` (N, W) and ``log_w`` are
-               sums of the parameters and losses that were sent in the last one, and ``senders``
-               the number of clients that sent each row, that sent anything, and that could
-    """
+    asked      (m,) int64 clients that are to send an update; (0,) for all
+    senders    (0,), or with ``exchange.every`` = k > 1 (N + 2,)
+
+    With k > 1 clients have their own states. ``t`` is then the round of the next exchange,
+    ``theta`` (N, W) and ``log_w`` are the sums of the parameters and losses sent in the last
+    exchange, and ``senders`` counts the clients that sent each row, that sent anything, and that
+    could send."""
 
     t: int
     theta: np.ndarray
@@ -64,9 +65,9 @@ class Broadcast(NamedTuple):
 
 
 class Update(NamedTuple):
-    """What client k sends in round t: new values (n, W) of rows (n,), and losses (E,).
+    """Update of one client in round t: new values (n, W) of rows (n,), and losses (E,).
 
-    One that was not asked sends neither rows nor losses.
+    A client that is not among ``asked`` sends neither rows nor losses.
     """
 
     client: int
@@ -77,23 +78,23 @@ class Update(NamedTuple):
 
 
 class Event(NamedTuple):
-    """A message that did not count: round, client (-1: not known) and why."""
+    """Rejected message: round, client (-1: unknown) and reason."""
 
     t: int
     client: int
     reason: str
 
 
-LARGEST_MEASURED = 1e140  # squares of as many as there may be clients add up to a finite number
+LARGEST_MEASURED = 1e140  # the sum of squares over all clients stays finite
 
 
 class Refused(ValueError):
-    """An update that cannot be used; the text says why."""
+    """Update that cannot be used; the text says why."""
 
 
 @compiled
 def run_client_round(params, server, clients, t, X, y, u, normals, protection, scratch, message):
-    """The round of one client, X (1, d), with the server's state as sent to it; returns y_hat."""
+    """Run the round of one client, X (1, d), on the server's state as broadcast; return y_hat."""
     select(params, server, clients, 0, t, u, scratch, message)
     y_hat = learn(params, server, clients, 0, t, X, 0, y, scratch, message)
     protect(protection, server.model.theta, message, normals)
@@ -102,19 +103,19 @@ def run_client_round(params, server, clients, t, X, y, u, normals, protection, s
 
 @compiled
 def run_broadcast_selection(params, server, t, u):
-    """The server's part before the clients'."""
+    """Run the server's part before the clients' parts."""
     broadcast_selection(params, server, t, u)
 
 
 @compiled
 def run_receipt(server, message, inbox):
-    """One message at the server; returns whether it is taken."""
+    """Receive one message at the server; return whether it is taken."""
     return receive(server, message, inbox, 1.0)
 
 
 @compiled
 def run_aggregation(params, server, t, inbox):
-    """The server's part after the clients'."""
+    """Run the server's part after the clients' parts."""
     combine_messages(server, inbox)
     aggregate(params, server, t)
     clear(server)
@@ -122,14 +123,14 @@ def run_aggregation(params, server, t, inbox):
 
 @compiled
 def set_row(model, i, values):
-    """model.theta[i] = values (W,), and its norm."""
+    """Set model.theta[i] to values (W,), and update its norm."""
     for e in range(values.shape[0]):
         model.theta[i, e] = values[e]
     model.norm2[i] = squared_norm(model.theta, i)
 
 
 def _require_fit(own: Broadcast | Update, found: Broadcast | Update, N: int) -> None:
-    """Refused unless the arrays of a message are like those of ``own``; N rows are shared."""
+    """Raise Refused unless a message has arrays like ``own``; N rows are shared."""
     numbers: dict[str, Any] = {name: None for name in ("client", "t") if name in found._fields}
     arrays = {name: array for name, array in found._asdict().items() if name not in numbers}
     try:
@@ -140,17 +141,16 @@ def _require_fit(own: Broadcast | Update, found: Broadcast | Update, N: int) -> 
 
 
 def shared_parameters(job: Plan, seed: int) -> Any:
-    """The shared parameters before the first round, which every party draws for itself."""
+    """Return the shared parameters before the first round. Every party draws them itself."""
     d, D, budget = job.n_inputs, job.D, job.settings.max_upload
     return job.algorithm.model(job.params, job.used, d, D, seed, budget)
 
 
 class Server:
-    """The server of a federation: broadcasts, receives, aggregates.
+    """Server of a federation: broadcasts, receives, aggregates.
 
-    An update that is late, damaged or too large is refused and noted in ``events``; the round
-    goes on without it, and a client without an update counts as one that changed nothing.
-    """
+    An update that is late, malformed or too large is refused and noted in ``events``. The round
+    goes on without it, and a client without an update counts as a client that changed nothing."""
 
     def __init__(self, job: Plan, seed: int) -> None:
         exchange, self.guards = job.settings.message_exchange, job.settings.safeguards
@@ -173,7 +173,7 @@ class Server:
         self.most_numbers = most if budget is None else min(most, budget)
         self.state = protocol.new_server_state(job.algorithm, model)
         self.events: list[Event] = []
-        self.numbers = np.zeros(self.n_clients, dtype=np.int64)  # received from each client
+        self.numbers = np.zeros(self.n_clients, dtype=np.int64)  # count received from each client
         self.t = 0
         self._rng = party_generators(seed, self.n_clients)[0]
         self._message = protocol.new_message(job.algorithm, job.params, model)
@@ -186,7 +186,7 @@ class Server:
         protocol.qualify_names(model)
 
     def broadcast(self) -> Broadcast:
-        """Begin the next ``every`` rounds; returns what every client receives."""
+        """Begin the next ``every`` rounds and return the message to all clients."""
         self.t += self.every
         self._senders = set()
         state = self.state
@@ -203,7 +203,7 @@ class Server:
         return Broadcast(self.t, *sent, self._ask(), np.zeros(0))
 
     def _ask(self) -> np.ndarray:
-        """Draw the clients that are asked for an update; (0,) stands for all."""
+        """Draw the clients that are to send an update; (0,) stands for all."""
         there = np.array(self.present(), dtype=np.int64)
         wanted = self.guards.clients_per_round
         drawn = privacy.draw_asked(self._asking_rng, 1, self.n_clients, there, wanted)
@@ -211,7 +211,7 @@ class Server:
         return np.array(self._asked if wanted else [], dtype=np.int64)
 
     def receive(self, update: Update) -> bool:
-        """Take an update into this round; False, and an event, if it is refused."""
+        """Take an update into this round. Return False, and note an event, if it is refused."""
         try:
             self._check_sender(update)
             if update.client in self._asked:
@@ -241,18 +241,17 @@ class Server:
             raise Refused(f"it is larger than {' and '.join(limits)} allow")
 
     def note(self, client: int, reason: str) -> None:
-        """Note what went wrong with a client in this round; the round goes on."""
-        # Words of the client may be among them: one line of them, and no more than one reads.
+        """Note a failure of ``client`` in this round; the round goes on."""
+        # The reason may hold text of the client: sanitise it and keep one short line.
         reason = " ".join(plain(reason[:LONGEST_REASON]).split())
         self.events.append(Event(self.t, client, reason))
         log.warning("round %d, client %d: %s", self.t, client, reason)
 
     def measured(self, client: int, **numbers: float) -> tuple[float, ...]:
-        """What a client has measured; NaN, and an event, for a number that cannot be used.
+        """Return the measurements of a client, with NaN and an event for an impossible number.
 
-        NaN says that nothing was measured. What the client sent to be learned from is another
-        thing, and as good as ever.
-        """
+        A NaN from the client means that nothing was measured. The update of the client counts in
+        any case."""
         for name, number in numbers.items():
             if abs(number) > LARGEST_MEASURED or (name == "squared_error" and number < 0):
                 numbers[name] = math.nan
@@ -293,7 +292,7 @@ class Server:
     def finish(self) -> None:
         """End the round: learn from the updates that were taken.
 
-        Clients whose ``lengths`` turned out to end before it do not count among its members.
+        Clients whose ``lengths`` turned out to end before this round do not count as members.
         """
         self.state.members[0] = sum(self.t <= self.lengths[client] for client in self._asked)
         if self.every > 1:
@@ -305,11 +304,11 @@ class Server:
         )
 
     def present(self) -> list[int]:
-        """The clients that have a sample in this round."""
+        """Return the clients that have a sample in this round."""
         return [k for k in range(self.n_clients) if self.t <= self.lengths[k]]
 
     def checkpoint(self) -> dict[str, np.ndarray]:
-        """Everything that the next round depends on, as arrays; between two rounds."""
+        """Return all arrays that the next round depends on. Call it between two rounds."""
         state = self.state
         sums = {f"sums.{k}": array for k, array in enumerate(self._sums if self.every > 1 else ())}
         return sums | {
@@ -322,7 +321,7 @@ class Server:
         }
 
     def restore(self, checkpoint: Mapping[str, np.ndarray]) -> None:
-        """Let a fresh server go on from a ``checkpoint()``, to the bit."""
+        """Restore a fresh server from ``checkpoint()``, to the bit."""
         self.t = int(checkpoint["t"][0])
         for i, values in enumerate(checkpoint["theta"]):
             set_row(self.state.model, i, values)
@@ -338,12 +337,11 @@ class Server:
 
 
 class Client:
-    """Client k of a federation, on its own stream.
+    """Client ``client`` of a federation, on its own stream.
 
-    What it must not lose is its client state, its cumulative losses and the number of rounds
-    that it has drawn random numbers for; ``checkpoint`` and ``restore`` carry it over a restart.
-    Noise is drawn from the operating system's randomness.
-    """
+    Its client state, cumulative losses and number of rounds with random numbers must survive a
+    restart: ``checkpoint`` returns them and ``restore`` takes them. Noise is drawn from the
+    randomness of the operating system."""
 
     def __init__(self, job: Plan, seed: int, client: int) -> None:
         self.job = job
@@ -369,7 +367,7 @@ class Client:
         self._rewind()
 
     def _rewind(self) -> None:
-        """The state before the first round."""
+        """Return to the state before the first round."""
         first = self._first_state
         self.state = type(first)(*(field.copy() for field in first))
         self.losses = np.zeros(1 + len(self.server.model.theta))  # cumulative
@@ -386,9 +384,9 @@ class Client:
         broadcast
             As the server of this federation sent it.
         X, y
-            (n, d) and (n,) rows and labels. n is 1, or with ``exchange.every`` = k up to k: the row
-            of the round ``broadcast.t`` is the last of k, and the client learns from those before
-            it alone. Fewer than k are the last rows of its stream.
+            (n, d) rows and (n,) labels. n is 1, or up to k with ``exchange.every`` = k: the last of
+            k rows is that of round ``broadcast.t``, and the client learns alone from the rows
+            before it. Fewer than k rows are the last rows of the stream.
 
         Returns
         -------
@@ -402,7 +400,7 @@ class Client:
             The broadcast does not fit, or there are no rows for its rounds.
         Refused
             A number of the broadcast, of the reply or of the new state is not finite. The client
-            keeps the state that it had: such a number would never become finite again.
+            keeps its former state, because such a number would never become finite again.
         """
         first = broadcast.t - self.every + 1
         if not 0 < len(y) <= self.every or not 1 <= first <= self.job.lengths.max():
@@ -440,7 +438,7 @@ class Client:
         return update
 
     def _draw(self, t: int) -> tuple[np.ndarray, np.ndarray]:
-        """The random numbers of round t, and the noise; those of missed rounds are passed over."""
+        """Return the random numbers of round t and the noise; skip those of missed rounds."""
         n_draws = self.job.algorithm.draws(self.params)[0]
         if t > self.job.lengths.max():
             raise ValueError(f"the broadcast is of round {t}: there are fewer")
@@ -452,7 +450,7 @@ class Client:
         return self._rng.random(n_draws), self.noise.standard_normal(self._normals)
 
     def take(self, broadcast: Broadcast) -> None:
-        """Take over a broadcast; raises as ``play`` does before anything is changed."""
+        """Take over a broadcast. Raises as ``play`` does, before anything is changed."""
         server, sends_rows = self.server, self.job.algorithm.announces[0]
         N, width = server.model.theta.shape
         n, n_weights = (sends_rows, 0) if sends_rows else (N, len(server.log_w))
@@ -473,7 +471,7 @@ class Client:
             server.log_w[:] = broadcast.log_w
 
     def _learn_exchanged(self, broadcast: Broadcast) -> None:
-        """Learn from what all clients sent in the exchange before."""
+        """Learn from the messages of all clients in the last exchange."""
         state = self.server
         *senders_of, n_senders, members = broadcast.senders
         if members > 0.0:
@@ -491,7 +489,7 @@ class Client:
         return Update(self.client, t, *(array.copy() for array in arrays))
 
     def checkpoint(self) -> dict[str, np.ndarray]:
-        """Everything that must not be lost, as arrays."""
+        """Return all arrays that must survive a restart."""
         kept = {name: array.copy() for name, array in self.state._asdict().items()}
         if self.every > 1:
             shared = self.server.model.theta, self.server.log_w
@@ -499,7 +497,7 @@ class Client:
         return kept | {"losses": self.losses.copy(), "drawn": np.array([self._drawn])}
 
     def restore(self, checkpoint: Mapping[str, np.ndarray]) -> None:
-        """Go on from a ``checkpoint()``."""
+        """Continue from a ``checkpoint()``."""
         self._rewind()
         for name, array in self.state._asdict().items():
             array[...] = checkpoint[name]

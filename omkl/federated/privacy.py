@@ -1,22 +1,22 @@
-"""What a federation does about what messages give away: noise, refusals, robust means.
+"""Protection against leaking or harmful messages: noise, refusals, robust means.
 
-``Safeguards`` are the settings; their arithmetic is in ``messages``. What a message without noise
-gives away is on the page ``docs/privacy.md``: the sample.
+``Safeguards`` are the settings; their arithmetic is in ``messages``. The page ``docs/privacy.md``
+shows how a sample is recovered from a message without noise.
 
-**What noise is worth.** A client clips the change that its message makes to a norm of ``clip``, its
-losses to a norm of ``clip_losses``, and adds Gaussian noise to both before anything leaves it
-(``messages.protect``).
-So the server itself learns no more than (epsilon, delta) allows: this is the local model.
+**Accounting of noise.** A client clips the change of its message to the norm ``clip``, its losses
+to the norm ``clip_losses``, and adds Gaussian noise to both before anything leaves it
+(``messages.protect``). Even the server therefore learns no more than (epsilon, delta) allows: this
+is the local model of differential privacy.
 
 Neighbours are streams that differ in one sample (``unit`` sample) or in all samples of one client
-(``unit`` client), replaced by any others. Two messages of neighbours are at most 2 clip apart, so
+(``unit`` client), replaced by arbitrary ones. Messages of neighbours are at most 2 clip apart, so
 noise of standard deviation 2 clip z has the multiplier z. Two vectors, or n messages, of multiplier
 z are one Gaussian mechanism of multiplier z / sqrt(2), or z / sqrt(n), adaptively chosen or not
 (Dong, Roth, Su, "Gaussian differential privacy", 2022). Its epsilon for a delta is exact: Balle and
-Wang, "Improving the Gaussian mechanism", ICML 2018, as kept by Google in ``dp_accounting``.
+Wang, "Improving the Gaussian mechanism", ICML 2018, in Google's ``dp_accounting``.
 
-One sample enters as many messages as the algorithm's ``exposure`` says. That a server asks a random
-part of the clients is not counted in their favour: the server knows whom it asked.
+One sample enters as many messages as the algorithm's ``exposure`` says. Drawing a random part of
+the clients gives no amplification here: the server knows which clients it asked.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Privacy(NamedTuple):
-    """As ``privacy.*`` of a run, where epsilon is given."""
+    """Settings ``privacy.*`` of a run with epsilon."""
 
     epsilon: float
     delta: float
@@ -49,11 +49,11 @@ class Privacy(NamedTuple):
 class Safeguards(NamedTuple):
     """Settings of the exchange of messages; all off by default.
 
-    clients_per_round  asked for their messages, drawn at random every round; None: all
+    clients_per_round  clients asked for messages, drawn at random every round; None: all
     max_change         a message that moves the shared parameters by a larger norm is refused
-    max_loss           one with a loss of a larger size is refused
+    max_loss           a message with a loss of a larger size is refused
     trim               share of the values left out at either end, by coordinate, before the mean;
-                       0.5 the median
+                       0.5 is the median
     privacy            noise at the clients
     """
 
@@ -68,7 +68,7 @@ NO_SAFEGUARDS = Safeguards()
 
 
 def require_no_server(algorithm: FederatedAlgorithm, guards: Safeguards) -> None:
-    """Raise ValueError for what needs a server that hears of all clients in every round."""
+    """Raise ValueError for settings that need a server which hears all clients in every round."""
     if algorithm.announces[1]:
         raise ValueError(
             f"the server of {algorithm.name} draws for all clients: it takes neither "
@@ -82,23 +82,22 @@ def require_no_server(algorithm: FederatedAlgorithm, guards: Safeguards) -> None
 
 
 def cuts(trim: float, n_senders: int) -> np.ndarray:
-    """How many of n = 0..n_senders values are left out at either end, (n_senders + 1,) int64.
+    """Return how many of n = 0..n_senders values are cut at either end, (n_senders + 1,) int64.
 
-    At least the share ``trim`` of them, and one or two are always left: none of fewer than three.
-    (0,) where ``trim`` is 0.
-    """
+    The share is at least ``trim``, and one or two values always remain, so nothing is cut from
+    fewer than three. The result is (0,) for ``trim`` 0."""
     if trim == 0.0:
         return np.zeros(0, dtype=np.int64)
-    share = Fraction(str(trim))  # as it was typed: 0.1 of 10 is 1
+    share = Fraction(str(trim))  # exact decimal: 0.1 of 10 is 1
     counts = [max(0, min(math.ceil(share * n), (n - 1) // 2)) for n in range(n_senders + 1)]
     return np.array(counts, dtype=np.int64)
 
 
 def inbox_for(safeguards: Safeguards, n_clients: int, message: Message) -> Inbox:
-    """The server's inbox for messages like this one."""
+    """Return the server's inbox for messages of the shapes of ``message``."""
     senders = min(n_clients, safeguards.clients_per_round or n_clients)
     left_out = cuts(safeguards.trim, senders)
-    K = max(0, len(left_out) - 1)  # of whom messages are looked at together
+    K = max(0, len(left_out) - 1)  # messages kept for a robust mean
     change, loss = safeguards.max_change, safeguards.max_loss
     return Inbox(
         OFF if change is None else float(change),
@@ -117,7 +116,19 @@ def inbox_for(safeguards: Safeguards, n_clients: int, message: Message) -> Inbox
 def protection_for(
     safeguards: Safeguards, algorithm: FederatedAlgorithm, params: Any, N: int, n_rounds: int
 ) -> Protection:
-    """What a client does to a message, of ``n_rounds`` of them at most."""
+    """Return the clips and noise of one message.
+
+    Parameters
+    ----------
+    safeguards
+        Settings; without ``privacy`` there is no clip and no noise.
+    algorithm, params
+        The learner and its hyper-parameters.
+    N
+        Number of kernels.
+    n_rounds
+        Most messages of a client.
+    """
     privacy, whole = safeguards.privacy, algorithm.announces[0] > 0
     if privacy is None:
         return NO_PROTECTION._replace(whole=whole)
@@ -129,10 +140,28 @@ def protection_for(
 def draw_asked(
     rng: np.random.Generator, n: int, n_clients: int, present: np.ndarray, wanted: int | None
 ) -> np.ndarray:
-    """Which of the clients ``present`` (C,) are asked in n rounds, (n, C); all without ``wanted``.
+    """Draw the clients that are asked in each of n rounds.
 
-    Every set of ``wanted`` clients is as likely as any other. Draws for all K clients, whoever
-    is present.
+    Every set of ``wanted`` clients is equally likely. The generator draws for all K clients in any
+    case, so that its state does not depend on ``present``.
+
+    Parameters
+    ----------
+    rng
+        Generator of the draw.
+    n
+        Number of rounds.
+    n_clients
+        K, number of all clients.
+    present
+        (C,) int64, clients that have a row.
+    wanted
+        Clients to ask per round; None: all of ``present``, without a draw.
+
+    Returns
+    -------
+    ndarray
+        (n, C) bool.
     """
     asked = np.ones((n, len(present)), dtype=bool)
     if wanted is None:
@@ -145,14 +174,14 @@ def draw_asked(
     return asked
 
 
-# --- what noise is worth ------------------------------------------------------------------------
+# --- accounting of noise ------------------------------------------------------------------------
 
 
 class Account(NamedTuple):
-    """What the noise of a federation is worth.
+    """Privacy of a federation's noise.
 
-    noise, noise_losses   standard deviations of what is added to a parameter and to a loss
-    messages              that one unit of privacy can change
+    noise, noise_losses   standard deviations of the noise on a parameter and on a loss
+    messages              messages that one unit of privacy can change
     epsilon_of_sample, epsilon_of_client   at delta, of one sample and of a client's whole stream
     """
 
@@ -166,9 +195,23 @@ class Account(NamedTuple):
 def account(
     privacy: Privacy, algorithm: FederatedAlgorithm, params: Any, N: int, n_rounds: int
 ) -> Account:
-    """The least noise with which ``n_rounds`` messages of a client keep what was asked for.
+    """Return the least noise with which a client's messages satisfy ``privacy``.
 
-    ValueError where noise on messages cannot keep it, or without ``dp_accounting``.
+    Parameters
+    ----------
+    privacy
+        Epsilon, delta, unit and clips.
+    algorithm, params
+        The learner and its hyper-parameters.
+    N
+        Number of kernels.
+    n_rounds
+        Messages of a client.
+
+    Raises
+    ------
+    ValueError
+        Noise on messages cannot give this privacy, or ``dp_accounting`` is not installed.
     """
     gaussian = _accountant()
     of_sample = algorithm.exposure(params, N, n_rounds)
@@ -192,7 +235,7 @@ def account(
 
 def _accountant() -> ModuleType:
     try:
-        import dp_accounting  # an extra, and 2 s
+        import dp_accounting  # optional, and its import takes 2 s
     except ImportError as error:
         raise ValueError(
             "privacy.epsilon needs dp-accounting, which counts what is given away: "
@@ -203,14 +246,14 @@ def _accountant() -> ModuleType:
 
 
 class SecretNormals:
-    """Standard normal numbers from the operating system's randomness, which no seed gives back.
+    """Standard normal numbers from the randomness of the operating system; no seed repeats them.
 
-    They are doubles: what rounding of doubles gives away (Mironov, CCS 2012) is not hidden.
+    They are doubles. What the rounding of doubles reveals (Mironov, CCS 2012) is not hidden.
     """
 
     def standard_normal(self, size: int) -> np.ndarray:
-        """(size,) numbers, by the inverse of the normal distribution."""
-        from scipy.special import ndtri  # its start, which a run without noise need not wait for
+        """Return (size,) numbers by the inverse of the normal distribution function."""
+        from scipy.special import ndtri  # imported here: runs without noise do not need SciPy
 
         whole = np.frombuffer(os.urandom(8 * size), dtype=np.uint64) >> np.uint64(11)
         numbers: np.ndarray = ndtri((whole + 0.5) / 2.0**53)

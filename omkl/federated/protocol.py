@@ -1,20 +1,19 @@
-"""The protocol of a federated learner: its steps, its states, its registration.
+"""Protocol of a federated learner: its steps, its states, its registration.
 
-K clients see a stream each; a server holds the parameters that they share. Every round is
+Each of K clients sees its own stream. A server holds the shared parameters. Every round is
 
-    broadcast_selection  the server draws what it names to all clients
+    broadcast_selection  the server draws the rows that it names to all clients
     select               a client draws the rows of the shared parameters that it will learn
-    predict              it predicts from the server's state and from its own; no label yet
-    local_step           it sees the label, learns its own state and writes a message
-    aggregate            the server learns from the messages of all clients that it asked for them
+    predict              the client predicts from the server's state and its own, without the label
+    local_step           the client sees the label, learns its own state and writes a message
+    aggregate            the server learns from the messages of the clients that it asked
 
-The same steps run in the simulation, all clients in compiled code, and on machines apart, a client
-a process (``flower``).
+The same steps run in the simulation, with all clients in compiled code, and deployed, with one
+process per client (``flower``).
 
-Shared parameters are rows of one matrix: theta_i of kernel i, or the parameters of a network
-as its only row. A ``Message`` holds new values of some rows and up to E losses; that and
-nothing else goes from a client to the server. A client whose stream has come to its end is
-done: from then on K counts those that still have rounds.
+Shared parameters are rows of one matrix: theta_i of kernel i, or the parameters of a network as its
+only row. A ``Message`` holds new values of some rows and up to E losses. A client sends nothing
+else. A client whose stream has ended is done, and K counts the clients that still have rows.
 
 Notation (paper | code | shape)
     client k of K | k | 0..K-1          round t of T | t | 1-based
@@ -43,22 +42,22 @@ from omkl.federated.messages import Message, empty_message
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
 
-BYTES = 8  # of a float64 and of the index of a row
-MOST_FEATURES = 100  # the paper's limit of what a client can hold
+BYTES = 8  # size of a float64, and of the index of a row
+MOST_FEATURES = 100  # the paper's limit of a client's memory
 
 
 class ServerState(NamedTuple):
-    """What the server knows; clients read model, log_w and announced, as last sent to them.
+    """State of the server. Clients read model, log_w and announced, as last broadcast.
 
     model      shared parameters ``theta`` (N, W) and their squared norms ``norm2`` (N,)
-    log_w      (N,) weights of all clients; (0,) where clients keep their own
-    announced  (A,) int64, rows that the server names; it sends the first of them, or all
-               rows where A = 0
-    sums       (N, W) of this round's messages, by row; zeros before the first
-    senders_of (N,) how many messages held the row, each by its weight
-    losses     (N,) sums of the messages' losses, by kernel; (0,) where they have none
-    senders    (1,) how many messages came
-    members    (1,) how many clients may send one in this round
+    log_w      (N,) weights of all clients; (0,) if clients have their own weights
+    announced  (A,) int64, rows that the server names; it sends the first of them, or all rows if
+               A = 0
+    sums       (N, W) sums of this round's messages, by row; zeros before the first message
+    senders_of (N,) number of messages with the row, each by its weight
+    losses     (N,) sums of the messages' losses, by kernel; (0,) if messages have no losses
+    senders    (1,) number of messages that came
+    members    (1,) number of clients that may send a message in this round
     """
 
     model: Any
@@ -72,12 +71,12 @@ class ServerState(NamedTuple):
 
 
 class ClientScratch(NamedTuple):
-    """What a client's round writes to; reused for the next client.
+    """Arrays that a client's round writes to, reused for the next client.
 
     f, loss   (N,) outputs and losses of the kernels
     own_loss  (1,) loss of the prediction
     p         (1,) probability that the client sends the rows that it chose
-    drawn     (1,) int64, the kernel that predicts where one alone does
+    drawn     (1,) int64, the predicting kernel if a single kernel predicts
     w         (N,) weights
     model     scratch of the model: features of all kernels, or the layers of a network
     """
@@ -92,7 +91,7 @@ class ClientScratch(NamedTuple):
 
 
 class NoClientState(NamedTuple):
-    """The state of clients that keep nothing."""
+    """State of clients that keep nothing."""
 
     nothing: np.ndarray  # (K, 0)
 
@@ -100,12 +99,12 @@ class NoClientState(NamedTuple):
 def no_client_state(
     params: Any, dictionary: Sequence[Kernel], model: Any, n_clients: int
 ) -> NoClientState:
-    """``client_state`` of clients that keep nothing."""
+    """Return the ``client_state`` of clients that keep nothing."""
     return NoClientState(np.zeros((n_clients, 0)))
 
 
 def no_draws(params: Any) -> tuple[int, int]:
-    """``draws`` where nothing is drawn."""
+    """Return ``draws`` of an algorithm without random numbers."""
     return 0, 0
 
 
@@ -114,48 +113,48 @@ def no_draws(params: Any) -> tuple[int, int]:
 
 @functools.singledispatch
 def broadcast_selection(params, server, t, u):
-    """The server draws what it names to all clients, from the uniform numbers u."""
+    """Draw the rows that the server names to all clients, from the uniform numbers u."""
     raise TypeError(f"no federated algorithm is registered for {type(params)}")
 
 
 @functools.singledispatch
 def select(params, server, clients, k, t, u, scratch, message):
-    """Client k draws the rows that it will learn: message.rows, message.n[0], scratch.p."""
+    """Draw the rows that client k will learn: message.rows, message.n[0], scratch.p."""
     raise TypeError(f"no federated algorithm is registered for {type(params)}")
 
 
 @functools.singledispatch
 def predict(params, server, clients, k, t, X, row, scratch):
-    """Return y_hat for X[row]; fills scratch.f."""
+    """Return y_hat for X[row] and write scratch.f."""
     raise TypeError(f"no federated algorithm is registered for {type(params)}")
 
 
 @functools.singledispatch
 def local_step(params, server, clients, k, t, y, y_hat, scratch, message):
-    """Client k learns from the label y: its own state, scratch.loss and the message."""
+    """Learn from the label y as client k: its own state, scratch.loss and the message."""
     raise TypeError(f"no federated algorithm is registered for {type(params)}")
 
 
 @functools.singledispatch
 def aggregate(params, server, t):
-    """The server learns from the sums of this round's messages.
+    """Learn from the sums of this round's messages, as the server.
 
     ``server.members`` counts the clients that have a sample in this round and were asked.
     """
     raise TypeError(f"no federated algorithm is registered for {type(params)}")
 
 
-# --- what steps are made of ---------------------------------------------------------------------
+# --- parts of steps -----------------------------------------------------------------------------
 
 
 @inlined
 def no_announcement(params, server, t, u):
-    """``broadcast_selection`` of a server that draws nothing."""
+    """Draw nothing: ``broadcast_selection`` of a server that names no rows."""
 
 
 @inlined
 def choose_all(server, scratch, message):
-    """Learn and send all rows."""
+    """Select all rows to learn and send."""
     N = server.model.theta.shape[0]
     if message.n[0] != N:
         for i in range(N):
@@ -166,7 +165,7 @@ def choose_all(server, scratch, message):
 
 @inlined
 def learn(params, server, clients, k, t, X, row, y, scratch, message):
-    """The part of a client's round that its learner decides, with the rows selected."""
+    """Predict and learn one row of a client whose rows are selected; return y_hat."""
     message.n[1] = 0
     y_hat = predict(params, server, clients, k, t, X, row, scratch)
     local_step(params, server, clients, k, t, y, y_hat, scratch, message)
@@ -177,7 +176,7 @@ def learn(params, server, clients, k, t, X, row, y, scratch, message):
 
 
 def new_server_state(algorithm: FederatedAlgorithm, model: Any) -> ServerState:
-    """The server before the first round."""
+    """Return the state of the server before the first round."""
     N, W = model.theta.shape
     E = N if algorithm.shared_weights else 0
     return ServerState(
@@ -193,9 +192,9 @@ def new_server_state(algorithm: FederatedAlgorithm, model: Any) -> ServerState:
 
 
 def repeated(server: ServerState, n: int) -> ServerState:
-    """The same state for n of those who receive messages, all arrays (n, ...).
+    """Return the same state for n receivers of messages, all arrays (n, ...).
 
-    What no message changes is there once, (1, ...); for n = 1 arrays are views.
+    Arrays that no message changes are there once, (1, ...). For n = 1 all arrays are views.
     """
     model, learned = server.model, ("theta", "norm2")
 
@@ -211,7 +210,7 @@ def repeated(server: ServerState, n: int) -> ServerState:
 
 
 def new_message(algorithm: FederatedAlgorithm, params: Any, model: Any) -> Message:
-    """An empty message with room for the most that a client may send."""
+    """Return an empty message with room for the largest message of a client."""
     N, W = model.theta.shape
     most = algorithm.upload(params, N, W)
     if algorithm.losses_of_rows:
@@ -223,7 +222,7 @@ def new_message(algorithm: FederatedAlgorithm, params: Any, model: Any) -> Messa
 
 
 def new_scratch(algorithm: FederatedAlgorithm, model: Any) -> ClientScratch:
-    """What the rounds of a client of this model write to."""
+    """Return the scratch arrays of a client's rounds."""
     N = len(model.theta)
     return ClientScratch(
         f=np.zeros(N),
@@ -246,22 +245,22 @@ def qualify_names(*states: Any) -> None:
 
 
 class FederatedAlgorithm(NamedTuple):
-    """A federated learner, as its module in ``omkl.federated.algorithms`` registers it.
+    """Federated learner, as its module in ``omkl.federated.algorithms`` registers it.
 
     name            as typed after ``algorithm=``
-    module          where it is defined
+    module          module of its steps
     Params          the NamedTuple of hyper-parameters, the keys of its YAML
-    upload          (params, N, W) -> the most numbers that a client sends in a round
-    client_state    (params, dictionary, model, K) -> what the clients keep, arrays (K, ...)
+    upload          (params, N, W) -> most numbers that a client sends in a round
+    client_state    (params, dictionary, model, K) -> state of the clients, arrays (K, ...)
     exposure        (params, N, T) -> messages, of T, that one sample of a client can change
     kernels         (params, dictionary, d) -> the kernels that it learns with; () for a network
     model           (params, dictionary, d, D, seed, max_upload) -> shared parameters
-    scratch         (model) -> what evaluating the model for a client writes to
-    draws           params -> uniform numbers a round of a client and of the server
-    shared_weights  the server keeps weights of the kernels; clients send their losses
-    losses_of_rows  these losses are those of the rows that a client sends, not of all kernels
-    announces       rows that the server sends a round, and those that it names; (0, 0): all
-    expected_failures   checks of ``omkl.checks`` that it cannot pass, and why
+    scratch         (model) -> scratch arrays for evaluating the model for a client
+    draws           params -> uniform numbers per round of a client and of the server
+    shared_weights  whether the server keeps weights of the kernels and clients send their losses
+    losses_of_rows  whether these losses belong to the rows that a client sends, not to all kernels
+    announces       rows that the server sends per round, and rows that it names; (0, 0): all
+    expected_failures   checks of ``omkl.checks`` that it cannot pass, with reasons
     """
 
     name: str
@@ -282,13 +281,13 @@ class FederatedAlgorithm(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What all parties agree on before the first round.
+    """Settings that all parties share before the first round.
 
-    settings    ``omkl.config.schema.Settings``; parties ask for ``max_upload`` and ``safeguards``
+    settings    ``omkl.config.schema.Settings``; parties read ``max_upload`` and ``safeguards``
     params      an ``algorithm.Params``
-    D           random features a kernel
+    D           random features per kernel
     n_inputs    d
-    lengths     (K,) int64 rounds of each client, as far as they are known
+    lengths     (K,) int64 rounds of each client, as far as known
     """
 
     settings: Any
@@ -301,7 +300,7 @@ class Plan:
 
     @property
     def used(self) -> Sequence[Kernel]:
-        """The kernels that the clients learn with; a network has none."""
+        """Kernels that the clients learn with; () for a network."""
         return self.algorithm.kernels(self.params, self.dictionary, self.n_inputs)
 
     @property
@@ -316,16 +315,16 @@ def _draw_features(
 
 
 def _one_message(params: Any, N: int, n_rounds: int) -> int:
-    """``exposure`` of clients that keep nothing."""
+    """Return the ``exposure`` of clients that keep nothing."""
     return 1
 
 
 def _all_messages(params: Any, N: int, n_rounds: int) -> int:
-    """``exposure`` of clients that keep what they have learned."""
+    """Return the ``exposure`` of clients that keep a learned state."""
     return n_rounds
 
 
-# The steps, and what a module may leave out.
+# Steps of every module, and defaults of the names that a module may leave out.
 _STEPS = {
     "broadcast_selection": broadcast_selection,
     "select": select,
@@ -350,11 +349,22 @@ def register(
     losses_of_rows: bool = False,
     announces: tuple[int, int] = (0, 0),
 ) -> FederatedAlgorithm:
-    """Make the steps that a module defines those that the loop takes for its Params.
+    """Dispatch the loop's steps on the module's Params to its functions, and return the algorithm.
 
-    Read from the module by their names: Params, select, predict, local_step, aggregate and
-    upload; broadcast_selection, client_state, draws and exposure where it has them.
-    AttributeError names what it lacks.
+    Reads these names of the module: Params, select, predict, local_step, aggregate and upload; and,
+    if defined, broadcast_selection, client_state, draws and exposure.
+
+    Parameters
+    ----------
+    module
+        Name of the module, imported already.
+    kernels, model, scratch, shared_weights, losses_of_rows, announces
+        As in ``FederatedAlgorithm``.
+
+    Raises
+    ------
+    AttributeError
+        The module lacks one of the names.
     """
     defined = vars(importlib.import_module(module))
     exposure = _all_messages if "client_state" in defined else _one_message
@@ -384,14 +394,14 @@ def register(
     )
 
 
-# --- how many numbers go up and down ------------------------------------------------------------
+# --- traffic ------------------------------------------------------------------------------------
 #
-# ``max_upload`` is the most numbers that a client may send in a round: float64 values, parameters
-# and losses. An index of a row is no number, but takes as many bytes.
+# ``max_upload`` limits the float64 values, parameters and losses, that a client sends in a round.
+# The index of a row does not count as a number, but has as many bytes.
 
 
 def download(algorithm: FederatedAlgorithm, server: ServerState) -> tuple[int, int]:
-    """Numbers and indices that the server sends to each client in a round."""
+    """Return the numbers and indices that the server sends to each client in a round."""
     N, W = server.model.theta.shape
     rows, named = algorithm.announces
     weights = 0 if rows else len(server.log_w)  # a server that draws keeps them to itself
@@ -406,11 +416,23 @@ def traffic(
     most: int,
     exchange: Exchange = SERVER,
 ) -> dict[str, Any]:
-    """What went up and down between a client and the server, as ``result.json`` has it.
+    """Return the traffic between a client and the server, in the form of ``result.json``.
 
-    sent (.., K, 2) numbers and indices that each of K clients sent, in ``n_rounds`` rounds on
-    average, at most ``most`` numbers in one message. On a graph a client sends to its neighbours,
-    and what it receives, in the mean over the clients, is the same.
+    On a graph a client sends to its neighbours, and receives the same amount in the mean over
+    clients.
+
+    Parameters
+    ----------
+    algorithm, server
+        The learner and a state of its server, for the sizes of rows and weights.
+    sent
+        (..., K, 2) numbers and indices that each of K clients sent.
+    n_rounds
+        Rounds of a client, on average.
+    most
+        Most numbers of one message.
+    exchange
+        Graph, rounds between exchanges, and bits per entry.
     """
     n_bytes = BYTES * sent.sum(axis=-1)
     if exchange.bits is not None:  # of a row its entries, and the largest of them
@@ -441,7 +463,22 @@ def traffic(
 def features_for(
     algorithm: FederatedAlgorithm, params: Any, n_kernels: int, max_upload: int | None
 ) -> int:
-    """D: the most random features, up to 100, with which no message exceeds ``max_upload``."""
+    """Return D, the most random features up to 100 with which no message exceeds ``max_upload``.
+
+    Parameters
+    ----------
+    algorithm, params
+        The learner and its hyper-parameters.
+    n_kernels
+        N.
+    max_upload
+        Most numbers of a message; None: no limit.
+
+    Raises
+    ------
+    ValueError
+        A message exceeds ``max_upload`` even with D = 1.
+    """
     if max_upload is None:
         return MOST_FEATURES
     for D in range(MOST_FEATURES, 0, -1):
@@ -457,7 +494,17 @@ def features_for(
 def check_budget(
     algorithm: FederatedAlgorithm, params: Any, shape: tuple[int, int], max_upload: int | None
 ) -> None:
-    """ValueError if a message of these shared parameters (N, W) could exceed the budget."""
+    """Raise ValueError if a message of shared parameters (N, W) can exceed the budget.
+
+    Parameters
+    ----------
+    algorithm, params
+        The learner and its hyper-parameters.
+    shape
+        (N, W) of the shared parameters.
+    max_upload
+        Most numbers of a message; None: no limit.
+    """
     if max_upload is None:
         return
     N, W = shape

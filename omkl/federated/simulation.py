@@ -1,8 +1,8 @@
-"""A whole federation in one process: all clients in compiled code, block by block.
+"""Whole federation in one process: all clients in compiled code, block by block.
 
 Messages go to a server, whose state all clients read, or on a graph to the states of neighbours
-(``exchange``). A state takes part in a round the same way in either case: it sums up the messages
-that reach it, and the learner's ``aggregate`` makes of them what it is in the next round.
+(``exchange``). Both kinds of state take part in a round in the same way: a state sums the messages
+that reach it, and the learner's ``aggregate`` turns the sums into the state of the next round.
 """
 
 from __future__ import annotations
@@ -42,16 +42,17 @@ from omkl.federated.protocol import (
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
 
-MOST_NOISE = 2**20  # numbers of noise that are drawn ahead of their rounds
+MOST_NOISE = 2**20  # most numbers of noise drawn at once: 8 MiB
 
 
 class Draws(NamedTuple):
-    """What was drawn for n rounds of C clients.
+    """Random numbers of n rounds of C clients.
 
-    u        (n, C, a) uniform numbers of the clients      v  (n, b) those of the server
+    u        (n, C, a) uniform numbers of the clients
+    v        (n, b) uniform numbers of the server
     asked    (n, C) whether the server asks for the client's message
-    normals  (n, C, m W + E) standard normal numbers of the clients' noise; (n, C, 0) without
-    uniform  (n, C, m W) by which entries of messages are rounded; (n, C, 0) where they are not
+    normals  (n, C, m W + E) standard normal numbers of the clients' noise; (n, C, 0) without noise
+    uniform  (n, C, m W) uniform numbers that round entries; (n, C, 0) without rounding
     """
 
     u: np.ndarray
@@ -64,9 +65,9 @@ class Draws(NamedTuple):
 class Totals(NamedTuple):
     """Sums over all rounds so far.
 
-    losses  (K, 1 + N) of the prediction and of every kernel, by client
+    losses  (K, 1 + N) losses of the prediction and of every kernel, by client
     sent    (K, 2) int64 numbers and rows that each client has sent, to all neighbours together
-    replies (K, 2) int64 messages that each client has sent, and those that were refused
+    replies (K, 2) int64 messages that each client has sent, and refused ones among them
     used    (N,) int64 messages that held a row
     worst   (2,) the largest squared error of a prediction and the largest loss of a kernel
     """
@@ -79,13 +80,13 @@ class Totals(NamedTuple):
 
 
 class FederatedTrace(NamedTuple):
-    """What n rounds gave.
+    """Predictions, losses and regrets of n rounds.
 
-    y_hat   (n, K), given before each label; NaN where a client is done
-    loss    (n, K) of the predictions, L of the paper, summed up to each round
+    y_hat   (n, K), predicted before each label; NaN after a client's last row
+    loss    (n, K) cumulative loss L of the predictions
     regret  (n, K) after each round, as in (11)
 
-    Sums of a client that is done stay what they are.
+    Loss and regret stay constant after a client's last row.
     """
 
     y_hat: np.ndarray
@@ -93,7 +94,7 @@ class FederatedTrace(NamedTuple):
     regret: np.ndarray
 
     def rows(self, rows: slice) -> FederatedTrace:
-        """The trace of some rounds, without a copy."""
+        """Return views of some rounds."""
         return FederatedTrace(self.y_hat[rows], self.loss[rows], self.regret[rows])
 
 
@@ -111,7 +112,7 @@ def add_losses(losses, k, scratch, worst):
 
 @inlined
 def count_members(servers, links, exchanged, present, asked):
-    """Write to every state how many clients may send it a message, each by its weight."""
+    """Write to every state the number of clients that may send it a message, each by its weight."""
     servers.members[:] = 0.0
     for c in range(present.shape[0]):
         if asked[c]:
@@ -125,7 +126,7 @@ def count_members(servers, links, exchanged, present, asked):
 
 @inlined
 def deliver(servers, links, exchanged, k, message, inbox, totals):
-    """Send the message of client k to all that it has links to; between exchanges to itself."""
+    """Send the message of client k along all its links, or between exchanges to itself alone."""
     first = links.first[k]
     stop = links.first[k + 1] if exchanged else first + links.own
     sent = min(stop - first - links.own, links.copies)
@@ -145,12 +146,11 @@ def run_rounds(
     params, servers, clients, t, present, X, Y, draws, links, protection, inbox, scratch, message,
     totals, trace,
 ):  # fmt: skip
-    """Rounds t + 1 .. t + n of the C clients ``present`` (C,) int64, of K.
+    """Run rounds t + 1 .. t + n of the C clients ``present`` (C,) int64, of K.
 
-    X (n, C, d), Y (n, C); ``servers`` (S, ...) are the states that messages reach, ``draws`` is
-    what was drawn for these rounds. Written: the sums ``totals`` of all K clients, and ``trace``
-    (n, C) of those present.
-    """
+    X (n, C, d), Y (n, C); ``servers`` (S, ...) are the states that receive messages, ``draws`` the
+    random numbers of these rounds. Writes the sums ``totals`` of all K clients, and ``trace`` (n,
+    C) of the clients present."""
     n, C = Y.shape
     S = servers.members.shape[0]
     worst = totals.worst
@@ -197,25 +197,26 @@ class Federation:
     dictionary
         N kernels.
     d, D
-        Inputs, and random features a kernel.
+        Number of inputs, and random features per kernel.
     seed
-        Integer >= 0. Features are those that every algorithm sees for this seed; the server
-        and each client draw from generators of their own.
+        Integer >= 0. Every algorithm has the same features for the same seed. The server and each
+        client have their own generators.
     n_clients
         K >= 1.
     max_upload
-        Numbers that a client may send in a round; ValueError if the algorithm could exceed it.
+        Most numbers that a client may send in a round. Raises ValueError if the algorithm could
+        exceed it.
     model
         Shared parameters to start from in place of fresh ones; random features are ``compact``.
     lengths
-        (K,) whole numbers of at least 1: rounds after which each client is done, and the others
-        go on. None: all stay.
+        (K,) whole numbers >= 1: rounds after which each client is done while the others go on.
+        None: no client ends.
     guards
-        Noise at the clients, refusals and robust means at the server; ``NO_SAFEGUARDS``.
-        ValueError for privacy that the algorithm cannot keep, or without ``lengths``.
+        Noise at the clients, refusals and robust means at the server. Raises ValueError for privacy
+        that the algorithm cannot give, or that lacks ``lengths``.
     links
-        Where messages go; None: to a server. ValueError for an algorithm whose server draws, or
-        for guards, without a server.
+        Recipients of messages; None: a server. Raises ValueError for links without a server if the
+        algorithm's server draws, or if there are guards.
 
     Attributes
     ----------
@@ -279,7 +280,7 @@ class Federation:
         self._prepare()
 
     def _require_a_server(self, guards: Safeguards) -> None:
-        """ValueError for what only a server does that hears of all clients in every round."""
+        """Raise ValueError for settings that need a server which hears all clients every round."""
         if self.links.n_states == 1 and self.links.every == 1:
             return
         privacy.require_no_server(self.algorithm, guards)
@@ -291,14 +292,16 @@ class Federation:
 
     @property
     def server(self) -> ServerState:
-        """The state of the server; without one, that of the first client. Views."""
+        """State of the server, or of the first client on a graph. Its arrays are views."""
         state: ServerState = element(self.servers, 0)
         return state
 
     @property
     def disagreement(self) -> float:
-        """How far clients are from each other: root mean square of theta_k less the mean over the
-        clients, over the norm of that mean. 0 with a server."""
+        """Relative distance of the clients from their mean; 0 with a server.
+
+        The root mean square of theta_k minus its mean over clients, divided by the norm of the
+        mean."""
         theta = self.servers.model.theta
         mean = theta.mean(axis=0)
         norm = float(np.linalg.norm(mean))
@@ -312,9 +315,9 @@ class Federation:
         self._inbox = privacy.inbox_for(self.guards, self.n_clients, self.message)
 
     def partial_fit(self, X: np.ndarray, y: np.ndarray) -> FederatedTrace:
-        """n rounds: X (n, K, d), y (n, K). Any split into blocks gives the same numbers.
+        """Run n rounds, X (n, K, d), y (n, K). Any split into blocks gives the same numbers.
 
-        What stands there for a client that is done is not looked at.
+        Entries after a client's last row are ignored.
         """
         X = np.ascontiguousarray(X, dtype=np.float64)
         y = np.ascontiguousarray(y, dtype=np.float64)
@@ -330,7 +333,7 @@ class Federation:
         trace = FederatedTrace(*(np.empty((n, K)) for _ in FederatedTrace._fields))
         ends = np.unique(self.lengths[(self.lengths > self.t) & (self.lengths < self.t + n)])
         start = 0
-        for stop in (*(ends - self.t).tolist(), n):  # while the same clients are there
+        for stop in (*(ends - self.t).tolist(), n):  # rounds with the same clients
             rows = slice(start, stop)
             self._advance(X[rows], y[rows], u[rows], v[rows], trace.rows(rows))
             self.t += stop - start
@@ -340,7 +343,7 @@ class Federation:
     def _advance(
         self, X: np.ndarray, y: np.ndarray, u: np.ndarray, v: np.ndarray, trace: FederatedTrace
     ) -> None:
-        """Rounds during which no client leaves; the trace is written."""
+        """Run rounds during which no client ends, and write the trace."""
         present = np.flatnonzero(self.lengths > self.t)
         if len(present) == self.n_clients:
             self._stream(present, X, y, u, v, trace)
@@ -365,7 +368,7 @@ class Federation:
         v: np.ndarray,
         trace: FederatedTrace,
     ) -> None:
-        """Rounds of the C clients ``present``: X (n, C, d), y (n, C), u (n, C, a), v (n, b)."""
+        """Run rounds of the C clients ``present``: X (n, C, d), y (n, C), u (n, C, a), v (n, b)."""
         n, K, most = len(y), self.n_clients, self.guards.clients_per_round
         asked = privacy.draw_asked(self._asking_rng, n, K, present, most)
         entries = self.message.theta.size

@@ -1,15 +1,15 @@
-"""Which rows of a data set become whose: the streams of K clients, up to T rounds each.
+"""Assignment of the rows of a data set to K clients, up to T rounds each.
 
-iid          rows are dealt out at random, T to each client
-in_turn      rows are dealt out in the order of the file, one to each client in turn
-consecutive  the file is cut into K pieces of equal length, in its order; client k has the first
-             T rows of piece k
-by_site      client k is at home at site k mod S: ``home`` rows of its site and ``away`` rows of
-             every other, in random order; no row goes to two clients
-column       the rows with one value of a column are one client's, in the order of the file;
-             a client with fewer rows than another is done earlier
+iid          rows are dealt at random, T to each client
+in_turn      rows are dealt in the order of the file, one to each client in turn
+consecutive  the file is cut into K pieces of equal length; client k has the first T rows of piece k
+by_site      client k belongs to site k mod S: it has ``home`` rows of its site and ``away`` rows of
+             every other site, in random order; no row goes to two clients
+column       a client has the rows with one value of a column, in the order of the file; clients
+             with fewer rows end earlier
 
-One split serves all seeds of a run, as the published experiments vary the random features.
+One split serves all seeds of a run: as in the published experiments, seeds vary the random
+features.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from omkl.datasets import DataError, Stream, opening
 
 
 class Split(NamedTuple):
-    """The streams of all clients.
+    """Streams of all clients.
 
-    X, y     (T, K, d) and (T, K), scaled as the whole data set is; 0 and NaN where a client
-             is done
+    X, y     (T, K, d) and (T, K), scaled as the whole data set is; 0 and NaN after a client's last
+             row
     clients  K names
-    rows     (T, K) int64, rows of the data set from 0; -1 where a client is done
+    rows     (T, K) int64, rows of the data set from 0; -1 after a client's last row
     lengths  (K,) int64, rounds of each client, 1..T
     stream   the data set
     """
@@ -42,9 +42,21 @@ class Split(NamedTuple):
 
 
 def deal(n_rows: int, n_clients: int, n_rounds: int, rng: np.random.Generator | None) -> np.ndarray:
-    """Rows (T, K) dealt out at random, or in their order without ``rng``.
+    """Return rows (T, K), dealt at random, or in order if ``rng`` is None.
 
-    ValueError if there are too few.
+    Parameters
+    ----------
+    n_rows
+        Rows of the data set.
+    n_clients, n_rounds
+        K and T.
+    rng
+        Generator of the order; None: the order of the file.
+
+    Raises
+    ------
+    ValueError
+        There are fewer than K T rows.
     """
     if n_clients * n_rounds > n_rows:
         raise ValueError(
@@ -56,11 +68,21 @@ def deal(n_rows: int, n_clients: int, n_rounds: int, rng: np.random.Generator | 
 
 
 def consecutive(n_rows: int, n_clients: int, n_rounds: int) -> np.ndarray:
-    """Rows (T, K): client k has T rows one after the other, from row k n_rows / K on.
+    """Return rows (T, K): client k has T consecutive rows from row k n_rows / K on.
 
-    ValueError if there are too few.
+    Parameters
+    ----------
+    n_rows
+        Rows of the data set.
+    n_clients, n_rounds
+        K and T.
+
+    Raises
+    ------
+    ValueError
+        There are fewer than K T rows.
     """
-    deal(n_rows, n_clients, n_rounds, None)  # refuses too many
+    deal(n_rows, n_clients, n_rounds, None)  # raises if there are too few rows
     starts = np.arange(n_clients) * n_rows // n_clients
     return starts + np.arange(n_rounds)[:, None]
 
@@ -68,9 +90,23 @@ def consecutive(n_rows: int, n_clients: int, n_rounds: int) -> np.ndarray:
 def by_site(
     sites: np.ndarray, n_clients: int, home: int, away: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Rows (T, K), T = home + away (S - 1), from the sites (n,) of all rows.
+    """Return rows (T, K), T = home + away (S - 1), from the site of each row.
 
-    ValueError names a site with too few rows.
+    Parameters
+    ----------
+    sites
+        (n,) site of each row.
+    n_clients
+        K.
+    home, away
+        Rows of a client from its own site, and from each other site.
+    rng
+        Generator of the order.
+
+    Raises
+    ------
+    ValueError
+        A site has too few rows.
     """
     names, code = np.unique(sites, return_inverse=True)
     taken: list[list[np.ndarray]] = [[] for _ in range(n_clients)]
@@ -88,11 +124,10 @@ def by_site(
 
 
 def by_column(labels: np.ndarray, n_rounds: int | None) -> tuple[np.ndarray, list[str]]:
-    """Rows (T, K) in their order, -1 where a client is done, and the clients' names.
+    """Return rows (T, K) in order, -1 after a client's last row, and the names of the clients.
 
-    T is the most rows that a client has, or ``n_rounds``, after which all are done. ValueError
-    where no client has so many.
-    """
+    T is the most rows of any client, or ``n_rounds``. Raises ValueError if no client has
+    ``n_rounds`` rows."""
     names = list(dict.fromkeys(labels.tolist()))
     groups = [np.flatnonzero(labels == name) for name in names]
     longest = max(range(len(names)), key=lambda k: len(groups[k]))
@@ -109,7 +144,17 @@ def by_column(labels: np.ndarray, n_rounds: int | None) -> tuple[np.ndarray, lis
 
 
 def streams_of(stream: Stream, rows: np.ndarray, clients: list[str]) -> Split:
-    """The streams of K clients from their rows (T, K) of a data set, -1 where one is done."""
+    """Return the streams of K clients from rows (T, K) of a data set, -1 after a client's last row.
+
+    Parameters
+    ----------
+    stream
+        The whole data set.
+    rows
+        (T, K) int64.
+    clients
+        K names.
+    """
     blocks = list(stream.blocks(65_536))
     X = stream.softened(np.concatenate([block[0] for block in blocks]))
     y = np.concatenate([block[1] for block in blocks])
@@ -133,20 +178,23 @@ def split(
     home: int | None = None,
     away: int | None = None,
 ) -> Split:
-    """Return the clients' streams.
+    """Return the streams of the clients.
 
     Parameters
     ----------
     dataset, stream_options
         As of ``omkl.datasets.open_stream``.
     n_clients
-        K; None: as published for the data set, or with "column" as many as the column has values.
+        K; None: the published number of the data set, or the number of values for "column".
     seed
-        Of the order in which rows are dealt out.
+        Seed of the order in which rows are dealt.
     name, rounds, home, away
         As ``federation.*`` of a run.
 
-    Raises ValueError (DataError for data) that says what is wrong and what to do.
+    Raises
+    ------
+    ValueError
+        The settings do not fit the data; the text gives the cure. Errors of data are DataError.
     """
     scheme, n_rounds, published = name, rounds, dataset.get("federated") or {}
     data = dataset["name"]
@@ -167,7 +215,7 @@ def split(
     stream, labels = opening.open_with_column(dataset, stream_options, key)
     if stream.n_rounds is None:
         raise DataError(f"{data}: the number of rows is not known")
-    # The third child: features and selection draw from the first and the second.
+    # The third child of the seed: features and selection draw from the first and the second.
     rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(3)[2])
     if scheme == "column":
         assert labels is not None

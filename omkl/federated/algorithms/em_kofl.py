@@ -62,7 +62,7 @@ class Params(NamedTuple):
 
 
 class ClientState(NamedTuple):
-    """What the clients keep, and send row by row as the server names kernels."""
+    """State of the clients, which they send row by row as the server names kernels."""
 
     theta: np.ndarray  # (K, N, 2 D)
     norm2: np.ndarray  # (K, N)
@@ -77,13 +77,13 @@ def client_state(
 
 @inlined
 def learned_by(server, clients, k):
-    """The N kernels as client k has learned them; theta (N, 2 D)."""
+    """Return the N kernels as client k has learned them; theta (N, 2 D)."""
     model = server.model
     return RandomFeatures(model.padded, clients.theta[k], clients.norm2[k], model.n_waves)
 
 
 def broadcast_selection(params, server, t, u):
-    # The sums of this round's losses are empty now: the weights are computed there.
+    # The sums of this round's losses are empty now and serve as scratch for the weights.
     shares_of_all(server.log_w, server.losses)
     server.announced[0] = server.announced[1] if t > 1 else draw(server.losses, u[0])
     server.announced[1] = draw(server.losses, u[1])

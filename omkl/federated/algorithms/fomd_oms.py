@@ -61,11 +61,10 @@ class Params(NamedTuple):
 
 @inlined
 def draw_others(rows, M, N, u):
-    """Write to rows[1:M] other kernels than rows[0], a uniform set of them, from u[1:M].
+    """Write to rows[1:M] a uniform set of kernels other than rows[0], from u[1:M].
 
-    By Floyd's algorithm (Bentley and Floyd, "A sample of brilliance", 1987): number m is among the
-    first N - M + m of the others, or the last of these where it is there already.
-    """
+    Floyd's algorithm (Bentley and Floyd, "A sample of brilliance", 1987): number m is drawn from
+    the first N - M + m other kernels, and replaced by the last of these if it was drawn before."""
     for m in range(1, M):
         n = N - M + m
         rows[m] = int(u[m] * n)
@@ -108,7 +107,7 @@ def local_step(params, server, clients, k, t, y, y_hat, scratch, message):
 
 @inlined
 def project(model, U):
-    """Scale every row of theta that is longer than U to that length."""
+    """Scale every row of theta that is longer than U to length U."""
     for i in range(model.theta.shape[0]):
         norm = math.sqrt(model.norm2[i])
         if norm > U:

@@ -34,7 +34,7 @@ class Params(NamedTuple):
 
 @inlined
 def mean(values):
-    """The mean of values (N,), summed in their order."""
+    """Return the mean of values (N,), summed in order."""
     total = 0.0
     for i in range(values.shape[0]):
         total += values[i]

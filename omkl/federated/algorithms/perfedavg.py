@@ -79,7 +79,10 @@ def n_parameters(sizes: Sequence[int]) -> int:
 
 
 def layer_sizes(d: int, neurons: int, limit: int) -> list[int]:
-    """Inputs, hidden layers, 1: as many hidden layers as ``limit`` parameters allow."""
+    """Return the sizes of input, hidden and output layers within ``limit`` parameters.
+
+    There are as many hidden layers as ``limit`` allows. Raises ValueError if one neuron exceeds it.
+    """
     widest = neurons
     while widest > 1 and n_parameters([d, widest, 1]) > limit:
         widest -= 1
@@ -118,9 +121,9 @@ def no_kernels(params: Params, dictionary: Sequence[Kernel], d: int) -> Sequence
 
 @inlined
 def eight_sums(theta, row, next_row, n_rows, value, first, n_in):
-    """The pack of theta'value of the rows from ``row`` on, ``next_row`` apart, n_in weights each.
+    """Return theta'value of eight rows from ``row`` on, ``next_row`` apart, with n_in weights each.
 
-    Behind the last of n_rows it is taken once more.
+    Lanes beyond the last of n_rows repeat the last row.
     """
     s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = pack(0.0)
     last = row + (n_rows - 1) * next_row
@@ -140,7 +143,7 @@ def eight_sums(theta, row, next_row, n_rows, value, first, n_in):
 
 @inlined
 def forward(theta, sizes, value):
-    """The output of the network theta (1, P), from the inputs that stand first in ``value``."""
+    """Return the output of the network theta (1, P), with the inputs first in ``value``."""
     first = 0
     w = 0
     last = sizes.shape[0] - 2
@@ -160,9 +163,9 @@ def forward(theta, sizes, value):
 
 @inlined
 def descend(theta, start, sizes, layers, slope, step, target):
-    """target = start - step times the gradient at theta of the output times ``slope``; all (1, P).
+    """Write target = start - step times the gradient at theta of the output times ``slope``.
 
-    After ``forward`` with theta, whose gradient is stored nowhere.
+    All are (1, P). Call ``forward`` with theta first. The gradient itself is not stored.
     """
     value, delta = layers.value, layers.delta
     last = sizes.shape[0] - 2

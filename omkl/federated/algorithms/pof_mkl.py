@@ -58,7 +58,7 @@ class Params(NamedTuple):
 
 
 class ClientState(NamedTuple):
-    """What the clients keep; which kernels they send tells of it."""
+    """State of the clients. The kernels that a client sends depend on it."""
 
     log_w: np.ndarray  # (K, N)
     order: np.ndarray  # (K, N) int64 kernels by weight, largest first
@@ -73,7 +73,10 @@ def client_state(
 
 @inlined
 def sort_by_weight(log_w, order):
-    """Sort ``order`` (N,) by log_w (N,), largest first; it hardly changes from round to round."""
+    """Sort ``order`` (N,) by log_w (N,), largest first.
+
+    Insertion sort, because the order hardly changes from round to round.
+    """
     for a in range(1, order.shape[0]):
         i = order[a]
         b = a
@@ -149,7 +152,8 @@ def upload(params: Params, N: int, W: int) -> int:
 
 
 def exposure(params: Params, N: int, n_rounds: int) -> int:
-    # Weights choose a bin and divide the step by its probability; with one bin they do neither.
+    # The weights depend on all earlier labels. They choose a bin and divide the step by its
+    # probability; with a single bin they do neither.
     if params.M < N:
         raise ValueError(
             f"pof_mkl with M={params.M} of {N} kernels: which ones a client sends tells of all its "

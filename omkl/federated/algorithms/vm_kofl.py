@@ -54,7 +54,7 @@ def predict(params, server, clients, k, t, X, row, scratch):
 
 @inlined
 def send_losses(scratch, message):
-    """message.losses (N,): the losses of all kernels."""
+    """Write the losses of all kernels to message.losses (N,)."""
     N = scratch.loss.shape[0]
     for i in range(N):
         message.losses[i] = scratch.loss[i]
@@ -63,7 +63,7 @@ def send_losses(scratch, message):
 
 @inlined
 def weigh(server, eta_w):
-    """Weights log_w (N,) of the server, by the mean of the losses that came."""
+    """Update the server's weights log_w (N,) by the mean of the losses that came."""
     if server.senders[0] > 0:
         for i in range(server.log_w.shape[0]):
             server.log_w[i] -= eta_w * server.losses[i] / server.senders[0]
