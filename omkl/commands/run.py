@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from omkl.commands import sweep, terminal
-from omkl.commands.terminal import EXIT_FAILED, EXIT_USAGE
+from omkl.commands.terminal import EXIT_FAILED
 from omkl.config import overrides, reference
 from omkl.config.overrides import UsageError, Values, key_of, of_file
 from omkl.config.schema import GROUPS
 from omkl.utils import conf
 from omkl.utils.conf import NEUTRAL
 from omkl.utils.constraints import no_such
-from omkl.utils.wording import UNEXPLAINED, cannot_use, plain, warn
+from omkl.utils.wording import UNEXPLAINED, plain, warn
 
 if TYPE_CHECKING:
     from omkl.config.schema import Settings
@@ -26,16 +26,9 @@ if TYPE_CHECKING:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``omkl-run`` with ``argv`` (without the program's name) and return the exit status."""
-    try:
-        return _start(_parser().parse_intermixed_args(argv))
-    except UsageError as error:
-        warn(error, "omkl-run")
-        return EXIT_USAGE
-    except OSError as error:
-        if error.filename is None or error.strerror is None:
-            raise
-        warn(cannot_use(error), "omkl-run")
-        return EXIT_FAILED
+    return terminal.exit_status(
+        "omkl-run", lambda: _start(_parser().parse_intermixed_args(argv)), (), (UsageError,)
+    )
 
 
 class _Parser(argparse.ArgumentParser):
