@@ -3,34 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from omkl.datasets import catalogue, read, tables
-from omkl.datasets.base import MOST_DELAY, DataError, Source, as_data_error
+from omkl.datasets.base import MOST_DELAY, DataError, as_data_error
 from omkl.datasets.cells import BLANKS
 from omkl.datasets.columns import Column
 from omkl.datasets.files import FileContent
 from omkl.datasets.libsvm import LibsvmTable
-from omkl.datasets.stream import Stream
+from omkl.datasets.stream import Options, Stream
 from omkl.datasets.synthetic import SyntheticSource
 from omkl.datasets.tables import ArrayTable, FileTable, Table, TableSource
-
-
-class Options(NamedTuple):
-    """How rows are streamed, see ``open_stream``."""
-
-    limit: int | None
-    scaling: str
-    order: str
-    lags: int
-    delay: int
-    horizon: int
-
-    @property
-    def causal(self) -> bool:
-        return self.scaling == "columns"
 
 
 def open_stream(
@@ -192,29 +177,6 @@ def _require_delay(options: Options, name: str) -> None:
         )
 
 
-def _stream(
-    source: Source,
-    cfg: Mapping[str, Any],
-    options: Options,
-    provenance: Mapping[str, Any],
-    classes: tuple[Any, ...],
-    **more: Any,
-) -> Stream:
-    return Stream(
-        source,
-        name=str(cfg["name"]),
-        task=cfg.get("task", "regression"),
-        scaling=options.scaling,
-        limit=options.limit,
-        provenance=provenance,
-        classes=classes,
-        lags=options.lags,
-        delay=options.delay,
-        horizon=options.horizon,
-        **more,
-    )
-
-
 def _classes(cfg: Mapping[str, Any], content: FileContent) -> tuple[Any, ...]:
     """Return what stands for the classes in the target's column; () of a regression."""
     if cfg.get("task", "regression") == "regression":
@@ -319,9 +281,10 @@ def _open_file(
             ordered, order = held.shuffled(seed), {"shuffled": seed}
         missing, fills = cfg.get("missing", "error"), not (is_own or options.causal)
         source = TableSource(ordered, where, missing, options.causal, fills_target=fills)
-        more = {"where": where, "key_type": key_type, "survey": holds or not is_own}
+        more: dict[str, Any] = {"where": where, "key_type": key_type}
+        more |= {"survey": holds or not is_own, "classes": classes}
         provenance = _provenance(cfg, content, order, table.columns)
-        streams.append(_stream(source, cfg, options, provenance, classes, **more))
+        streams.append(Stream(source, cfg, options, provenance, **more))
     return streams
 
 
@@ -364,4 +327,5 @@ def _open_synthetic(cfg: Mapping[str, Any], options: Options) -> Stream:
         "constants": source.constants,
     }
     changes = () if source.change_at is None else (source.change_at,)
-    return _stream(source, cfg, options, provenance, source.classes, change_rounds=changes)
+    classes = source.classes
+    return Stream(source, cfg, options, provenance, classes=classes, change_rounds=changes)

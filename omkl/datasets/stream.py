@@ -64,6 +64,22 @@ HEAVY = 0.005  # of a column beyond 4 deviations is told: a normal one has 6e-5,
 HUGE = 1e150  # squares of larger numbers overflow, or their sums do
 
 
+class Options(NamedTuple):
+    """How rows are streamed, see ``omkl.datasets.open_stream``."""
+
+    limit: int | None
+    scaling: str
+    order: str
+    lags: int
+    delay: int
+    horizon: int
+
+    @property
+    def causal(self) -> bool:
+        """Whether no row is scaled by later ones."""
+        return self.scaling == "columns"
+
+
 class Extent(NamedTuple):
     """What one pass over the streamed rows finds out."""
 
@@ -113,29 +129,24 @@ class Stream:
     def __init__(
         self,
         source: Source,
-        *,
-        name: str,
-        task: str,
-        scaling: str,
-        limit: int | None,
+        cfg: Mapping[str, Any],
+        options: Options,
         provenance: Mapping[str, Any],
+        *,
         survey: bool = False,
         change_rounds: tuple[int, ...] = (),
         classes: tuple[Any, ...] = (),
-        lags: int = 0,
-        delay: int = 0,
-        horizon: int = 0,
         where: str | None = None,
         key_type: type | None = None,
     ) -> None:
-        self.where, self.key_type = where or name, key_type
+        limit, scaling, _, lags, delay, horizon = options
+        self.name, self.task = str(cfg["name"]), cfg.get("task", "regression")
+        self.where, self.key_type = where or self.name, key_type
         if lags and len(classes) > 2:
             raise DataError(
                 f"{self.where}: stream.lags={lags} takes labels for numbers, and there are "
                 f"{len(classes)} classes. Set stream.lags=0."
             )
-        self.name = name
-        self.task = task
         self.classes = classes
         self.n_lags = lags
         self.target = source.target
@@ -307,9 +318,8 @@ class Stream:
         """
         if not self._source.has_truth:
             return None
-        truths = (chunk.truth for chunk in self._with_target())
-        pieces = ((truth,) for truth in truths if truth is not None)
-        return (piece[0] for piece in regroup(pieces, _checked_size(size)))
+        blocks = _regrouped(self._with_target(), size)
+        return (block.truth for block in blocks if block.truth is not None)
 
     def require_rows(self, n: int, n_read: int = 0) -> None:
         """DataError for a stream of n < 2 rows with a target, of so many that were read."""
@@ -495,7 +505,7 @@ def _ahead(chunks: Iterable[Chunk], horizon: int) -> Iterator[Chunk]:
     held: Chunk | None = None
     for chunk in chunks:
         if held is not None:
-            chunk = _concatenated(held, chunk)
+            chunk = _joined([held, chunk])
         n = max(len(chunk.y) - horizon, 0)
         held = chunk.at(slice(n, None))
         if n:
@@ -506,53 +516,29 @@ def _ahead(chunks: Iterable[Chunk], horizon: int) -> Iterator[Chunk]:
         yield held._replace(y=none, truth=None if held.truth is None else none)
 
 
-def _concatenated(first: Chunk, second: Chunk) -> Chunk:
-    pairs: Iterator[Any] = zip(first, second, strict=True)
-    arrays: list[Any] = [None if b is None else np.concatenate([a, b]) for a, b in pairs]
-    return Chunk(*arrays)
-
-
 def _regrouped(chunks: Iterable[Chunk], size: int) -> Iterator[Chunk]:
-    """Cut chunks into blocks of ``size`` rows, the last shorter. The truth is left out."""
-    names: list[str] = []  # of the arrays that there are
-
-    def pieces() -> Iterator[tuple[np.ndarray, ...]]:
-        for chunk in chunks:
-            there = {n: a for n, a in chunk._asdict().items() if a is not None and n != "truth"}
-            names[:] = there
-            yield tuple(there.values())
-
-    blocks = regroup(pieces(), _checked_size(size))
-    return (Chunk(**dict(zip(names, arrays, strict=True))) for arrays in blocks)
-
-
-def regroup(
-    pieces: Iterable[tuple[np.ndarray, ...]], size: int
-) -> Iterator[tuple[np.ndarray, ...]]:
-    """Cut tuples of arrays of equal lengths into tuples of ``size`` rows, the last shorter."""
-    pending: list[tuple[np.ndarray, ...]] = []
-    n_pending = 0
-    for piece in pieces:
-        start, n = 0, len(piece[0])
-        while start < n:
-            stop = min(n, start + size - n_pending)
-            pending.append(tuple(array[start:stop] for array in piece))
-            n_pending += stop - start
-            start = stop
-            if n_pending == size:
-                yield _joined(pending)
-                pending, n_pending = [], 0
-    if pending:
-        yield _joined(pending)
-
-
-def _joined(pieces: list[tuple[np.ndarray, ...]]) -> tuple[np.ndarray, ...]:
-    if len(pieces) == 1:
-        return pieces[0]
-    return tuple(np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
-
-
-def _checked_size(size: int) -> int:
+    """Cut chunks into blocks of ``size`` rows, the last shorter."""
     if size < 1:
         raise ValueError(f"a block needs at least one row, size={size}")
-    return size
+    held: list[Chunk] = []
+    n_held = 0
+    for chunk in chunks:
+        start, n = 0, len(chunk.y)
+        while start < n:
+            stop = min(n, start + size - n_held)
+            held.append(chunk.at(slice(start, stop)))
+            n_held += stop - start
+            start = stop
+            if n_held == size:
+                yield _joined(held)
+                held, n_held = [], 0
+    if held:
+        yield _joined(held)
+
+
+def _joined(chunks: Sequence[Chunk]) -> Chunk:
+    if len(chunks) == 1:
+        return chunks[0]
+    parts: Iterator[Any] = zip(*chunks, strict=True)
+    arrays: list[Any] = [None if part[-1] is None else np.concatenate(part) for part in parts]
+    return Chunk(*arrays)

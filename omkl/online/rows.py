@@ -140,6 +140,8 @@ class Rows:
             frame = frame.reindex(columns=list(self.names))
         elif frame.shape[1] != len(self._readers):
             raise self._misshapen(frame.shape)
+        if self._plain and of_numbers(frame):
+            return np.ascontiguousarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
         return encoded(frame.set_axis(list(self.names), axis=1), self._readers, self._warn)
 
     def _require_known(self, names: Sequence[str]) -> None:

@@ -186,7 +186,7 @@ def test_every_pass_starts_anew_and_no_size_changes_a_number(small, monkeypatch)
         for first, again in zip(once, collect(stream, size), strict=True):
             np.testing.assert_array_equal(first, again)
     with pytest.raises(ValueError, match="size=0"):
-        stream.blocks(0)
+        next(stream.blocks(0))
 
 
 def test_a_consumer_that_overwrites_a_block_spoils_no_later_pass(small):
