@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from omkl.datasets import catalogue, read, tables
-from omkl.datasets.base import MOST_DELAY, DataError, as_data_error
+from omkl.datasets.base import MOST_DELAY, DataError
 from omkl.datasets.cells import BLANKS
 from omkl.datasets.columns import Column
 from omkl.datasets.files import FileContent
@@ -265,8 +265,7 @@ def _open_file(
     table = _table(cfg, content, classes, apart)
     key_type = table.key_type if apart == "key" and isinstance(table, FileTable) else None
     if seeds is not None or holds or not is_own:
-        with as_data_error(where):
-            held = ArrayTable.holding(table, MOST_SHUFFLED if seeds and is_own else None)
+        held = ArrayTable.holding(table, MOST_SHUFFLED if seeds and is_own else None)
         if cfg.get("rows") not in (None, len(held.rows)):
             raise DataError(
                 f"{where}: {content.path} leaves {len(held.rows)} rows, {cfg['rows']} were "

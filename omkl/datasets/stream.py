@@ -59,7 +59,6 @@ from omkl.datasets.scaling import LateMoments, Moments, TargetScaler, softened
 if TYPE_CHECKING:
     from omkl.datasets.columns import Column
 
-TINY = 1e-140  # the square of a smaller number loses digits, and of 1e-162 all of them
 HEAVY = 0.005  # of a column beyond 4 deviations is told: a normal one has 6e-5, a Laplace 0.0035
 HUGE = 1e150  # squares of larger numbers overflow, or their sums do
 
@@ -87,19 +86,6 @@ class Extent(NamedTuple):
     max_norm: float
     target_min: float
     target_max: float
-
-
-def norms(x: np.ndarray) -> np.ndarray:
-    """Euclidean norms (n,) of the rows of ``x`` (n, d)."""
-    with np.errstate(over="ignore", under="ignore"):
-        norm = np.sqrt(np.einsum("ij,ij->i", x, x))
-    small = norm < TINY  # the squares are rounded, or 0
-    if small.any():
-        largest = np.max(np.abs(x[small]), axis=1, initial=0.0, where=~np.isnan(x[small]))
-        unit = np.where(largest > 0.0, largest, 1.0)
-        scaled = x[small] / unit[:, None]
-        norm[small] = unit * np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
-    return norm
 
 
 class Stream:
@@ -368,7 +354,9 @@ class Stream:
         for x, y, *_ in self._limited():
             n_read += len(y)
             n += int(np.sum(~np.isnan(y)))
-            max_norm = max(max_norm, float(np.nanmax(norms(x), initial=0.0)))
+            with np.errstate(over="ignore"):  # an infinite norm is refused
+                norms = np.sqrt(np.einsum("ij,ij->i", x, x))
+            max_norm = max(max_norm, float(np.nanmax(norms, initial=0.0)))
             low = min(low, float(np.nanmin(y, initial=np.inf)))
             high = max(high, float(np.nanmax(y, initial=-np.inf)))
         self.require_rows(n, n_read)
@@ -387,29 +375,15 @@ class Stream:
                 f"inputs {max_norm:g}, range of the target {span:g}). Rescale the columns."
             )
 
-    def _require_small(self, x: np.ndarray) -> None:
-        """DataError for a column of rows x (n, d) whose squares overflow."""
+    def require_small(self, values: np.ndarray, names: Sequence[str]) -> None:
+        """DataError for a column of values (n, k) whose squares overflow."""
         with np.errstate(invalid="ignore"):
-            huge = (np.abs(x) > HUGE).any(axis=0)
+            huge = (np.abs(values) > HUGE).any(axis=0)
         if huge.any():
             raise DataError(
-                f"{self.where}: the values of column {self.inputs[int(huge.argmax())]!r} are too "
-                "large to be scaled. Rescale it, or leave it out of dataset.inputs."
+                f"{self.where}: the values of column {names[int(huge.argmax())]!r} are too large "
+                "to be scaled. Rescale it, or leave it out of dataset.inputs."
             )
-
-    def _require_spread(self, x: np.ndarray, deviation: np.ndarray) -> None:
-        """DataError for a column of rows x (n, d) whose squared differences are 0 in float64."""
-        for k in np.flatnonzero(deviation < TINY):
-            there = x[~np.isnan(x[:, k]), k]
-            if len(there) and there.min() < there.max():
-                raise DataError(self._too_close(self.inputs[k]))
-
-    def _too_close(self, column: str) -> str:
-        return (
-            f"{self.where}: the values of column {column!r} are closer to each other than "
-            f"{TINY:g}, so their squares are 0 in float64. Multiply the column, or leave it out of "
-            "dataset.inputs."
-        )
 
     def _with_target(self) -> Iterator[Chunk]:
         """The rows that have a target."""
@@ -433,11 +407,10 @@ class Stream:
             assert self._extent is not None
             return chunk._replace(x=x / self._extent.max_norm if self._extent.max_norm > 0 else x)
         if self.scaling == "columns":
-            self._require_small(x)
+            self.require_small(x, self.inputs)
         if self.scaling == "none" or self.keyed:
             return chunk
         standardised = moments.standardised(x)
-        self._require_spread(x, moments.scale)
         chunk = chunk._replace(x=standardised.z, far=standardised.far_rows)
         if not self.target_delay:
             return chunk
@@ -452,14 +425,13 @@ class _Labels:
         self._stream = stream
         self._history = TargetScaler(stream.n_lags, stream.scaling == "columns")
         self._waiting = np.full(stream.target_delay, np.nan)
-        self._low, self._high = np.inf, -np.inf
         self._n = self._n_read = 0  # rows with a label, and all
 
     def added(self, chunk: Chunk) -> Chunk:
         """The next rows, whose inputs are scaled, with labels in the stream's units and lags."""
         stream = self._stream
         if stream.scaling == "columns":
-            self._look(chunk.y)
+            stream.require_small(chunk.y[:, None], [stream.target])
         elif stream.scaling == "whole":
             chunk = self._in_units(chunk)
         self._n += int(np.sum(~np.isnan(chunk.y)))
@@ -472,19 +444,6 @@ class _Labels:
                 chunk = chunk._replace(ahead=np.concatenate([chunk.ahead, lags], axis=1))
             chunk = chunk._replace(x=np.concatenate([chunk.x, lags], axis=1))
         return chunk
-
-    def _look(self, y: np.ndarray) -> None:
-        """DataError where labels y (n,) cannot be scaled."""
-        stream = self._stream
-        self._low = min(self._low, float(np.nanmin(y, initial=np.inf)))
-        self._high = max(self._high, float(np.nanmax(y, initial=-np.inf)))
-        if 0.0 < self._high - self._low < TINY:
-            raise DataError(stream._too_close(stream.target))
-        if max(-self._low, self._high) > HUGE:
-            raise DataError(
-                f"{stream.where}: the values of the target {stream.target!r} are too large to be "
-                "scaled. Rescale it."
-            )
 
     def _in_units(self, chunk: Chunk) -> Chunk:
         """The labels, and the truth, from 0 to 1."""

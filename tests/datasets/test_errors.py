@@ -98,7 +98,7 @@ LIBSVM = [
 ]
 BY_BLOCKS = [  # what comes after the first rows, or with what was seen of a column
     ("t,y\n2024-02-13,1\n2024-02-14,2\nsoon,3\n", "row 3, column 't' has 'soon' where a date"),
-    ("a,y\n0,1\n1,2\n2,-1e160\n3,3\n", "t.csv: the values of the target 'y' are too large"),
+    ("a,y\n0,1\n1,2\n2,-1e160\n3,3\n", "t.csv: the values of column 'y' are too large"),
 ]
 
 

@@ -13,7 +13,7 @@ import pytest
 from pyarrow import feather
 
 from omkl.datasets import DataError, base, catalogue, open_stream, read
-from tests.datasets.helpers import COLUMNS, RAW, WHOLE, own, streamed, write_excel
+from tests.datasets.helpers import RAW, WHOLE, own, streamed, write_excel
 
 TABLE = "a,y\n1,2\n3,4\n"
 
@@ -132,19 +132,6 @@ def test_a_class_that_is_called_na_is_told(tmp_path):
     stream = open_stream(own(tmp_path / "t.csv", task="classification"), RAW)
     (*_, target) = stream.provenance["columns"]
     assert stream.classes == ("DE", "FR") and "missing in 1 of the first 3 rows" in target["why"]
-
-
-def test_small_numbers_are_scaled_or_it_is_said(tmp_path):
-    (tmp_path / "t.csv").write_text("a,b,y\n3e-200,4e-200,1\n0,1e-200,2\n0,0,3\n")
-    np.testing.assert_allclose(
-        streamed(tmp_path / "t.csv", WHOLE)[0], [[0.6, 0.8], [0, 0.2], [0, 0]]
-    )
-    with pytest.raises(DataError, match=r"column 'a' are closer to each other than 1e-140"):
-        streamed(tmp_path / "t.csv", COLUMNS)
-    (tmp_path / "t.csv").write_text("a,y\n1,1e-200\n2,2e-200\n")
-    with pytest.raises(DataError, match=r"column 'y' are closer to each other than 1e-140"):
-        streamed(tmp_path / "t.csv", COLUMNS)
-    assert streamed(tmp_path / "t.csv", WHOLE) == ([[0.5], [1]], [0, 1])
 
 
 # --- LIBSVM -----------------------------------------------------------------------------------
