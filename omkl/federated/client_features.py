@@ -56,7 +56,8 @@ def advance_tile(model, X, row, scratch):
     """Advance the tile to X[row], X (rows, d), and refill it if it is used up.
 
     The caller visits the rows of X in order. The loop goes kernel by kernel, so that the
-    frequencies of a kernel stay in the cache while all rows of the tile need them."""
+    frequencies of a kernel stay in the cache while all rows of the tile need them.
+    """
     D = model.n_waves[0]
     S = model.theta.shape[1] // 2
     if row > 0 and scratch.place[1] + S < scratch.place[0]:

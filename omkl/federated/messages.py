@@ -337,7 +337,8 @@ def quantise(levels, whole, theta, message, uniform):
     theta (N, W) as last broadcast; uniform (m W,) numbers in [0, 1). An entry between two values
     goes to the upper value with a probability that makes its expectation the entry. The largest
     value of a row is its largest entry. ``whole`` rounds the rows themselves, because the client
-    does not receive the server's rows."""
+    does not receive the server's rows.
+    """
     if levels == 0:
         return
     W = message.theta.shape[1]
@@ -427,7 +428,8 @@ def combine_messages(server, inbox):
 
     A row that n of K clients sent moves n / K of the way to the trimmed mean of the n values.
     Clients that sent nothing count as in (10). They add no value to the trimmed mean, so they
-    cannot outvote the senders."""
+    cannot outvote the senders.
+    """
     if inbox.cuts.shape[0] == 0:
         return
     K = inbox.taken[0]

@@ -179,7 +179,8 @@ class ScaledRow(NamedTuple):
     """Row x (d,) and its label in scaled units, and the units.
 
     A prediction f is ``centre + unit * f`` in units of the target if ``known``. An owner that
-    scales by its own rows knows the units from the first label on."""
+    scales by its own rows knows the units from the first label on.
+    """
 
     x: np.ndarray
     y: float
@@ -280,7 +281,8 @@ class DataOwner:
     """Client ``number`` of a federation, with the rows of the file ``path``.
 
     ``folder`` keeps the state. After an error, make the owner anew from it. Raises ValueError if
-    the folder belongs to another client or federation."""
+    the folder belongs to another client or federation.
+    """
 
     def __init__(self, path: Path, folder: Path, number: int, terms: Terms, plan: Plan) -> None:
         if not 0 <= number < len(plan.lengths):
@@ -299,7 +301,8 @@ class DataOwner:
         """Predict and learn the next rows, and return the reply to the server.
 
         Raises the errors of ``read_rows`` and ``Client.play``. The folder is then unchanged, and
-        the same rows are read in the next round."""
+        the same rows are read in the next round.
+        """
         if self._last is not None and broadcast.t <= self.t:
             if broadcast.t < self.t:
                 raise Refused(

@@ -54,7 +54,8 @@ class Broadcast(NamedTuple):
     With k > 1 clients have their own states. ``t`` is then the round of the next exchange,
     ``theta`` (N, W) and ``log_w`` are the sums of the parameters and losses sent in the last
     exchange, and ``senders`` counts the clients that sent each row, that sent anything, and that
-    could send."""
+    could send.
+    """
 
     t: int
     theta: np.ndarray
@@ -150,7 +151,8 @@ class Server:
     """Server of a federation: broadcasts, receives, aggregates.
 
     An update that is late, malformed or too large is refused and noted in ``events``. The round
-    goes on without it, and a client without an update counts as a client that changed nothing."""
+    goes on without it, and a client without an update counts as a client that changed nothing.
+    """
 
     def __init__(self, job: Plan, seed: int) -> None:
         exchange, self.guards = job.settings.message_exchange, job.settings.safeguards
@@ -251,7 +253,8 @@ class Server:
         """Return the measurements of a client, with NaN and an event for an impossible number.
 
         A NaN from the client means that nothing was measured. The update of the client counts in
-        any case."""
+        any case.
+        """
         for name, number in numbers.items():
             if abs(number) > LARGEST_MEASURED or (name == "squared_error" and number < 0):
                 numbers[name] = math.nan
@@ -341,7 +344,8 @@ class Client:
 
     Its client state, cumulative losses and number of rounds with random numbers must survive a
     restart: ``checkpoint`` returns them and ``restore`` takes them. Noise is drawn from the
-    randomness of the operating system."""
+    randomness of the operating system.
+    """
 
     def __init__(self, job: Plan, seed: int, client: int) -> None:
         self.job = job

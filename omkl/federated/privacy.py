@@ -85,7 +85,8 @@ def cuts(trim: float, n_senders: int) -> np.ndarray:
     """Return how many of n = 0..n_senders values are cut at either end, (n_senders + 1,) int64.
 
     The share is at least ``trim``, and one or two values always remain, so nothing is cut from
-    fewer than three. The result is (0,) for ``trim`` 0."""
+    fewer than three. The result is (0,) for ``trim`` 0.
+    """
     if trim == 0.0:
         return np.zeros(0, dtype=np.int64)
     share = Fraction(str(trim))  # exact decimal: 0.1 of 10 is 1

@@ -150,7 +150,8 @@ def run_rounds(
 
     X (n, C, d), Y (n, C); ``servers`` (S, ...) are the states that receive messages, ``draws`` the
     random numbers of these rounds. Writes the sums ``totals`` of all K clients, and ``trace`` (n,
-    C) of the clients present."""
+    C) of the clients present.
+    """
     n, C = Y.shape
     S = servers.members.shape[0]
     worst = totals.worst
@@ -301,7 +302,8 @@ class Federation:
         """Relative distance of the clients from their mean; 0 with a server.
 
         The root mean square of theta_k minus its mean over clients, divided by the norm of the
-        mean."""
+        mean.
+        """
         theta = self.servers.model.theta
         mean = theta.mean(axis=0)
         norm = float(np.linalg.norm(mean))

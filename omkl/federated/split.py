@@ -127,7 +127,8 @@ def by_column(labels: np.ndarray, n_rounds: int | None) -> tuple[np.ndarray, lis
     """Return rows (T, K) in order, -1 after a client's last row, and the names of the clients.
 
     T is the most rows of any client, or ``n_rounds``. Raises ValueError if no client has
-    ``n_rounds`` rows."""
+    ``n_rounds`` rows.
+    """
     names = list(dict.fromkeys(labels.tolist()))
     groups = [np.flatnonzero(labels == name) for name in names]
     longest = max(range(len(names)), key=lambda k: len(groups[k]))

@@ -64,7 +64,8 @@ def draw_others(rows, M, N, u):
     """Write to rows[1:M] a uniform set of kernels other than rows[0], from u[1:M].
 
     Floyd's algorithm (Bentley and Floyd, "A sample of brilliance", 1987): number m is drawn from
-    the first N - M + m other kernels, and replaced by the last of these if it was drawn before."""
+    the first N - M + m other kernels, and replaced by the last of these if it was drawn before.
+    """
     for m in range(1, M):
         n = N - M + m
         rows[m] = int(u[m] * n)
