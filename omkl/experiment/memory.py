@@ -13,12 +13,11 @@ import numpy as np
 from omkl.config.schema import Settings
 from omkl.core.protocol import Algorithm
 from omkl.core.representations import Representation
-from omkl.datasets import Stream, read
+from omkl.datasets import Stream
 from omkl.experiment.metrics import LIMIT
 from omkl.utils.wording import few, pluralize
 
 CURVES = 6  # that are kept of every seed, as many numbers a row of a block
-CHUNKS = 6  # copies of the rows that are read at once: as read, encoded, joined, scaled, cut
 MOST_ROWS, MOST_BYTES = 2**14, 2**24  # of a block
 STEP = 8  # a measured D is a multiple of it, as arrays are padded to
 UNKNOWN_BYTES = 16 * 10**9  # where the machine does not say how much it has
@@ -53,10 +52,8 @@ def require_memory(
     R, d = settings.seeds, stream.n_inputs
     block = block_rows(settings.block, d, R)
     kept = 8.0 * n_models * T * (n_kernels + d) if keeps_rows and T is not None else 0.0
-    n_read = read.chunk_rows(d + 1) if T is None else min(T, read.chunk_rows(d + 1))
-    chunks = 8 * (d + 1) * CHUNKS * n_read
     rows = 8 * (d + CURVES * R) * (block if T is None else min(T, block))
-    taken = n_models * model_bytes + curve_bytes(R, T) + rows + chunks + kept
+    taken = n_models * model_bytes + curve_bytes(R, T) + rows + kept
     there = usable_bytes()
     if taken <= there:
         return

@@ -51,21 +51,6 @@ def test_rows_that_exact_kernels_keep_count(monkeypatch):
         runner.prepare(compose([*SMALL, "algorithm=omkr", "dataset.rows=1000000"]))
 
 
-def test_rows_that_are_read_at_once_count(tmp_path, monkeypatch):
-    """A chunk has 16 MB, or the whole file, and several copies while it is prepared."""
-    path = tmp_path / "wide.csv"
-    header = ",".join([*(f"x{k}" for k in range(40)), "y"])
-    path.write_text("\n".join([header, *(f"{k % 7}," * 40 + str(k) for k in range(2_000))]))
-    config = compose([*SMALL[1:], "dataset=file", f"dataset.path={path}", "dataset.target=y",
-                      "algorithm=ridge", "block=10"])  # fmt: skip
-    chunk = 2_000 * 41 * 8
-    monkeypatch.setattr(memory, "usable_bytes", lambda: 3 * chunk)
-    with pytest.raises(ValueError, match="takes at least"):
-        runner.prepare(config)
-    monkeypatch.setattr(memory, "usable_bytes", lambda: 20 * chunk)
-    runner.prepare(config)
-
-
 @pytest.mark.parametrize(
     ("membership", "limits", "least"),
     [
