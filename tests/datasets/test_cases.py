@@ -1,5 +1,7 @@
 """Small tables of the kinds that were read wrongly once, from the command line to the learner."""
 
+import datetime
+import decimal
 import io
 import warnings
 
@@ -150,3 +152,28 @@ def test_files_with_another_ending_are_read(tmp_path, pack):
     else:
         frame.to_csv(tmp_path / "t.dat", index=False)
         assert streamed(tmp_path / "t.dat", format="csv") == ([[1], [3]], [2, 4])
+
+
+def test_a_frame_of_all_types_is_one_table_to_a_run_a_learner_and_a_row(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    n = 120
+    day = pd.Timestamp("2024-01-01")
+    X = pd.DataFrame({
+        "span": pd.to_timedelta(RNG.normal(size=n), unit="h"),
+        "period": pd.period_range("2020-01", periods=n, freq="M"),
+        "exact": [decimal.Decimal(f"{x:.3f}") for x in RNG.normal(size=n)],
+        "date": [(day + pd.Timedelta(days=k)).date() for k in range(n)],
+        "clock": [datetime.time(k % 24, 30) for k in range(n)],
+        "flag": pd.array(RNG.choice([True, False, None], n), dtype="boolean"),
+        "zoned": pd.date_range(day, periods=n, freq="7h", tz="Europe/Berlin"),
+        "bytes": [b"x" if k % 2 else b"y" for k in range(n)],
+        "code": [f"{k % 7:03d}" for k in range(n)],
+    })  # fmt: skip
+    y = RNG.normal(size=n)
+    run = omkl.run("ridge", X.assign(y=y), target="y", **QUICK)
+    learner = omkl.learner("ridge")
+    said = learner.partial_fit(X, y).y_hat
+    np.testing.assert_array_equal(said, run.predictions["y_hat"])
+    assert learner.inputs == tuple(run["stream"]["inputs"])
+    rows = [learner.numbers_of([row])[0] for row in X.to_dict("records")]
+    np.testing.assert_array_equal(learner.numbers_of(X), rows)
