@@ -128,13 +128,10 @@ def count_inputs(inputs: Any) -> int | None:
 def require_distinct(names: Sequence[str], where: str, cure: str = "Rename one.") -> None:
     """DataError for a name that two columns have, with both positions, or for too many columns."""
     require_few(len(names), where)
-    places: dict[str, int] = {}
-    for k, name in enumerate(names, start=1):
-        if name in places:
-            raise DataError(
-                f"{where}: columns {places[name]} and {k} are both called {name!r}. {cure}"
-            )
-        places[name] = k
+    if len(set(names)) < len(names):
+        name, _ = Counter(names).most_common(1)[0]
+        first, second, *_ = (k for k, other in enumerate(names, start=1) if other == name)
+        raise DataError(f"{where}: columns {first} and {second} are both called {name!r}. {cure}")
 
 
 def require_few(n_columns: int, where: str) -> None:
