@@ -1,1 +1,1 @@
-"""A learner that is called row by row, in the units of whoever calls it."""
+"""Learners that are called row by row, in the units of the caller."""

@@ -1,4 +1,4 @@
-"""What the estimators of scikit-learn and River have in common: their parameters."""
+"""Parameters that the estimators of scikit-learn and River share."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from omkl.utils.conf import PANEL
 
 @dataclasses.dataclass(eq=False, repr=False)
 class LearnerParameters:
-    """Parameters of an estimator, of which an ``OnlineLearner`` is made.
+    """Parameters of an estimator that wraps an ``OnlineLearner``.
 
     Parameters
     ----------
     algorithm
-        Its name, as ``omkl-run algorithm=`` has it; "auto" has no parameters to tune.
+        Name, as in ``omkl-run algorithm=``; "auto" has no parameters to tune.
     kernels
-        A dictionary of ``conf/kernels``, a mapping as such a file holds, or a list of bandwidths,
+        A dictionary of ``conf/kernels``, a mapping like such a file, or a list of bandwidths,
         families and parts.
     D
-        Random features per kernel, 50 by default.
+        Random features per kernel, >= 1; 50 by default.
     params
-        Those of the algorithm by name, ``{"eta": 0.1}``; the others have their defaults.
+        Parameters of the algorithm by name, ``{"eta": 0.1}``; missing ones have their defaults.
     scaling
         "columns": inputs, and the targets of a regression, are standardised online.
-        "none": they are not, and no input may be missing.
+        "none": they are unchanged, and no input may be missing.
     lags
-        How many past targets are further inputs; of classes only where there are two.
+        Number of past targets used as inputs, >= 0. A classification needs two classes for it.
     horizon
-        T, where a parameter names it.
+        T, for parameters that name it; None: unknown.
     features
-        How random frequencies are placed: "rff", "orthogonal" (Gaussian kernels) or "qmc".
+        Placement of random frequencies: "rff", "orthogonal" (Gaussian kernels) or "qmc".
     """
 
     algorithm: str = "auto"
@@ -52,7 +52,7 @@ class LearnerParameters:
     features: str = "rff"
 
     def algorithm_for(self, task: str) -> Algorithm:
-        """What the name stands for in a task: of classes, ``auto`` is ``auto_classifier``."""
+        """Return the algorithm of a task. ``auto`` is ``auto_classifier`` in a classification."""
         is_auto = self.algorithm == "auto" and task == "classification"
         return algorithms.load("auto_classifier" if is_auto else self.algorithm)
 
@@ -68,10 +68,21 @@ class LearnerParameters:
         columns: Sequence[Column] = (),
         outputs: int | None = None,
     ) -> OnlineLearner:
-        """A learner that has seen nothing; ValueError names the parameter that is wrong.
+        """Return a learner without rows.
 
-        ``columns`` say how those of a row become inputs, where these are no numbers. ``outputs``
-        is how many targets a row has; None: one, which is a number.
+        Parameters
+        ----------
+        inputs, seed, task, classes, interval, interval_rate
+            As of ``omkl.learner``.
+        columns
+            Encodings of columns that are not numbers.
+        outputs
+            Number of targets of a row; None: one target, a number.
+
+        Raises
+        ------
+        ValueError
+            A parameter is wrong; the text names it.
         """
         read = settings.read(
             self.algorithm,
@@ -95,14 +106,14 @@ class LearnerParameters:
 
 @dataclasses.dataclass(eq=False, repr=False)
 class RegressorParameters(LearnerParameters):
-    """``LearnerParameters``, and those of intervals.
+    """Parameters of a regression, with intervals.
 
     Parameters
     ----------
     interval
-        The share of targets that intervals are to cover, in (0, 1); None: no intervals.
+        Share of targets that intervals should cover, in (0, 1); None: no intervals.
     interval_rate
-        How fast intervals adapt, in (0, 1]; None: several rates, mixed.
+        Rate at which intervals adapt, in (0, 1]; None: a mixture of several rates.
     """
 
     interval: float | None = 0.9
@@ -111,15 +122,15 @@ class RegressorParameters(LearnerParameters):
 
 @dataclasses.dataclass(eq=False, repr=False)
 class PanelParameters(LearnerParameters):
-    """``LearnerParameters`` of a learner per key, and those of a panel.
+    """Parameters of a learner per key, with those of a panel.
 
-    The algorithm is one that ``omkl.panel`` has, with a few kernels and features, as each key has
-    coefficients of its own.
+    The algorithm is one of ``omkl.panel``. The defaults have few kernels and features, because each
+    key has its own coefficients.
 
     Parameters
     ----------
     max_keys, share_weights, share_scaling, interval, interval_rate
-        As ``omkl.panel`` says.
+        As of ``omkl.panel``.
     """
 
     algorithm: str = PANEL["algorithm"]
@@ -133,7 +144,7 @@ class PanelParameters(LearnerParameters):
     interval_rate: float | None = None
 
     def new_panel(self, seed: int) -> Panel:
-        """A panel that has seen nothing; ValueError names the parameter that is wrong."""
+        """Return a panel without rows. Raises ValueError naming a wrong parameter."""
         made = self.new_learner(
             inputs=None, seed=seed, task="regression",
             interval=self.interval, interval_rate=self.interval_rate,

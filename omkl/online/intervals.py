@@ -1,4 +1,4 @@
-"""Intervals around the predictions of one target, which begin with its first or second label."""
+"""Intervals around the predictions of one target, from its first or second label on."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from omkl.core.snapshot import below
 
 
 def rates_of(settings: IntervalSettings) -> tuple[float, ...]:
-    """The rates at which intervals adapt."""
+    """Return the rates at which intervals adapt."""
     return conformal.RATES if settings.rate is None else (settings.rate,)
 
 
 class IntervalState(NamedTuple):
-    """What ``AdaptiveIntervals`` have learned, and how many targets (1,) were known."""
+    """State of ``AdaptiveIntervals``, and the number of known targets (1,)."""
 
     n_known: COUNTS
     conformal: conformal.State
@@ -30,10 +30,15 @@ class IntervalState(NamedTuple):
 class AdaptiveIntervals:
     """Intervals (``omkl.core.conformal``) around the predictions of one learner.
 
-    Scores are errors as they are, of a learner with a spread too: to divide by what it expects is
-    4 % worse around ``auto`` on real streams and 1 % better around IE-GP (docs/intervals.md).
-    ``late``: they begin to learn with the second label, since in moving units nothing is known of
-    the first.
+    Scores are plain errors, even for a learner with a spread. Dividing by the spread is 4 % worse
+    around ``auto`` on real streams and 1 % better around IE-GP (docs/intervals.md).
+
+    Parameters
+    ----------
+    settings
+        Level and rate.
+    late
+        Whether to learn from the second label on. With online scaling the first error has no unit.
     """
 
     def __init__(self, settings: IntervalSettings, late: bool) -> None:
@@ -41,10 +46,21 @@ class AdaptiveIntervals:
         self._late, self._n_known = int(late), 0
 
     def follow(self, trace: Trace, y: np.ndarray, far: np.ndarray) -> np.ndarray:
-        """Return half widths (n,) of predictions, each before its label y (n,) is learned.
+        """Return half widths of n predictions, each before its label is learned.
 
-        They are NaN before the first label that counts. ``far`` (n,) bool are rows far out. A label
-        that was not asked for teaches nothing.
+        Parameters
+        ----------
+        trace
+            Predictions (n,), and whether each label was requested. Other labels are ignored.
+        y
+            (n,) labels, NaN for none.
+        far
+            (n,) bool, rows far out.
+
+        Returns
+        -------
+        ndarray
+            (n,), NaN before the first label that counts.
         """
         known = ~np.isnan(y)
         counts = self._n_known + np.cumsum(known) > self._late
@@ -52,7 +68,7 @@ class AdaptiveIntervals:
         return self._conformal.follow(trace.y_hat, np.where(counts & trace.asked, y, np.nan), far)
 
     def follow_one(self, y_hat: float, scored: bool, y: float, far: bool) -> None:
-        """``follow`` of one round, to the last bit; nothing is learned unless it is ``scored``."""
+        """Learn one round as ``follow`` does, to the last bit, if it is ``scored``."""
         if not math.isnan(y):
             self._n_known += 1
         if scored:
@@ -60,19 +76,19 @@ class AdaptiveIntervals:
 
     @property
     def scores_next(self) -> bool:
-        """Whether they learn from the error of the next prediction."""
+        """Whether the error of the next prediction will be learned."""
         return self._n_known >= self._late
 
     def half_width(self, far: bool) -> float:
-        """Half the width of the interval of the next prediction."""
+        """Return half the width of the interval of the next prediction."""
         return self._conformal.half_width(far)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Copies of all that they have learned, which ``restore`` takes."""
+        """Return copies of the learned state, for ``restore``."""
         return snapshot.copies(self._state)
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
-        """Go on where ``arrays`` were taken, of the same rates."""
+        """Restore the state of ``arrays`` of the same rates."""
         snapshot.require_fit(self._state, kept)
         self._n_known = int(kept["n_known"][0])
         self._conformal.restore(below("conformal.", kept))

@@ -1,8 +1,8 @@
-"""The learner of users and runs: it reads and scales rows, and hands them to ``core.Learner``.
+"""Learner of users and runs: it reads and scales rows for ``core.Learner``.
 
-An input is standardised with what its column held up to and in its row, a target with those known
-before. Users call ``partial_fit``, ``predict_one`` and ``learn_one`` with rows as they come. A run
-calls ``learn_rows`` with rows that its stream has scaled once for all seeds.
+An input is standardised by its column up to its row, a target by the targets known before. Users
+call ``partial_fit``, ``predict_one`` and ``learn_one`` with raw rows. A run calls ``learn_rows``
+with rows that its stream has scaled once for all seeds.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ from omkl.utils.disk import write_atomically
 if TYPE_CHECKING:
     import pandas as pd
 
-LARGEST = 1e150  # of an input that is scaled: squares stay below the largest number
+LARGEST = 1e150  # largest input that is scaled: its square is finite
 
 
 class TargetLearner(NamedTuple):
-    """The parts that learn one target of a row.
+    """Parts that learn one target of a row.
 
     learners    one, or one per class against the rest
-    scaler      its past values, and its units
-    intervals   None where none are put around predictions
+    scaler      past values of the target, and its units
+    intervals   None without intervals
     """
 
     learners: list[Learner]
@@ -67,47 +67,46 @@ class TargetLearner(NamedTuple):
 
 
 class OnlineLearner:
-    """A learner of d inputs, which ``omkl.learner`` makes.
+    """Online learner of d inputs. Use ``omkl.learner`` to make one.
 
-    ``predict_one(x)`` changes nothing, and ``learn_one(x, y)`` learns a row. Targets may come
-    at once, or late and in any order.
+    ``predict_one(x)`` learns nothing, and ``learn_one(x, y)`` learns a row. Targets may come at
+    once, or late and in any order.
 
-    A row x is an array or a list (d,), or a mapping by name where inputs have names; rows X are an
-    array (n, d), a list of rows, or a data frame. An input may be NaN or None where it is not
-    known, or missing in a mapping: it counts as the mean of its column so far. Names that the
-    learner was not made for are ignored, with one warning. Texts, categories and dates in rows by
-    name become numbers as in a file (``omkl.columns``); what they become, and without ``inputs``
-    the inputs themselves, follows from the first rows.
+    A row x is an array or a list (d,), or a mapping by name if inputs have names. Rows X are an
+    array (n, d), a list of rows, or a data frame. An unknown input is NaN or None, or missing in a
+    mapping, and counts as the mean of its column so far. Unknown names are ignored with one
+    warning. Texts, categories and dates in rows by name become numbers as in a file
+    (``omkl.columns``). The first rows decide the encoding, and without ``inputs`` also the inputs.
 
     Attributes
     ----------
-    settings    what it was made with
+    settings    settings of the learner
     inputs      names of the numbers that it learns from (d,), () before the first row
-    columns     how columns of texts and dates become inputs, ``omkl.datasets.columns.Column``; ()
-                where all are numbers; ``left_out`` names those that are no inputs
-    classes     of a classification, () of a regression
-    outputs     names of the targets of a row, or their places, () where it has one. Of m outputs a
+    columns     encodings of texts and dates, ``omkl.datasets.columns.Column``; () if all columns
+                are numbers. ``left_out`` names the columns that are not inputs
+    classes     classes of a classification, () of a regression
+    outputs     names or positions of the targets of a row, () for a single target. With m outputs a
                 target is y (m,), or a mapping by name; a prediction is an array (m,), or a mapping
-                where outputs have names; of n rows all are arrays (n, m). One that is None or NaN
-                teaches its output nothing
-    n_rows      rows that it has learned from
-    asks        whether it requests the target of the row that ``predict_one`` predicted last; only
-                learners of active learning may not
-    spread      the standard deviation that it expects of the error of that prediction, NaN where it
+                if outputs have names; n rows have arrays (n, m). An output learns nothing from None
+                or NaN
+    n_rows      rows learned
+    asks        whether the target of the last predicted row is requested; False only for learners
+                of active learning
+    spread      expected standard deviation of the error of the last prediction, NaN if unknown
+    interval    ends of the interval of the last prediction: NaN before the first label, and without
+                ``interval=``
+    probabilities   probabilities of the classes, in order, at the last prediction; () if the
+                    algorithm
                 has none
-    interval    the ends of the interval of that prediction: NaN before the first label, and without
-                ``interval=`` where the algorithm has none of its own
-    probabilities   of the classes in their order, of that prediction; () where the algorithm has
-                none
 
     Parameters
     ----------
     settings, columns, left_out
         As the attributes.
     threads
-        Threads of an exact-kernel learner; others use one.
+        Threads of an exact-kernel learner; other learners use one.
     delay
-        ``learn_rows`` learns a target when so many later rows are predicted.
+        ``learn_rows`` learns a target after this many later rows are predicted.
     """
 
     def __init__(
@@ -122,25 +121,25 @@ class OnlineLearner:
         self.left_out = tuple(left_out)
         self._threads, self._delay = threads, delay
         self._recent = RecentPredictions(settings.max_pending)
-        self._said: RowPrediction | None = None  # by the last predict_one
-        # The last prediction, its row, standardised, and this row as each target's learners read
-        # it, while nothing is learned after it.
+        self._said: RowPrediction | None = None  # of the last predict_one
+        # The last prediction, its standardised row, and this row as read by each target's learners.
+        # Valid until something is learned. It saves ``learn_one`` the same work again.
         self._last: tuple[RowPrediction | None, Any, list[Any]] = None, None, []
-        # Rows as ``learn_rows`` learns them later, what was predicted of them, and their targets.
+        # Rows, predictions and targets that ``learn_rows`` will learn after the delay.
         self.waiting: collections.deque[tuple[np.ndarray, RowPrediction, Any]]
         self.waiting = collections.deque()
-        self._open = settings.named and not columns  # no row has come yet
+        self._open = settings.named and not columns  # the first rows decide the inputs
         self._make(settings, columns)
 
     def _make(self, settings: LearnerSettings, columns: Sequence[Column]) -> None:
-        """A learner that has seen nothing, once its inputs are known."""
+        """Build the core learners if the inputs are known."""
         self.settings, self.inputs, self.columns = settings, settings.inputs, tuple(columns)
         self._table = Rows(self.inputs, settings.named, self.columns, self.left_out)
         self._moments = None
         self.specification = settings.specification().of_classes(len(self.classes))
         self.algorithm = self.specification.algorithm
         columns_scaled = settings.scaling == "columns"
-        # Whether targets are learned in units of those known when their row was predicted.
+        # Whether the targets known at prediction define the unit in which a target is learned.
         self.moves = columns_scaled and not (self.classes or self.algorithm.equivariant)
         self.softens = columns_scaled and not self.algorithm.reads_uncut
         self._targets: list[TargetLearner] = []
@@ -159,16 +158,16 @@ class OnlineLearner:
             self._targets.append(TargetLearner(learners, scaler, intervals))
 
     def _core_learner(self, drawn: Learner | None) -> Learner:
-        """A fresh learner with the random features of ``drawn``, where it has any."""
+        """Return a fresh core learner with the random features of ``drawn``, if it has any."""
         share = self.algorithm.representation.with_zero_weights
         model = share(drawn.state.model) if drawn and share else None
         n_inputs = len(self.inputs) + self.settings.lags
         return self.specification.learner(n_inputs, self.settings.seed, self._threads, model)
 
     def _begin(self, first: Any) -> None:
-        """Learn of the first rows, or row, which inputs there are and what becomes of them.
+        """Take inputs and encodings from the first rows, or the first row.
 
-        ValueError for what is no row leaves the learner without inputs.
+        On ValueError the learner stays without inputs.
         """
         first = with_names(first)
         by_name = is_frame(first) or isinstance(first, Mapping)
@@ -191,7 +190,7 @@ class OnlineLearner:
             if not inputs:
                 raise ValueError("no column is left as an input: omkl.columns(frame) says why")
             n = 1 if isinstance(first, Mapping) else len(first)
-            if why and n < FEWEST_ROWS:  # later rows may well have values
+            if why and n < FEWEST_ROWS:  # later rows may have values
                 warnings.warn(
                     f"left out of the inputs, in later rows too ({'; '.join(why)}): name the "
                     "inputs with inputs=, or let more rows come first",
@@ -211,7 +210,7 @@ class OnlineLearner:
             columns, inputs = [], input_names(int(row[-1]))
             Rows(inputs, False).many(first if len(row) > 1 else [first])  # refuse text
         settings = dataclasses.replace(self.settings, inputs=inputs, named=by_name)
-        self._make(settings, columns)  # bandwidths may be per input
+        self._make(settings, columns)  # checks again: bandwidths may depend on the number of inputs
         self._open = False
 
     def __repr__(self) -> str:
@@ -246,13 +245,13 @@ class OnlineLearner:
 
     @property
     def waits_for_inputs(self) -> bool:
-        """Whether the first rows are still to decide which inputs there are."""
+        """Whether the first rows have yet to decide the inputs."""
         return self._open
 
     def numbers_of(self, X: Any) -> np.ndarray:
-        """Rows X as numbers (n, d), not scaled yet; the first decide which inputs there are.
+        """Return rows X as unscaled numbers (n, d). The first rows decide the inputs.
 
-        ValueError names what is no row, or no number that a learner can take.
+        Raises ValueError naming a row or a number that a learner cannot take.
         """
         if self._open:
             self._begin(X)
@@ -265,15 +264,15 @@ class OnlineLearner:
 
     @property
     def n_rows(self) -> int:
-        """The most that any output has learned from."""
+        """Most rows that any output has learned."""
         return max((target.learners[0].t for target in self._targets), default=0)
 
     def predict_one(self, x: Any) -> Any:
         """Predict the row x as the next one: a number or a class. Nothing is learned.
 
         The prediction is remembered until ``learn_one`` of the same row. ``asks``, ``spread``,
-        ``interval`` and ``probabilities`` are then those of this prediction. The first row decides
-        which inputs there are, where the learner was made without ``inputs``.
+        ``interval`` and ``probabilities`` then describe this prediction. Without ``inputs`` the
+        first row decides the inputs.
         """
         if self._open:
             self._begin(x)
@@ -287,7 +286,7 @@ class OnlineLearner:
         return said.y_hat
 
     def _predict_row(self, row: np.ndarray) -> RowPrediction:
-        """What is said of a row of numbers (d,); FloatingPointError if that is not finite."""
+        """Predict a row of numbers (d,). Raises FloatingPointError for an infinite result."""
         z, far = self._standardised_row(row, learns=False)
         said = self._predict_scaled(z, far)
         if type(said.y_hat) is not float or not math.isfinite(said.y_hat):
@@ -297,15 +296,13 @@ class OnlineLearner:
     def learn_one(self, x: Any, y: Any = None) -> None:
         """Learn the target y of the row x.
 
-        It may follow ``predict_one`` of the row at once, come after other rows, in any order, or
-        without a prediction. A row that was predicted is learned with the past targets that it was
-        predicted with, and intervals learn from the error of that prediction. Of equal rows the one
-        that was predicted first is learned first. At most ``max_pending`` predictions are
-        remembered, the last ones: an older one counts as none.
+        The row may be predicted before or not, and other rows may come between. A predicted row is
+        learned with the past targets of its prediction, and intervals learn from the error of that
+        prediction. Of equal rows the one predicted first is learned first. The last ``max_pending``
+        predictions are remembered.
 
-        Where ``asks`` is False the target is not looked at, and None ends the round of the row.
-        Else nothing is learned from a target that is NaN or None but how the inputs lie.
-        ValueError names a row or a target that is none, and nothing is learned then.
+        If ``asks`` is False the target is ignored, and None ends the round of the row. Otherwise a
+        target of NaN or None updates only the scaling of inputs. On ValueError nothing is learned.
         """
         label = self._label(y)
         if self._open:
@@ -313,7 +310,7 @@ class OnlineLearner:
         self._learn_row(self._table.one(x), label)
 
     def _learn_row(self, row: np.ndarray, label: Any) -> RowPrediction:
-        """Learn a row of numbers (d,), and return what was said of it."""
+        """Learn a row of numbers (d,), and return its prediction."""
         said = self._recent.take(row) or self._predict_row(row)
         last, z, _ = self._last
         if said is not last:
@@ -324,12 +321,11 @@ class OnlineLearner:
         return said
 
     def partial_fit(self, X: Any, y: Any) -> Predictions:
-        """Predict and learn, row by row: rows X and targets y (n,). Any split gives the same bits.
+        """Predict and learn rows X and targets y (n,), row by row. Any split gives the same bits.
 
-        A target may be NaN or None: its row is predicted, and nothing is learned from it.
-        A row that ``predict_one`` has predicted is learned as by ``learn_one``.
-        Returns what was said before each label. ValueError names a row that is none, and nothing
-        is learned then.
+        A row with the target NaN or None is predicted and not learned. A row that ``predict_one``
+        has predicted is learned as by ``learn_one``. Returns the predictions before each label. On
+        ValueError nothing is learned.
         """
         labels = self.labels(y)
         if len(labels) != len(X):
@@ -347,11 +343,11 @@ class OnlineLearner:
         return found._replace(y_hat=self._answers(found.y_hat)) if self.classes else found
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """What ``predict_one`` would say of each row of X as the next, (n,).
+        """Return the prediction of each row of X as the next row, (n,).
 
-        Nothing is learned and nothing changes: before the first row a learner without inputs does
-        not take those of X either. With ``return_std`` also its standard deviation (n,), NaN
-        before it is known; ValueError of a learner that has none.
+        Nothing changes: rows X do not decide the inputs either. With ``return_std`` also return the
+        expected standard deviation (n,), NaN if unknown. Raises ValueError if the algorithm has
+        none.
         """
         if return_std and not self.algorithm.has_spread:
             name = self.settings.algorithm
@@ -361,11 +357,10 @@ class OnlineLearner:
         return (answers, spread) if return_std else answers
 
     def predict_interval(self, X: Any) -> np.ndarray:
-        """The ends (n, 2) of the interval of each row of X as the next; changes nothing.
+        """Return the ends (n, 2) of the interval of each row of X as the next row; nothing changes.
 
-        Of m outputs (n, m, 2). Rows ``far_out`` have intervals of a width of their own.
-
-        Raises ValueError unless the learner was made with ``interval=``.
+        With m outputs the result is (n, m, 2). Rows ``far_out`` have wider intervals. Raises
+        ValueError unless the learner was made with ``interval=``.
         """
         if not self.has_intervals:
             raise ValueError("there are no intervals: make the learner with interval=0.9, say")
@@ -376,11 +371,11 @@ class OnlineLearner:
         return np.stack([y_hat - half, y_hat + half], axis=-1)
 
     def far_out(self, X: Any) -> np.ndarray:
-        """Which inputs (n, d) of rows X are beyond 4 deviations of what their columns held so far.
+        """Return which inputs (n, d) of X are beyond 4 deviations of their columns so far.
 
-        Each row is looked at as the next; nothing changes. Where most values of a column are the
-        same number, the others are measured with each other. ValueError of a learner that does not
-        scale its inputs.
+        Each row counts as the next; nothing changes. In a column with one frequent number, only the
+        other values define the deviation. Raises ValueError if the learner does not scale its
+        inputs.
         """
         if self.settings.scaling != "columns":
             raise ValueError(
@@ -392,9 +387,9 @@ class OnlineLearner:
         return look._moments.standardised_each(look._read(X)).far
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities (n, K) of the classes, in their order; changes nothing.
+        """Return the probabilities (n, K) of the classes, in order; nothing changes.
 
-        ValueError of a learner that predicts classes and no probabilities.
+        Raises ValueError if the algorithm has no probabilities.
         """
         if not self.algorithm.probabilities:
             raise ValueError(
@@ -404,9 +399,9 @@ class OnlineLearner:
 
     @property
     def experts(self) -> tuple[str, ...]:
-        """Names of what it weighs: kernels, or the experts of ``auto`` and the baselines.
+        """Names of its kernels, or of the experts of ``auto`` and the baselines.
 
-        Before the first row says how many inputs there are, those of one input.
+        Before the first row they are the experts of a learner with one input.
         """
         made = self.specification
         n_inputs = len(self.inputs) + self.settings.lags if self.inputs else 1
@@ -419,22 +414,22 @@ class OnlineLearner:
 
     @property
     def weights(self) -> pd.Series | pd.DataFrame:
-        """The weight of each kernel or expert by its name, as shares of 1.
+        """Weight of each kernel or expert by name; the weights sum to 1.
 
-        Of several outputs a frame, a column an output; of more than two classes that are each
-        learned against the rest a column a class.
+        With several outputs it is a frame with a column per output. With more than two classes,
+        each learned against the rest, it has a column per class.
         """
         return self._by_expert([normalised(one.state.log_w) for one in self.learners], "weight")
 
     @property
     def importance(self) -> pd.Series | pd.DataFrame:
-        """The importance of each input by its name, as shares of 1; of ``auto`` and its classifier.
+        """Importance of each input by name, as shares of 1; for ``auto`` and its classifier.
 
-        It is the share of the gain of the boosted trees: by how much the cuts of an input reduced
-        their errors on the last rows. Past targets count together, as the last entry. NaN before
-        trees are first grown, after 500 rows. Noise has a share too: inputs that say nothing share
-        some of it. Of several outputs a frame, a column an output. ValueError of a learner
-        without trees.
+        It is the share of an input in the gain of the boosted trees: how much its cuts reduced
+        their errors on the last rows. Past targets count together in the last entry. It is NaN
+        before the first trees, after 500 rows. Irrelevant inputs have small positive shares. With
+        several outputs it is a frame with a column per output. Raises ValueError if the learner has
+        no trees.
         """
         self._require_inputs()
         found = [self._importance_of(target.learners[0]) for target in self._targets]
@@ -445,18 +440,19 @@ class OnlineLearner:
         return self._by_name(found, "importance", [*self.inputs, "past targets"], "input")
 
     def explain(self, x: Any) -> pd.DataFrame:
-        """What each kernel or expert would predict for the row x as the next; nothing changes.
+        """Return the prediction and weight of each kernel or expert for the row x; nothing changes.
 
-        Which inputs matter is ``importance``.
+        See ``importance`` for the inputs that matter.
 
         Returns
         -------
-        A ``pandas.DataFrame`` by kernel or expert, with the columns ``prediction`` and ``weight``;
-        a prediction is in the unit of the target, or between -1 and 1 for the second of two
-        classes, and NaN where the next round would not evaluate the kernel. Of more than two
-        classes that are learned together (``auto``) it is the probability of the class that the
-        expert finds likeliest; of others the columns are those of each class against the rest:
-        (class, "prediction"), (class, "weight"); of several outputs likewise.
+        pandas.DataFrame
+            One row per kernel or expert, with the columns ``prediction`` and ``weight``. A
+            prediction is in the unit of the target, or between -1 and 1 for the second of two
+            classes; NaN if the next round would not evaluate the kernel. With more than two classes
+            learned together (``auto``) it is the probability of the expert's likeliest class. With
+            more than two classes learned against the rest, and with several outputs, the columns
+            are (class, "prediction"), (class, "weight").
         """
         import pandas as pd
 
@@ -471,7 +467,7 @@ class OnlineLearner:
 
     @property
     def learners(self) -> list[Learner]:
-        """The core learners: of each output one, or of each class that is learned by itself."""
+        """Core learners: one per output, or per class if classes are learned separately."""
         self._require_inputs()
         return [learner for target in self._targets for learner in target.learners]
 
@@ -480,7 +476,7 @@ class OnlineLearner:
             raise RuntimeError("the learner has seen no row: it does not know its inputs yet")
 
     def _by_expert(self, values: Sequence[np.ndarray], name: str) -> Any:
-        """Values (N,) of each of its learners as a Series, or as a frame by class."""
+        """Return values (N,) of each core learner as a Series, or as a frame by class."""
         return self._by_name(values, name, self.experts, "expert")
 
     def _by_name(
@@ -495,14 +491,11 @@ class OnlineLearner:
         return pd.DataFrame(dict(zip(columns, values, strict=True)), index=index)
 
     def save(self, path: str | Path) -> None:
-        """Write all that it is and has learned to a file; ``omkl.load_learner`` goes on with it.
-
-        Predictions whose targets are still to come are among it.
-        """
+        """Write the learner, and predictions that await targets, for ``omkl.load_learner``."""
         write_atomically(Path(path).expanduser(), self.file())
 
     def file(self, columns: Any = None) -> bytes:
-        """What ``save`` writes; ``columns`` as ``model_file.content``, in place of its own."""
+        """Return the bytes of the file of ``save``, with ``columns`` in place of its own."""
         if not self.inputs:
             raise RuntimeError("it has seen no row and does not know its inputs: nothing to save")
         columns = columns or self.columns_of_rows()
@@ -510,7 +503,7 @@ class OnlineLearner:
         return model_file.content(self.settings, arrays, columns)
 
     def columns_of_rows(self) -> dict[str, Any] | None:
-        """How columns become inputs, as a file of a model says it; None where all are numbers."""
+        """Return the encodings of columns as in a model file; None if all are numbers."""
         if not self.columns:
             return None
         of_rows = [dataclasses.asdict(column) for column in self.columns]
@@ -518,7 +511,7 @@ class OnlineLearner:
         return {"reading": {}, "target": None, "columns": of_rows, "left_out": left_out}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Copies of all that it has learned, which ``restore`` takes."""
+        """Return copies of the learned state, for ``restore``."""
         found: dict[str, np.ndarray] = {}
         for m, target in enumerate(self._targets):
             head = f"output.{m}." if self.outputs else ""
@@ -532,9 +525,9 @@ class OnlineLearner:
         return found
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
-        """Let a fresh learner go on where ``arrays`` were taken of one with the same settings.
+        """Restore the ``arrays`` of a learner with the same settings into a fresh learner.
 
-        Raises ``snapshot.Mismatch`` where they do not fit, and it is of no use then.
+        Raises ``snapshot.Mismatch`` if they do not fit. The learner is then unusable.
         """
         self._open = False
         snapshot.require_names(self.arrays(), kept)
@@ -549,12 +542,12 @@ class OnlineLearner:
             self._moments.restore(below("columns.", kept))
 
     def _restore_recent(self, kept: Mapping[str, np.ndarray]) -> None:
-        """Remember the predictions of a file; ValueError where they are none of this learner."""
+        """Restore the remembered predictions of a file. Raises ValueError if they do not fit."""
         d = len(self.inputs)
         self._recent.restore(kept, self._predict_scaled(np.zeros(d)), d)
 
     def _predicted(self, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of rows as the next: y_hat, (n,) or (n, K), spread (n,), and which (n,) are far out."""
+        """Return y_hat, (n,) or (n, K), spread (n,), and far (n,) of rows as the next row."""
         learner = self._looking_at(X)
         rows, far = learner._standardised(learner._read(X), learns=False)
         found = [learner._predict_rows_of(target, rows) for target in learner._targets]
@@ -564,7 +557,7 @@ class OnlineLearner:
         return y_hat, spread, far
 
     def _looking_at(self, rows: Any) -> OnlineLearner:
-        """The learner, or before the first row a copy of it whose inputs are those of ``rows``."""
+        """Return the learner, or before the first row a copy whose inputs are those of ``rows``."""
         if not self._open:
             return self
         look = copy.copy(self)
@@ -575,7 +568,7 @@ class OnlineLearner:
         return self._checked(self._table.many(X))
 
     def _checked(self, X: np.ndarray) -> np.ndarray:
-        """ValueError for what is no number, of rows that may be the next."""
+        """Return X. Raises ValueError if a number cannot be an input."""
         most = LARGEST if self._moments else np.finfo(float).max
         with np.errstate(invalid="ignore"):
             refused = np.abs(X) > most
@@ -591,7 +584,7 @@ class OnlineLearner:
         return X
 
     def _standardised_row(self, x: np.ndarray, learns: bool) -> tuple[np.ndarray, bool]:
-        """``_standardised`` of one row (d,), which is checked, to the last bit."""
+        """Standardise one row (d,), checked, as ``_standardised`` does, to the last bit."""
         is_far = False
         if self._moments:
             found = self._moments.standardised_row(x, LARGEST, learns)
@@ -599,12 +592,12 @@ class OnlineLearner:
                 self._checked(x[None, :])
             else:
                 x, is_far = found.z, True in found.far.tolist()
-        elif not abs(x).max() <= LARGEST:  # or a number is NaN
+        elif not abs(x).max() <= LARGEST:  # true for NaN as well
             self._checked(x[None, :])
         return x, is_far
 
     def _standardised(self, X: np.ndarray, learns: bool) -> tuple[np.ndarray, np.ndarray]:
-        """Rows with scaled inputs, and which (n,) are far out."""
+        """Return standardised rows with room for lags, and which rows (n,) are far out."""
         far = np.zeros(len(X), dtype=np.bool_)
         if moments := self._moments:
             taken = moments.standardised(X) if learns else moments.standardised_each(X)
@@ -622,27 +615,27 @@ class OnlineLearner:
     ) -> Predictions:
         """Predict, then learn, row by row. Any split into blocks gives the same numbers.
 
-        Rows without a target are predicted, and nothing is learned from them; they count as not
-        asked. With a ``delay`` they wait as others do.
+        A row without a target is predicted and not learned, and counts as not asked. With a
+        ``delay`` it waits like any other row.
 
         Parameters
         ----------
         X, y
-            Rows whose first d columns are scaled inputs, and targets (n,), or (n, m) of m outputs;
-            NaN where there is none, and classes as codes.
+            Rows (n, d + lags) with scaled inputs and room for lags, and targets (n,), or (n, m) of
+            m outputs; NaN for none, and classes as codes.
         far
-            (n,) bool, which rows are far out, whose intervals are wider; None: none is.
+            (n,) bool, rows far out, whose intervals are wider; None: no row.
         ahead
-            With a ``delay`` the rows as they are predicted, where X are scaled by rows whose
-            targets are not in yet; None: as X.
+            With a ``delay``, rows (n, d + lags) scaled at the time of prediction; None: as X.
 
         Returns
         -------
-        Predictions (n,), or (n, m), of classes scores.
+        Predictions
+            (n,), or (n, m); scores in a classification.
         """
         far = np.zeros(len(y), dtype=np.bool_) if far is None else far
         self._last = None, None, []
-        # A learner that requests targets has units and lags of those that it requested.
+        # The units and lags of a learner that requests targets follow from the requested targets.
         if self._delay or (self.algorithm.queries and (self.moves or self.settings.lags)):
             return self._row_by_row(X, X if ahead is None else ahead, y, far)
         if not self.outputs:
@@ -665,7 +658,7 @@ class OnlineLearner:
         trace = traces[0]
         if len(traces) > 1:
             trace = trace._replace(y_hat=np.stack([one.y_hat for one in traces], axis=1))
-        if known and self.moves:  # a spread is not known before targets have a deviation
+        if known and self.moves:  # a spread is NaN before targets have a deviation
             unit = np.where(known.unit > 0.0, known.unit, np.nan)
             y_hat = known.centre + known.unit * trace.y_hat
             trace = Trace(y_hat, trace.asked, unit * trace.spread)
@@ -676,7 +669,7 @@ class OnlineLearner:
     def _row_by_row(
         self, X: np.ndarray, ahead: np.ndarray, y: np.ndarray, far: np.ndarray
     ) -> Predictions:
-        """``learn_rows`` of single rows, each target ``delay`` rows later."""
+        """Learn single rows, each target ``delay`` rows later."""
         said = []
         for x, seen, label, is_far in zip(X, ahead, y.tolist(), far.tolist(), strict=True):
             said.append(self._predict_scaled(seen, is_far))
@@ -689,14 +682,14 @@ class OnlineLearner:
     def _inputs(
         self, X: np.ndarray, target: TargetLearner, known: KnownTargets | None = None
     ) -> np.ndarray:
-        """Rows X as core learners read them, with the lags ``known`` before each, or the next."""
+        """Return rows X with lags, as core learners read them; the lags ``known`` or the latest."""
         if self.settings.lags:
             lags = known.lags if known else np.tile(target.scaler.lags, (len(X), 1))
             X = np.concatenate([X[:, : len(self.inputs)], lags], axis=1)
         return softened(X) if self.softens else X
 
     def _input_row(self, z: np.ndarray, lags: np.ndarray) -> np.ndarray:
-        """``_inputs`` of one row z with these lags, to the last bit."""
+        """Return one row z (d + lags,) with these lags, as ``_inputs`` does, to the last bit."""
         row = np.concatenate([z[: len(self.inputs)], lags]) if len(lags) else z
         return softened(row) if self.softens and abs(row).max() > FAR else row
 
@@ -715,13 +708,13 @@ class OnlineLearner:
         return centre + unit * y_hat, (unit if unit > 0.0 else math.nan) * spread
 
     def _outputs_of(self, target: TargetLearner, X: np.ndarray) -> list[np.ndarray]:
-        """What each kernel of each core learner would predict for the row X (1, d), (N,) each."""
+        """Return the prediction (N,) of each kernel of each core learner for the row X (1, d)."""
         row, (_, centre, unit) = self._inputs(X, target)[0], target.scaler.now
         outputs = [learner.outputs(row) for learner in target.learners]
         return [centre + unit * f for f in outputs] if self.moves else outputs
 
     def _predict_scaled(self, z: np.ndarray, far: bool = False) -> RowPrediction:
-        """Predict the row z as the next one; nothing is learned."""
+        """Predict the scaled row z as the next row; nothing is learned."""
         rows = [self._input_row(z, target.scaler.lags) for target in self._targets]
         if not self.outputs:
             whole = self._predict_row_of(self._targets[0], rows[0], far)
@@ -752,11 +745,10 @@ class OnlineLearner:
         return RowPrediction(y_hat, asked, spread, half, far, scored, past)
 
     def _learn_scaled(self, z: np.ndarray, y: Any, said: RowPrediction) -> None:
-        """Learn the target y of the row z, of which ``_predict_scaled`` has ``said`` something.
+        """Learn the target y of the row z, with the prediction ``said`` of ``_predict_scaled``.
 
-        The row is learned with the past targets that it was predicted with, and intervals learn
-        from the error of that prediction. A target that was not requested is not looked at; one
-        that is NaN and was requested teaches nothing.
+        The row has the past targets of its prediction, and intervals learn from the error of that
+        prediction. A target that was not requested is ignored. A requested NaN teaches nothing.
         """
         last, _, rows = self._last
         self._last = None, None, []
@@ -777,7 +769,11 @@ class OnlineLearner:
         y: float,
         said: RowPrediction,
     ) -> None:
-        """``row`` is z as core learners have just predicted it; None: they predicted others."""
+        """Learn the target y of the row z with one target's learners.
+
+        ``row`` is z as the core learners have just predicted it, or None if they predicted another
+        row.
+        """
         learners, scaler, intervals = target
         if math.isnan(y) and (said.asked or row is None):
             return
@@ -798,20 +794,20 @@ class OnlineLearner:
         if intervals:
             intervals.follow_one(said.y_hat, said.scored, y, said.far)
 
-    # --- What a run asks of the learner of one target ---------------------------------------------
+    # --- Measurements for runs, of a single target ------------------------------------------------
 
     @property
     def kernel_weights(self) -> np.ndarray:
-        """The weights (N,) of its kernels; of one learner per class their mean."""
-        with np.errstate(invalid="ignore"):  # of one that diverges: its predictions tell
+        """Weights (N,) of the kernels; their mean over learners if each class has one."""
+        with np.errstate(invalid="ignore"):  # a diverged learner is reported by its predictions
             found = [normalised(learner.state.log_w) for learner in self.learners]
             return found[0] if len(found) == 1 else np.mean(found, axis=0)
 
     @property
     def input_importance(self) -> np.ndarray:
-        """The share (d + 1,) of each input, and of past targets together; as ``importance``.
+        """Share (d + 1,) of each input, and of past targets together, as in ``importance``.
 
-        (0,) of a learner without such a measure.
+        It is (0,) if the learner has no such measure.
         """
         return self._importance_of(self.learners[0])
 
@@ -824,18 +820,18 @@ class OnlineLearner:
 
     @property
     def used(self) -> np.ndarray:
-        """How often (N,) each kernel was evaluated."""
+        """Number of evaluations (N,) of each kernel."""
         return self.learners[0].used
 
     @property
     def worst(self) -> float:
-        """The largest squared error of a single kernel."""
+        """Largest squared error of a single kernel."""
         return float(self.learners[0].worst[0])
 
     # --- Targets and answers ----------------------------------------------------------------------
 
     def _label(self, y: Any) -> Any:
-        """A label as a learner takes it, a number or of several outputs (m,); NaN for none."""
+        """Return a label as a number, or (m,) of several outputs; NaN for none."""
         if self.outputs:
             return self.labels([y])[0]
         if y is None:
@@ -845,7 +841,7 @@ class OnlineLearner:
         return float(self.labels([y])[0])
 
     def labels(self, y: Any) -> np.ndarray:
-        """Labels (n,), in a classification codes, of several outputs (n, m); NaN for none."""
+        """Return labels (n,), codes of classes, or (n, m) of several outputs; NaN for none."""
         if self.outputs:
             return targets_of(y, self.outputs)
         if self.classes:
@@ -864,11 +860,11 @@ class OnlineLearner:
         return labels
 
     def _answers(self, y_hat: np.ndarray) -> np.ndarray:
-        """The classes (n,) that scores mean, (n,) or (n, K)."""
+        """Return the classes (n,) of scores (n,) or (n, K)."""
         return np.array(self.classes)[_codes_of(y_hat)]
 
     def require_finite(self, y_hat: np.ndarray) -> None:
-        """FloatingPointError where a prediction is not finite."""
+        """Raise FloatingPointError if a prediction is not finite."""
         if not np.isfinite(y_hat).all():
             raise FloatingPointError(
                 f"by row {self.n_rows + 1} the predictions of {self.settings.algorithm} are no "
@@ -877,14 +873,14 @@ class OnlineLearner:
 
 
 def _labels_of(y: np.ndarray, k: int, n_learners: int) -> np.ndarray:
-    """The targets (n,) that core learner k of a target is told; of several, k against the rest."""
+    """Return the targets (n,) of core learner k: y, or class k against the rest of several."""
     if n_learners == 1:
         return y
     return np.where(np.isnan(y), np.nan, np.where(y == k, 1.0, -1.0))
 
 
 def _half_widths(target: TargetLearner, far: np.ndarray) -> np.ndarray:
-    """Half the widths (n,) of the intervals of n predictions, each as the next; NaN of none."""
+    """Return half widths (n,) of the intervals of n predictions, each as the next; NaN for none."""
     if target.intervals is None:
         return np.full(len(far), np.nan)
     half = [target.intervals.half_width(is_far) for is_far in (False, True)]
@@ -896,12 +892,12 @@ def _named(head: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]
 
 
 def _codes_of(y_hat: np.ndarray) -> np.ndarray:
-    """Places (n,) of the classes that scores mean, (n,) of two or (n, K); of a tie the first."""
+    """Return codes (n,) of classes from scores (n,) of two classes or (n, K). Ties: the first."""
     return y_hat.argmax(axis=1) if y_hat.ndim > 1 else (y_hat > 0.0).astype(int)
 
 
 def probabilities_of(y_hat: np.ndarray) -> np.ndarray:
-    """Probabilities (n, K) that scores mean, y_hat (n,) of two classes or (n, K) of K."""
+    """Return probabilities (n, K) from scores y_hat (n,) of two classes or (n, K) of K."""
     p = 0.5 * (1.0 + y_hat)
     if p.ndim == 1:
         return np.stack([1.0 - p, p], axis=1)
@@ -910,7 +906,7 @@ def probabilities_of(y_hat: np.ndarray) -> np.ndarray:
 
 
 def restored(model: model_file.Model, path: Any) -> OnlineLearner:
-    """The learner of what a file holds; ModelError where its arrays are of none."""
+    """Return the learner of a model file. Raises ModelError if the arrays do not fit."""
     if model.panel is not None:
         raise model_file.ModelError(f"{path} holds a panel: omkl.load_panel goes on with it")
     try:
@@ -927,7 +923,7 @@ def restored(model: model_file.Model, path: Any) -> OnlineLearner:
 
 
 def unlearned(model: model_file.Model) -> OnlineLearner:
-    """What a file holds, before it learned: first rows decide no more which inputs there are."""
+    """Return a learner with the settings and inputs of a file, before its first row."""
     columns = columns_of(model.columns, model.settings.inputs)
     left_out = (model.columns or {}).get("left_out", ())
     learner = OnlineLearner(model.settings, columns, left_out)
@@ -936,9 +932,9 @@ def unlearned(model: model_file.Model) -> OnlineLearner:
 
 
 def columns_of(described: Mapping[str, Any] | None, inputs: Sequence[str]) -> list[Column]:
-    """The columns that a model file describes; [] where they are its inputs as they are.
+    """Return the columns described in a model file, or [] if the inputs are plain numbers.
 
-    ValueError for what describes none.
+    Raises ValueError if the description is invalid.
     """
     try:
         columns = columns_described((described or {}).get("columns") or ())
@@ -951,10 +947,10 @@ def columns_of(described: Mapping[str, Any] | None, inputs: Sequence[str]) -> li
 
 
 def load(path: str | Path) -> OnlineLearner:
-    """The learner that ``OnlineLearner.save`` wrote to a file, where it was, to the last bit.
+    """Return the learner in a file of ``OnlineLearner.save``, to the last bit.
 
-    Nothing in the file is executed. Raises ``model_file.ModelError`` for one that is missing,
-    damaged or of something else; warns where other sources wrote it, whose numbers may differ.
+    Nothing in the file is executed. Warns if other sources wrote it, because their numbers may
+    differ. Raises ``model_file.ModelError`` if it is missing, damaged or another file.
     """
     model = model_file.read(path)
     learner = restored(model, path)

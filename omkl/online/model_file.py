@@ -1,19 +1,19 @@
-"""``model.npz``: what a learner is and has learned, as arrays and JSON in one file.
+"""``model.npz``: settings and state of a learner, as JSON and arrays in one file.
 
-Nothing of it is executed: arrays are read without pickle, and the algorithm is looked up by its
-name. Damage is noticed by the checksums of the archive; they are no signature. ``core.snapshot``
-checks shapes, types and ranges of all arrays, and what follows from the others is not in the file.
+Reading executes nothing: arrays are read without pickle, and the algorithm is looked up by name.
+The checksums of the archive detect damage, not forgery. ``core.snapshot`` checks shapes, types and
+ranges of all arrays. Derived arrays are not in the file.
 
-Arrays are packed (deflate): what was never moved is zeros, and takes next to nothing. Drawn waves
-are written, as other sources or another machine may draw others. A file unpacks to at most
-``MOST_UNPACKED`` bytes, or to its own size: a larger learner is written as it is.
+Arrays are packed (deflate), so unused zeros take little space. Drawn frequencies are written,
+because other sources or another machine may draw different ones. A file unpacks to at most
+``MOST_UNPACKED`` bytes, or to its own size: a larger learner is stored without packing.
 
-    settings   JSON: format, omkl, code (the fingerprint of its sources), learner (the settings)
-    recent.rows, recent.said   rows whose targets are still to come, and their predictions
+    settings   JSON: format, omkl, code (fingerprint of its sources), learner (the settings)
+    recent.rows, recent.said   rows that await their targets, and their predictions
     keys, t, slots.NAME, scaler.NAME   of a panel: JSON, and arrays by key
-    learner.K.NAME, labels.NAME, columns.NAME   see ``OnlineLearner``; the first two begin with
-               output.K where a row has several targets, and are left out where they are those of
-               output.0
+    learner.K.NAME, labels.NAME, columns.NAME   see ``OnlineLearner``. With several targets the
+    first
+               two begin with output.K, and arrays equal to those of output.0 are left out
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from omkl.utils.version import __version__
 FORMAT = 1
 SETTINGS = "settings"
 MOST_JSON, MOST_ARRAYS = 2**24, 10_000
-MOST_UNPACKED, MOST_HEADER = 2**28, 2**10  # bytes: of all arrays, and of what describes one
+MOST_UNPACKED, MOST_HEADER = 2**28, 2**10  # bytes of all arrays, and of the header of one
 
 
 class ModelError(ValueError):
-    """A file holds no learner that can be gone on with; the text names it and says why."""
+    """A file holds no usable learner; the text names it and says why."""
 
 
 class Model(NamedTuple):
-    """What a file holds; ``code`` is the fingerprint of the learner's sources then."""
+    """Content of a model file; ``code`` is the fingerprint of the sources that wrote it."""
 
     settings: LearnerSettings
     arrays: dict[str, np.ndarray]
@@ -58,7 +58,7 @@ class Model(NamedTuple):
         return bool(self.code) and self.code == code_of_learners()
 
     def warn_of_other_sources(self, path: str | Path) -> None:
-        """Warn whoever loads the file where other sources wrote it."""
+        """Warn the caller if other sources wrote the file."""
         if not self.is_of_these_sources:
             warnings.warn(
                 f"{path} was written by omkl {self.version} with other sources than these: it goes "
@@ -67,7 +67,7 @@ class Model(NamedTuple):
             )
 
     def misfit(self, difference: object) -> str:
-        """What to say where its arrays are not those of a learner of these settings."""
+        """Return the message for arrays that do not fit the settings."""
         if self.is_of_these_sources:
             return f"no model, or a damaged one: {difference}"
         return (
@@ -77,7 +77,7 @@ class Model(NamedTuple):
 
 
 def code_of_learners() -> str:
-    """Return a digest of the sources of learners; "" where they were edited since."""
+    """Return a digest of the sources of learners, or "" if they were edited after import."""
     if sources.nothing_is_kept():
         return ""
     return sources.machine_code() + sources.digest(("online/", "datasets/"))
@@ -89,9 +89,16 @@ def content(
     columns: Any = None,
     panel: Any = None,
 ) -> bytes:
-    """The file; ``columns`` say how the inputs come from those of a table, JSON-able.
+    """Return the bytes of a model file.
 
-    ``panel`` are the options of ``online.panel.Panel``, where there is a learner per key.
+    Parameters
+    ----------
+    settings, arrays
+        Settings and state of the learner.
+    columns
+        Encoding of the columns of a table as inputs, JSON-able; None: plain numbers.
+    panel
+        Options of ``online.panel.Panel``; None for a single learner.
     """
     head = {
         "format": FORMAT,
@@ -106,7 +113,7 @@ def content(
 
 
 def _without_copies(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Arrays without those of an output that the first has too, but for single numbers."""
+    """Return the arrays without further outputs' copies of the first output's arrays."""
     found = {}
     for name, array in arrays.items():
         like = arrays.get(f"output.0.{name.split('.', 2)[-1]}") if _is_further(name) else None
@@ -116,7 +123,7 @@ def _without_copies(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _with_copies(arrays: Mapping[str, np.ndarray], n_outputs: int) -> dict[str, np.ndarray]:
-    """All arrays, of those that ``_without_copies`` left."""
+    """Return the arrays with the copies that ``_without_copies`` left out."""
     first = {n.removeprefix("output.0."): a for n, a in arrays.items() if n.startswith("output.0.")}
     copies = {f"output.{k}.{n}": a for k in range(1, n_outputs) for n, a in first.items()}
     return copies | dict(arrays)
@@ -127,7 +134,7 @@ def _is_further(name: str) -> bool:
 
 
 def _packed(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """An npz of arrays; ``np.savez_compressed`` has no level, and takes 1.6 times as long."""
+    """Return an npz file. ``np.savez_compressed`` has no level and takes 1.6 times as long."""
     unpacked = sum(array.nbytes + MOST_HEADER for array in arrays.values())
     kind = zipfile.ZIP_DEFLATED if unpacked <= MOST_UNPACKED else zipfile.ZIP_STORED
     file = io.BytesIO()
@@ -139,7 +146,7 @@ def _packed(arrays: Mapping[str, np.ndarray]) -> bytes:
 
 
 def read(path: str | Path) -> Model:
-    """The model in a file; ModelError for one that is missing, damaged or another thing."""
+    """Return the model in a file. Raises ModelError if it is missing, damaged or another file."""
     path = Path(path).expanduser()
     try:
         arrays = _arrays(path)
@@ -163,7 +170,7 @@ def read(path: str | Path) -> Model:
         raise
     except OSError as error:
         raise ModelError(f"{path}: {error.strerror or error}") from None
-    except Exception as error:  # of a damaged file, whatever it makes a reader stumble on
+    except Exception as error:  # a damaged file can make its readers raise anything
         said = str(error).strip().partition("\n")[0][:200] or type(error).__name__
         raise ModelError(f"{path}: no model, or a damaged one: {said}") from None
 
@@ -174,7 +181,7 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
         kinds = {entry.compress_type for entry in entries}
         if len(entries) > MOST_ARRAYS or not kinds <= {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
             raise ModelError(f"{path}: no model: omkl writes a few arrays, deflated or as they are")
-        unpacked = sum(entry.file_size for entry in entries)  # no more is read, whatever is there
+        unpacked = sum(entry.file_size for entry in entries)  # the most that is read
         if unpacked > max(MOST_UNPACKED, path.stat().st_size):
             raise ModelError(
                 f"{path}: no model: it unpacks to {unpacked:,} bytes, and what omkl writes to at "
@@ -194,7 +201,7 @@ def _settings(given: Mapping[str, Any]) -> LearnerSettings:
     if given.keys() != fields:
         raise ValueError(f"settings {sorted(given.keys() ^ fields)} are missing, or not known")
     names, classes, outputs = input_names(list(given["inputs"])), given["classes"], given["outputs"]
-    if outputs:  # a list of places has been a number
+    if outputs:  # a list of positions stands for a number of outputs
         outputs = output_names(outputs if isinstance(outputs[0], str) else len(outputs))
     return LearnerSettings(
         **{**given, "inputs": names, "classes": tuple(classes), "outputs": tuple(outputs)}
@@ -202,7 +209,10 @@ def _settings(given: Mapping[str, Any]) -> LearnerSettings:
 
 
 def _require_size(settings: LearnerSettings, arrays: Mapping[str, np.ndarray]) -> None:
-    """Before a learner is made: its random features must have room in what was read."""
+    """Raise ValueError if the random features of the settings exceed the arrays.
+
+    Called before a learner is made, so that a forged file cannot exhaust the memory.
+    """
     made = settings.specification()
     if len(settings.outputs) > len(arrays):
         raise ValueError("the settings have more outputs than there are arrays")

@@ -1,7 +1,7 @@
-"""A learner per key of one stream, of devices or shops say: ``omkl.panel`` makes it.
+"""One learner per key of a stream, for devices or shops. Use ``omkl.panel`` to make a panel.
 
 Every key begins as the same ``OnlineLearner`` and learns from its own rows, to the last bit as that
-would. Random frequencies are there once for all keys; what a key has for itself is a row of arrays
+learner would. All keys share the random frequencies. The state of a key is a row of arrays
 (``omkl.core.panel``).
 """
 
@@ -50,11 +50,12 @@ OPTIONS = ("key", "max_keys", "share_weights", "share_scaling")
 
 
 class Scaler(NamedTuple):
-    """What each of S keys knows of its rows, and the units of its errors.
+    """Scaling of inputs and targets of S keys, and the units of their errors.
 
-    inputs   (S, d, N_NUMBERS), d is 0 where all keys share them; targets (S, 1, N_NUMBERS)
+    inputs   (S, d, N_NUMBERS); d is 0 if all keys share the scaling of inputs
+    targets  (S, 1, N_NUMBERS)
     last     (S, n_lags) targets, the oldest first
-    units    (S, 4) as ``KeyedConformal`` has them; None without intervals
+    units    (S, 4) as in ``KeyedConformal``; None without intervals
     """
 
     inputs: MOMENTS
@@ -64,7 +65,7 @@ class Scaler(NamedTuple):
 
 
 class State(NamedTuple):
-    """All arrays of a panel; ``columns`` and ``interval`` are shared, and None where unused."""
+    """All arrays of a panel; ``columns`` and ``interval`` are shared, and None if unused."""
 
     t: COUNTS
     slots: Slots
@@ -74,19 +75,19 @@ class State(NamedTuple):
 
 
 class Panel:
-    """A learner per key; all keys have the same settings, seed and random features.
+    """One learner per key; all keys have the same settings, seed and random features.
 
-    Rows are as ``OnlineLearner`` has them. Their keys, whole numbers or texts, are a column of the
-    rows, named ``key``, or are given beside them. A key that comes for the first time begins as a
-    learner that has seen nothing. Predictions are those of an ``OnlineLearner`` per key, to the
-    bit, unless keys share weights or scaling. Intervals are not: all keys share what they learn.
+    Rows are as for ``OnlineLearner``. Their keys, whole numbers or texts, are in a column named
+    ``key`` or are given beside the rows. A new key begins as a learner without rows. Predictions
+    equal those of one ``OnlineLearner`` per key, to the bit, unless keys share weights or scaling.
+    All keys share the learning of intervals.
 
     Attributes
     ----------
-    settings    what the learner of every key is made with
-    key         name of the column of keys, None where keys are given beside the rows
-    max_keys    most keys that are kept; of more the one whose last row is the longest ago is
-                forgotten. None: no key is forgotten
+    settings    settings of the learner of every key
+    key         name of the column of keys, None if keys are given beside the rows
+    max_keys    most keys in memory: a further key replaces the one whose last row is the oldest.
+                None: no limit
     """
 
     def __init__(
@@ -106,10 +107,10 @@ class Panel:
                 require_count(name, number)
         self._threads = threads or os.cpu_count() or 1
         _require_supported(settings, share_weights, share_scaling)
-        self._slots: dict[Key, int] = {}  # with max_keys the least recent first
+        self._slots: dict[Key, int] = {}  # with max_keys the least recent key is first
         self._free: list[int] = []
         self._digest = b""  # see _layout
-        self._one = OnlineLearner(settings)  # what every key begins as
+        self._one = OnlineLearner(settings)  # the initial learner of every key
         if self._one.inputs:
             _require_numbers(self._one)
             self._make()
@@ -117,7 +118,7 @@ class Panel:
             _require_numbers(OnlineLearner(dataclasses.replace(settings, inputs=("x",))))
 
     def _make(self) -> None:
-        """Room for the first keys, once the inputs are known."""
+        """Make room for the first keys, once the inputs are known."""
         one, n_lags = self._one, self.settings.lags
         self.settings = one.settings
         self._learner = PanelLearner(one.learners[0], self.share_weights, self._threads)
@@ -142,7 +143,7 @@ class Panel:
         return f"Panel({name!r}, {len(self):,} keys, {inputs} inputs)"
 
     def __len__(self) -> int:
-        """How many keys it keeps."""
+        """Return the number of keys in memory."""
         return len(self._slots)
 
     def __contains__(self, key: object) -> bool:
@@ -151,22 +152,22 @@ class Panel:
 
     @property
     def keys(self) -> tuple[Key, ...]:
-        """The keys that it keeps; with ``max_keys`` the next that is forgotten comes first."""
+        """Keys in memory; with ``max_keys`` the next one to be forgotten is first."""
         return tuple(self._slots)
 
     @property
     def bytes_per_key(self) -> int:
-        """Bytes of the arrays that a key has for itself; twice as many while room is made."""
+        """Bytes of the arrays of a key; twice as many while the arrays grow."""
         self._require_inputs()
         return sum(array[FRESH].nbytes for array in self._own().values())
 
     def n_rows(self, key: Key) -> int:
-        """Rows that the learner of a key has learned from; 0 of a key that is not kept."""
+        """Return the number of rows that a key has learned; 0 for an unknown key."""
         slot = self._slots.get(_checked(key))
         return 0 if slot is None else int(self._learner.t[slot])
 
     def weights(self, key: Key) -> pd.Series:
-        """The weight of each kernel for a key, as ``OnlineLearner.weights``."""
+        """Return the weight of each kernel for a key, as ``OnlineLearner.weights``."""
         import pandas as pd
 
         self._require_inputs()
@@ -177,7 +178,7 @@ class Panel:
 
     @property
     def kernel_weights(self) -> np.ndarray:
-        """The weights (N,) of the kernels, mean over the keys that are kept."""
+        """Weights (N,) of the kernels, mean over the keys in memory."""
         log_w = self._learner.slots.state.log_w
         slots = np.fromiter(self._slots.values(), dtype=np.int64) if len(log_w) > 1 else [0]
         weights = np.exp(log_w[slots] - log_w[slots].max(axis=1, keepdims=True))
@@ -185,17 +186,17 @@ class Panel:
 
     @property
     def input_importance(self) -> np.ndarray:
-        """Of no input (0,): no learner that a panel can have measures it."""
+        """Empty (0,): no algorithm of a panel measures the importance of inputs."""
         return np.empty(0)
 
     @property
     def used(self) -> np.ndarray:
-        """How often (N,) each kernel was evaluated, of all keys, since the panel was made."""
+        """Number of evaluations (N,) of each kernel, over all keys, since the panel was made."""
         return self._learner.used
 
     @property
     def worst(self) -> float:
-        """The largest squared error of a single kernel since the panel was made."""
+        """Largest squared error of a single kernel since the panel was made."""
         return self._learner.worst
 
     def _require_inputs(self) -> None:
@@ -203,24 +204,24 @@ class Panel:
             raise RuntimeError("the panel has seen no row: it does not know its inputs yet")
 
     def forget(self, key: Key) -> None:
-        """Keep a key no longer: its next row is a first one. KeyError for one that is not kept."""
+        """Remove a key: its next row counts as its first. Raises KeyError for an unknown key."""
         self._free.append(self._slots.pop(_checked(key)))
 
     def state_of(self, key: Key) -> bytes:
-        """What a key has for itself, about ``bytes_per_key``: ``restore_key`` takes it.
+        """Return the state of a key as about ``bytes_per_key`` bytes, for ``restore_key``.
 
-        Errors that intervals of all keys are made of are not among it. KeyError for a key that is
-        not kept.
+        It does not include the errors that the intervals of all keys share. Raises KeyError for an
+        unknown key.
         """
         slot = self._slots[_checked(key)]
         kept = b"".join(array[slot].tobytes() for array in self._own().values())
         return self._checksum(kept) + kept
 
     def restore_key(self, key: Key, state: bytes) -> None:
-        """Let a key be where ``state_of`` left it in a panel of the same settings, to the last bit.
+        """Restore a key from ``state_of`` of a panel with the same settings, to the last bit.
 
-        What keys share plays no part. ValueError where the bytes are of other settings, of other
-        random features, or damaged; the key is as it was then.
+        The shared state does not change. Raises ValueError if the bytes are damaged, or belong to
+        other settings or random features. The key is then unchanged.
         """
         at, kept = len(self._layout()), self._shared()
         if state[:at] != self._checksum(state[at:]):
@@ -241,11 +242,11 @@ class Panel:
             array[self._slots[_checked(key)]] = kept[name]
 
     def _checksum(self, kept: bytes) -> bytes:
-        """A checksum of what a key has for itself, and of what such states must agree in."""
+        """Return a checksum of the state of a key and of the layout."""
         return hashlib.sha256(self._layout() + kept).digest()
 
     def _layout(self) -> bytes:
-        """What states of a key must agree in: settings, and arrays that all keys share."""
+        """Return a digest of the settings and arrays that states of a key must have in common."""
         self._require_inputs()
         if not self._digest:
             digest = hashlib.sha256(json.dumps(dataclasses.asdict(self.settings)).encode())
@@ -263,22 +264,22 @@ class Panel:
         Parameters
         ----------
         X, y
-            Rows (n, d), and targets (n,), NaN or None where there is none: such a row is predicted
-            and nothing is learned from it.
+            Rows (n, d), and targets (n,). A row with the target NaN or None is predicted and not
+            learned.
         keys
             The key (n,) of each row; None: the column ``key`` of X.
 
         Returns
         -------
-        What was predicted of each row before its target was known, as ``OnlineLearner``. Intervals
-        are NaN before the first error of a key, and until some key has had one other than 0 and
-        another. Those of a key whose errors were all exactly 0 have width 0, as those of a learner
-        by itself: nothing that was seen says how far off a target may be.
+        Predictions
+            Of each row before its target, as of ``OnlineLearner``. The interval of a key is NaN
+            before its first error, and until the errors of some key differ and are not all 0. It
+            has width 0 while all errors of the key are exactly 0.
 
         Raises
         ------
         ValueError
-            Names a row, a target or a key that is none; nothing is learned then.
+            A row, a target or a key is invalid; nothing is learned.
         """
         X, keys = self._with_keys(X, keys)
         labels, (codes, names) = self._one.labels(y), _factorised(keys)
@@ -296,16 +297,17 @@ class Panel:
         return said
 
     def predict(self, X: Any, keys: Any = None) -> np.ndarray:
-        """What is predicted of each row of X as the next of its key, (n,); nothing changes.
+        """Return the prediction of each row of X as the next row of its key, (n,); nothing changes.
 
-        A key that is not kept is predicted as a learner that has seen nothing.
+        An unknown key is predicted by a learner without rows.
         """
         return self._as_next(X, keys).y_hat
 
     def predict_interval(self, X: Any, keys: Any = None) -> np.ndarray:
-        """The ends (n, 2) of the interval of each row as the next of its key; nothing changes.
+        """Return the ends (n, 2) of intervals of rows, each as the next of its key; nothing changes.
 
-        NaN of a key that had no error yet. ValueError of a panel that was made without interval=.
+        They are NaN before the first error of a key. Raises ValueError if the panel has no
+        intervals.
         """
         if self.settings.interval is None:
             raise ValueError("there are no intervals: make the panel with interval=0.9, say")
@@ -313,12 +315,12 @@ class Panel:
         return np.stack([said.low, said.high], axis=-1)
 
     def _as_next(self, X: Any, keys: Any) -> Predictions:
-        """What is said of each row as the next of its key."""
+        """Return the predictions of each row as the next of its key."""
         X, keys = self._with_keys(X, keys)
         codes, names = _factorised(keys)
         if len(X) != len(codes):
             raise ValueError(f"{len(X)} rows X and {len(codes)} keys")
-        if self._one.waits_for_inputs:  # a prediction decides nothing
+        if self._one.waits_for_inputs:  # a prediction must not decide the inputs
             nothing = np.full(len(X), np.nan)
             return Predictions(np.asarray(self._one.predict(X)), nothing > 0, nothing, nothing)
         rows = self._rows(X)
@@ -328,7 +330,7 @@ class Panel:
         return said
 
     def predict_many(self, X: Any, keys: Any = None) -> pd.Series:
-        """``predict`` of a data frame as a Series with its index, as River has it."""
+        """Return ``predict`` of a data frame as a Series with its index, for River."""
         import pandas as pd
 
         X = with_names(X)
@@ -336,7 +338,7 @@ class Panel:
         return pd.Series(self.predict(X, keys), index=index, name="y_hat")
 
     def learn_many(self, X: Any, y: Any, keys: Any = None) -> None:
-        """``partial_fit``, as River names it."""
+        """Call ``partial_fit``, by River's name."""
         self.partial_fit(X, y, keys)
 
     def predict_one(self, x: Any, key: Key | None = None) -> float:
@@ -344,11 +346,11 @@ class Panel:
         return float(self.predict([with_names(x)], None if key is None else [key])[0])
 
     def learn_one(self, x: Any, y: Any, key: Key | None = None) -> None:
-        """Learn the target y of the row x (d,) as that of the next row of its key; None: none."""
+        """Learn the target y of the row x (d,) as the next row of its key; None: no target."""
         self.partial_fit([with_names(x)], [y], None if key is None else [key])
 
     def _with_keys(self, X: Any, keys: Any) -> tuple[Any, Any]:
-        """Rows without their column of keys, which is no input, and the keys (n,)."""
+        """Return rows without their column of keys, and the keys (n,)."""
         X = with_names(X)
         if self.key is None:
             if keys is None:
@@ -369,7 +371,7 @@ class Panel:
         return rows, [x[self.key] for x in X] if keys is None else keys
 
     def _rows(self, X: Any) -> np.ndarray:
-        """Rows as numbers (n, d), checked; the first decide which inputs there are."""
+        """Return rows as checked numbers (n, d). The first rows decide the inputs."""
         inputs = self._one.inputs
         rows = self._one.numbers_of(X)
         if self._one.inputs != inputs:
@@ -377,7 +379,7 @@ class Panel:
         return rows
 
     def _spans(self, codes: np.ndarray, names: Sequence[Key]) -> Iterator[tuple[slice, np.ndarray]]:
-        """Parts of a block in which no key is forgotten that has a row in it, and their slots."""
+        """Yield parts of a block, and their slots, such that no part forgets one of its keys."""
         if self.max_keys is None:
             self._begin([name for name in names if name not in self._slots])
             slots = np.array([self._slots[name] for name in names], dtype=np.int64)
@@ -406,11 +408,11 @@ class Panel:
         yield slice(start, len(codes)), np.array(slots_of_rows, dtype=np.int64)
 
     def _begin(self, names: Sequence[Key]) -> None:
-        """Let keys that come for the first time be as before their first row."""
+        """Give new keys slots with the initial state."""
         self._reset(self._allocate(names))
 
     def _allocate(self, names: Sequence[Key]) -> list[int]:
-        """Return slots for keys that come for the first time; ``_reset`` has to follow."""
+        """Return slots for new keys. The caller must ``_reset`` them."""
         n = len(names)
         slots = [self._free.pop() for _ in range(min(n, len(self._free)))]
         used = FIRST + len(self._slots) + len(self._free) + len(slots)
@@ -426,12 +428,12 @@ class Panel:
         return slots
 
     def _reset(self, slots: Sequence[int]) -> None:
-        """Write what a key has before its first row into these slots, all at once."""
+        """Write the initial state of a key into all these slots."""
         for array in self._own().values() if slots else ():
             array[slots] = array[FRESH]
 
     def _run(self, slots: np.ndarray, rows: np.ndarray, y: np.ndarray, learns: bool) -> Predictions:
-        """What is said of rows (n,) in these slots; ``asked``: whether they were learned."""
+        """Predict rows (n,) in these slots, and learn them if ``learns``, which sets ``asked``."""
         labels = y
         known = ~np.isnan(y) if learns else np.zeros(len(y), dtype=np.bool_)
         groups = groups_of(slots, known, in_order=self.share_weights)
@@ -462,7 +464,7 @@ class Panel:
         return Predictions(result[0], known, result[1], half)
 
     def _standardised(self, groups: Groups, rows: np.ndarray, learns: bool) -> np.ndarray:
-        """Rows in the order of the groups as learners take them, with room for lags."""
+        """Return standardised rows in the order of the groups, with room for lags."""
         order = groups.rows
         if self._moments is not None:
             moments = self._moments
@@ -480,14 +482,11 @@ class Panel:
         return np.concatenate([X, np.zeros((len(X), lags))], axis=1) if lags else X
 
     def save(self, path: str | Path) -> None:
-        """Write all keys to a file; ``omkl.load_panel`` goes on with it, to the last bit.
-
-        RuntimeError before the first row.
-        """
+        """Write all keys to a file for ``omkl.load_panel``. Raises RuntimeError without a row."""
         write_atomically(Path(path).expanduser(), self.content())
 
     def content(self, columns: Any = None) -> bytes:
-        """The file that ``save`` writes; ``columns`` as ``model_file.content`` takes them."""
+        """Return the bytes of the file of ``save``; ``columns`` as of ``model_file.content``."""
         self._require_inputs()
         slots = np.fromiter(self._slots.values(), dtype=np.int64)
         text = json.dumps(list(self._slots)).encode()
@@ -505,17 +504,17 @@ class Panel:
         return State(self._learner.t, self._learner.slots, self._scaler, columns, interval)
 
     def _own(self) -> dict[str, np.ndarray]:
-        """The arrays (S, ...) that each key has for itself, by name."""
+        """Return the arrays (S, ...) with a row per key, by name."""
         arrays = snapshot.named_arrays(self._state)
         return {name: array for name, array in arrays if _is_own(name, array)}
 
     def _shared(self) -> dict[str, np.ndarray]:
-        """The arrays that all keys share, by name."""
+        """Return the arrays that all keys share, by name."""
         arrays = snapshot.named_arrays(self._state)
         return {name: array for name, array in arrays if not _is_own(name, array)}
 
     def _like(self, keys: tuple[int, ...]) -> State:
-        """The state with the arrays of keys before their first row, (*keys, ...)."""
+        """Return the state with initial arrays (*keys, ...) in place of those by key."""
 
         def fresh(name: str, array: np.ndarray) -> np.ndarray:
             if not _is_own(name, array):
@@ -527,9 +526,9 @@ class Panel:
         )
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
-        """Let a fresh panel go on where one with the same settings was saved.
+        """Restore the arrays of a saved panel with the same settings into a fresh panel.
 
-        ValueError where the arrays do not fit, and it is of no use then.
+        Raises ValueError if the arrays do not fit. The panel is then unusable.
         """
         names = json.loads(kept["keys"].tobytes())
         alike = isinstance(names, list) and all(type(name) in KINDS for name in names)
@@ -550,7 +549,7 @@ class Panel:
 
 
 def _require_supported(settings: LearnerSettings, weights: bool, scaling: bool) -> None:
-    """ValueError for settings that a panel cannot have."""
+    """Raise ValueError for settings that a panel cannot have."""
     if settings.classes:
         raise ValueError("a panel is for regression: make a learner per key for classes")
     if scaling and settings.scaling == "none":
@@ -574,7 +573,7 @@ def _require_supported(settings: LearnerSettings, weights: bool, scaling: bool) 
 
 
 def _is_own(name: str, array: np.ndarray) -> bool:
-    """Whether an array of ``State`` has a row for each key."""
+    """Return whether an array of ``State`` has a row per key."""
     return name == "t" or (name.startswith(("slots.", "scaler.")) and len(array) > 1)
 
 
@@ -582,7 +581,7 @@ ADVICE = "raker, rfomkr, ridge and ridge_rff are possible"
 
 
 def _require_numbers(one: OnlineLearner) -> None:
-    """ValueError where a key would have other arrays than of numbers, as those of ``auto``."""
+    """Raise ValueError if the state of a key has counts or positions, as that of ``auto``."""
     algorithm, slots = one.algorithm, PanelLearner(one.learners[0]).slots
     own = [field for field in snapshot.fields(slots) if len(field.array) > 1]
     if any(field.array.dtype.kind != "f" for field in own if not field.name.startswith("rng.")):
@@ -594,24 +593,24 @@ def _require_numbers(one: OnlineLearner) -> None:
 
 
 def _factorised(keys: Any) -> tuple[np.ndarray, list[Key]]:
-    """The place (n,) of each key in the list of different ones, and that list."""
+    """Return the code (n,) of each key, and the list of different keys."""
     import pandas as pd
 
     if isinstance(keys, str) or not hasattr(keys, "__len__"):
         raise ValueError(f"keys={keys!r} is no list: give the key of each row")
     if not hasattr(keys, "dtype"):
-        keys = np.array([*keys, None], dtype=object)[:-1]  # so that tuples stay as they are
+        keys = np.array([*keys, None], dtype=object)[:-1]  # keeps tuples as single cells
     codes, names = pd.factorize(keys)
     if (codes < 0).any():
         raise ValueError(f"row {int(np.argmin(codes)) + 1} of the block has no key")
-    if keys.dtype == object:  # in which 1, 1.0 and True are equal
+    if keys.dtype == object:  # pandas takes 1, 1.0 and True for equal
         for kind in set(map(type, keys)):
             _checked(next(key for key in keys if type(key) is kind))
     return codes, [_checked(name) for name in names]
 
 
 def _checked(key: Any) -> Key:
-    """A key that is a whole number or a text; ValueError for others, such as True."""
+    """Return a key that is a whole number or a text. Raises ValueError for others, such as True."""
     plain = key.item() if isinstance(key, np.generic) else key
     if type(plain) not in KINDS:
         raise ValueError(f"key {plain!r} is no whole number and no text, so it cannot be saved")
@@ -619,10 +618,10 @@ def _checked(key: Any) -> Key:
 
 
 def load(path: str | Path, threads: int | None = None) -> Panel:
-    """The panel that ``Panel.save`` wrote to a file, where it was, to the last bit.
+    """Return the panel in a file of ``Panel.save``, to the last bit.
 
-    Nothing in the file is executed. Raises ``model_file.ModelError`` for one that is missing,
-    damaged or of something else; warns where other sources wrote it, whose numbers may differ.
+    Nothing in the file is executed. Warns if other sources wrote it, because their numbers may
+    differ. Raises ``model_file.ModelError`` if it is missing, damaged or another file.
     """
     model = model_file.read(path)
     if model.panel is None:

@@ -1,4 +1,4 @@
-"""Predictions of rows, and the recent ones, which are remembered until their targets come."""
+"""Predictions of rows, and the recent ones that await their targets."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ ROWS, SAID = "recent.rows", "recent.said"  # names of arrays in a file
 
 
 class Predictions(NamedTuple):
-    """Predictions of n rows, each made before its target was learned; NaN where there is none.
+    """Predictions of n rows, each made before its target was learned; NaN for none.
 
-    y_hat    (n,) numbers or classes. Scaled rows have the scores of classes instead: (n,) of two,
-             whose sign is the class, (n, K) of K > 2
+    y_hat    (n,) numbers or classes. Scaled rows have scores of classes: (n,) for two classes,
+             whose sign is the class, or (n, K) for K > 2
     asked    (n,) bool, whether the target was requested
-    spread   (n,) standard deviation of the target around y_hat that the learner expects
+    spread   (n,) expected standard deviation of the target around y_hat
     half     (n,) half the width of the interval around y_hat
     """
 
@@ -28,21 +28,21 @@ class Predictions(NamedTuple):
 
     @property
     def low(self) -> np.ndarray:
-        """The lower ends (n,) of the intervals."""
+        """Lower ends (n,) of the intervals."""
         return self.half if self.y_hat.dtype.kind != "f" else self.y_hat - self.half
 
     @property
     def high(self) -> np.ndarray:
-        """The upper ends (n,) of the intervals."""
+        """Upper ends (n,) of the intervals."""
         return self.half if self.y_hat.dtype.kind != "f" else self.y_hat + self.half
 
 
 class RowPrediction(NamedTuple):
-    """The prediction of one row, and what learning needs of it when the target comes.
+    """Prediction of one row, with the inputs that learning needs when the target comes.
 
-    y_hat    a number, or of classes the scores (K,)
+    y_hat    a number, or scores (K,) of classes
     asked    whether the target is requested
-    spread   the standard deviation of the target that the learner expects
+    spread   expected standard deviation of the target
     half     half the width of the interval
     far      whether the row is far out
     scored   whether intervals learn from its error
@@ -72,18 +72,18 @@ def stacked(said: Sequence[RowPrediction], y: np.ndarray) -> Predictions:
 
 
 class RecentPredictions:
-    """The predictions of recent rows, by the numbers of the rows; of equal rows the first is first.
+    """Predictions of recent rows, found by the numbers of a row; equal rows first in, first out.
 
     Parameters
     ----------
     limit
-        How many are remembered, >= 1. Of more the oldest is forgotten.
+        Most predictions, >= 1. A further one replaces the oldest.
     """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._said: dict[int, tuple[bytes, RowPrediction]] = {}  # by its number, the oldest first
-        self._numbers: dict[bytes, collections.deque[int]] = {}  # of the predictions of a row
+        self._said: dict[int, tuple[bytes, RowPrediction]] = {}  # by number, the oldest first
+        self._numbers: dict[bytes, collections.deque[int]] = {}  # numbers by row
         self._next = 0
 
     def __len__(self) -> int:
@@ -93,7 +93,7 @@ class RecentPredictions:
         return x.tobytes() in self._numbers
 
     def add(self, x: np.ndarray, said: RowPrediction) -> None:
-        """Remember what was ``said`` of the row x (d,), and forget the oldest of too many."""
+        """Remember the prediction ``said`` of the row x (d,); forget the oldest beyond the limit."""
         if len(self._said) >= self.limit:
             oldest, _ = next(iter(self._said.values()))
             self._pop(oldest)
@@ -103,7 +103,7 @@ class RecentPredictions:
         self._next += 1
 
     def take(self, x: np.ndarray) -> RowPrediction | None:
-        """Return the earliest prediction of the row x (d,) and forget it; None of a row without."""
+        """Remove and return the earliest prediction of the row x (d,), or None."""
         row = x.tobytes()
         return self._pop(row) if row in self._numbers else None
 
@@ -122,12 +122,21 @@ class RecentPredictions:
         return {ROWS: rows, SAID: np.stack([_numbers(said) for _, said in self._said.values()])}
 
     def restore(self, kept: Mapping[str, np.ndarray], like: RowPrediction, d: int) -> None:
-        """Remember what ``arrays`` were taken of; ``like`` is any prediction of the same learner.
+        """Restore the predictions of ``arrays``.
+
+        Parameters
+        ----------
+        kept
+            The arrays.
+        like
+            Any prediction of the same learner, for the shapes.
+        d
+            Number of inputs.
 
         Raises
         ------
         ValueError
-            The arrays are none of rows (n, d) and predictions of this learner.
+            The arrays do not fit this learner.
         """
         rows, said = kept[ROWS], kept[SAID]
         shapes = (len(rows), d), (len(rows), len(_numbers(like)))
@@ -139,7 +148,7 @@ class RecentPredictions:
 
 
 def _numbers(said: RowPrediction) -> np.ndarray:
-    """What ``learn_one`` needs of a prediction, as numbers (p,)."""
+    """Return the parts of a prediction that ``learn_one`` needs, as numbers (p,)."""
     if said.of_outputs:
         return np.concatenate([_numbers(one) for one in said.of_outputs])
     flags = np.array([said.far, said.scored], dtype=np.float64)
@@ -147,7 +156,7 @@ def _numbers(said: RowPrediction) -> np.ndarray:
 
 
 def _of_numbers(like: RowPrediction, numbers: np.ndarray) -> RowPrediction:
-    """A prediction of these numbers (p,), of the learner that has predicted ``like``."""
+    """Return a prediction from numbers (p,), with the shapes of ``like``."""
     if like.of_outputs:
         parts = np.split(numbers, len(like.of_outputs))
         pairs = zip(like.of_outputs, parts, strict=True)

@@ -1,8 +1,8 @@
-"""Rows as a caller has them, as arrays: by position, by name, or a data frame.
+"""Rows of a caller as arrays: by position, by name, or a data frame.
 
-Words, categories and dates become numbers by the recipes of ``omkl.datasets.columns``, as in a file
-of the command line. The first frame decides which recipe a column has. A single row, or a frame of
-a few, cannot say which words there will be: its words are hashed.
+Words, categories and dates become numbers by the recipes of ``omkl.datasets.columns``, as in a
+file. The first frame decides the recipe of a column. A single row, or a frame of a few rows, does
+not show which words will come, so its words are hashed.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ CURE = "Make it a number, NaN or None, or leave the column out."
 
 
 class Rows:
-    """Reads rows of a learner.
+    """Reader of the rows of a learner.
 
     Parameters
     ----------
     inputs
-        Names of the numbers (d,) that a learner gets.
+        Names of the numbers (d,) of a learner.
     named
-        Whether a mapping may be a row.
+        Whether a row may be a mapping.
     columns
-        How the columns of a row become inputs; () where they are inputs as they are.
+        Encodings of the columns of a row; () if columns are inputs.
     left_out
-        Names of columns that are no inputs, and come all the same.
+        Names of columns that are not inputs but may occur in rows.
     """
 
     def __init__(
@@ -59,17 +59,17 @@ class Rows:
         self.names = tuple(column.name for column in self.columns) or self.inputs
         self._plain = all(column.recipe == NUMBERS for column in self.columns)
         self._readers = self.columns or tuple(map(number_column, self.inputs))
-        self._told: set[str] = set()  # what was warned of
+        self._told: set[str] = set()  # subjects of warnings so far
 
     def one(self, x: Any) -> np.ndarray:
-        """A row (d,), NaN where it is not known; ValueError says what was given."""
+        """Return a row (d,), NaN for an unknown input. Raises ValueError naming a wrong row."""
         x = with_names(x)
-        if type(x) is not tuple and isinstance(x, Mapping):  # which takes as long as the rest
+        if type(x) is not tuple and isinstance(x, Mapping):  # isinstance takes as long as the rest
             x = self._by_name(x)
         if self._plain or self._encoded(x):
             try:
                 row = np.asarray(x, dtype=np.float64)
-            except (TypeError, ValueError):  # text: each cell is read by itself
+            except (TypeError, ValueError):  # text: read each cell
                 return self._of_cells(x)
             if row.shape != (len(self.inputs),):
                 raise self._misshapen(row.shape)
@@ -77,7 +77,7 @@ class Rows:
         return self._of_cells(x)
 
     def _of_cells(self, x: Any) -> np.ndarray:
-        """A row (d,) whose cells are read one by one."""
+        """Return a row (d,), read cell by cell."""
         if np.ndim(x) == 0 or len(x) != len(self._readers):
             raise self._misshapen((len(x),) if np.ndim(x) else ())
         row: list[float] = []
@@ -89,7 +89,7 @@ class Rows:
         return np.array(row, dtype=np.float64)
 
     def many(self, X: Any) -> np.ndarray:
-        """Rows (n, d), of an array, a list of rows, or a data frame by its columns' names."""
+        """Return rows (n, d) of an array, a list of rows, or a data frame by column names."""
         X = with_names(X)
         if is_frame(X):
             return self._of_frame(X)
@@ -108,7 +108,7 @@ class Rows:
         return rows
 
     def _encoded(self, x: Any) -> bool:
-        """Whether a row holds numbers that are inputs already."""
+        """Return whether a row is encoded already, as an array of inputs."""
         return (
             isinstance(x, np.ndarray)
             and x.dtype.kind == "f"
@@ -145,7 +145,7 @@ class Rows:
         return encoded(frame.set_axis(list(self.names), axis=1), self._readers, self._warn)
 
     def _require_known(self, names: Sequence[str]) -> None:
-        """ValueError where no name is known; a warning, once, for those that are not."""
+        """Raise ValueError if no name is known, and warn once of unknown names."""
         if not self.named:
             raise ValueError(
                 f"a row by name needs names: make the learner with inputs={list(names)[:40]!r} in "
@@ -165,16 +165,16 @@ class Rows:
             )
 
     def _warn(self, what: str, text: str) -> None:
-        """Warn of it once."""
+        """Warn once per subject."""
         if what not in self._told:
             self._told.add(what)
             warnings.warn(text, stacklevel=5)
 
 
 def targets_of(Y: Any, outputs: Sequence[str | int]) -> np.ndarray:
-    """Targets (n, m) of n rows, by place or by the names of outputs; NaN where there is none.
+    """Return targets (n, m) of n rows, by position or by name of the output; NaN for none.
 
-    ValueError says what was given.
+    Raises ValueError naming a wrong target.
     """
     Y, m = with_names(Y), len(outputs)
     by_name = [set(Y.columns)] if is_frame(Y) else [set(y) for y in Y if isinstance(y, Mapping)]
@@ -198,14 +198,14 @@ def targets_of(Y: Any, outputs: Sequence[str | int]) -> np.ndarray:
 
 
 def is_frame(X: Any) -> bool:
-    """Whether it is a data frame of pandas."""
+    """Return whether X is a data frame of pandas."""
     return hasattr(X, "columns") and hasattr(X, "iloc")
 
 
 def with_names(X: Any) -> Any:
-    """A data frame of Polars or PyArrow as one of pandas, and a Series with names as a mapping.
+    """Return a frame of Polars or PyArrow as one of pandas, and a Series with names as a mapping.
 
-    Other rows are returned as they are. A list is looked into.
+    Other rows are returned unchanged. The items of a list are converted.
     """
     if type(X) is tuple or isinstance(X, np.ndarray | Mapping):
         return X
@@ -220,21 +220,22 @@ def with_names(X: Any) -> Any:
 
 
 def columns_in(first: Any, inputs: Sequence[str] | None = None) -> list[Column]:
-    """What becomes of the columns of the first rows.
+    """Return the encodings of the columns of the first rows.
 
     Parameters
     ----------
     first
         A data frame, a mapping, or a list of mappings.
     inputs
-        Names of those that are inputs; None: all but ids and columns without a value.
+        Names of the inputs; None: all columns but ids and columns without a value.
 
     Returns
     -------
-    Those columns that are inputs, and with None those that are left out as well.
+    list of Column
+        Columns of inputs, and with None also the columns that are left out.
     """
     is_small = isinstance(first, Mapping) or (not is_frame(first) and len(first) < FEWEST_ROWS)
-    if is_small and of_numbers(first):  # without pandas, which takes 0.4 s and 60 MB
+    if is_small and of_numbers(first):  # avoids pandas, which takes 0.4 s and 60 MB
         rows = [first] if isinstance(first, Mapping) else first
         names = [str(name) for name in dict.fromkeys(name for row in rows for name in row)]
         require_distinct(names, "the row")
@@ -268,7 +269,7 @@ def _as_frame(first: Any) -> pd.DataFrame:
 
 
 def of_numbers(first: Any) -> bool:
-    """Whether first rows, by name, hold numbers and blanks alone."""
+    """Return whether first rows, by name, hold only numbers and blanks."""
     if not is_frame(first):
         return all(
             value is None or isinstance(value, int | float | np.number | np.bool_)
@@ -279,9 +280,21 @@ def of_numbers(first: Any) -> bool:
 
 
 def encoded(frame: pd.DataFrame, columns: Sequence[Column], warn: Any = None) -> np.ndarray:
-    """The numbers (n, d) of the rows of a data frame; ValueError names a cell that is none.
+    """Return the inputs (n, d) of the rows of a data frame.
 
-    ``warn`` is told of words that are in no category.
+    Parameters
+    ----------
+    frame
+        The rows.
+    columns
+        Encoding of each column.
+    warn
+        Called with the subject and the text of a warning for a word of no category.
+
+    Raises
+    ------
+    ValueError
+        A cell cannot be encoded; the text names it.
     """
     rows, new = np.arange(1, len(frame) + 1), dict[str, Counter[str]]()
     parts = [column.encode(frame[column.name], rows, "the rows", CURE, new) for column in columns]
@@ -291,7 +304,7 @@ def encoded(frame: pd.DataFrame, columns: Sequence[Column], warn: Any = None) ->
 
 
 def new_category(column: str, word: Any) -> tuple[str, str]:
-    """Return the subject and the text of a warning."""
+    """Return the subject and the text of the warning of a new category."""
     return f"category of {column}", (
         f"{column} has the new category {str(word)!r}, which is 0 in all columns of those that "
         "there were at first"

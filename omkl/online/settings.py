@@ -1,7 +1,7 @@
-"""The settings of a learner that is called from Python: what was chosen, checked, in plain words.
+"""Settings of a learner that is called from Python, checked, with errors in plain words.
 
-They are all that a learner is made of but what it learns, so that a file can hold them. A
-``Specification`` is what makes the algorithm: its parameters, a dictionary and D.
+A learner consists of its settings and its learned state, so a file can hold it. A ``Specification``
+makes the algorithm: its parameters, a dictionary and D.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from omkl.utils.wording import few
 
 SCALINGS = ("columns", "none")
 MOST_CLASSES = MOST_OUTPUTS = 10_000
-MOST_PENDING = 1000  # predictions that are remembered for their targets, unless it is set
+MOST_PENDING = 1000  # default of the predictions remembered until their targets come
 
 
 class Numbers(NamedTuple):
-    """Settings of a learner that are whole numbers; horizon 1 where none is given."""
+    """Settings of a learner that are whole numbers; horizon 1 if none is given."""
 
     D: COUNT
     seed: COUNT_OR_ZERO
@@ -41,21 +41,20 @@ class Numbers(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class LearnerSettings:
-    """A learner in the units of its user, before the first row.
+    """Settings of a learner in the units of its user.
 
     algorithm, params   name, and parameters as typed
-    kernels             the content of a YAML of ``conf/kernels``; ``features``, where it is a key,
-                        says how frequencies are placed
-    inputs              names, in the order of columns, () until the first row says them;
-                        ``named``: whether rows may be by name
-    classes             of a classification, the first of two being -1; () of a regression
+    kernels             content of a YAML of ``conf/kernels``; its key ``features`` is the placement
+                        of frequencies
+    inputs              names, in the order of columns; () until the first row decides them
+    named               whether rows may be mappings
+    classes             of a classification, the first of two is -1; () of a regression
     scaling             "columns" or "none", see ``omkl.datasets.stream``
-    lags                how many past labels are inputs besides
+    lags                number of past labels used as inputs
     horizon             T, for parameters that name it
-    interval, interval_rate   a level, None for no intervals; the rate at which they adapt, None
-                        for several, mixed
-    outputs             names of the targets that a row has, or their places 0, 1, ..; () of one
-    max_pending         most predictions that are remembered until the targets of their rows come
+    interval, interval_rate   level, None for no intervals; rate of adaptation, None for a mixture
+    outputs             names or positions 0, 1, ... of the targets of a row; () for a single target
+    max_pending         most predictions remembered until the targets of their rows come
     """
 
     algorithm: str
@@ -76,12 +75,15 @@ class LearnerSettings:
 
     @property
     def intervals(self) -> IntervalSettings | None:
-        """ValueError says what an interval may be."""
+        """Settings of intervals, or None. Raises ValueError for a wrong level or rate."""
         where = "a classification" if self.classes else ""
         return interval_of(self.interval, self.interval_rate, where)
 
     def specification(self) -> Specification:
-        """Check everything: ValueError names what is wrong and what it may be."""
+        """Check all settings and return the specification.
+
+        Raises ValueError naming a wrong setting and its possible values.
+        """
         numbers = {key: getattr(self, key) for key in Numbers._fields}
         if self.horizon is None:
             del numbers["horizon"]
@@ -126,7 +128,22 @@ def read(
     outputs: int | Sequence[str] | None = None,
     **further: Any,
 ) -> LearnerSettings:
-    """The settings of ``omkl.learner``, with the defaults of the algorithm's YAML."""
+    """Return the settings of ``omkl.learner``, with the defaults of the algorithm's YAML.
+
+    Parameters
+    ----------
+    name
+        Algorithm, as in ``algorithm=``.
+    inputs, kernels, task, classes, params, features, outputs
+        As of ``omkl.learner``.
+    further
+        The fields of ``LearnerSettings`` with the same names.
+
+    Raises
+    ------
+    ValueError
+        A setting is wrong; the text names it and its possible values.
+    """
     name, task = _task(name, task, classes)
     chosen = with_features(_kernels(kernels), features)
     defaults = {k: v for k, v in conf.entry("algorithm", name).items() if k != "name"}
@@ -149,11 +166,11 @@ def read(
     )
 
 
-GRID = {"from": -2, "to": 2, "n": 25}  # bandwidths of a family that is named alone
+GRID = {"from": -2, "to": 2, "n": 25}  # log10 bandwidths of a family given by name only
 
 
 def _kernels(given: Any) -> dict[str, Any]:
-    """A dictionary of ``conf/kernels`` by its name, or as such a file describes it, or a list."""
+    """Return a dictionary given by name, by the content of a YAML, or as a list."""
     if isinstance(given, str):
         if given in FAMILIES:
             raise ValueError(f"kernels={given!r} is a family: kernels=[{given!r}] has 25 of it")
@@ -162,10 +179,10 @@ def _kernels(given: Any) -> dict[str, Any]:
 
 
 def parts_of(given: Any) -> list[dict[str, Any]]:
-    """The parts of a dictionary that is a list.
+    """Return the parts of a dictionary given as a list.
 
-    An entry is a number, the bandwidth of a Gaussian kernel; the name of a family, of which there
-    are then 25 with bandwidths from 0.01 to 100; or a part as ``conf/kernels`` has it.
+    An entry is a number, the bandwidth of a Gaussian kernel; the name of a family, which stands for
+    25 bandwidths from 0.01 to 100; or a part as in ``conf/kernels``.
     """
     if not isinstance(given, list | tuple | np.ndarray):
         raise ValueError(
@@ -186,7 +203,7 @@ def parts_of(given: Any) -> list[dict[str, Any]]:
 
 
 def _task(name: str, task: str | None, classes: Sequence[Any] | None) -> tuple[str, str]:
-    """The algorithm and its task; ``auto`` is, in a classification, ``auto_classifier``."""
+    """Return the algorithm and its task; ``auto`` is ``auto_classifier`` in a classification."""
     if task not in (None, "regression", "classification"):
         raise ValueError(f"task={task!r}; there are: regression, classification")
     if registry.is_federated(name):
@@ -214,7 +231,7 @@ def _task(name: str, task: str | None, classes: Sequence[Any] | None) -> tuple[s
 
 
 def _classes(given: Sequence[Any] | None) -> tuple[Any, ...]:
-    listed = () if given is None else given  # an array has no truth value
+    listed = () if given is None else given  # ``given or ()`` fails for an array
     found = tuple(item.item() if hasattr(item, "item") else item for item in listed)
     distinct = len({str(item).strip() for item in found}) == len(found)
     if not (2 <= len(found) <= MOST_CLASSES and distinct):
@@ -227,7 +244,7 @@ def _classes(given: Sequence[Any] | None) -> tuple[Any, ...]:
 
 
 def input_names(inputs: int | Sequence[str]) -> tuple[str, ...]:
-    """Names of so many inputs, or those given."""
+    """Return the names of ``inputs`` inputs, or the given names."""
     inputs = int(inputs) if isinstance(inputs, np.integer) else inputs
     if isinstance(inputs, int) and not isinstance(inputs, bool) and inputs >= 1:
         return tuple(f"x{k}" for k in range(1, inputs + 1))
@@ -242,7 +259,7 @@ def input_names(inputs: int | Sequence[str]) -> tuple[str, ...]:
 
 
 def output_names(outputs: int | Sequence[str]) -> tuple[str | int, ...]:
-    """Names of the targets of a row, or the places of so many."""
+    """Return the names of the targets of a row, or the positions of ``outputs`` targets."""
     outputs = int(outputs) if isinstance(outputs, np.integer) else outputs
     if isinstance(outputs, int):
         if isinstance(outputs, bool) or not 1 <= outputs <= MOST_OUTPUTS:
@@ -256,11 +273,11 @@ def output_names(outputs: int | Sequence[str]) -> tuple[str | int, ...]:
     return names
 
 
-FEATURES = 50  # D where none is given
+FEATURES = 50  # default of D
 
 
 class Specification(NamedTuple):
-    """All of a learner but its inputs and its seed, checked."""
+    """Checked parts of a learner without its inputs and its seed."""
 
     algorithm: Algorithm
     params: Any
@@ -268,7 +285,7 @@ class Specification(NamedTuple):
     D: int
 
     def of_classes(self, n_classes: int) -> Specification:
-        """That of the learner of all classes together, where they are several and there is one."""
+        """Return the specification that learns ``n_classes`` together, if the algorithm has one."""
         together = self.algorithm.of_classes
         if n_classes <= 2 or together is None:
             return self
@@ -276,7 +293,7 @@ class Specification(NamedTuple):
         return self._replace(algorithm=together, params=params)
 
     def n_learners(self, n_classes: int) -> int:
-        """One, or one per class, against the rest, where more than two are not learned together."""
+        """Return the number of core learners: one, or one per class against the rest."""
         return n_classes if n_classes > 2 and not self.algorithm.learns_classes_together else 1
 
     def learner(
@@ -286,7 +303,19 @@ class Specification(NamedTuple):
         threads: int = 1,
         model: Any = None,
     ) -> Learner:
-        """A fresh learner; ``model`` as ``Learner`` has it."""
+        """Return a fresh learner.
+
+        Parameters
+        ----------
+        n_inputs
+            d with lags.
+        seed
+            Seed of features and choices.
+        threads
+            Threads of an exact-kernel learner.
+        model
+            Representation to start from, as in ``Learner``; None: a fresh one.
+        """
         return Learner(
             self.algorithm,
             self.params,
@@ -306,9 +335,25 @@ def specify(
     D: int,
     horizon: int | None,
 ) -> Specification:
-    """Check parameters as typed, by the names of the algorithm's ``Params``.
+    """Check parameters by the names of the algorithm's ``Params``.
 
-    Raises ValueError that names the setting and what it may be.
+    Parameters
+    ----------
+    name
+        Algorithm.
+    given
+        Parameters as typed.
+    dictionary
+        N kernels.
+    D
+        Random features per kernel.
+    horizon
+        T, for parameters that name it; None: unknown.
+
+    Raises
+    ------
+    ValueError
+        A setting is wrong; the text names it and its possible values.
     """
     algorithm = algorithms.load(name)
     sizes = {"N": len(dictionary), "D": D}
@@ -321,6 +366,8 @@ def specify(
             f"placed; leave it at {RFF}"
         )
     check = algorithm.representation.check_kernels
-    if check is not Representation._field_defaults["check_kernels"]:  # all that do not look at d
+    if (
+        check is not Representation._field_defaults["check_kernels"]
+    ):  # d is unknown here, and these checks do not read it
         check(algorithm.kernels(params, dictionary, 1))
     return Specification(algorithm, params, dictionary, D)

@@ -1,1 +1,1 @@
-"""Run folders: their format, how they are written, where their numbers come from."""
+"""Run folders: format, writing, and provenance of the numbers."""

@@ -1,4 +1,4 @@
-"""What a run comes from: the key of its settings, the stamp of code and data, the machine."""
+"""Provenance of a run: the stamp of its code and data, versions and machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from omkl.utils.disk import sha256_of
 from omkl.utils.threads import usable_cores
 from omkl.utils.version import __version__
 
-# What computes numbers or reads them from files.
+# Libraries that compute numbers or read them from files.
 COMPUTING = ("python", "numpy", "numba", "scipy", "pandas", "pyarrow", "python-calamine")
 
 
@@ -45,12 +45,12 @@ def computed_by() -> str:
 
 
 def edited(modules: Mapping[str, str]) -> str:
-    """Return why a result of this process cannot be found again, or "".
+    """Return a message if sources of this result were edited after import, or "".
 
     Parameters
     ----------
     modules
-        The modules outside the package that the result comes from, and their digests.
+        Modules outside the package that the result comes from, and their digests.
     """
     names = [*sources.edited(), *outside.edited(modules)]
     if not names:
@@ -63,14 +63,14 @@ def edited(modules: Mapping[str, str]) -> str:
 
 
 def stamp_of(provenance: Mapping[str, Any], modules: Mapping[str, str]) -> str:
-    """Return 12 hex digits that name the code and the data that a result comes from.
+    """Return 12 hex digits that name the code and the data of a result.
 
     Parameters
     ----------
     provenance
-        That of the stream: its files with their sha256, and how they are prepared.
+        Provenance of the stream: its files with their sha256, and how they are prepared.
     modules
-        The modules outside the package that the result comes from, and their digests.
+        Modules outside the package that the result comes from, and their digests.
     """
     data = without_prose(provenance)
     data["files"] = [{**file, "name": None} for file in data.get("files", ())]
@@ -85,7 +85,7 @@ def versions() -> dict[str, str]:
 
     found = {"omkl": __version__, "python": platform.python_version()}
     found |= {name: version(name) for name in (*COMPUTING[1:], "omegaconf", "hydra-core")}
-    with contextlib.suppress(PackageNotFoundError):  # an extra
+    with contextlib.suppress(PackageNotFoundError):  # optional
         found["mlflow"] = version("mlflow")
     return found
 
@@ -111,7 +111,7 @@ def commit() -> str | None:
 
 
 def _git(*arguments: str) -> str | None:
-    """What git says of the checkout; None where there is none, or no git."""
+    """Return the output of git for the checkout, or None without a checkout or git."""
     root = sources.PACKAGE.parent
     if not (root / ".git").exists():
         return None
@@ -125,10 +125,9 @@ def _git(*arguments: str) -> str | None:
 
 
 def surroundings() -> dict[str, Any]:
-    """Return what result.json holds besides, to be read in a year; null where there is none.
+    """Return further provenance for result.json; null if absent.
 
-    ``lock`` is the sha256 of the versions that a checkout was set up with, and ``typed`` the
-    command line.
+    ``lock`` is the sha256 of the locked versions of a checkout, ``typed`` the command line.
     """
     lock = sources.PACKAGE.parent / "requirements.lock"
     program = Path(sys.argv[0]).name if sys.argv else ""

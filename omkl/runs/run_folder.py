@@ -151,9 +151,10 @@ KEPT = ("model", "predictions")  # settings that decide which files there are, a
 
 
 class Measure(NamedTuple):
-    """What a run is judged by: key in result.json and curves.npz, words for it, and its unit.
+    """Measure of a run: key in result.json and curves.npz, names, scale and unit.
 
-    A mean squared error is printed as it is: a list has runs of many data sets, and one scale.
+    A mean squared error is printed unscaled, so that runs of many data sets in a list have one
+    scale.
     """
 
     key: str
@@ -168,18 +169,18 @@ ERROR_RATE = Measure("error_rate", "errors", "error rate", 1e2, ", %")
 
 
 def measure(result: Mapping[str, Any]) -> Measure:
-    """The mean squared error of a regression, the share of mistakes of a classification."""
+    """Return the mean squared error of a regression, or the error rate of a classification."""
     return ERROR_RATE if result.get("task") == "classification" else MSE
 
 
 def scaling_of(result: Mapping[str, Any]) -> str | None:
-    """``stream.scaling`` as it was; None of a run that does not tell."""
+    """Return ``stream.scaling`` of a run, or None if the run has none."""
     found = result.get("stream", {}).get("scaling", {}).get("kind")
     return None if found is None else str(found)
 
 
 def number_of(value: float | None) -> float:
-    """A summary of result.json: infinity where it has overflowed, which is null there."""
+    """Return a summary of result.json, where null stands for infinity."""
     return math.inf if value is None else value
 
 
@@ -220,16 +221,16 @@ class Run:
 
     @cached_property
     def checksums(self) -> dict[str, str]:
-        """The SHA-256 of each file, by its name."""
+        """SHA-256 of each file by name."""
         for path in self.folder.rglob("*"):
-            if path.is_symlink():  # it may lead to a file that a stranger wants to be shown
+            if path.is_symlink():  # it could expose a file outside the folder
                 raise UnreadableRunError(f"{path.name} is a symbolic link, which no run writes")
         lines = (self.folder / CHECKSUMS).read_text(encoding="utf-8").splitlines()
         return {line[66:]: line[:64] for line in lines}
 
     @cached_property
     def result(self) -> dict[str, Any]:
-        """The content of ``result.json``. No text in it is a command to a terminal."""
+        """Content of ``result.json``, with the control characters of its texts escaped."""
         return self._mapping(RESULT, lambda data: plain_texts(json.loads(data)))
 
     @cached_property
@@ -248,7 +249,7 @@ class Run:
         data = self.bytes_of(name)
         try:
             found = parse(data)
-        except Exception as error:  # whatever a parser makes of a file that something else wrote
+        except Exception as error:  # a parser can raise anything on a foreign file
             raise UnreadableRunError(f"{name} cannot be read: {error}") from error
         if not isinstance(found, dict):
             raise UnreadableRunError(f"{name} holds a {type(found).__name__}, not a mapping")
@@ -265,7 +266,7 @@ class Run:
             raise UnreadableRunError(f"{name} does not match its checksum in {CHECKSUMS}")
 
     def require_whole(self) -> None:
-        """Compare every file with its checksum, and read those that reports are made from."""
+        """Compare every file with its checksum, and parse the files of reports."""
         for name in self.checksums:
             self._compare(name, sha256_of(self.folder / name))
         _ = self.result, self.config, self.curves
@@ -276,7 +277,7 @@ class Run:
 
 
 def plain_texts(value: Any) -> Any:
-    """Return the value with texts, keys among them, that a terminal shows and does not obey."""
+    """Return the value with the control characters of its texts and keys escaped."""
     if isinstance(value, str):
         return plain(value)
     if isinstance(value, dict):
@@ -297,11 +298,11 @@ def _name_damaged(damaged: Sequence[tuple[Path, Exception]]) -> None:
 
 
 def find(outputs: Path) -> Iterator[Run]:
-    """Find the runs below an outputs folder, in the order of their folders.
+    """Yield the runs below an outputs folder, sorted by folder.
 
-    Of several runs with the same settings, by different code, the newest is found. A failure is
-    found where no run with its settings has finished. Folders that cannot be read are named and
-    left out.
+    Of several runs with the same settings, by different code, only the newest is found. A failure
+    is found if no run with its settings has finished. ``leave_out`` is called with unreadable
+    folders.
     """
     found: dict[Any, Run] = {}
     damaged = []
@@ -316,7 +317,7 @@ def find(outputs: Path) -> Iterator[Run]:
                     continue
                 _ = run.config
                 newest[name] = run
-            except Exception as error:  # damaged, something else's, or moved at this moment
+            except Exception as error:  # damaged, foreign, or moved at this moment
                 if run.folder.exists():
                     damaged.append((run.folder, error))
         found = newest | found
@@ -330,17 +331,17 @@ def config_text(config: Mapping[str, Any]) -> str:
 
 
 def result_text(result: Mapping[str, Any]) -> str:
-    """Return the text of ``result.json``: what has overflowed is null."""
+    """Return the text of ``result.json``; overflowed numbers are null."""
     finite = {key: _finite(value, key) for key, value in result.items()}
     return json.dumps(finite, indent=2, allow_nan=False) + "\n"
 
 
-# What was given, as it was typed or found; all else was counted.
+# Keys of settings. All other keys hold computed numbers.
 _GIVEN = ("params", "stream")
 
 
 def _finite(value: Any, key: str) -> Any:
-    """Return a value of result.json: None if it has overflowed, "inf" for an infinite setting."""
+    """Return a value of result.json: an overflowed number is None, an infinite setting "inf"."""
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
     if isinstance(value, Mapping):
@@ -353,14 +354,14 @@ def _finite(value: Any, key: str) -> Any:
 
 
 def sweep_folders(outputs: Path) -> list[Path]:
-    """The folders of the sweeps in ``outputs``, the earliest first."""
+    """Return the folders of the sweeps in ``outputs``, the earliest first."""
     return sorted(path.parent for path in (outputs / "sweeps").glob("*/sweep.json"))
 
 
 def jobs_of(sweep: Path) -> list[Run]:
-    """Return the run of each job that ended, in the order of the jobs.
+    """Yield the run of each ended job, in the order of the jobs.
 
-    Runs that cannot be read are named and left out.
+    An unreadable run is named on stderr and left out.
     """
     jobs, damaged = [], []
     for path in sorted(sweep.glob("jobs/*.json")):
@@ -376,7 +377,7 @@ def jobs_of(sweep: Path) -> list[Run]:
 
 
 def _run_of_job(fact: Mapping[str, Any], path: Path) -> Run:
-    if fact["status"] == "failed":  # its folder, if there is one, may be that of an earlier failure
+    if fact["status"] == "failed":  # its folder may be of an earlier failure
         known = {name: plain_texts(fact[name]) for name in ("result", "config")}
         return Run.in_memory(path, **known)
     return Run(Path(os.path.normpath(path.parent / fact["folder"])))

@@ -1,7 +1,7 @@
-"""Write run folders: a folder is renamed into place when all of it is written, or is absent.
+"""Writing of run folders: a complete folder is renamed into place.
 
-``predictions.parquet``, with the prediction of every row, grows while a run goes on
-(``PredictedNumbers``, ``PredictedClasses``).
+``predictions.parquet``, with the prediction of every row, grows during a run (``PredictedNumbers``,
+``PredictedClasses``).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ PREDICTIONS, MODEL = "predictions.parquet", "model.npz"
 
 
 def folder_of(settings: Settings, stamp: str) -> Path:
-    """Return the folder of the run of some settings by the code and the data of a stamp.
+    """Return the folder of the run with these settings, code and data.
 
-    The run of a file of the user's is found under the name that the file had when it was computed.
+    The run of a user's file is found under the file's name at the time of the run.
     """
     runs, named = settings.outputs / "runs", f"{settings.name}-{stamp}"
     return min(runs.glob(f"*/{named}"), default=runs / str(settings.dataset["name"]) / named)
@@ -37,9 +37,9 @@ def folder_of(settings: Settings, stamp: str) -> Path:
 
 @contextlib.contextmanager
 def staging_folder(folder: Path) -> Iterator[Path]:
-    """Make a folder beside ``folder``, to be renamed to it, and remove it if it was not.
+    """Make a temporary folder beside ``folder``, and remove it if it was not renamed.
 
-    What processes that were killed have left there is removed after a day.
+    Temporary folders of killed processes are removed after a day.
     """
     staging = disk.temporary_name(folder)
     with disk.with_path_in_error(folder):
@@ -54,14 +54,24 @@ def staging_folder(folder: Path) -> Iterator[Path]:
 def publish(
     staging: Path, folder: Path, files: Mapping[str, bytes | str], replace: bool = False
 ) -> None:
-    """Write ``files`` beside those that have grown in ``staging``, and rename it to ``folder``.
+    """Write files into ``staging``, and rename it to ``folder``.
 
-    All of it is on the disk then. If another process has published the same run, its folder stays
-    and ours is discarded. With ``replace`` the earlier folder is first moved to
-    ``outputs/replaced``.
+    All files are on the disk then. If another process has published the same run, its folder stays
+    and ``staging`` is discarded.
+
+    Parameters
+    ----------
+    staging
+        Temporary folder; it may hold files that grew during the run.
+    folder
+        Folder of the run.
+    files
+        Content of further files by name.
+    replace
+        Whether to move an earlier folder to ``outputs/replaced`` first.
     """
     with disk.with_path_in_error(folder):
-        staging.mkdir(exist_ok=True)  # where nothing grows it may have been taken for abandoned
+        staging.mkdir(exist_ok=True)  # it may have been removed as abandoned
         for name, data in files.items():
             (staging / name).write_bytes(data.encode() if isinstance(data, str) else data)
         names = sorted(path.name for path in staging.iterdir())
@@ -82,7 +92,7 @@ def publish(
 
 
 def publish_figures(run: Run, staging: Path) -> None:
-    """Make the folder ``staging`` the figures of a run, in place of those that there are."""
+    """Rename the folder ``staging`` to the figures of a run, in place of the earlier ones."""
     figures = run.folder / run_folder.FIGURES
     shutil.rmtree(figures, ignore_errors=True)
     try:
@@ -103,7 +113,7 @@ def write_failure(run: Run) -> Run:
 
 
 def _now() -> str:
-    """Return the time as part of a name: no two folders of a run have the same."""
+    """Return the time as a unique part of a name."""
     return datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S.%fZ")
 
 
@@ -113,7 +123,15 @@ def files_of_run(
     curves: Mapping[str, np.ndarray],
     kept: Mapping[str, bytes],
 ) -> dict[str, bytes | str]:
-    """Return the files of a finished run by name; ``kept`` are those that it has besides."""
+    """Return the files of a finished run by name.
+
+    Parameters
+    ----------
+    config, result, curves
+        Content of config.json, result.json and curves.npz.
+    kept
+        Content of further files by name.
+    """
     return {
         CONFIG: run_folder.config_text(config),
         CURVES: disk.npz_bytes(curves),
@@ -126,10 +144,10 @@ KINDS = {float: "float64", int: "int64", bool: "bool_", str: "string"}
 
 
 class _Table:
-    """A Parquet file as it grows, compressed; columns by name and kind."""
+    """Growing Parquet file, compressed; columns by name and kind."""
 
     def __init__(self, path: Path, columns: Mapping[str, type]) -> None:
-        import pyarrow as pa  # takes a while, and a run with many seeds has no use for it
+        import pyarrow as pa  # slow to import, and a run with many seeds does not need it
         import pyarrow.parquet as pq
 
         self._pa, self._path = pa, path
@@ -138,7 +156,7 @@ class _Table:
         self._writer = pq.ParquetWriter(str(path), self._schema)
 
     def write(self, columns: Mapping[str, Any]) -> None:
-        """Rows: an array (n,) for each column, NaN and None where not known; others are left."""
+        """Write rows: an array (n,) per column, NaN and None for null; ignore other columns."""
         arrays = [
             self._pa.array(columns[field.name], field.type, from_pandas=True)
             for field in self._schema
@@ -147,19 +165,19 @@ class _Table:
             self._writer.write_table(self._pa.table(arrays, schema=self._schema))
 
     def finish(self) -> Path:
-        """Write the rest, and return the file."""
+        """Write the rest, and return the path."""
         with disk.with_path_in_error(self._path):
             self._writer.close()
         return self._path
 
 
 class PredictedNumbers(_Table):
-    """What was said of the rows of a regression: about 20 bytes a row and seed.
+    """Predictions of the rows of a regression: about 20 bytes per row and seed.
 
-    Columns: ``seed`` where there are several, ``row`` in the file, from 1, ``key`` of the row in a
-    panel, a whole number or a text (``key_type``), ``y`` (null where there is no target or nobody
-    was asked for it), ``y_hat``, ``asked``, ``spread`` of a learner that has one, and ``low`` and
-    ``high`` of an interval where there is one (null where not known).
+    Columns: ``seed`` if there are several; ``row`` in the file, from 1; ``key`` of the row of a
+    panel, a whole number or a text (``key_type``); ``y``, null if there is no target or it was not
+    requested; ``y_hat``; ``asked``; ``spread`` if the learner has one; and ``low`` and ``high`` of
+    an interval, null if unknown.
     """
 
     def __init__(
@@ -188,7 +206,15 @@ class PredictedNumbers(_Table):
         half: np.ndarray,
         keys: np.ndarray | None = None,
     ) -> None:
-        """A block: rows, y and keys (n,), the others (R, n); NaN where not known."""
+        """Add a block of rows.
+
+        Parameters
+        ----------
+        rows, y, keys
+            (n,) positions in the file, targets, and keys of a panel.
+        y_hat, asked, spread, half
+            (R, n) predictions of R seeds; NaN if unknown.
+        """
         for r, seed in enumerate(self._seeds):
             columns = {"seed": np.full(len(y), seed), "row": rows, "y": y, "y_hat": y_hat[r]}
             columns |= {"key": keys, "asked": asked[r], "spread": spread[r]}
@@ -197,11 +223,11 @@ class PredictedNumbers(_Table):
 
 
 class PredictedClasses(_Table):
-    """What a seed's learners said of the rows of a classification.
+    """Predictions of the rows of a classification by the learners of one seed.
 
-    Columns: ``seed`` where there are several, ``row`` in the file, from 1, ``y`` and ``y_hat``, the
-    class and the predicted one as texts (null where nothing was said: a score of 0 of two classes),
-    and ``score``: of two classes what was said, of more the largest that was.
+    Columns: ``seed`` if there are several; ``row`` in the file, from 1; ``y`` and ``y_hat``, the
+    class and the predicted one as texts (null for a score of 0 of two classes); and ``score``, of
+    two classes the score, of more the largest score.
     """
 
     def __init__(self, path: Path, classes: Sequence[Any], seed: int | None) -> None:
@@ -212,7 +238,7 @@ class PredictedClasses(_Table):
         self._classes = np.array([str(label) for label in classes], dtype=object)
 
     def add(self, rows: np.ndarray, y: np.ndarray, y_hat: np.ndarray) -> None:
-        """A block of rows (n,): y and y_hat as ``metrics.mistaken`` takes them."""
+        """Add a block of rows (n,): y and y_hat as of ``metrics.mistaken``."""
         if y_hat.ndim == 1:
             score = y_hat
             meant, true = (score > 0.0).astype(int), (y > 0.0).astype(int)
