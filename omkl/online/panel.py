@@ -304,10 +304,10 @@ class Panel:
         return self._as_next(X, keys).y_hat
 
     def predict_interval(self, X: Any, keys: Any = None) -> np.ndarray:
-        """Return the ends (n, 2) of intervals of rows, each as the next of its key; nothing changes.
+        """Return the ends (n, 2) of intervals of rows, each as the next of its key.
 
-        They are NaN before the first error of a key. Raises ValueError if the panel has no
-        intervals.
+        Nothing changes. They are NaN before the first error of a key. Raises ValueError if the
+        panel has no intervals.
         """
         if self.settings.interval is None:
             raise ValueError("there are no intervals: make the panel with interval=0.9, say")

@@ -93,7 +93,7 @@ class RecentPredictions:
         return x.tobytes() in self._numbers
 
     def add(self, x: np.ndarray, said: RowPrediction) -> None:
-        """Remember the prediction ``said`` of the row x (d,); forget the oldest beyond the limit."""
+        """Remember the prediction ``said`` of the row x (d,), and forget the oldest of too many."""
         if len(self._said) >= self.limit:
             oldest, _ = next(iter(self._said.values()))
             self._pop(oldest)

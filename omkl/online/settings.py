@@ -366,8 +366,7 @@ def specify(
             f"placed; leave it at {RFF}"
         )
     check = algorithm.representation.check_kernels
-    if (
-        check is not Representation._field_defaults["check_kernels"]
-    ):  # d is unknown here, and these checks do not read it
+    # The number of inputs is unknown here, and these checks do not read it.
+    if check is not Representation._field_defaults["check_kernels"]:
         check(algorithm.kernels(params, dictionary, 1))
     return Specification(algorithm, params, dictionary, D)
