@@ -50,11 +50,16 @@ def bounds_table(table: Table, runs: Runs) -> str:
     for cell in cells[cells["dataset"].isin(EVALUATED)].to_dict("records"):
         if cell["run"] is None or not cell["run"].complete:
             continue
-        for found in theorems.mistakes_of_run(cell["run"]):
+        head = f"| {cell['row']} | {cell['column']} | {cell['run'].result['n_rounds']:,} |"
+        try:
+            statements = theorems.mistakes_of_run(cell["run"])
+        except ValueError as error:
+            lines.append(f"{head} not evaluated: {error} | | | |")
+            continue
+        for found in statements:
             note = f" ({found.note})" if found.note else ""
             lines.append(
-                f"| {cell['row']} | {cell['column']} | {cell['run'].result['n_rounds']:,} "
-                f"| {found.of} | {readable(found.measured)} | {found.name}{note} "
+                f"{head} {found.of} | {readable(found.measured)} | {found.name}{note} "
                 f"| {readable(found.bound)} |"
             )
     return "\n".join(lines)

@@ -83,7 +83,8 @@ def _loss_whose_first_is_1(run: Run) -> Measured:
 
 
 def _error_rate(run: Run) -> Measured:
-    return 100 * run.result["error_rate_mean"], 100 * run.result["error_rate_std"]
+    std = run.result["error_rate_std"]
+    return 100 * run.result["error_rate_mean"], None if std is None else 100 * std
 
 
 def _label_efficiency(run: Run) -> Measured:

@@ -34,6 +34,7 @@ def invented(job):
         "baselines": {name: {"mse": 0.01} for name in ("mean", "last", "ridge")},
         "n_rounds": 200, "n_inputs": 5, "n_kernels": 60, "D": config["D"] or 50, "max_norm": 1.0,
         "max_squared_error": 0.7, "max_kernel_squared_error": 0.8, "kernels_per_round": 60.0,
+        "labels_of_classes": ["a", "b", "c"],  # no theorem is about three
         "commit": "abc1234", "started": "2026-01-01", "machine": {"cores": 2}, "versions": {"o": 1},
     }  # fmt: skip
     curves = {
@@ -62,6 +63,7 @@ def test_pages_of_every_paper(tmp_path, monkeypatch):
 
     texts = {path.name: path.read_text("utf-8") for path in written if path.suffix == ".md"}
     assert len(texts) == 2 + 2 * 4
+    assert "not evaluated: the theorems are about two classes" in texts["omkc.md"]
     pictures = {path.name for path in written if path.suffix == ".png"}
     shown = [name for text in texts.values() for name in re.findall(r"\]\((\S+\.png)\)", text)]
     assert set(shown) == pictures and len(pictures) == 21
