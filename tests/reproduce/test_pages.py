@@ -53,8 +53,7 @@ def invented(job):
 
 
 @pytest.mark.slow(4)
-def test_pages_of_every_paper(tmp_path, monkeypatch):
-    monkeypatch.setattr(pages.omkc, "page", lambda *_: "")  # whose bounds need real rows
+def test_pages_of_every_paper(tmp_path):
     every = [tables.load(name) for name in tables.names()]
     runs = {job: invented(job) for table in every for job in table.jobs}
     (tmp_path / "errata.md").touch()
@@ -145,8 +144,6 @@ def small_table(table):
 @pytest.mark.slow(8)
 def test_every_table_in_miniature(tmp_path, monkeypatch, capsys):
     whole = {name: tables.load(name) for name in tables.names()}
-    if not here("sonar"):
-        del whole["omkc"]  # synthetic rows have no classes
     monkeypatch.setattr(tables, "load", lambda name: small_table(whole[name]))
     monkeypatch.setenv("OMKL_THREADS", "1")
     assert command.main(["run", *whole, "--outputs", str(tmp_path)]) == 0
