@@ -49,7 +49,7 @@ class Unsolvable(ValueError):
 
 
 def ridge_features(omega: np.ndarray, blocks: Blocks, lam: float) -> tuple[int, np.ndarray]:
-    """The kernel whose ridge regression on its random features fits the stream best.
+    """Find the kernel whose ridge regression on random features fits the stream best.
 
     omega (N, d, D) are one seed's frequencies. Minimises, kernel by kernel, the
     sum over t of (theta'z_t - y_t)^2 + lam ||theta||^2 from normal equations
@@ -131,7 +131,7 @@ def squared_errors(
 def kernel_ridge(
     kernels: Sequence[Kernel], X: np.ndarray, y: np.ndarray, lam: float, n_threads: int = 1
 ) -> tuple[int, np.ndarray]:
-    """The kernel whose kernel ridge regression fits the stream best, and its squared errors (T,).
+    """Find the kernel with the best kernel ridge regression, and its squared errors (T,).
 
     Minimises the sum over t of (f(x_t) - y_t)^2 + lam ||f||^2, exactly: O(N T^3) time,
     O(T^2) memory. Raises Unsolvable.
@@ -292,7 +292,7 @@ def _kernel_ridge(job: Job, progress: Progress | None) -> dict[str, np.ndarray]:
 
 
 def _centred(job: Job) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The blocks of a stream; with targets in their own units these are less their mean.
+    """Yield the blocks of a stream, with targets in their own units less their mean.
 
     A ridge without an intercept would pay for the offset of such a target, which no learner does:
     learners standardise it.
@@ -314,7 +314,7 @@ def _kernel_name(kernel: Kernel) -> str:
 def load_or_compute(
     job: Job, what: str, make: Callable[[], dict[str, np.ndarray]]
 ) -> dict[str, np.ndarray]:
-    """A comparator is the same for every algorithm of a sweep: compute it once."""
+    """Load the arrays of a comparator, or compute them once for all algorithms of a sweep."""
     folder = job.settings.outputs / "comparators"
     return cached_arrays.load_or_make(folder, _comparator_identity(job, what), make)
 

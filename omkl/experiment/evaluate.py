@@ -122,11 +122,11 @@ class StreamJob(LearnerJob):
     """A job whose learners go over a stream; ``Regression`` and ``Classification`` are that."""
 
     def passes(self) -> list[list[int]]:
-        """The seeds, by their numbers, of each pass over a stream."""
+        """Return the seeds, by their numbers, of each pass over a stream."""
         raise NotImplementedError
 
     def blocks(self, stream: Stream, size: int) -> Iterator[Chunk]:
-        """The rows of a pass, in blocks of ``size``, the last shorter."""
+        """Yield the rows of a pass in blocks of ``size``, the last shorter."""
         raise NotImplementedError
 
     def baselines(self, stream: Stream) -> Baselines:
@@ -136,7 +136,7 @@ class StreamJob(LearnerJob):
         raise NotImplementedError
 
     def keep(self, left: Left) -> Any:
-        """What ``result`` needs of a pass that is over."""
+        """Return the part of a finished pass that ``result`` needs."""
         return left
 
     def result(
@@ -145,7 +145,7 @@ class StreamJob(LearnerJob):
         timing: Timing,
         progress: Progress | None,
     ) -> Computed:
-        """What is reported when all passes are over, comparators in hindsight included."""
+        """Return the numbers of all passes, with comparators in hindsight."""
         raise NotImplementedError
 
     def warm_up(self) -> None:
@@ -290,7 +290,7 @@ def _growing(blocks: Iterable[Chunk], most: int) -> Iterator[Chunk]:
 
 
 def _joined(parts: Sequence[Predictions]) -> Predictions:
-    """The predictions of rows one after another."""
+    """Join the predictions of rows that follow each other."""
     if len(parts) == 1:
         return parts[0]
     return Predictions(*map(np.concatenate, zip(*parts, strict=True)))

@@ -231,7 +231,7 @@ _splits: dict[str, Split] = {}
 
 
 def _split(settings: Settings) -> Split:
-    """The clients' streams; a process reads, prepares and deals a file once."""
+    """Return the clients' streams; a process reads and deals a file once."""
     dataset, federation, n_clients = settings.dataset, settings.federation, settings.clients
     name = repr((dataset, settings.stream, federation, n_clients, settings.seed))
     if name not in _splits or not is_of_now(_splits[name].stream, dataset):
@@ -270,7 +270,7 @@ class Sums:
         self._last_loss = np.zeros(R)
 
     def add(self, rows: slice, traces: Sequence[FederatedTrace]) -> None:
-        """The next rounds; FloatingPointError where predictions are no longer finite."""
+        """Add the next rounds. Raises FloatingPointError if predictions are not finite."""
         y, lengths = self.job.split.y[rows], self.job.split.lengths
         with np.errstate(over="ignore", invalid="ignore"):
             squared = np.stack([np.square(trace.y_hat - y) for trace in traces])
@@ -374,7 +374,7 @@ def communication(job: FederatedJob, runs: list[Federation]) -> dict[str, Any]:
 
 
 def exchanged(job: FederatedJob, runs: list[Federation]) -> dict[str, Any]:
-    """What the safeguards did, of those that are on; messages are means over the seeds."""
+    """Return settings and effects of the safeguards; messages are means over the seeds."""
     settings = job.settings.safeguards
     if settings == NO_SAFEGUARDS:
         return {}
@@ -450,7 +450,7 @@ def against_comparators(
 
 
 def over_clients(label: str, regret: np.ndarray) -> dict[str, Any]:
-    """The entry of regrets (R, K): their mean over the clients, and how they spread."""
+    """Return the entry of regrets (R, K): their mean and deviation over the clients."""
     mean, deviation = mean_and_deviation(regret.mean(axis=1))
     spread = float(regret.std(axis=1, ddof=1).mean()) if regret.shape[1] > 1 else None
     return {"label": label, "mean": mean, "std": deviation, "spread": spread}

@@ -96,14 +96,14 @@ class Timing(NamedTuple):
 
 
 def own_modules(job: Job) -> dict[str, str]:
-    """The digests of the modules outside the package that a job's numbers come from, by name."""
+    """Return the digests of the modules outside the package that a job uses, by name."""
     module = job.settings.algorithm.module
     algorithm = {} if module is None else outside.digests([module])
     return modules_of_families(job.dictionary) | algorithm
 
 
 def modules_of_families(dictionary: Sequence[Kernel]) -> dict[str, str]:
-    """The same of the kernel families of a dictionary."""
+    """Return the digests of the modules of a dictionary's kernel families."""
     families = {kernel.family for kernel in dictionary}
     return outside.digests(type(kernels.FAMILIES[family]).__module__ for family in families)
 
@@ -139,7 +139,7 @@ def reported(
 
 
 def kernel_curves(used: Sequence[Kernel]) -> dict[str, np.ndarray]:
-    """The kernels that a job learned with, as curves.npz names them."""
+    """Return the kernels of a job, as in curves.npz."""
     return {
         "kernel_family": np.array([kernel.family for kernel in used]),
         "kernel_bandwidth": np.array([kernel.bandwidth for kernel in used]),
@@ -259,7 +259,7 @@ MOST_STREAM_BYTES = 2**28  # of the rows that are kept between the jobs of one p
 
 
 def _opened(settings: Settings, seeds: Sequence[int] | None) -> list[Stream]:
-    """A stream a seed, or one if there are none; a process reads and prepares a file once."""
+    """Open one stream per seed, or one without seeds; a process prepares a file once."""
     dataset, options, seed = settings.dataset, dict(settings.stream), settings.seed
     shuffle = (seeds or seed) if settings.stream.order == "shuffled" else None
     name = repr((dataset, options, shuffle))
@@ -282,7 +282,7 @@ def _bytes_of(streams: Sequence[Stream]) -> int:
 
 
 def is_of_now(stream: Stream, dataset: Mapping[str, Any]) -> bool:
-    """Whether its file still holds the bytes that it was read from: size and time may lie."""
+    """Return whether the file of a stream still has the bytes that were read."""
     for known in stream.provenance["files"]:
         path = catalogue.locate(dataset["file"]) if "file" in dataset else dataset.get("path")
         try:

@@ -84,7 +84,7 @@ def block_rows(block: int | None, d: int, R: int) -> int:
 
 
 def n_models(algorithm: Algorithm, stream: Stream, settings: Settings, R: int) -> int:
-    """How many models R seeds need at a time.
+    """Return how many models R seeds need at a time.
 
     A regression streams all seeds together, a classification as many as there are threads.
     """

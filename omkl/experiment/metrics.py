@@ -45,7 +45,7 @@ class Recorder:
         self._held = 0
 
     def add(self, squared_errors: np.ndarray) -> None:
-        """A block of what is summed, (R, n)."""
+        """Add a block of terms, (R, n)."""
         n = squared_errors.shape[1]
         # Summed one by one from the running total, so that no split changes a bit.
         sums = np.cumsum(np.concatenate([self.total[:, None], squared_errors], axis=1), axis=1)
@@ -126,7 +126,7 @@ class KeyErrors:
         self.n, self.total = np.zeros(0), np.zeros((n_forecasters, 0))
 
     def add(self, keys: np.ndarray, squared: np.ndarray, scored: np.ndarray) -> None:
-        """A block of rows: keys (n,), squared (F, n), and which of them count (n,)."""
+        """Add a block of rows: keys (n,), squared (F, n), and which of them count (n,)."""
         places = self.places
         at = [places.setdefault(key, len(places)) for key in keys.tolist()]
         new = len(places) - len(self.n)
@@ -143,7 +143,7 @@ class KeyErrors:
         return np.sqrt(self.total / n)
 
     def result(self, column: str, baselines: Mapping[str, np.ndarray]) -> dict[str, Any]:
-        """What result.json says of F seeds of a learner; ``baselines`` (K,) are RMSE of the keys.
+        """Return the entry ``keys`` of result.json; ``baselines`` (K,) are RMSE of the keys.
 
         Ranked are keys with ``FEWEST_SCORED`` scored rows, or all where none has so many.
         """
@@ -169,7 +169,7 @@ class KeyErrors:
 
 
 def but_the_first(n_unscored: int, of_each_key: bool = False) -> str:
-    """What ``mse_over`` of result.json says of rounds that do not count."""
+    """Format the rounds that do not count, for ``mse_over`` of result.json."""
     if not n_unscored:
         return ""
     if of_each_key:
@@ -211,7 +211,7 @@ class Accuracy:
         self._sums = np.zeros(2 * n_forecasters + 2)
 
     def add(self, errors: np.ndarray, y: np.ndarray) -> None:
-        """A block of errors (R, n) and labels (n,), in the scale of the stream."""
+        """Add a block of errors (R, n) and labels (n,), in the scale of the stream."""
         if not len(y):
             return
         if not self.n_rounds:
@@ -245,7 +245,7 @@ def mean_and_deviation(values: np.ndarray) -> tuple[float, float | None]:
 
 
 def largest_norm(X: np.ndarray) -> float:
-    """The largest Euclidean norm of the rows of X (n, d), where its square overflows as well."""
+    """Return the largest norm of the rows of X (n, d), even if its square overflows."""
     with np.errstate(over="ignore"):
         found = float(np.linalg.norm(X, axis=1).max(initial=0.0))
     scale = float(np.abs(X).max(initial=0.0))
@@ -270,7 +270,7 @@ def label_cost(n_queried: np.ndarray, n_rounds: int) -> dict[str, Any]:
 
 
 def mistaken(y_hat: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Which predictions are mistakes, (n,): y_hat (n,) and y -1, +1; or (n, K) and y 0..K-1."""
+    """Return which predictions (n,) are mistakes: y_hat (n,) and y -1, +1; or (n, K) and 0..K-1."""
     if y_hat.ndim == 1:
         return y * y_hat <= 0.0
     return y_hat.argmax(axis=1) != y
@@ -294,7 +294,7 @@ class Confusion:
         self.counts = np.zeros((n_classes, n_classes + 1), dtype=np.int64)
 
     def add(self, y_hat: np.ndarray, y: np.ndarray) -> None:
-        """A block as of ``mistaken``."""
+        """Add a block of predictions and labels, as ``mistaken`` takes them."""
         K = len(self.counts)
         if y_hat.ndim == 1:
             true = (y > 0.0).astype(int)
@@ -315,7 +315,7 @@ class ProbabilityScores:
         self._sums = np.zeros(2)
 
     def add(self, p: np.ndarray, true: np.ndarray) -> None:
-        """A block of probabilities (n, K), and the codes (n,) 0..K-1 of the classes that came."""
+        """Add probabilities (n, K), and the codes (n,) 0..K-1 of the classes that came."""
         n = len(p)
         self.n_rounds += n
         came = p[np.arange(n), true]
@@ -486,7 +486,7 @@ class WeightHistory:
             self._kept = {u: w for u, w in self._kept.items() if u % stride(t) == 0}
 
     def curve(self, T: int, *last: np.ndarray) -> tuple[np.ndarray, ...]:
-        """The rounds (G,) and the arrays after them (G, ..), with those ``last`` after round T."""
+        """Return the rounds (G,) and the arrays after them (G, ..), with ``last`` after round T."""
         kept = {u: w for u, w in self._kept.items() if u % stride(T) == 0} | {T: last}
         arrays = map(np.stack, zip(*kept.values(), strict=True))
         return np.array(list(kept), dtype=np.int64), *arrays
@@ -495,7 +495,7 @@ class WeightHistory:
 def weight_curves(
     histories: Sequence[WeightHistory], T: int, *last: np.ndarray, inputs: Sequence[str] = ()
 ) -> dict[str, np.ndarray]:
-    """As curves.npz has them, means over the seeds.
+    """Return weights and importance over time, means over the seeds, as in curves.npz.
 
     Those after round T are ``last``: weights (R, N), and the importance (R, C) of ``inputs`` and of
     past targets. C is 0 where it is not measured; nothing is said of it where it never was known.
@@ -573,7 +573,7 @@ def forecaster_settings(
 
 
 def _skipped(d: int) -> dict[str, dict[str, Any]]:
-    """Which of them are left out, and why, as in result.json."""
+    """Return the baselines that are left out, with reasons, as in result.json."""
     reason = f"{d:,} inputs are more than {MOST_INPUTS:,}"
     return {"ridge": {"skipped": reason}} if d > MOST_INPUTS else {}
 
@@ -638,7 +638,7 @@ class Baselines:
         return self.squared.total / max(self.accuracy.n_rounds, 1)
 
     def entries(self) -> dict[str, dict[str, Any]]:
-        """What result.json says of each: errors in units of the target, MSE in the stream's."""
+        """Return the entry ``baselines`` of result.json: errors in units of the target, and MSE."""
         columns = {"rmse": self.accuracy.rmse, "mae": self.accuracy.mae, "mse": self.mse}
         entries: dict[str, dict[str, Any]] = {}
         for k, name in enumerate(self.learners):
@@ -679,7 +679,7 @@ class ClientBaselines(Baselines):
         self.of_clients = ClientErrors(len(self.learners), lengths)
 
     def add_rounds(self, X: np.ndarray, y: np.ndarray) -> None:
-        """The next rounds of K clients: X (n, K, d), y (n, K), NaN where a client is done."""
+        """Add the next rounds of K clients: X (n, K, d), y (n, K), NaN where a client is done."""
         before = time.perf_counter()
         there = ~np.isnan(y).ravel()
         squared = self._losses(Rounds(X.reshape(-1, X.shape[2]), y.ravel(), there))

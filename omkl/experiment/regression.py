@@ -157,7 +157,7 @@ def _computed(
     timing: Timing,
     progress: Progress | None,
 ) -> Computed:
-    """What a job whose pass is over has computed, comparators in hindsight included."""
+    """Return the numbers of a job whose pass is over, with comparators in hindsight."""
     metrics: RegressionMetrics = left.metrics
     metrics.require_enough()
     assert left.baselines is not None
@@ -236,7 +236,7 @@ def graph_of(learner: OnlineLearner | Panel) -> dict[str, np.ndarray]:
 
 
 def _of_keys(job: Regression, metrics: RegressionMetrics, baselines: Baselines) -> dict[str, Any]:
-    """What result.json says of the keys of a panel."""
+    """Return the entry ``keys`` of result.json, or {} without keys."""
     own, others = metrics.of_keys, baselines.of_keys
     if own is None or others is None:
         return {}

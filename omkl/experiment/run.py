@@ -178,7 +178,7 @@ def _computed(job: Job, progress: Progress | None, staging: Path) -> Computed:
 
 
 def now() -> str:
-    """The time, ISO, UTC, in seconds."""
+    """Return the time, ISO, UTC, in seconds."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
@@ -201,7 +201,7 @@ def _identity(settings: Settings, started: str) -> dict[str, Any]:
 def _failed(
     settings: Settings, folder: Path, started: str, error: Exception, explained: bool
 ) -> Run:
-    """The failure as a run that is held in memory; without traceback if its message says all."""
+    """Return a failure as a run in memory, without traceback if its message is enough."""
     message = str(error)
     if isinstance(error, OSError) and error.strerror:
         message = cannot_use(error, folder)
@@ -224,7 +224,7 @@ def crashed(settings: Settings, message: str, kind: type[Exception] = RuntimeErr
 
 
 def failed_in_postprocessing(outcome: Outcome, error: Exception) -> Outcome:
-    """The outcome of a finished job that a viewer could not show; its folder stays as it is."""
+    """Return the outcome of a finished job whose figures could not be drawn."""
     assert outcome.settings is not None
     explained = isinstance(error, DataError | OSError | MemoryError)
     settings, folder = outcome.settings, outcome.run.folder

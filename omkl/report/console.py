@@ -29,7 +29,7 @@ def loss_text(result: Mapping[str, Any]) -> str:
 
 
 def error_text(result: Mapping[str, Any]) -> str:
-    """The same without its name; infinity where it has overflowed."""
+    """Return the error without its name, infinity if it has overflowed."""
     kind = measure(result)
     text = stats.loss_text(kind, number_of(result[f"{kind.key}_mean"]), result[f"{kind.key}_std"])
     return f"{text} %" if kind is ERROR_RATE else text
@@ -43,7 +43,7 @@ def target_text(result: Mapping[str, Any]) -> str:
 
 
 def _in_units(result: Mapping[str, Any]) -> bool:
-    """Whether errors are shown in units of the target, and not of a target scaled to [0, 1]."""
+    """Return whether errors are in units of the target, and not scaled to [0, 1]."""
     return "rmse" in result and scaling_of(result) != "whole"
 
 
@@ -86,7 +86,7 @@ def cost_text(result: Mapping[str, Any]) -> str:
 
 
 def print_run(run: Run, console: Console) -> None:
-    """The result table of one run: error, regret, kernels and time."""
+    """Print the result table of one run: error, regret, kernels and time."""
     from rich.text import Text
 
     result = run.result
@@ -112,7 +112,7 @@ MOST_LINES = 12  # columns of a file that are described
 
 
 def print_columns(stream: Mapping[str, Any], rows: str, console: Console) -> None:
-    """What became of the columns of a user's file; nothing of other data.
+    """Print the use of the columns of a user's file, and nothing for other data.
 
     ``stream`` is as in ``result.json``, ``rows`` says how many there are, "" where unknown.
     Columns of numbers that are inputs as they are, are counted; others have a line each.
@@ -225,7 +225,7 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _key_rows(keys: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """How many keys of a panel there are, which are the best and the worst, and what beats them."""
+    """Yield the number of keys of a panel, the best and worst keys, and the baselines beaten."""
     few = keys["n"] - keys["ranked"]
     unranked = f"; {few:,} with too few rows are not ranked" if few else ""
     yield "keys", f"{keys['n']:,} of {keys['column']}{unranked}"
@@ -239,7 +239,7 @@ def _key_rows(keys: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _rows_text(result: Mapping[str, Any]) -> str:
-    """How many rows and inputs there were, and which cells had no value."""
+    """Return the number of rows and inputs, and the columns with missing values."""
     text = f"{result['n_rounds']:,}, {pluralize(result['n_inputs'], 'input')}"
     if blank := result.get("rows_without_target"):
         text += f"; {pluralize(blank, 'row')} without a target predicted and not scored"
@@ -250,7 +250,7 @@ def _rows_text(result: Mapping[str, Any]) -> str:
 
 
 def _largest(values: Mapping[str, float], texts: Mapping[str, str]) -> str:
-    """What is told of the columns with the largest values, and how many more there are."""
+    """List the columns with the largest values, and count the others."""
     columns = sorted(values, key=lambda name: -values[name])
     return few(texts[name] for name in columns)
 
@@ -276,7 +276,7 @@ def _class_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _expert_rows(run: Run) -> Iterator[tuple[str, str]]:
-    """How many kernels, or other experts, there are; nothing of a learner that is one."""
+    """Yield the number of kernels or other experts, if there are several."""
     result = run.result
     n, evaluated = result["n_kernels"], f"{result['kernels_per_round']:.4g} per row"
     if n and has_kernels(run):  # a network has none
@@ -297,7 +297,7 @@ def _regret_rows(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _federated_rows(federated: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """How many clients, and what goes between each of them and the server."""
+    """Yield the number of clients, and the traffic between a client and the server."""
     scheme = federated["scheme"].replace("_", " ")
     used = f"{federated['rows_used']:,} of {federated['rows']:,} rows"
     yield "clients", f"{federated['n_clients']}, {scheme}; {used}"
@@ -351,7 +351,7 @@ def _best_kernel_text(result: Mapping[str, Any]) -> str:
 
 
 def _of_seeds(mean: float, n_seeds: int) -> str:
-    """A count, which is whole where it is of one seed."""
+    """Format a mean count: whole for one seed, else with one decimal."""
     return f"{mean:,.{1 if n_seeds > 1 else 0}f}"
 
 
@@ -363,7 +363,7 @@ def print_saved(name: str, folder: Path, outputs: Path) -> None:
 
 
 def print_path(name: str, path: Path, after: str = "") -> None:
-    """A line with a path that can be clicked on, where the terminal has links; else as it is."""
+    """Print a path, as a link where the terminal has links."""
     from rich.console import Console
     from rich.style import Style
     from rich.text import Text

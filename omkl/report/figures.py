@@ -102,7 +102,7 @@ def _drawings(run: Run) -> dict[str, Draw]:
 
 
 def error(run: Run, into: Axes | None = None) -> Figure:
-    """Mean squared error, or error rate, of rows 1..t over t, beside the baselines.
+    """Draw the error of rows 1..t over t, beside the baselines.
 
     The first half per cent of the rows is not drawn, of a short stream ten rows: a mean of a
     handful of errors would set the scale.
@@ -125,7 +125,7 @@ def error(run: Run, into: Axes | None = None) -> Figure:
 
 
 def regret(run: Run, into: Axes | None = None) -> Figure | None:
-    """Cumulative loss above that of each comparator that was computed."""
+    """Draw the cumulative loss above that of each computed comparator."""
     curves, stated = run.curves, run.result["regret"]
     names = [name for name in stated if f"regret_{name}" in curves]
     if not names:
@@ -147,7 +147,7 @@ def regret(run: Run, into: Axes | None = None) -> Figure | None:
 
 
 def over_time(run: Run) -> Figure | None:
-    """The error of windows of the stream, and below it a heat map of weights over time."""
+    """Draw the error of windows of the stream above a heat map of weights over time."""
     curves, kind = run.curves, measure(run.result)
     windows = windowed(run)
     if len(windows.edges) < 3:
@@ -181,7 +181,7 @@ def over_time(run: Run) -> Figure | None:
 
 
 def _draw_map(figure: Figure, axes: Axes, run: Run) -> None:
-    """Weights over time: kernels by family and bandwidth, or the experts that had most weight."""
+    """Draw weights over time: of kernels by family and bandwidth, or of the largest experts."""
     curves = run.curves
     weights = curves["weights_over_time"]
     if has_kernels(run):
@@ -207,7 +207,7 @@ def _name_largest(axes: Axes, shares: Array, names: Sequence[str]) -> Array:
 
 
 def _draw_shares(figure: Figure, axes: Axes, t: Array, values: Array, n: int, what: str) -> None:
-    """A heat map of lines (N, G) after rounds t (G,), shares among n; NaN is left white."""
+    """Draw a heat map of shares (N, G) among n after rounds t (G,); NaN is left white."""
     N = len(values)
     top = max(float(np.nanmax(values)), 2.0 / n)
     least = min(max(float(np.nanmin(values)), 0.01 / N), 0.5 / N)
@@ -259,7 +259,7 @@ def _name_families(axes: Axes, family: Array, bandwidth: Array) -> None:
 
 
 def predictions(run: Run, into: Axes | None = None) -> Figure | None:
-    """Predictions of the last rows beside their targets, with intervals, over rows or dates.
+    """Draw predictions and targets of the last rows, with intervals, over rows or dates.
 
     The intervals are those of ``interval``, or of 90 % by the learner's standard deviation. Rows in
     random order are points: a line through them would show a course that does not exist.
@@ -332,7 +332,7 @@ def coverage(run: Run, into: Axes | None = None) -> Figure | None:
 
 
 def experts(run: Run, into: Axes | None = None) -> Figure | None:
-    """Weights of experts that are no kernels, by name."""
+    """Draw the weights of experts other than kernels, by name."""
     names = expert_names(run)
     if has_kernels(run) or len(names) < 2:
         return None
@@ -354,7 +354,7 @@ def experts(run: Run, into: Axes | None = None) -> Figure | None:
 
 
 def importance(run: Run, into: Axes | None = None) -> Figure | None:
-    """Which inputs mattered over time, where it is known at two times or more."""
+    """Draw the importance of inputs over time, if it is known at two times or more."""
     curves = run.curves
     shares = curves.get("importance_over_time", np.empty((0, 0)))
     known = curves["weights_t"][np.isfinite(shares).all(axis=1)] if len(shares) else []
@@ -371,7 +371,7 @@ def importance(run: Run, into: Axes | None = None) -> Figure | None:
 
 
 def weights(run: Run) -> Figure | None:
-    """Expert weights (R, N) after the last round, over the bandwidths: a panel per family."""
+    """Draw the weights of kernels after the last row over bandwidths, a panel per family."""
     if "weights" not in run.curves or not has_kernels(run):
         return None
     mean, std = style.mean_std(run.curves["weights"])

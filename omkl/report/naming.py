@@ -1,7 +1,4 @@
-"""How runs, settings and numbers are written in tables and figures.
-
-What runs are called, what tells them apart, what was typed for them, and numbers that can be read.
-"""
+"""Names of runs, settings and numbers in tables and figures."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from omkl.utils.conf import NEUTRAL, PROSE, flattened
 
 
 def readable(value: float, like: float | None = None) -> str:
-    """A number with about four digits, as many decimals as ``like`` has, if it is given."""
+    """Format a number with about four digits, or with the decimals of ``like``."""
     size = abs(value if like is None else like)
     if not 1e-4 <= size < 1e7:
         return f"{value:.4g}"
@@ -33,7 +30,7 @@ def markdown_text(text: str) -> str:
 
 
 def scored_rows(result: Mapping[str, Any]) -> str:
-    """What ``mse_over`` of result.json says, in the words of readers."""
+    """Return the rows that count in the error, in the words of readers."""
     over = str(result.get("mse_over", "all rounds"))
     return over.replace("rounds", "rows")
 
@@ -43,7 +40,7 @@ OF_INPUTS = ("dataset.inputs", "dataset.client_column", "stream.lags")
 
 
 def display_name(algorithm: str) -> str:
-    """The name of an algorithm for readers."""
+    """Return the title of an algorithm."""
     return registry.title(algorithm)
 
 
@@ -52,14 +49,14 @@ def name_of(run: Run) -> str:
 
 
 def data_name(run: Run) -> str:
-    """The name of its data for readers: of one file of the user's the file's name."""
+    """Return the name of the data set, or of the user's file."""
     files = run.result.get("stream", {}).get("files", ())
     own = "path" in (run.config.get("dataset") or {})
     return str(files[0]["name"] if own and len(files) == 1 else run.result["dataset"])
 
 
 def value_text(value: Any) -> str:
-    """A setting as short text, in the words that are typed for it."""
+    """Format the value of a setting as it is typed."""
     if value is None or isinstance(value, bool):
         return "null" if value is None else str(value).lower()
     if isinstance(value, list | tuple):
@@ -104,7 +101,7 @@ def _group(run: Run, name: str) -> str:
 
 
 def is_of_stream(setting: str) -> bool:
-    """Whether it makes another stream of a data set, for whoever learns it.
+    """Return whether a setting changes the stream of a data set.
 
     Not the scaling, whose default is the learner's: tables tell it below.
     """
@@ -112,7 +109,7 @@ def is_of_stream(setting: str) -> bool:
 
 
 def of_stream(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Those of the settings, as text, that make another stream of a data set."""
+    """Return the settings, as text, that change the rows or targets of a data set."""
     return {
         name: value_text(value)
         for name, value in settings.items()
@@ -183,7 +180,7 @@ def command(run: Run) -> str:
 
 
 def has_kernels(run: Run) -> bool:
-    """Whether its experts are kernels: of known families, or of those that its dictionary names.
+    """Return whether the experts are kernels of known families or of the run's dictionary.
 
     These may be of a module outside the package, which is not known where the run is read.
     """

@@ -59,7 +59,7 @@ def holm(p: ArrayLike) -> Array:
 
 
 def same_as_best(scores: ArrayLike, level: float = LEVEL) -> Comparison:
-    """Which of K learners share the star, from their scores (R, K) on R seeds.
+    """Decide which of K learners share the star, by their scores (R, K) on R seeds.
 
     Lower is better; NaN where a learner has no such seed. A learner that draws nothing has the
     same score on every seed. The mean of a learner is over its own seeds, a test is over those that
@@ -92,7 +92,7 @@ def same_as_best(scores: ArrayLike, level: float = LEVEL) -> Comparison:
 
 
 def _paired_t(differences: Array, resolution: Array) -> tuple[float, float] | None:
-    """The two-sided p-value of differences (NaN: no pair) and their mean; None for one pair.
+    """Return the two-sided p-value of differences and their mean; None for fewer than two pairs.
 
     What is below the ``resolution`` counts as 0.
     """
@@ -175,7 +175,7 @@ def meaning(rows: Sequence[Mapping[str, Any]], measure: str) -> str:
 
 
 def loss_text(kind: Measure, mean: float, std: float | None) -> str:
-    """An error with its deviation over seeds: a mean squared error as it is, a rate in per cent."""
+    """Format an error with its deviation over seeds: an MSE as it is, a rate in per cent."""
     if kind is MSE:
         return readable(mean) + ("" if std is None else f" ± {readable(std, mean)}")
     spread = "" if std is None else f" ± {kind.scale * std:.2f}"
@@ -191,7 +191,7 @@ NAMES = {
 
 
 def computed(result: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    """Those that have numbers, by name."""
+    """Return the entries of the baselines that were computed, by name."""
     entries = result.get("baselines", {})
     return {name: entry for name, entry in entries.items() if "skipped" not in entry}
 
@@ -218,7 +218,7 @@ def accuracy_text(entry: Mapping[str, Any]) -> str:
 
 
 def compared_by(result: Mapping[str, Any]) -> tuple[str, str]:
-    """What a run is compared with its baselines by: its name in their entries, and in the result.
+    """Return the key of the error in the entries of baselines, and in the result of a run.
 
     That is what the learner's own row of a table says: of a federation MSE alone.
     """
@@ -228,7 +228,7 @@ def compared_by(result: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def worse_than(result: Mapping[str, Any]) -> str:
-    """In words, the baselines that make smaller errors than the learner; "" if there is none."""
+    """Name the baselines with smaller errors than the learner; "" if there is none."""
     key, own = compared_by(result)
     names = [
         f"the {NAMES[name]}"

@@ -90,7 +90,7 @@ def look(index: int) -> dict[str, Any]:
 
 
 def looks_of(legend: Sequence[Entry]) -> dict[Entry, dict[str, Any]]:
-    """The look of every entry of the legend, which tells algorithms apart without colour too.
+    """Return the look of every entry of the legend, distinct without colour too.
 
     An algorithm has a colour and a marker. Where settings vary, a dash is a setting; elsewhere
     the algorithm has a dash as well. Of more algorithms than colours every entry has a colour, a
@@ -134,7 +134,7 @@ def wrapped(text: str, width: int) -> str:
 
 
 def log_axis(axis: Axis, low: float, high: float) -> None:
-    """A logarithmic axis from ``low`` to ``high`` (> 0) with few, plain tick labels."""
+    """Make an axis logarithmic from ``low`` to ``high`` (> 0), with few, plain tick labels."""
     from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
     axis.axes.set(**{f"{axis.axis_name}scale": "log", f"{axis.axis_name}lim": (low, high)})  # type: ignore[attr-defined]
@@ -172,7 +172,7 @@ def band_line(
     opacity: float = 0.2,
     looks: Mapping[str, Any] | None = None,
 ) -> Line2D:
-    """A line with its band; both are kept at ``floor`` or above, for a logarithmic axis.
+    """Draw a line with its band, both at ``floor`` or above for a logarithmic axis.
 
     It has the look ``index`` of the cycle, unless ``looks`` says another.
     """
@@ -200,7 +200,7 @@ def sorted_clients(axes: Axes, run: Run, index: int = 0) -> None:
 def baseline_lines(
     axes: Axes, runs: Sequence[Run], choose: Callable[[Array], Array]
 ) -> list[tuple[float, float]]:
-    """Thin grey lines of the baselines of runs, at rounds of theirs; limits that show each."""
+    """Draw thin grey lines of the baselines of runs, and return limits that show each."""
     limits = []
     for text, t, errors in stats.baseline_curves(runs):
         chosen = choose(t)
@@ -249,7 +249,7 @@ def row_axis(axes: Axes, curves: Mapping[str, Array], from_first: bool = False) 
 
 
 def mark_changes(axes: Axes, rounds: Array, t: Array) -> None:
-    """Lines where the stream is known to change, above all else; the first carries the label."""
+    """Draw lines where the stream is known to change; the first has the label."""
     from matplotlib.patheffects import withStroke
 
     label: str | None = CHANGES
@@ -319,7 +319,7 @@ def panels(names: Sequence[str], row_height: float) -> tuple[Figure, list[Panel]
 
 
 def figure_legend(figure: Figure, panels: Sequence[Axes]) -> None:
-    """One legend below the panels with every entry once, in as many columns as fit."""
+    """Draw one legend below the panels, with every entry once."""
     entries: dict[str, Artist] = {}
     for axes in panels:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
