@@ -1,1 +1,1 @@
-"""The streaming core: what is compiled, and what an algorithm is made of."""
+"""Compiled streaming core: kernels, representations, the protocol and the loop over rounds."""

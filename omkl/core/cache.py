@@ -1,8 +1,9 @@
-"""Machine code on disk, stored under a digest of the sources that it is made of.
+"""Cache of machine code on disk, one sealed file per function and set of argument types.
 
-Numba's own cache keeps one index per function, which all processes rewrite: two that save at once
-can write their code under each other's types, and a damaged file or a full disk ends a run. Here
-every file holds the code of one function for one set of argument types, and is found by its name.
+Numba's own cache keeps one index per function and lets all processes rewrite it. Two processes
+that save at the same time can then store their code under each other's types, and a damaged file or
+a full disk ends a run. Here the name of a file is a digest of the sources and argument types of its
+code, so no index is needed.
 """
 
 from __future__ import annotations
@@ -31,9 +32,12 @@ from omkl.utils.wording import tell
 
 @functools.cache
 def folder() -> Path | None:
-    """Where machine code is kept: ``NUMBA_CACHE_DIR`` or the user's cache folder.
+    """Return the folder of machine code, inside ``NUMBA_CACHE_DIR`` or the user's cache folder.
 
-    Returns None, after saying so once, where nothing can be written and nothing was compiled yet.
+    Returns
+    -------
+    Path or None
+        None, after one message, if nothing can be written and nothing was compiled before.
     """
     base = user_cache()
     place = base / f"omkl-{sources.machine_code()}"
@@ -49,6 +53,7 @@ def folder() -> Path | None:
             "compile anew. Set NUMBA_CACHE_DIR to a writable folder."
         )
         return None
+    # ``keep_newest`` goes by the time of the last use.
     with contextlib.suppress(OSError):
         os.utime(place)
     keep_newest(base, re.compile(r"omkl-[0-9a-f]{16}"), 8)
@@ -56,19 +61,23 @@ def folder() -> Path | None:
 
 
 class KeptCode(NullCache):
-    """The machine code of one compiled function: one file per set of argument types.
+    """Machine code of one compiled function: one file per set of argument types.
 
-    Files are sealed. A damaged file is removed, which one line on stderr tells, and compiled anew.
-    Processes that compile the same function at once write equal files.
+    Files are sealed. A damaged file is removed with one line on stderr, and its code is compiled
+    again. Processes that compile the same function at the same time write equal files.
 
     Parameters
     ----------
-    function, options
-        The function and the compiler's options.
+    function
+        Python function.
+    options
+        Options of the compiler.
     folder
-        Where the files are.
-    module, digest
-        A module outside the package whose steps the function calls, and the digest of its sources.
+        Folder of the files.
+    module
+        Module outside the package whose steps the function calls; "" for none.
+    digest
+        Digest of the sources of ``module``.
     """
 
     def __init__(
@@ -93,7 +102,10 @@ class KeptCode(NullCache):
         raise NotImplementedError(f"delete {self._folder}")
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the code for arguments of these types; if there is none, tell listeners."""
+        """Return the code for arguments of these types, or None if it has to be compiled.
+
+        Listeners of ``on_cache_miss`` are called before None is returned.
+        """
         target_context.refresh()
         path = self._path(sig, target_context.codegen())
         kept = None if self._is_edited() else read_sealed(path, path.name, "compiled anew")
@@ -104,7 +116,7 @@ class KeptCode(NullCache):
         return CompileResult._rebuild(target_context, *pickle.loads(kept))
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Store what was compiled. If that fails, a line on stderr says so once."""
+        """Store compiled code. A failure prints one line on stderr."""
         if data.library.has_dynamic_globals and not self._module:
             raise TypeError(f"{self.name} holds an address of this process: see for_this_process")
         if data.library.has_dynamic_globals or self._is_edited():
@@ -122,7 +134,8 @@ class KeptCode(NullCache):
     def _path(self, signature: Any, codegen: Any) -> Path:
         """Return the file for these argument types on this kind of processor.
 
-        BOUNDSCHECK, a variable of the environment, says whether indices are checked.
+        The environment variable BOUNDSCHECK is part of its digest: it adds index checks to the
+        code.
         """
         checked = config.BOUNDSCHECK  # type: ignore[attr-defined]
         text = f"{signature} {codegen.magic_tuple()} {checked}".encode() + self._made_of
@@ -134,7 +147,7 @@ _listeners: list[Callable[[], None]] = []
 
 @contextlib.contextmanager
 def on_cache_miss(tell: Callable[[], None]) -> Iterator[None]:
-    """Call ``tell`` whenever a function is not found on disk, before it is compiled."""
+    """Call ``tell`` whenever a function is missing on disk, before it is compiled."""
     _listeners.append(tell)
     try:
         yield

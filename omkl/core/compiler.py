@@ -1,10 +1,9 @@
-"""The compiler: all that knows Numba is here or in what is imported here, ``simd`` and ``sources``.
+"""Compiler of the streaming core. Only this module, ``simd``, ``rng`` and ``cache`` use Numba.
 
-``compiled`` marks a function of the streaming core. Its machine code is kept on disk
-(``cache``).
+``compiled`` marks a function of the core. ``cache`` keeps its machine code on disk.
 
-With ``NUMBA_DISABLE_JIT=1`` every function below is plain Python with the same
-results, and a debugger works.
+With ``NUMBA_DISABLE_JIT=1`` every function below is plain Python with the same results, and a
+debugger works.
 """
 
 from __future__ import annotations
@@ -45,12 +44,12 @@ _OPTIONS: dict[str, Any] = {
 
 
 def compiled(function: F) -> F:
-    """Compile for the streaming core: no interpreter lock, kept on disk."""
+    """Compile for the streaming core, without the interpreter lock, and keep the code on disk."""
     return _kept(function, _OPTIONS)
 
 
 def compiled_strict(function: F) -> F:
-    """As ``compiled``, and every operation is rounded by itself, as NumPy's are."""
+    """Compile as ``compiled``, but round every operation by itself, as NumPy does."""
     return _kept(function, _OPTIONS | {"fastmath": False})
 
 
@@ -59,27 +58,29 @@ def _kept(function: F, options: dict[str, Any]) -> F:
         return function
     dispatcher: Any = numba.njit(nogil=True, **options)(function)
     folder = cache.folder()
-    # Code of other packages is not kept, where edits would go unseen: see compiled_for.
+    # Code of other packages is not kept here: its edits do not change the digest of our sources.
+    # ``compiled_for`` keeps it under a digest of its own.
     if folder is not None and sources.PACKAGE in Path(function.__code__.co_filename).parents:
         dispatcher._cache = cache.KeptCode(function, options, folder)
     return dispatcher
 
 
 def for_this_process(function: Any) -> Any:
-    """As ``compiled``, and nothing is kept on disk."""
+    """Compile as ``compiled``, but keep nothing on disk."""
     return numba.njit(nogil=True, **_OPTIONS)(function) if ENABLED else function
 
 
 @functools.cache
 def compiled_uncached(function: Any) -> Any:
-    """The same compiled function, kept for this process alone."""
+    """Compile a ``compiled`` function again, and keep nothing on disk."""
     return for_this_process(function.py_func) if ENABLED else function
 
 
 def compiled_for(Params: type, function: Any) -> Any:
     """Return a compiled function for an algorithm with these ``Params``.
 
-    Machine code for an algorithm outside the package is kept under the digest of its sources.
+    The code for an algorithm outside the package is kept under the digest of the algorithm's
+    sources.
     """
     if not ENABLED or Params.__module__.startswith("omkl."):
         return function
@@ -97,10 +98,10 @@ def _compiled_outside(function: Any, module: str) -> Any:
 
 
 def specialised(function: Any, *arguments: Any) -> Callable[..., Any]:
-    """A compiled function for arguments of these very types, which it does not look at.
+    """Compile a function for the types of these arguments, and return its entry point.
 
-    A call then saves what looking takes: some microseconds with states of many arrays. With
-    arguments of other types it would read what is not there.
+    The entry point does not check types. That saves some microseconds per call for states of many
+    arrays, and reads invalid memory if an argument has another type.
     """
     if not ENABLED:
         return function
@@ -110,7 +111,7 @@ def specialised(function: Any, *arguments: Any) -> Callable[..., Any]:
 
 
 def specialise_on_first_call(function: Any) -> Callable[..., None]:
-    """A compiled function whose arguments have the same types in every call: the first one's."""
+    """Wrap a compiled function whose argument types never change after the first call."""
     code: list[Any] = []
 
     def call(*arguments: Any) -> None:
@@ -121,7 +122,7 @@ def specialise_on_first_call(function: Any) -> Callable[..., None]:
     return call
 
 
-# Always inlined: a call would push every field of every array of a state on the stack.
+# Always inlined: a call would push every field of every array of a state onto the stack.
 INSIDE: dict[str, Any] = {**_OPTIONS, "forceinline": True}
 
 
@@ -131,16 +132,25 @@ def inlined(function: F) -> F:
 
 
 def overloads(function: Any) -> Any:
-    """Decorate what says, by the types of its arguments, what ``function`` is in compiled code."""
+    """Decorate a function that chooses, by argument types, the compiled form of ``function``."""
     return overload(function, jit_options=INSIDE)  # type: ignore[arg-type]
 
 
 def dispatch(step: Any, kind: type, function: Callable[..., Any]) -> None:
-    """Make ``function`` what ``step`` does when its first argument is a ``kind``.
+    """Register ``function`` as the form of ``step`` whose first argument is a ``kind``.
 
-    ``step`` is a ``functools.singledispatch`` function: that is the dispatch in
-    plain Python. For compiled code the same rule is registered by type, which
-    (unlike functions passed as arguments) the on-disk cache survives.
+    ``step`` is a ``functools.singledispatch`` function, which dispatches in plain Python. For
+    compiled code the same rule is registered by type: unlike functions that are passed as
+    arguments, types are stable keys of the cache on disk.
+
+    Parameters
+    ----------
+    step
+        Function decorated by ``functools.singledispatch``.
+    kind
+        NamedTuple class of the first argument.
+    function
+        Implementation, with the parameters of ``step``.
     """
     step.register(kind)(function)
     if not ENABLED:
@@ -161,17 +171,17 @@ def dispatch(step: Any, kind: type, function: Callable[..., Any]) -> None:
 def qualify_name(kind: type) -> None:
     """Give a NamedTuple its full name, module included, in the symbols of compiled code.
 
-    Numba names a symbol by the bare class names of its arguments. Two algorithms whose
-    ``Params`` have fields of the same types, compiled in different processes, would get
-    one name for both; a process that loads both from disk then runs one for the other.
+    Numba names a symbol by the bare class names of its arguments. Two algorithms whose ``Params``
+    have fields of the same types would share one symbol if different processes compiled them. A
+    process that loads both from disk would then run one for the other.
     """
     kind.__name__ = f"{kind.__module__}.{kind.__qualname__}"
 
 
 def element(columns, s):
-    """Number s of a NamedTuple whose leaves, nested ones too, are arrays (S, ...).
+    """Return element s of a NamedTuple whose leaves are arrays (S, ...).
 
-    They are numbers or views; of arrays (1, ...), which all share, the only one.
+    Its leaves are numbers or views. A leaf (1, ...) is shared: its only element is taken.
     """
     if isinstance(columns, tuple):
         return type(columns)(*(element(column, s) for column in columns))
@@ -179,7 +189,15 @@ def element(columns, s):
 
 
 def copy_element(columns, s, to):
-    """Copy number s of a NamedTuple of arrays (S, ...) to number ``to``; (1, ...) stay."""
+    """Copy element s of a NamedTuple of arrays (S, ...) to element ``to``.
+
+    Parameters
+    ----------
+    columns
+        NamedTuple of arrays (S, ...), nested ones too. Shared arrays (1, ...) stay as they are.
+    s, to
+        Source and target, 0 <= s, to < S.
+    """
     for column in columns:
         if isinstance(column, tuple):
             copy_element(column, s, to)
@@ -220,12 +238,12 @@ if ENABLED:
 
 
 def n_specialisations(function: Any) -> int:
-    """How many argument types a compiled function has met in this process."""
+    """Return the number of argument types a compiled function was compiled for in this process."""
     return len(function.signatures) if ENABLED else 0
 
 
 def power_of_two(k):
-    """2**k for an integral float k in -1022..1023, exact; in compiled code without a call."""
+    """Return 2**k exactly, for an integral float k in -1022..1023; compiled without a call."""
     return math.ldexp(1.0, int(k))
 
 
@@ -249,9 +267,9 @@ if ENABLED:
 
 
 def reassociating(function: F) -> F:
-    """Compile a helper whose sum may be taken in any order, so that it becomes vector code.
+    """Compile a helper whose sum may be added up in any order, so that it becomes vector code.
 
-    The freedom holds for the instructions of this function alone, not for what it calls.
+    Only the instructions of this function may be reordered, not those of functions that it calls.
     """
     if not ENABLED:
         return function
@@ -260,7 +278,7 @@ def reassociating(function: F) -> F:
 
 @reassociating
 def dot(a, b):
-    """Inner product of two vectors, (n,) and (n,); the order of the sum is free."""
+    """Return the inner product of two vectors (n,), added up in any order."""
     total = 0.0
     for j in range(a.shape[0]):
         total += a[j] * b[j]

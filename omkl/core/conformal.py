@@ -58,26 +58,26 @@ from omkl.utils.constraints import is_number, shown
 
 
 class IntervalSettings(NamedTuple):
-    """Intervals of a level around predictions; rate None: several, mixed."""
+    """Level of the intervals around predictions, and the rate of their levels (None: mixed)."""
 
     level: float
     rate: float | None
 
 
 def interval_of(level: Any, rate: Any, where: str = "") -> IntervalSettings | None:
-    """Return the settings of intervals, None for none.
+    """Check the settings of intervals, and return them; None for no intervals.
 
     Parameters
     ----------
     level, rate
-        ``interval`` and ``interval_rate``, numbers between 0 and 1 or None.
+        Settings ``interval`` and ``interval_rate``: numbers in (0, 1), or None.
     where
-        "a classification", say, where there are no intervals.
+        Task for which intervals are not available, such as "a classification"; "" if they are.
 
     Raises
     ------
     ValueError
-        Names the setting and what it may be.
+        Names the setting and its valid values.
     """
     for key, value in (("interval", level), ("interval_rate", rate)):
         if value is not None and not (is_number(value) and 0 < value < 1):
@@ -95,30 +95,52 @@ def interval_of(level: Any, rate: Any, where: str = "") -> IntervalSettings | No
 
 # --- The last scores of predictions, kept sorted --------------------------------------------------
 #
-# A score is how far off a prediction was. A window is scores (W,), by place of arrival, and ordered
-# (W,), the same ascending; of n scores so far the next place is n modulo W.
+# A score is the absolute error of a prediction. A window has scores (W,) in order of arrival, and
+# ordered (W,), the same scores ascending. After n scores the next one goes to place n modulo W.
 
 
-WINDOW = 1000  # scores kept
-TIE = 1e-9  # levels and places that are no farther apart are the same: rounding decides nothing
+WINDOW = 1000  # scores in a window
+TIE = 1e-9  # levels and places closer than this are equal, so that rounding decides nothing
 
 
 @inlined
 def quantile(ordered, n, level):
-    """The score that a share 1 - level of n + 1 is not above, n >= 1; at most the largest, or 0."""
+    """Return the score that a share 1 - level of n + 1 scores does not exceed.
+
+    It is 0 for a level of 1, and at most the largest score.
+
+    Parameters
+    ----------
+    ordered
+        Scores (W,), the first n ascending.
+    n
+        Number of scores, >= 1.
+    level
+        Share of scores that may lie above; 1 or more gives 0.
+    """
     place = math.ceil((1.0 - min(1.0, level)) * (n + 1.0) - TIE)
     return ordered[min(place, n) - 1] if place > 0 else 0.0
 
 
 @inlined
 def level_of(place, n):
-    """The largest level whose quantile of n scores one is not above that has ``place`` below it."""
+    """Return the largest level whose quantile of n scores reaches a score of rank ``place``."""
     return 1.0 - place / (n + 1.0)
 
 
 @inlined
 def keep(scores, ordered, n_so_far, score):
-    """Put a score in the place of the oldest, of ``n_so_far``; return how many kept were less."""
+    """Replace the oldest score of a window, and return the number of its scores that are less.
+
+    Parameters
+    ----------
+    scores, ordered
+        Window (W,): scores in order of arrival, and ascending.
+    n_so_far
+        Number of scores that were put in before.
+    score
+        New score.
+    """
     W = scores.shape[0]
     at = n_so_far % W
     place = n_less(ordered, min(n_so_far, W), score)
@@ -136,7 +158,7 @@ def keep(scores, ordered, n_so_far, score):
 
 @inlined
 def _shift_down(ordered, first, last):
-    """ordered[first:last] = ordered[first + 1 : last + 1], eight at a time."""
+    """Move ordered[first + 1 : last + 1] to ordered[first:last], eight at a time."""
     k = first
     while k + LANES <= last:
         store(ordered, k, load(ordered, k + 1))
@@ -148,7 +170,7 @@ def _shift_down(ordered, first, last):
 
 @inlined
 def _shift_up(ordered, first, last):
-    """ordered[first + 1 : last + 1] = ordered[first:last], eight at a time."""
+    """Move ordered[first:last] to ordered[first + 1 : last + 1], eight at a time."""
     k = last
     while k - LANES >= first:
         store(ordered, k - LANES + 1, load(ordered, k - LANES))
@@ -160,13 +182,13 @@ def _shift_up(ordered, first, last):
 
 @inlined
 def pinball(alpha, off):
-    """Loss of a level a for a label whose own level is b, off = b - a, where alpha is wanted."""
+    """Return the pinball loss of a level a for a target of level b, off = b - a, at alpha."""
     return alpha * off - min(0.0, off)
 
 
 @inlined
 def missed(off):
-    """Whether the interval of level a does not hold that label, off = b - a: 1.0 or 0.0."""
+    """Return 1.0 if the interval of level a misses a target of level b, off = b - a, else 0.0."""
     return 1.0 if off < -TIE else 0.0
 
 
@@ -189,14 +211,14 @@ FARTHEST_KEY = 8.0  # an error that this mean takes, in its own units
 
 
 class State(NamedTuple):
-    """K rates and W scores.
+    """State of ``Conformal`` with K rates and W scores.
 
     rates, levels, weights   (K,) rate_k, a_k and w_k
     far_levels, far_weights  (K,) a'_k and w'_k, of rows far out
-    scores    (W,) the last ones; the next place is ``n`` modulo W; ordered (W,) the same sorted,
-              infinity behind them
-    n         (1,) scores so far
-    labels    (2,) the least and the largest so far
+    scores    (W,) last scores; the next goes to place ``n`` modulo W
+    ordered   (W,) the same scores ascending, infinity behind them
+    n         (1,) number of scores so far
+    labels    (2,) least and largest target so far
     """
 
     rates: np.ndarray
@@ -211,15 +233,15 @@ class State(NamedTuple):
 
 
 class Conformal:
-    """Half the width of an interval for every prediction, which learns its label afterwards.
+    """Half-widths of intervals around predictions, which adapt to each target that arrives.
 
     Parameters
     ----------
     level
-        Of all labels this share is to lie in their intervals; in (0, 1).
+        Share of targets that should lie in their intervals, in (0, 1).
     rates
-        How fast the level moves: the larger, the sooner it follows a change, and the more it
-        scatters. One is the method of 2021, several are mixed. In (0, 1].
+        Rates of the level, in (0, 1]. A larger rate follows a change sooner and scatters more. One
+        rate is the method of 2021; several are mixed.
     """
 
     def __init__(self, level: float, rates: Sequence[float] = RATES) -> None:
@@ -247,30 +269,45 @@ class Conformal:
         self._row = (*np.zeros((3, 1)), np.zeros(1, dtype=np.bool_))
 
     def half_width(self, far: bool = False) -> float:
-        """Of the interval of the next prediction, of a row far out or not; NaN before a label."""
+        """Return the half-width of the next interval; NaN before the first target.
+
+        ``far`` says whether the next row is far out.
+        """
         return self.learn(0.0, math.nan, far)
 
     def learn(self, y_hat: float, y: float, far: bool = False) -> float:
-        """``follow`` of one prediction: half the width of its interval, before its label y."""
+        """Return the half-width of the interval of one prediction, then learn its target.
+
+        Parameters
+        ----------
+        y_hat, y
+            Prediction and target; NaN for an unknown target.
+        far
+            Whether the row is far out.
+        """
         prediction, label, half, is_far = self._row
         prediction[0], label[0], is_far[0] = y_hat, y, far
         _learn_one(self.state, prediction, label, is_far, half, *self._constants)
         return float(half[0])
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
-        """Go on where copies of the arrays of ``state`` were taken, by name.
+        """Continue from saved copies of the arrays of ``state``, by name.
 
-        ``snapshot.Mismatch`` if they do not fit.
+        Raises ``snapshot.Mismatch`` if they do not fit.
         """
         snapshot.restore_arrays(self.state, kept)
         n, ordered = min(int(self.state.n[0]), WINDOW), self.state.ordered
         ordered[:n], ordered[n:] = np.sort(self.state.scores[:n]), np.inf
 
     def follow(self, y_hat: np.ndarray, y: np.ndarray, far: np.ndarray | None = None) -> np.ndarray:
-        """Half widths (n,) for predictions (n,), each made before its label y (n,) is learned.
+        """Return the half-width (n,) of each prediction, computed before its target is learned.
 
-        A label is NaN where it is not known. ``far`` (n,) bool says which rows are far out; None:
-        none is.
+        Parameters
+        ----------
+        y_hat, y
+            Predictions and targets (n,). A target is NaN if it is unknown.
+        far
+            Whether each row is far out, bool (n,); None for no row.
         """
         half = np.empty(len(y_hat))
         y_hat, y = (np.ascontiguousarray(a, dtype=float) for a in (y_hat, y))
@@ -280,21 +317,30 @@ class Conformal:
 
 
 class KeyedConformal(Conformal):
-    """Intervals of many keys, whose scores are in units of each key's own errors: all share them.
+    """Intervals of many keys that share one window of scores, in units of each key's errors.
 
-    What a key has for itself is a row of ``units`` (S, 4): how many labels it had, the running mean
-    of its absolute errors, and the least and the largest label. The mean fades after ``FADES``
-    errors, and an error counts as at most ``FARTHEST_KEY`` times it once there are ``N_FARTHEST``.
-    Of n errors an interval is wider by 1 / n, as their mean is not known well. It is NaN before
-    the first error of a key. An error of a key whose errors were all 0 is no score.
+    A row of ``units`` (S, 4) belongs to one key: number of targets, running mean of absolute
+    errors, least and largest target. The mean fades after ``FADES`` errors. After ``N_FARTHEST``
+    errors a single one counts as at most ``FARTHEST_KEY`` times the mean. After n errors an
+    interval is wider by 1 / n, because the mean is uncertain. It is NaN before the first error of a
+    key. While all errors of a key are 0, they are no scores.
     """
 
     def follow_keys(
         self, units: np.ndarray, slots: np.ndarray, y_hat: np.ndarray, y: np.ndarray, late: int
     ) -> np.ndarray:
-        """As ``follow``, of rows (n,) of the keys in these ``slots`` (n,), in their order.
+        """Return half-widths (n,) as ``follow`` does, for rows of many keys in their order.
 
-        The first ``late`` labels of a key are no scores. Labels that are all NaN change nothing.
+        Parameters
+        ----------
+        units
+            Numbers of the keys (S, 4), updated in place.
+        slots
+            Row of ``units`` of each prediction (n,).
+        y_hat, y
+            Predictions and targets (n,). If all targets are NaN, nothing changes.
+        late
+            The first ``late`` targets of a key give no scores.
         """
         half = np.empty(len(y_hat))
         y_hat, y = (np.ascontiguousarray(a, dtype=float) for a in (y_hat, y))
@@ -304,7 +350,7 @@ class KeyedConformal(Conformal):
 
 @inlined
 def _reach(ordered, n, level):
-    """``quantile``, and more than the largest score for a level that none reaches."""
+    """Return ``quantile``; for a level below 1 / (n + 1), more than the largest score."""
     above = 1.0 / (n + 1.0) - level
     if above <= TIE:
         return quantile(ordered, n, level)
@@ -313,7 +359,7 @@ def _reach(ordered, n, level):
 
 @inlined
 def _level_of_score(ordered, n, place, score):
-    """The largest level whose ``_reach`` is not below a score that ``place`` of n are less than."""
+    """Return the largest level whose ``_reach`` is at least a score of rank ``place``."""
     largest = ordered[n - 1]
     if place < n or not score > largest:
         return level_of(place, n)
@@ -340,6 +386,7 @@ def _learn(rates, levels, weights, b, alpha, eta):
 
 @inlined
 def _mixed(levels, weights):
+    """Return the mean of levels (K,) by weights (K,)."""
     level = 0.0
     for k in range(levels.shape[0]):
         level += weights[k] * levels[k]
@@ -348,7 +395,7 @@ def _mixed(levels, weights):
 
 @inlined
 def _half_width(state, far):
-    """Half the width of the interval of the next prediction, of a row far out or not."""
+    """Return the half-width of the next interval; ``far``: its row is far out."""
     n = min(state.n[0], state.scores.shape[0])
     if n == 0:
         return math.nan
@@ -362,7 +409,7 @@ def _half_width(state, far):
 
 @compiled
 def _follow(state, y_hat, y, far, half, alpha, eta):
-    """Write half (n,), and learn each label after its interval was written."""
+    """Write each half-width to half (n,) before learning its target."""
     for s in range(y_hat.shape[0]):
         half[s] = _half_width(state, far[s])
         if math.isfinite(y[s]):
@@ -375,7 +422,7 @@ def _follow(state, y_hat, y, far, half, alpha, eta):
 
 @inlined
 def _keep_score(state, score, far, alpha, eta):
-    """Keep a score, and move the levels by where it lies among those kept."""
+    """Put a score into the window, and move the levels by its place there."""
     n = min(state.n[0], state.scores.shape[0])
     if n > 0:
         place = n_less(state.ordered, n, score)
@@ -395,7 +442,7 @@ _learn_one = specialise_on_first_call(_follow)
 
 @compiled
 def _follow_keys(state, units, slots, y_hat, y, late, half, alpha, eta):
-    """``_follow`` of rows of keys, whose scores are in units of the key's own errors."""
+    """Do the same as ``_follow`` for keys, whose scores are in units of their own errors."""
     for r in range(y_hat.shape[0]):
         s = slots[r]
         n_errors = max(units[s, LABELS] - late, 0.0)

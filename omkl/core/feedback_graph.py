@@ -1,11 +1,11 @@
 """Feedback graphs over a dictionary: construction, dominating set, and refinement in every round.
 
-A graph of N nodes with M out-neighbours each takes O(N M) memory to keep and to build: the
-divergences between all kernels are worked through a block of rows at a time.
+A graph of N nodes with M out-neighbours each takes O(N M) memory. Construction computes the
+divergences between all kernels for one block of rows at a time.
 
-The refinement fills its lists without asking: a number is written, and overwritten where it does
-not belong. Branches on who is a member would be guessed wrong by the processor, and each wrong
-guess takes as long as a pack.
+The refinement fills its lists without branches: it writes a number, and overwrites it if it does
+not belong. The processor would mispredict branches on membership, and a misprediction costs as much
+time as a pack.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def dissimilarity_graph(divergence: Overlaps | np.ndarray, M: int) -> np.ndarray
 
 
 def _join_by_value(delta: np.ndarray, some: np.ndarray) -> None:
-    """Fill the rows of out-neighbours from the sums of Delta, by their logarithms."""
+    """Fill the rows of out-neighbours by the largest sums of Delta, given as logarithms."""
     total = delta[some[:, 0]]
     for m in range(1, some.shape[1]):
         np.put_along_axis(total, some[:, :m], -np.inf, axis=1)
@@ -84,7 +84,7 @@ def _join_by_value(delta: np.ndarray, some: np.ndarray) -> None:
 
 
 def _join_by_overlap(source: Overlaps, some: np.ndarray) -> None:
-    """Fill the rows of out-neighbours from the sums of overlaps."""
+    """Fill the rows of out-neighbours by the sums of overlaps."""
     n, M = some.shape
     N = len(source.own)
     total = source.values[some[:, 0]]  # log of the sum of overlaps, +inf for those there
@@ -121,7 +121,7 @@ def _farthest(total, own, by_own, k, best, size, sign):
         for m in range(N):
             j = by_own[m]
             if own[j] < top:
-                break  # the overlaps only take from it
+                break  # kernels come by falling own, and overlaps only reduce the sum
             x = share + total[r, j] - own[j]
             if x < 0.0:
                 value = own[j] + log_one_minus_exp(x)
@@ -136,7 +136,7 @@ def _farthest(total, own, by_own, k, best, size, sign):
                 twice = share + total[r, j]
                 x = twice - own[j]
                 if x > LOG_2 and twice - LOG_2 > top:
-                    continue  # more than half of twice the overlaps is left
+                    continue  # the difference exceeds half of ``twice``, which is above ``top``
                 value = twice + log_one_minus_exp(-x)
                 if value < top or (value == top and j < farthest):
                     top, farthest = value, j
@@ -191,6 +191,7 @@ def similarity_graph(divergence: Overlaps | np.ndarray, M: int) -> np.ndarray:
 
 
 def _n_kernels(divergence: Overlaps | np.ndarray, M: int) -> int:
+    """Return the number N of kernels. Raises ValueError unless 1 <= M <= N."""
     N = len(divergence if isinstance(divergence, np.ndarray) else divergence.own)
     if not 1 <= M <= N:
         raise ValueError(f"M={M} out-neighbours lie outside [1, N={N}]")
@@ -198,27 +199,29 @@ def _n_kernels(divergence: Overlaps | np.ndarray, M: int) -> int:
 
 
 def _blocks(N: int) -> Iterator[np.ndarray]:
+    """Yield the nodes 0 .. N - 1 in blocks of at most ``BLOCK`` divergences."""
     size = max(1, BLOCK // N)
     for start in range(0, N, size):
         yield np.arange(start, min(N, start + size))
 
 
 def _smallest_missing(present: np.ndarray) -> int:
+    """Return the smallest index that is not in ``present``."""
     free = np.ones(len(present) + 1, dtype=bool)
     free[present[present <= len(present)]] = False
     return int(free.argmax())
 
 
 def dominating_set(out: np.ndarray) -> np.ndarray:
-    """Nodes (sorted) whose out-neighbourhoods cover all N nodes, by greedy set cover.
+    """Return sorted nodes whose out-neighbourhoods cover all N nodes, by greedy set cover.
 
     Chvatal (1979): take the node that covers most uncovered nodes (ties: the smallest index) until
-    none is left.
+    every node is covered.
 
     Parameters
     ----------
     out
-        The graph (N, M), with every node its own out-neighbour.
+        Graph (N, M), with every node its own out-neighbour.
     """
     N, M = out.shape
     covered = np.zeros(N, dtype=bool)
@@ -242,15 +245,19 @@ def dominating_set(out: np.ndarray) -> np.ndarray:
 # --- Refinement in every round: which nodes change, and their new edges ---------------------------
 
 
-# Rows of the links: the nodes of DS'_t in rising order, as many as there are; the d_i of node i
-# outside DS'_t, -1 inside; the node d_i whose edge to i was added, -1 where none was; edges added
-# at a node; nodes that enter or leave DS'_t, and nodes that need a d_i, for as long as that takes.
+# Rows of the links (6, N):
+# MEMBERS    nodes of DS'_t in rising order, at the front
+# PARTNER    d_i of node i outside DS'_t; -1 inside
+# REFINED    node d_i whose edge to i was added; -1 for none
+# N_REFINED  number of edges added at a node
+# CHANGED    scratch: nodes that enter or leave DS'_t
+# OTHERS     scratch: nodes that need a d_i
 MEMBERS, PARTNER, REFINED, N_REFINED, CHANGED, OTHERS = range(6)
 
 
 @inlined
 def rank_largest(values, best):
-    """The k-th largest of values (N,); best (k,) is filled with the k largest, in falling order."""
+    """Return the k-th largest of values (N,), and fill best (k,) with the k largest, falling."""
     best[:] = -np.inf
     k = best.shape[0]
     for i in range(values.shape[0]):
@@ -266,11 +273,20 @@ def rank_largest(values, best):
 
 @inlined
 def refine(params, state, sign):
-    """DS'_t, and the edges (d_i, i) that make it a dominating set.
+    """Update DS'_t and the edges (d_i, i) that make it a dominating set.
 
-    d_i is the node of DS'_t with the largest divergence from i for sign = 1, the
-    smallest for sign = -1. Only the node of the last round has another u now: while it
-    stays above the bar, or was below it before, DS'_t and its edges are what they were.
+    d_i is the node of DS'_t with the largest divergence from i for sign = 1, the smallest for sign
+    = -1. Since the last round only its own node has another u. If that node stays above the bar, or
+    was below it before, DS'_t and its edges stay as they are.
+
+    Parameters
+    ----------
+    params
+        Params with ``only_undominated``.
+    state
+        ``sfg.RefinedState``.
+    sign
+        1.0 or -1.0.
     """
     n = nodes_that_changed(
         state.node[0],
@@ -287,9 +303,22 @@ def refine(params, state, sign):
 
 @inlined
 def nodes_that_changed(node, log_u, member, size, fresh, best, changed):
-    """Nodes that enter or leave DS'_t: how many, listed in ``changed`` (N,).
+    """List the nodes that enter or leave DS'_t, and return their number.
 
-    log_u and member (N,), size of DS'_t, best (rank,).
+    Parameters
+    ----------
+    node
+        Node of the last round, the only one whose log_u changed if ``fresh``.
+    log_u, member
+        Weights and membership of the nodes (N,).
+    size
+        Number of nodes in DS'_t.
+    fresh
+        Whether ``best`` and ``member`` follow log_u of the round before.
+    best
+        Largest log_u (rank,), falling; updated in place.
+    changed
+        Output (N,).
     """
     N, last = log_u.shape[0], best.shape[0] - 1
     n = 0
@@ -317,7 +346,7 @@ def nodes_that_changed(node, log_u, member, size, fresh, best, changed):
 
 @inlined
 def largest_below(values, bound):
-    """The largest of values (N,) that is less than the bound, or -inf."""
+    """Return the largest of values (N,) that is less than the bound, or -inf."""
     N = values.shape[0]
     highest = pack(-np.inf)
     j = 0
@@ -332,7 +361,19 @@ def largest_below(values, bound):
 
 @inlined
 def list_equal(values, number, left_out, listed):
-    """Indices of values (N,) that are equal to the number, but for one: how many, listed."""
+    """List the indices of values (N,) equal to a number, and return how many there are.
+
+    Parameters
+    ----------
+    values
+        Values (N,).
+    number
+        Number to find.
+    left_out
+        Index that is not listed.
+    listed
+        Output (N,).
+    """
     n = 0
     for i in range(values.shape[0]):
         if values[i] == number and i != left_out:
@@ -343,9 +384,20 @@ def list_equal(values, number, left_out, listed):
 
 @inlined
 def rewire(state, n, sign, only_undominated, everyone):
-    """The first ``n`` of the changed enter or leave DS'_t: every d_i and the edges that follow.
+    """Let the first ``n`` nodes of CHANGED enter or leave DS'_t, and update every d_i and its edge.
 
-    everyone: the nodes of DS'_t have a d_i too. Arrays of the state as in ``sfg_r.State``.
+    Parameters
+    ----------
+    state
+        State with the arrays of ``sfg.RefinedState``.
+    n
+        Number of nodes in CHANGED.
+    sign
+        As in ``refine``.
+    only_undominated
+        Add an edge to i only if DS'_t has no edge to i yet.
+    everyone
+        Whether nodes inside DS'_t have a d_i too.
     """
     edges, trees, cover, links = state.edges, state.trees, state.cover, state.links
     begun = trees[COUNT, 1] > 0.0
@@ -368,7 +420,7 @@ def rewire(state, n, sign, only_undominated, everyone):
 
 @inlined
 def list_members(cover, links):
-    """DS'_t in rising order: from cover (2, N) to links (6, N)."""
+    """List DS'_t in rising order: from cover (2, N) to links (6, N)."""
     size = 0
     for i in range(cover.shape[1]):
         links[MEMBERS, size] = i  # to stay, or to be overwritten
@@ -377,9 +429,20 @@ def list_members(cover, links):
 
 @inlined
 def list_unconnected(cover, links, n, begun, everyone):
-    """Those that lost their d_i, or left DS'_t and have none yet: how many, listed in OTHERS.
+    """List in OTHERS the nodes without a valid d_i, and return their number.
 
-    cover (2, N), links (6, N); begun: the others have a d_i.
+    They lost their d_i, or left DS'_t and have none yet.
+
+    Parameters
+    ----------
+    cover, links
+        Membership (2, N) and links (6, N).
+    n
+        Number of nodes in CHANGED.
+    begun
+        Whether all other nodes have a d_i already.
+    everyone
+        As in ``rewire``.
     """
     n_left, left = 0, -1
     for k in range(n):
@@ -407,7 +470,17 @@ def list_unconnected(cover, links, n, begun, everyone):
 
 @inlined
 def connect(state, n, sign, only_undominated):
-    """d_i of the first ``n`` of the others, (45): of equal ones that of the smallest index."""
+    """Find d_i of the first ``n`` nodes of OTHERS, (45). Ties go to the smallest index.
+
+    Parameters
+    ----------
+    state
+        State with the arrays of ``sfg.RefinedState``.
+    n
+        Number of nodes in OTHERS.
+    sign, only_undominated
+        As in ``rewire``.
+    """
     edges, cover, links, distance = state.edges, state.cover, state.links, state.distance
     if n > 0:
         list_members(cover, links)
@@ -425,7 +498,17 @@ def connect(state, n, sign, only_undominated):
 
 @inlined
 def offer(state, j, sign, only_undominated, everyone):
-    """Node j becomes the d_i of those that it suits better than theirs."""
+    """Make node j the d_i of each node i that it suits better than its present d_i.
+
+    Parameters
+    ----------
+    state
+        State with the arrays of ``sfg.RefinedState``.
+    j
+        Node that entered DS'_t.
+    sign, only_undominated, everyone
+        As in ``rewire``.
+    """
     edges, cover, links = state.edges, state.cover, state.links
     distance, to = state.distance, state.divergence.turned[j]
     n = 0
@@ -443,7 +526,17 @@ def offer(state, j, sign, only_undominated, everyone):
 
 @inlined
 def set_edge(edges, cover, links, i, only_undominated):
-    """The edge (d_i, i) of links (6, N), unless it is one of edges (3, N, M), or not needed."""
+    """Add the edge (d_i, i), unless the graph has it already or it is not needed.
+
+    Parameters
+    ----------
+    edges, cover, links
+        Graph (3, N, M), membership (2, N) and links (6, N).
+    i
+        Node whose edge is set.
+    only_undominated
+        As in ``rewire``.
+    """
     j = links[PARTNER, i]
     if only_undominated and cover[COVERS, i] > 0:
         j = -1

@@ -1,9 +1,8 @@
-"""Nodes of a feedback graph drawn by weight, in O(log N) a round.
+"""Draws of graph nodes by weight, in O(log N) per round.
 
-In a round a single node changes its weight u. Sums over all nodes, and over the
-in-neighbours of a kernel, are therefore kept in binary trees: one path to the root is
-added up anew, always from the two numbers below, so that no rounding error piles up however
-many rounds there are.
+One node changes its weight u in a round. Sums over all nodes, and over the in-neighbours of a
+kernel, are therefore kept in binary trees. A round adds up one path to the root again, always from
+the two numbers below, so that rounding errors do not accumulate over rounds.
 """
 
 from __future__ import annotations
@@ -13,23 +12,23 @@ import numpy as np
 from omkl.core.compiler import inlined
 from omkl.core.weights import exp_nonpositive
 
-# The largest u may fall this far below the scale before all weights are taken anew: a weight
-# as small as exp(-708) times the largest counts as 0 then, as small as exp(-644) never does.
+# The largest u may fall this far below the scale before all weights are computed again. A weight of
+# exp(-708) times the largest then counts as 0, a weight of exp(-644) times the largest never does.
 MOST_FALL = 64.0
 
 
 # NumPy counts a negative index from the end, so Numba compares every signed index with 0 and
-# chooses between two addresses. Where a path is walked, each step waits for that: indices there are
-# unsigned (``np.uintp``), which saves a twentieth of a round.
+# chooses between two addresses. Each step along a path waits for that choice. Indices of paths are
+# therefore unsigned (``np.uintp``), which saves a twentieth of a round.
 
-# Each of the arrays below is several of equal length, a row each.
+# Rows of the arrays below.
 OUT, FIRST, LEAF = 0, 1, 2  # rows of the edges
 MASS, TOP, COUNT = 0, 1, 2  # rows of the trees
 MEMBER, COVERS = 0, 1  # rows of the cover
 
 
 def in_neighbours(out: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The graph (N, M) by its in-edges: start (N + 1,) and source (N M,).
+    """Return the in-edges of a graph (N, M): start (N + 1,) and source (N M,).
 
     The in-neighbours of node i are source[start[i] : start[i + 1]].
     """
@@ -43,11 +42,11 @@ def in_neighbours(out: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def edges_of(out: np.ndarray) -> np.ndarray:
-    """The graph with out-neighbours ``out`` (N, M), for learners to share: edges (3, N, M).
+    """Make edges (3, N, M), shared by learners, of a graph with out-neighbours ``out`` (N, M).
 
     edges[OUT, i, m]    end of the m-th edge of node i; the first is the node itself
-    edges[FIRST, i, m]  where the tree of sums of that end begins
-    edges[LEAF, i, m]   the edge's leaf in it
+    edges[FIRST, i, m]  first place of the tree of sums of that end
+    edges[LEAF, i, m]   leaf of the edge in that tree
     """
     N, M = out.shape
     start, _ = in_neighbours(out)
@@ -59,13 +58,13 @@ def edges_of(out: np.ndarray) -> np.ndarray:
 
 
 def trees_of(edges: np.ndarray) -> np.ndarray:
-    """Trees (3, 2 P) of all N nodes, P the power of two from N on; the set is empty.
+    """Make trees (3, 2 P) over N nodes and an empty set, P the smallest power of two >= N.
 
     The root is at 1, the children of k are at 2 k and 2 k + 1, node i is at P + i.
 
     trees[MASS]   sums of exp(log_u - scale)
-    trees[TOP]    largest log_u; at 0 whether the trees follow log_u, 1 or 0
-    trees[COUNT]  how many nodes of the set
+    trees[TOP]    largest log_u; place 0 is 1.0 if the trees follow log_u, else 0.0
+    trees[COUNT]  number of nodes in the set
     """
     N = edges.shape[1]
     trees = np.zeros((3, 2 << (N - 1).bit_length()))
@@ -74,18 +73,18 @@ def trees_of(edges: np.ndarray) -> np.ndarray:
 
 
 def cover_of(edges: np.ndarray) -> np.ndarray:
-    """The empty set of nodes: cover (2, N).
+    """Make the empty set of nodes: cover (2, N).
 
-    cover[MEMBER, i]  1 if node i is in the set, or 0
-    cover[COVERS, i]  how many of the in-neighbours of kernel i are in it
+    cover[MEMBER, i]  1 if node i is in the set, else 0
+    cover[COVERS, i]  number of in-neighbours of kernel i in the set
     """
     return np.zeros((2, edges.shape[1]), dtype=np.int64)
 
 
 def empty_in_mass(edges: np.ndarray) -> np.ndarray:
-    """For every kernel the tree of MASS over its in-neighbours, (2 N M,); at 0 how many those are.
+    """Make the trees of MASS over the in-neighbours of every kernel, (2 N M,).
 
-    Of n leaves the first is at n: the tree need not be full.
+    Place 0 of a tree is its number n of leaves. The first leaf is at n: a tree need not be full.
     """
     in_mass = np.zeros(2 * edges.shape[1] * edges.shape[2])
     np.add.at(in_mass, edges[FIRST], 1.0)
@@ -93,22 +92,33 @@ def empty_in_mass(edges: np.ndarray) -> np.ndarray:
 
 
 def stale(trees: np.ndarray) -> None:
-    """Say that log_u was written by hand: the trees are made anew in the next round."""
+    """Mark the trees as out of date after log_u was written by hand."""
     trees[TOP, 0] = 0.0
 
 
 @inlined
 def is_fresh(trees):
-    """Whether the trees (3, 2 P) follow log_u, but for the node of the last round."""
+    """Return whether the trees (3, 2 P) follow log_u, except for the node of the last round."""
     return trees[TOP, 0] == 1.0
 
 
 @inlined
 def refresh(edges, trees, in_mass, scale, log_u, node):
-    """Bring the trees up to date: log_u (N,) changed at ``node`` alone, if they are fresh.
+    """Bring the trees up to date with log_u.
 
-    edges (3, N, M), trees (3, 2 P), in_mass (2 N M,), scale (1,). Trees that are made anew of the
-    same log_u and scale are the same to the bit.
+    If the trees are fresh, log_u changed at ``node`` alone, and one path is added up again. Trees
+    that are rebuilt from the same log_u and scale are equal to the bit.
+
+    Parameters
+    ----------
+    edges, trees, in_mass
+        Arrays (3, N, M), (3, 2 P) and (2 N M,).
+    scale
+        Scale of the sums (1,).
+    log_u
+        Logarithms of the node weights (N,).
+    node
+        Node of the last round.
     """
     mass, top = trees[MASS], trees[TOP]
     if top[0] == 1.0:
@@ -120,7 +130,7 @@ def refresh(edges, trees, in_mass, scale, log_u, node):
         # added to the sums would leave its rounding error in them for ever.
         sum_below, top_below = u, log_u[node]
         while k > 1:
-            sum_below += mass[np.uintp(k ^ 1)]  # a sum of two is the same both ways round
+            sum_below += mass[np.uintp(k ^ 1)]  # a + b = b + a to the bit: children in any order
             top_below = max(top_below, top[np.uintp(k ^ 1)])
             k >>= 1
             mass[np.uintp(k)] = sum_below
@@ -142,9 +152,18 @@ def refresh(edges, trees, in_mass, scale, log_u, node):
 
 @inlined
 def begin(mass, top, scale, log_u):
-    """All weights anew: mass and top (2 P,) from log_u (N,).
+    """Rebuild mass and top (2 P,) from log_u (N,).
 
-    The largest counts as 1 where that of before is out of the range of the scale.
+    If the largest log_u has left the range of the scale, it becomes the scale.
+
+    Parameters
+    ----------
+    mass, top
+        Rows of the trees (2 P,).
+    scale
+        Scale of the sums (1,).
+    log_u
+        Logarithms of the node weights (N,).
     """
     N = log_u.shape[0]
     P = mass.shape[0] // 2
@@ -163,7 +182,17 @@ def begin(mass, top, scale, log_u):
 
 @inlined
 def begin_in_mass(edges, in_mass, mass):
-    """All sums over in-neighbours anew: in_mass (2 N M,) from mass (2 P,)."""
+    """Rebuild the sums over in-neighbours in_mass (2 N M,) from mass (2 P,).
+
+    Parameters
+    ----------
+    edges
+        Graph (3, N, M).
+    in_mass
+        Output (2 N M,).
+    mass
+        Row MASS of the trees (2 P,).
+    """
     P = mass.shape[0] // 2
     for i in range(edges.shape[1]):
         for m in range(edges.shape[2]):
@@ -176,7 +205,15 @@ def begin_in_mass(edges, in_mass, mass):
 
 @inlined
 def toggle_member(edges, trees, cover, i):
-    """Node i enters the set, or leaves it: edges (3, N, M), trees (3, 2 P), cover (2, N)."""
+    """Add node i to the set, or remove it.
+
+    Parameters
+    ----------
+    edges, trees, cover
+        Graph (3, N, M), trees (3, 2 P) and set (2, N).
+    i
+        Node.
+    """
     change = 1 - 2 * cover[MEMBER, i]
     cover[MEMBER, i] += change
     k = trees.shape[1] // 2 + i
@@ -189,7 +226,17 @@ def toggle_member(edges, trees, cover, i):
 
 @inlined
 def probability(trees, i, xi):
-    """p of node i, from trees (3, 2 P)."""
+    """Return the probability p of node i.
+
+    Parameters
+    ----------
+    trees
+        Trees (3, 2 P).
+    i
+        Node.
+    xi
+        Exploration in [0, 1].
+    """
     k = trees.shape[1] // 2 + i
     share = trees[COUNT, k] / trees[COUNT, 1]
     return (1.0 - xi) * (trees[MASS, k] / trees[MASS, 1]) + xi * share
@@ -197,9 +244,18 @@ def probability(trees, i, xi):
 
 @inlined
 def in_probabilities(edges, trees, in_mass, cover, kernels, n, xi, q):
-    """q[i] = sum of p over the in-neighbours of kernel i, for the first ``n`` of ``kernels``.
+    """Write q[i], the sum of p over the in-neighbours of i, for the first ``n`` of ``kernels``.
 
-    edges (3, N, M), trees (3, 2 P), in_mass (2 N M,), cover (2, N); kernels and q (N,).
+    Parameters
+    ----------
+    edges, trees, in_mass, cover
+        Arrays (3, N, M), (3, 2 P), (2 N M,) and (2, N).
+    kernels, n
+        Kernels (N,), of which the first n count.
+    xi
+        Exploration in [0, 1].
+    q
+        Output (N,).
     """
     total, size = trees[MASS, 1], trees[COUNT, 1]
     for m in range(n):
@@ -210,17 +266,25 @@ def in_probabilities(edges, trees, in_mass, cover, kernels, n, xi, q):
 
 @inlined
 def draw_node(trees, xi, v):
-    """Node drawn from p by one uniform number v in [0, 1): the first whose running sum exceeds v.
+    """Draw a node from p: the first whose running sum exceeds v.
 
-    p is that of the trees (3, 2 P).
-    Where rounding leaves the sum of p below v it is the last node with a positive p.
+    If rounding leaves the sum of p below v, it is the last node with a positive p.
+
+    Parameters
+    ----------
+    trees
+        Trees (3, 2 P).
+    xi
+        Exploration in [0, 1].
+    v
+        Uniform number in [0, 1).
     """
     per_mass, per_count = (1.0 - xi) / trees[MASS, 1], xi / trees[COUNT, 1]
     P = trees.shape[1] // 2
     k = 1
     while k < P:
         k *= 2
-        # Right only where something has a positive probability there: rounding may leave v at or
+        # Go right only if a node there has a positive probability: rounding may leave v at or
         # above the whole sum.
         here, beside = np.uintp(k), np.uintp(k + 1)
         left = per_mass * trees[MASS, here] + per_count * trees[COUNT, here]
@@ -232,7 +296,7 @@ def draw_node(trees, xi, v):
 
 @inlined
 def best_node(trees):
-    """The smallest index of the largest log_u, from trees (3, 2 P)."""
+    """Return the smallest index of the largest log_u, from trees (3, 2 P)."""
     top = trees[TOP]
     P = top.shape[0] // 2
     k = 1
@@ -244,8 +308,16 @@ def best_node(trees):
 
 @inlined
 def clear(q, evaluate, n):
-    """NaN for the q (N,) of the last round's kernels, the first ``n`` of ``evaluate`` (N,)."""
-    if n == 0:  # the round is new, the state need not be
+    """Set the q of the last round's kernels to NaN.
+
+    Parameters
+    ----------
+    q
+        Probabilities (N,).
+    evaluate, n
+        Kernels (N,), of which the first n were evaluated. All of q is set if n = 0.
+    """
+    if n == 0:  # a new selection lists no kernels, but the state may come from a file
         q[:] = np.nan
     for m in range(n):
         q[evaluate[m]] = np.nan

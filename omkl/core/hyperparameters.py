@@ -1,9 +1,9 @@
-"""Hyper-parameters: from the keys of a YAML file to an algorithm's ``Params``.
+"""Hyper-parameters: from the keys of a YAML file to the ``Params`` of an algorithm.
 
-The YAML's keys are the fields of ``Params``; a field's annotation says what it may hold. So a
-misspelt key, a wrong type and a value out of range are refused before anything runs, and no schema
-is written twice. The annotations of a ``State`` say what its arrays hold, where others than its
-algorithm have to know:
+The keys of the YAML are the fields of ``Params``, and the annotation of a field states its valid
+values. A misspelt key, a wrong type or a value out of range is refused before anything runs, and no
+second schema is written. Annotations of a ``State`` state the role of arrays that code outside the
+algorithm needs to know:
 
     q: EVALUATED_WITH  # (N,)
 """
@@ -32,7 +32,7 @@ class Schedule(NamedTuple):
 
 @inlined
 def rate(schedule, t):
-    """The value of a schedule at round t (1-based)."""
+    """Return the value of a schedule at round t (1-based)."""
     if schedule.power == 0.0:
         return schedule.scale
     if schedule.power == -0.5:
@@ -44,11 +44,12 @@ def rate(schedule, t):
 
 
 class Range(NamedTuple):
-    """Bounds of a number; the letters N (kernels), D (features) and J stand for their values.
+    """Bounds of a number. The letters N (kernels), D (features) and J stand for their values.
 
-    In a ``State`` t stands for the number of rounds so far, and the name of another field for its
-    largest number (``n + pending`` for the sum of two), or as ``x.1`` for the length of its second
-    axis. ``columns`` names the places on the last axis that the bounds are for; () means all.
+    In a ``State``, t stands for the number of rounds so far. The name of another field stands for
+    its largest number (``n + pending`` for the sum of two), and ``x.1`` for the length of its
+    second axis. ``columns`` lists the places on the last axis that the bounds are for; () means
+    all.
     """
 
     low: float | str
@@ -59,7 +60,7 @@ class Range(NamedTuple):
 
 
 class Choice(tuple[str, ...]):
-    """Words of which a setting is one; ``Params`` holds its place among them, an int."""
+    """Valid words of a setting; ``Params`` holds the index of one of them."""
 
     def __new__(cls, *words: str) -> Choice:
         return super().__new__(cls, words)
@@ -68,13 +69,13 @@ class Choice(tuple[str, ...]):
 POSITIVE = Annotated[float, Range(0.0, open_low=True)]
 NON_NEGATIVE = Annotated[float, Range(0.0)]
 COUNT = Annotated[int, Range(1)]
-SIZE = Annotated[int, Range(1, 100_000)]  # of what memory is taken for, or time a round
-NODES = Annotated[int, Range(1, 10_000)]  # each has numbers of all kernels
+SIZE = Annotated[int, Range(1, 100_000)]  # bounds memory, or time per round
+NODES = Annotated[int, Range(1, 10_000)]  # each node has an array over all kernels
 COUNT_OR_ZERO = Annotated[int, Range(0)]
 UP_TO_N = Annotated[int, Range(1, "N")]
 FRACTION = Annotated[float, Range(0.0, 1.0, open_low=True, open_high=True)]
 UP_TO_ONE = Annotated[float, Range(0.0, 1.0, open_low=True)]
-# NaN stands for the text "theorem": the value that the paper's theorem asks for.
+# NaN stands for the text "theorem", the step size of the paper's theorem.
 STEP_OF_THEOREM = Annotated[float, Range(0.0, open_low=True), "theorem"]
 RATE = Annotated[Schedule, Range(0.0, 1.0, open_low=True, open_high=True)]
 
@@ -88,10 +89,19 @@ _SCHEDULE = re.compile(
 
 
 def parse_schedule(text: Any, horizon: int | None) -> Schedule:
-    """A schedule from a number, "0.1/sqrt(t)", "1/sqrt(T)", "2/t" or "0.5/t^0.25".
+    """Parse a schedule: a number, "0.1/sqrt(t)", "1/sqrt(T)", "2/t" or "0.5/t^0.25".
 
-    t is the round, T the horizon. ValueError when the text is no schedule, or
-    names T where the length of the stream is not known.
+    Parameters
+    ----------
+    text
+        Number or text; t is the round and T the horizon.
+    horizon
+        Rounds of the stream; None if unknown.
+
+    Raises
+    ------
+    ValueError
+        The text is no schedule, or it names T and the horizon is unknown.
     """
     if isinstance(text, bool) or not isinstance(text, int | float | str):
         raise ValueError(f"{shown(text)} is no schedule; write a number, 0.1/sqrt(t) or 1/sqrt(T)")
@@ -124,25 +134,25 @@ def build(
     sizes: Mapping[str, int],
     where: str = "algorithm",
 ) -> Any:
-    """``Params(**given)`` after checking every key, type and range.
+    """Build ``Params(**given)`` after checking every key, type and range.
 
     Parameters
     ----------
     Params
-        The NamedTuple of an algorithm, whose annotations say what each field may be.
+        NamedTuple of an algorithm. Its annotations state the valid values of each field.
     given
-        Values by key, as a YAML file has them. None leaves out a field whose default is NaN.
+        Values by key, as in a YAML file. None leaves out a field whose default is NaN.
     horizon
-        Rounds of the stream, for schedules that name T; None where it is not known.
+        Rounds of the stream, for schedules that name T; None if unknown.
     sizes
         Values of the letters that ranges may name (N, D).
     where
-        The section of the configuration, for errors; "" for none.
+        Section of the configuration, for errors; "" for none.
 
     Raises
     ------
     ValueError
-        Names the key, what it may be, and the nearest key to a misspelt one.
+        Names the key, its valid values, and the nearest key to a misspelt one.
     """
     dot = f"{where}." if where else ""
     hints = get_type_hints(Params, include_extras=True)
@@ -167,7 +177,17 @@ def build(
 def with_defaults_cut(
     Params: type, given: Mapping[str, Any], defaults: Mapping[str, Any], sizes: Mapping[str, int]
 ) -> dict[str, Any]:
-    """``given``, where whole numbers as in ``defaults`` are cut to the size that bounds them."""
+    """Copy ``given``; cut whole numbers that equal their defaults to the size that bounds them.
+
+    Parameters
+    ----------
+    Params
+        NamedTuple of an algorithm.
+    given, defaults
+        Values by key: of the user, and of the YAML file.
+    sizes
+        Values of the letters that ranges may name (N, D).
+    """
     cut = dict(given)
     for name, hint in get_type_hints(Params, include_extras=True).items():
         bounds = next((m for m in getattr(hint, "__metadata__", ()) if isinstance(m, Range)), None)
@@ -220,7 +240,7 @@ def _convert(key: str, value: Any, hint: Any, horizon: int | None, sizes: Mappin
 
 
 def require_count(key: str, value: Any) -> None:
-    """ValueError that names the key where a value is not a whole number of at least 1."""
+    """Raise ValueError that names the key unless the value is a whole number of at least 1."""
     _convert(key, value, COUNT, None, {})
 
 
@@ -258,7 +278,7 @@ def _check_range(
 
 
 def _bound(stated: float | str, value: float) -> str:
-    """A bound as an error shows it, a letter with what it stands for."""
+    """Format a bound for an error, a letter with its value."""
     if isinstance(stated, str):
         return f"{stated}={value}"
     return f"{value:,}" if isinstance(value, int) else f"{value:g}"
@@ -277,22 +297,22 @@ MAY_LEARN = Annotated[np.ndarray, "who may learn"]
 NODE_WEIGHTS = Annotated[np.ndarray, "logarithms of the nodes' weights"]
 
 # ``omkl.core.snapshot`` checks numbers of a saved state against these ranges, because compiled code
-# uses whole numbers as places and counts without looking. Arrays of whole numbers without a range
+# uses whole numbers as indices and counts without a check. Arrays of whole numbers without a range
 # never change.
 MOST_COUNT = 2**53  # as float64 every count is exact, and as int64 no sum of a few overflows
 COUNTS = Annotated[np.ndarray, Range(0, MOST_COUNT)]
 ROUNDS = Annotated[np.ndarray, Range(0, "t")]  # so many rounds, or the number of one
 KERNELS = Annotated[np.ndarray, Range(0, "N", open_high=True)]  # places of kernels
 SWITCH = Annotated[np.ndarray, Range(0, 1)]
-# Follows from the settings and the other fields: it is not saved, and a loaded learner has it as a
-# fresh one does. The next round computes it anew.
+# Follows from the settings and the other fields. It is not saved: a loaded learner starts with that
+# of a fresh one, and the next round computes it again.
 DERIVED = Annotated[Any, "derived"]
 # (3, 2 P) sums over the nodes' weights, see ``omkl.core.graph_sampling``.
 TREES = Annotated[np.ndarray, "derived", "sums over the nodes' weights"]
 
 
 def fields_with(State: type, annotation: Any) -> list[str]:
-    """Names of the fields that have this annotation, and perhaps more."""
+    """Return the names of the fields with at least this annotation."""
     hints = get_type_hints(State, include_extras=True)
     wanted = set(get_args(annotation)[1:])
     return [name for name, hint in hints.items() if wanted <= set(get_args(hint)[1:])]

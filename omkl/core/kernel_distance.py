@@ -1,18 +1,18 @@
-"""How far two kernels are from each other, in a form whose order rounding does not decide.
+"""Distances between kernels, in a form whose order does not depend on rounding.
 
 The overlap of two kernels is the integral of kappa_i kappa_j over R^d. Kernels are products over
-the inputs, so it is the integral over one input to the power d. It is kept as its logarithm, which
-neither over- nor underflows, whatever d is. A family states the integrals that have a closed form
-(``kernels.Family.overlaps``); the others are integrated numerically.
+the inputs, so it is the integral over one input to the power d. It is stored as its logarithm,
+which neither over- nor underflows for any d. A family states the integrals that have a closed form
+(``kernels.Family.overlaps``). The others are integrated numerically.
 
 Delta(i, j), the integral over R^d of (kappa_i - kappa_j)^2, is own_i + own_j - 2 overlap(i, j)
-with own_i = overlap(i, i), the integral of kappa_i^2. In many inputs these differ by hundreds of
-orders of magnitude: with own_i = 1e16 no digit of own_j is left in the sum. So what is common to
-the candidates is never added. Of several j for one i
+with own_i = overlap(i, i), the integral of kappa_i^2. With many inputs these terms differ by
+hundreds of orders of magnitude: with own_i = 1e16 no digit of own_j is left in the sum. A term that
+all candidates share is therefore never added. For several j and one i,
 
     own_j - 2 overlap(i, j)
 
-has the order of Delta(i, j). Where both terms nearly cancel own_i, Delta itself is used: its
+has the order of Delta(i, j). If both terms nearly cancel own_i, Delta itself is compared: its
 logarithm is exact to rounding there.
 
 Source: Ghari and Shen, JMLR, (27).
@@ -37,10 +37,21 @@ LOG_2 = math.log(2.0)
 
 
 def log_overlaps_in_one_input(first: str, p: np.ndarray, second: str, q: np.ndarray) -> np.ndarray:
-    """log of the integral of kappa kappa' over one input, for bandwidths of two families.
+    """Return log of the integral of kappa kappa' over one input, for bandwidths of two families.
 
-    p and q have one shape, which the result has too. The closed form that either family states,
-    and otherwise ``integrated``.
+    The closed form that a family states is used if there is one, else ``integrated``.
+
+    Parameters
+    ----------
+    first, second
+        Names of the families.
+    p, q
+        Bandwidths of one shape, which the result has too.
+
+    Raises
+    ------
+    ValueError
+        A family has no spectrum.
     """
     one, other = FAMILIES[first], FAMILIES[second]
     if not (one.spectrum and other.spectrum):
@@ -52,18 +63,29 @@ def log_overlaps_in_one_input(first: str, p: np.ndarray, second: str, q: np.ndar
     return integrated(one, p, other, q)
 
 
-STEP = 1.0 / 16.0  # of the integral over log |r|
-MARGINS = 40.0, 45.0  # how far it goes below and above the logarithms of the lengths
+STEP = 1.0 / 16.0  # of the trapezoid rule in log |r|
+MARGINS = 40.0, 45.0  # range of integration below and above the logarithms of the lengths
 AGREEMENT = 1e-9
 
 
 def integrated(one: Family, p: np.ndarray, other: Family, q: np.ndarray) -> np.ndarray:
-    """log of the integral of kappa kappa' over one input, by the trapezoid rule in log |r|.
+    """Integrate kappa kappa' over one input by the trapezoid rule in log |r|; return the logarithm.
 
-    The rule converges exponentially for kernels that are analytic but for r = 0: the error is
-    that of rounding (1e-14) for Gaussian, Laplacian, Cauchy and Matern kernels. Raises
-    ValueError where half as many points differ by more than 1e-9, or where the ends still count:
-    a kernel with corners, or one whose square has no integral.
+    The rule converges exponentially for kernels that are analytic except at r = 0: for Gaussian,
+    Laplacian, Cauchy and Matern kernels its error is that of rounding (1e-14).
+
+    Parameters
+    ----------
+    one, other
+        Families.
+    p, q
+        Bandwidths of one shape, which the result has too.
+
+    Raises
+    ------
+    ValueError
+        Half as many points differ by more than 1e-9, or the ends still count: a kernel has corners,
+        or its square has no integral.
     """
     bandwidths, places = zip(*(np.unique(b, return_inverse=True) for b in (p, q)), strict=True)
     lengths = [
@@ -72,13 +94,13 @@ def integrated(one: Family, p: np.ndarray, other: Family, q: np.ndarray) -> np.n
     s = np.arange(
         min(x.min() for x in lengths) - MARGINS[0], max(x.max() for x in lengths) + MARGINS[1], STEP
     )
-    # Both factors have the square root of a weight 2 r: the overlaps of a family are symmetric.
+    # Each factor takes the square root of the weight 2 r, which keeps the matrix symmetric.
     factors = [
         np.sqrt(2.0 * STEP * np.exp(s)) * np.array([f.value(np.exp(s)[:, None], b) for b in some])
         for f, some in zip((one, other), bandwidths, strict=True)
     ]
 
-    def summed(points: slice) -> np.ndarray:  # not by BLAS: any number of threads, the same bits
+    def summed(points: slice) -> np.ndarray:  # without BLAS, whose bits depend on its threads
         return np.einsum("is,js->ij", *(x[:, points] for x in factors))
 
     integrals = summed(slice(None))
@@ -93,7 +115,7 @@ def integrated(one: Family, p: np.ndarray, other: Family, q: np.ndarray) -> np.n
 
 
 def log_overlaps(kernels: Sequence[Kernel], d: int) -> np.ndarray:
-    """log of the integrals of kappa_i kappa_j over R^d, (N, N), symmetric."""
+    """Return log of the integrals of kappa_i kappa_j over R^d, (N, N), symmetric."""
     families = np.array([kernel.family for kernel in kernels])
     bandwidths = np.array([kernel.bandwidth for kernel in kernels])
     result = np.empty((len(kernels), len(kernels)))
@@ -107,24 +129,24 @@ def log_overlaps(kernels: Sequence[Kernel], d: int) -> np.ndarray:
 
 
 class Overlaps(NamedTuple):
-    """The logarithms of all overlaps as a matrix (N, N); own (N,) is its diagonal."""
+    """Logarithms of all overlaps as a matrix (N, N), and its diagonal ``own`` (N,)."""
 
     values: np.ndarray
     own: np.ndarray
 
 
-MOST_IN_GRAPH = 4096  # whose distances take 128 MB
+MOST_IN_GRAPH = 4096  # their distances take 128 MB
 
 
 @functools.lru_cache(maxsize=4)
 def overlaps(kernels: tuple[Kernel, ...], d: int) -> Overlaps:
-    """Return the overlaps of a dictionary; made once for all seeds.
+    """Return the overlaps of a dictionary, computed once for all seeds.
 
     Raises
     ------
     ValueError
-        There are more than ``MOST_IN_GRAPH``, a kernel has no spectrum, or integration does not
-        find an overlap.
+        The dictionary has more than ``MOST_IN_GRAPH`` kernels, a kernel has no spectrum, or
+        numerical integration fails.
     """
     if len(kernels) > MOST_IN_GRAPH:
         raise ValueError(
@@ -139,7 +161,7 @@ def overlaps(kernels: tuple[Kernel, ...], d: int) -> Overlaps:
 
 
 def _log_divergences(overlap: np.ndarray, own_i: np.ndarray, own_j: np.ndarray) -> np.ndarray:
-    """log(own_i + own_j - 2 overlap) of three logarithms."""
+    """Return log(own_i + own_j - 2 overlap), given the three logarithms."""
     squares = np.logaddexp(own_i, own_j)
     ratio = LOG_2 + overlap - squares  # log of 2 int kk' / (int k^2 + int k'^2) <= 0
     with np.errstate(divide="ignore"):
@@ -148,7 +170,7 @@ def _log_divergences(overlap: np.ndarray, own_i: np.ndarray, own_j: np.ndarray) 
 
 
 def divergence_rows(source: Overlaps, rows: np.ndarray) -> np.ndarray:
-    """Rows (n, N) of log Delta."""
+    """Return the given rows of log Delta, (n, N)."""
     result = _log_divergences(source.values[rows], source.own[rows][:, None], source.own)
     result[np.arange(len(rows)), rows] = -np.inf
     return result
@@ -158,9 +180,9 @@ NEAR, BELOW, ABOVE = range(3)
 
 
 def ranks(source: Overlaps) -> np.ndarray:
-    """The rank of Delta(i, j) among all j of row i, (N, N): 0 for the nearest, ties share one.
+    """Rank Delta(i, j) among all j of row i, (N, N): 0 for the nearest, ties share a rank.
 
-    Candidates are compared by log Delta where it is below own_i / 2 (NEAR), and otherwise by
+    Candidates are compared by log Delta if it is below own_i / 2 (NEAR), else by
     own_j - 2 overlap(i, j), which is negative (BELOW) or not (ABOVE).
     """
     own = source.own
@@ -181,9 +203,9 @@ def ranks(source: Overlaps) -> np.ndarray:
 
 
 class Matrix(NamedTuple):
-    """Distances (N, N) between kernels, of which those in one row can be compared.
+    """Distances (N, N) between kernels, comparable within a row.
 
-    turned is the same matrix with columns as rows, so that those to one kernel lie side by side.
+    ``turned`` is the transposed matrix: distances to one kernel lie side by side in memory.
     """
 
     values: np.ndarray
@@ -191,11 +213,11 @@ class Matrix(NamedTuple):
 
 
 def matrix_of(values: np.ndarray) -> Matrix:
-    """Distances (N, N) in the form that learners look them up in."""
+    """Store distances (N, N) in the form in which learners look them up."""
     return Matrix(values, np.ascontiguousarray(values.T))
 
 
 @functools.lru_cache(maxsize=4)
 def ranked(kernels: tuple[Kernel, ...], d: int) -> Matrix:
-    """Delta by its order, for learners that look for the farthest or nearest kernel in a round."""
+    """Return the ranks of Delta, for learners that look up the farthest or nearest kernel."""
     return matrix_of(ranks(overlaps(kernels, d)))

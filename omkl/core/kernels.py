@@ -1,9 +1,9 @@
 """Kernel families and dictionaries of kernels.
 
-A family is one class: its exact value, its frequencies, what its number b means, the pieces from
-which compiled sums over rows are made, and the overlaps that it knows in closed form. Families
-with a spectral measure are shift invariant, a product over the inputs, and 1 at zero, so that
-the measure is a probability distribution:
+A family is one class with its exact value, its frequencies, the meaning of its number b, the pieces
+of which compiled sums over rows are made, and its overlaps in closed form. Families with a spectral
+measure are shift invariant, a product over the inputs, and 1 at zero, so that the measure is a
+probability distribution:
 
 | family    | kappa(r)                     | frequencies                        | bandwidth b |
 |-----------|------------------------------|------------------------------------|-------------|
@@ -16,12 +16,12 @@ the measure is a probability distribution:
 |           | exp(-u_k), u = sqrt(5)       | scale 1/b, in each input           |             |
 |           | abs(r) / b                   |                                    |             |
 
-Exact-kernel learners also know the polynomials kappa(x, x') = (x'x')^degree, which have
-no spectral measure; their "bandwidth" is the degree. Learners of second order also know the
-linear kernel kappa(x, x') = x'x' + 1, whose features are x and 1; its "bandwidth" has no meaning.
+Exact-kernel learners also accept the polynomials kappa(x, x') = (x'x')^degree, which have no
+spectral measure. Their "bandwidth" is the degree. Learners of second order also accept the linear
+kernel kappa(x, x') = x'x' + 1, whose features are x and 1. Its "bandwidth" has no meaning.
 
-"Bandwidth" in the dictionaries of Ghari and Shen is the variance for Gaussian
-kernels (exp(-||r||^2 / (2 b))) and the length for Laplacian ones.
+"Bandwidth" in the dictionaries of Ghari and Shen is the variance for Gaussian kernels
+(exp(-||r||^2 / (2 b))) and the length for Laplacian ones.
 """
 
 from __future__ import annotations
@@ -51,28 +51,30 @@ MOST_KERNELS = 10_000
 
 
 class Family:
-    """One kernel family. ``register`` makes it known; nothing else has to change.
+    """One kernel family. ``register`` is all that a new family needs.
 
-    Every family has ``gram``. One with a spectral measure states ``value`` and ``frequencies``:
-    its kernels are products over the inputs, 1 at zero, and depend on r / length alone.
+    Every family has ``gram``. A family with a spectral measure states ``value`` and
+    ``frequencies``: its kernels are products over the inputs, 1 at zero, and depend on r / length
+    alone.
 
-    Exact-kernel learners need the family in this module and three pieces, of which machine code
-    is made for eight numbers at a time: operators, ``abs`` and the given ``exp`` of what is <= 0
-    are all that they may use. Of x_k and the inputs x_sk of rows, ``term(x_k, x_sk)`` is added
-    over the inputs k, and all kernels of the family share that sum s. Or, in a family that
-    shares nothing, ``term(x_k, x_sk, c)`` is multiplied. Then kappa = ``finish(exp, c, s)``,
-    finite for s = 0 where it is shared, with c = ``parameter(b)``.
+    Exact-kernel learners need the family in this module, with three pieces that are compiled for
+    eight numbers at a time. They may use operators, ``abs``, and the given ``exp`` of arguments <=
+    0. For x_k and the inputs x_sk of rows, ``term(x_k, x_sk)`` is added over the inputs k, and all
+    kernels of the family share that sum s. In a family that does not share, ``term(x_k, x_sk, c)``
+    is multiplied. Then kappa = ``finish(exp, c, s)`` with c = ``parameter(b)``; it is finite at s =
+    0 if s is shared.
 
-    name          in configurations and run folders
-    label         of the number b: its key in conf/kernels, its axis in figures
-    spectrum      name of the distribution of the frequencies; None where there is none
-    isotropic     whether that is a normal distribution, of covariance I / b: then frequencies may
-                  be orthogonal (``omkl.core.frequencies``)
-    length_power  the length of a kernel is b to this power: 1 for a length, 1/2 for a variance
+    name          name in configurations and run folders
+    label         label of b: its key in conf/kernels, its axis in figures
+    spectrum      name of the distribution of the frequencies; None if there is none
+    isotropic     whether the frequencies are normal with covariance I / b, so that they may be
+                  orthogonal (``omkl.core.frequencies``)
+    length_power  power of b that is the length of a kernel: 1 for a length, 1/2 for a variance
     shares        whether ``term`` is without c
-    taken_by      the algorithms that take a family without a spectral measure, in words
-    overlaps      by name of a family, itself or one above: log of the integral of kappa kappa'
-                  over one input, of the bandwidths of both; other pairs are integrated numerically
+    taken_by      description of the algorithms that accept a family without a spectral measure
+    overlaps      by name of this family or an earlier one: function of both bandwidths that returns
+                  log of the integral of kappa kappa' over one input; others are integrated
+                  numerically
     """
 
     name: ClassVar[str]
@@ -87,27 +89,37 @@ class Family:
     overlaps: ClassVar[Mapping[str, LogOverlap]] = {}
 
     def value(self, r: np.ndarray, b: float) -> np.ndarray:
-        """kappa of differences r (..., d), (...) in [0, 1]."""
+        """Return kappa, in [0, 1], of differences r (..., d)."""
         raise TypeError(f"{self.name} kernels are no functions of a difference")
 
     def frequencies(self, rng: np.random.Generator, D: int, d: int, b: float) -> np.ndarray:
-        """(D, d) draws from the spectral distribution."""
+        """Draw frequencies (D, d) from the spectral distribution.
+
+        Parameters
+        ----------
+        rng
+            Generator.
+        D, d
+            Number of frequencies and of inputs.
+        b
+            Bandwidth.
+        """
         raise TypeError(f"{self.name} kernels have no frequencies")
 
     def quantiles(self, u: np.ndarray, b: float) -> np.ndarray:
-        """Of one input's frequencies, at u in (0, 1), any shape: needed by features=qmc alone."""
+        """Return the quantiles of one input's frequencies at u in (0, 1), for features=qmc."""
         raise ValueError(f"{self.name} kernels have no quantiles for features=qmc: take rff")
 
     def gram(self, A: np.ndarray, B: np.ndarray, b: float) -> np.ndarray:
-        """Exact kernel matrix: A (m, d), B (n, d) -> (m, n)."""
+        """Return the exact kernel matrix (m, n) of rows A (m, d) and B (n, d)."""
         return np.stack([self.value(a - B, b) for a in A])
 
     def parameter(self, b: float) -> float:
-        """What ``term`` and ``finish`` take as c."""
+        """Return c, the number that ``term`` and ``finish`` take."""
         return b
 
     def numbers(self, where: str, part: Mapping[str, Any]) -> list[float]:
-        """The bandwidths of a part of a dictionary; ValueError naming what is wrong."""
+        """Read the bandwidths of a part of a dictionary. ValueError names the problem."""
         unknown = set(part) - {"family", "bandwidth", "log10_bandwidth", "factor"}
         if unknown:
             raise ValueError(f"{where} has no key {shown(sorted(map(str, unknown))[0])}")
@@ -130,7 +142,7 @@ FAMILIES: dict[str, Family] = {}
 
 
 def register(family: type[Family]) -> type[Family]:
-    """Make a family known by its name; ValueError where there is one of that name."""
+    """Register a family by its name. Raises ValueError if the name is taken."""
     if family.name in FAMILIES:
         raise ValueError(f"there is already a kernel family {family.name}")
     FAMILIES[family.name] = family()
@@ -138,7 +150,7 @@ def register(family: type[Family]) -> type[Family]:
 
 
 def exponential(exp, c, s):
-    """exp(c s), for c <= 0."""
+    """Return exp(c s), for c <= 0."""
     return exp(s * c)
 
 
@@ -241,17 +253,17 @@ class Cauchy(Family):
 
 
 class _Matern(Family):
-    """In each input a polynomial in u times exp(-u), u = scale |r| / b; their product.
+    """Matern kernels: product over the inputs of polynomials in u times exp(-u), u = scale |r| / b.
 
-    In one input that is what others call a Matern kernel of length b, and the Laplacian is that of
-    order 1/2. In several inputs theirs is another kernel, of the one distance ||r||.
+    With one input this is the usual Matern kernel of length b, and the Laplacian is the one of
+    order 1/2. With several inputs the usual Matern kernel is another one, of the distance ||r||.
     """
 
     spectrum = "Student t"
     degrees: ClassVar[int]  # of freedom, twice the order
 
     def log_polynomial(self, u: np.ndarray) -> np.ndarray:
-        """Of u >= 0 (..., d), input by input."""
+        """Return log of the polynomial in u >= 0 (..., d), for each input."""
         raise NotImplementedError
 
     def value(self, r: np.ndarray, b: float) -> np.ndarray:
@@ -282,7 +294,8 @@ class Matern52(_Matern):
     degrees = 5
 
     def log_polynomial(self, u: np.ndarray) -> np.ndarray:
-        return np.log1p(u) + np.log1p(u / 3.0 * (u / (1.0 + u)))  # u u would overflow
+        # 1 + u + u^2 / 3 = (1 + u) (1 + u^2 / (3 (1 + u))); u^2 itself would overflow.
+        return np.log1p(u) + np.log1p(u / 3.0 * (u / (1.0 + u)))
 
 
 @register
@@ -320,7 +333,7 @@ class Polynomial(Family):
 
 @register
 class Linear(Family):
-    """On the inputs as they come: of second order, since no step size fits every unit of x."""
+    """Linear kernel on raw inputs, for learners of second order, which need no step size."""
 
     name = "linear"
     taken_by = "an algorithm of second order (ie_gp, vaw2)"
@@ -336,7 +349,8 @@ class Linear(Family):
 
 LINEAR = Linear.name
 
-# Machine code is kept by the text of the package's sources: it may know no other families.
+# The cache of machine code is keyed by the sources of the package, so compiled code may only use
+# families that are in them.
 BUILT_IN = tuple(family for family in FAMILIES.values() if hasattr(family, "term"))
 
 
@@ -344,9 +358,9 @@ BUILT_IN = tuple(family for family in FAMILIES.values() if hasattr(family, "term
 
 
 class Kernel(NamedTuple):
-    """One kernel of a dictionary: a family's name and a bandwidth > 0, or a degree.
+    """One kernel of a dictionary: the name of a family and a bandwidth > 0, or a degree.
 
-    ``features`` says how its frequencies are placed: see ``omkl.core.frequencies``.
+    ``features`` is the placement of its frequencies, see ``omkl.core.frequencies``.
     """
 
     family: str
@@ -354,11 +368,24 @@ class Kernel(NamedTuple):
     features: str = RFF
 
     def value(self, r: np.ndarray) -> np.ndarray:
-        """kappa(r) for differences r (..., d)."""
+        """Return kappa(r) of differences r (..., d)."""
         return FAMILIES[self.family].value(r, self.bandwidth)
 
     def frequencies(self, rng: np.random.Generator, D: int, d: int) -> np.ndarray:
-        """(D, d) frequencies of the kernel's spectral distribution, placed as ``features`` says."""
+        """Draw frequencies (D, d) from the kernel's spectral distribution, placed by ``features``.
+
+        Parameters
+        ----------
+        rng
+            Generator.
+        D, d
+            Number of frequencies and of inputs.
+
+        Raises
+        ------
+        ValueError
+            The kernel has no spectral distribution, or ``features`` does not fit its family.
+        """
         self.require_frequencies()
         family = FAMILIES[self.family]
         if self.features == ORTHOGONAL:
@@ -368,7 +395,7 @@ class Kernel(NamedTuple):
         return family.frequencies(rng, D, d, self.bandwidth)
 
     def require_frequencies(self) -> None:
-        """ValueError for a kernel that has no spectral distribution."""
+        """Raise ValueError for a kernel without a spectral distribution."""
         if FAMILIES[self.family].spectrum is None:
             raise ValueError(
                 f"{self.family} kernels have no random features: choose a dictionary without "
@@ -382,14 +409,14 @@ class Kernel(NamedTuple):
             )
 
     def gram(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
-        """Exact kernel matrix: A (m, d), B (n, d) -> (m, n)."""
+        """Return the exact kernel matrix (m, n) of rows A (m, d) and B (n, d)."""
         return FAMILIES[self.family].gram(A, B, self.bandwidth)
 
 
 def with_features(kernels: Mapping[str, Any], features: str) -> dict[str, Any]:
-    """Return the content of a YAML of ``conf/kernels`` with how frequencies are placed.
+    """Add the placement of frequencies to the content of a YAML file of ``conf/kernels``.
 
-    Raises ValueError if it has other ``features`` already.
+    Raises ValueError if the content has a different placement already.
     """
     if features not in FEATURES:
         raise ValueError(f"features={shown(features)} is none of {', '.join(FEATURES)}")
@@ -401,23 +428,24 @@ def with_features(kernels: Mapping[str, Any], features: str) -> dict[str, Any]:
 
 
 def dictionary(config: Mapping[str, Any], n_inputs: int | None = None) -> tuple[Kernel, ...]:
-    """The kernels that ``conf/kernels/*.yaml`` describes, in its order.
+    """Build the kernels that a YAML file of ``conf/kernels`` describes, in its order.
 
     Parameters
     ----------
     config
         ``config["parts"]`` is a list. Each part has a family and either ``bandwidth`` (a number or
-        a list) or ``log10_bandwidth`` with from, to and n (evenly spaced exponents); ``factor``
-        multiplies them, for other conventions; with ``per_input: true``, of Gaussian kernels, the
-        number of inputs does as well. A polynomial part has ``degree`` instead, a whole number or a
-        list. ``config["features"]``, where there is one, is of all kernels.
+        a list) or ``log10_bandwidth`` with from, to and n (evenly spaced exponents). ``factor``
+        multiplies them, for other conventions. With ``per_input: true``, for Gaussian kernels, the
+        number of inputs multiplies them too. A polynomial part has ``degree`` instead, a whole
+        number or a list. ``config["features"]``, if present, is for all kernels.
     n_inputs
-        d, the lags among them; None: not known yet, and bandwidths per input are as for one.
+        Number of inputs d, lags included. None if unknown: bandwidths per input are then those of
+        one input.
 
     Raises
     ------
     ValueError
-        Names the part and what is wrong with it.
+        Names the part and the problem.
     """
     kernels: list[Kernel] = []
     features = config.get("features", RFF)
@@ -443,7 +471,7 @@ def dictionary(config: Mapping[str, Any], n_inputs: int | None = None) -> tuple[
 
 
 def _of_inputs(where: str, part: Mapping[str, Any], n_inputs: int) -> Mapping[str, Any]:
-    """A part whose bandwidths are not per input: squared distances grow with the inputs."""
+    """Replace ``per_input`` of a part by a factor: squared distances grow with the inputs."""
     if "per_input" not in part:
         return part
     if not isinstance(part["per_input"], bool):

@@ -1,4 +1,4 @@
-"""A learner on a stream: the state of an algorithm, its generator and its clock."""
+"""Learner on a stream: state of an algorithm, generator and clock."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ if TYPE_CHECKING:
 
 
 class Trace(NamedTuple):
-    """The predictions of a learner in a block, each made before its label.
+    """Predictions of a learner in a block, each made before its target.
 
-    y_hat (n,), or scores (n, K) of a learner of K > 2 classes; asked (n,) bool; spread (n,), the
-    deviation of the label from y_hat that it expects, or of a learner with intervals of its own
-    half their width; NaN where there is none.
+    y_hat   (n,), or scores (n, K) of a learner of K > 2 classes
+    asked   (n,) bool: whether the target was requested and is known
+    spread  (n,) expected standard deviation of the target from y_hat, or half-width of the
+            learner's own intervals; NaN if there is none
     """
 
     y_hat: np.ndarray
@@ -39,7 +40,7 @@ class Trace(NamedTuple):
 
 
 def empty_trace(n: int, n_classes: int = 0) -> Trace:
-    """``n_classes`` where they are learned together, else 0."""
+    """Allocate a trace of n rows; ``n_classes`` is 0 unless classes are learned together."""
     y_hat = np.empty((n, n_classes) if n_classes else n)
     return Trace(y_hat, np.empty(n, dtype=np.bool_), np.empty(n))
 
@@ -56,19 +57,19 @@ class Learner:
     dictionary
         N kernels.
     d, D
-        Inputs, and random features a kernel.
+        Number of inputs, and of random features per kernel.
     seed
-        Integer >= 0. Features and selection draw from separate children of one
-        ``SeedSequence``: all algorithms see the same features for the same seed.
+        Integer >= 0. Features and selection draw from separate children of one ``SeedSequence``:
+        all algorithms use the same features for the same seed.
     model
-        A representation to start from in place of a fresh one.
+        Representation to start from in place of a fresh one.
     threads
-        Threads of an exact-kernel learner; the others use one.
+        Threads of an exact-kernel learner. Other learners use one.
     """
 
-    _ahead: tuple[Any, Uniform]  # state and generator as the last prediction left their copies
-    # The bytes of the row that was predicted last, whose features are in ``selection``; b"" of
-    # several rows, None where ``selection`` is that of the round that was learned last.
+    _ahead: tuple[Any, Uniform]  # copies of state and generator, as the last prediction left them
+    # Bytes of the row that was predicted last, whose features are in ``selection``; b"" after
+    # several rows, None if ``selection`` belongs to the round that was learned last.
     _predicted: bytes | None
 
     def __init__(
@@ -100,23 +101,24 @@ class Learner:
         self._make_room()
 
     def partial_fit(self, X: np.ndarray, y: np.ndarray) -> Trace:
-        """Predict, then learn, row by row. Any split into blocks gives the same numbers.
+        """Predict, then learn, row by row. The numbers do not depend on the split into blocks.
 
         Parameters
         ----------
         X, y
-            Inputs (n, d) and labels (n,). Nothing is learned from a requested label that is NaN,
-            which counts as not asked.
+            Inputs (n, d) and targets (n,). A requested target that is NaN is not learned, and
+            counts as not requested.
 
         Returns
         -------
-        The predictions (n,), each made before its label.
+        Trace
+            Predictions (n,), each made before its target.
 
         Raises
         ------
         ValueError
-            Names the row of an input that is no number, before anything is learned, or of a
-            requested label that is infinite, after the rows before it are learned.
+            An input is no number: nothing is learned. Or a requested target is infinite: the rows
+            before it are learned.
         """
         self._forget_prediction()
         X = np.ascontiguousarray(X, dtype=np.float64)
@@ -151,11 +153,15 @@ class Learner:
         return trace
 
     def predict_one(self, x: np.ndarray) -> tuple[Any, bool]:
-        """Predict the row x (d,) as the next one, and say whether its label is requested.
+        """Predict the row x (d,) as the next one.
 
-        Nothing is learned: a learner that chooses kernels by chance predicts with those of its next
-        round, drawn from a copy of its generator. ``asks`` and ``spread`` are then those of this
-        prediction, and ``learn_one`` of this row takes its features.
+        Nothing is learned. A learner that draws kernels predicts with those of its next round,
+        drawn from a copy of its generator. ``asks`` and ``spread`` then belong to this prediction,
+        and ``learn_one`` of this row uses its features.
+
+        Returns
+        -------
+        Prediction, and whether the learner requests the target.
         """
         X, y, trace = self._row
         self._take_row(x)
@@ -165,18 +171,19 @@ class Learner:
         return trace.y_hat[0].copy() if self.n_classes else trace.y_hat.item(), self.asks
 
     def learn_one(self, x: np.ndarray, y: float | None = None) -> bool:
-        """Learn the label y of the row x (d,): ``partial_fit`` of one row, to the bit.
+        """Learn the target y of the row x (d,), to the bit as ``partial_fit`` of one row.
 
-        Of a row whose label the learner does not request, y may be None, and it is not looked at.
+        y may be None if the learner does not request the target.
 
         Returns
         -------
-        Whether the label was requested.
+        bool
+            Whether the target was requested.
 
         Raises
         ------
         ValueError
-            The label is requested, and is NaN, infinite or None. Nothing is learned then.
+            The target is requested, and is NaN, infinite or None. Nothing is learned then.
         """
         X, label, trace = self._row
         label[0] = math.nan if y is None else y
@@ -199,13 +206,13 @@ class Learner:
         return bool(trace.asked[0])
 
     def _take_row(self, x: np.ndarray) -> None:
-        """Make x (d,) the row of ``_row``; ValueError where it is none."""
+        """Copy x (d,) into ``_row``. Raises ValueError if it is no row."""
         self._row[0][0] = x if self._is_row(x) else self._rows(np.reshape(x, (1, -1)))
 
     def context(self) -> np.ndarray:
-        """The past labels through which the next row knows the rows before it, (p,).
+        """Return the numbers (p,) of earlier rows that the next prediction reads.
 
-        NaN before the first label; (0,) where a row is known by itself.
+        They are NaN before the first target, and (0,) if a prediction depends on its row alone.
         """
         arrays = self.representation.context(self.state.model)
         if not arrays:
@@ -213,9 +220,17 @@ class Learner:
         return np.concatenate(arrays) if self.t else np.full(sum(map(len, arrays)), np.nan)
 
     def learn_late(self, x: np.ndarray, y: float, context: np.ndarray) -> None:
-        """Learn the row x (d,), which was predicted when ``context`` was that of the next row.
+        """Learn the row x (d,) with the context of the time when it was predicted.
 
-        A learner with past labels as inputs would else learn from newer ones than it predicts with.
+        Otherwise a learner with past targets as inputs would learn from newer targets than it
+        predicted with.
+
+        Parameters
+        ----------
+        x, y
+            Row (d,) and its target.
+        context
+            ``context()`` at the time of the prediction.
         """
         knew = not math.isnan(context[0])
         arrays = self.representation.context(self.state.model) if knew else ()
@@ -231,11 +246,11 @@ class Learner:
             labels[1:] = before[:-1]
 
     def predict(self, X: np.ndarray) -> np.ndarray:
-        """What ``predict_one`` would predict for each row X (n, d) as the next one, (n,)."""
+        """Predict each row of X (n, d) as the next one, as ``predict_one`` does, (n,)."""
         return self.predict_with_spread(X)[0]
 
     def predict_with_spread(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """``predict`` and the spread of every prediction, (n,) each; NaN where there is none."""
+        """Return predictions and their spread, (n,) each; NaN for no spread."""
         X, y = self._rows(X), np.empty(len(X))
         trace, start = empty_trace(len(X), self.n_classes), 0
         while start < len(X):
@@ -244,18 +259,17 @@ class Learner:
         return trace.y_hat, trace.spread
 
     def outputs(self, x: np.ndarray) -> np.ndarray:
-        """What every kernel would say of the row x (d,) as the next, (N,); nothing changes.
+        """Return the output (N,) of every kernel for the row x (d,) as the next one.
 
-        NaN where the round would not evaluate it.
+        Nothing changes. Kernels that the round would not evaluate are NaN.
         """
         self.predict_with_spread(np.reshape(x, (1, -1)))
         return self.selection.f.copy()
 
     def _open(self, X: np.ndarray, y: np.ndarray, trace: Trace) -> int:
-        """Predict rows X (n, d), or as many as fit into a tile, each as the next: how many.
+        """Predict rows X (n, d), each as the next, and return how many fitted into a tile.
 
-        State and generator are left as they are: a round writes to copies before its label is
-        known.
+        State and generator do not change: a round writes to copies until its target arrives.
         """
         self._forget_prediction()
         state, rng = self.state, Uniform(self.rng.state.copy())
@@ -271,7 +285,7 @@ class Learner:
         return n
 
     def _forget_prediction(self) -> None:
-        """Let the selection say nothing of a round that was predicted and not learned."""
+        """Clear the selection after a prediction without its target."""
         if self._predicted is not None:
             self._predicted = None
             self.selection.n_evaluated[0] = self.selection.n_combined[0] = 0
@@ -280,7 +294,17 @@ class Learner:
     def prepared(
         self, state: Any, X: np.ndarray, pool: ThreadPoolExecutor | None
     ) -> tuple[Any, int]:
-        """Do what can be done for rows X before their rounds: the state then, for how many rows."""
+        """Prepare rows before their rounds, and return the new state and the number of rows.
+
+        Parameters
+        ----------
+        state
+            State of the algorithm.
+        X
+            Rows (n, d), of which as many are prepared as fit into the current tile.
+        pool
+            Threads; None for one.
+        """
         lookahead = self.representation.lookahead
         if lookahead is None:
             return state, len(X)
@@ -291,7 +315,7 @@ class Learner:
     def _run(
         self, part: int, state: Any, rng: Uniform, X: np.ndarray, y: np.ndarray, trace: Trace
     ) -> None:
-        """Run a part of a round; of ``_row`` by code that does not look at the types again."""
+        """Run a part of a round. Code for ``_row`` is specialised, so that it skips type checks."""
         arguments = self._arguments(part, state, rng, X, y, trace)
         if X is not self._row[0] or self.representation.lookahead is not None:
             self._run_block(*arguments)
@@ -309,7 +333,7 @@ class Learner:
         )  # fmt: skip
 
     def _is_row(self, x: Any) -> bool:
-        """Whether it is a row for sure; ``_rows`` takes more, and needs five times as long."""
+        """Return whether x needs no conversion; ``_rows`` takes five times as long."""
         plain = type(x) is np.ndarray and x.dtype == np.float64 and x.shape == (self.d,)
         return plain and math.isfinite(sum(x.tolist()))
 
@@ -338,7 +362,7 @@ class Learner:
         self._make_room()
 
     def _make_room(self) -> None:
-        """Make what a round writes to, and what is not kept with the learner."""
+        """Create scratch arrays and everything that pickling leaves out."""
         self._run_block = compiled_for(type(self.params), run_block)
         self._row = np.empty((1, self.d)), np.empty(1), empty_trace(1, self.n_classes)
         self._row_code: dict[int, Any] = {}  # of a round of one row, by its part

@@ -1,4 +1,4 @@
-"""Matrices and sums that take in rows: a factored inverse, normal equations, moments of columns."""
+"""Matrices and sums that are updated row by row: a factored inverse, and normal equations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from omkl.core.compiler import inlined
 from omkl.core.simd import LANES, aligned, fma, load, pack, store, total, totals
 
-# --- A symmetric positive definite matrix that takes rows in and cannot lose definiteness ---------
+# --- A symmetric positive definite matrix whose row updates cannot lose definiteness --------------
 #
 # P = U diag(D) U' with U unit upper triangular and D > 0 (Bierman 1977). Taking in a row z with
 # noise r, P <- P - P z z'P / (z'P z + r), multiplies each D_j by a number in (0, 1]: rounding may
@@ -23,7 +23,7 @@ from omkl.core.simd import LANES, aligned, fma, load, pack, store, total, totals
 
 
 def empty_factor(N: int, F: int) -> tuple[np.ndarray, np.ndarray]:
-    """Unit factors (N, B, 8 B, 8) and diagonals (N, 8 B) of ones, F rounded up to B blocks."""
+    """Return unit factors (N, B, 8 B, 8) and diagonals (N, 8 B) of ones, B = ceil(F / 8) blocks."""
     B = -(-F // LANES)
     factor = aligned((N, B, B * LANES, LANES))
     for j in range(B * LANES):
@@ -33,11 +33,23 @@ def empty_factor(N: int, F: int) -> tuple[np.ndarray, np.ndarray]:
 
 @inlined
 def project_row(factor, diagonal, i, B, z, f, alpha):
-    """Write f[i] = U'z[i] for matrix number i; return z[i]'P z[i]. z and f are (N, 8 blocks).
+    """Write f[i] = U'z[i] for matrix number i, and return z[i]'P z[i].
 
-    B of the blocks of the matrix are used: the others hold the identity, and z is 0 there.
-    alpha[i, 7 + j] becomes 1 + the sum of D_k f_k^2 over k < j, (N, 8 blocks + 8), for ``take_in``:
-    one sum after the other, while the numbers of later blocks are multiplied.
+    alpha[i, 7 + j] becomes 1 + the sum of D_k f_k^2 over k < j, for ``take_in``. These sums are
+    added up one after the other, while the processor multiplies the numbers of later blocks.
+
+    Parameters
+    ----------
+    factor, diagonal
+        U and D of all matrices, (N, blocks, 8 blocks, 8) and (N, 8 blocks).
+    i
+        Matrix.
+    B
+        Number of blocks in use. The others hold the identity, and z is 0 there.
+    z, f
+        Rows and output (N, 8 blocks).
+    alpha
+        Output (N, 8 blocks + 8).
     """
     at = i * z.shape[1]
     W = factor.shape[2] * LANES
@@ -78,7 +90,7 @@ def project_row(factor, diagonal, i, B, z, f, alpha):
 
 @inlined
 def _add_up(f, alpha, i, j, reached):
-    """Make sums of the gains that alpha has for the features j .. j + 7; the last is returned."""
+    """Turn the gains of the features j .. j + 7 in alpha into running sums; return the last."""
     for k in range(j, j + LANES):
         reached += alpha[i, LANES + k] * f[i, k]
         alpha[i, LANES + k] = reached
@@ -87,7 +99,7 @@ def _add_up(f, alpha, i, j, reached):
 
 @inlined
 def _add_up_from(diagonal, i, F, f, r, alpha):
-    """The sums of ``project`` for a noise r that is not 1."""
+    """Write the sums of ``project_row`` for a noise r other than 1."""
     reached = r
     alpha[i, LANES - 1] = reached
     for j in range(F):
@@ -97,7 +109,7 @@ def _add_up_from(diagonal, i, F, f, r, alpha):
 
 @inlined
 def _shrink(diagonal, i, F, f, alpha, decay, ceiling, gain, slope):
-    """The diagonal after a row, and what its triangle needs."""
+    """Update the diagonal, and write the factors that the triangle needs."""
     more = 1.0 / decay
     for j in range(F):
         # Both factors are positive and the second is at most 1: D stays positive, however large
@@ -110,11 +122,29 @@ def _shrink(diagonal, i, F, f, alpha, decay, ceiling, gain, slope):
 
 @inlined
 def take_in(factor, diagonal, i, B, f, alpha, r, decay, ceiling, gain, slope, step):
-    """P <- (P - P z z'P / (z'P z + r)) / decay, from f[i] = U'z and alpha[i] of ``project``.
+    """Update P <- (P - P z z'P / (z'P z + r)) / decay, and write step = P z / (z'P z + r).
 
-    No entry of D grows above ``ceiling`` by decay in (0, 1]: what is not seen any more would be
-    forgotten without end. Write step (8 B,) = P z / (z'P z + r); gain and slope (8 B,) are
-    scratch.
+    f[i] = U'z and alpha[i] come from ``project_row``. Division by decay < 1 grows the variance of
+    directions without rows; the ceiling bounds it.
+
+    Parameters
+    ----------
+    factor, diagonal
+        U and D of all matrices, updated in place.
+    i, B
+        Matrix, and its number of blocks in use.
+    f, alpha
+        Output of ``project_row``.
+    r
+        Noise, > 0.
+    decay
+        Weight of earlier rows, in (0, 1].
+    ceiling
+        Largest value of an entry of D.
+    gain, slope
+        Scratch (8 B,).
+    step
+        Output (8 B,).
     """
     if r != 1.0:
         _add_up_from(diagonal, i, B * LANES, f, r, alpha)
@@ -137,7 +167,7 @@ def take_in(factor, diagonal, i, B, f, alpha, r, decay, ceiling, gain, slope, st
 
 @inlined
 def _move(factor, w, slope, gain, k):
-    """Eight numbers of a column of U, which begin at w, take the row in; k adds up U gain."""
+    """Update eight numbers of a column of U that begin at w, and return k with U gain added."""
     u = load(factor, w)
     store(factor, w, fma(k, slope, u))
     return fma(u, gain, k)
@@ -145,10 +175,10 @@ def _move(factor, w, slope, gain, k):
 
 @inlined
 def _move_four(factor, i, B, b, gain, slope, step, inverse):
-    """Rows of U in the blocks b .. b + 3, side by side from where each has its diagonal.
+    """Update rows of U in the blocks b .. b + 3, side by side from where each has its diagonal.
 
-    A row of a block waits for its own sum k in every column; four blocks wait at the same time. The
-    triangle begins later in each, hence four loops.
+    A row of a block waits for its own sum k in every column. Four blocks hide that wait. The
+    triangle begins later in each block, which takes four loops.
     """
     W = factor.shape[2] * LANES
     w0 = (i * factor.shape[1] + b) * W + b * LANES * LANES
@@ -192,7 +222,17 @@ def _move_four(factor, i, B, b, gain, slope, step, inverse):
 
 @inlined
 def dot_from(theta, start, z, at, n):
-    """The sum over n of theta.flat[start ..] times z.flat[at ..], n in whole packs."""
+    """Return the inner product of n numbers of theta and z.
+
+    Parameters
+    ----------
+    theta, start
+        Array, and flat index of its first number.
+    z, at
+        Array, and flat index of its first number.
+    n
+        Number of terms, a multiple of 8.
+    """
     a = pack(0.0)
     for j in range(0, n, LANES):
         a = fma(load(theta, start + j), load(z, at + j), a)
@@ -201,7 +241,19 @@ def dot_from(theta, start, z, at, n):
 
 @inlined
 def move_along(theta, start, step, at, n, error):
-    """theta.flat[start ..] += step.flat[at ..] error, n numbers in whole packs."""
+    """Add step times error to n numbers of theta.
+
+    Parameters
+    ----------
+    theta, start
+        Array, and flat index of its first number.
+    step, at
+        Array, and flat index of its first number.
+    n
+        Number of entries, a multiple of 8.
+    error
+        Factor.
+    """
     for j in range(0, n, LANES):
         store(theta, start + j, fma(load(step, at + j), error, load(theta, start + j)))
 
@@ -213,17 +265,32 @@ def move_along(theta, start, step, at, n, error):
 
 
 def add_rows(equations: np.ndarray, z: np.ndarray, y: np.ndarray) -> None:
-    """Add rows with features z (n, F) and targets y (n,) to their equations (F + 1, F + 1)."""
+    """Add rows to their normal equations.
+
+    Parameters
+    ----------
+    equations
+        Sum of b b' (F + 1, F + 1), updated in place.
+    z, y
+        Features (n, F) and targets (n,).
+    """
     rows = np.column_stack([z, y])
     equations += rows.T @ rows
 
 
 def solve(equations: np.ndarray, penalty: float) -> tuple[float, np.ndarray]:
-    """Solve the ridge regression with that penalty of ||theta||^2.
+    """Solve a ridge regression from its normal equations.
+
+    Parameters
+    ----------
+    equations
+        Sum of b b' (F + 1, F + 1).
+    penalty
+        Factor of ||theta||^2.
 
     Returns
     -------
-    The least sum of squares and penalty, and theta (F,) there.
+    Least sum of squares and penalty, and theta (F,).
 
     Raises
     ------
@@ -242,16 +309,27 @@ def solve(equations: np.ndarray, penalty: float) -> tuple[float, np.ndarray]:
 
 
 TILE_ROWS = 32  # of a tile: 27 KB for D = 50
-# Rows of a sum that are held in registers at once: 4 x 3 packs are twelve sums, so that no addition
+# Rows of a sum in registers at once. 4 x 3 packs are twelve independent sums, so that no addition
 # waits for the one before it, and each pack that is read from the tile serves four of them.
 HEIGHT = 4
 
 
 @inlined
 def add_tile(tile, rows, moments, i):
-    """Add b b' of the first rows b of a tile (n, W) to sums i of moments (N, W, W).
+    """Add b b' of the rows b of a tile to the sums of one kernel.
 
-    The upper triangle alone is valid. W is in whole packs, and what is behind the numbers is 0.
+    Only the upper triangle is valid.
+
+    Parameters
+    ----------
+    tile
+        Rows (n, W), W a multiple of 8, zeros behind the numbers.
+    rows
+        Number of rows that count.
+    moments
+        Sums (N, W, W).
+    i
+        Kernel.
     """
     W = tile.shape[1]
     j = 0
@@ -320,7 +398,7 @@ def _add_three_packs(tile, rows, moments, i, k, j):
 
 @inlined
 def _add_pack(tile, rows, moments, i, k, j):
-    """The same of eight rows of the sums, k .. k + 7, and of columns j .. j + 7."""
+    """Add to rows k .. k + 7 and columns j .. j + 7 of the sums of kernel i."""
     W = tile.shape[1]
     g = (i * W + k) * W + j
     a0 = load(moments, g)
@@ -353,9 +431,9 @@ def _add_pack(tile, rows, moments, i, k, j):
 
 @inlined
 def eliminate(work, K):
-    """Take the first K rows from those behind them, as a Cholesky factorisation does; work (W, W).
+    """Eliminate the first K rows of work (W, W), as a Cholesky factorisation does.
 
-    Its upper triangle alone counts. False where a pivot is not positive.
+    Only the upper triangle counts. Returns False if a pivot is not positive.
     """
     for k in range(0, K - K % HEIGHT, HEIGHT):
         for p in range(k, k + HEIGHT):
@@ -375,7 +453,7 @@ def eliminate(work, K):
 
 @inlined
 def _scale_row(work, k):
-    """Divide row k by the root of its pivot; False where that is not positive."""
+    """Divide row k by the root of its pivot; return False if the pivot is not positive."""
     W = work.shape[0]
     if not work[k, k] > 0.0:
         return False
@@ -387,7 +465,7 @@ def _scale_row(work, k):
 
 @inlined
 def _take_row(work, k, i):
-    """Row i, from its pivot on, less what row k has of it."""
+    """Subtract from row i, from its pivot on, its component along row k."""
     W = work.shape[0]
     u = pack(-work[k, i])
     for j in range(i // LANES * LANES, W, LANES):
@@ -396,7 +474,7 @@ def _take_row(work, k, i):
 
 @inlined
 def _take_four_rows(work, k, i):
-    """The same of the rows k .. k + 3."""
+    """Subtract from row i its components along the rows k .. k + 3."""
     W = work.shape[0]
     p = k * W
     a, b, c, e = (

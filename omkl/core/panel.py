@@ -1,12 +1,12 @@
-"""Learners of many keys on one stream: their states as rows of arrays, and one loop over a block.
+"""Learners of many keys on one stream: states as rows of arrays, and one loop over a block.
 
-A state is a NamedTuple of arrays. Those of S keys are the same NamedTuple of arrays (S, ...), and
-what all keys share, random frequencies among it, is there once, as arrays (1, ...). The rows of a
-block are sorted by key, and each key's run through ``protocol.run_block`` as they would by
-themselves: numbers are those of a learner that is alone, to the bit.
+A state is a NamedTuple of arrays. The states of S keys are one NamedTuple of arrays (S, ...).
+Arrays that all keys share, random frequencies among them, are (1, ...). The rows of a block are
+sorted by key, and the rows of each key run through ``protocol.run_block``: the numbers are to the
+bit those of a learner of this key alone.
 
-Slot 0 is a key before its first row, and the next ``N_SCRATCH`` are written to where something is
-predicted and not learned: a copy is made of a key's slot, as ``Learner.predict`` makes one.
+Slot 0 is a key before its first row. The next ``N_SCRATCH`` slots are scratch for predictions
+without targets: the slot of a key is copied there, as ``Learner.predict`` copies its state.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from omkl.core.rng import Uniform
 from omkl.core.simd import aligned
 from omkl.core.snapshot import fields, mapped, named_arrays
 
-FRESH, N_SCRATCH = 0, 8  # a slot, and how many of them threads write to
+FRESH, N_SCRATCH = 0, 8  # slot of a fresh key, and number of scratch slots, one per thread
 FIRST = 1 + N_SCRATCH  # the first slot of a key
-WORTH_THREADS = 5_000  # rows: fewer take less time than threads take to start
+WORTH_THREADS = 5_000  # rows; fewer run faster than threads start
 
 
 class Slots(NamedTuple):
-    """The states and generators of S keys, arrays (S, ...), or (1, ...) where they share one."""
+    """States and generators of S keys, arrays (S, ...), or (1, ...) if all keys share one."""
 
     state: Any
     rng: Uniform
@@ -38,10 +38,10 @@ class Slots(NamedTuple):
 class Groups(NamedTuple):
     """Rows of a block in the order in which they are learned: runs of rows of one key.
 
-    rows     (n,) int64 the places of these rows in the block
-    starts   (G + 1,) int64 where each run begins in ``rows``, and n
-    slots    (G,) int64 the slot of its key
-    learns   (G,) bool whether its rows have targets
+    rows     (n,) int64, places of these rows in the block
+    starts   (G + 1,) int64, first place of each run in ``rows``, and n
+    slots    (G,) int64, slot of the key of each run
+    learns   (G,) bool, whether the rows of each run have targets
     """
 
     rows: np.ndarray
@@ -50,15 +50,20 @@ class Groups(NamedTuple):
     learns: np.ndarray
 
     def part(self, first: int, last: int) -> Groups:
-        """Runs first .. last - 1 of the same rows."""
+        """Return the runs first .. last - 1 of the same rows."""
         cut = slice(first, last)
         return Groups(self.rows, self.starts[first : last + 1], self.slots[cut], self.learns[cut])
 
 
 def groups_of(slots: np.ndarray, learns: np.ndarray, in_order: bool) -> Groups:
-    """The runs of rows with these slots and targets, (n,) each.
+    """Group rows into runs of one key, with or without targets.
 
-    ``in_order``: rows stay in their order, where keys learn from each other.
+    Parameters
+    ----------
+    slots, learns
+        Slot of each row, and whether it has a target, (n,).
+    in_order
+        Keep the order of the rows, for keys that learn from each other.
     """
     n = len(slots)
     rows = np.arange(n) if in_order else np.argsort(slots, kind="stable")
@@ -90,16 +95,16 @@ def _run_groups(
 
 
 class PanelLearner:
-    """Learners of many keys, each as ``Learner`` of the same settings.
+    """Learners of many keys, each equal to a ``Learner`` of the same settings.
 
     Parameters
     ----------
     fresh
-        A learner that has learned nothing: what every key begins as.
+        Learner that has learned nothing: the first state of every key.
     share_weights
-        Whether all keys share one ``log_w``; rows are then learned in their order.
+        Whether all keys share one ``log_w``. Rows are then learned in their order.
     threads
-        At most ``N_SCRATCH``; numbers do not depend on it.
+        Number of threads, at most ``N_SCRATCH``. The numbers do not depend on it.
     """
 
     def __init__(self, fresh: Learner, share_weights: bool = False, threads: int = 1) -> None:
@@ -128,16 +133,16 @@ class PanelLearner:
 
     @property
     def used(self) -> np.ndarray:
-        """How often (N,) each kernel was evaluated."""
+        """Number (N,) of rows for which each kernel was evaluated."""
         return np.sum([used for _, used, _ in self._workers], axis=0)
 
     @property
     def worst(self) -> float:
-        """The largest squared error of a single kernel."""
+        """Largest squared error of a single kernel."""
         return max(float(worst[0]) for *_, worst in self._workers)
 
     def make_room(self, n: int) -> None:
-        """Have ``n`` slots, where there are fewer."""
+        """Grow the arrays to at least ``n`` slots."""
         if n > self.n_slots:
 
             def grown(_: str, array: np.ndarray) -> np.ndarray:
@@ -147,11 +152,19 @@ class PanelLearner:
             self.t = longer(self.t, n)
 
     def run(self, groups: Groups, X: np.ndarray, y: np.ndarray) -> Trace:
-        """Predict, and learn where there are targets: X (n, d), y (n,) in the order of ``groups``.
+        """Predict rows, and learn the rows with targets.
+
+        Parameters
+        ----------
+        groups
+            Order of the rows.
+        X, y
+            Inputs (n, d) and targets (n,) in that order.
 
         Returns
         -------
-        The predictions (n,) in that order; ``asked`` is False for rows without targets.
+        Trace
+            Predictions (n,) in that order. ``asked`` is False for rows without targets.
         """
         trace = empty_trace(len(y))
         threads = self.threads if len(y) >= WORTH_THREADS else 1
@@ -174,16 +187,16 @@ class PanelLearner:
 
 
 def _at_a_key(slots: np.ndarray, g: int) -> int:
-    """The first run from number g on that is of another key than the run before it."""
+    """Return the first run from number g on whose key differs from that of the run before it."""
     while 0 < g < len(slots) and slots[g] == slots[g - 1]:
         g += 1
     return min(g, len(slots))
 
 
 def _same_for_all(learner: Learner) -> set[int]:
-    """The ids of arrays that are the same for all keys.
+    """Return the ids of arrays that are the same for all keys.
 
-    They are the features, and whole numbers that never change: those of which no range is said.
+    They are the features, and arrays of whole numbers without a declared range, which never change.
     """
     model, with_zero_weights = learner.state.model, learner.representation.with_zero_weights
     others = with_zero_weights(model) if with_zero_weights else None
@@ -197,7 +210,7 @@ def _same_for_all(learner: Learner) -> set[int]:
 
 
 def longer(array: np.ndarray, n: int) -> np.ndarray:
-    """An array (n, ...) that begins with ``array``, zeros behind."""
+    """Return an array (n, ...) that begins with ``array`` and ends with zeros."""
     grown = aligned((n, *array.shape[1:]), array.dtype.name)
     grown[: len(array)] = array
     return grown

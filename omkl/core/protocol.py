@@ -1,12 +1,10 @@
-"""The protocol of an online learner, and the only loop over time.
+"""Protocol of an online learner, and the only loop over time.
 
-Every round is **select -> predict -> update**. ``select`` draws all
-randomness and says which kernels to evaluate and which to combine;
-``predict`` is pure; ``update`` sees the label. In between the engine evaluates
-the selected kernels and no others: the output of a kernel that was not
-selected, and a label that was not asked for, are handed over as NaN, so a
-learner that peeks destroys its own state. A learner whose predictions are distributions
-also has ``variance``.
+Every round is **select -> predict -> update**. ``select`` draws all randomness, and chooses the
+kernels to evaluate and to combine. ``predict`` is pure. ``update`` reads the target. In between the
+engine evaluates only the selected kernels. The output of a kernel that was not selected, and a
+target that was not requested, are NaN, so a learner that reads them destroys its own state. A
+learner whose predictions are distributions also has ``variance``.
 
 Notation (paper | code | shape)
     x_t | x | (d,)                 y_t | y | scalar
@@ -35,16 +33,16 @@ if TYPE_CHECKING:
 
 
 class Selection(NamedTuple):
-    """What one round hands from step to step; arrays are reused in the next.
+    """Arrays that the steps of a round hand on; the next round reuses them.
 
-    evaluate     (N,) int64, the kernels to evaluate, distinct: the first ``n_evaluated[0]``
-    combine      (N,) int64, the kernels that predict, some of these: ``n_combined[0]``
+    evaluate     (N,) int64, kernels to evaluate, distinct: the first ``n_evaluated[0]``
+    combine      (N,) int64, kernels that predict, a subset: the first ``n_combined[0]``
     n_evaluated, n_combined   (1,) int64
-    f            (N,) outputs f_i(x_t); NaN where the kernel was not evaluated
-    scratch      what the representation writes to: features of the evaluated kernels, or sums
+    f            (N,) outputs f_i(x_t); NaN for kernels that are not evaluated
+    scratch      scratch of the representation: features of the evaluated kernels, or sums
 
-    A learner that evaluates every kernel in every round and says so to ``register`` finds
-    kernel i as number i of the evaluated ones.
+    If a learner evaluates every kernel by ``choose_all``, kernel i is number i of the evaluated
+    ones.
     """
 
     evaluate: np.ndarray
@@ -57,22 +55,47 @@ class Selection(NamedTuple):
 
 @functools.singledispatch
 def select(params, state, t, rng, selection):
-    """Draw all randomness of round t; say what to evaluate and to combine, and how many.
+    """Draw all randomness of round t, and choose the kernels to evaluate and to combine.
 
-    ``rng.random()`` gives the numbers (``uniform``).
+    Parameters
+    ----------
+    params, state
+        ``Params`` and ``State`` of the algorithm.
+    t
+        Round, >= 1.
+    rng
+        ``Uniform``: ``rng.random()`` returns a number in [0, 1).
+    selection
+        Output: lists of kernels and their lengths.
     """
     raise TypeError(f"no algorithm is registered for {type(params)}")
 
 
 @functools.singledispatch
 def predict(params, state, t, selection):
-    """Return (y_hat, asked) from selection.f; changes nothing."""
+    """Return (y_hat, asked) from selection.f, without any change.
+
+    Parameters
+    ----------
+    params, state
+        ``Params`` and ``State`` of the algorithm.
+    t
+        Round, >= 1.
+    selection
+        Evaluated kernels.
+    """
     raise TypeError(f"no algorithm is registered for {type(params)}")
 
 
 @functools.singledispatch
 def variance(params, state, t, selection):
-    """Return the variance of y_t given what was seen, above 0 or NaN; changes nothing."""
+    """Return the predictive variance of y_t, positive or NaN, without any change.
+
+    Parameters
+    ----------
+    params, state, t, selection
+        As in ``predict``.
+    """
     raise TypeError(f"no algorithm is registered for {type(params)}")
 
 
@@ -82,7 +105,19 @@ def no_variance(params, state, t, selection):
 
 @functools.singledispatch
 def record(params, y_hat, s, prediction):
-    """Write a prediction into row s of y_hat, (n,) or of scores of classes (n, K)."""
+    """Write a prediction to row s of y_hat.
+
+    Parameters
+    ----------
+    params
+        ``Params`` of the algorithm.
+    y_hat
+        Output (n,), or scores of classes (n, K).
+    s
+        Row.
+    prediction
+        Number, or scores (K,).
+    """
     raise TypeError(f"no algorithm is registered for {type(params)}")
 
 
@@ -97,19 +132,51 @@ def _record_scores(params, y_hat, s, prediction):
 
 @functools.singledispatch
 def update(params, state, t, y, selection):
-    """Learn from the label y, in place; y is NaN when it was not asked for."""
+    """Learn the target y in place; y is NaN if it was not requested.
+
+    Parameters
+    ----------
+    params, state
+        ``Params`` and ``State`` of the algorithm.
+    t
+        Round, >= 1.
+    y
+        Target, or NaN.
+    selection
+        Evaluated kernels.
+    """
     raise TypeError(f"no algorithm is registered for {type(params)}")
 
 
 def evaluate(model: Any, x: np.ndarray, selection: Selection) -> None:
-    """``evaluate_row`` of one x (d,) outside the compiled loop, for checks that go step by step."""
+    """Evaluate one row outside the compiled loop, for checks that go step by step.
+
+    Parameters
+    ----------
+    model
+        Model of the representation.
+    x
+        Row (d,).
+    selection
+        Kernels to evaluate; ``f`` is written.
+    """
     selection.f[:] = np.nan
     evaluate_row(selection.scratch, model, np.reshape(x, (1, -1)), 0, selection)
 
 
 @inlined
 def choose(selection, kernels, n):
-    """Evaluate and combine the first ``n`` of ``kernels`` (at least n,)."""
+    """Evaluate and combine the first ``n`` of ``kernels``.
+
+    Parameters
+    ----------
+    selection
+        Output.
+    kernels
+        Distinct kernels (n,) or longer.
+    n
+        Number of kernels.
+    """
     for m in range(n):
         selection.evaluate[m] = kernels[m]
         selection.combine[m] = kernels[m]
@@ -119,7 +186,7 @@ def choose(selection, kernels, n):
 
 @inlined
 def choose_all(selection):
-    """Evaluate and combine every kernel, in their order: both lists are (N,) then."""
+    """Evaluate and combine every kernel, in order of index."""
     N = selection.f.shape[0]
     if selection.n_evaluated[0] != N or selection.n_combined[0] != N:
         for i in range(N):
@@ -131,7 +198,7 @@ def choose_all(selection):
 
 @inlined
 def _largest_error(f, y, least):
-    """The largest (f[i] - y)^2 of f (N,), or ``least`` where that is larger."""
+    """Return the largest (f[i] - y)^2 of f (N,), at least ``least``."""
     N = f.shape[0]
     worst_pack = pack(least)
     j = 0
@@ -146,23 +213,40 @@ def _largest_error(f, y, least):
     return worst
 
 
-WHOLE, OPEN, CLOSE = range(3)  # parts of a round, see ``run_block``
+WHOLE, OPEN, CLOSE = range(3)  # parts of a round, see ``part`` of ``run_block``
 
 
 @compiled
 def run_block(params, state, t, X, y, rng, selection, y_hat, asked, spread, used, worst, part):
-    """Stream rounds t + 1 .. t + n. The only loop over time, and all that an algorithm compiles.
+    """Stream rounds t + 1 .. t + n: the only loop over time.
 
-    X (n, d), y (n,); y_hat (n,), or (n, K) of a learner of K > 2 classes, asked (n,) bool and
-    spread (n,) are written; used (N,) int64 counts the rounds in which each kernel was evaluated,
-    worst (1,) keeps the largest squared error of an evaluated kernel.
+    The body of a round stands here and not in helpers, because the compiler compiles each inlined
+    helper once more by itself.
 
-    ``part`` is WHOLE, or a round in two halves: OPEN says of each row of X what is said of it as
-    that of round t + 1, and selects once; the last row is learned next. CLOSE learns its label
-    y (1,), with asked as it was written.
-
-    What a round does stands here, and not in functions of its own: each function that is inlined is
-    compiled once more for itself.
+    Parameters
+    ----------
+    params, state
+        ``Params`` and ``State`` of the algorithm.
+    t
+        Number of rounds before, >= 0.
+    X, y
+        Inputs (n, d) and targets (n,).
+    rng
+        ``Uniform``.
+    selection
+        Scratch of the rounds.
+    y_hat
+        Output: predictions (n,), or scores (n, K) of a learner of K > 2 classes.
+    asked, spread
+        Output: whether each target is requested, bool (n,), and standard deviations (n,).
+    used
+        Number of rounds in which each kernel was evaluated, int64 (N,), updated in place.
+    worst
+        Largest squared error of an evaluated kernel (1,), updated in place.
+    part
+        WHOLE, or one half of a round. OPEN predicts every row of X as that of round t + 1, after
+        one selection; the last row is learned next. CLOSE learns its target y (1,) with ``asked``
+        as OPEN wrote it.
     """
     forward = 1 if part == WHOLE else 0
     N = selection.f.shape[0]
@@ -198,31 +282,30 @@ def run_block(params, state, t, X, y, rng, selection, y_hat, asked, spread, used
 
 
 class Algorithm(NamedTuple):
-    """An online learner, as ``register`` or ``register_as`` makes it of a module or a class.
+    """An online learner, as ``register`` makes it from a module, and ``register_as`` from a class.
 
-    name       as typed after ``algorithm=``
-    module     where it is defined
-    Params     the NamedTuple of hyper-parameters, the keys of its YAML
-    State      the NamedTuple that ``init`` returns
-    init       (params, dictionary, model) -> State, a NamedTuple of arrays with ``model``
-               and ``log_w``, the logarithms of the kernels' weights up to a constant
-    representation   what the kernels' functions are made of
-    task       "regression", or "classification": labels are -1 and +1, and the sign of a
+    name       name in ``algorithm=``
+    module     module of its definition
+    Params     NamedTuple of hyper-parameters, the keys of its YAML
+    State      NamedTuple that ``init`` returns
+    init       (params, dictionary, model) -> State, a NamedTuple of arrays with ``model`` and
+               ``log_w``, the logarithms of the kernels' weights up to a constant
+    representation   representation of the kernels' functions
+    task       "regression", or "classification": targets are -1 and +1, and the sign of a
                prediction is the class
     deterministic   whether another seed gives the same numbers on the same rows
-    kernels    (params, dictionary, d) -> the kernels that it learns with, of d inputs
-    queries    whether it may leave a label unasked
-    equivariant   with labels a + b y it predicts a + b y_hat, but in the first round
-    reads_uncut   it bounds itself what an input far out can do: with stream.scaling=columns it
-               reads inputs and labels that are not softened
-    has_spread    its module has ``variance``
-    independent   whether its classifiers learn from their own mistakes alone: single kernel
-               Perceptrons
-    probabilities   of a classifier: (1 + y_hat) / 2 is the probability of +1
-    of_classes   of a classifier that learns K > 2 classes together: the algorithm that it is then,
-               with a parameter ``n_classes``. Labels are 0 .. K - 1, ``y_hat`` (K,) scores; None
-               of those that learn one class against the rest
-    expected_failures   checks of ``omkl.checks`` that it cannot pass, and why
+    kernels    (params, dictionary, d) -> kernels of the learner for d inputs
+    queries    whether it may leave targets unrequested
+    equivariant   whether targets a + b y give predictions a + b y_hat, except in the first round
+    reads_uncut   whether it limits the influence of inputs far out itself: with
+               stream.scaling=columns it reads inputs and targets that are not softened
+    has_spread    whether its definition has ``variance``
+    independent   whether each of its classifiers learns from its own mistakes alone
+    probabilities   of a classifier: whether (1 + y_hat) / 2 is the probability of +1
+    of_classes   of a classifier that learns K > 2 classes together: its algorithm for them, with a
+               parameter ``n_classes``, targets 0 .. K - 1 and scores ``y_hat`` (K,). None if it
+               learns one class against the rest
+    expected_failures   checks of ``omkl.checks`` that it cannot pass, with reasons
     """
 
     name: str
@@ -245,7 +328,7 @@ class Algorithm(NamedTuple):
 
     @property
     def learns_classes_together(self) -> bool:
-        """Whether it is what ``of_classes`` of another is."""
+        """Whether this is the ``of_classes`` of another algorithm."""
         return hasattr(self.Params, "n_classes")
 
 
@@ -255,12 +338,12 @@ def whole_dictionary(params: Any, dictionary: Sequence[Kernel], d: int) -> Seque
 
 Definition = TypeVar("Definition", bound=type)
 
-# The algorithms of ``register_as`` by module and name, as far as their modules are imported.
+# Algorithms of ``register_as`` by module and name. Importing a module adds its algorithms.
 REGISTERED: dict[tuple[str, str], Algorithm] = {}
 
 
 def _dispatch_steps(where: str, definition: Any) -> None:
-    """Make the steps of a definition those that the engine takes for its Params."""
+    """Register the steps of a definition for its ``Params``."""
     steps: dict[str, Any] = {"select": select, "predict": predict, "update": update}
     wanted = ("Params", "State", "init", *steps)
     if missing := [name for name in wanted if not hasattr(definition, name)]:
@@ -294,10 +377,10 @@ def register(
     expected_failures: Mapping[str, str] | None = None,
     definition: Any = None,
 ) -> Algorithm:
-    """Make the steps that a module defines those that the engine takes for its Params.
+    """Register the steps of a module for its ``Params``, and return the algorithm.
 
     Called at the end of the module, which has ``Params``, ``State``, ``init``, ``select``,
-    ``predict`` and ``update``. It may also have ``variance``, the variance of the label; and
+    ``predict`` and ``update``. It may also have ``variance``, the predictive variance, and
     ``EXPECTED_FAILURES``, in place of the argument.
 
     Parameters
@@ -305,9 +388,9 @@ def register(
     module
         ``__name__`` of the module.
     definition
-        What has the steps, where it is not the module: see ``register_as``.
+        Class with the steps, if they are not in the module: see ``register_as``.
     deterministic
-        False says that ``select`` draws.
+        False if ``select`` draws.
     representation, task, ...
         As the fields of ``Algorithm``.
 
@@ -316,7 +399,7 @@ def register(
     AttributeError
         Names what the module lacks.
     ValueError
-        Where ``Params``, by which the steps are found, is that of another algorithm.
+        ``Params``, the key of the steps, belongs to another algorithm.
     """
     where = module if definition is None else f"{module}.{definition.__qualname__}"
     definition = definition or importlib.import_module(module)
@@ -343,11 +426,17 @@ def register(
 
 
 def register_as(name: str, **options: Any) -> Callable[[Definition], Definition]:
-    """Decorate a class that has the steps of the algorithm ``name``: one of several in a module.
+    """Decorate a class with the steps of the algorithm ``name``, one of several in a module.
 
     The class is a namespace without instances: its functions have no ``self``. It holds what
-    ``register`` reads from a module, and its docstring is the paper's box. ``options`` are those of
-    ``register``.
+    ``register`` reads from a module, and its docstring is the paper's box.
+
+    Parameters
+    ----------
+    name
+        Name in ``algorithm=``.
+    options
+        Arguments of ``register``.
     """
 
     def decorate(definition: Definition) -> Definition:

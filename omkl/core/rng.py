@@ -1,10 +1,10 @@
-"""What is drawn from a seed, and uniform numbers for compiled code.
+"""Generators of a seed, and uniform numbers for compiled code.
 
-Features, selections and messages have generators of their own. Compiled code draws from PCG64, as
-NumPy's ``default_rng`` does, with its state in an array.
+Features, selections and messages have separate generators. Compiled code draws from PCG64, as
+NumPy's ``default_rng`` does, with the state in an array.
 
-A ``numpy.random.Generator`` that is handed to compiled code costs 64 bytes which nothing frees
-where references are not counted (``compiler``): a gigabyte in ten million rows.
+A ``numpy.random.Generator`` is no argument of compiled code: without reference counts
+(``compiler``) each call leaks 64 bytes, a gigabyte in ten million rows.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _BOTH = 2**128 - 1
 
 
 class Uniform(NamedTuple):
-    """A generator of numbers in [0, 1); ``random`` is all that it has.
+    """Generator of numbers in [0, 1) for compiled code.
 
-    state   (4,) uint64: state and increment of PCG64, each high word first
+    state   (4,) uint64: state and increment of PCG64, high word first
     """
 
     state: np.ndarray
 
     def random(self) -> float:
-        """The next number: what ``numpy.random.Generator.random`` gives, to the bit."""
+        """Return the next number, equal to the bit to ``numpy.random.Generator.random``."""
         high, low, *increment = (int(word) for word in self.state)
         state = (high << 64 | low) * MULTIPLIER + (increment[0] << 64 | increment[1]) & _BOTH
         self.state[0], self.state[1] = state >> 64, state & _WORD
@@ -38,7 +38,7 @@ class Uniform(NamedTuple):
 
 
 def uniform(generator: np.random.Generator) -> Uniform:
-    """Go on where ``generator`` is; it must be a PCG64, or ValueError is raised."""
+    """Continue the stream of a PCG64 generator. Raises ValueError for another generator."""
     bits: Any = generator.bit_generator.state
     if bits["bit_generator"] != "PCG64":
         raise ValueError(f"a generator of PCG64 is needed; got {bits['bit_generator']}")
@@ -48,43 +48,46 @@ def uniform(generator: np.random.Generator) -> Uniform:
 
 
 def feature_generator(seed: int) -> np.random.Generator:
-    """Draws the random features, which every algorithm sees alike for this seed."""
+    """Make the generator of random features, the same for every algorithm."""
     return np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[0])
 
 
 def selection_generator(seed: int) -> Uniform:
-    """Draws what a learner selects."""
+    """Make the generator of a learner's selections."""
     return uniform(np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[1]))
 
 
 def party_generators(seed: int, n_clients: int) -> list[np.random.Generator]:
-    """A server's and one a client; a client's does not depend on how many clients there are."""
+    """Make one generator for a server and one per client.
+
+    That of a client does not depend on the number of clients.
+    """
     children = np.random.SeedSequence(seed).spawn(2)[1].spawn(n_clients + 1)
     return [np.random.default_rng(child) for child in children]
 
 
 def asking_generator(seed: int) -> np.random.Generator:
-    """Draws the clients that a server asks for messages."""
+    """Make the generator by which a server chooses the clients that send."""
     return np.random.default_rng(np.random.SeedSequence(seed).spawn(5)[3])
 
 
 def noise_generators(seed: int, n_clients: int) -> list[np.random.Generator]:
-    """Draw the noise of the clients' messages in a simulation, one a client.
+    """Make the generators of noise on the clients' messages in a simulation, one per client.
 
-    Whoever knows the seed can take it off again: clients on their own have ``SecretNormals``.
+    Anyone who knows the seed can remove this noise. Deployed clients use ``SecretNormals``.
     """
     children = np.random.SeedSequence(seed).spawn(5)[4].spawn(n_clients)
     return [np.random.default_rng(child) for child in children]
 
 
 def rounding_generators(seed: int, n_clients: int) -> list[np.random.Generator]:
-    """Draw how the entries of the clients' messages are rounded, one generator a client."""
+    """Make the generators that round the entries of messages, one per client."""
     children = np.random.SeedSequence(seed).spawn(6)[5].spawn(n_clients)
     return [np.random.default_rng(child) for child in children]
 
 
 def graph_generator(seed: int) -> np.random.Generator:
-    """Draw the random graph of a federation without a server."""
+    """Make the generator of the random graph of a federation without a server."""
     return np.random.default_rng(np.random.SeedSequence(seed).spawn(7)[6])
 
 

@@ -1,40 +1,41 @@
-"""Location and scale of columns as rows come, which no single number can spoil.
+"""Location and scale of columns, updated row by row and robust to any single number.
 
-Of a column, home is its mean m and deviation s over the n numbers so far, where a number counts as
-no farther from m than c_n s, c_n = 8 (1 + 20 / n): m and s are then, in the limit, the location and
-scale of Huber's proposal 2 (P. J. Huber, "Robust estimation of a location parameter", Annals of
-Mathematical Statistics 35, 1964; recursively with steps 1 / n: J.-E. Englund, U. Holst, D. Ruppert,
-"Recursive M-estimators of location and scale for dependent sequences", Scandinavian Journal of
-Statistics 15, 1988),
+Two estimates exist per column: home, over all its rows, and away, over the rows since it left home.
+Home is a mean m and a deviation s over the n numbers so far, where a number counts as no farther
+from m than c_n s, c_n = 8 (1 + 20 / n). In the limit m and s are the location and scale of Huber's
+proposal 2 (P. J. Huber, "Robust estimation of a location parameter", Annals of Mathematical
+Statistics 35, 1964; recursively with steps 1 / n: J.-E. Englund, U. Holst, D. Ruppert, "Recursive
+M-estimators of location and scale for dependent sequences", Scandinavian Journal of Statistics 15,
+1988),
 
     m <- m + s psi((x - m) / s) / n,   s^2 <- mean of (s psi((x - m) / s))^2 about m,
     psi(u) = min(c_n, max(-c_n, u)).
 
-One number moves m by c_n s / n and s^2 by c_n^2 s^2 / n at most. On numbers of which none is so far
-out they are the mean and deviation to the bit. Three cases need more than that:
+One number moves m by at most c_n s / n and s^2 by at most c_n^2 s^2 / n. If no number is that far
+out, m and s are mean and deviation to the bit. Three cases need more:
 
-A base. A column most of whose numbers are one number b (a constant, a category as 0 and 1, rain)
-has a deviation of nearly 0, and each of its other numbers is far out, and honest. They are measured
-with each other: one counts as no farther from b than c_k r, where r^2 is the mean of (x - b)^2 over
-the k others. While s = 0 every number counts as it is.
+Base. A column most of whose numbers are one number b (a constant, a category as 0 and 1, rain) has
+a deviation of nearly 0, and every other number is far out but correct. Those others are measured
+with each other: each counts as no farther from b than c_k r, where r^2 is the mean of (x - b)^2
+over the k others. While s = 0, every number counts as it is.
 
-A change. Away is the same over the rows since the column left home. Where more than half of the
-last hundred numbers or so, and of the last ten, are outside, farther from m than 4 s (and than
-c_k r from b), away has the column. Home waits as it is, and takes in nothing outside once a quarter
-of the hundred are, or half of the ten where there is no base. It has the column again when fewer
-than a fifth of ten are outside home: what a sensor said before a fault counts as before. After
-5,000 rows (or as many as home has) away is home. Bursts of some dozen rows, as of rain or of a
-block of a design, are no change.
+Change. A number is outside if it is farther from m than 4 s (and than c_k r from b). If more than
+half of about the last hundred numbers, and of the last ten, are outside, the column switches to
+away. Home then stays as it is. It takes in no outside number once a quarter of the hundred are
+outside, or half of the ten if there is no base. The column switches back if fewer than a fifth of
+the last ten are outside home: numbers from before a fault count again. After 5,000 rows (or as many
+as home has) away becomes home. Bursts of some dozen rows, as of rain or of a block of a design, are
+no change.
 
-Units that are held. What a linear learner has learned is in the units that its inputs had: where
-these move, its coefficients are wrong, by much for a number that is far out. ``held`` is
-(x - c) / u, where c and u are m and s as they were when m was last farther than 3 u from c, or s
-more than 10 times u or less than u / 10; of the first 20 numbers they are m and s.
+Held units. The coefficients of a linear learner depend on the units of its inputs. If the units
+move, its predictions for numbers far out are wrong by much. ``held`` is (x - c) / u, where c and u
+are m and s at the time when m was last farther than 3 u from c, or s more than 10 u or less than
+u / 10. For the first 20 numbers they are m and s.
 
-Nothing is cut: a number is (x - m) / s, however far out. Learners that need bounded ones read
-``softened`` ones.
+Nothing is cut: a standardised number is (x - m) / s, however far out. Learners that need bounded
+inputs read ``softened`` ones.
 
-State is (C, N_NUMBERS), a row for each column. Rows come one by one: no block changes a bit.
+State is (C, N_NUMBERS), one row per column. Rows come one by one, so blocks change no bit.
 """
 
 from __future__ import annotations
@@ -47,24 +48,28 @@ import numpy as np
 from omkl.core.compiler import compiled_strict, inlined
 from omkl.core.hyperparameters import Range
 
-FAR = 4.0  # deviations: one in 16,000 numbers of a normal column is farther out
-MOST = 8.0  # deviations: a number counts as no farther; up to one in 64 may be far out for good
-YOUNG = 20.0  # numbers: a deviation of fewer is not known well
-RECENT, LONGER = 10.0, 100.0  # rows that shares of those outside are of
-LEAVES, RETURNS, CALM = 0.5, 0.2, 0.25  # shares: away has it, home has it, away begins anew
-LONG = 5000.0  # rows after which away is home
-SHIFT, RATIO = 3.0, 10.0  # of units that are held no longer
+FAR = 4.0  # deviations; one in 16,000 numbers of a normal column is farther out
+MOST = 8.0  # deviations; limit of a number's influence, so that one in 64 may always be far out
+YOUNG = 20.0  # numbers; the deviation of fewer is uncertain
+RECENT, LONGER = 10.0, 100.0  # memories, in rows, of the two shares of outside numbers
+LEAVES, RETURNS, CALM = 0.5, 0.2, 0.25  # shares: switch to away, switch back, restart away
+LONG = 5000.0  # rows after which away becomes home
+SHIFT, RATIO = 3.0, 10.0  # shift and ratio of units that renew held ones
 
-# Places of a column's numbers. Home and away: how many numbers, their mean, their squared
-# deviations. Of the base: its votes (R. S. Boyer and J. S. Moore's), how often it came, how often
-# others did since, their squared distances from it. ``OUTSIDE``: the share of the last rows;
-# ``IS_AWAY``: 1.0 or 0.0; ``COUNT``, ``BEYOND``: all numbers, and those farther out than FAR that
-# are not within reach of those that differ from a base.
+# Places of a column's numbers.
+# HOME, AWAY        number of numbers; behind it their mean and the sum of squared deviations
+# BASE, VOTES       base, and its votes in the majority vote of R. S. Boyer and J. S. Moore
+# SAME, OTHERS      number of rows equal to the base, and of other rows, since it was chosen
+# OTHER_SQUARES     sum of squared distances of the others from the base
+# OUTSIDE           share of outside numbers with memory RECENT; OUTSIDE_LONG with LONGER
+# IS_AWAY           1.0 if away has the column, else 0.0
+# COUNT, BEYOND     number of all numbers; of those farther out than FAR and out of reach of a base
+# HELD_HOME, HELD_AWAY   c, and u behind it
 HOME, AWAY = 0, 3
 MEAN, SQUARES = 1, 2
 BASE, VOTES, SAME, OTHERS, OTHER_SQUARES = 6, 7, 8, 9, 10
 OUTSIDE, IS_AWAY, COUNT, BEYOND = 11, 12, 13, 14
-HELD_HOME, HELD_AWAY = 15, 17  # c, and u behind it
+HELD_HOME, HELD_AWAY = 15, 17
 OUTSIDE_LONG = 19
 N_NUMBERS = 20
 # Counts, squares, shares and units.
@@ -76,13 +81,13 @@ MOMENTS = Annotated[np.ndarray, Range(0.0, columns=NON_NEGATIVE)]  # (C, N_NUMBE
 
 
 def no_moments(n_columns: int) -> np.ndarray:
-    """The state before the first row."""
+    """Return the state before the first row."""
     return np.zeros((n_columns, N_NUMBERS))
 
 
 @inlined
 def softened(z):
-    """z up to +-FAR, then FAR + log(1 + what is beyond): it stays monotone, and hardly grows."""
+    """Return z within +-FAR, else sign(z) (FAR + log(1 + |z| - FAR)): monotone, nearly bounded."""
     beyond = abs(z) - FAR
     if beyond > 0.0:
         return math.copysign(FAR + math.log1p(beyond), z)
@@ -91,7 +96,19 @@ def softened(z):
 
 @inlined
 def in_units(off, unit, most):
-    """off / unit, at most ``most`` from 0; so far out, or 0, where the unit is 0."""
+    """Return off / unit, clipped to [-most, most].
+
+    If the unit is 0, the result is 0 for off = 0, else -most or most.
+
+    Parameters
+    ----------
+    off
+        Difference from the location.
+    unit
+        Scale, >= 0.
+    most
+        Limit, > 0.
+    """
     if unit > 0.0:
         return min(max(off / unit, -most), most)
     return math.copysign(most, off) if abs(off) > 0.0 else off
@@ -99,19 +116,29 @@ def in_units(off, unit, most):
 
 @inlined
 def deviation_of(state, k, at):
-    """Of column k, at home or away; 0 before it has moved."""
+    """Return the deviation of column k; 0 while all its numbers are equal.
+
+    Parameters
+    ----------
+    state
+        Moments (C, N_NUMBERS).
+    k
+        Column.
+    at
+        HOME or AWAY.
+    """
     return math.sqrt(state[k, at + SQUARES] / max(state[k, at], 1.0))
 
 
 @inlined
 def _has_base(state, k):
-    """Whether more than half of the numbers are the same one, and not all."""
+    """Return whether more than half of the numbers, but not all, are the same."""
     return state[k, OTHERS] > 0.0 and state[k, SAME] > state[k, OTHERS]
 
 
 @inlined
 def _vote(state, k, x):
-    """Let the number x vote for the base."""
+    """Let the number x vote for the base (R. S. Boyer and J. S. Moore's majority vote)."""
     if state[k, VOTES] == 0.0 and (state[k, COUNT] == 0.0 or x != state[k, BASE]):
         state[k, BASE] = x
         state[k, SAME] = 0.0
@@ -126,17 +153,19 @@ def _vote(state, k, x):
 
 @inlined
 def _limit_of(n):
+    """Return c_n, the limit in deviations after n numbers."""
     return MOST * (1.0 + YOUNG / max(n, 1.0))
 
 
 @inlined
 def _within(x, centre, most):
+    """Clip x to a distance ``most`` from the centre."""
     return min(centre + most, max(centre - most, x))
 
 
 @inlined
 def _add(state, k, at, x):
-    """Take x into home or away (Welford)."""
+    """Add x to home or away (Welford's recursion)."""
     state[k, at] += 1.0
     off = x - state[k, at + MEAN]
     state[k, at + MEAN] += off / state[k, at]
@@ -145,7 +174,7 @@ def _add(state, k, at, x):
 
 @inlined
 def _add_bounded(state, k, at, x, least):
-    """Take x into home or away, no farther out than c_n deviations, nor than ``least``."""
+    """Add x to home or away, clipped to c_n deviations or ``least``, if that is larger."""
     s = deviation_of(state, k, at)
     if s > 0.0:
         most = max(_limit_of(state[k, at]) * s, least)
@@ -155,7 +184,7 @@ def _add_bounded(state, k, at, x, least):
 
 @inlined
 def _reach(state, k):
-    """How far honest numbers are from the base, c_k r; 0 without one."""
+    """Return c_k r, the reach of correct numbers around the base; 0 without a base."""
     if not _has_base(state, k):
         return 0.0
     return _limit_of(state[k, OTHERS]) * math.sqrt(state[k, OTHER_SQUARES] / state[k, OTHERS])
@@ -163,7 +192,19 @@ def _reach(state, k):
 
 @inlined
 def take_number(state, k, x, moves):
-    """Take the number x into column k. Not ``moves``: home has it always."""
+    """Add the number x to column k.
+
+    Parameters
+    ----------
+    state
+        Moments (C, N_NUMBERS), updated in place.
+    k
+        Column.
+    x
+        Number, not NaN.
+    moves
+        Whether the column may switch to away.
+    """
     based = _has_base(state, k)
     reach = _reach(state, k)
     off = abs(x - state[k, MEAN])
@@ -191,7 +232,7 @@ def take_number(state, k, x, moves):
 
 @inlined
 def _follow(state, k, x, is_outside):
-    """Take x into what is away, and decide which of both has the column."""
+    """Add x to away, and decide whether home or away has the column."""
     if is_outside and state[k, OUTSIDE] < CALM and state[k, IS_AWAY] == 0.0:
         state[k, AWAY] = 0.0
         state[k, AWAY + MEAN] = 0.0
@@ -229,19 +270,19 @@ def _follow(state, k, x, is_outside):
 
 @inlined
 def centre_of(state, k):
-    """m of column k, at home or away."""
+    """Return the location m of column k, from home or away."""
     return state[k, (AWAY if state[k, IS_AWAY] > 0.0 else HOME) + MEAN]
 
 
 @inlined
 def scale_of(state, k):
-    """s of column k, at home or away; 0 before it has moved."""
+    """Return the scale s of column k, from home or away; 0 while all numbers are equal."""
     return deviation_of(state, k, AWAY if state[k, IS_AWAY] > 0.0 else HOME)
 
 
 @inlined
 def _hold(state, k, at, held):
-    """Renew the units of home or away where they are off by too much."""
+    """Renew the held units of home or away if they differ too much from m and s."""
     m, s = state[k, at + MEAN], deviation_of(state, k, at)
     u = state[k, held + 1]
     off = abs(m - state[k, held]) > SHIFT * u or s > RATIO * u or s * RATIO < u
@@ -252,14 +293,34 @@ def _hold(state, k, at, held):
 
 @inlined
 def standardised(state, k, x):
-    """(x - m) / s of column k; 0 where x is not known or nothing has moved."""
+    """Return (x - m) / s of column k; 0 for NaN, or while s = 0.
+
+    Parameters
+    ----------
+    state
+        Moments (C, N_NUMBERS).
+    k
+        Column.
+    x
+        Number or NaN.
+    """
     s = scale_of(state, k)
     return 0.0 if math.isnan(x) or not s > 0.0 else (x - centre_of(state, k)) / s
 
 
 @inlined
 def held(state, k, x):
-    """(x - c) / u of column k; 0 where x is not known or nothing has moved."""
+    """Return (x - c) / u of column k in held units; 0 for NaN, or while u = 0.
+
+    Parameters
+    ----------
+    state
+        Moments (C, N_NUMBERS).
+    k
+        Column.
+    x
+        Number or NaN.
+    """
     at = HELD_AWAY if state[k, IS_AWAY] > 0.0 else HELD_HOME
     u = state[k, at + 1]
     return 0.0 if math.isnan(x) or not u > 0.0 else (x - state[k, at]) / u
@@ -267,7 +328,19 @@ def held(state, k, x):
 
 @inlined
 def take_standardised(state, k, x, moves):
-    """Take x into column k, and return it ``standardised`` with itself among what was seen."""
+    """Add x to column k, and return it ``standardised`` by moments that include it.
+
+    Parameters
+    ----------
+    state
+        Moments (C, N_NUMBERS), updated in place.
+    k
+        Column.
+    x
+        Number or NaN.
+    moves
+        Whether the column may switch to away.
+    """
     if math.isnan(x):
         return 0.0
     is_of_others = _has_base(state, k) and abs(x - state[k, BASE]) <= _reach(state, k)
@@ -280,7 +353,7 @@ def take_standardised(state, k, x, moves):
 
 @inlined
 def _take_and_mark(state, k, x):
-    """``take_standardised``, and whether x counts among those of ``BEYOND``."""
+    """Return ``take_standardised`` of x, and whether x counts in ``BEYOND``."""
     n = state[k, BEYOND]
     z = take_standardised(state, k, x, True)
     return z, state[k, BEYOND] > n
@@ -288,9 +361,23 @@ def _take_and_mark(state, k, x):
 
 @compiled_strict
 def take_row(state, x, most, out, far):
-    """Take the row x (C,) in, write it standardised to out (C,), and to far (C,) what is far out.
+    """Add a row, and write it standardised.
 
-    Where a number is more than ``most`` away from 0 nothing is done; returns whether it was done.
+    Parameters
+    ----------
+    state
+        Moments (C, N_NUMBERS), updated in place.
+    x
+        Row (C,).
+    most
+        If a number is farther from 0, nothing is done.
+    out, far
+        Output (C,): standardised numbers, and whether each is far out.
+
+    Returns
+    -------
+    bool
+        Whether the row was added.
     """
     for k in range(x.shape[0]):
         if abs(x[k]) > most:
@@ -302,11 +389,24 @@ def take_row(state, x, most, out, far):
 
 @compiled_strict
 def standardise_rows(starts, slots, learns, moments, X, most, out, far, scratch):
-    """Take rows X (n, C) in, and write them standardised to out (n, C), as ``take_row`` does.
+    """Add rows, and write them standardised, as ``take_row`` does.
 
-    Rows come in runs of one key each: run g has the rows starts[g] .. starts[g + 1] - 1 and the
-    slot slots[g] of ``moments`` (S, C, N_NUMBERS). Where ``learns`` (G,) is False each row is taken
-    as the next one, in the slot ``scratch``.
+    Parameters
+    ----------
+    starts, slots, learns
+        Runs of rows of one key: run g has the rows starts[g] .. starts[g + 1] - 1 and the slot
+        slots[g] of ``moments``. If learns[g] is False, each row is taken as the next one, in the
+        slot ``scratch``.
+    moments
+        Moments of all slots (S, C, N_NUMBERS).
+    X
+        Rows (n, C).
+    most
+        As in ``take_row``.
+    out, far
+        Output (n, C).
+    scratch
+        Slot that may be overwritten.
     """
     for g in range(slots.shape[0]):
         s = slots[g]
@@ -321,10 +421,22 @@ def standardise_rows(starts, slots, learns, moments, X, most, out, far, scratch)
 
 @compiled_strict
 def standardise_late(state, ahead, X, n_waiting, delay, out, far):
-    """Write the rows of X (n, C) but the first ``n_waiting`` to out and far, each as the next.
+    """Write the rows of X but the first ``n_waiting`` to out and far, each as the next row.
 
-    Each row is taken in ``delay`` rows later. The first ``n_waiting`` are still to be taken in.
-    ``ahead`` is an array like the state, and is written to.
+    Parameters
+    ----------
+    state
+        Moments (C, N_NUMBERS), updated in place.
+    ahead
+        Scratch like the state.
+    X
+        Rows (n, C). The first ``n_waiting`` are written already, and still to be added.
+    n_waiting
+        Number of rows that wait.
+    delay
+        A row is added this many rows after it was written.
+    out, far
+        Output (n - n_waiting, C).
     """
     for s in range(n_waiting, X.shape[0]):
         for k in range(X.shape[1]):
@@ -337,13 +449,26 @@ def standardise_late(state, ahead, X, n_waiting, delay, out, far):
 
 @compiled_strict
 def follow_targets(starts, slots, moments, last, scaled, y, X, d, out):
-    """Scale targets y (n,) by the targets before them, and write the last ones as inputs.
+    """Scale targets by the targets before them, and write past targets as inputs.
 
-    Rows come in runs of one key each: run g has the rows starts[g] .. starts[g + 1] - 1 and the
-    slot slots[g]. moments (S, 1, 20) and last (S, k), the oldest first, hold the known targets of
-    each slot. ``scaled``: divide by location and scale; else centre is 0 and unit is 1. Write the
-    last k targets to X[:, d:], the newest first, and to out (4, n) the scaled target, centre, unit
-    and number of known targets. A target that is NaN is not taken in.
+    Parameters
+    ----------
+    starts, slots
+        Runs of rows of one key: run g has the rows starts[g] .. starts[g + 1] - 1 and the slot
+        slots[g].
+    moments, last
+        Known targets of each slot: moments (S, 1, 20), and the last k (S, k), oldest first. Updated
+        in place.
+    scaled
+        Divide by location and scale; else the centre is 0 and the unit is 1.
+    y
+        Targets (n,). NaN is not added.
+    X
+        Rows (n, d + k): the last k targets are written to X[:, d:], newest first.
+    d
+        Number of inputs.
+    out
+        Output (4, n): scaled target, centre, unit, and number of known targets.
     """
     k = last.shape[1]
     for g in range(slots.shape[0]):
@@ -370,12 +495,12 @@ def follow_targets(starts, slots, moments, last, scaled, y, X, d, out):
 
 
 def shares_beyond(state: np.ndarray) -> np.ndarray:
-    """``BEYOND`` over ``COUNT`` of each column (C,), 0 before its first number."""
+    """Return ``BEYOND`` over ``COUNT`` of each column (C,); 0 before its first number."""
     return state[:, BEYOND] / np.maximum(state[:, COUNT], 1.0)
 
 
 def scales(state: np.ndarray) -> np.ndarray:
-    """s of each column (C,), 0 before it has moved."""
+    """Return the scale s of each column (C,); 0 while all its numbers are equal."""
     at = np.where(state[:, IS_AWAY] > 0.0, AWAY, HOME)[:, None]
     n, squares = (np.take_along_axis(state, at + j, axis=1)[:, 0] for j in (0, SQUARES))
     return np.sqrt(squares / np.maximum(n, 1.0))

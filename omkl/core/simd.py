@@ -1,14 +1,13 @@
-"""Eight doubles at a time, for the inner loops of the streaming core.
+"""Packs of eight doubles, for the inner loops of the streaming core.
 
-Left to itself the compiler turns a loop into vector code behind checks that its
-arrays do not overlap, runs the last elements one by one, and keeps sums in
-memory. The pieces below say what is meant: a *pack* is eight doubles in a
-register (one of 512 bits, two of 256 or four of 128, as the processor has it).
-``load`` and ``store`` take the flat index into a C-contiguous array of any
-shape and how many entries count; the others read as zero and are left alone.
-The order of every sum is the same on all processors.
+Left to itself, the compiler turns a loop into vector code behind checks that its arrays do not
+overlap, runs the last elements one by one, and keeps sums in memory. The functions below state the
+vector code instead. A *pack* is eight doubles in registers: one of 512 bits, two of 256 or four of
+128, as the processor has it. ``load`` and ``store`` take the flat index into a C-contiguous array
+of any shape, and the number of entries that count; the other entries read as zero and are not
+written. The order of every sum is the same on all processors.
 
-In plain Python a pack is an array of eight. Each instruction is here twice: as plain Python, and
+In plain Python a pack is an array of eight. Each instruction exists twice: as plain Python, and
 below as machine code, by Numba's public ``intrinsic``.
 """
 
@@ -25,19 +24,29 @@ from omkl.core.compiler import ENABLED, overloads
 
 LANES = 8
 
-# Tests play rounds in plain Python, a few million of these a learner: they are written for speed.
+# Tests run rounds in plain Python, a few million of these calls per learner: written for speed.
 _ONES = np.ones(LANES)
 
 
 def aligned(shape: tuple[int, ...], dtype: str = "float64") -> np.ndarray:
-    """Zeros that begin at a cache line: a pack that straddles two is read twice."""
+    """Allocate zeros that begin at a cache line: a pack across two lines is read twice."""
     room = np.zeros(math.prod(shape) + 64, dtype)
     first = -room.ctypes.data % 64 // room.itemsize
     return room[first : first + math.prod(shape)].reshape(shape)
 
 
 def load(array, start, n=LANES):
-    """The pack array.flat[start : start + n], n in 0..8, zeros behind it."""
+    """Return the pack array.flat[start : start + n], zeros behind it.
+
+    Parameters
+    ----------
+    array
+        C-contiguous float64 array.
+    start
+        Flat index of the first number.
+    n
+        Number of entries, 0..8.
+    """
     numbers = array.flat[start : start + n]
     if n == LANES:
         return numbers
@@ -47,7 +56,21 @@ def load(array, start, n=LANES):
 
 
 def gather(array, index, start, base, n=LANES):
-    """The pack array[index[start : start + n] - base], n in 1..8; behind it the last repeats."""
+    """Return the pack array[index[start : start + n] - base]; behind it the last number repeats.
+
+    Parameters
+    ----------
+    array
+        Array (m,).
+    index
+        Indices, of which those from ``start`` on are read.
+    start
+        First place in ``index``.
+    base
+        Offset subtracted from each index.
+    n
+        Number of entries, 1..8.
+    """
     last = index[start + n - 1]
     pack = np.full(LANES, array[last - base])
     pack[:n] = array[index[start : start + n] - base]
@@ -55,30 +78,42 @@ def gather(array, index, start, base, n=LANES):
 
 
 def store(array, start, pack, n=LANES):
-    """array.flat[start : start + n] = the first n of the pack, n in 0..8."""
+    """Write the first n numbers of a pack to array.flat[start : start + n].
+
+    Parameters
+    ----------
+    array
+        C-contiguous float64 array.
+    start
+        Flat index of the first number.
+    pack
+        Numbers to write.
+    n
+        Number of entries, 0..8.
+    """
     if n:
         array.flat[start : start + n] = pack if n == LANES else pack[:n]
 
 
 def pack(x):
-    """Eight times the number x."""
+    """Return a pack of eight times the number x."""
     return _ONES * x
 
 
 def fma(a, b, c):
-    """a b + c by element, with one rounding where the processor can; numbers spread."""
+    """Return a b + c by element, rounded once if the processor can. Numbers count as packs."""
     return a * b + c
 
 
 def total(pack):
-    """Sum of the eight, by halves."""
+    """Return the sum of the eight, added up by halves."""
     four = pack[:4] + pack[4:]
     two = four[:2] + four[2:]
     return two[0] + two[1]
 
 
 def totals(a, b, c, d, e, f, g, h):
-    """The pack of ``total`` of each of eight packs, at the price of three."""
+    """Return the pack of the ``total`` of each of eight packs, at the cost of three."""
     packs = np.array((a, b, c, d, e, f, g, h))
     four = packs[:, :4] + packs[:, 4:]
     two = four[:, :2] + four[:, 2:]
@@ -86,14 +121,14 @@ def totals(a, b, c, d, e, f, g, h):
 
 
 def clip(pack, bound):
-    """Each element brought into [-bound, bound]; NaN stays."""
+    """Clip each element to [-bound, bound]; NaN stays."""
     return np.clip(pack, -bound, bound)
 
 
 def flip_where_odd(pack, k):
-    """The pack with the sign of those elements flipped whose k is odd.
+    """Flip the sign of each element of a pack whose k is odd.
 
-    k holds whole numbers plus ``WHOLE``, so that the last bit is that of the number.
+    k holds whole numbers plus ``WHOLE``, so that the last bit of k is that of the number.
     """
     with np.errstate(invalid="ignore"):
         odd = k.view(np.int64) & 1
@@ -101,31 +136,32 @@ def flip_where_odd(pack, k):
 
 
 def at_least(pack, bound):
-    """Each element, or that of the bound where it is larger; the bound for NaN."""
+    """Return the larger of each element and the bound; the bound for NaN."""
     return np.where(pack >= bound, pack, bound)
 
 
 def below(pack, bound):
-    """Each element that is less than the bound; -inf in place of the others, and of NaN."""
+    """Keep each element that is less than the bound; replace the others, and NaN, by -inf."""
     return np.where(pack < bound, pack, -np.inf)
 
 
 def largest(pack):
-    """The largest of the eight; a NaN counts as any number would."""
+    """Return the largest of the eight; a NaN may be ignored or returned."""
     four = np.where(pack[4:] > pack[:4], pack[4:], pack[:4])
     two = np.where(four[2:] > four[:2], four[2:], four[:2])
     return two[1] if two[1] > two[0] else two[0]
 
 
 def times_power_of_two(pack, k):
-    """The pack times 2^k for k in -1023..1023, where 2^-1023 counts as 0.
+    """Multiply a pack by 2^k for k in -1023..1023, where 2^-1023 counts as 0.
 
-    k holds whole numbers plus ``WHOLE``, as of ``flip_where_odd``.
+    k holds whole numbers plus ``WHOLE``, as for ``flip_where_odd``.
     """
     return pack * ((k.view(np.int64) + 1023) << 52).view(np.float64)
 
 
-# Adding it to |x| < 2^51 rounds x to a whole number and leaves that in the last bits.
+# The sum x + WHOLE, |x| < 2^51, has no bits below 1: it is x rounded to a whole number, whose
+# binary digits are the last bits of the sum.
 WHOLE = 1.5 * 2.0**52
 
 
@@ -164,7 +200,7 @@ if ENABLED:
     # comes out, or None where the instruction is not for such arguments.
 
     def _instruction(names: Sequence[str], result: Any) -> Callable[[Any], Any]:
-        """Decorate ``build``: an intrinsic whose arguments have these names."""
+        """Decorate ``build``: make an intrinsic whose arguments have these names."""
 
         def decorate(build: Any) -> Any:
             def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -185,7 +221,7 @@ if ENABLED:
         return decorate
 
     def _code_of(function: Any, result: Any) -> Callable[[Any], Any]:
-        """Decorate ``build``: what the function is in compiled code, for what has a ``result``."""
+        """Decorate ``build``: compile ``function`` as it, for arguments with a ``result``."""
         names = list(inspect.signature(function).parameters)
 
         def decorate(build: Any) -> Any:
@@ -208,11 +244,11 @@ if ENABLED:
         return PACK
 
     def _pack_if_any(*kinds: Any) -> Any:
-        """None where no argument is a pack."""
+        """Return the type of a pack, or None if no argument is a pack."""
         return PACK if PACK in kinds else None
 
     def _spread(context: Any, builder: Any, kind: Any, value: Any) -> Any:
-        """A pack as it is, a number eight times."""
+        """Return a pack unchanged, and a number as a pack of eight."""
         if kind is PACK:
             return value
         return _eight_times(builder, context.cast(builder, value, kind, types.float64), _PACK)
@@ -223,7 +259,7 @@ if ENABLED:
         return builder.shuffle_vector(first, blank, _places([0] * LANES))
 
     def _places(numbers: Sequence[int]) -> Any:
-        """Which elements a shuffle takes."""
+        """Return the constant of a shuffle that takes these elements."""
         return ir.Constant(ir.VectorType(_INDEX, len(numbers)), list(numbers))
 
     def _wholes(number: int) -> Any:
@@ -245,14 +281,14 @@ if ENABLED:
         return types.void if _is_array(array) and pack is PACK else None
 
     def _pointer(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
-        """To the pack that begins at args[1] of the array args[0]."""
+        """Return the pointer to the pack that begins at args[1] of the array args[0]."""
         array = context.make_array(kinds[0])(context, builder, args[0])
         start = context.cast(builder, args[1], kinds[1], types.intp)
         first = builder.gep(array.data, [start], inbounds=True)
         return builder.bitcast(first, _PACK.as_pointer())
 
     def _first(context: Any, builder: Any, kind: Any, value: Any) -> Any:
-        """A mask of the first ``value`` of the eight."""
+        """Return the mask of the first ``value`` of the eight."""
         n = context.cast(builder, value, kind, types.intp)
         limit = _eight_times(builder, n, _WHOLES)
         return builder.icmp_signed("<", ir.Constant(_WHOLES, list(range(LANES))), limit)
@@ -281,7 +317,7 @@ if ENABLED:
         store_first = _declare(builder, "llvm.masked.store.v8f64.p0", ir.VoidType(), arguments)
         builder.call(store_first, [args[2], pointer, _ALIGN, mask])
 
-    # Without n every element counts: a mask would cost an instruction, on some processors several.
+    # Without n all elements count, and no mask is made: it costs one instruction or several.
 
     @overloads(load)
     def _load_compiled(array, start, n=LANES):
@@ -297,7 +333,7 @@ if ENABLED:
 
     @_instruction(("array", "index", "start", "base", "n"), _a_pack)
     def _gather(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
-        """Number by number: written to memory first, they would have to be waited for."""
+        """Load number by number: a pack written to memory first would make its load wait."""
         values, places = (
             context.make_array(kind)(context, builder, value)
             for kind, value in zip(kinds[:2], args[:2], strict=True)
@@ -333,7 +369,7 @@ if ENABLED:
         return builder.call(_declare(builder, "llvm.fmuladd.v8f64", _PACK, [_PACK] * 3), spread)
 
     def _element_by_element(operation: Any, name: str) -> None:
-        """What an operator of Python is between packs, or a pack and a number."""
+        """Compile an operator of Python between two packs, or a pack and a number."""
 
         def build(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
             left, right = (
@@ -355,7 +391,7 @@ if ENABLED:
     # --- Eight numbers to one ---------------------------------------------------------------------
 
     def _halved(function: Any, build_one: Any) -> None:
-        """Reduce the eight to one number: the upper half with the lower one, three times."""
+        """Compile a reduction of a pack to one number: upper half with lower half, three times."""
 
         def build(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
             part, width = args[0], LANES

@@ -1,10 +1,10 @@
-"""Saving what was learned as arrays by name, and checking and restoring it.
+"""Snapshots of a learner as arrays by name: saving, checking and restoring.
 
-A state is a NamedTuple of arrays, perhaps nested, and names are those of its fields:
-``state.model.theta``. ``require_fit`` is the only check of arrays that come from outside, in a
-model, a panel or a message of a federation. Shapes and types are those of a fresh state with the
-same settings, and ranges those that the fields declare (``omkl.core.hyperparameters``): compiled
-code believes both. ``DERIVED`` fields are not saved.
+A state is a NamedTuple of arrays, perhaps nested. Names are those of its fields:
+``state.model.theta``. ``require_fit`` is the only check of arrays from outside, in a model, a panel
+or a message of a federation. It compares shapes and types with a fresh state of the same settings,
+and numbers with the ranges that the fields declare (``omkl.core.hyperparameters``), because
+compiled code relies on both. ``DERIVED`` fields are not saved.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from omkl.core.simd import aligned
 
 
 class Mismatch(ValueError):
-    """Arrays that are not of a state with these settings; the text says what differs."""
+    """Arrays that do not fit the state of these settings; the text names the difference."""
 
 
 class Snapshot(NamedTuple):
-    """All that the next round of a learner depends on, and what it has counted."""
+    """Everything that the next round of a learner depends on, and its counts."""
 
     t: COUNTS  # (1,)
     state: Any
@@ -37,8 +37,9 @@ class Snapshot(NamedTuple):
 class Field(NamedTuple):
     """An array of a state.
 
-    name    with those of the fields that it is in; ``inside`` is the part before its own name
-    range   what its numbers may be; None where nothing is declared
+    name     path of field names, joined by dots; ``inside`` is the part before the last name
+    range    range of its numbers; None if none is declared
+    derived  whether it is left out of snapshots
     """
 
     name: str
@@ -49,22 +50,33 @@ class Field(NamedTuple):
 
 
 def snapshot(learner: Learner) -> dict[str, np.ndarray]:
-    """Copies of all arrays that the next round depends on."""
+    """Copy all arrays that the next round depends on."""
     return copies(_snapshot_of(learner))
 
 
 def restore(learner: Learner, kept: Mapping[str, np.ndarray]) -> None:
-    """Let a fresh learner go on where ``kept`` was taken, to the bit.
+    """Restore a fresh learner from the arrays of ``snapshot``, to the bit.
 
-    Raises Mismatch, and leaves the learner as it is, unless ``kept`` fits. Where memory grows with
-    the stream, arrays may have room for more rows.
+    If memory grows with the stream, the arrays may have room for more rows.
+
+    Parameters
+    ----------
+    learner
+        Fresh learner of the same settings.
+    kept
+        Arrays by name.
+
+    Raises
+    ------
+    Mismatch
+        The arrays do not fit. The learner does not change.
     """
     own = _with_room(learner, kept)
     require_fit(own, kept, N=own.state.model.n_kernels)
     saved = {field.name for field in fields(own) if not field.derived}
-    made: dict[int, np.ndarray] = {}  # by the id of what is replaced: one in two places stays one
+    made: dict[int, np.ndarray] = {}  # by the id of the old array: one in two fields stays one
 
-    def filled(name: str, array: np.ndarray) -> np.ndarray:  # new: learners share some of theirs
+    def filled(name: str, array: np.ndarray) -> np.ndarray:  # new arrays, as learners share some
         if name not in saved:
             return array
         if id(array) not in made:
@@ -84,7 +96,7 @@ def _snapshot_of(learner: Learner) -> Snapshot:
 
 
 def _with_room(learner: Learner, kept: Mapping[str, np.ndarray]) -> Snapshot:
-    """A snapshot with arrays as long as those in ``kept``, where memory grows with the stream."""
+    """Return a snapshot, with arrays as long as in ``kept`` if memory grows with the stream."""
     own, grow = _snapshot_of(learner), learner.representation.with_room
     lengths = [
         max(kept[name].shape, default=0)
@@ -101,19 +113,19 @@ def _with_room(learner: Learner, kept: Mapping[str, np.ndarray]) -> Snapshot:
 
 
 def restore_arrays(state: Any, kept: Mapping[str, np.ndarray]) -> None:
-    """Write ``kept`` into the arrays of a state; Mismatch unless it fits."""
+    """Write ``kept`` into the arrays of a state. Raises Mismatch unless it fits."""
     require_fit(state, kept)
     for name, array in named_arrays(state):
         array[...] = kept[name]
 
 
 def copies(state: Any) -> dict[str, np.ndarray]:
-    """Copies of the arrays that are saved of a state, by their names."""
+    """Copy the arrays of a state that are saved, by name."""
     return {name: array.copy() for name, array in named_arrays(state)}
 
 
 def named_arrays(state: Any) -> Iterator[tuple[str, np.ndarray]]:
-    """The arrays that are saved of a state, by their names."""
+    """Iterate over the arrays of a state that are saved, by name."""
     return ((field.name, field.array) for field in fields(state) if not field.derived)
 
 
@@ -123,9 +135,9 @@ def below(head: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def fields(state: Any, inside: str = "") -> Iterator[Field]:
-    """All arrays of a state, but for those inside derived parts.
+    """Yield all arrays of a state, except those inside derived parts.
 
-    TypeError names a part that is no array, nor None, nor derived.
+    Raises TypeError for a part that is neither an array, nor None, nor derived.
     """
     State: Any = type(state)
     annotations = _annotations(State)
@@ -145,13 +157,27 @@ def fields(state: Any, inside: str = "") -> Iterator[Field]:
 
 @functools.cache
 def _annotations(State: type) -> dict[str, tuple[Any, ...]]:
-    """Return what each field declares. Cached: panels ask for each key, and it takes 0.1 ms."""
+    """Return the annotations of each field. Cached: panels need them per key, at 0.1 ms."""
     hints = get_type_hints(State, include_extras=True)
     return {name: get_args(hint)[1:] for name, hint in hints.items()}
 
 
 def mapped(function: Callable[[str, np.ndarray], np.ndarray], name: str, value: Any) -> Any:
-    """The same NamedTuples with what a function makes of each name and array."""
+    """Apply a function to every array of nested NamedTuples.
+
+    Parameters
+    ----------
+    function
+        (name, array) -> array.
+    name
+        Name of ``value``, the head of the names below it.
+    value
+        NamedTuple, array or None.
+
+    Returns
+    -------
+    The same NamedTuples with the new arrays.
+    """
     if isinstance(value, np.ndarray):
         return function(name, value)
     if not hasattr(value, "_fields"):
@@ -166,13 +192,13 @@ def require_fit(own: Any, kept: Mapping[str, np.ndarray], N: int = 0) -> None:
     Parameters
     ----------
     own
-        A state with the same settings. Numbers of ``kept`` have to be finite where those of
-        ``own`` are, in the range that their field declares, and, where they are whole numbers
-        without one, equal to those of ``own``.
+        State with the same settings. Numbers of ``kept`` must be finite where those of ``own`` are,
+        and lie in the range that their field declares. Whole numbers without a range must equal
+        those of ``own``.
     kept
         Arrays by name.
     N
-        Kernels, for ranges that name them.
+        Number of kernels, for ranges that name it.
     """
     saved = [field for field in fields(own) if not field.derived]
     require_names((field.name for field in saved), kept)
@@ -196,7 +222,7 @@ def require_fit(own: Any, kept: Mapping[str, np.ndarray], N: int = 0) -> None:
 
 
 def require_names(own: Iterable[str], kept: Iterable[str]) -> None:
-    """Mismatch that says which arrays there are of one alone."""
+    """Raise Mismatch that lists the names in only one of both."""
     if different := set(own) ^ set(kept):
         raise Mismatch(f"one has, and the other has not: {', '.join(sorted(different))}")
 
@@ -207,14 +233,15 @@ def _require_within(
     if known.columns:
         numbers = numbers[..., known.columns]
     low = bound(known.low)
-    high = max(low, bound(known.high) - known.open_high)  # what is beside may be the wrong one
+    # The bound may come from a wrong array: without max the range could be empty.
+    high = max(low, bound(known.high) - known.open_high)
     out = numbers[(numbers < low) | (numbers > high)]
     if out.size:
         raise Mismatch(f"{name} holds {out[0]}, which is not in {low:g} .. {high:g}")
 
 
 def _bound(end: float | str, inside: str, kept: Mapping[str, np.ndarray], N: int) -> float:
-    """The value of one end of a range."""
+    """Return the value of one end of a range."""
     if not isinstance(end, str):
         return end
     if end == "N":

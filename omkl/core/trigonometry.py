@@ -1,7 +1,7 @@
 """Sine and cosine of packs of eight.
 
-The argument loses its half-periods, and a polynomial does the rest. There is no branch, so that
-every loop over angles is vector code.
+A half-period reduction shrinks the argument, and a polynomial follows. Without a branch, every loop
+over angles is vector code.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ C7, C8 = -1.1463039334831913e-11, 4.610293800524976e-14
 
 @inlined
 def sincos_of_pack(x):
-    """Sine and cosine, a pack each, of a pack."""
+    """Return sine and cosine, a pack each, of a pack."""
     shifted = fma(x, PER_PI, WHOLE)
     k = shifted - WHOLE
-    # Beyond 2^51 neighbouring floats are further apart than a period; clip keeps the
-    # result in range there.
+    # Beyond |x| = 2^51 pi the reduction has no correct digit and r is arbitrary. Clipping keeps
+    # the result in range there.
     r = clip(fma(k, -PI_LOW, fma(k, -PI_HIGH, x)), HALF_PI)
     v = r * r
     s = fma(v, fma(v, fma(v, S7, S6), S5), S4)
@@ -51,7 +51,7 @@ def sincos_of_pack(x):
 
 @inlined
 def _sincos_of_first(n, x, sin, cos, start):
-    """sin[start : start + n] and cos likewise = those of x[:n]; all are one-dimensional."""
+    """Write sine and cosine of x[:n] to sin[start : start + n] and cos likewise."""
     j = 0
     while j + LANES <= n:
         s, c = sincos_of_pack(load(x, j))
@@ -65,26 +65,48 @@ def _sincos_of_first(n, x, sin, cos, start):
 
 
 class Waves(NamedTuple):
-    """Sines (n,) and cosines (n,) of a round or a tile of rounds, not yet divided by sqrt(D)."""
+    """Sines (n,) and cosines (n,) of a round or a tile of rounds, without 1 / sqrt(D)."""
 
     sin: np.ndarray
     cos: np.ndarray
 
 
 def empty_waves(n: int) -> Waves:
-    """Return room for n sines and n cosines."""
+    """Allocate n sines and n cosines."""
     return Waves(aligned((n,)), aligned((n,)))
 
 
 @inlined
 def fill(waves, n, angle, start):
-    """Write sine and cosine of angle[:n] to the places start .. start + n of ``waves``."""
+    """Write sine and cosine of angle[:n] to the places start .. start + n - 1 of ``waves``.
+
+    Parameters
+    ----------
+    waves
+        Output.
+    n
+        Number of angles.
+    angle
+        Angles (n,) or longer.
+    start
+        First place.
+    """
     _sincos_of_first(n, angle, waves.sin, waves.cos, start)
 
 
 @inlined
 def fill_pack(waves, start, x):
-    """Write sine and cosine of the pack x to the eight places from ``start`` on of ``waves``."""
+    """Write sine and cosine of a pack to the eight places from ``start`` on.
+
+    Parameters
+    ----------
+    waves
+        Output.
+    start
+        First place.
+    x
+        Pack of angles.
+    """
     s, c = sincos_of_pack(x)
     store(waves.sin, start, s)
     store(waves.cos, start, c)
@@ -92,9 +114,14 @@ def fill_pack(waves, start, x):
 
 @compiled
 def sincos(x, sin, cos):
-    """Write sine and cosine of each x, all (n,) float64, C-contiguous.
+    """Write sine and cosine of each x.
 
-    Branch-free vector code: absolute error below 4e-16 for |x| <= 1e4 and below 1e-13
-    for |x| <= 1e6.
+    Branch-free vector code: absolute error below 4e-16 for |x| <= 1e4 and below 1e-13 for |x| <=
+    1e6.
+
+    Parameters
+    ----------
+    x, sin, cos
+        Angles and outputs (n,), float64 and C-contiguous.
     """
     _sincos_of_first(x.shape[0], x, sin, cos, 0)

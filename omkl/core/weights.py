@@ -1,7 +1,7 @@
-"""Exponential weights in the log domain, sums of logarithms, and drawing an index.
+"""Exponential weights in the log domain, sums of logarithms, and draws of an index.
 
-Weights are always kept as ``log_w``: a million rounds of multiplying by
-exp(-eta loss) underflow, a million subtractions do not.
+Weights are always stored as ``log_w``: a million multiplications by exp(-eta loss) underflow, a
+million subtractions do not.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ LN2_HIGH = 6.93145751953125e-1
 LN2_LOW = 1.42860682030941723212e-6
 LARGEST = np.finfo(np.float64).max
 ROOT_HALF_BITS = 0x3FE6A09E667F3BCD  # the bits of sqrt(1/2)
-# Within these R and V an integral of ``log_evidence`` by 10 nodes is exact to rounding; beyond
-# them the two error functions that it is made of differ by a factor of e at least.
+# Within these R and V the integral of ``log_evidence`` by 10 nodes is exact to rounding. Beyond
+# them its two error functions differ by a factor of at least e, so that little cancels.
 MOST_REGRET, MOST_SQUARES = 6.0, 4.0
 ETAS, ETA_WEIGHTS = np.polynomial.legendre.leggauss(10)
-LEAST_SQUARES = 1e-200  # below it the root of V would underflow in the end
-LARGE_ERFCX = 12.0  # from it on the asymptotic series has all digits
+LEAST_SQUARES = 1e-200  # lower limit of V, so that divisions by its root stay finite
+LARGE_ERFCX = 12.0  # from here on the asymptotic series has all digits
 
 
 @inlined
 def _exp_tail(r):
-    """(exp(r) - 1 - r) / r^2 for |r| <= log(2) / 2."""
+    """Return (exp(r) - 1 - r) / r^2 for |r| <= log(2) / 2."""
     p = 1.0 / 87178291200.0
     p = 1.0 / 6227020800.0 + r * p
     p = 1.0 / 479001600.0 + r * p
@@ -59,18 +59,18 @@ def _exp_tail(r):
 
 @inlined
 def exp_nonpositive(x):
-    """exp(x) for x <= 0 to 3e-16 relative, branch-free; 0 below -708, NaN for NaN."""
+    """Return exp(x) for x <= 0 to 3e-16 relative, branch-free; 0 below -708, NaN for NaN."""
     y = x if x > -709.0 else -709.0  # also for NaN, which has no whole k
     k = np.floor(y * LOG2E + 0.5)
-    # LN2_HIGH has so few bits that k LN2_HIGH is exact: r keeps all of its own.
+    # LN2_HIGH has so few bits that k LN2_HIGH is exact: r is exact to its last bit.
     r = (y - k * LN2_HIGH) - k * LN2_LOW
     p = 1.0 + r * (1.0 + r * _exp_tail(r))
-    return 0.0 if x < -708.0 else p * power_of_two(k) + (x - x)  # 0, or NaN for NaN
+    return 0.0 if x < -708.0 else p * power_of_two(k) + (x - x)  # x - x is 0, or NaN for NaN
 
 
 @inlined
 def exp_of_pack(x):
-    """exp of eight numbers <= 0 as ``exp_nonpositive``; NaN for NaN."""
+    """Return exp of eight numbers <= 0, as ``exp_nonpositive``; NaN for NaN."""
     y = at_least(x, -709.0)
     k = y * LOG2E + WHOLE
     whole = k - WHOLE
@@ -80,7 +80,7 @@ def exp_of_pack(x):
 
 @inlined
 def _log(k, f):
-    """log(2^k (1 + f)) for sqrt(1/2) <= 1 + f < sqrt(2), by the series of the area tangent."""
+    """Return log(2^k (1 + f)), sqrt(1/2) <= 1 + f < sqrt(2), by the series of the area tangent."""
     s = f / (2.0 + f)
     z = s * s
     series = 1.531383769920937332e-01 + z * 1.479819860511658591e-01
@@ -93,14 +93,17 @@ def _log(k, f):
 
 @inlined
 def log_one_plus(w):
-    """log(1 + w) for w in [0, 1] to 4e-16 relative, branch-free."""
+    """Return log(1 + w) for w in [0, 1] to 4e-16 relative, branch-free."""
     k = np.floor(w + 0.585786437626905)  # 1 where 1 + w exceeds sqrt(2)
     return _log(k, (w - k) * (1.0 - 0.5 * k))
 
 
 @inlined
 def log_one_minus_exp(x):
-    """log(1 - exp(x)) for x <= 0 to 4e-16 (relative where below -1), branch-free; -inf for 0."""
+    """Return log(1 - exp(x)) for x <= 0, branch-free; -inf for 0.
+
+    The error is at most 4e-16, relative where the result is below -1.
+    """
     y = x if x > -709.0 else -709.0
     k = np.floor(y * LOG2E + 0.5)
     r = (y - k * LN2_HIGH) - k * LN2_LOW
@@ -117,7 +120,7 @@ def log_one_minus_exp(x):
 
 @inlined
 def _scaled_erfc(x):
-    """exp(x^2) erfc(x) for x >= 0, to 3e-14 relative."""
+    """Return exp(x^2) erfc(x) for x >= 0, to 3e-14 relative."""
     if x < LARGE_ERFCX:
         return math.exp(x * x) * math.erfc(x)
     s = 0.5 / x / x
@@ -129,7 +132,7 @@ def _scaled_erfc(x):
 
 @inlined
 def log_evidence(regret, squares):
-    """log of the integral of exp(eta R - eta^2 V) over eta from 0 to 1/2, to 1e-13.
+    """Return log of the integral of exp(eta R - eta^2 V) over eta from 0 to 1/2, to 1e-13.
 
     Parameters
     ----------
@@ -158,9 +161,16 @@ def log_evidence(regret, squares):
 
 @inlined
 def add_logs(total, more, scratch):
-    """total <- log(exp(total) + exp(more)), both (n,), -inf allowed; ``scratch`` (n,) is written.
+    """Replace total by log(exp(total) + exp(more)); -inf is allowed.
 
-    In two passes: as one, the code is too long to be inlined and turned into vector code.
+    Two passes: one pass is too long for the compiler to inline it and turn it into vector code.
+
+    Parameters
+    ----------
+    total, more
+        Logarithms (n,); ``total`` is updated in place.
+    scratch
+        Scratch (n,).
     """
     for j in range(total.shape[0]):
         x, y = total[j], more[j]
@@ -173,7 +183,7 @@ def add_logs(total, more, scratch):
 
 @inlined
 def largest_of(values):
-    """The largest of values (N,), as a loop with ``max`` finds it, eight at a time."""
+    """Return the largest of values (N,) as a loop with ``max`` does, eight at a time."""
     N = values.shape[0]
     highest = pack(values[0])
     j = 0
@@ -188,7 +198,7 @@ def largest_of(values):
 
 @inlined
 def mean_of_all(log_w, f):
-    """Mean of f weighted by exp(log_w), eight at a time; both (N,).
+    """Return the mean of f by the weights exp(log_w), both (N,), eight at a time.
 
     The largest weight counts as 1, so that not all of them underflow.
     """
@@ -213,7 +223,15 @@ def mean_of_all(log_w, f):
 
 @inlined
 def variance_of_all(log_w, f, mean):
-    """Mean of (f - mean)^2 over all kernels, weighted by exp(log_w); both (N,)."""
+    """Return the mean of (f - mean)^2 by the weights exp(log_w).
+
+    Parameters
+    ----------
+    log_w, f
+        Logarithms of weights, and outputs (N,).
+    mean
+        Centre of the squares.
+    """
     N = log_w.shape[0]
     top = largest_of(log_w)
     weights = pack(0.0)
@@ -237,7 +255,21 @@ def variance_of_all(log_w, f, mean):
 
 @inlined
 def exponential_update(log_w, eta, y, f, lam, norm2):
-    """log_w <- log_w - eta ((f - y)^2 + lam norm2), all kernels at once; three of (N,)."""
+    """Update log_w <- log_w - eta ((f - y)^2 + lam norm2) for all kernels.
+
+    Parameters
+    ----------
+    log_w
+        Logarithms of weights (N,), updated in place.
+    eta
+        Step size, > 0.
+    y
+        Target.
+    f, norm2
+        Outputs and squared norms of coefficients (N,).
+    lam
+        Penalty, >= 0.
+    """
     N = log_w.shape[0]
     j = 0
     while j + LANES <= N:
@@ -251,13 +283,23 @@ def exponential_update(log_w, eta, y, f, lam, norm2):
 
 @inlined
 def shares_of_all(log_w, w):
-    """Write ``shares`` of all kernels to w, both (N,). Return the log of the sum of exp(log_w)."""
+    """Write weights w (N,) proportional to exp(log_w), of sum 1; return log sum exp(log_w)."""
     return shares_below(log_w, largest_of(log_w), w)
 
 
 @inlined
 def shares_below(log_w, top, w):
-    """``shares_of_all`` where the largest of log_w is known."""
+    """Write the weights of ``shares_of_all`` for a known largest log_w; return log sum exp(log_w).
+
+    Parameters
+    ----------
+    log_w
+        Logarithms of weights (N,).
+    top
+        Largest of them.
+    w
+        Output (N,).
+    """
     N = log_w.shape[0]
     weights = pack(0.0)
     j = 0
@@ -266,7 +308,7 @@ def shares_below(log_w, top, w):
         store(w, j, exps)
         weights = weights + exps
         j += LANES
-    if j < N:  # behind the last there is 0 - top, which may be no logarithm of a weight
+    if j < N:  # entries behind the last read 0 - top, which may be positive: clip keeps exp finite
         store(w, j, exp_of_pack(clip(load(log_w, j, N - j) - top, 710.0)), N - j)
     total_w = total(weights)
     for i in range(j, N):
@@ -279,7 +321,7 @@ def shares_below(log_w, top, w):
 
 @inlined
 def mean_of_all_by_shares(w, f):
-    """The sum of w f, eight at a time; both (N,)."""
+    """Return the sum of w f, both (N,), eight at a time."""
     N = w.shape[0]
     weighted = pack(0.0)
     j = 0
@@ -294,7 +336,17 @@ def mean_of_all_by_shares(w, f):
 
 @inlined
 def largest_among(log_w, kernels, n, least):
-    """The largest log_w of the first ``n`` of ``kernels``, both (N,), or ``least`` if larger."""
+    """Return the largest log_w of some kernels, at least ``least``.
+
+    Parameters
+    ----------
+    log_w
+        Logarithms of weights (N,).
+    kernels, n
+        Kernels (N,), of which the first n count.
+    least
+        Lower limit of the result.
+    """
     highest = pack(least)
     for m in range(0, n, LANES):
         highest = at_least(gather(log_w, kernels, m, 0, min(LANES, n - m)), highest)
@@ -303,7 +355,19 @@ def largest_among(log_w, kernels, n, least):
 
 @inlined
 def weights_among(log_w, kernels, n, top, w):
-    """w[:n] = exp(log_w - top) of the first ``n`` of ``kernels``, in their order; -inf gives 0."""
+    """Write w[:n] = exp(log_w - top) of some kernels, in their order; -inf gives 0.
+
+    Parameters
+    ----------
+    log_w
+        Logarithms of weights (N,).
+    kernels, n
+        Kernels (N,), of which the first n count.
+    top
+        Largest of their log_w.
+    w
+        Output (n,) or longer.
+    """
     for m in range(0, n, LANES):
         k = min(LANES, n - m)
         store(w, m, exp_of_pack(clip(gather(log_w, kernels, m, 0, k) - top, LARGEST)), k)
@@ -311,9 +375,16 @@ def weights_among(log_w, kernels, n, top, w):
 
 @inlined
 def shares(log_w, kernels, n, w):
-    """Weights of the first ``n`` of ``kernels``, in their order, proportional to exp(log_w).
+    """Write weights proportional to exp(log_w) of some kernels, in their order, of sum 1.
 
-    Write w[:n], which then sums to 1; log_w, kernels and w (N,).
+    Parameters
+    ----------
+    log_w
+        Logarithms of weights (N,).
+    kernels, n
+        Kernels (N,), of which the first n >= 1 count.
+    w
+        Output (N,), written up to n.
     """
     weights_among(log_w, kernels, n, largest_among(log_w, kernels, n, log_w[kernels[0]]), w)
     total = 0.0
@@ -326,7 +397,15 @@ def shares(log_w, kernels, n, w):
 
 @inlined
 def mean_by_shares(w, f, kernels, n):
-    """Mean of f over the first ``n`` of ``kernels`` by weights w from ``shares``; all (N,)."""
+    """Return the mean of f over some kernels by the weights of ``shares``.
+
+    Parameters
+    ----------
+    w, f
+        Weights in the order of ``kernels``, and outputs by kernel, (N,).
+    kernels, n
+        Kernels (N,), of which the first n count.
+    """
     mean = 0.0
     for m in range(n):
         mean += w[m] * f[kernels[m]]
@@ -335,10 +414,9 @@ def mean_by_shares(w, f, kernels, n):
 
 @inlined
 def draw(p, u):
-    """Index drawn from the probabilities p (N,) by one uniform number u in [0, 1).
+    """Draw an index from the probabilities p (N,) by one uniform number u in [0, 1).
 
-    Rounding can leave the sum of p a little below u; the last index with a
-    positive probability is returned then.
+    Rounding can leave the sum of p a little below u. Then it is the last index with p > 0.
     """
     total = 0.0
     last = 0
@@ -353,7 +431,7 @@ def draw(p, u):
 
 @inlined
 def n_less(ascending, n, number):
-    """How many of the first n of ``ascending`` (at least n,) are less than the number."""
+    """Count the numbers less than ``number`` among the first n of ``ascending``."""
     low, high = 0, n
     while low < high:
         middle = (low + high) // 2
@@ -365,6 +443,6 @@ def n_less(ascending, n, number):
 
 
 def normalised(log_w: np.ndarray) -> np.ndarray:
-    """Weights summing to 1 along the last axis, in plain NumPy."""
+    """Return weights exp(log_w) of sum 1 along the last axis, in plain NumPy."""
     w = np.exp(log_w - log_w.max(axis=-1, keepdims=True))
     return w / w.sum(axis=-1, keepdims=True)

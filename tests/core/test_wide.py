@@ -10,10 +10,10 @@ from omkl.core.representations import wide
 from omkl.core.representations.wide import evaluate_wide, learn_wide
 
 
-def learn_rows(model, scratch, X, y, n_columns, pays, y_hat):
+def learn_rows(model, scratch, X, y, n_columns, is_used, y_hat):
     for t in range(X.shape[0]):
         y_hat[t] = evaluate_wide(model, scratch, X[t], n_columns)
-        learn_wide(model, scratch, y[t], n_columns, pays)
+        learn_wide(model, scratch, y[t], n_columns, is_used)
 
 
 learn_rows_compiled = for_this_process(learn_rows)
@@ -25,9 +25,9 @@ def stream(T: int, d: int = 3) -> tuple[np.ndarray, np.ndarray]:
     return X, 100.0 + np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.1 * rng.standard_normal(T)
 
 
-def learned(X, y, frequencies, n_columns, pays=True):
+def learned(X, y, frequencies, n_columns, is_used=True):
     model, y_hat = wide.fresh_wide(frequencies, n_columns), np.zeros(len(y))
-    learn_rows_compiled(model, wide.wide_scratch(model), X, y, n_columns, pays, y_hat)
+    learn_rows_compiled(model, wide.wide_scratch(model), X, y, n_columns, is_used, y_hat)
     return model, y_hat
 
 
@@ -53,7 +53,7 @@ def test_a_regression_that_does_not_pay_takes_some_of_the_rows():
     X, y = stream(20000)
     frequencies = np.random.default_rng(1).standard_normal((3, 16))
     paying, y_hat = learned(X, y, frequencies, 3)
-    idle, _ = learned(X, y, frequencies, 3, pays=False)
+    idle, _ = learned(X, y, frequencies, 3, is_used=False)
     assert paying.n_added[0] == 20000 - 512 and idle.n_added[0] < 0.4 * paying.n_added[0]
     assert paying.fits[0] > idle.fits[0] > 3
     assert np.mean((y_hat - y)[5000:] ** 2) < 0.4 * np.var(y)

@@ -1,7 +1,7 @@
-"""What the function of a kernel is made of: one module a representation.
+"""Representations of the function of a kernel, one module each.
 
-A module describes its own as a ``Representation`` and registers, with ``evaluate_row``,
-how a row is evaluated. The engine and the experiments ask the description and know no module.
+A module describes its representation as a ``Representation``, and registers the evaluation of a row
+with ``evaluate_row``. The engine and the experiments read the description and import no module.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Fresh(Protocol):
-    """A model of N kernels before the first round, all of whose functions are 0."""
+    """Maker of a model of N kernels before the first round, all of whose functions are 0."""
 
     def __call__(
         self, params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int
@@ -26,11 +26,11 @@ class Fresh(Protocol):
 
 
 class Lookahead(NamedTuple):
-    """Work on rows ahead of their rounds that needs no label: done for a tile of rows at once.
+    """Precomputation for a tile of rows before their rounds. No targets needed.
 
-    tile_rows     model -> how many rows fit into the current tile
-    prepare_tile  (model, scratch, X (n, d), pool or None) -> the model, with room for these
-                  rows; what is known of them before their rounds is in ``scratch``
+    tile_rows     model -> number of rows that fit into the current tile
+    prepare_tile  (model, scratch, X (n, d), pool or None) -> model with room for these rows; the
+                  results are in ``scratch``
     """
 
     tile_rows: Callable[[Any], int]
@@ -54,30 +54,30 @@ def _no_context(model: Any) -> tuple[np.ndarray, ...]:
 
 
 class Representation(NamedTuple):
-    """How a learner of N kernels keeps their functions, and what can be asked of it.
+    """Description of how a learner of N kernels stores their functions.
 
-    name              in words
+    name              name in words
     fresh             makes a model, a NamedTuple of arrays with ``n_kernels``
-    scratch           (model, threads) -> what a round writes to
-    draws_features    f_i = theta_i'z_i with features z_i of norm 1 that are drawn from the
-                      seed by the frequencies of the kernel; else kernels are exact
-    lookahead         None where a row is looked at in its round alone
+    scratch           (model, threads) -> scratch of a round
+    draws_features    whether f_i = theta_i'z_i with features z_i of norm 1, drawn from the seed by
+                      the frequencies of the kernel; else kernels are exact
+    lookahead         precomputation; None if a row is only read in its round
     written           fields of the model that ``evaluate_row`` writes to
-    uses_D            it is another one with another D
-    with_room         (model, n) -> the model with arrays for n rows, where memory grows with the
-                      stream; None where it does not: it is ``bounded``
-    support_size      model -> terms of each kernel's function (N,); 0 where there are no such
-    kept_rows         model -> how many rows of the stream it keeps
-    beside            families without frequencies that it takes although it draws features
-    accepts_blanks    an input may be NaN, where it is not known
-    check_kernels     ValueError for kernels that no model can be made of
-    context           model -> its arrays through which a row knows the rows before it, the last
-                      labels first, the newest in front; () where a row is known by itself
-    importance        model -> the share (C,) of each column in what it has found out, the d inputs
-                      first and past labels behind them, NaN before it is known; None where a
-                      learner has no such measure
-    with_zero_weights  model -> one before the first round whose features are the very arrays of
-                      the other's; None where there is nothing to share
+    uses_D            whether D changes it
+    with_room         (model, n) -> model with arrays for n rows, if memory grows with the stream;
+                      None if it is ``bounded``
+    support_size      model -> number of terms of each kernel's function (N,); 0 without terms
+    kept_rows         model -> number of rows of the stream in it
+    beside            families without frequencies that it accepts although it draws features
+    accepts_blanks    whether an input may be NaN, a missing value
+    check_kernels     raises ValueError for kernels that no model can be made of
+    context           model -> its arrays from which a row reads earlier rows: the last targets
+                      first, the newest in front; () if a prediction depends on its row alone
+    importance        model -> share (C,) of each column in the learned function, the d inputs first
+                      and past targets behind them, NaN before it is known; None without such a
+                      measure
+    with_zero_weights  model -> model before the first round that shares the feature arrays; None if
+                      there is nothing to share
     """
 
     name: str
@@ -102,7 +102,7 @@ class Representation(NamedTuple):
         return self.with_room is None
 
     def require(self, kernels: Sequence[Kernel]) -> None:
-        """ValueError for a kernel without the frequencies that features are drawn from."""
+        """Raise ValueError for a kernel without the frequencies that features need."""
         for kernel in kernels:
             if self.draws_features and kernel.family not in self.beside:
                 kernel.require_frequencies()
@@ -110,5 +110,15 @@ class Representation(NamedTuple):
 
 @functools.singledispatch
 def evaluate_row(scratch, model, X, row, selection):
-    """Write f_i(X[row]) of the kernels to evaluate into selection.f; the others keep NaN."""
+    """Write f_i(X[row]) of the kernels to evaluate into selection.f; other entries stay NaN.
+
+    Parameters
+    ----------
+    scratch, model
+        Scratch and model of the representation.
+    X, row
+        Rows (n, d), and the index of one.
+    selection
+        Kernels to evaluate.
+    """
     raise TypeError(f"no representation is registered for {type(scratch)}")

@@ -1,20 +1,18 @@
-"""Boosted trees on the last rows, grown anew in rounds that lie farther apart each time.
+"""Boosted trees on the last rows, regrown in rounds that lie farther apart each time.
 
-Where labels are steps of single inputs, or of inputs together, waves never end: a tree cuts where
-labels are cut. Trees are grown one after the other, each on what those before left unexplained
-(J. H. Friedman, "Greedy function approximation: a gradient boosting machine", Annals of Statistics
-29 (2001)), by histograms of inputs that are cut into bins of equally many rows. Of all leaves the
-one whose cut brings most is cut next (G. Ke et al., "LightGBM", NIPS 2017): trees are deep where
-labels need it.
+If targets are steps in single or several inputs, a sum of waves converges slowly: a tree cuts at
+the step. Trees are grown one after the other, each on the residuals of those before (J. H.
+Friedman, "Greedy function approximation: a gradient boosting machine", Annals of Statistics 29
+(2001)), by histograms of inputs with bins of equally many rows. The leaf with the best cut is cut
+next (G. Ke et al., "LightGBM", NIPS 2017): trees are deep where targets need it.
 
-What is explained are numbers, by squared error, or classes, by log loss: trees then add up to
+Targets are numbers with squared error, or classes with log loss. For classes the trees add up to
 logits, and a step is Newton's (J. Friedman, T. Hastie, R. Tibshirani, "Additive logistic
 regression", Annals of Statistics 28 (2000)).
 
-A window holds the last W rows. There are E ensembles over its first columns: each has columns of
-its own number. A refit takes time of the order of W C for each tree, in the round in which it
-comes; at most every quarter of a window one comes, so that a row takes the same time on average
-however many there were.
+A window holds the last W rows. E ensembles read its first columns, each a number of its own. A
+refit takes time of the order of W C for each tree, in its round. Refits are at least about a
+quarter of a window apart, so that the mean time per row stays bounded.
 """
 
 from __future__ import annotations
@@ -28,47 +26,49 @@ from omkl.core.compiler import inlined
 from omkl.core.hyperparameters import ROUNDS, Range
 
 N_TREES = 100
-N_LEAVES = 64  # of a tree at most; of numbers LEAVES
-N_CUTS = N_LEAVES - 1  # numbered as they are made
+N_LEAVES = 64  # largest number per tree; LEAVES if targets are numbers
+N_CUTS = N_LEAVES - 1  # numbered in the order of growth
 N_BINS = 256
 LEAST_BINS = 64  # while rows are few, or columns many
-ROWS_OF_BIN = 32  # in the window, of more bins than that
-MOST_SUMS = 2**12  # bins of all columns: sums of a leaf stay in the processor's cache
-SHRINK = 0.1  # of what a leaf says, at least; of few trees ENOUGH over their number
-LEAVES, LEAST, ENOUGH = 32, 20.0, 5.0  # of numbers; LEAST rows are on either side of a cut
-LEAST_OF_CLASSES, ENOUGH_OF_CLASSES = 1.0, 10.0  # LEAST is the sum of p (1 - p) of the rows
-RIDGE = 1.0  # rows of label 0 that are added to a leaf
+ROWS_OF_BIN = 32  # rows per bin beyond LEAST_BINS
+MOST_SUMS = 2**12  # bins of all columns, so that the sums of a leaf stay in the processor's cache
+SHRINK = 0.1  # least factor of a leaf; ENOUGH over the number of trees if that is larger
+LEAVES, LEAST, ENOUGH = 32, 20.0, 5.0  # for numbers; LEAST rows are on either side of a cut
+LEAST_OF_CLASSES, ENOUGH_OF_CLASSES = 1.0, 10.0  # for classes; LEAST is the sum of p (1 - p)
+RIDGE = 1.0  # rows of target 0 that are added to a leaf
 SAMPLED = 2048  # rows of a column from which bins are made
-MOST_COLUMNS = 32  # that a tree looks at, drawn anew for each
-TAIL, FARTHEST = 0.02, 3.0  # labels far beyond these quantiles count as some that are nearer
-UNSEEN = 0.5  # rows of a class that has not come
+MOST_COLUMNS = 32  # columns per tree, drawn for each tree
+TAIL, FARTHEST = 0.02, 3.0  # targets are clipped to FARTHEST ranges beyond these quantiles
+UNSEEN = 0.5  # rows that each class counts as having before the first
 FIRST = 500  # rows before the first fit
-MOST_PATIENCE, MOST_PATIENCE_OF_CLASSES = 4, 8  # times as rarely, while trees are not used
-GROWTH = 1.4  # of the rows from one fit to the next, until a quarter of a window comes first
+MOST_PATIENCE, MOST_PATIENCE_OF_CLASSES = 4, 8  # largest factor of the wait for unused trees
+GROWTH = 1.4  # of the rows from one fit to the next, at most a quarter of a window
 MOST_ROWS = 2**15
 LEAST_ROWS = 2**10
-MOST_NUMBERS = 2**21  # of a window
-BETTER = 1.0 + 1e-12  # of two cuts that are as good but for rounding the first is taken
-NEVER = 1e300  # an edge there sends every row to the left
+MOST_NUMBERS = 2**21  # rows times columns of a window
+BETTER = 1.0 + 1e-12  # rounding decides no tie: the first of two equal cuts is taken
+NEVER = 1e300  # an edge here sends every row to the left
 FACTOR, MODULUS = 48271, 2**31 - 1  # of S. K. Park and K. W. Miller's generator
-G, H = 0, 1  # what is added up: gradients and their weights, which are 1 of squares
+G, H = 0, 1  # gradients and their weights; weights are 1 for squared error
 
 
 class Boosted(NamedTuple):
     """E ensembles on a window of W rows of C columns; row number t is in place t mod W.
 
-    rows       (C, W); labels (E, W), what is to be explained by each, or (1, W): classes 0, 1, ..,
-               one for each ensemble; a single ensemble explains class 1 against class 0
-    n_columns  (E,) int64: an ensemble reads the first ones
-    n          (1,) int64 rows so far
-    wait       (1,) int64: after so many more rows trees are grown anew
-    patience   (1,) int64: how many times the usual rows lie between two fits, 1 where trees pay
-    fits       (1,) int64
+    rows       (C, W) columns of the window
+    labels     (E, W) targets of each ensemble; or (1, W) classes 0, 1, .., one per ensemble, where
+               a single ensemble explains class 1 against class 0
+    n_columns  (E,) int64, number of first columns that an ensemble reads
+    n          (1,) int64, rows so far
+    wait       (1,) int64, rows until trees are grown again
+    patience   (1,) int64, factor of the usual number of rows between two fits, 1 while trees are
+               used
+    fits       (1,) int64, fits so far
     column     (E, n_trees, N_CUTS) int64, threshold (E, n_trees, N_CUTS): a row with more goes to
-               the right; a missing number goes to the left
-    child      (E, n_trees, N_CUTS, 2) int64: the cuts behind a cut, or -1 - the number of a leaf
-    leaf       (E, n_trees, N_LEAVES); base (E,) what is added to their sum
-    gains      (E, C) by how much more the cuts of a column explained, all trees of an ensemble
+               the right; a missing value goes to the left
+    child      (E, n_trees, N_CUTS, 2) int64, next cuts, or -1 - the number of a leaf
+    leaf       (E, n_trees, N_LEAVES) values of the leaves; base (E,) is added to their sum
+    gains      (E, C) gain of the cuts of a column, added over all trees of an ensemble
     """
 
     rows: np.ndarray
@@ -87,24 +87,25 @@ class Boosted(NamedTuple):
 
 
 class BoostedScratch(NamedTuple):
-    """What a round writes to.
+    """Scratch of a round.
 
-    x       (C,) the row
-    edges   (C, B - 1), n_bins (C,) int64: a column has one edge less than bins, B at most
-    bins    (W, C) uint8, bins_of (C, W) uint8 the same by column: how many edges are lower
+    x       (C,) row
+    edges   (C, B - 1); n_bins (C,) int64, one more than the edges of a column, B at most
+    bins    (W, C) uint8, bins_of (C, W) uint8 the same by column: number of lower edges
     sample  (SAMPLED,) numbers of a column, sorted
-    rest    (W, 2) G and H of the rows; of squares what is not explained yet, and 1
-    scores, p     (E, W) of classes: logits and probabilities
-    order, spare  (W,) int32: places of the rows that a tree is grown on, those of a leaf together
-    begins, size, slot  (N_LEAVES,) int64: where those of a leaf are, how many, where its sums are
+    rest    (W, 2) G and H of the rows; for squared error the residual and 1
+    scores, p     (E, W) for classes: logits and probabilities
+    order, spare  (W,) int32, places of the rows that a tree is grown on, those of a leaf together
+    begins, size, slot  (N_LEAVES,) int64, first place, number of rows, and place of sums of a leaf
     sums    (N_LEAVES, at most MOST_COLUMNS, B, 2) G and H by bin
-    whole, left  (N_LEAVES, 2) the same of a leaf, and of what its best cut sends to the left
-    worth, gain  (N_LEAVES,) what its parts by the best cut explain, and by how much more than it;
-            0 where there is none
-    best    (N_LEAVES, 2) int64: its column, by its place among those chosen, and the last bin on
-            the left; parent (N_LEAVES, 2) int64: cut and side that a leaf is behind
-    cut     (N_CUTS,) int64: the last bin that goes to the left
-    chosen  (C,) int64: columns that a tree looks at, the first ones
+    whole, left  (N_LEAVES, 2) G and H of a leaf, and of the left side of its best cut
+    worth, gain  (N_LEAVES,) what the parts of the best cut explain, and how much more than the
+                 leaf; 0 without a cut
+    best    (N_LEAVES, 2) int64, column of the best cut (place in ``chosen``), and last bin on the
+            left
+    parent  (N_LEAVES, 2) int64, cut and side that lead to a leaf
+    cut     (N_CUTS,) int64, last bin that goes to the left
+    chosen  (C,) int64, columns of a tree come first
     """
 
     x: np.ndarray
@@ -133,22 +134,31 @@ class BoostedScratch(NamedTuple):
 
 
 def window_rows(C: int) -> int:
-    """How many rows of C columns are kept: a power of two."""
+    """Return the number of rows of C columns in a window, a power of two."""
     fitting = 2 ** int(math.log2(MOST_NUMBERS / C))
     return max(LEAST_ROWS, min(MOST_ROWS, fitting))
 
 
 def most_bins(C: int) -> int:
-    """How many bins one of C columns has at most."""
+    """Return the largest number of bins for one of C columns."""
     return min(N_BINS, max(LEAST_BINS, MOST_SUMS // C))
 
 
 def fresh_boosted(
     n_columns: list[int], n_trees: int = N_TREES, n_rows: int = 0, of_classes: bool = False
 ) -> Boosted:
-    """Ensembles of so many trees that know nothing; the window is as wide as the widest of them.
+    """Make ensembles before the first row; the window has the columns of the widest one.
 
-    Of 0 trees there never are any. It has ``n_rows`` rows, 0: ``window_rows``.
+    Parameters
+    ----------
+    n_columns
+        Number of columns of each ensemble.
+    n_trees
+        Trees per ensemble; 0: trees are never grown.
+    n_rows
+        Rows of the window; 0 for ``window_rows``.
+    of_classes
+        Whether targets are classes.
     """
     E, C = len(n_columns), max(n_columns)
     W = n_rows or window_rows(C)
@@ -170,12 +180,13 @@ def fresh_boosted(
 
 
 def gain_shares(model: Boosted, n_ensembles: int) -> np.ndarray:
-    """The share (C,) of each column in the gain of the first ensembles; NaN before there is any."""
+    """Return the share (C,) of each column in the gain of the first ensembles; NaN before a fit."""
     gains = model.gains[:n_ensembles].sum(axis=0)
     return np.divide(gains, gains.sum(), out=np.full(len(gains), np.nan), where=gains.sum() > 0.0)
 
 
 def boosted_scratch(model: Boosted, of_classes: bool = False) -> BoostedScratch:
+    """Allocate the scratch of a model."""
     C, W = model.rows.shape
     E = len(model.n_columns)
     of_scores = (E, W if of_classes else 0)
@@ -207,12 +218,20 @@ def boosted_scratch(model: Boosted, of_classes: bool = False) -> BoostedScratch:
     )
 
 
-# --- What trees say -------------------------------------------------------------------------------
+# --- Predictions ----------------------------------------------------------------------------------
 
 
 @inlined
 def evaluate_boosted(model, scratch, e):
-    """What ensemble e says of scratch.x; 0 before the first fit."""
+    """Return the prediction of ensemble e for scratch.x; 0 before the first fit.
+
+    Parameters
+    ----------
+    model, scratch
+        Ensembles, and their scratch with the row x.
+    e
+        Ensemble.
+    """
     if model.fits[0] == 0:
         return 0.0
     said = model.base[e]
@@ -232,7 +251,7 @@ def evaluate_boosted(model, scratch, e):
 
 @inlined
 def _sink(sample, k, n):
-    """Let the number in place k of a heap of n sink to where it belongs, the largest on top."""
+    """Restore a heap of n numbers, the largest on top, after number k became too small."""
     x = sample[k]
     while 2 * k + 1 < n:
         child = 2 * k + 1
@@ -247,7 +266,7 @@ def _sink(sample, k, n):
 
 @inlined
 def _sort(sample, n):
-    """Sort the first n numbers, in place."""
+    """Sort the first n numbers in place, by heapsort: compiled code must not allocate."""
     for k in range(n // 2 - 1, -1, -1):
         _sink(sample, k, n)
     for end in range(n - 1, 0, -1):
@@ -259,10 +278,10 @@ def _sort(sample, n):
 
 @inlined
 def _edge(sample, first, behind, m):
-    """The first of m sorted numbers above the edge between a bin and the one before it.
+    """Return the first of m sorted numbers above the edge between a bin and the one before it.
 
-    It is ``first``, where the bin begins; but where one gap of the bin, which ends before the
-    number ``behind``, is wider than all others of it together, the edge is in that gap.
+    Usually it is ``first``, where the bin begins. If one gap of the bin, which ends before the
+    number ``behind``, is wider than all other gaps of the bin together, the edge is in that gap.
     """
     first = min(m - 1, max(1, first))
     last = min(m, max(behind, first + 1)) - 1
@@ -275,14 +294,14 @@ def _edge(sample, first, behind, m):
 
 @inlined
 def _make_bins(model, scratch, n):
-    """Cut every column into bins of about as many of its numbers, and write those of the n rows.
+    """Cut every column into bins of about equally many numbers, and write the bins of the n rows.
 
-    An edge is in a gap of its bin where there is one: a column of a few numbers, standardised as
-    rows come, has many that lie close to these few.
+    An edge lies in a wide gap of its bin if there is one: a column with few distinct values,
+    standardised as rows come, has many numbers close to these values.
     """
     C = model.rows.shape[0]
     most = min(scratch.edges.shape[1] + 1, max(LEAST_BINS, n // ROWS_OF_BIN))
-    n_sampled = min(n, SAMPLED)  # from all over the window: old rows alone would hide a change
+    n_sampled = min(n, SAMPLED)  # spread over the window: old rows alone would hide a change
     for c in range(C):
         m = 0
         for k in range(n_sampled):
@@ -317,7 +336,7 @@ def _make_bins(model, scratch, n):
 
 @inlined
 def _add_up(scratch, leaf, n_chosen):
-    """Write the sums by bin of the rows of a leaf."""
+    """Write the sums by bin over the rows of a leaf."""
     sums = scratch.sums[scratch.slot[leaf]]
     for k in range(n_chosen):
         for b in range(scratch.n_bins[scratch.chosen[k]]):
@@ -334,7 +353,7 @@ def _add_up(scratch, leaf, n_chosen):
 
 @inlined
 def _begin_cut(scratch, leaf):
-    """No cut of a leaf is known."""
+    """Reset the best cut of a leaf."""
     total = scratch.whole[leaf, G]
     scratch.worth[leaf] = BETTER * (total * total / (scratch.whole[leaf, H] + RIDGE))
     scratch.gain[leaf] = 0.0
@@ -342,7 +361,7 @@ def _begin_cut(scratch, leaf):
 
 @inlined
 def _find_cut(scratch, leaf, k, least):
-    """Keep the best cut of a leaf by column k of those chosen, where it is better than others."""
+    """Keep the best cut of a leaf by column k of those chosen, if it improves the best so far."""
     sums, left = scratch.sums[scratch.slot[leaf], k], scratch.left[leaf]
     total, weight = scratch.whole[leaf, G], scratch.whole[leaf, H]
     best = scratch.worth[leaf]
@@ -357,7 +376,8 @@ def _find_cut(scratch, leaf, k, least):
         if weight - h < least:
             break
         rest, left_of, right_of = total - g, h + RIDGE, weight - h + RIDGE
-        worth = g * g * right_of + rest * rest * left_of  # over both, but a division is slow
+        # Compared without the division by left_of right_of, which is slow.
+        worth = g * g * right_of + rest * rest * left_of
         if worth > best * (left_of * right_of):
             best = BETTER * worth / (left_of * right_of)
             scratch.gain[leaf] += best - scratch.worth[leaf]
@@ -370,7 +390,7 @@ def _find_cut(scratch, leaf, k, least):
 
 @inlined
 def _part(scratch, leaf, other, c, last):
-    """Keep the rows of a leaf that go to the left, in their order; the rest are the other's."""
+    """Keep the rows of a leaf that go to the left, in their order, and move the rest to another."""
     first, n = scratch.begins[leaf], scratch.size[leaf]
     n_left, n_right = 0, 0
     for m in range(first, first + n):
@@ -390,7 +410,10 @@ def _part(scratch, leaf, other, c, last):
 
 @inlined
 def _find_both_cuts(scratch, leaf, other, n_chosen, least):
-    """Of the two parts of a leaf: the smaller one's rows are added up, the larger has the rest."""
+    """Find the best cuts of both parts of a leaf.
+
+    The rows of the smaller part are added up. The sums of the larger part are the difference.
+    """
     small, large = (leaf, other) if scratch.size[leaf] <= scratch.size[other] else (other, leaf)
     whole = scratch.slot[leaf]
     scratch.slot[small] = other
@@ -408,7 +431,7 @@ def _find_both_cuts(scratch, leaf, other, n_chosen, least):
 
 @inlined
 def _best_leaf(scratch, n_leaves):
-    """The one whose cut brings most, the first of such; -1 where none brings anything."""
+    """Return the first leaf whose cut gains most; -1 if no cut gains anything."""
     best, most = -1, 0.0
     for leaf in range(n_leaves):
         if scratch.gain[leaf] > most:
@@ -418,9 +441,9 @@ def _best_leaf(scratch, n_leaves):
 
 @inlined
 def _grow(model, scratch, of_classes, e, m, n_rows, n_chosen):
-    """Grow tree m on the first n_rows of order, and write what its leaves say; how many these are.
+    """Grow tree m on the first n_rows of order, write its leaves, and return their number.
 
-    A cut leaf keeps its number on the left.
+    A leaf that is cut keeps its number on the left.
     """
     least = LEAST_OF_CLASSES if of_classes else LEAST
     enough = ENOUGH_OF_CLASSES if of_classes else ENOUGH
@@ -476,7 +499,7 @@ def _grow(model, scratch, of_classes, e, m, n_rows, n_chosen):
 
 @inlined
 def _choose(scratch, C, draw):
-    """Some of C columns, drawn without regard to order, come first; returns how many, and draw."""
+    """Draw some of C columns to the front of ``chosen``; return their number, and the last draw."""
     n_chosen = min(C, MOST_COLUMNS)
     if n_chosen < C:
         for k in range(n_chosen):
@@ -493,9 +516,9 @@ def _choose(scratch, C, draw):
 
 @inlined
 def _ends(scratch, n):
-    """Between which numbers the first n of rest count as they are.
+    """Return the limits that the first n targets in ``rest`` are clipped to.
 
-    They are as far from the two quantiles of TAIL as FARTHEST times what is between these.
+    They lie FARTHEST times the distance of the two quantiles of TAIL beyond these quantiles.
     """
     m = min(n, SAMPLED)
     for k in range(m):
@@ -509,7 +532,7 @@ def _ends(scratch, n):
 
 @inlined
 def _begin(model, scratch, e, n):
-    """Write the labels less their mean into rest; those far out are pulled in."""
+    """Write the clipped targets less their mean into rest."""
     for j in range(n):
         scratch.rest[j, G] = model.labels[e, j]
         scratch.rest[j, H] = 1.0
@@ -525,7 +548,7 @@ def _begin(model, scratch, e, n):
 
 @inlined
 def _explain(model, scratch, e, m, n):
-    """Take what tree m says of the n rows off what is left."""
+    """Subtract the prediction of tree m from the residuals of the n rows."""
     for j in range(n):
         k = 0
         while k >= 0:
@@ -536,7 +559,7 @@ def _explain(model, scratch, e, m, n):
 
 @inlined
 def _begin_classes(model, scratch, n):
-    """Write the logarithms of shares of the classes into scores; of one ensemble their odds."""
+    """Write the log shares of the classes into scores; for one ensemble their log odds."""
     E = model.base.shape[0]
     for k in range(E):
         code = 1.0 if E == 1 else float(k)
@@ -568,7 +591,7 @@ def _write_chances(model, scratch, n):
 
 @inlined
 def _begin_fit(model, scratch):
-    """Make bins for all trees anew. Return how many rows there are, and the first draw."""
+    """Make the bins of a fit; return the number of rows, and the first draw."""
     n = min(model.n[0], model.rows.shape[1])
     _make_bins(model, scratch, n)
     model.gains[:] = 0.0
@@ -578,7 +601,7 @@ def _begin_fit(model, scratch):
 
 @inlined
 def _end_fit(model, is_used, most_patience):
-    """Set the rows until the next fit: more each time that trees are not used."""
+    """Set the rows until the next fit, more each time that trees are not used."""
     model.patience[0] = 1 if is_used else min(most_patience, 2 * model.patience[0])
     until = min(int((GROWTH - 1.0) * model.n[0]), model.rows.shape[1] // 4)
     model.wait[0] = model.patience[0] * until
@@ -586,7 +609,17 @@ def _end_fit(model, is_used, most_patience):
 
 @inlined
 def write_columns(scratch, row, lags):
-    """Write a row (d,) and past labels behind it, as many as there are columns for, into x."""
+    """Write the columns x of a row: inputs, and past targets for the remaining columns.
+
+    Parameters
+    ----------
+    scratch
+        Scratch with x.
+    row
+        Inputs (d,).
+    lags
+        Past targets, the newest first.
+    """
     d = row.shape[0]
     for k in range(d):
         scratch.x[k] = row[k]
@@ -596,7 +629,7 @@ def write_columns(scratch, row, lags):
 
 @inlined
 def _is_fit_due(model, scratch):
-    """Count the row scratch.x, whose labels stand in their place. Return whether to grow trees."""
+    """Store the row scratch.x, whose targets are stored. Return whether to grow trees."""
     if model.leaf.shape[1] == 0:
         return False
     j = model.n[0] % model.rows.shape[1]
@@ -607,14 +640,19 @@ def _is_fit_due(model, scratch):
     return model.wait[0] <= 0
 
 
-# Two functions instead of one with a flag: a learner compiles the one that it calls.
+# Two functions instead of one with a flag, so that a learner compiles only the one that it calls.
 
 
 @inlined
 def learn_boosted(model, scratch, is_used):
-    """Take in the row scratch.x, whose numbers stand in their place; grow trees if it is time.
+    """Store the row scratch.x, whose targets are stored, and grow trees if it is time.
 
-    ``is_used`` says whether the mixture uses the predictions of the present trees.
+    Parameters
+    ----------
+    model, scratch
+        Ensembles, and their scratch with the row x.
+    is_used
+        Whether the mixture uses the predictions of the present trees.
     """
     if not _is_fit_due(model, scratch):
         return
@@ -639,7 +677,13 @@ def learn_boosted(model, scratch, is_used):
 
 @inlined
 def learn_boosted_classes(model, scratch, is_used):
-    """Do the same as ``learn_boosted`` for classes."""
+    """Do the same as ``learn_boosted`` for classes.
+
+    Parameters
+    ----------
+    model, scratch, is_used
+        As in ``learn_boosted``.
+    """
     if not _is_fit_due(model, scratch):
         return
     n, draw = _begin_fit(model, scratch)

@@ -1,15 +1,15 @@
-"""Experts for a stream that nobody prepared: inputs and past labels are standardised as they come.
+"""Experts for raw streams: inputs and past targets are standardised as they come.
 
-An expert predicts the mean of the labels so far, or the last one, or is a recursive learner
-(``second_order``) of labels less the mean, or less the last one. A learner reads some columns of
-the row: inputs, past labels, how both changed since the row before, products of two inputs. It has
-waves of one length in them, or none, and the first ones as they are.
-Inputs and past labels are standardised by the location and scale (``robust_moments``) of what was
-seen before their row and, inputs, in it; an input that is missing (NaN) counts as its mean.
-Learners read them ``softened`` beyond 4 deviations. The one marked ``uncut`` reads inputs in units
-that are held, and as they are where that errs less. Labels need no scale, since a ridge regression
-is linear in them.
-A linear learner of many columns has a matrix for each of several parts of them:
+An expert predicts the mean of the targets so far, or the last target, or is a recursive learner
+(``second_order``) of targets less the mean, or less the last one. A learner reads some columns of
+the row: inputs, past targets, their changes since the row before, products of two inputs. It reads
+the first of them as they are, and may have waves of one length in them.
+
+Inputs and past targets are standardised by the location and scale (``robust_moments``) of the rows
+before; those of inputs include the row itself. A missing input (NaN) counts as its mean. Learners
+read inputs ``softened`` beyond 4 deviations. The learner marked ``uncut`` reads them in held units,
+and without softening where that errs less. Targets need no scale, since a ridge regression is
+linear in them. A linear learner of many columns has one matrix for each of several parts of them:
 ``noise_of_part``.
 """
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
 
 
-# --- Functions that do not look at x: f_i is a number, alpha[i, 0] --------------------------------
+# --- Functions without inputs: f_i is a number, alpha[i, 0] ---------------------------------------
 
 
 class Constant(NamedTuple):
@@ -62,7 +62,7 @@ class Constant(NamedTuple):
 
 
 class NoScratch(NamedTuple):
-    """A round needs nothing to write to."""
+    """Empty scratch."""
 
 
 def _evaluate_constant(scratch, model, X, row, selection):
@@ -92,10 +92,10 @@ CONSTANT = Representation(
 
 # --- Weights from regrets, without a rate: ML-Poly ------------------------------------------------
 #
-# w_i is proportional to max(R_i, 0) / V_i, where R_i adds up r_i = 2 (p - y) (p - f_i), by how much
-# expert i would have been better than the mixture p to first order, and V_i adds up r_i^2
-# (P. Gaillard, G. Stoltz, T. van Erven, COLT 2014). Old rounds fade, so that the best mixture may
-# change: the regret bound of ML-Poly, of order sqrt(N T ln T), is one without fading.
+# w_i is proportional to max(R_i, 0) / V_i. R_i adds up r_i = 2 (p - y) (p - f_i), the first-order
+# gain of expert i over the mixture p, and V_i adds up r_i^2 (P. Gaillard, G. Stoltz, T. van Erven,
+# COLT 2014). Old rounds fade, so that the best mixture may change. The regret bound of ML-Poly, of
+# order sqrt(N T ln T), holds without fading.
 
 
 REGRET_FADING = 0.999  # a memory of about 1,000 rounds; from 0.99 to 1 errors differ by 3 %
@@ -106,7 +106,7 @@ ROUNDING = 1e-12  # relative difference of predictions that counts as none
 
 
 class Regrets(NamedTuple):
-    """Of N experts, (N,) each: fading sums R and V, and the weights w, which sum to 1."""
+    """Fading sums R and V of N experts, and their weights w of sum 1; (N,) each."""
 
     total: np.ndarray
     squares: np.ndarray
@@ -119,7 +119,7 @@ def no_regrets(N: int) -> Regrets:
 
 @inlined
 def mixture_of(w, f):
-    """The mixture of the predictions f (N,) by weights w (N,)."""
+    """Return the mixture of predictions f (N,) by weights w (N,)."""
     p = 0.0
     for i in range(f.shape[0]):
         p += w[i] * f[i]
@@ -128,7 +128,19 @@ def mixture_of(w, f):
 
 @inlined
 def learn_regrets(regrets, f, p, y):
-    """Learn the label y after the predictions f (N,), whose mixture was p; weigh anew."""
+    """Update the weights by the target y.
+
+    Parameters
+    ----------
+    regrets
+        Sums and weights, updated in place.
+    f
+        Predictions (N,).
+    p
+        Their mixture.
+    y
+        Target.
+    """
     N = f.shape[0]
     largest = 0.0
     for i in range(N):
@@ -147,25 +159,25 @@ def learn_regrets(regrets, f, p, y):
         regrets.w[i] = regrets.w[i] / total if total > 0.0 else 1.0 / N
 
 
-# --- The nearest of the last rows: their labels, and how far off another learner was there --------
+# --- The nearest of the last rows: their targets, and the errors of another learner there ---------
 #
-# Distances are Euclidean, between rows as they were standardised when they came. A neighbour counts
-# 1 / (q / d + CLOSE)^2, where q is its squared distance in d inputs: rows that come again count
+# Distances are Euclidean, between rows as they were standardised when they came. A neighbour has
+# the weight 1 / (q / d + CLOSE)^2, where q is its squared distance in d inputs: repeated rows count
 # most.
 
 
-KEPT = 1000  # rows, of which 500 do nearly as well; a multiple of LANES
+KEPT = 1000  # rows, a multiple of LANES; 500 do nearly as well
 NEAREST = 10  # 5 to 20 give errors within 1 %
 CLOSE = 1e-3
 
 
 class Neighbours(NamedTuple):
-    """The last n_kept rows; row number t of all, counted from 0, is in place t mod n_kept.
+    """The last n_kept rows; row number t, counted from 0, is in place t mod n_kept.
 
     rows    (n_kept / 8, d, 8) tiles of eight places: distances read them from front to back
-    labels  (n_kept,)
-    errors  (n_kept,) by how much a label was above the other learner's prediction
-    n       (1,) int64, how many rows there have been
+    labels  (n_kept,) targets
+    errors  (n_kept,) target less the other learner's prediction
+    n       (1,) int64, rows so far
     """
 
     rows: np.ndarray
@@ -175,10 +187,11 @@ class Neighbours(NamedTuple):
 
 
 class NeighboursScratch(NamedTuple):
-    """What a round writes to.
+    """Scratch of a round.
 
-    distance (n_kept,) squared; nearest (NEAREST,) places, the nearest first
-    mean (2,) of the neighbours' labels, and of the errors there; 0 before the first row
+    distance  (n_kept,) squared distances
+    nearest   (NEAREST,) places, the nearest first
+    mean      (2,) of the neighbours' targets, and of the errors there; 0 before the first row
     """
 
     distance: np.ndarray
@@ -187,7 +200,7 @@ class NeighboursScratch(NamedTuple):
 
 
 def fresh_neighbours(d: int, n_kept: int = KEPT) -> Neighbours:
-    """No rows yet; ``n_kept`` is a multiple of LANES, and not below NEAREST."""
+    """Make an empty window of ``n_kept`` rows, a multiple of LANES and at least NEAREST."""
     n = np.zeros(1, dtype=np.int64)
     return Neighbours(aligned((n_kept // LANES, d, LANES)), np.zeros(n_kept), np.zeros(n_kept), n)
 
@@ -199,7 +212,7 @@ def neighbours_scratch(model: Neighbours) -> NeighboursScratch:
 
 @inlined
 def _measure(scratch, model, x, n):
-    """Write the squared distances of the first n places from x (d,), the first d of its numbers."""
+    """Write the squared distances of the first n places from the first d numbers of x."""
     d = model.rows.shape[1]
     for j in range(0, n, LANES):
         total = pack(0.0)
@@ -211,16 +224,16 @@ def _measure(scratch, model, x, n):
 
 @inlined
 def _find(scratch, n):
-    """Write the places of the nearest of n into ``nearest``; return how many. Of ties, the first.
+    """Write the places of the nearest of n rows into ``nearest``, and return their number.
 
-    They are kept in order: a place moves those farther off back by one.
+    The list is sorted: a new place moves those farther away back by one. Of ties the first is kept.
     """
     distance, nearest = scratch.distance, scratch.nearest
     n_nearest = 0
     farthest = np.inf  # of those listed, once there are enough
     for first in range(0, n, LANES):
         if n_nearest == NEAREST and largest(load(distance, first) * -1.0) <= -farthest:
-            continue  # none of the eight is nearer
+            continue  # one test for eight rows: none of them is nearer
         for j in range(first, min(first + LANES, n)):
             if n_nearest < NEAREST or distance[j] < farthest:
                 n_nearest = min(n_nearest + 1, NEAREST)
@@ -236,7 +249,7 @@ def _find(scratch, n):
 
 @inlined
 def evaluate_neighbours(scratch, model, x):
-    """Write the means of the neighbours of x into scratch.mean."""
+    """Write the weighted means of the neighbours of x into scratch.mean."""
     n = min(model.n[0], model.labels.shape[0])
     _measure(scratch, model, x, n)
     scratch.mean[:] = 0.0
@@ -254,7 +267,19 @@ def evaluate_neighbours(scratch, model, x):
 
 @inlined
 def learn_neighbours(model, x, label, error):
-    """Keep the row x, its label and error in place of the oldest one."""
+    """Store a row in place of the oldest one.
+
+    Parameters
+    ----------
+    model
+        Window, updated in place.
+    x
+        Row (d,) or longer.
+    label
+        Target.
+    error
+        Error of the other learner.
+    """
     j = model.n[0] % model.labels.shape[0]
     for k in range(model.rows.shape[1]):
         model.rows[j // LANES, k, j % LANES] = x[k]
@@ -266,38 +291,40 @@ def learn_neighbours(model, x, label, error):
 # --- Experts --------------------------------------------------------------------------------------
 
 
-FARTHEST_LABEL = 20.0  # deviations of labels, and
-FARTHEST_SEEN = 10.0  # times what was seen: one beyond both, alone, is learned as 20 deviations out
-FARTHEST_INPUT = 20.0  # deviations of an input: of a row with one farther out little is learned
-FARTHEST_LAST = 100.0  # of the last label as a prediction: less loses to jumps that stay
-FARTHEST_ERROR = 3.0  # expected deviations of an error, of a label that nobody foresaw
-MARGIN = 0.5  # of the range of the labels so far: a prediction goes no farther beyond it
-WIDE_MARGIN = 3.0  # of a learner that reads inputs uncut: where they have heavy tails, labels do
-FADING_READINGS = 0.98  # errors of softened and uncut inputs are those of some 50 rows far out
+# A single target farther than FARTHEST_LABEL deviations, and FARTHEST_SEEN times the farthest
+# target so far, is an outlier: it is learned as FARTHEST_LABEL deviations out.
+FARTHEST_LABEL = 20.0
+FARTHEST_SEEN = 10.0
+FARTHEST_INPUT = 20.0  # deviations; with an input farther out, a row's error is clipped
+FARTHEST_LAST = 100.0  # deviations of the last target as a prediction; less loses to lasting jumps
+FARTHEST_ERROR = 3.0  # expected deviations; limit of the error of an outlier
+MARGIN = 0.5  # predictions go no farther beyond the range of the targets, in such ranges
+WIDE_MARGIN = 3.0  # for uncut inputs: if inputs have heavy tails, so do targets
+FADING_READINGS = 0.98  # memory of some 50 rows far out for the errors of both readings
 MEAN, LAST, N_PLAIN = 0, 1, 2  # the experts that learn from labels alone come first
 
 
 class Experts(NamedTuple):
-    """N recursive learners, N + 2 experts, and what is known of inputs and labels.
+    """N recursive learners, N + 2 experts, and moments of inputs and targets.
 
-    The columns of a row are d inputs, L past labels, the newest first, the changes of the inputs
-    and of the C - d newest labels since the row before, and K products of inputs.
+    The columns of a row are d inputs, L past targets, the newest first, the changes of the inputs
+    and of the C - d newest targets since the row before, and K products of inputs.
 
-    first      recursive learners in the columns that each reads; behind the N further parts of some
-    parts      (N + 1,) int64: those of learner i are parts[i] .. parts[i + 1] - 1 of ``first``;
-               each reads the columns behind those of the one before it
-    decay      (N,) their weight of the past, in (0, 1]
-    from_last  (N,) whether a learner explains labels less the last one, or less their mean
-    columns    (N, W) the columns that a learner reads, ``n_columns`` (N,) of them
-    products   (K, 2) the inputs whose product is a column
-    uncut      (N,) whether it is the learner that may read its inputs uncut; at most one is
-    inputs     (d, 20) moments of the inputs, as ``robust_moments``
-    label      (1, 20) moments of the label
-    bounds     (2,) the least and the largest label
-    lags       (L,) the last labels, the newest first
-    before     (C,) the row before: its inputs and newest labels, standardised and softened
-    readings   (2,) of rows with an input far out, fading sums of squared errors of the learner
-               that may read it uncut: softened, uncut
+    first      recursive learners in the columns that each reads; further parts behind the first N
+    parts      (N + 1,) int64, learner i has the further parts parts[i] .. parts[i + 1] - 1 of
+               ``first``; each part reads the columns behind those of the part before it
+    decay      (N,) weight of the past, in (0, 1]
+    from_last  (N,) whether a learner explains targets less the last one, or less their mean
+    columns    (N, W) columns that a learner reads, ``n_columns`` (N,) of them
+    products   (K, 2) inputs whose product is a column
+    uncut      (N,) whether the learner may read its inputs uncut; at most one does
+    inputs     (d, 20) moments of the inputs, as in ``robust_moments``
+    label      (1, 20) moments of the target
+    bounds     (2,) least and largest target
+    lags       (L,) last targets, the newest first
+    before     (C,) row before: its inputs and newest targets, standardised and softened
+    readings   (2,) fading sums of squared errors of the uncut learner in rows with an input far
+               out: with softened and with uncut inputs
     """
 
     first: Recursive
@@ -321,13 +348,19 @@ class Experts(NamedTuple):
 
 
 class ExpertsScratch(NamedTuple):
-    """What a round writes to: that of the recursive learners, and the row.
+    """Scratch of a round.
 
-    f (N,) theta'z of the learners, and variance (N,) z'P z, of all their parts; x (d,) the row as
-    it came; moments (d, 20) of the inputs with the row among them; whole (d + L + C + K,) its
-    columns; held (d,) its inputs, uncut; row (1, W) what a learner reads; readings (2,) what it
-    says by softened inputs and by uncut ones, of which n_readings (1,) are filled; is_uncut (1,)
-    whether the latter are taken.
+    first       scratch of the recursive learners
+    f           (N,) theta'z of the learners
+    variance    (N,) z'P z, added over all parts of a learner
+    x           (d,) row as it came
+    moments     (d, 20) moments of the inputs, the row included
+    whole       (d + L + C + K,) columns of the row
+    held        (d,) inputs in held units
+    row         (1, W) columns that one learner reads
+    readings    (2,) predictions by softened and by uncut inputs; ``n_readings`` (1,) of them are
+                valid
+    is_uncut    (1,) whether the uncut reading is taken
     """
 
     first: RlsScratch
@@ -353,10 +386,16 @@ def fresh_experts(
     sizes: tuple[int, int, int],
     uncut: np.ndarray,
 ) -> Experts:
-    """Experts that have seen nothing, around recursive learners that read ``columns`` each.
+    """Make experts before the first row, around recursive learners that read ``columns`` each.
 
-    parts: as of ``Experts``. sizes: how many inputs, past labels, and past labels whose changes are
-    columns. uncut: (N,) whether each reads its inputs uncut.
+    Parameters
+    ----------
+    first, parts, decay, from_last, products, uncut
+        As in ``Experts``.
+    columns
+        Columns that each learner reads.
+    sizes
+        Number of inputs, of past targets, and of past targets whose changes are columns.
     """
     d, n_lags, n_changing = sizes
     n_columns = np.array([len(read) for read in columns])
@@ -372,7 +411,7 @@ def fresh_experts(
 
 
 def context_of(model: Any) -> tuple[np.ndarray, ...]:
-    """What a row of mixed ``experts`` knows of those before it: past labels, and the last row."""
+    """Return the arrays from which a row reads earlier rows: past targets, and the last row."""
     return model.experts.lags, model.experts.before
 
 
@@ -396,7 +435,7 @@ def experts_scratch(model: Experts, threads: int) -> ExpertsScratch:
 
 @inlined
 def _standardise(model, scratch, X, row):
-    """Write X[row] and the last labels into ``whole``, the former counted with those before."""
+    """Write X[row], counted in its own moments, and the last targets into ``whole``."""
     d = X.shape[1]
     moments = scratch.moments
     for k in range(d):
@@ -411,7 +450,7 @@ def _standardise(model, scratch, X, row):
 
 @inlined
 def _derive(model, scratch):
-    """Write changes and products behind the standardised columns; nothing changed in round 1."""
+    """Write changes and products behind the standardised columns; changes are 0 in round 1."""
     start = model.inputs.shape[0] + model.lags.shape[0]
     n_changes = model.before.shape[0]
     for k in range(n_changes):
@@ -425,7 +464,15 @@ def _derive(model, scratch):
 
 @inlined
 def part_of(model, i, m):
-    """The place in ``first`` of part m of learner i."""
+    """Return the place in ``first`` of part m of learner i.
+
+    Parameters
+    ----------
+    model
+        Experts.
+    i, m
+        Learner, and one of its ``n_parts``.
+    """
     return i if m == 0 else model.parts[i] + m - 1
 
 
@@ -436,7 +483,7 @@ def n_parts(model, i):
 
 @inlined
 def _output(model, scratch, i):
-    """theta'z of learner i at the columns in scratch.row; writes z'P z of all its parts."""
+    """Return theta'z of learner i at the columns in scratch.row, and write z'P z of its parts."""
     first = scratch.first
     write_features(model.first, scratch.row, 0, model.n_columns[i], i, first)
     said = rls_output(model.first, i, first)
@@ -456,26 +503,43 @@ def _output(model, scratch, i):
 
 @inlined
 def _forecast(model, scratch, i):
-    """Of Vovk, Azoury and Warmuth; of several parts, whose variance is too large, theta'z."""
+    """Return the Vovk-Azoury-Warmuth forecast; theta'z if parts make the variance too large."""
     return scratch.f[i] / (1.0 + scratch.variance[i]) if n_parts(model, i) == 1 else scratch.f[i]
 
 
 @inlined
 def noise_of_part(scratch, i, j, noise):
-    """What part ``j`` of learner i learns with: to it, what others do not know yet is noise.
+    """Return the noise of part ``j`` of learner i: ``noise`` and the variance of the other parts.
 
     A matrix of all columns costs their number squared. With one P_k for each part, independent of
     the others, and q_k = z_k'P_k z_k, the posterior of a part after the row is that of recursive
     least squares with noise r + sum_{j != k} q_j: its gain is P_k z_k / (r + sum_j q_j), the same
-    denominator for all. They share the error and do not overshoot. What is lost is how
-    coefficients of different parts depend on each other, which is forgotten after each row.
+    denominator for all. The parts share the error and do not overshoot. The price is that
+    covariances of coefficients in different parts are dropped after each row.
+
+    Parameters
+    ----------
+    scratch
+        Scratch of the evaluated row.
+    i, j
+        Learner, and place of its part in ``first``.
+    noise
+        Noise r.
     """
     return noise + (scratch.variance[i] - scratch.first.variance[j])
 
 
 @inlined
 def write_outputs(model, scratch, X, row):
-    """Write theta'z of all learners at X[row] into scratch.f, and what their steps need."""
+    """Write theta'z of all learners at X[row] into scratch.f, and what their steps need.
+
+    Parameters
+    ----------
+    model, scratch
+        Experts and their scratch.
+    X, row
+        Rows (n, d), and the index of one.
+    """
     _standardise(model, scratch, X, row)
     _derive(model, scratch)
     for i in range(scratch.f.shape[0]):
@@ -490,10 +554,10 @@ def write_outputs(model, scratch, X, row):
 
 @inlined
 def _write_readings(model, scratch, i):
-    """What learner i says of the row by both readings; it learns by the one that is taken.
+    """Write the predictions of learner i by both readings of the row; it learns by the chosen one.
 
-    Uncut is taken where it erred less so far, in rows with an input far out, and where what it says
-    is not too far beyond the labels seen.
+    The uncut reading is chosen if it has erred less in rows with an input far out, and its
+    prediction is not too far beyond the targets so far.
     """
     scratch.n_readings[0] = 1
     scratch.is_uncut[0] = False
@@ -525,7 +589,7 @@ def _write_readings(model, scratch, i):
 
 @inlined
 def _compare_readings(model, scratch, y):
-    """Count the errors of both readings of a row that differ."""
+    """Add the errors of both readings of a row with an input far out."""
     if scratch.n_readings[0] > 1:
         for k in range(2):
             off = y - scratch.readings[k]
@@ -534,7 +598,7 @@ def _compare_readings(model, scratch, y):
 
 @inlined
 def is_row_far(scratch, most):
-    """Whether an input of the row that was evaluated last is beyond ``most`` deviations."""
+    """Return whether an input of the evaluated row is beyond ``most`` deviations."""
     farthest = 0.0
     for k in range(scratch.held.shape[0]):
         farthest = max(farthest, abs(scratch.whole[k]))
@@ -543,10 +607,20 @@ def is_row_far(scratch, most):
 
 @inlined
 def foreseen_label(model, y, before, most):
-    """y, or a label ``most`` deviations from the mean, where y is far beyond all labels so far.
+    """Return y, or for an outlier the target ``most`` deviations from the mean.
 
-    Far beyond are more than that many deviations, and FARTHEST_SEEN times the farthest label.
-    Where the label ``before`` it is as far out on the same side, y is of a level that stays.
+    An outlier is farther than ``most`` deviations and than FARTHEST_SEEN times the farthest target
+    so far. If the target before it is as far out on the same side, y belongs to a new level and is
+    no outlier.
+
+    Parameters
+    ----------
+    model
+        Experts.
+    y, before
+        Target, and the one before it.
+    most
+        Limit in deviations.
     """
     mean = model.label[0, CENTRE]
     seen = max(mean - model.bounds[0], model.bounds[1] - mean)
@@ -561,7 +635,7 @@ def foreseen_label(model, y, before, most):
 
 @inlined
 def _reference(model, i):
-    """What learner i explains labels from."""
+    """Return the number from which learner i explains targets: the last target or the mean."""
     if not model.from_last[i]:
         return model.label[0, CENTRE]
     return foreseen_label(model, model.lags[0], model.lags[1], FARTHEST_LABEL)
@@ -569,14 +643,32 @@ def _reference(model, i):
 
 @inlined
 def near_labels(model, prediction, ranges):
-    """A prediction, or what is nearest to it, not so many ranges of the labels beyond them."""
+    """Clip a prediction to the targets so far, extended on both sides.
+
+    Parameters
+    ----------
+    model
+        Experts.
+    prediction
+        Number.
+    ranges
+        Extension, in ranges of the targets so far.
+    """
     margin = ranges * (model.bounds[1] - model.bounds[0])
     return min(model.bounds[1] + margin, max(model.bounds[0] - margin, prediction))
 
 
 @inlined
 def write_predictions(scratch, model, f):
-    """Write the experts' predictions into f (N + 2,), behind ``write_outputs``."""
+    """Write the experts' predictions into f (N + 2,), after ``write_outputs``.
+
+    Parameters
+    ----------
+    scratch, model
+        Scratch and experts.
+    f
+        Output (N + 2,).
+    """
     f[MEAN] = model.label[0, CENTRE]
     f[LAST] = foreseen_label(model, model.lags[0], model.lags[1], FARTHEST_LAST)
     for i in range(scratch.f.shape[0]):
@@ -590,12 +682,21 @@ def write_predictions(scratch, model, f):
 
 @inlined
 def learn_experts(model, scratch, y, deviation):
-    """Every expert learns the label y of the row that was evaluated last.
+    """Let every expert learn the target of the evaluated row.
 
-    The first label is its own mean: there is nothing to explain in it. A label that nobody foresaw,
-    or a row with an input beyond FARTHEST_INPUT, moves a learner by no more than an error of
-    FARTHEST_ERROR times what it expected of this row, ``deviation`` sqrt(1 + z'P z), would. A
-    learner that takes uncut inputs learns as it is: where they are far out, so may errors be.
+    The first target is its own mean, so its error is 0. For an outlier, or a row with an input
+    beyond FARTHEST_INPUT, the error of a learner is clipped to FARTHEST_ERROR times the error that
+    it expected of this row, ``deviation`` sqrt(1 + z'P z). A learner that reads uncut inputs learns
+    without clipping: if inputs are far out, so may errors be.
+
+    Parameters
+    ----------
+    model, scratch
+        Experts, updated in place, and their scratch.
+    y
+        Target.
+    deviation
+        Standard deviation of the noise.
     """
     first = model.label[0, COUNT] == 0.0
     told = foreseen_label(model, y, model.lags[0], FARTHEST_LABEL)
@@ -616,7 +717,15 @@ def learn_experts(model, scratch, y, deviation):
 
 @inlined
 def count(model, scratch, y):
-    """Take the row that was evaluated last, and its label y, into all that is known of them."""
+    """Add the evaluated row and its target to the moments, bounds and lags.
+
+    Parameters
+    ----------
+    model, scratch
+        Experts, updated in place, and their scratch.
+    y
+        Target.
+    """
     for k in range(model.inputs.shape[0]):
         for j in range(model.inputs.shape[1]):
             model.inputs[k, j] = scratch.moments[k, j]

@@ -1,8 +1,8 @@
-"""Learners on random features that start anew on intervals of the stream; features are shared.
+"""Learners on random features that restart on intervals of the stream; features are shared.
 
 Level j has the intervals [k 2^j, (k + 1) 2^j - 1] for k = 1, 2, ..: in round t the levels with
-2^j <= t are alive, one interval of each (the geometric covering of time). Kernel i has
-coefficients of its own on every level, and its function is their mean by the levels' weights.
+2^j <= t are alive, with one interval each (the geometric covering of time). Kernel i has separate
+coefficients on every level, and its function is their mean by the levels' weights.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Intervals(NamedTuple):
     """Coefficients of N kernels on J levels.
 
     rows   frequencies of the kernels; theta (J N, 2 W) and norm2 (J N,), level by level
-    row    (J, N) int64: which row of theta kernel i has on level j
-    alive  (1,) int64: how many levels are
+    row    (J, N) int64, row of theta of kernel i on level j
+    alive  (1,) int64, number of levels that are alive
     mix    (J,) weights of the levels, of sum 1
     """
 
@@ -53,7 +53,7 @@ class Intervals(NamedTuple):
 
     @property
     def theta(self) -> np.ndarray:
-        """(N, 2 D J): the coefficients of kernel i on all levels; a copy."""
+        """Coefficients (N, 2 D J) of kernel i on all levels; a copy."""
         levels = self.rows.coefficients.reshape(*self.row.shape, -1)
         return np.concatenate(list(levels), axis=1)
 
@@ -63,10 +63,10 @@ class Intervals(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """What a round writes to.
+    """Scratch of a round.
 
     waves   (N W,) features of the kernels at the row; angle (W,) arguments of one kernel
-    f       (J N,) the output of each row of theta
+    f       (J N,) output of each row of theta
     """
 
     waves: Waves
@@ -75,6 +75,19 @@ class Scratch(NamedTuple):
 
 
 def fresh(kernels: Sequence[Kernel], d: int, D: int, seed: int, n_levels: int) -> Intervals:
+    """Make coefficients of 0 on all levels.
+
+    Parameters
+    ----------
+    kernels
+        Dictionary.
+    d, D
+        Number of inputs, and of random features.
+    seed
+        Seed of the features.
+    n_levels
+        Number of levels J.
+    """
     N = len(kernels)
     drawn = draw_features(kernels, d, D, seed)
     theta = aligned((N * n_levels, drawn.theta.shape[1]))
@@ -93,7 +106,7 @@ def _scratch(model: Intervals, threads: int) -> Scratch:
 
 @inlined
 def begin_level(model, j):
-    """An interval of level j begins: its coefficients are 0."""
+    """Begin an interval of level j, with coefficients of 0."""
     for r in model.row[j]:
         model.rows.norm2[r] = 0.0
         for k in range(model.rows.theta.shape[1]):
@@ -102,7 +115,21 @@ def begin_level(model, j):
 
 @inlined
 def gradient_steps_of_level(model, j, eta, lam, y, scratch):
-    """``gradient_steps`` of every kernel on level j."""
+    """Take the ``gradient_steps`` of every kernel on level j.
+
+    Parameters
+    ----------
+    model
+        Coefficients, updated in place.
+    j
+        Level.
+    eta, lam
+        Step size and penalty.
+    y
+        Target.
+    scratch
+        Scratch of the evaluated row.
+    """
     W = model.rows.padded.shape[2]
     shrink = 1.0 - 2.0 * eta * lam
     for i in range(model.row.shape[1]):

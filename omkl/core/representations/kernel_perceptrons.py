@@ -1,21 +1,21 @@
-"""Kernel classifiers: N signed expansions, each over the rows that it was updated with.
+"""Kernel classifiers: N signed expansions, each over the rows that updated it.
 
     f_i(x) = scale_i * sum over the support S_i of alpha[i, s] kappa_i(x, x_s)
 
-Most rounds update no classifier or few, so every classifier has a support of its own and the rows
-are kept once for all of them. Kernels are normalised, kappa(x, x') / sqrt(kappa(x, x)
-kappa(x', x')): so kappa(x, x) = 1, but for a polynomial at x = 0, where it is 0. Shift-invariant
-kernels are so already; a polynomial becomes the power of a cosine.
+Most rounds update few classifiers or none, so every classifier has its own support, and rows are
+stored once for all of them. Kernels are normalised, kappa(x, x') / sqrt(kappa(x, x)
+kappa(x', x')), so that kappa(x, x) = 1, except for a polynomial at x = 0, where it is 0.
+Shift-invariant kernels are normalised already; a polynomial becomes the power of a cosine.
 
-Two representations have the same two operations, ``add`` (f_i <- f_i + c kappa_i(x_t, .)) and
-``project`` (onto ||f_i|| <= R), so an algorithm is written once for both:
+Two representations have the operations ``add`` (f_i <- f_i + c kappa_i(x_t, .)) and ``project``
+(onto ||f_i|| <= R), so an algorithm is written once for both:
 
 Perceptrons       exact; the support grows
-RandomFeatures    of ``random_features``; no support at all
+RandomFeatures    of ``random_features``; no support
 
-A projection scales one number. As in ``support_vectors``, sums over the rows that were held when a
-tile of rounds began are computed ahead, many rounds at a time and on several threads. Tiles are
-aligned to the round, so neither blocks nor threads change a bit.
+A projection scales one number. As in ``support_vectors``, sums over the rows from before a tile of
+rounds are computed ahead, many rounds at a time and on several threads. Tiles are aligned to the
+round, so neither blocks nor threads change a bit.
 """
 
 from __future__ import annotations
@@ -51,24 +51,24 @@ if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
 
 
-# --- What an algorithm does to a classifier: vote, add, project -----------------------------------
+# --- Operations on classifiers: vote, add, project ------------------------------------------------
 
 
-TIE = 1e-12  # of the sum of the weights; that of N products is off by less than N 2^-52
+TIE = 1e-12  # share of the weights; the rounding error of a sum of N products is below N 2^-52
 
 
 @inlined
 def _positive(x):
-    """1 for every number of a pack that is above 0, else 0: the least of all numbers is 2^-1074."""
+    """Return 1 for each number of a pack above 0, else 0; 2^-1074 is the least number above 0."""
     return clip(at_least(x, 0.0) * 2.0**1000 * 2.0**100, 1.0)
 
 
 @inlined
 def vote(log_w, f):
-    """q . sign(f), both (N,): q sums to 1 and is proportional to exp(log_w); sign(0) = 0.
+    """Return q . sign(f) with weights q of sum 1, proportional to exp(log_w); sign(0) = 0.
 
-    It is 0 where it is no larger than ``TIE``: as many of equal weight on either side are a tie,
-    whose sign rounding would choose.
+    It is 0 if it is at most ``TIE``: equal weights on both sides are a tie, whose sign would
+    otherwise depend on rounding.
     """
     N = log_w.shape[0]
     top = largest_of(log_w)
@@ -94,13 +94,39 @@ def vote(log_w, f):
 
 @functools.singledispatch
 def add(model, i, c, f, scratch):
-    """f_i <- f_i + c kappa_i(x_t, .), where f = f_i(x_t) before."""
+    """Update f_i <- f_i + c kappa_i(x_t, .).
+
+    Parameters
+    ----------
+    model
+        Classifiers, updated in place.
+    i
+        Classifier.
+    c
+        Coefficient.
+    f
+        f_i(x_t) before the update.
+    scratch
+        Scratch of the evaluated row.
+    """
     raise TypeError(f"no representation is registered for {type(model)}")
 
 
 @functools.singledispatch
 def project(model, i, R, scratch):
-    """f_i <- f_i / max(1, ||f_i|| / R)."""
+    """Update f_i <- f_i / max(1, ||f_i|| / R).
+
+    Parameters
+    ----------
+    model
+        Classifiers, updated in place.
+    i
+        Classifier.
+    R
+        Largest norm, > 0.
+    scratch
+        Scratch of the evaluated row.
+    """
     raise TypeError(f"no representation is registered for {type(model)}")
 
 
@@ -121,22 +147,22 @@ dispatch(project, RandomFeatures, _project_features)
 # --- Exact classifiers whose support grows --------------------------------------------------------
 
 
-CHUNK = 2048  # rows whose distances are held at a time; a support has only some of them
-SMALLEST_SCALE = 1e-100  # below it a scale is moved into the coefficients
+CHUNK = 2048  # rows per pass of distances; a support has only some of them
+SMALLEST_SCALE = 1e-100  # a smaller scale is moved into the coefficients, before it underflows
 
 
 class Perceptrons(NamedTuple):
     """N exact kernel classifiers on d inputs.
 
-    x        (d, capacity) rows that updated a classifier, inputs first; column n is the
-             row of the current round
+    x        (d, capacity) rows that updated a classifier, inputs first; column n is the row of the
+             current round
     inverse  (capacity,) 1 / ||x_s||, 0 for x_s = 0
-    members  (N, capacity) int64, the supports: ascending columns of x
+    members  (N, capacity) int64, supports: ascending columns of x
     alpha    (N, capacity) signed coefficients
-    size     (N,) int64, support vectors; near (N,) int64, those when this tile began
+    size     (N,) int64, support vectors; near (N,) int64, those from before this tile
     scale    (N,) factor of all coefficients; norm2 (N,) ||f_i||^2
-    n        (1,) int64, rows held; upto (1,) int64, those when this tile began
-    pending  (1,) int64, 1 when column n has updated a classifier
+    n        (1,) int64, stored rows; upto (1,) int64, those from before this tile
+    pending  (1,) int64, 1 if column n has updated a classifier
     rounds   (1,) int64, rounds so far
     family, parameter, needs   as in ``support_vectors.Expansion``
     """
@@ -163,13 +189,12 @@ class Perceptrons(NamedTuple):
 
 
 class PerceptronsScratch(NamedTuple):
-    """What the rounds of a tile write to.
+    """Scratch of the rounds of a tile.
 
-    far   (TILE, N) sums over the rows that were held when the tile began, without scale
-    rows  (threads, 4, CHUNK) squared and absolute distances, cosines; of one Cauchy kernel its
-          values
-    cut   (threads, N, 2) int64, the part of each support that lies in a chunk
-    next  (1,) int64, the row of ``far`` that the next round needs
+    far   (TILE, N) sums over the rows from before the tile, without scale
+    rows  (threads, 4, CHUNK) squared and absolute distances, cosines; values of one Cauchy kernel
+    cut   (threads, N, 2) int64, part of each support inside a chunk
+    next  (1,) int64, row of ``far`` for the next round
     """
 
     far: np.ndarray
@@ -203,7 +228,7 @@ def _fresh_perceptrons(
 
 
 def with_more_capacity(model: Perceptrons, n_rows: int) -> Perceptrons:
-    """The same classifiers in arrays for ``n_rows`` more rows; they double."""
+    """Return the classifiers in arrays for ``n_rows`` more rows; arrays at least double."""
     capacity = model.x.shape[1]
     needed = int(model.n[0]) + 1 + n_rows  # the current round's column as well
     if needed <= capacity:
@@ -219,14 +244,14 @@ def with_more_capacity(model: Perceptrons, n_rows: int) -> Perceptrons:
 
 @inlined
 def inverse_norm(x):
-    """1 / ||x|| of x (d,), 0 for x = 0."""
+    """Return 1 / ||x|| of x (d,); 0 for x = 0."""
     norm2 = dot(x, x)
     return 1.0 / math.sqrt(norm2) if norm2 > 0.0 else 0.0
 
 
 @inlined
 def _row_of_distances(model, x, inverse, start, n, row):
-    """Distances and cosines of x (d,), of norm 1 / inverse, to n rows, in row (4, CHUNK)."""
+    """Write distances and cosines of x (d,), of norm 1 / inverse, to row (4, CHUNK)."""
     add_distances(model, model.x, x, start, n, row)
     if model.needs[POLYNOMIAL]:
         for s in range(n):
@@ -235,7 +260,7 @@ def _row_of_distances(model, x, inverse, start, n, row):
 
 @inlined
 def _sum_at(model, i, first, last, x, start, row):
-    """The sum of x (d,) over entries first .. last of support i; row (4, CHUNK) is from start."""
+    """Return the sum of x (d,) over entries first .. last - 1 of support i; row begins at start."""
     n = last - first
     if n == 0:
         return 0.0
@@ -251,7 +276,21 @@ def _sum_at(model, i, first, last, x, start, row):
 
 @compiled
 def far_sums(model, X, first, last, far, row, cut):
-    """far[r] (N,) = the sums of row X[r] over the rows before the tile, for r in first .. last."""
+    """Write far[r] (N,), the sums of row X[r] over the rows from before the tile.
+
+    Parameters
+    ----------
+    model
+        Classifiers.
+    X
+        Rows (n, d).
+    first, last
+        Rows first .. last - 1 are computed.
+    far
+        Output (TILE, N).
+    row, cut
+        Scratch of a thread.
+    """
     N = far.shape[1]
     upto = model.upto[0]
     for r in range(first, last):
@@ -271,7 +310,7 @@ def far_sums(model, X, first, last, far, row, cut):
 
 @inlined
 def _perceptron_outputs(model, x, scratch, f):
-    """f (N,) at the x (d,) of the next round; x waits for an update in the first free column."""
+    """Write f (N,) at x (d,), and put x into the first free column in case of an update."""
     _commit(model)
     n, upto = model.n[0], model.upto[0]
     inverse = inverse_norm(x)
@@ -292,7 +331,7 @@ def _perceptron_outputs(model, x, scratch, f):
 
 @inlined
 def _commit(model):
-    """The row of the last round, x[:, n], stays if it has updated a classifier."""
+    """Keep the row of the last round, x[:, n], if it has updated a classifier."""
     model.n[0] += model.pending[0]
     model.pending[0] = 0
 
@@ -307,7 +346,21 @@ dispatch(evaluate_row, PerceptronsScratch, _evaluate_perceptrons)
 def prepare_tile(
     model: Perceptrons, scratch: PerceptronsScratch, X: np.ndarray, pool: ThreadPoolExecutor | None
 ) -> Perceptrons:
-    """Compute the far sums of the rows X (n, d), which must fit into the current tile."""
+    """Compute the far sums of rows that fit into the current tile.
+
+    Parameters
+    ----------
+    model, scratch
+        Classifiers, and their scratch, which is written.
+    X
+        Rows (n, d).
+    pool
+        Threads; None for one.
+
+    Returns
+    -------
+    The classifiers, with room for these rows.
+    """
     model = with_more_capacity(model, len(X))
     if model.rounds[0] % TILE == 0:
         _commit(model)
@@ -323,13 +376,23 @@ def prepare_tile(
 
 
 def rows_left_in_tile(model: Perceptrons) -> int:
-    """How many rows fit into the current tile."""
+    """Return the number of rows that fit into the current tile."""
     return TILE - int(model.rounds[0]) % TILE
 
 
 @inlined
 def own_value(model, i, inverse):
-    """kappa_i(x, x) of a normalised kernel, x (d,) of norm 1 / inverse."""
+    """Return kappa_i(x, x) of a normalised kernel.
+
+    Parameters
+    ----------
+    model
+        Classifiers.
+    i
+        Classifier.
+    inverse
+        1 / ||x||, 0 for x = 0.
+    """
     return 0.0 if model.family[i] == POLYNOMIAL and inverse == 0.0 else 1.0
 
 
@@ -348,7 +411,7 @@ def _project_perceptron(model, i, R, scratch):
     model.scale[i] *= R / math.sqrt(model.norm2[i])
     model.norm2[i] = R * R
     if model.scale[i] < SMALLEST_SCALE:
-        # By a power of two: the sums taken ahead then keep every bit.
+        # A power of two, so that the far sums keep every bit.
         factor = power_of_two(np.floor(math.log2(model.scale[i])))
         model.scale[i] /= factor
         for s in range(model.size[i]):

@@ -1,7 +1,7 @@
 """Experts and their mixtures for targets that are numbers.
 
-``experts`` are mixed twice: a first mixture, recursive learners that correct it, and a last mixture
-of corrections, first mixture and plain experts.
+``experts`` are mixed twice: in a first mixture, which recursive learners correct, and in a last
+mixture of corrections, first mixture and plain experts.
 """
 
 from __future__ import annotations
@@ -69,61 +69,61 @@ from omkl.core.representations.wide import (
     wide_scratch,
 )
 
-# f (N,) are the outputs of the experts: those of ``experts``, and at the end the mean label of the
-# nearest rows, the linear expert with its mean error there (``Neighbours``), and trees. The first
-# mixture p weighs them by regret (``Regrets``). Two others correct it with coefficients of any
-# sign: q = p + theta'z, where z = (f - p, e) and e is p's error in the round before. One is for
-# ever, one fades. theta is normal with variance PRIOR before the first label, labels have the noise
-# of p's recent errors, so that the scale of the labels does not matter; q is kept between the least
-# and the largest of f. The prediction weighs both q, p and three plain experts by regret again: who
-# follows regrets among few that err little is hardly ever worse than one of them.
+# f (N,) are the outputs of the experts: those of ``experts``, the mean target of the nearest rows,
+# the linear expert plus its mean error there (``Neighbours``), trees, and ``wide``. The first
+# mixture p weighs them by regret (``Regrets``). Two learners correct p with coefficients of any
+# sign: q = p + theta'z, where z = (f - p, e) and e is p's error in the round before. One never
+# forgets, one fades. theta is normal with variance PRIOR before the first target, and targets have
+# the noise of p's recent errors, so that their scale does not matter. q is clipped to the range of
+# f. The prediction weighs both q, p and three plain experts by regret again: among a few good
+# candidates, weights by regret are hardly ever worse than the best one.
 #
-# Trees come late (``boosted``): until they are grown, their expert says what the mixture of the
-# others is: it has no regret then, and its place in the corrections is 0. Other trees learn the
-# errors of the last mixture from the row and that mixture itself. What they say is added as far as
-# it was right lately.
+# Trees come late (``boosted``). Until they are grown, their expert predicts the mixture of the
+# others: its regret and its input of the corrections are then 0. Other trees predict the error of
+# the last mixture from the row and that mixture. A share of their prediction is added, as far as it
+# was right lately.
 #
-# An error far above the noise is one that nobody foresaw, as where a calm stream jumps: which of
-# the experts came nearest is chance, and would be worth more than all rounds before. Regrets take
-# errors of up to FARTHEST deviations of the noise, and so does e.
+# If a calm stream jumps, the error is far above the noise. Which expert came nearest is then
+# chance, and would outweigh all rounds before. Regrets and e therefore take errors of up to
+# FARTHEST deviations of the noise.
 
 
 PRIOR = 0.1  # variance of a coefficient: 0.03 to 1 give errors within 2 %
-FADING = (1.0, 0.995)  # of the past in the corrections: none, and a memory of 200 rounds
-NOISE_FADING = 0.99  # the noise is that of about 100 rounds
+FADING = (1.0, 0.995)  # of the corrections: none, and a memory of 200 rounds
+NOISE_FADING = 0.99  # a memory of about 100 rounds
 FARTHEST = 3.0  # 2 to 4 give errors within 1 %
 LINEAR = N_PLAIN  # the expert that is linear in the inputs
-PLAIN = (MEAN, LAST, LINEAR)  # in the last mixture as they are
-REGRETS = len(FADING)  # p in the last mixture: corrections are before it, PLAIN behind it
-N_LATER = 4  # experts behind those of ``experts``; the last two sleep until they know something
-TREES, REST = 0, 1  # the ensembles: trees of the labels, and of what the last mixture leaves
-TREE_LAGS = 2  # past labels among their columns
-WIDE_LAGS = 2  # past labels beside the waves, which are of the inputs alone
-FARTHEST_WIDE = 10.0  # deviations of the noise from p: its sums have labels no farther off
-MOST_BESIDE = 40  # inputs: with more of them waves stand alone
+PLAIN = (MEAN, LAST, LINEAR)  # experts that are candidates of the last mixture themselves
+REGRETS = len(FADING)  # place of p in the last mixture: behind the corrections, before PLAIN
+N_LATER = 4  # experts behind those of ``experts``; the last two sleep until they are first fitted
+TREES, REST = 0, 1  # ensembles: trees of the targets, and of the errors of the last mixture
+TREE_LAGS = 2  # past targets among the columns of trees
+WIDE_LAGS = 2  # past targets beside the waves, which read inputs alone
+FARTHEST_WIDE = 10.0  # deviations of the noise; ``wide`` learns targets no farther from p
+MOST_BESIDE = 40  # inputs; with more of them waves stand alone
 REST_FADING = 0.998  # a memory of 500 rounds
-# Trees are of use above this weight, or above this share of their predicted error.
+# Trees count as used above this weight, or above this share of their predicted error.
 LEAST_WEIGHT, LEAST_SHARE = 0.1, 0.3
-TINY = 1e-300  # a weight that counts as none
-REST_PRIOR = 3.0  # rounds of the noise's size in which trees of errors would have been wrong
+TINY = 1e-300  # stands for a weight of 0, whose logarithm is not finite
+REST_PRIOR = 3.0  # rounds, in squared noise, added to the squares of trees of errors
 
 
 class MixtureOfExperts(NamedTuple):
     """Experts and their mixtures.
 
-    experts      N - 4 of them
-    neighbours   the last rows
-    trees        two ensembles in inputs and past labels as they are: of the labels, and, with the
-                 last mixture's prediction as a column, of its errors
-    wide         many waves of the inputs beside these and past labels
+    experts      N - 4 experts
+    neighbours   last rows
+    trees        two ensembles in raw inputs and past targets: of the targets, and, with the last
+                 mixture's prediction as a column, of its errors
+    wide         many waves of the inputs beside these and past targets
     regrets      weights of the experts in p
-    corrections  two recursive learners in N + 1 inputs, f - p and e; the place behind these,
-                 where a learner on inputs has its 1, stays 0
-    noise        (2,) fading sum of p's squared errors, and of ones
-    error        (1,) p's last one, no farther from 0 than FARTHEST deviations of the noise
+    corrections  two recursive learners in the N + 1 inputs f - p and e; the constant feature of
+                 such learners stays 0
+    noise        (2,) fading sums of p's squared errors, and of ones
+    error        (1,) p's last error, clipped to FARTHEST deviations of the noise
     last         weights of the corrections, p and PLAIN in the last mixture
-    rest         (2,) of the last mixture's errors e and what trees say of them, g: fading sums of
-                 e g and of g^2
+    rest         (2,) fading sums of e g and of g^2, where e is the last mixture's error and g its
+                 prediction by trees
     """
 
     experts: Experts
@@ -147,12 +147,12 @@ class MixtureOfExperts(NamedTuple):
 
 
 class MixtureScratch(NamedTuple):
-    """What a round writes to.
+    """Scratch of a round.
 
-    corrections  with z = (f - p, e), for each the same; correction (2,) theta'z
-    candidates         (6,) both q, p and PLAIN
-    mixed, rest        (1,) their mixture, and what trees say of its error
-    y_hat              (1,) what is predicted
+    corrections  with z = (f - p, e), the same for each; correction (2,) theta'z
+    candidates   (6,) both q, p and PLAIN
+    mixed, rest  (1,) mixture of the candidates, and prediction of its error by trees
+    y_hat        (1,) prediction
     """
 
     experts: ExpertsScratch
@@ -170,10 +170,18 @@ class MixtureScratch(NamedTuple):
 def fresh_mixture(
     model: Experts, frequencies: np.ndarray, n_trees: int, n_rows: int, n_kept: int
 ) -> MixtureOfExperts:
-    """Mixtures of experts that have seen nothing.
+    """Make mixtures of experts before the first row.
 
-    (d, D) frequencies of ``wide``; trees of an ensemble, and rows of their window; rows among which
-    neighbours are looked for.
+    Parameters
+    ----------
+    model
+        Experts.
+    frequencies
+        Frequencies (d, D) of ``wide``.
+    n_trees, n_rows
+        Trees per ensemble, and rows of their window.
+    n_kept
+        Rows among which neighbours are searched.
     """
     N, d = model.n_kernels + N_LATER, len(model.inputs)
     none, inputs = np.zeros(len(FADING), dtype=np.int64), np.full(len(FADING), N + 1)
@@ -194,7 +202,7 @@ def fresh_mixture(
 
 @inlined
 def n_beside(d):
-    """How many of the columns of a row, the first ones, are beside the waves of ``wide``."""
+    """Return the number of first columns of a row that ``wide`` reads beside its waves."""
     return d + WIDE_LAGS if d <= MOST_BESIDE else 0
 
 
@@ -215,7 +223,7 @@ def mixture_scratch(model: MixtureOfExperts, threads: int) -> MixtureScratch:
 
 @inlined
 def _evaluate_neighbours(scratch, model, f):
-    """Write two of f (N,), those before the last."""
+    """Write the two entries of f (N,) before the last two."""
     near = scratch.neighbours
     evaluate_neighbours(near, model.neighbours, scratch.experts.whole)
     k = f.shape[0] - N_LATER
@@ -225,7 +233,7 @@ def _evaluate_neighbours(scratch, model, f):
 
 @inlined
 def _evaluate_sleepers(scratch, model, f):
-    """Write the last two of f (N,): what they say, or what the mixture of those awake is."""
+    """Write the last two of f (N,): their predictions, or the mixture of those awake."""
     d, N = scratch.experts.x.shape[0], f.shape[0]
     write_columns(scratch.trees, scratch.experts.x, model.experts.lags[:TREE_LAGS])
     trees = evaluate_boosted(model.trees, scratch.trees, TREES)
@@ -270,7 +278,7 @@ def _evaluate_mixture(scratch, model, X, row, selection):
 
 @inlined
 def _evaluate_rest(scratch, model):
-    """Write the prediction: what was mixed last, and a share of its error as trees see it."""
+    """Write the prediction: the last mixture and a share of its error as trees predict it."""
     trees, mixed = scratch.trees, scratch.mixed[0]
     trees.x[trees.x.shape[0] - 1] = mixed
     said = evaluate_boosted(model.trees, trees, REST)
@@ -281,7 +289,7 @@ def _evaluate_rest(scratch, model):
 
 @inlined
 def _share_of_rest(model):
-    """By how much of what trees say of its error the last mixture is corrected, in [0, 1]."""
+    """Return the share, in [0, 1], of the trees' predicted error that is added."""
     if not (model.rest[0] > 0.0 and model.noise[0] > 0.0):
         return 0.0
     noise = model.noise[0] / model.noise[1]
@@ -290,7 +298,7 @@ def _share_of_rest(model):
 
 @inlined
 def _deviation(model):
-    """Of the noise; infinite before the first error."""
+    """Return the standard deviation of the noise; infinite before the first error."""
     return math.sqrt(model.noise[0] / model.noise[1]) if model.noise[1] > 0.0 else np.inf
 
 
@@ -299,14 +307,25 @@ dispatch(evaluate_row, MixtureScratch, _evaluate_mixture)
 
 @inlined
 def _foreseen(p, y, farthest):
-    """y, or what is nearest to it no farther from p."""
+    """Clip y to a distance ``farthest`` from p."""
     return min(p + farthest, max(p - farthest, y))
 
 
 def learn_mixture(params, state, t, y, selection):
-    """``update`` of a learner whose model is this mixture: experts and mixtures learn y.
+    """Let experts and mixtures learn y, as ``update`` of a learner whose model is this mixture.
 
-    In round 1 all of them predicted 0, and there is nothing to tell them apart.
+    In round 1 all of them predicted 0, so nothing distinguishes them.
+
+    Parameters
+    ----------
+    params, state
+        ``Params`` and ``State`` of the algorithm.
+    t
+        Round, >= 1.
+    y
+        Target.
+    selection
+        Evaluated round.
     """
     model, scratch, f = state.model, selection.scratch, selection.f
     told, deviation, error = y, np.inf, 0.0
@@ -323,8 +342,8 @@ def learn_mixture(params, state, t, y, selection):
         model.error[0] = _foreseen(p, y, farthest) - p
         error = told - f[LINEAR]
     learn_neighbours(model.neighbours, scratch.experts.whole, told, error)
-    # Trees take in the label, and the error of the last mixture: in round 1 nothing was predicted
-    # that could have been wrong.
+    # Trees store the target, and the error of the last mixture, which is 0 in round 1: there was no
+    # prediction.
     trees, N = model.trees, f.shape[0]
     j = trees.n[0] % trees.rows.shape[1]
     trees.labels[TREES, j] = told
@@ -341,14 +360,14 @@ def learn_mixture(params, state, t, y, selection):
 
 @inlined
 def _learn_rest(rest, said, error):
-    """Take in what trees said of an error, and the error, cut off as others are."""
+    """Add the trees' prediction of an error, and the error, to the sums."""
     rest[0] = REST_FADING * rest[0] + error * said
     rest[1] = REST_FADING * rest[1] + said * said
 
 
 @inlined
 def _learn_correction(model, scratch, error):
-    """Every theta learns p's error; nothing while p has never erred."""
+    """Let every theta learn p's error; nothing is learned until p has erred."""
     model.noise[0] = NOISE_FADING * model.noise[0] + error * error
     model.noise[1] = NOISE_FADING * model.noise[1] + 1.0
     noise = model.noise[0] / model.noise[1]
@@ -364,7 +383,7 @@ def _context(model: MixtureOfExperts) -> tuple[np.ndarray, ...]:
 
 
 def _importance(model: MixtureOfExperts) -> np.ndarray:
-    """Of the trees of the labels, which do not read the last mixture."""
+    """Return the column shares of the trees of the targets, which do not read the last mixture."""
     return gain_shares(model.trees, TREES + 1)[: model.trees.n_columns[TREES]]
 
 

@@ -1,12 +1,12 @@
 """Random Fourier features and the linear learners on top of them.
 
-A shift-invariant kernel is the mean of cos(omega'(x - x')) over its spectral
-distribution, so with D frequencies
+A shift-invariant kernel is the mean of cos(omega'(x - x')) over its spectral distribution, so with
+D frequencies
 
     z(x) = [sin(omega_1'x) .. sin(omega_D'x)  cos(omega_1'x) .. cos(omega_D'x)] / sqrt(D)
 
-has z(x)'z(x') close to kappa(x, x'), and f(x) = theta'z(x) replaces a growing
-kernel expansion (Rahimi and Recht, NIPS 2007).
+has z(x)'z(x') close to kappa(x, x'), and f(x) = theta'z(x) replaces a growing kernel expansion
+(Rahimi and Recht, NIPS 2007).
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 class RandomFeatures(NamedTuple):
     """One linear learner for each kernel of a dictionary of N, in d dimensions.
 
-    padded   (N, d, W) frequencies, the feature index last; W is D in whole packs, zeros behind
-    theta    (N, 2 S): sines from 0 on, cosines from S on, zeros behind the D of both. S is W, so
-             that rows begin at a cache line; D where rows are exchanged: see ``compact``
+    padded   (N, d, W) frequencies, feature index last; W is D in whole packs, zeros behind
+    theta    (N, 2 S) sines from 0 on, cosines from S on, zeros behind the D of both. S is W, so
+             that rows begin at a cache line; S is D for rows that are exchanged, see ``compact``
     norm2    (N,) squared Euclidean norm of each row of theta
-    n_waves  (1,) int64: D
+    n_waves  (1,) int64, D
     """
 
     padded: np.ndarray
@@ -52,12 +52,12 @@ class RandomFeatures(NamedTuple):
 
     @property
     def omega(self) -> np.ndarray:
-        """The frequencies (N, d, D): a view, writes go through."""
+        """Frequencies (N, d, D), a view: writes go through."""
         return self.padded[:, :, : self.n_waves[0]]
 
     @property
     def coefficients(self) -> np.ndarray:
-        """What theta holds, without padding (N, 2 D): sines first, then cosines.
+        """Coefficients (N, 2 D) without padding, sines first; a read-only copy.
 
         A copy that may not be written to.
         """
@@ -71,29 +71,35 @@ class RandomFeatures(NamedTuple):
         return len(self.theta)
 
 
-qualify_name(RandomFeatures)  # other modules dispatch on it: its name must not depend on them
+qualify_name(RandomFeatures)  # several modules dispatch on it: each needs the same full name
 
 
 def blank(N: int, d: int, D: int) -> RandomFeatures:
-    """Learners whose frequencies and coefficients are zero."""
+    """Make learners whose frequencies and coefficients are zero.
+
+    Parameters
+    ----------
+    N, d, D
+        Number of kernels, of inputs, and of frequencies.
+    """
     padded = aligned((N, d, -(-D // LANES) * LANES))
     return RandomFeatures(padded, aligned((N, 2 * padded.shape[2])), np.zeros(N), np.array([D]))
 
 
 def with_zero_weights(model: RandomFeatures) -> RandomFeatures:
-    """Learners with the very frequencies of others, whose coefficients are zero."""
+    """Return learners that share the frequency array of ``model``, with zero coefficients."""
     return model._replace(theta=aligned(model.theta.shape), norm2=np.zeros(len(model.theta)))
 
 
 def compact(model: RandomFeatures) -> RandomFeatures:
-    """The same learners with rows of theta (N, 2 D) that have no padding, to be exchanged."""
+    """Return the learners with rows of theta (N, 2 D) without padding, for an exchange."""
     theta = aligned((model.n_kernels, 2 * int(model.n_waves[0])))
     theta[:] = model.coefficients
     return model._replace(theta=theta)
 
 
 def whole_packs(coefficients: np.ndarray) -> np.ndarray:
-    """Rows of theta (N, 2 W) with these coefficients (N, 2 D), sines first, then cosines."""
+    """Return rows of theta (N, 2 W) for coefficients (N, 2 D), sines first, then cosines."""
     N, D = len(coefficients), coefficients.shape[1] // 2
     W = -(-D // LANES) * LANES
     theta = aligned((N, 2 * W))
@@ -104,7 +110,17 @@ def whole_packs(coefficients: np.ndarray) -> np.ndarray:
 def random_features(
     dictionary: Sequence[Kernel], d: int, D: int, rng: np.random.Generator
 ) -> RandomFeatures:
-    """Fresh learners: frequencies drawn kernel by kernel, coefficients zero."""
+    """Make learners with frequencies drawn kernel by kernel, and zero coefficients.
+
+    Parameters
+    ----------
+    dictionary
+        N kernels.
+    d, D
+        Number of inputs, and of frequencies.
+    rng
+        Generator.
+    """
     model = blank(len(dictionary), d, D)
     for i, kernel in enumerate(dictionary):
         model.omega[i] = kernel.frequencies(rng, D, d).T
@@ -112,21 +128,54 @@ def random_features(
 
 
 def draw_features(kernels: Sequence[Kernel], d: int, D: int, seed: int) -> RandomFeatures:
-    """The random features that every algorithm sees for this seed."""
+    """Draw the random features that every algorithm uses for this seed.
+
+    Parameters
+    ----------
+    kernels
+        N kernels.
+    d, D
+        Number of inputs, and of frequencies.
+    seed
+        Integer >= 0.
+    """
     return random_features(kernels, d, D, feature_generator(seed))
 
 
 @inlined
 def gradient_step(model, i, m, scratch, step, shrink):
-    """theta_i <- shrink theta_i - step z_i (2 D,); kernel i is number m of the evaluated ones."""
+    """Update theta_i <- shrink theta_i - step z_i.
+
+    Parameters
+    ----------
+    model
+        Learners, updated in place.
+    i, m
+        Kernel, and its number among the evaluated ones.
+    scratch
+        Scratch of the evaluated row.
+    step, shrink
+        Factors of the features and of the coefficients.
+    """
     take_step(scratch, model, i, m, step, shrink)
 
 
 @inlined
 def gradient_steps(model, eta, lam, y, selection):
-    """theta_i <- theta_i - eta grad ((theta_i'z_i - y)^2 + lam ||theta_i||^2) of every kernel.
+    """Move every theta_i along - eta grad ((theta_i'z_i - y)^2 + lam ||theta_i||^2).
 
-    All kernels were evaluated: kernel i is number i of them.
+    All kernels must have been evaluated, kernel i as number i.
+
+    Parameters
+    ----------
+    model
+        Learners, updated in place.
+    eta, lam
+        Step size, and penalty >= 0.
+    y
+        Target.
+    selection
+        Evaluated round.
     """
     shrink = 1.0 - 2.0 * eta * lam
     for i in range(selection.f.shape[0]):
@@ -135,7 +184,15 @@ def gradient_steps(model, eta, lam, y, selection):
 
 @functools.singledispatch
 def take_step(scratch, model, i, m, step, shrink):
-    """``gradient_step`` by what the features were written to."""
+    """Take the ``gradient_step`` for the layout of the scratch.
+
+    Parameters
+    ----------
+    scratch
+        Scratch of the evaluated row.
+    model, i, m, step, shrink
+        As in ``gradient_step``.
+    """
     raise TypeError(f"no step is registered for {type(scratch)}")
 
 
@@ -152,14 +209,14 @@ def _fill(angle, z):
 
 
 def features_at(angle: np.ndarray) -> np.ndarray:
-    """z of one kernel by arguments (n, D) in C order -> (n, 2 D), divided by sqrt(D)."""
+    """Compute z (n, 2 D) of one kernel from arguments (n, D) in C order, divided by sqrt(D)."""
     z = np.empty((len(angle), 2 * angle.shape[1]))
     _fill(angle, z)
     return z
 
 
 def features_of(omega: np.ndarray, X: np.ndarray) -> np.ndarray:
-    """z(x) of one kernel for a block of rows.
+    """Compute z(x) of one kernel for a block of rows.
 
     Parameters
     ----------
@@ -175,30 +232,30 @@ def features_of(omega: np.ndarray, X: np.ndarray) -> np.ndarray:
 
 # --- Chosen kernels, row by row, with a guess ahead of the choice ---------------------------------
 #
-# The choice needs the last round, so the frequencies of what is chosen are read for one row. A
-# kernel that was chosen many times in a row is likely to be chosen again: its features are then
-# evaluated for eight rows, for which its frequencies are read once. An output is known as soon as
-# the features and the last step of its kernel are, and is taken then, while both are near the
-# processor: for all eight rows where the kernel seldom learns, for the next row with each step.
-# A guess costs time where it is wrong and changes no number: features do not depend on labels, and
-# sums have one order both ways.
+# The choice depends on the last round, so the frequencies of a chosen kernel are read for one row
+# only. A kernel that was chosen many times in a row is likely to be chosen again: its features are
+# then computed for eight rows, which reads its frequencies once. Outputs are computed as soon as
+# the features and the last step of the kernel exist, while both are in the processor's cache: for
+# all eight rows if the kernel seldom learns, else for the next row with each step. A wrong guess
+# costs time and changes no number: features do not depend on targets, and sums have one order both
+# ways.
 
-STREAK = 8  # rounds in a row that a kernel was chosen in before it is guessed to be chosen again
+STREAK = 8  # rounds in a row in which a kernel is chosen before the next choice is guessed
 
 
 class SparseScratch(NamedTuple):
-    """What a round of chosen kernels writes to; W is D in whole packs.
+    """Scratch of a round of chosen kernels; W is D in whole packs.
 
-    waves    sines and cosines, (9 N W,) each: eight rows of each kernel, for those that are
-             guessed, and behind them one of each of the others, side by side in the order of
-             evaluation: few are, and these places stay in the first cache
-    start    (N,) int64: where the features of the evaluated kernel number m begin
-    clock    (1,) int64: counts the rounds, and makes a jump where other rows begin
-    seen     (N,) int64: when a kernel was chosen last; streak (N,) how many times in a row
-    first    (N,) int64: the round of the first of its eight rows; one long past, for none
-    outputs  (N, 8) of kernels at their eight rows
-    known    (N,) int64: how many of these are, from the first one on
-    n_steps  (N,) int64: steps that a kernel has taken since its eight rows were begun
+    waves    sines and cosines, (9 N W,) each: eight rows of each guessed kernel, and behind them
+             one row of each other kernel, side by side in the order of evaluation: these are few,
+             so their places stay in the first cache
+    start    (N,) int64, first feature of the evaluated kernel number m
+    clock    (1,) int64, counts the rounds, and jumps if other rows begin
+    seen     (N,) int64, clock of the last choice of a kernel; streak (N,) choices in a row
+    first    (N,) int64, clock of the first of a kernel's eight rows; long past for none
+    outputs  (N, 8) outputs at the eight rows
+    known    (N,) int64, number of valid outputs, from the first one on
+    n_steps  (N,) int64, steps of a kernel since its eight rows began
     angle    (4 W,) arguments of four rows
     """
 
@@ -233,9 +290,16 @@ def sparse_scratch(model: RandomFeatures, threads: int) -> SparseScratch:
 
 @inlined
 def is_guessed(scratch, i, now):
-    """Count that kernel i is chosen in the round ``now``; whether it is likely to be in the next.
+    """Count a choice of kernel i, and return whether the next choice is likely to include it.
 
-    Rounds are those of ``clock``.
+    Parameters
+    ----------
+    scratch
+        Counts, updated in place.
+    i
+        Kernel.
+    now
+        Round by ``clock``.
     """
     scratch.streak[i] = scratch.streak[i] + 1 if scratch.seen[i] == now - 1 else 0
     scratch.seen[i] = now
@@ -244,14 +308,26 @@ def is_guessed(scratch, i, now):
 
 @inlined
 def begin_eight(model, i, X, row, scratch, now):
-    """Features of kernel i at X[row] .. X[row + 7], and what is known of its outputs there."""
+    """Compute the features of kernel i at X[row] .. X[row + 7], and its outputs if they will last.
+
+    Parameters
+    ----------
+    model, scratch
+        Learners, and scratch, which is written.
+    i
+        Kernel.
+    X, row
+        Rows (n, d), and the index of the first.
+    now
+        Round by ``clock``.
+    """
     W = model.padded.shape[2]
     z = LANES * W * i
     waves = scratch.waves
     waves_of_rows(model, i, X, row, scratch.angle, waves, z)
     scratch.first[i] = now
     scratch.known[i] = 0
-    # Where a kernel learns in most rounds, its outputs at later rows would not last.
+    # If a kernel learns in most rounds, its outputs at later rows are soon out of date.
     if 2 * scratch.n_steps[i] <= LANES:
         eight = totals(
             dot_features(model, i, waves, z),
@@ -270,12 +346,22 @@ def begin_eight(model, i, X, row, scratch, now):
 
 @inlined
 def forget_rows(scratch):
-    """Other rows begin: features of those before are of no use."""
+    """Invalidate the features of earlier rows."""
     scratch.clock[0] += LANES
 
 
 def evaluate_chosen(scratch, model, X, row, selection):
-    """f_i(X[row]) of the kernels to evaluate, whose features are kept for ``gradient_step``."""
+    """Write f_i(X[row]) of the kernels to evaluate, and keep their features for ``gradient_step``.
+
+    Parameters
+    ----------
+    scratch, model
+        Scratch and learners.
+    X, row
+        Rows (n, d), and the index of one.
+    selection
+        Kernels to evaluate.
+    """
     scale = 1.0 / math.sqrt(model.n_waves[0])
     N, _, W = model.padded.shape
     if row == 0:
@@ -302,9 +388,15 @@ def evaluate_chosen(scratch, model, X, row, selection):
 
 
 def take_step_of_chosen(scratch, model, i, m, step, shrink):
-    """And the kernel's output at the next row, where its features are there already."""
+    """Take a gradient step, and compute the output at the next row if its features exist already.
+
+    Parameters
+    ----------
+    scratch, model, i, m, step, shrink
+        As in ``take_step``.
+    """
     z = scratch.start[m]
-    after = scratch.clock[0] + 1 - scratch.first[i]  # of the eight rows
+    after = scratch.clock[0] + 1 - scratch.first[i]  # place of the next row among the eight
     scratch.n_steps[i] += 1
     if after < LANES:
         output = gradient_step_and_output(

@@ -1,15 +1,15 @@
-"""Linear learners of second order: coefficients with the matrix of what is not known of them.
+"""Linear learners of second order: coefficients with the matrix of their uncertainty.
 
-Of each kernel i, beside theta_i, a matrix P_i (F, F): the inverse of what was seen,
+Each kernel i has, beside theta_i, a matrix P_i (F, F): the inverse of the rows so far,
 (lam I + sum_s z_s z_s')^-1, which is also the covariance of theta_i in units of the noise. The
-engine evaluates a row once: theta_i'z_i, the product U'z and the variance z_i'P_i z_i; a step needs
-nothing more (``core.linalg``). Features z_i are random ones, and for the family ``linear`` the
+engine evaluates a row once: theta_i'z_i, the product U'z and the variance z_i'P_i z_i. A step needs
+nothing else (``core.linalg``). Features z_i are random ones, and for the family ``linear`` the
 inputs and 1.
 
 RECURSIVE      recursive least squares; FORECASTERS predict as Vovk, Azoury and Warmuth do
-RANDOM_WALK    coefficients walk, and the whole covariance is kept
-STACKED_RLS    a forecaster over the forecasters of the kernels; STACKED_RECURSIVE likewise without
-               taking the row in before it is predicted
+RANDOM_WALK    coefficients walk, and the whole covariance is stored
+STACKED_RLS    a forecaster over the forecasters of the kernels; STACKED_RECURSIVE predicts on both
+               levels before it takes the row in
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ if TYPE_CHECKING:
 
 
 class Recursive(NamedTuple):
-    """N learners in d inputs; a learner has F_i features, B_i blocks of eight of them.
+    """N learners in d inputs. Learner i has F_i features, in B_i blocks of eight.
 
-    padded    (N, d, W) frequencies as of ``RandomFeatures``; zeros for ``linear``. Learners at the
+    padded    (N, d, W) frequencies as in ``RandomFeatures``; zeros for ``linear``. Learners at the
               end without waves may have none
     theta     (N, 8 B) coefficients: sines, cosines; or inputs and 1; zeros behind
-    factor    (N, B, 8 B, 8) and diagonal (N, 8 B): P_i as of ``core.linalg``
-    ceiling   (N,) the largest that an entry of the diagonal becomes by forgetting
+    factor    (N, B, 8 B, 8) and diagonal (N, 8 B): P_i as in ``core.linalg``
+    ceiling   (N,) largest value that forgetting may give an entry of the diagonal
     blocks    (N,) int64, B_i
     n_waves   (N,) int64, frequencies of a learner: D, or 0
-    n_raw     (N,) int64, how many of the inputs, the first ones, are features themselves, with a
-              1 behind them; 0 for none of both
+    n_raw     (N,) int64, number of first inputs that are features themselves, with a 1 behind them;
+              0 for neither
     """
 
     padded: np.ndarray
@@ -60,7 +60,7 @@ class Recursive(NamedTuple):
 
     @property
     def omega(self) -> np.ndarray:
-        """The frequencies (N, d, D), D the most of a learner: a view, writes go through."""
+        """Frequencies (N, d, D), D the most of a learner; a view: writes go through."""
         return self.padded[:, :, : self.n_waves.max()]
 
     @property
@@ -69,13 +69,13 @@ class Recursive(NamedTuple):
 
 
 class RlsScratch(NamedTuple):
-    """What a round writes to.
+    """Scratch of a round.
 
     z          (N, 8 B) features of the evaluated kernels, each in its kernel's row
-    projected  (N, 8 B) U'z; alpha (N, 8 B + 8) of ``project``; variance (N,) z'P z
+    projected  (N, 8 B) U'z; alpha (N, 8 B + 8) of ``project_row``; variance (N,) z'P z
     gain, slope, step   (8 B,) of ``take_in``
-    forecasts  (1,) bool: f_i is theta_i'z_i / (1 + z_i'P_i z_i), as if P_i had taken the row in
-               already: the forecaster of Vovk, Azoury and Warmuth; else theta_i'z_i
+    forecasts  (1,) bool, whether f_i is theta_i'z_i / (1 + z_i'P_i z_i), as if P_i had taken the
+               row in already: the forecaster of Vovk, Azoury and Warmuth; else theta_i'z_i
     """
 
     z: np.ndarray
@@ -91,7 +91,17 @@ class RlsScratch(NamedTuple):
 def blank_recursive(
     padded: np.ndarray, n_waves: np.ndarray, n_raw: np.ndarray, prior: np.ndarray
 ) -> Recursive:
-    """Learners with theta = 0 and P_i = prior_i I, on frequencies (N, d, W)."""
+    """Make learners with theta = 0 and P_i = prior_i I.
+
+    Parameters
+    ----------
+    padded
+        Frequencies (N, d, W).
+    n_waves, n_raw
+        As in ``Recursive``.
+    prior
+        Prior variance of each learner's coefficients (N,).
+    """
     N = len(n_waves)
     blocks = -(-(2 * n_waves + np.where(n_raw > 0, n_raw + 1, 0)) // LANES)
     factor, diagonal = empty_factor(N, int(blocks.max()) * LANES)
@@ -101,7 +111,19 @@ def blank_recursive(
 
 
 def fresh_rls(kernels: Sequence[Kernel], d: int, D: int, seed: int, prior: float) -> Recursive:
-    """A learner for each kernel, with the features that every learner has for this seed."""
+    """Make a learner for each kernel, with the features that every learner has for this seed.
+
+    Parameters
+    ----------
+    kernels
+        N kernels; those of the family ``linear`` have no waves.
+    d, D
+        Number of inputs, and of frequencies.
+    seed
+        Seed of the features.
+    prior
+        Prior variance of a coefficient, > 0.
+    """
     N = len(kernels)
     linear = np.array([kernel.family == LINEAR for kernel in kernels])
     padded = blank(N, d, D).padded
@@ -133,7 +155,7 @@ def forecaster_scratch(model: Recursive, threads: int) -> RlsScratch:
 
 @inlined
 def _sincos_of_features(padded, i, n, X, row, j):
-    """Sines and cosines of the frequencies j .. j + 7 of learner i at n inputs of X[row]."""
+    """Return sine and cosine of the frequencies j .. j + 7 of learner i at n inputs of X[row]."""
     W = padded.shape[2]
     w = i * padded.shape[1] * W + j
     angle = load(padded, w) * X[row, 0]
@@ -145,9 +167,18 @@ def _sincos_of_features(padded, i, n, X, row, j):
 
 @inlined
 def write_features(model, X, row, n, i, scratch):
-    """Write the features of learner i at X[row] into scratch.z[i]; zeros behind them stay.
+    """Write the features of learner i at X[row] into scratch.z[i]. The zeros behind them stay.
 
-    Its waves are of the first n >= 1 inputs: frequencies are zero behind.
+    Parameters
+    ----------
+    model, scratch
+        Learners, and their scratch.
+    X, row
+        Rows, and the index of one.
+    n
+        Number of inputs >= 1 that waves read: the frequencies behind them are zero.
+    i
+        Learner.
     """
     D = model.n_waves[i]
     n_raw = model.n_raw[i]
@@ -166,7 +197,15 @@ def write_features(model, X, row, n, i, scratch):
 
 @inlined
 def rls_output(model, i, scratch):
-    """f_i of the features in scratch.z[i]; write what a step needs of them."""
+    """Return f_i of the features in scratch.z[i], and write what a step needs.
+
+    Parameters
+    ----------
+    model, scratch
+        Learners, and their scratch.
+    i
+        Learner.
+    """
     at = i * model.theta.shape[1]
     f = dot_from(model.theta, at, scratch.z, at, model.blocks[i] * LANES)
     q = project_row(
@@ -179,7 +218,17 @@ def rls_output(model, i, scratch):
 
 @inlined
 def evaluate_rls(scratch, model, X, row, selection):
-    """f[i] at X[row], and its variance, for the kernels to evaluate."""
+    """Write f[i] at X[row], and its variance, for the kernels to evaluate.
+
+    Parameters
+    ----------
+    scratch, model
+        Scratch and learners.
+    X, row
+        Rows (n, d), and the index of one.
+    selection
+        Kernels to evaluate.
+    """
     for m in range(selection.n_evaluated[0]):
         i = selection.evaluate[m]
         write_features(model, X, row, X.shape[1], i, scratch)
@@ -191,9 +240,20 @@ dispatch(evaluate_row, RlsScratch, evaluate_rls)
 
 @inlined
 def learn_rls(model, i, scratch, noise, decay, error):
-    """theta_i += P_i z_i error / (noise + z_i'P_i z_i), and P_i takes z_i in.
+    """Update theta_i += P_i z_i error / (noise + z_i'P_i z_i), and let P_i take z_i in.
 
-    ``decay`` in (0, 1] is the weight of all earlier rounds against this one.
+    Parameters
+    ----------
+    model, scratch
+        Learners, updated in place, and the scratch of the evaluated row.
+    i
+        Learner.
+    noise
+        Variance of the target in units of P, > 0.
+    decay
+        Weight of all earlier rounds against this one, in (0, 1].
+    error
+        Target less theta_i'z_i.
     """
     B = model.blocks[i]
     take_in(
@@ -205,9 +265,18 @@ def learn_rls(model, i, scratch, noise, decay, error):
 
 @inlined
 def learn_every(model, scratch, f, y, decay):
-    """Let all learners, whose outputs or forecasts were f (N,), learn y.
+    """Let all learners learn y.
 
-    ``decay`` as of ``learn_rls``.
+    Parameters
+    ----------
+    model, scratch
+        Learners, updated in place, and the scratch of the evaluated row.
+    f
+        Outputs or forecasts (N,).
+    y
+        Target.
+    decay
+        As in ``learn_rls``.
     """
     for i in range(f.shape[0]):
         more = 1.0 + scratch.variance[i] if scratch.forecasts[0] else 1.0
@@ -229,14 +298,14 @@ FORECASTERS = RECURSIVE._replace(scratch=forecaster_scratch)
 RAW_FORECASTERS = FORECASTERS._replace(draws_features=False)
 
 
-# --- Coefficients that walk: the whole covariance is kept -----------------------------------------
+# --- Coefficients that walk: the whole covariance is stored ---------------------------------------
 #
 # Of each kernel i, beside theta_i, the covariance P_i (F, F) of theta_i in units of the noise. A
-# walk adds a multiple of I before each round, which no factor takes in for less than F^3. Kept
-# plainly, P loses definiteness in the end where nothing is added; here it does not: with features
-# of norm 1 and a walk of e, the smallest eigenvalue is e at least before a round and e / (1 + e)
-# after it, far above what rounding moves. P <- P - v v' with v = P z / sqrt(1 + z'P z) takes the
-# same product off P_jk and P_kj, so half of P is kept.
+# walk adds a multiple of I before each round, which costs a factor F^3. A stored P would lose
+# definiteness in the end if nothing were added. Here it does not: with features of norm 1 and a
+# walk of e, the smallest eigenvalue is at least e before a round and e / (1 + e) after it, far
+# above rounding errors. P <- P - v v' with v = P z / sqrt(1 + z'P z) subtracts the same product
+# from P_jk and P_kj, so half of P is stored.
 #
 # Layout: as of ``core.linalg``, the rows of the upper triangle by blocks of eight.
 # ``covariance[i, b, j]`` is the pack P[8 b .. 8 b + 7, j] of kernel i for j >= 8 b; what is below
@@ -245,12 +314,12 @@ RAW_FORECASTERS = FORECASTERS._replace(draws_features=False)
 
 
 class RandomWalk(NamedTuple):
-    """N learners with F = 2 D features each, B blocks of eight of them.
+    """N learners with F = 2 D features each, in B blocks of eight.
 
-    padded      (N, d, W) frequencies as of ``RandomFeatures``
+    padded      (N, d, W) frequencies as in ``RandomFeatures``
     theta       (N, 8 B) coefficients: sines, cosines; zeros behind
-    covariance  (N, B, 8 B, 8) the upper triangle of P_i, see above; zeros behind
-    n_waves     (N,) int64 D; n_raw (N,) int64 zeros: as of ``Recursive``
+    covariance  (N, B, 8 B, 8) upper triangle of P_i, see above; zeros behind
+    n_waves     (N,) int64, D; n_raw (N,) int64, zeros: as in ``Recursive``
     """
 
     padded: np.ndarray
@@ -261,7 +330,7 @@ class RandomWalk(NamedTuple):
 
     @property
     def omega(self) -> np.ndarray:
-        """The frequencies (N, d, D): a view, writes go through."""
+        """Frequencies (N, d, D), a view: writes go through."""
         return self.padded[:, :, : self.n_waves[0]]
 
     @property
@@ -270,7 +339,7 @@ class RandomWalk(NamedTuple):
 
 
 class WalkScratch(NamedTuple):
-    """What a round writes to.
+    """Scratch of a round.
 
     z            (N, 8 B) features of the evaluated kernels, each in its kernel's row
     product      (N, 8 B) P z; variance (N,) z'P z
@@ -282,7 +351,19 @@ class WalkScratch(NamedTuple):
 
 
 def fresh_walk(kernels: Sequence[Kernel], d: int, D: int, seed: int, prior: float) -> RandomWalk:
-    """theta_i = 0 and P_i = prior I, on the features that every learner has for this seed."""
+    """Make learners with theta_i = 0 and P_i = prior I, on the features of this seed.
+
+    Parameters
+    ----------
+    kernels
+        N kernels.
+    d, D
+        Number of inputs, and of frequencies.
+    seed
+        Seed of the features.
+    prior
+        Variance of a coefficient in the first round, in units of the noise, > 0.
+    """
     N, W = len(kernels), -(-2 * D // LANES) * LANES
     covariance = aligned((N, W // LANES, W, LANES))
     j = np.arange(2 * D)
@@ -309,7 +390,7 @@ def _walk_scratch(model: RandomWalk, threads: int) -> WalkScratch:
 def _add_column(P, w, below, beside, k, f):
     """Add eight numbers of a column of P, which begin at w, to k and f.
 
-    Times ``beside``, the z of the column, and times ``below``, the z of their rows.
+    They are multiplied by ``beside``, the z of the column, and by ``below``, the z of their rows.
     """
     u = load(P, w)
     return fma(u, beside, k), fma(u, below, f)
@@ -317,10 +398,10 @@ def _add_column(P, w, below, beside, k, f):
 
 @inlined
 def _multiply_symmetric(P, i, z, product):
-    """product[i] = P[i] z[i]; returns z[i]'P[i] z[i]. z and product (N, W).
+    """Write product[i] = P[i] z[i], and return z[i]'P[i] z[i]; z and product are (N, W).
 
-    Column by column of blocks: what is above the diagonal is added to the rows that it is in, and
-    to the rows of the column.
+    It runs column by column of blocks: a number above the diagonal is read once, and added for its
+    row and for its column.
     """
     W = z.shape[1]
     at = i * W
@@ -374,7 +455,7 @@ dispatch(evaluate_row, WalkScratch, _evaluate_walk)
 
 @inlined
 def _learn_and_walk(model, i, scratch, error, walk):
-    """theta_i += P_i z_i error / (1 + z_i'P_i z_i); P_i takes z_i in, and then ``walk`` I."""
+    """Update theta_i and P_i by a row, then add ``walk`` I to P_i."""
     W = model.theta.shape[1]
     spread = 1.0 + scratch.variance[i]
     scale = 1.0 / math.sqrt(spread)
@@ -395,7 +476,19 @@ def _learn_and_walk(model, i, scratch, error, walk):
 
 @inlined
 def walk_every(model, scratch, f, y, walk):
-    """Let all learners, whose outputs were f (N,), learn y and walk."""
+    """Let all learners learn y and walk.
+
+    Parameters
+    ----------
+    model, scratch
+        Learners, updated in place, and the scratch of the evaluated row.
+    f
+        Outputs (N,).
+    y
+        Target.
+    walk
+        Variance that a coefficient gains in a round, in units of the noise, >= 0.
+    """
     for i in range(f.shape[0]):
         _learn_and_walk(model, i, scratch, y - f[i], walk)
 
@@ -405,14 +498,14 @@ RANDOM_WALK = RECURSIVE._replace(name="recursive, walking", scratch=_walk_scratc
 
 # --- Two levels of the forecaster of Vovk, Azoury and Warmuth -------------------------------------
 #
-# There is one for each kernel and one over them: the outputs of the N forecasters of the kernels
-# are the row of features of the second level.
+# Each kernel has a forecaster. Their N outputs are the features of the forecaster of the second
+# level.
 
 
 class StackedRls(NamedTuple):
     """Forecasters ``first`` of N kernels, and the only one of ``second``, in N inputs.
 
-    The place behind its inputs, where a learner on inputs has its 1, stays 0.
+    The constant feature of ``second``, behind its inputs, stays 0.
     """
 
     first: Recursive
@@ -424,7 +517,7 @@ class StackedRls(NamedTuple):
 
     @property
     def theta(self) -> np.ndarray:
-        """Of the kernels."""
+        """Coefficients of the kernels."""
         return self.first.theta
 
     @property
@@ -433,7 +526,7 @@ class StackedRls(NamedTuple):
 
 
 class StackedScratch(NamedTuple):
-    """What a round writes to: that of either level, and f (1,), the output of the second."""
+    """Scratch of a round: of both levels, and f (1,), the output of the second."""
 
     first: RlsScratch
     second: RlsScratch
@@ -469,7 +562,17 @@ dispatch(evaluate_row, StackedScratch, _evaluate_stacked)
 
 @inlined
 def learn_both(model, scratch, f, y):
-    """The forecasters of the kernels, which gave f (N,), and the one over them learn y."""
+    """Let both levels learn y.
+
+    Parameters
+    ----------
+    model, scratch
+        Both levels, updated in place, and the scratch of the evaluated row.
+    f
+        Outputs of the first level (N,).
+    y
+        Target.
+    """
     learn_every(model.first, scratch.first, f, y, 1.0)
     learn_every(model.second, scratch.second, scratch.f, y, 1.0)
 

@@ -1,10 +1,10 @@
-"""Arguments of random features, and their sines and cosines, row by row or several rows at once.
+"""Arguments of random features, and their sines and cosines, for one row or several rows at once.
 
-Frequencies are padded (N, d, W): feature index last, W is D in whole packs, zeros behind. An
-argument is a sum over inputs in their order, here as everywhere, so that its bits do not depend on
-how many rows are taken at once.
+Frequencies are padded (N, d, W): feature index last, W is D in whole packs, zeros behind. Every
+function adds up an argument over the inputs in their order, so that its bits do not depend on the
+number of rows at once.
 
-Where rows of theta (N, 2 S) are padded to whole packs, no step and no output masks a pack: sines
+If rows of theta (N, 2 S) are padded to whole packs, no step and no output needs a mask: sines
 behind D are 0, as those of the argument 0 are, and cosines are written as 0.
 """
 
@@ -19,7 +19,17 @@ from omkl.core.trigonometry import fill_pack
 
 @inlined
 def seven_packs(padded, w, X, row):
-    """Arguments at X[row] of seven packs of features whose frequencies begin at w."""
+    """Return the arguments at X[row] of seven packs of features.
+
+    Parameters
+    ----------
+    padded
+        Frequencies (N, d, W).
+    w
+        Flat index of the first frequency.
+    X, row
+        Rows (n, d), and the index of one.
+    """
     d = padded.shape[1]
     W = padded.shape[2]
     u = X[row, 0]
@@ -45,7 +55,13 @@ def seven_packs(padded, w, X, row):
 
 @inlined
 def two_packs(padded, w, X, row):
-    """The same of two."""
+    """Do the same as ``seven_packs`` for two packs.
+
+    Parameters
+    ----------
+    padded, w, X, row
+        As in ``seven_packs``.
+    """
     d = padded.shape[1]
     W = padded.shape[2]
     u = X[row, 0]
@@ -61,7 +77,13 @@ def two_packs(padded, w, X, row):
 
 @inlined
 def one_pack(padded, w, X, row):
-    """The same of one."""
+    """Do the same as ``seven_packs`` for one pack.
+
+    Parameters
+    ----------
+    padded, w, X, row
+        As in ``seven_packs``.
+    """
     d = padded.shape[1]
     W = padded.shape[2]
     a0 = load(padded, w) * X[row, 0]
@@ -73,10 +95,23 @@ def one_pack(padded, w, X, row):
 
 @inlined
 def arguments(padded, D, i, X, row, angle, start):
-    """angle[start : start + D] = omega_i X[row], the sum over inputs in their order.
+    """Write angle[start : start + D] = omega_i X[row], added up over the inputs in their order.
 
-    padded (N, d, W), X (n, d). Seven packs are added up side by side: each waits four cycles for
-    its last addition, and two begin in a cycle.
+    Seven packs are added up side by side: an addition takes four cycles and two begin in each
+    cycle, so that the adders never wait.
+
+    Parameters
+    ----------
+    padded
+        Frequencies (N, d, W).
+    D
+        Number of arguments.
+    i
+        Kernel.
+    X, row
+        Rows (n, d), and the index of one.
+    angle, start
+        Output, and its first place.
     """
     W = padded.shape[2]
     first = i * padded.shape[1] * W
@@ -102,7 +137,13 @@ def arguments(padded, D, i, X, row, angle, start):
 
 @inlined
 def two_packs_of_four(padded, w, X, row):
-    """Arguments of two packs, whose frequencies begin at w, at rows row .. row + 3, two a row."""
+    """Return the arguments of two packs at the rows row .. row + 3, two per row.
+
+    Parameters
+    ----------
+    padded, w, X, row
+        As in ``seven_packs``.
+    """
     d = padded.shape[1]
     W = padded.shape[2]
     v0 = load(padded, w)
@@ -140,7 +181,13 @@ def two_packs_of_four(padded, w, X, row):
 
 @inlined
 def one_pack_of_four(padded, w, X, row):
-    """The same of one pack, one a row."""
+    """Return the arguments of one pack at the rows row .. row + 3, one per row.
+
+    Parameters
+    ----------
+    padded, w, X, row
+        As in ``seven_packs``.
+    """
     d = padded.shape[1]
     W = padded.shape[2]
     v0 = load(padded, w)
@@ -160,7 +207,15 @@ def one_pack_of_four(padded, w, X, row):
 
 @inlined
 def arguments_of_four(padded, D, i, X, row, angle):
-    """The numbers of ``arguments`` for rows row .. row + 3, one after the other in angle (4 D,)."""
+    """Write the numbers of ``arguments`` for the rows row .. row + 3, one row after the other.
+
+    Parameters
+    ----------
+    padded, D, i, X, row
+        As in ``arguments``.
+    angle
+        Output (4 D,).
+    """
     W = padded.shape[2]
     first = i * padded.shape[1] * W
     j = 0
@@ -187,17 +242,36 @@ def arguments_of_four(padded, D, i, X, row, angle):
 
 @inlined
 def clear_behind(waves, z, D, W):
-    """Zeros for the cosines behind the D of the row at z, W apart: of the argument 0 they are 1."""
+    """Write zeros for the cosines behind the D of one row; the cosine of the argument 0 is 1.
+
+    Parameters
+    ----------
+    waves
+        Sines and cosines.
+    z
+        First place of the row.
+    D, W
+        Number of features, and of places.
+    """
     if D < W:
         store(waves.cos, z + D, pack(0.0), W - D)
 
 
 @inlined
 def dot_features(model, i, waves, z):
-    """A pack whose total is theta_i'z sqrt(D), of the waves at z.
+    """Return a pack whose total is theta_i'z sqrt(D).
 
-    Sines and cosines have a sum each: an addition takes four cycles, and two sums wait for each
-    other half as long. Every other function adds up in this order, so that bits are the same.
+    Sines and cosines have a sum each: an addition takes four cycles, and two independent sums halve
+    the wait. Every other function adds up in this order, so that the bits are the same.
+
+    Parameters
+    ----------
+    model
+        ``RandomFeatures``.
+    i
+        Kernel.
+    waves, z
+        Sines and cosines, and their first place.
     """
     theta = model.theta
     S = theta.shape[1] // 2
@@ -218,9 +292,22 @@ def dot_features(model, i, waves, z):
 
 @inlined
 def output_at_row(model, i, X, row, angle, waves, z):
-    """f_i(X[row]), X (rows, d), with its features, which go to ``waves`` from z on; angle (W,).
+    """Return f_i(X[row]), and write its features.
 
-    The sines of a pack and what they add to theta'z do not wait for those of the next.
+    The product of one pack with theta does not wait for the sines of the next.
+
+    Parameters
+    ----------
+    model
+        ``RandomFeatures``.
+    i
+        Kernel.
+    X, row
+        Rows (n, d), and the index of one.
+    angle
+        Scratch (W,).
+    waves, z
+        Output, and its first place.
     """
     D = model.n_waves[0]
     theta = model.theta
@@ -246,7 +333,13 @@ def output_at_row(model, i, X, row, angle, waves, z):
 
 @inlined
 def waves_of_row(model, i, X, row, angle, waves, z):
-    """Waves of kernel i at X[row], from z on; angle (W,)."""
+    """Write the waves of kernel i at X[row].
+
+    Parameters
+    ----------
+    model, i, X, row, angle, waves, z
+        As in ``output_at_row``.
+    """
     W = model.padded.shape[2]
     arguments(model.padded, W, i, X, row, angle, 0)
     for j in range(0, W, LANES):
@@ -256,7 +349,17 @@ def waves_of_row(model, i, X, row, angle, waves, z):
 
 @inlined
 def waves_of_rows(model, i, X, row, angle, waves, start):
-    """Waves of kernel i at X[row] .. X[row + 7], W apart from ``start`` on; angle (4 W,)."""
+    """Write the waves of kernel i at X[row] .. X[row + 7].
+
+    Parameters
+    ----------
+    model, i, X, row
+        As in ``output_at_row``.
+    angle
+        Scratch (4 W,).
+    waves, start
+        Output, and its first place; rows are W apart.
+    """
     D = model.n_waves[0]
     W = model.padded.shape[2]
     for r in range(0, LANES, 4):
@@ -269,7 +372,17 @@ def waves_of_rows(model, i, X, row, angle, waves, start):
 
 @inlined
 def step_pack(theta, w, waves, z, scaled, shrink):
-    """Eight coefficients at w, shrunk and moved along the waves at z: stored, and returned."""
+    """Shrink eight coefficients, move them along the waves, store and return them.
+
+    Parameters
+    ----------
+    theta, w
+        Coefficients, and flat index of the first.
+    waves, z
+        Sines or cosines, and first place.
+    scaled, shrink
+        Factors of the waves and of the coefficients.
+    """
     moved = fma(load(waves, z), scaled, load(theta, w) * shrink)
     store(theta, w, moved)
     return moved
@@ -277,7 +390,15 @@ def step_pack(theta, w, waves, z, scaled, shrink):
 
 @inlined
 def step_first(theta, w, waves, z, scaled, shrink, k):
-    """The same of the first k of a pack."""
+    """Do the same as ``step_pack`` for the first k of a pack.
+
+    Parameters
+    ----------
+    theta, w, waves, z, scaled, shrink
+        As in ``step_pack``.
+    k
+        Number of coefficients, 1..8.
+    """
     moved = fma(load(waves, z, k), scaled, load(theta, w, k) * shrink)
     store(theta, w, moved, k)
     return moved
@@ -285,9 +406,20 @@ def step_first(theta, w, waves, z, scaled, shrink, k):
 
 @inlined
 def gradient_step_at(model, i, waves, z, step, shrink):
-    """theta_i <- shrink theta_i - step times the features at z, and its squared norm.
+    """Update theta_i <- shrink theta_i - step times the features at z, and its squared norm.
 
-    The norm is added up in the same pass: the coefficients are in registers anyway.
+    The norm is added up in the same pass, while the coefficients are in registers.
+
+    Parameters
+    ----------
+    model
+        ``RandomFeatures``, updated in place.
+    i
+        Kernel.
+    waves, z
+        Sines and cosines, and their first place.
+    step, shrink
+        Factors of the features and of the coefficients.
     """
     theta = model.theta
     S = theta.shape[1] // 2
@@ -312,7 +444,15 @@ def gradient_step_at(model, i, waves, z, step, shrink):
 
 @inlined
 def gradient_step_and_output(model, i, waves, z, after, step, shrink):
-    """``gradient_step_at``, and the kernel's output then, for the features at ``after``."""
+    """Do the same as ``gradient_step_at``, and return the output for the features at ``after``.
+
+    Parameters
+    ----------
+    model, i, waves, z, step, shrink
+        As in ``gradient_step_at``.
+    after
+        First place of the other features.
+    """
     theta = model.theta
     S = theta.shape[1] // 2
     root = math.sqrt(model.n_waves[0])

@@ -6,12 +6,12 @@ so that they sum to 1. A prediction averages over theta by MacKay's approximatio
 outputs by sqrt(1 + pi z'P z / 4). A row moves the coefficients of all classes along one line, that
 of the gradient of log p_y times P, to the largest posterior on it.
 
-Inputs, past labels and recursive learners are those of ``experts``. Two plain experts use labels
-alone: how often the classes came, and how often each came after the last label. Probabilities are
-mixed by weights that are multiplied by the probability of the label, of which a share starts anew
-in each round. Another such learner corrects the mixture by what the experts predict beyond it, and
-a last mixture has correction, mixture and plain experts. Boosted trees, whose sums are logits, are
-an expert too. It predicts the mixture of the others until trees are grown.
+Inputs, past targets and recursive learners are those of ``experts``. Two plain experts use targets
+alone: the frequencies of the classes, and those after the last class. Weights of the first mixture
+are multiplied by the probability of the class that came, and a share of them restarts in each
+round. Another learner corrects the mixture by the differences of the experts from it. A last
+mixture has correction, mixture and plain experts. Boosted trees, whose sums are logits, are an
+expert too, which predicts the mixture of the others until they are grown.
 """
 
 from __future__ import annotations
@@ -55,33 +55,33 @@ from omkl.core.robust_moments import COUNT
 from omkl.core.simd import LANES, aligned
 
 PRIOR = 0.3  # variance of a coefficient of the correction
-SHARE = 1e-3  # of the weights that starts anew: 0.0001 to 0.01 give errors within 0.5 %
-TREES_PAY = (0.05, 0.2)  # of their weight, or coefficient of the correction, with more they do
+SHARE = 1e-3  # share of the weights that restarts: 0.0001 to 0.01 give errors within 0.5 %
+TREES_USED = (0.05, 0.2)  # trees count as used above this weight, or coefficient of the correction
 FLATTEST, FLATTER = 3e-4, 1e-5  # shares of even probabilities in an expert's, in the correction's
-UNSEEN = 0.5  # counts of a class that has not come: Krichevsky and Trofimov
-# Of the curvature that the class of a row shows along its gradient, P takes in 2 / K, and SHARED at
-# least: it is the P of all classes, and most of them learn less from the row than these two. With
-# many classes 0.25 to 0.6 give log losses within 3 %.
+UNSEEN = 0.5  # count of each class before the first row: Krichevsky and Trofimov
+# P takes in a share of the curvature that a row shows along its gradient: 2 / K, at least SHARED.
+# All classes share P, and most of them learn less from the row than the two with the largest
+# gradients. With many classes 0.25 to 0.6 give log losses within 3 %.
 SHARED = 0.4
-STEEPEST = 1e-13  # the least curvature
-NOTHING = 1e-24  # squared length of a gradient that teaches nothing
-MOST_STEPS, PRECISE = 60, 1e-12  # of the search for a step: Newton's, two to four
-PLAIN = (MEAN, LAST, N_PLAIN)  # in the last mixture as they are; the third is linear in x
-# Trees: of each class those of its logit. All classes together have MOST_TREES of them, each class
-# FEWEST at least; of more than MOST_CLASSES there are none.
+STEEPEST = 1e-13  # least curvature, whose inverse is the noise
+NOTHING = 1e-24  # squared length of a gradient that is not learned from
+MOST_STEPS, PRECISE = 60, 1e-12  # of the search for a step; Newton needs two to four
+PLAIN = (MEAN, LAST, N_PLAIN)  # experts that are candidates themselves; the third is linear
+# All classes together have MOST_TREES trees, each class at least FEWEST; more than MOST_CLASSES
+# classes have none.
 MOST_TREES, FEWEST, MOST_CLASSES = 200, 20, 32
-CORRECTED, MIXTURE = 0, 1  # the first ones of the last mixture; PLAIN are behind them
+CORRECTED, MIXTURE = 0, 1  # first candidates of the last mixture; PLAIN are behind them
 
 
 class SoftmaxMixture(NamedTuple):
     """Experts for K classes and their mixtures.
 
-    experts     N - 1 of them, N - 3 learners; their own ``first.theta`` stays 0
-    trees       K ensembles of logits in inputs and past labels as they are; one of the second
-                class where K is 2, and one that is never used where K is above MOST_CLASSES
-    theta       (M, K, 8 B) coefficients of all M parts of learners, as of ``experts.first``
-    counts      (K,) how often a class came; followed (K, K) after which (first index)
-    w           (N,) weights of the experts, which sum to 1
+    experts     N - 1 experts, N - 3 of them learners; their own ``first.theta`` stays 0
+    trees       K ensembles of logits in raw inputs and past targets; one, of the second class, if K
+                is 2, and one that is never used if K is above MOST_CLASSES
+    theta       (M, K, 8 B) coefficients of all M parts of learners, as in ``experts.first``
+    counts      (K,) rows of each class; followed (K, K) the same by the class before (first index)
+    w           (N,) weights of the experts, of sum 1
     covariance  (N + 1, N + 1) and coefficients (N + 1,) of the correction, shared by the classes
     last        (5,) weights of correction, mixture and PLAIN in the prediction
     """
@@ -102,12 +102,12 @@ class SoftmaxMixture(NamedTuple):
 
 
 class SoftmaxScratch(NamedTuple):
-    """What a round writes to.
+    """Scratch of a round.
 
     outputs      (N - 3, K) theta_k'z
     p            (N, K) probabilities of the experts
     beyond       (N + 1, K) inputs of the correction; margin (K,) its logits
-    candidates   (5, K) what is mixed last; y_hat (K,) the prediction, 2 p - 1
+    candidates   (5, K) probabilities in the last mixture; y_hat (K,) prediction, 2 p - 1
     share, direction, moved   (K,) of a step
     gradient, product         (N + 1,) of a step of the correction
     """
@@ -128,14 +128,21 @@ class SoftmaxScratch(NamedTuple):
 
 
 def trees_of_a_class(K: int) -> int:
-    """How many trees add up to the logit of each of K classes."""
+    """Return the number of trees in the logit of each of K classes."""
     return min(N_TREES, max(FEWEST, MOST_TREES // K))
 
 
 def fresh_softmax(model: Experts, K: int, n_trees: int, n_rows: int) -> SoftmaxMixture:
-    """Mixtures of experts that have seen nothing, for K classes.
+    """Make mixtures of experts before the first row, for K classes.
 
-    So many trees of each class, and rows of their window.
+    Parameters
+    ----------
+    model
+        Experts.
+    K
+        Number of classes, >= 2.
+    n_trees, n_rows
+        Trees of each class, and rows of their window.
     """
     N, n_last = model.n_kernels + 1, 2 + len(PLAIN)
     n_columns = len(model.inputs) + TREE_LAGS
@@ -189,7 +196,7 @@ def _softmax(logits, scale, p):
 
 @inlined
 def _flatten(p, share):
-    """Mix p (K,) with even probabilities, of this share."""
+    """Mix p (K,) with a share of even probabilities."""
     K = p.shape[0]
     for k in range(K):
         p[k] = (1.0 - share) * p[k] + share / K
@@ -197,10 +204,11 @@ def _flatten(p, share):
 
 @inlined
 def _step_and_curvature(logits, direction, y, quadratic, scratch):
-    """How far to go along a direction (K,) of logits, and its variance over the classes there.
+    """Return the step along a direction (K,) of logits, and the variance of the direction there.
 
-    The step s in [0, 1] is where log p_y(logits + s direction) - s^2 quadratic / 2 is largest: its
-    slope is ``quadratic`` at 0, not above 0 at 1, and falls. Newton's steps as of two classes.
+    The step s in [0, 1] maximises log p_y(logits + s direction) - s^2 quadratic / 2. The slope is
+    ``quadratic`` at 0, not above 0 at 1, and falls. Newton's steps are bracketed by bisection; the
+    variance is by the probabilities of the classes.
     """
     K = logits.shape[0]
     low, high, s, before = 0.0, 1.0, 0.0, 2.0
@@ -248,13 +256,13 @@ def _write_outputs(scratch, model):
 
 @inlined
 def _last_class(model):
-    """The class learned last; within bounds whatever a file of a model says."""
+    """Return the class learned last, within bounds even if a model file is forged."""
     return min(model.followed.shape[0] - 1, max(0, int(model.experts.lags[0])))
 
 
 @inlined
 def _write_probabilities(scratch, model, X, row):
-    """Write what every expert says at X[row] into scratch.p (N, K)."""
+    """Write the probabilities of every expert at X[row] into scratch.p (N, K)."""
     write_outputs(model.experts, scratch.experts, X, row)
     _write_outputs(scratch, model)
     K = model.counts.shape[0]
@@ -276,9 +284,10 @@ def _write_probabilities(scratch, model, X, row):
 
 @inlined
 def _write_trees(scratch, model):
-    """Write what trees say into the last of scratch.p; until they are grown, what the others say.
+    """Write the trees' probabilities into the last row of scratch.p.
 
-    That is their mixture: the weight of trees is then what it was.
+    Until trees are grown, it is the mixture of the others, which leaves the weight of the trees
+    unchanged.
     """
     write_columns(scratch.trees, scratch.experts.x, model.experts.lags[:TREE_LAGS])
     N, K = scratch.p.shape
@@ -342,7 +351,7 @@ dispatch(evaluate_row, SoftmaxScratch, _evaluate_softmax)
 
 @inlined
 def _learn_expert(scratch, model, i, y):
-    """theta_k of expert i move along P z, in the direction of the gradient; P takes the row in."""
+    """Move theta_k of expert i along P z and the gradient, and let P take the row in."""
     experts, first = model.experts, scratch.experts.first
     K = model.counts.shape[0]
     gradient, direction = scratch.moved, scratch.direction
@@ -377,7 +386,7 @@ def _learn_expert(scratch, model, i, y):
 
 @inlined
 def _learn_correction(scratch, model, y):
-    """The correction moves along P g, where g is the gradient of its logarithm of p_y."""
+    """Move the correction along P g, where g is the gradient of its log p_y."""
     M, K = scratch.beyond.shape
     _softmax(scratch.margin, 1.0, scratch.share)
     for j in range(M):
@@ -408,7 +417,7 @@ def _learn_correction(scratch, model, y):
 
 @inlined
 def _learn_weights(w, p, y):
-    """Multiply w by the probabilities p[:, y] of the class that came; a share starts anew."""
+    """Multiply w by the probabilities p[:, y] of the class that came; a share restarts."""
     whole = 0.0
     for i in range(w.shape[0]):
         w[i] *= p[i, y]
@@ -419,7 +428,17 @@ def _learn_weights(w, p, y):
 
 @inlined
 def learn_softmax(state, scratch, label):
-    """Experts and mixtures learn the class of the row that was evaluated last, 0 .. K - 1."""
+    """Let experts and mixtures learn the class of the evaluated row.
+
+    Parameters
+    ----------
+    state
+        State with the model, updated in place.
+    scratch
+        Scratch of the evaluated row.
+    label
+        Class, 0 .. K - 1.
+    """
     model, y = state.model, int(label)
     for i in range(scratch.outputs.shape[0]):
         _learn_expert(scratch, model, i, y)
@@ -428,8 +447,8 @@ def learn_softmax(state, scratch, label):
     if model.counts.shape[0] <= MOST_CLASSES:
         trees = model.trees
         trees.labels[0, trees.n[0] % trees.labels.shape[1]] = y
-        pays = model.w[n] > TREES_PAY[0] or abs(model.coefficients[n]) > TREES_PAY[1]
-        learn_boosted_classes(trees, scratch.trees, pays)
+        is_used = model.w[n] > TREES_USED[0] or abs(model.coefficients[n]) > TREES_USED[1]
+        learn_boosted_classes(trees, scratch.trees, is_used)
     _learn_weights(model.w, scratch.p, y)
     _learn_weights(model.last, scratch.candidates, y)
     if model.experts.label[0, COUNT] > 0.0:

@@ -1,15 +1,15 @@
-"""Exact kernels: learners that are a growing expansion over all rows seen.
+"""Exact kernels: learners that are a growing expansion over all rows so far.
 
     f_i(x) = sum over s < t of alpha[i, s] kappa_i(x, x_s)
 
-The curse of dimensionality: round t costs O(t (d + N)), and a stream of T rounds keeps O(T (N + d))
-numbers. Distances and inner products to the support are computed once a row and shared by all
+The curse of dimensionality: round t costs O(t (d + N)), and a stream of T rounds stores O(T (N +
+d)) numbers. Distances and inner products to the support are computed once per row and shared by all
 kernels.
 
 Rows are summed in tiles of ``TILE`` rounds, aligned to the round and not to the blocks in which
-they arrive: when a row arrives, the part of its sums over the support of finished tiles is computed
-ahead, many rows at a time and on several threads; the rest, fewer than ``TILE`` terms, follows in
-its round. So any split into blocks, and any number of threads, gives the same bits.
+they arrive. When rows arrive, their sums over the support of finished tiles are computed ahead,
+many rows at a time and on several threads. The rest, fewer than ``TILE`` terms, follows in each
+round. So neither blocks nor threads change a bit.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from omkl.core.weights import exp_of_pack
 
 # --- Sums of exact kernels over rows, made from the pieces that each kernel family states ---------
 #
-# First the distances of a row x to many rows, then the sum of alpha kappa. A row (families, n)
-# holds a line for each family: what its kernels share, as the squared distance; or, of a family
-# that shares nothing, the values of one kernel.
+# First the distances of a row x to many rows, then the sum of alpha kappa. An array (families, n)
+# has one line per family: the numbers that its kernels share, such as squared distances, or the
+# values of one kernel if the family shares nothing.
 
 
 CODES = {family.name: code for code, family in enumerate(BUILT_IN)}
@@ -40,12 +40,12 @@ SHARED = tuple(CODES[family.name] for family in BUILT_IN if family.shares)
 
 
 def parameter_of(kernel: Kernel) -> float:
-    """The number c of a kernel that compiled code takes."""
+    """Return the number c of a kernel for compiled code."""
     return FAMILIES[kernel.family].parameter(kernel.bandwidth)
 
 
 def _by_code(cases: Sequence[tuple[tuple[int, ...], Callable[..., Any]]]) -> Callable[..., Any]:
-    """An inlined function of (code, ...) that calls the one whose codes hold the code."""
+    """Make an inlined function of (code, ...) that calls the function of that code."""
     codes, function = cases[-1]
     if len(cases) == 1:
 
@@ -69,12 +69,12 @@ def _by_code(cases: Sequence[tuple[tuple[int, ...], Callable[..., Any]]]) -> Cal
 
 
 def _added(term: Callable[..., Any]) -> Callable[..., Any]:
-    """A pass over support rows that adds term(x_k, x_sk) over the inputs k, four at a time."""
+    """Make a pass over support rows that adds term(x_k, x_sk) over the inputs k, four at a time."""
     term = inlined(term)
 
     @inlined
     def add_four(x, rows, k, start, row, s, n):
-        """row[s : s + n] += the terms of up to four inputs from the k-th on, n <= 8."""
+        """Add to row[s : s + n] the terms of up to four inputs from the k-th on, n <= 8."""
         d, stride = rows.shape
         first = k * stride + start + s
         kept = term(x[k], load(rows, first, n))
@@ -90,7 +90,7 @@ def _added(term: Callable[..., Any]) -> Callable[..., Any]:
 
     @inlined
     def distances(c, x, rows, start, n, row):
-        """row[:n] = those of x (d,) to the columns start .. start + n of rows (d, capacity)."""
+        """Write to row[:n] the distances of x to the columns start .. start + n - 1 of rows."""
         whole = n - n % LANES
         # Four inputs at a time: the sums in ``row`` are read and written once for all four.
         for k in range(0, rows.shape[0], 4):
@@ -103,12 +103,12 @@ def _added(term: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _multiplied(term: Callable[..., Any], finish: Callable[..., Any]) -> Callable[..., Any]:
-    """A pass over support rows that multiplies term(x_k, x_sk, c) over the inputs k."""
+    """Make a pass over support rows that multiplies term(x_k, x_sk, c) over the inputs k."""
     term, finish = inlined(term), inlined(finish)
 
     @inlined
     def multiply(c, x, rows, start, row, s, n):
-        """row[s : s + n] = the values of one kernel, n <= 8."""
+        """Write the values of one kernel to row[s : s + n], n <= 8."""
         d, stride = rows.shape
         kept = pack(1.0)
         for k in range(d):
@@ -117,7 +117,7 @@ def _multiplied(term: Callable[..., Any], finish: Callable[..., Any]) -> Callabl
 
     @inlined
     def values(c, x, rows, start, n, row):
-        """row[:n] = those of x (d,) and the columns start .. start + n of rows (d, capacity)."""
+        """Write to row[:n] the values at x and the columns start .. start + n - 1 of rows."""
         whole = n - n % LANES
         for s in range(0, whole, LANES):
             multiply(c, x, rows, start, row, s, LANES)
@@ -135,7 +135,21 @@ _evaluate = _by_code(
 
 @inlined
 def add_distances(model, rows, x, start, n, row):
-    """What the kernels of each family that occurs share, of x (d,) and n of rows (d, capacity)."""
+    """Write the numbers that kernels of a family share, for each family that occurs.
+
+    Parameters
+    ----------
+    model
+        Model with ``needs``.
+    rows
+        Support rows (d, capacity).
+    x
+        Row (d,).
+    start, n
+        First column of ``rows``, and number of columns.
+    row
+        Output (families, n) or wider.
+    """
     for code in SHARED:
         if model.needs[code]:
             _share(code, 0.0, x, rows, start, n, row[code])
@@ -143,9 +157,18 @@ def add_distances(model, rows, x, start, n, row):
 
 @inlined
 def add_values(family, c, rows, x, start, n, row):
-    """row[:n] = the kernel of x (d,) and n of rows (d, capacity), where its family shares nothing.
+    """Write the values of a kernel whose family shares nothing to row[:n].
 
-    Otherwise nothing is written: ``add_distances`` did it for all kernels of the family.
+    For other families nothing is written: ``add_distances`` did it for all their kernels.
+
+    Parameters
+    ----------
+    family, c
+        Code of the family, and number of the kernel.
+    rows, x, start, n
+        As in ``add_distances``.
+    row
+        Output (n,) or longer.
     """
     if family not in SHARED:
         _evaluate(family, c, x, rows, start, n, row)
@@ -156,16 +179,16 @@ def add_values(family, c, rows, x, start, n, row):
 
 @inlined
 def _as_it_is(exp, c, s):
-    """A pack of values, for families that share nothing."""
+    """Return a pack of values, for families that share nothing."""
     return s
 
 
 def _sum(finish: Callable[..., Any]) -> Callable[..., Any]:
-    """The sum of alpha kappa over n terms, with kappa = finish(exp, c, distance)."""
+    """Make the sum of alpha kappa over n terms, with kappa = finish(exp, c, distance)."""
 
     @inlined
     def add(c, distance, alpha, n):
-        """Of the first n of distance and of alpha."""
+        """Return the sum over the first n of distance and alpha."""
         whole = n - n % LANES
         kept = pack(0.0)
         for s in range(0, whole, LANES):
@@ -180,17 +203,17 @@ def _sum(finish: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _gathered_sum(finish: Callable[..., Any]) -> Callable[..., Any]:
-    """As ``_sum``, over the entries members - base (n,) of the distances, to the same bits."""
+    """Make ``_sum`` over the entries members - base (n,) of the distances, to the same bits."""
 
     @inlined
     def add_eight(c, distance, members, base, alpha, s, n, kept):
-        """The pack ``kept`` and the terms s .. s + n, n <= 8."""
+        """Add the terms s .. s + n - 1 to the pack ``kept``, n <= 8."""
         kappa = finish(exp_of_pack, c, gather(distance, members, s, base, n))
         return fma(load(alpha, s, n), kappa, kept)
 
     @inlined
     def add(c, distance, members, base, alpha, n):
-        """Of the first n of members and of alpha; distance begins at the column ``base``."""
+        """Return the sum over the first n members; distance begins at the column ``base``."""
         whole = n - n % LANES
         kept = pack(0.0)
         for s in range(0, whole, LANES):
@@ -203,7 +226,7 @@ def _gathered_sum(finish: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _each(make: Callable[..., Any]) -> Callable[..., Any]:
-    """``make`` for each way to finish; families that finish alike have one piece of code."""
+    """Apply ``make`` to each way to finish; families that finish alike share one piece of code."""
     codes: dict[Any, tuple[int, ...]] = {}
     for code, family in enumerate(BUILT_IN):
         finish = family.finish if family.shares else _as_it_is
@@ -211,9 +234,9 @@ def _each(make: Callable[..., Any]) -> Callable[..., Any]:
     return _by_code([(some, make(inlined(finish))) for finish, some in codes.items()])
 
 
-# (family, c, row, alpha, n) -> the sum of alpha kappa over n terms, whose distances or values are
-# row[:n]; and (family, c, row, members, base, alpha, n) -> over the entries members[:n] - base of
-# the row, to the same bits.
+# sum_of(family, c, row, alpha, n) is the sum of alpha kappa over n terms with distances or values
+# row[:n]. gathered_sum_of(family, c, row, members, base, alpha, n) takes the entries
+# members[:n] - base of the row, to the same bits.
 sum_of, gathered_sum_of = _each(_sum), _each(_gathered_sum)
 
 
@@ -221,18 +244,18 @@ sum_of, gathered_sum_of = _each(_sum), _each(_gathered_sum)
 
 
 TILE = 64  # rounds whose far sums are computed together
-CHUNK = 256  # support rows whose distances are held at a time
+CHUNK = 256  # support rows per pass of distances
 
 
 class Expansion(NamedTuple):
-    """The expansion of N kernels over the rows seen so far.
+    """Expansion of N kernels over the rows so far.
 
-    x       (d, capacity) the rows, inputs first so that a pass over rows is contiguous
+    x       (d, capacity) rows, inputs first so that a pass over rows is contiguous
     alpha   (N, capacity) coefficients
-    n       (1,) int64, rows held
-    budget  (1,) int64, rows held at most; 0 for no limit
-    family  (N,) int64 codes; parameter (N,) the number c of each kernel
-    needs   (4,) bool, the families that occur
+    n       (1,) int64, number of rows
+    budget  (1,) int64, largest number of rows; 0 for no limit
+    family  (N,) int64, codes; parameter (N,) number c of each kernel
+    needs   (4,) bool, whether each family occurs
     """
 
     x: np.ndarray
@@ -249,13 +272,13 @@ class Expansion(NamedTuple):
 
 
 class ExpansionScratch(NamedTuple):
-    """What the rounds of a tile write to.
+    """Scratch of the rounds of a tile.
 
     far    (TILE, N) sums over the support of finished tiles
-    rows   (threads, 4, CHUNK) squared and absolute distances, inner products; of one Cauchy
-           kernel, which shares none of them, its values
-    upto   (1,) int64, how many support rows the far sums cover
-    next   (1,) int64, the row of ``far`` that the next round needs
+    rows   (threads, 4, CHUNK) squared and absolute distances, inner products; values of one Cauchy
+           kernel, whose family shares nothing
+    upto   (1,) int64, number of support rows in the far sums
+    next   (1,) int64, row of ``far`` for the next round
     """
 
     far: np.ndarray
@@ -265,7 +288,7 @@ class ExpansionScratch(NamedTuple):
 
 
 def check_kernels(kernels: Sequence[Kernel]) -> None:
-    """ValueError for a kernel of a family that machine code is not made of."""
+    """Raise ValueError for a kernel whose family has no compiled pieces."""
     for kernel in kernels:
         if kernel.family not in CODES:
             raise ValueError(
@@ -275,7 +298,10 @@ def check_kernels(kernels: Sequence[Kernel]) -> None:
 
 
 def empty_expansion(kernels: Sequence[Kernel], d: int) -> Expansion:
-    """No rows yet, but arrays for those of a tile; ValueError for a family that it lacks."""
+    """Make an expansion without rows, in arrays for one tile.
+
+    Raises ValueError for a kernel whose family has no compiled pieces.
+    """
     check_kernels(kernels)
     family = np.array([CODES[k.family] for k in kernels], dtype=np.int64)
     parameter = np.array([parameter_of(k) for k in kernels])
@@ -293,7 +319,7 @@ def empty_expansion(kernels: Sequence[Kernel], d: int) -> Expansion:
 
 
 def with_capacity(model: Expansion, n_rows: int) -> Expansion:
-    """The same expansion in arrays for ``n_rows`` rows; they double, but for a budget."""
+    """Return the expansion in arrays for ``n_rows`` rows; they double, except with a budget."""
     capacity = model.x.shape[1]
     if n_rows <= capacity or model.budget[0]:
         return model
@@ -306,13 +332,13 @@ def with_capacity(model: Expansion, n_rows: int) -> Expansion:
 
 @inlined
 def _support_distances(model, x, start, n, row):
-    """Those of x (d,) to n rows of its own support."""
+    """Write the distances of x (d,) to n rows of the support."""
     add_distances(model, model.x, x, start, n, row)
 
 
 @inlined
 def _add_sums(model, x, start, n, row, f):
-    """f (N,) += the sums over n support rows from start on, their distances in row (4, CHUNK)."""
+    """Add to f (N,) the sums over n support rows from start on; row has their distances."""
     for i in range(f.shape[0]):
         family, parameter = model.family[i], model.parameter[i]
         add_values(family, parameter, model.x, x, start, n, row[family])
@@ -322,9 +348,24 @@ def _add_sums(model, x, start, n, row, f):
 
 @compiled
 def far_sums(model, upto, X, first, last, far, row):
-    """far[r] (N,) = the sums of row X[r] over support rows 0 .. upto, for r in first .. last.
+    """Write far[r] (N,), the sums of row X[r] over the support rows before ``upto``.
 
-    Chunk by chunk over the support, so that coefficients are read once for all rows.
+    It runs chunk by chunk over the support, so that coefficients are read once for all rows.
+
+    Parameters
+    ----------
+    model
+        Expansion.
+    upto
+        Number of support rows.
+    X
+        Rows (n, d).
+    first, last
+        Rows first .. last - 1 are computed.
+    far
+        Output (TILE, N).
+    row
+        Scratch (4, CHUNK) of a thread.
     """
     for r in range(first, last):
         for i in range(far.shape[1]):
@@ -338,7 +379,17 @@ def far_sums(model, upto, X, first, last, far, row):
 
 @inlined
 def outputs(model, x, scratch, f):
-    """f (N,) at x (d,), of which the sums over finished tiles are known; x takes its place."""
+    """Write f (N,) at x from its far sums and the rows of the current tile, and store x.
+
+    Parameters
+    ----------
+    model, scratch
+        Expansion, and scratch with the far sums.
+    x
+        Row (d,).
+    f
+        Output (N,).
+    """
     n = model.n[0]
     upto = scratch.upto[0]
     for k in range(x.shape[0]):
@@ -355,7 +406,7 @@ def outputs(model, x, scratch, f):
 
 @inlined
 def _leave_out_first(rows, i, n):
-    """rows[i, :n] = rows[i, 1 : n + 1], eight at a time."""
+    """Move rows[i, 1 : n + 1] to rows[i, :n], eight at a time."""
     first = i * rows.shape[1]
     whole = n - n % LANES
     for s in range(0, whole, LANES):
@@ -365,9 +416,21 @@ def _leave_out_first(rows, i, n):
 
 @inlined
 def fade_and_add(model, i, fade, c):
-    """alpha_i <- fade alpha_i, and c for the row of this round; on a full budget the oldest goes.
+    """Multiply alpha_i by ``fade``, and append c for the row of this round.
 
-    To be called for every kernel before ``append``, which does the same with the rows.
+    On a full budget the oldest coefficient goes. Call it for every kernel before ``append``, which
+    does the same with the rows.
+
+    Parameters
+    ----------
+    model
+        Expansion, updated in place.
+    i
+        Kernel.
+    fade
+        Factor of the old coefficients.
+    c
+        New coefficient.
     """
     n = model.n[0]
     gone = 1 if 0 < model.budget[0] <= n else 0
@@ -383,9 +446,9 @@ def fade_and_add(model, i, fade, c):
 
 @inlined
 def append(model):
-    """The row x[:, n] of this round joins the n rows; its coefficients are written.
+    """Append the row x[:, n] of this round, whose coefficients are written.
 
-    On a full budget the oldest, which is the first, goes.
+    On a full budget the oldest row, the first, goes.
     """
     n = model.n[0]
     budget = model.budget[0]
@@ -406,7 +469,21 @@ dispatch(evaluate_row, ExpansionScratch, _evaluate_expansion)
 def prepare_tile(
     model: Expansion, scratch: ExpansionScratch, X: np.ndarray, pool: ThreadPoolExecutor | None
 ) -> Expansion:
-    """Compute the far sums of the rows X (n, d), which must fit into the current tile."""
+    """Compute the far sums of rows that fit into the current tile.
+
+    Parameters
+    ----------
+    model, scratch
+        Expansion, and its scratch, which is written.
+    X
+        Rows (n, d).
+    pool
+        Threads; None for one.
+
+    Returns
+    -------
+    The expansion, with room for these rows.
+    """
     model = with_capacity(model, int(model.n[0]) + len(X))
     held = 0 if model.budget[0] else int(model.n[0])
     upto = held - held % TILE
@@ -425,7 +502,17 @@ def in_parts(
     n_threads: int,
     pool: ThreadPoolExecutor | None,
 ) -> None:
-    """Call ``part(k, first, last)`` for all rows: a thread's share each, or all at once."""
+    """Call ``part(k, first, last)`` for all rows, on several threads or at once.
+
+    Parameters
+    ----------
+    part
+        Function of the thread k and its rows first .. last - 1.
+    n_rows, n_threads
+        Number of rows, and of threads at most.
+    pool
+        Threads; None for one.
+    """
     n_parts = min(n_threads, n_rows) if pool else 1
     edges = np.linspace(0, n_rows, n_parts + 1).astype(int)
     if pool and n_parts > 1:
@@ -435,7 +522,7 @@ def in_parts(
 
 
 def tile_rows(model: Expansion) -> int:
-    """How many rows fit into the current tile."""
+    """Return the number of rows that fit into the current tile."""
     return TILE if model.budget[0] else TILE - int(model.n[0]) % TILE
 
 
@@ -444,10 +531,9 @@ def _growing(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) 
 
 
 def _sliding(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Expansion:
-    """Arrays for ``params.budget`` rows and the current one.
+    """Make arrays for ``params.budget`` rows and the current one, in whole packs.
 
-    In whole packs, which none straddles. Coefficients change after they were written, so no sums
-    are taken ahead.
+    Coefficients change after they were written, so no sums are computed ahead.
     """
     most = params.budget
     capacity = -(-(most + 1) // LANES) * LANES

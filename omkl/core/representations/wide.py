@@ -1,9 +1,9 @@
-"""Ridge regression on many waves: coefficients are found anew now and then, from sums over rows.
+"""Ridge regression on many waves, solved from sums over rows at growing intervals.
 
-A row costs F^2 / 2 multiply-adds for F features: rows are added to the sums Z'Z in tiles. A row at
-which a solution is found costs F^3 / 6 more, once in up to 2,048 rows. Recursive least squares
-would take 2 F^2 and wait for memory. Tiles begin at rows of fixed numbers, so numbers do not depend
-on how the rows come.
+A row costs F^2 / 2 multiply-adds for F features: rows are added to the sums Z'Z in tiles. A row
+with a solution costs F^3 / 6 more, once in up to 2,048 rows. Recursive least squares would take 2
+F^2 and wait for memory. Tiles begin at rows of fixed numbers, so that numbers do not depend on the
+split into blocks.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from omkl.core.simd import LANES, aligned, fma, load, store
 from omkl.core.trigonometry import sincos_of_pack
 
 RIDGE = 0.05
-# Whole tiles of rows before the first one that is added: short streams have no need of it.
-BEGIN = 512
+BEGIN = 512  # rows, in whole tiles, before the first added one: short streams save the time
 FIRST = 1024  # rows that are added before the first solution
 GROWTH = 1.25  # of their number, from one solution to the next
-MOST_BETWEEN = 2048  # rows
-MEMORY = 65536  # rows: sums fade by one in so many
+MOST_BETWEEN = 2048  # rows between two solutions
+MEMORY = 65536  # rows; sums fade by 1 / MEMORY per row
 MOST_PATIENCE = 8
 
 
 class Wide(NamedTuple):
-    """D waves of d inputs beside L columns as they are; F = 2 D + L + 1 features.
+    """D waves of d inputs beside L raw columns; F = 2 D + L + 1 features.
 
     padded    (D / 8, d, 8) frequencies, those of eight waves together: read from front to back
     theta     (W,) coefficients: sines, cosines, columns, 1; zeros behind. W: F + 1 in whole packs
-    moments   (1, W, W) sums of b b', b = (features, label less ``centre``); its upper triangle
+    moments   (1, W, W) sums of b b', b = (features, target less ``centre``); upper triangle
     tile      (TILE_ROWS, W) rows b that are not added yet
-    centre    (1,) what labels are counted from
-    n         (1,) int64 rows so far; tiles begin at multiples of TILE_ROWS
-    n_added   (1,) int64 rows that were added; wait (1,) int64, after so many more coefficients
-              are found anew; fits (1,) int64, how often they were
-    patience  (1,) int64: of so many tiles one is taken, more where they do not pay
+    centre    (1,) origin of the targets: the first one
+    n         (1,) int64, rows so far; tiles begin at multiples of TILE_ROWS
+    n_added   (1,) int64, rows that were added
+    wait      (1,) int64, added rows until the next solution
+    fits      (1,) int64, solutions so far
+    patience  (1,) int64, one tile in so many is taken; more than one while the prediction is unused
     """
 
     padded: np.ndarray
@@ -56,14 +56,14 @@ class Wide(NamedTuple):
 
 
 class WideScratch(NamedTuple):
-    """b (W,) of the row, and work (W, W) for a solution."""
+    """Scratch: b (W,) of the row, and work (W, W) of a solution."""
 
     b: np.ndarray
     work: np.ndarray
 
 
 def fresh_wide(frequencies: np.ndarray, n_columns: int) -> Wide:
-    """A regression that knows nothing, on waves of frequencies (d, D) beside so many columns."""
+    """Make a regression without rows, on frequencies (d, D) beside ``n_columns`` columns."""
     d, D = frequencies.shape
     if D % LANES:
         raise ValueError(f"waves come in packs of {LANES}; got {D}")
@@ -91,7 +91,7 @@ def wide_scratch(model: Wide) -> WideScratch:
 
 @inlined
 def _takes(model):
-    """Whether the present row is one of those that are added."""
+    """Return whether the present row is one of those that are added."""
     n = model.n[0]
     return n >= BEGIN and n // TILE_ROWS % model.patience[0] == 0
 
@@ -120,9 +120,16 @@ def _write_features(model, scratch, x, n_columns):
 
 @inlined
 def evaluate_wide(model, scratch, x, n_columns):
-    """The prediction at the row x, of which the first d columns are waved; 0 before there is one.
+    """Return the prediction at a row, 0 before the first solution; write its features if needed.
 
-    Writes its features, if anybody needs them.
+    Parameters
+    ----------
+    model, scratch
+        Regression and its scratch.
+    x
+        Row; the first d columns are waved.
+    n_columns
+        Number of first columns that are features themselves.
     """
     if not (model.fits[0] > 0 or _takes(model)):
         return 0.0
@@ -131,8 +138,20 @@ def evaluate_wide(model, scratch, x, n_columns):
 
 
 @inlined
-def learn_wide(model, scratch, y, n_columns, pays):
-    """Learn the label y of the row that was evaluated last; ``pays``: was what is said of use?"""
+def learn_wide(model, scratch, y, n_columns, is_used):
+    """Learn the target of the evaluated row.
+
+    Parameters
+    ----------
+    model, scratch
+        Regression, updated in place, and its scratch.
+    y
+        Target.
+    n_columns
+        As in ``evaluate_wide``.
+    is_used
+        Whether the mixture gives the prediction weight.
+    """
     if model.n[0] == 0:
         model.centre[0] = y
     if _takes(model):
@@ -146,15 +165,15 @@ def learn_wide(model, scratch, y, n_columns, pays):
         if place == TILE_ROWS - 1:
             add_tile(model.tile, TILE_ROWS, model.moments, 0)
             if model.wait[0] <= 0:
-                _solve(model, scratch, n_columns, pays)
+                _solve(model, scratch, n_columns, is_used)
     model.n[0] += 1
 
 
 @inlined
-def _solve(model, scratch, n_columns, pays):
-    """Find the coefficients: R'R = Z'Z + RIDGE I, without the ridge for the 1, R theta = R^-T Z'y.
+def _solve(model, scratch, n_columns, is_used):
+    """Solve for theta: R'R = Z'Z + RIDGE I, without the ridge for the 1, and R theta = R^-T Z'y.
 
-    Where rounding hides a pivot they stay as they were.
+    If rounding makes a pivot not positive, theta stays as it is.
     """
     W, K = model.theta.shape[0], 2 * _n_waves(model) + n_columns + 1
     work = scratch.work
@@ -174,5 +193,5 @@ def _solve(model, scratch, n_columns, pays):
     for j in range(0, (K + 1) * W, LANES):
         store(model.moments, j, load(model.moments, j) * keep)
     model.fits[0] += 1
-    model.patience[0] = 1 if pays else min(MOST_PATIENCE, 2 * model.patience[0])
+    model.patience[0] = 1 if is_used else min(MOST_PATIENCE, 2 * model.patience[0])
     model.wait[0] = step
