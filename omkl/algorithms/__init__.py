@@ -1,6 +1,6 @@
-"""The algorithms: one file for each, or for each close family of them.
+"""Algorithms, one file for each or for each close family.
 
-``omkl.core.protocol`` says what one is made of, ``omkl.utils.registry`` how its name is found.
+``omkl.core.protocol`` defines the parts of an algorithm, ``omkl.utils.registry`` finds its name.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 
 def names() -> list[str]:
-    """Names of all algorithms, as typed after ``algorithm=``."""
+    """Return the names of all algorithms, as typed after ``algorithm=``."""
     own = [name for name in registry.names_outside() if not registry.is_federated(name)]
     return [*registry.names(__name__), *own]
 
 
 def table() -> pd.DataFrame:
-    """All algorithms by name: title, task, and when to take each, as a ``pandas.DataFrame``.
+    """Return a ``pandas.DataFrame`` of all algorithms: title, task, when to take each, and summary.
 
-    A name is what ``omkl.learner(name)`` and ``algorithm=name`` take.
+    The index holds the names that ``omkl.learner(name)`` and ``algorithm=name`` accept.
     """
     import pandas as pd
 
@@ -42,9 +42,14 @@ def table() -> pd.DataFrame:
 
 
 def load(name: str) -> Algorithm:
-    """The algorithm of that name; ValueError lists what exists and the nearest name.
+    """Return the algorithm of that name.
 
-    Of a module outside the package, the error says what it lacks.
+    Raises
+    ------
+    ValueError
+        There is no such algorithm. The message has the nearest name and lists the others.
+    outside.ModuleProblem
+        A module outside the package is incomplete. The message names what it lacks.
     """
     module = outside.modules().get(name)
     if module is not None and module == registry.names_outside().get(name):

@@ -1,8 +1,8 @@
-"""Subsets of good kernels, and learners that ask for labels only where kernels disagree.
+"""Subsets of good kernels, and learners that request targets only if their kernels disagree.
 
-S. Hong, J. Chae, "Active Learning with Multiple Kernels": OMKL-AKS predicts with a drawn
-subset, AMKL asks for some labels alone, AMKL-AKS does both; ``amkl_random`` is AMKL with a coin in
-place of its criterion.
+S. Hong, J. Chae, "Active Learning with Multiple Kernels": OMKL-AKS predicts with a drawn subset,
+AMKL requests only some targets, AMKL-AKS does both. ``amkl_random`` is AMKL with a coin in place of
+its criterion.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ from omkl.core.weights import (
     variance_of_all,
 )
 
-# --- a subset of the kernels predicts -----------------------------------------------------------
+# --- A subset of the kernels predicts -----------------------------------------------------------
 
 BELOW_ONE = Annotated[float, Range(0.0, 1.0, open_high=True)]
 
 
 @inlined
 def n_subsets(N, K, most):
-    """(N choose K), or ``most`` where that is less."""
+    """Return (N choose K), or ``most`` if that is less."""
     count = 1
     for k in range(min(K, N - K)):
-        count = count * (N - k) // (k + 1)  # exact: a product of k + 1 numbers in a row
+        count = count * (N - k) // (k + 1)  # exact: the quotient is (N choose k + 1)
         if count >= most:
             return most
     return count
@@ -60,7 +60,7 @@ def n_subsets(N, K, most):
 
 @inlined
 def measure(log_w, top, delta, gamma):
-    """K of (23), J and the number of bins, (58) and (26), where ``top`` is the largest of log_w."""
+    """Return K of (23), J of (58), and the number of bins of (26)."""
     N = log_w.shape[0]
     least = math.log(delta) if delta > 0.0 else -np.inf
     K = 0
@@ -73,19 +73,19 @@ def measure(log_w, top, delta, gamma):
 
 @inlined
 def add_by_coins(subset, n, first, last, J, bins, rng):
-    """Let each of the kernels first .. last - 1 follow the first n with probability J / bins.
+    """Let each kernel first .. last - 1 join the first n with probability J / bins; return n.
 
     How many there are then is returned.
     """
     for i in range(first, last):
-        subset[n] = i  # to stay, or to be overwritten: a branch would be guessed wrong
+        subset[n] = i  # overwritten unless it joins: a branch would be mispredicted
         n += 1 if bins * rng.random() < J else 0
     return n
 
 
 @inlined
 def draw_subset(params, state, rng):
-    """Draw a bin of the collection from the weights as they are now; its kernels predict."""
+    """Draw a bin of the collection by the present weights; its kernels predict."""
     N = state.w.shape[0]
     top = largest_of(state.log_w)
     _, J, bins = measure(state.log_w, top, params.delta, params.gamma)
@@ -114,7 +114,7 @@ def choose_subset(state, selection):
 
 @inlined
 def learn_all(params, state, t, y, selection):
-    """Let every kernel learn: its weight by (22), and its theta by (17), both at this theta."""
+    """Update every weight by (22), and every theta by (17), both at the theta that predicted."""
     eta_g = rate(params.eta_g, t)
     exponential_update(state.log_w, eta_g, y, selection.f, params.lam, state.model.norm2)
     gradient_steps(state.model, rate(params.eta, t), params.lam, y, selection)
@@ -122,7 +122,7 @@ def learn_all(params, state, t, y, selection):
 
 @inlined
 def mean_of_subset(state, selection):
-    """(31), (32), by the weights of the draw, which are those of this round."""
+    """Return the prediction (31), (32) by the weights from which the subset was drawn."""
     n = selection.n_combined[0]
     if n == selection.f.shape[0]:
         return mean_of_all(state.log_w, selection.f)
@@ -203,18 +203,18 @@ class OmklAks:
         return mean_of_subset(state, selection), True
 
 
-# --- some labels are asked for ------------------------------------------------------------------
+# --- Some targets are requested -----------------------------------------------------------------
 
 
 @inlined
 def must_ask(params, state):
-    """Whether the label is asked for however much the kernels agree."""
+    """Return whether the target is requested even if the kernels agree."""
     return params.eta_c == 0.0 or state.unlabelled[0] >= params.M
 
 
 @inlined
 def farthest_of_all(f, mean):
-    """The largest distance of an output, f (N,), from their mean."""
+    """Return the largest distance of an output, f (N,), from their mean."""
     N = f.shape[0]
     farthest_pack = pack(0.0)
     j = 0
@@ -306,7 +306,7 @@ class Amkl:
 
 @inlined
 def disagreement(state, selection, mean, farthest):
-    """The left side of (33), as AMKL has it, where the farthest kernel is so far from the mean."""
+    """Return the left side of (33), given the distance of the farthest kernel from the mean."""
     n = selection.n_combined[0]
     if n == selection.f.shape[0]:
         return variance_of_all(state.log_w, selection.f, mean) + farthest * farthest

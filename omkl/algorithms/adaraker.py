@@ -59,10 +59,11 @@ class Params(NamedTuple):
 
 
 class State(NamedTuple):
-    """J levels; rows of theta as the model counts them, level by level.
+    """State with J levels; rows of theta are numbered as in the model, level by level.
 
-    log_w (N,) of the kernels over all levels; log_v (J N,) of a kernel on its level, and share
-    (J N,) the same, of sum 1 on every level; log_h (J,) of the levels.
+    log_w (N,) of the kernels over all levels
+    log_v (J N,) of a kernel on its level; share (J N,) the same, of sum 1 on every level
+    log_h (J,) of the levels
     """
 
     model: Intervals
@@ -86,7 +87,15 @@ def step_size(params, length):
 
 @inlined
 def prediction_of_level(state, selection, j):
-    """What the instance of level j predicts."""
+    """Return the prediction of the instance of level j.
+
+    Parameters
+    ----------
+    state, selection
+        State, and the evaluated round.
+    j
+        Level.
+    """
     N = selection.f.shape[0]
     rows = slice(j * N, j * N + N)
     return mean_of_all_by_shares(state.share[rows], selection.scratch.f[rows])
@@ -94,7 +103,7 @@ def prediction_of_level(state, selection, j):
 
 @inlined
 def prediction_of_all(state, selection):
-    """What the mixture of all levels predicts."""
+    """Return the prediction of the mixture of all levels."""
     y_hat = 0.0
     for j in range(state.model.alive[0]):
         y_hat += state.model.mix[j] * prediction_of_level(state, selection, j)
@@ -120,7 +129,7 @@ def update(params, state, t, y, selection):
         state.log_h[j] += math.log(1.0 + eta * min(1.0, max(-1.0, gain)))
         rows = slice(j * N, j * N + N)
         exponential_update(state.log_v[rows], eta, y, scratch.f[rows], params.lam, norm2[rows])
-        if (t + 1) % length != 0:  # else another interval begins, and nobody needs this step
+        if (t + 1) % length != 0:  # else the level restarts next round and discards this step
             gradient_steps_of_level(state.model, j, eta, params.lam, y, scratch)
         length *= 2
     _begin(params, state, t + 1)
@@ -145,7 +154,7 @@ def _begin(params, state, t):
 
 @inlined
 def _mix(state):
-    """Weights of the levels that are alive, and of the kernels over them."""
+    """Update the weights of the levels that are alive, and of the kernels over them."""
     mix = state.model.mix
     J = state.model.alive[0]
     N = state.log_w.shape[0]

@@ -35,7 +35,19 @@ def kernels_of_auto(params: Any, dictionary: Sequence[Kernel], d: int) -> Sequen
 def fresh_experts(
     params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int
 ) -> MixtureOfExperts:
-    """Experts and mixtures that have learned nothing; D has no say."""
+    """Make experts and mixtures before the first row.
+
+    Parameters
+    ----------
+    params
+        Params with ``size``.
+    kernels, D
+        Not used.
+    d
+        Number of inputs.
+    seed
+        Seed of the random frequencies.
+    """
     sizes = regression_sizes(params.size, d)
     return mixture_of_experts.fresh_mixture(
         drawn(sizes.groups, d, seed), many_waves(d, seed, sizes.waves), sizes.n_trees,
@@ -188,14 +200,38 @@ def n_classes(params: Any) -> int:
 def fresh_classifiers(
     params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int
 ) -> SoftmaxMixture:
-    """Experts and mixtures that have learned nothing; D has no say."""
+    """Make experts and mixtures for classes before the first row.
+
+    Parameters
+    ----------
+    params
+        Params with ``size``, and ``n_classes`` for more than two.
+    kernels, D
+        Not used.
+    d
+        Number of inputs.
+    seed
+        Seed of the random frequencies.
+    """
     K = n_classes(params)
     sizes = class_sizes(params.size, d, K)
     return fresh_softmax(classifiers(sizes.groups, d, seed, K), K, sizes.n_trees, sizes.n_rows)
 
 
 def classifiers(groups: Sequence[Group], d: int, seed: int, K: int) -> Experts:
-    """Draw experts whose priors are those of logits: differences between K classes' outputs."""
+    """Draw experts whose priors are those of logits: differences between K classes' outputs.
+
+    Parameters
+    ----------
+    groups
+        Groups of experts.
+    d
+        Number of inputs.
+    seed
+        Seed of the random frequencies.
+    K
+        Number of classes, >= 2.
+    """
     experts = drawn(groups, d, seed)
     first = experts.first
     for i, length in enumerate(length for group in groups for length in group.lengths):
@@ -213,7 +249,7 @@ CLASSIFIERS = SOFTMAX_MIXTURE._replace(fresh=fresh_classifiers, accepts_blanks=T
 
 
 class Together:
-    """``AutoClassifier`` of K > 2 classes, see there."""
+    """Form of ``AutoClassifier`` for K > 2 classes, which are learned together."""
 
     class Params(NamedTuple):
         n_classes: COUNT

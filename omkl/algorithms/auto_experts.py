@@ -1,4 +1,4 @@
-"""The experts of ``auto`` and ``auto_classifier``: what each reads, and what is drawn for it."""
+"""Experts of ``auto`` and ``auto_classifier``: the columns of each, and its random frequencies."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from omkl.core.representations.experts import Experts
 from omkl.core.representations.random_features import blank
 from omkl.core.representations.second_order import blank_recursive
 
-N_LAGS = 2  # labels beside inputs
-MOST_LAGS = 24
-MOST_PRODUCTS = 64  # all of 10 inputs, squares with them
-MOST_WHOLE = 256  # inputs: with more, linear experts have a matrix for every PART of their columns
-PART = 127
-MOST_RAW = 40  # with more inputs, waves have none beside them: the matrices would be theirs
+N_LAGS = 2  # past targets beside inputs
+MOST_LAGS = 24  # past targets of the expert that reads nothing else
+MOST_PRODUCTS = 64  # 10 inputs have 55, squares included
+MOST_WHOLE = 256  # inputs; with more, linear experts have one matrix per PART of their columns
+PART = 127  # columns; with the 1 they fill whole packs
+MOST_RAW = 40  # columns; with more, experts have waves alone, as raw columns would fill the matrix
 LAM, LARGER_LAM = 0.01, 1.0
 LINEAR_DECAY, WAVE_DECAY = 0.995, 0.998  # memories of 200 and 500 rounds for 3 and 50 features
 CHANGES_DECAY = 0.98  # of 50 rounds
-FARTHEST = 30.0  # of a Cauchy number: the waves of larger ones are noise
+FARTHEST = 30.0  # limit of a Cauchy number; waves of higher frequencies are noise
 
 # Frequencies (n, D) of length 1 in n inputs.
 Draw = Callable[[np.random.Generator, int, int], np.ndarray]
 
 
 def normal(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
-    """In units of sqrt(n), the distance of two standardised rows."""
+    """Draw normal frequencies of all n inputs, in units of sqrt(n), the distance of two rows."""
     return rng.standard_normal((n, D)) / math.sqrt(n)
 
 
 def cauchy(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
-    """In units of n, the distance in absolute values."""
+    """Draw Cauchy frequencies of all n inputs, in units of n, the L1 distance of two rows."""
     return _clipped_cauchy(rng, (n, D)) / n
 
 
 def _ones(rng: np.random.Generator, n: int, D: int, numbers: np.ndarray) -> np.ndarray:
-    """D numbers, each for one of n inputs, all inputs in turn."""
+    """Place D numbers, each for one of n inputs, all inputs in turn."""
     W = np.zeros((n, D))
     W[np.resize(rng.permutation(n), D), np.arange(D)] = numbers
     return W
@@ -50,7 +50,7 @@ def _ones(rng: np.random.Generator, n: int, D: int, numbers: np.ndarray) -> np.n
 def _some(
     rng: np.random.Generator, n: int, D: int, most: int, draw: Callable[[int], Any]
 ) -> np.ndarray:
-    """Numbers for so many of n inputs, drawn anew D times."""
+    """Draw numbers for ``most`` of n inputs, other inputs for each of the D frequencies."""
     W = np.zeros((n, D))
     for j in range(D):
         numbers = draw(min(n, most))
@@ -63,7 +63,7 @@ def _clipped_cauchy(rng: np.random.Generator, size: int | tuple[int, int]) -> np
 
 
 def single(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
-    """Of one input each: functions that are sums over the inputs."""
+    """Draw normal frequencies of one input each, for sums of functions of one input."""
     return _ones(rng, n, D, rng.standard_normal(D))
 
 
@@ -72,7 +72,7 @@ def cauchy_single(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
 
 
 def pairs(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
-    """Of two inputs each."""
+    """Draw normal frequencies of two inputs each."""
     return _some(rng, n, D, 2, rng.standard_normal)
 
 
@@ -81,12 +81,12 @@ def cauchy_pairs(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
 
 
 def triples(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
-    """Of three inputs each."""
+    """Draw normal frequencies of three inputs each."""
     return _some(rng, n, D, 3, rng.standard_normal)
 
 
 class Columns(Enum):
-    """What learners read. ``INPUTS`` and ``CHANGES`` are with labels where a group is lagged."""
+    """Columns that learners read. In lagged groups ``INPUTS`` and ``CHANGES`` include targets."""
 
     INPUTS = "inputs"
     PRODUCTS = "inputs and their products"
@@ -95,20 +95,21 @@ class Columns(Enum):
 
 
 class Group(NamedTuple):
-    """Experts that differ in the length of their D waves alone; D = 0: linear ones.
+    """Experts that differ in the length of their D waves alone; D = 0 for linear ones.
 
-    Those that read changes explain labels less the last one, others labels less their mean.
+    Experts that read changes explain targets less the last one, other experts targets less their
+    mean.
     """
 
     name: str
-    lagged: bool  # past labels are inputs too
+    lagged: bool  # whether past targets are inputs too
     decay: float = 1.0
     draw: Draw = normal
     D: int = 0
     lengths: tuple[float, ...] = (1.0,)
     lam: float = LAM
     reads: Columns = Columns.INPUTS
-    uncut: bool = False  # inputs are read as they are, however far out
+    uncut: bool = False  # whether inputs are also read without softening
 
 
 GROUPS: tuple[Group, ...] = (
@@ -130,7 +131,7 @@ GROUPS: tuple[Group, ...] = (
     Group("pairs, laplacian", False, 1.0, cauchy_pairs, 50, (1.0, 2.0)),
 )
 
-WAVE_VARIANCE = 30.0  # of a coefficient of a wave before the first label: 10 to 100 do as well
+WAVE_VARIANCE = 30.0  # prior variance of a coefficient of a wave; 10 to 100 do as well
 CLASSIFIER_LINEAR_DECAY, CLASSIFIER_WAVE_DECAY = 0.98, 0.996  # memories of 50 and 250 rounds
 
 CLASSIFIER_GROUPS = tuple(
@@ -146,12 +147,12 @@ CLASSIFIER_GROUPS = tuple(
     )
 )
 
-# Of the regression on many waves: of all inputs, of three and of two, and how many of each.
+# Waves of the regression on many waves: kind and number.
 MANY_WAVES: tuple[tuple[Draw, int], ...] = ((normal, 160), (triples, 120), (pairs, 120))
 
 
 def _products(d: int, seed: int) -> np.ndarray:
-    """Pairs (K, 2) of inputs, squares among them: all, or some drawn without regard to order."""
+    """Return pairs (K, 2) of inputs, squares included: all, or drawn ones without repetition."""
     n = d * (d + 1) // 2
     if n <= MOST_PRODUCTS:
         return np.column_stack(np.triu_indices(d))
@@ -163,14 +164,24 @@ def _products(d: int, seed: int) -> np.ndarray:
 
 
 def columns_of_parts(d: int, n_raw: int, n_waves: int) -> list[int]:
-    """How many columns that are no waves each matrix of an expert has: as many, at most PART."""
+    """Return the numbers of raw columns of each matrix of an expert: about equal, at most PART.
+
+    Parameters
+    ----------
+    d
+        Number of inputs.
+    n_raw
+        Raw columns of the expert.
+    n_waves
+        Waves of the expert; one with waves has a single matrix.
+    """
     if n_waves or d <= MOST_WHOLE:
         return [n_raw]
     return [len(part) for part in np.array_split(np.arange(n_raw), -(-n_raw // PART))]
 
 
 class Layout(NamedTuple):
-    """Where the columns of ``experts`` are, for a set of groups and d inputs."""
+    """Places of the columns of ``experts``, for a set of groups and d inputs."""
 
     d: int
     n_lags: int
@@ -181,7 +192,7 @@ class Layout(NamedTuple):
         return 2 * self.d + self.n_lags + N_LAGS + self.n_products
 
     def read(self, group: Group) -> tuple[np.ndarray, int]:
-        """The columns that a group reads, and how many of them, the first ones, are not waves."""
+        """Return the columns that a group reads, and the number of raw ones, which come first."""
         inputs = np.arange(self.d)
         changes = self.d + self.n_lags + np.arange(self.d + N_LAGS if group.lagged else self.d)
         products = self.d + self.n_lags + self.d + N_LAGS + np.arange(self.n_products)
@@ -206,9 +217,18 @@ def layout_of(groups: Sequence[Group], d: int) -> Layout:
 
 
 def drawn(groups: Sequence[Group], d: int, seed: int) -> Experts:
-    """Experts in d inputs that have learned nothing.
+    """Draw experts in d inputs before the first row.
 
-    A group has a generator of its own: what it draws does not depend on the other groups.
+    Each group has its own generator, so that its frequencies do not depend on the other groups.
+
+    Parameters
+    ----------
+    groups
+        Groups of experts, with distinct names.
+    d
+        Number of inputs.
+    seed
+        Seed of the random frequencies.
     """
     draws = {g.name: np.random.default_rng([seed, crc32(g.name.encode())]) for g in groups}
     learners = [(group, length) for group in groups for length in group.lengths]
@@ -225,7 +245,8 @@ def drawn(groups: Sequence[Group], d: int, seed: int) -> Experts:
     split = [columns_of_parts(d, n, D) for n, D in zip(n_raw, n_waves, strict=True)]
     parts = len(learners) + np.cumsum([0, *(len(sizes) - 1 for sizes in split)])
     sizes = np.array([first for first, *_ in split] + [n for _, *more in split for n in more])
-    # Many columns of norm sqrt(n) would begin with a variance z'P z that parts never work off.
+    # n standardised columns have norm sqrt(n): without this factor z'P z would start so large that
+    # parts, which forget their covariances, never reduce it.
     width = [sum(ns) + len(ns) if len(ns) > 1 else 1 for ns in split]
     prior = 1.0 / (np.array([group.lam for group, _ in learners]) * width)
     owners = np.repeat(np.arange(len(learners)), np.diff(parts))
@@ -241,6 +262,16 @@ def drawn(groups: Sequence[Group], d: int, seed: int) -> Experts:
 
 
 def many_waves(d: int, seed: int, waves: Sequence[tuple[Draw, int]]) -> np.ndarray:
-    """Frequencies (d, D) of inputs, as many of each kind as ``waves`` says."""
+    """Draw frequencies (d, D) of the inputs, as many of each kind as ``waves`` states.
+
+    Parameters
+    ----------
+    d
+        Number of inputs.
+    seed
+        Seed.
+    waves
+        Kinds and their numbers.
+    """
     rng = np.random.default_rng([seed, crc32(b"many waves")])
     return np.hstack([draw(rng, d, D) for draw, D in waves])

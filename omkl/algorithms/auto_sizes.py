@@ -1,6 +1,6 @@
-"""Sizes of ``auto``: which experts each of ``small``, ``medium`` and ``full`` has.
+"""Sizes of ``auto``: the experts of ``small``, ``medium`` and ``full``.
 
-The tables were found once, by halving waves, trees and stored rows or leaving groups out, the
+A search found the tables once: it halved waves, trees and stored rows or left groups out, the
 change that saves most time first, until a row of 10 inputs takes about 8 (small) or 30 (medium)
 microseconds.
 """
@@ -116,7 +116,7 @@ def expert_names(sizes: Sizes) -> tuple[Kernel, ...]:
         names += [(group.name, length) for length in group.lengths]
     if sizes.n_stored:
         names += [("neighbours", 1.0), ("linear, neighbours", 1.0)]
-    # Without trees their place predicts the mixture of the others.
+    # The place of trees exists in every size; without trees it predicts the mixture of the others.
     names.append(("trees" if sizes.n_trees else "no trees", 1.0))
     if sizes.waves:
         names.append(("many waves", 1.0))

@@ -1,4 +1,4 @@
-"""What others have to beat: the mean, the last target, and a single kernel by gradient steps."""
+"""Baselines: the mean, the last target, and a single kernel by gradient steps."""
 
 from __future__ import annotations
 

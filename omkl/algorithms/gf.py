@@ -98,7 +98,15 @@ def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) ->
 
 
 def blank(model: RandomFeatures, J: int, M: int) -> State:
-    """The state before the first round: equal weights, no graph yet."""
+    """Return the state before the first round: equal weights, and no graph.
+
+    Parameters
+    ----------
+    model
+        Random features of N kernels.
+    J, M
+        Selective nodes, and draws of each.
+    """
     N = len(model.omega)
     return State(
         model,
@@ -116,7 +124,7 @@ def blank(model: RandomFeatures, J: int, M: int) -> State:
 
 @inlined
 def draw_graph(params, state, eta_e, rng):
-    """Algorithm 2; also keeps 1 - (1 - pi_ij)^M, which (21) needs."""
+    """Draw the graph by algorithm 2, and keep 1 - (1 - pi_ij)^M for (21)."""
     shares_of_all(state.log_w, state.w)
     explore = 1.0
     for j in range(params.J):
@@ -126,7 +134,7 @@ def draw_graph(params, state, eta_e, rng):
 
 @inlined
 def draw_kernels(state, j, M, explore, rng):
-    """The kernels of node j, from the mixture (20) of the weights w and equal chances."""
+    """Draw the kernels of node j from the mixture (20) of the weights w and equal chances."""
     w, kernels = state.w, state.kernels
     N = w.shape[0]
     n = 0
@@ -141,7 +149,7 @@ def draw_kernels(state, j, M, explore, rng):
 
 @inlined
 def add_kernel(kernels, n, i):
-    """Kernel i joins the first ``n`` of kernels (M,), unless it is among them; how many then."""
+    """Add kernel i to the first ``n`` of kernels (M,), unless it is among them; return n."""
     for m in range(n):
         if kernels[m] == i:
             return n
@@ -151,10 +159,10 @@ def add_kernel(kernels, n, i):
 
 @inlined
 def keep_probabilities(state, j, M, explore):
-    """1 - (1 - pi_ij)^M of node j, with pi_ij as in (20)."""
+    """Write 1 - (1 - pi_ij)^M of node j, with pi_ij as in (20)."""
     w = state.w
     N = w.shape[0]
-    # 1 - (1 - pi)^M = pi (1 + (1 - pi) + ..), which does not cancel for small pi.
+    # The sum pi (1 + (1 - pi) + ..) equals 1 - (1 - pi)^M and does not cancel for small pi.
     drawn = state.drawn[j]
     drawn[:] = 1.0
     for _ in range(M - 1):
@@ -166,7 +174,7 @@ def keep_probabilities(state, j, M, explore):
 
 @inlined
 def choose_node(params, state, eta_e, v, selection):
-    """Draw a selective node from p, (19), by v in [0, 1); its kernels are evaluated and combined.
+    """Draw a selective node from p, (19), by v in [0, 1); evaluate and combine its kernels.
 
     Their q, and their shares.
     """

@@ -26,7 +26,7 @@ from omkl.core.weights import exp_nonpositive, mean_of_all, shares_of_all
 
 
 def variance(params, state, t, selection):
-    """Of the mixture: the mean of the variances, and the variance of the means."""
+    """Return the variance of the mixture: mean of the variances plus variance of the means."""
     N = selection.f.shape[0]
     y_hat = mean_of_all(state.log_w, selection.f)
     top = state.log_w[0]
@@ -44,7 +44,7 @@ def variance(params, state, t, selection):
 
 @inlined
 def multiply_by_likelihood(params, state, y, selection):
-    """w_i <- w_i N(y; f_i, s_i)."""
+    """Update w_i <- w_i N(y; f_i, s_i)."""
     for i in range(selection.f.shape[0]):
         error = y - selection.f[i]
         spread = 1.0 + selection.scratch.variance[i]

@@ -1,4 +1,4 @@
-"""Online kernel selection: one kernel is drawn, evaluated and learned in every round."""
+"""Online kernel selection: each round draws, evaluates and updates one kernel."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from omkl.core.protocol import register_as
 from omkl.core.representations.random_features import RANDOM_FEATURES, gradient_step
 from omkl.core.weights import draw, shares_of_all
 
-SMOOTHNESS = 4.0  # of the squared error: the square of its slope over it
+SMOOTHNESS = 4.0  # of the squared error e^2: the square of its slope 2 e over e^2
 
 
 @inlined
 def choose_one(selection, i):
-    """Kernel i is the only one that is evaluated, and that predicts."""
+    """Evaluate and combine kernel i alone."""
     selection.evaluate[0] = i
     selection.combine[0] = i
     selection.n_evaluated[0] = 1
@@ -112,7 +112,7 @@ class OksPp:
         eta = math.sqrt(0.75) * params.U ** (4.0 / 3.0) / math.sqrt(1.0 + state.losses[i])
         eta /= (SMOOTHNESS * SMOOTHNESS * N * most) ** (1.0 / 6.0)
         step = 2.0 * eta * error / chance
-        # What the step makes of the squared norm, where that of the features is 1.
+        # Squared norm after the step; that of the features is 1.
         norm2 = model.norm2[i] - 2.0 * step * selection.f[i] + step * step
         shrink = min(1.0, params.U / math.sqrt(norm2)) if norm2 > 0.0 else 1.0
         gradient_step(model, i, 0, selection.scratch, shrink * step, shrink)

@@ -235,7 +235,7 @@ class Vaw2:
         learn_both(state.model, selection.scratch, selection.f, y)
 
 
-LEAST = 1e-300  # a weight of 0, as log_w holds it
+LEAST = 1e-300  # stands for a weight of 0, whose logarithm is not finite
 
 
 @register_as("ml_poly", representation=FORECASTERS)

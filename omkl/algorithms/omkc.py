@@ -1,10 +1,10 @@
 """Online multi-kernel classification: Perceptrons of several kernels, and Hedge over them.
 
-R. Jin, S. C. H. Hoi, T. Yang, "Online Multiple Kernel Learning: Algorithms and Mistake Bounds",
-ALT 2010. In -P the classifiers vote, and each learns from its own mistakes; in -O their outputs are
+R. Jin, S. C. H. Hoi, T. Yang, "Online Multiple Kernel Learning: Algorithms and Mistake Bounds", ALT
+2010. In -P the classifiers vote, and each learns from its own mistakes. In -O their outputs are
 combined, and they learn when the combination errs. In DA all of them learn, in SUA one that is
-drawn, in MUA several. The steps are written against ``add`` and ``project``: most run on exact
-kernels and, which no paper has, on random features (``rf/``). The features are those of A. Rahimi,
+drawn, in MUA several. The steps use ``add`` and ``project``, so most algorithms run on exact
+kernels and, unlike in the paper, on random features (``rf/``). The features are those of A. Rahimi,
 B. Recht (NIPS 2007), f_i(x) = theta_i'z_i(x): O(N D d) time per round and O(N D d) memory.
 """
 
@@ -47,7 +47,13 @@ def classifier(
     """Register a class on exact kernels as ``name``, and on random features as ``on_features``.
 
     The engine finds the steps by the class of ``Params``, so the second is a subclass with its own.
-    ``options`` are those of ``register_as``.
+
+    Parameters
+    ----------
+    name, on_features
+        Names in ``algorithm=``; None for no second one.
+    options
+        Arguments of ``register_as``.
     """
 
     def decorate(exact: Definition) -> Definition:
@@ -265,7 +271,7 @@ class DaO:
 
 @inlined
 def smooth(p, delta, uniform):
-    """p = (1 - delta) q + delta uniform, in place of q."""
+    """Replace q by p = (1 - delta) q + delta uniform, in place."""
     for i in range(p.shape[0]):
         p[i] = (1.0 - delta) * p[i] + delta * uniform
 
@@ -463,7 +469,7 @@ class SuaO:
 
 
 def step_of_theorem(params: Any, N: int) -> tuple[float, float]:
-    """a and b of theorem 10; its step size is sqrt(a / b)."""
+    """Return a and b of theorem 10; its step size is sqrt(a / b)."""
     rate = math.log(1.0 / params.beta)
     a = 0.5 * params.R**2 + math.log(N) / rate
     b = 0.5 * rate * (params.R * N / params.delta) ** 2 + 0.5 * N / params.delta

@@ -1,4 +1,4 @@
-"""A state, and steps, that many algorithms have."""
+"""State and steps that many algorithms share."""
 
 from __future__ import annotations
 
@@ -17,26 +17,51 @@ from omkl.core.weights import mean_of_all
 
 
 class State(NamedTuple):
-    """A representation, and the logarithms of its kernels' weights."""
+    """Representation, and the logarithms of its kernels' weights."""
 
     model: Any
     log_w: np.ndarray  # (N,)
 
 
 def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> State:
-    """Equal weights."""
+    """Return a state with equal weights.
+
+    Parameters
+    ----------
+    params
+        Not used.
+    dictionary
+        N kernels.
+    model
+        Representation.
+    """
     return State(model, np.zeros(len(dictionary)))
 
 
 def init_one(params: Any, dictionary: Sequence[Kernel], model: Any) -> State:
-    """The only kernel has all the weight; the dictionary is not used."""
+    """Return a state whose only kernel has all the weight.
+
+    Parameters
+    ----------
+    params, dictionary
+        Not used.
+    model
+        Representation.
+    """
     return State(model, np.zeros(1))
 
 
 def gaussian_kernel(params: Any, dictionary: Sequence[Kernel], d: int) -> Sequence[Kernel]:
-    """The kernel exp(-||x - x'||^2 / bandwidth), of which a ``Kernel`` has the variance.
+    """Return the kernel exp(-||x - x'||^2 / bandwidth), a ``Kernel`` of variance bandwidth / 2.
 
-    Of the dictionary it takes how features are drawn.
+    Parameters
+    ----------
+    params
+        Params with ``bandwidth``.
+    dictionary
+        Its first kernel states how features are placed.
+    d
+        Not used.
     """
     features = dictionary[0].features if dictionary else RFF
     return (Kernel("gaussian", 0.5 * params.bandwidth, features),)
@@ -48,13 +73,13 @@ def select_all(params, state, t, rng, selection):
 
 
 def predict_mean(params, state, t, selection):
-    """The mean of all outputs by their weights."""
+    """Predict the mean of all outputs by their weights."""
     return mean_of_all(state.log_w, selection.f), True
 
 
 @inlined
 def learn_evaluated(params, state, t, y, selection):
-    """Let the evaluated kernels learn, each loss divided by the probability q of its evaluation.
+    """Let the evaluated kernels learn, each loss divided by q, the probability of its evaluation.
 
     theta_i <- theta_i - eta grad L_i / q_i,  log w_i <- log w_i - eta L_i / q_i,
     L_i(theta) = (theta'z_i - y)^2 + lam ||theta||^2.
@@ -71,5 +96,5 @@ def learn_evaluated(params, state, t, y, selection):
 
 
 def predict_only(params, state, t, selection):
-    """The output of the only kernel."""
+    """Predict the output of the only kernel."""
     return selection.f[0], True

@@ -1,6 +1,6 @@
-"""Raker and the other learners that take gradient steps of every kernel and mix them by Hedge.
+"""Learners that take gradient steps of every kernel and mix them by Hedge.
 
-With random features ``raker`` and ``rfomkr``, with exact kernels ``omkr`` and ``omkl_b``.
+``raker`` and ``rfomkr`` use random features, ``omkr`` and ``omkl_b`` exact kernels.
 """
 
 from __future__ import annotations

@@ -17,12 +17,12 @@ from omkl.core.representations.random_features import RANDOM_FEATURES, gradient_
 from omkl.core.weights import exp_nonpositive, log_evidence, mean_of_all
 
 NO_RATE = {"complete_graph": "its weights have no rate, and those of Raker have one"}
-FAR = 1e6  # below it a logarithm of a weight is as good as minus infinity, and finite
-MOST_RATE = 1e300  # above it AdaHedge's rate counts as infinite
+FAR = 1e6  # a log weight of -FAR counts as minus infinity, and stays finite
+MOST_RATE = 1e300  # a larger rate of AdaHedge counts as infinite
 
 
 class Hedging(NamedTuple):
-    """A representation, and what AdaHedge knows of its kernels."""
+    """Representation, and AdaHedge's sums of its kernels."""
 
     model: Any
     log_w: np.ndarray  # (N,)
@@ -37,7 +37,7 @@ def init_hedging(params: Any, dictionary: Sequence[Kernel], model: Any) -> Hedgi
 
 @inlined
 def mix_loss(losses, rate):
-    """-log(mean of exp(-rate losses)) / rate of losses (N,); their least for an infinite rate."""
+    """Return -log(mean of exp(-rate losses)) / rate; the least loss for an infinite rate."""
     least = losses[0]
     for i in range(1, losses.shape[0]):
         least = min(least, losses[i])
@@ -51,14 +51,14 @@ def mix_loss(losses, rate):
 
 @inlined
 def rate_of(state):
-    """ln N / Delta, infinite while there was no gap."""
+    """Return AdaHedge's rate ln N / Delta; infinite while Delta is 0."""
     gap = state.gap[0]
     return math.log(state.losses.shape[0]) / gap if gap > 0.0 else np.inf
 
 
 @inlined
 def adahedge_update(state, f, y, power):
-    """Take in the losses |f - y|^power of all kernels, f (N,): sums, gap and weights."""
+    """Update sums, gap and weights by the losses |f - y|^power of all kernels, f (N,)."""
     N = state.losses.shape[0]
     rate = rate_of(state)
     before = mix_loss(state.losses, rate)
@@ -128,7 +128,7 @@ class Adahedge:
 
 @inlined
 def boa_update(state, f, y):
-    """Take in the gradients of the losses of all kernels, f (N,): regrets, squares and weights."""
+    """Update regrets, squares and weights by the gradients of all losses, f (N,)."""
     N = f.shape[0]
     y_hat = mean_of_all(state.log_w, f)
     n = 0
@@ -208,7 +208,7 @@ class Boa:
 
 @inlined
 def squint_update(state, f, y, span):
-    """Take in the losses (f - y)^2 / span of all kernels, f (N,): regrets, squares and weights."""
+    """Update regrets, squares and weights by the losses (f - y)^2 / span, f (N,)."""
     N = f.shape[0]
     total = 0.0
     hedge = 0.0
@@ -343,9 +343,9 @@ class Kt:
             error = y - selection.f[i]
             sign = 1.0 if error > 0.0 else (-1.0 if error < 0.0 else 0.0)
             before = state.wealth[i]
-            # |theta'z| <= (t - 1) / t of the wealth, but for rounding: what is left is above 0
+            # |theta'z| <= (t - 1) / t of the wealth up to rounding. The floor keeps wealth above 0.
             after = max(before + sign * selection.f[i], before / t)
             state.wealth[i] = after
-            # theta = (W / t) G, so G <- G + g is a step and a factor of theta
+            # theta = (W / t) G, so the update of G and W is a step and a shrinkage of theta.
             shrink = (after / before) * (t / (t + 1.0))
             gradient_step(state.model, i, i, selection.scratch, -sign * after / (t + 1.0), shrink)

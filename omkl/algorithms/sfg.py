@@ -1,7 +1,7 @@
 """OMKL-SFG and its relatives: a feedback graph over the kernels, built before the first round.
 
-P. M. Ghari, Y. Shen, "Graph-Aided Online Multi-Kernel Learning". The JMLR version joins kernels
-that are dissimilar (``sfg``, ``sfg_r``), its first version kernels that are similar (``sfg_mkl``,
+P. M. Ghari, Y. Shen, "Graph-Aided Online Multi-Kernel Learning". The JMLR version connects
+dissimilar kernels (``sfg``, ``sfg_r``), its first version similar ones (``sfg_mkl``,
 ``sfg_mkl_r``). The ``_r`` forms refine the graph in every round.
 """
 
@@ -81,13 +81,25 @@ class GraphState(NamedTuple):
 
 @functools.lru_cache(maxsize=4)
 def graph(dictionary: tuple[Kernel, ...], d: int, M: int, reading: int) -> np.ndarray:
-    """Edges (3, N, M) of algorithm 4, made once for all seeds."""
+    """Return edges (3, N, M) of algorithm 4, and Delta by its order, once for all seeds.
+
+    Parameters
+    ----------
+    dictionary
+        N kernels.
+    d
+        Number of inputs.
+    M
+        Out-neighbours of a node, 1..N.
+    reading, divergence
+        Indices in ``READINGS`` and ``DIVERGENCES``.
+    """
     join = similarity_graph if READINGS[reading] == "nearest" else dissimilarity_graph
     return edges_of(join(overlaps(dictionary, d), M))
 
 
 def on_graph(edges: np.ndarray, model: RandomFeatures) -> GraphState:
-    """The state before the first round on a graph (3, N, M); DS is its dominating set."""
+    """Return the state before the first round on a graph (3, N, M), with its dominating set DS."""
     N = edges.shape[1]
     trees, cover = trees_of(edges), cover_of(edges)
     for i in dominating_set(edges[OUT]):
@@ -109,7 +121,7 @@ def on_graph(edges: np.ndarray, model: RandomFeatures) -> GraphState:
 
 @inlined
 def choose_node(params, state, t, xi, rng):
-    """I_t: drawn from p, and after ``explore`` rounds the node with the largest u."""
+    """Draw I_t from p; after ``explore`` rounds take the node with the largest u."""
     if t <= params.explore:
         state.node[0] = draw_node(state.trees, xi, rng.random())
     else:
@@ -118,7 +130,15 @@ def choose_node(params, state, t, xi, rng):
 
 @inlined
 def choose_neighbours(state, xi, selection):
-    """Evaluate and combine the out-neighbours of the node; their q, (36)."""
+    """Evaluate and combine the out-neighbours of the node, and write their q, (36).
+
+    Parameters
+    ----------
+    state, selection
+        State and round, updated in place.
+    xi
+        Exploration.
+    """
     clear(state.q, selection.evaluate, selection.n_evaluated[0])
     edges = state.edges
     choose(selection, edges[OUT, state.node[0]], edges.shape[2])
@@ -209,7 +229,17 @@ class Sfg:
 
 @functools.lru_cache(maxsize=4)
 def similar(dictionary: tuple[Kernel, ...], d: int, M: int) -> np.ndarray:
-    """The graph of algorithm 1, built once for all seeds."""
+    """Return the edges (3, N, M) of algorithm 1, once for all seeds.
+
+    Parameters
+    ----------
+    dictionary
+        N kernels.
+    d
+        Number of inputs.
+    M
+        Out-neighbours of a node, 1..N.
+    """
     return edges_of(similarity_graph(overlaps(dictionary, d), M))
 
 
@@ -282,7 +312,19 @@ class RefinedState(NamedTuple):
 def on_refined_graph(
     edges: np.ndarray, divergence: Matrix, rank: int, model: RandomFeatures
 ) -> RefinedState:
-    """The state before the first round on a graph (3, N, M), to be refined by ``divergence``."""
+    """Return the state before the first round on a graph that is refined in every round.
+
+    Parameters
+    ----------
+    edges
+        Graph (3, N, M).
+    divergence
+        Delta by its order, from which edges are added.
+    rank
+        Number of best nodes that dominate.
+    model
+        Random features.
+    """
     N = edges.shape[1]
     links = np.zeros((6, N), dtype=np.int64)
     links[[PARTNER, REFINED]] = -1
@@ -308,9 +350,16 @@ def on_refined_graph(
 
 @inlined
 def choose_refined_neighbours(state, xi, selection):
-    """Combine the out-neighbours of the node; evaluate those in the refined graph, with their q.
+    """Combine the node's out-neighbours; evaluate those in the refined graph, and write their q.
 
-    Those that are combined come first.
+    Combined kernels come first.
+
+    Parameters
+    ----------
+    state, selection
+        State and round, updated in place.
+    xi
+        Exploration.
     """
     clear(state.q, selection.evaluate, selection.n_evaluated[0])
     edges, node = state.edges, state.node[0]
@@ -325,7 +374,7 @@ def choose_refined_neighbours(state, xi, selection):
 
 @inlined
 def add_refined(links, node, n, evaluate):
-    """The ends of the added edges of a node after the first ``n``; how many there are then."""
+    """Append the ends of a node's added edges to the first ``n``; return their number."""
     last = n + links[N_REFINED, node]
     i = 0
     while n < last:
@@ -337,7 +386,7 @@ def add_refined(links, node, n, evaluate):
 
 @inlined
 def add_probabilities(trees, links, evaluate, n, xi, q):
-    """p of the nodes whose edges were added."""
+    """Add p of the nodes whose edges were added to the q of the ends."""
     for m in range(n):
         i = evaluate[m]
         if links[REFINED, i] >= 0:

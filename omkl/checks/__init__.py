@@ -1,1 +1,1 @@
-"""The conformance suite of learners and of federations."""
+"""Conformance suite of learners and of federations."""

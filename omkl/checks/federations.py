@@ -1,4 +1,4 @@
-"""The conformance suite of federated learners; as ``learners`` for the others.
+"""Conformance suite of federated learners.
 
 >>> from omkl.checks import federations
 >>> federations.run("pof_mkl")
@@ -41,7 +41,7 @@ class Case(shared.Case):
         self.loop = compiler.compiled_for(self.algorithm.Params, simulation.run_rounds)
 
     def stream(self, T: int = ROUNDS) -> tuple[np.ndarray, np.ndarray]:
-        """X (T, K, 3) and y (T, K) of ``streams``."""
+        """Return X (T, K, 3) and y (T, K) of ``streams``."""
         return streams(T)
 
     def learner(
@@ -81,7 +81,15 @@ class Case(shared.Case):
 def streams(
     T: int = ROUNDS, K: int = CLIENTS, d: int = INPUTS, seed: int = 1
 ) -> tuple[np.ndarray, np.ndarray]:
-    """X (T, K, d) in the unit ball and y (T, K) in [0, 1]; every client has its own function."""
+    """Return X (T, K, d) in the unit ball and y (T, K) in [0, 1], with one function per client.
+
+    Parameters
+    ----------
+    T, K, d
+        Number of rounds, of clients and of inputs.
+    seed
+        Seed.
+    """
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1.0, 1.0, size=(T, K, d)) / np.sqrt(d)
     shift = np.linspace(0.0, 0.2, K)
@@ -89,7 +97,7 @@ def streams(
 
 
 def check_another_number_of_clients(case: Case) -> None:
-    """Fewer clients need no new machine code."""
+    """Check that fewer clients need no new machine code."""
     X, y = streams()
     case.learner().partial_fit(X, y)
     before = compiler.n_specialisations(case.loop)
@@ -98,7 +106,7 @@ def check_another_number_of_clients(case: Case) -> None:
 
 
 def check_blocks_leave_the_same_state(case: Case) -> None:
-    """After blocks of 1, 7 and T rounds all that was learned and counted has the same bits."""
+    """Check that blocks of 1, 7 and T rounds leave the same bits."""
     X, y = streams()
     states = []
     for size in (1, 7, len(y)):
@@ -109,7 +117,7 @@ def check_blocks_leave_the_same_state(case: Case) -> None:
 
 
 def check_predict_is_pure(case: Case) -> None:
-    """``predict`` changes neither the server's state nor the clients', and repeats itself."""
+    """Check that ``predict`` changes no state, and repeats itself."""
     X, y = streams()
     federation = case.learner()
     federation.partial_fit(X[:50], y[:50])
@@ -123,7 +131,7 @@ def check_predict_is_pure(case: Case) -> None:
 
 
 def check_clients_that_are_done(case: Case) -> None:
-    """A client at the end of its stream leaves, whatever stands there; blocks do not matter."""
+    """Check that a client leaves at the end of its stream, in any blocks."""
     X, y = streams()
     lengths = np.array([ROUNDS, 1, 57, ROUNDS, 120])
     whole = case.learner(lengths=lengths)
@@ -140,7 +148,7 @@ def check_clients_that_are_done(case: Case) -> None:
 
 
 def check_privacy(case: Case) -> None:
-    """What one client sees in a round reaches the others through messages alone: a round later."""
+    """Check that data of one client reaches others through messages alone, a round later."""
     X, y = streams()
     first = case.learner().partial_fit(X, y).y_hat
     other = y.copy()
@@ -152,10 +160,12 @@ def check_privacy(case: Case) -> None:
 
 
 class Sent(NamedTuple):
-    """Messages of one client in n rounds, to a server that broadcasts the same all the time.
+    """Messages of one client in n rounds, to a server that broadcasts the same every time.
 
-    theta (N, W) as broadcast; announced (n, A); rows (n, m), values (n, m, W) and losses (n, E);
-    normals (n, m W + E) that noise was made of
+    theta      (N, W) as broadcast
+    announced  (n, A)
+    rows       (n, m); values (n, m, W); losses (n, E)
+    normals    (n, m W + E) normal numbers of the noise
     """
 
     theta: np.ndarray
@@ -169,7 +179,19 @@ class Sent(NamedTuple):
 def sent_by_one(
     case: Case, X: np.ndarray, y: np.ndarray, protection: Protection, start: int = 20
 ) -> tuple[Federation, Sent]:
-    """The messages on X (T, 1, d), y (T, 1) after ``start`` rounds that were learned from."""
+    """Return the messages of one client after ``start`` rounds of learning.
+
+    Parameters
+    ----------
+    case
+        Federated algorithm.
+    X, y
+        Rows (T, 1, d) and targets (T, 1).
+    protection
+        Clipping and noise of the messages.
+    start
+        Rounds that are learned first.
+    """
     federation = case.learner(K=1, M=len(DICTIONARY))
     federation.partial_fit(X[:start], y[:start])
     params, server, clients = federation.params, federation.server, federation.clients
@@ -191,7 +213,7 @@ def sent_by_one(
 
 
 def check_exposure(case: Case) -> None:
-    """A sample changes no more messages of its client than ``exposure`` says."""
+    """Check that a row changes no more messages of its client than ``exposure`` states."""
     X, y = streams(60, K=1)
     params = case.params(M=len(DICTIONARY))
     exposure = case.algorithm.exposure(params, len(DICTIONARY), 60)
@@ -206,7 +228,7 @@ def check_exposure(case: Case) -> None:
 
 
 def check_noise(case: Case) -> None:
-    """A message is clipped, then noise is added to it."""
+    """Check that a message is clipped, then noise is added to it."""
     X, y = streams(40, K=1)
     _, plain = sent_by_one(case, X, y, NO_PROTECTION)
     whole = case.algorithm.announces[0] > 0
@@ -228,7 +250,7 @@ def check_noise(case: Case) -> None:
 
 
 def check_budget(case: Case) -> None:
-    """No client ever sends more than the algorithm says; a smaller budget is refused."""
+    """Check that no client sends more than ``upload``, and that a smaller budget is refused."""
     X, y = streams(30)
     federation = case.learner(max_upload=None)
     most = case.algorithm.upload(federation.params, *federation.server.model.theta.shape)
@@ -243,14 +265,14 @@ def check_budget(case: Case) -> None:
 
 
 def check_one_client(case: Case) -> None:
-    """A federation of one client is one: finite predictions and regrets."""
+    """Check that a federation of one client has finite predictions and regrets."""
     X, y = streams(K=1)
     trace = case.learner(K=1).partial_fit(X, y)
     assert np.all(np.isfinite(trace.y_hat)) and np.all(np.isfinite(trace.regret))
 
 
 def check_same_clients(case: Case) -> None:
-    """Clients with the same stream and the same draws are one client."""
+    """Check that clients with the same stream and draws predict as one client."""
     X, y = streams()
     X, y = np.repeat(X[:, :1], 3, axis=1), np.repeat(y[:, :1], 3, axis=1)
     if case.algorithm.draws(case.params(M=2))[0]:
@@ -264,15 +286,15 @@ CHECKS = shared.with_shared(globals())
 
 
 def names() -> list[str]:
-    """The algorithms that the suite is for."""
+    """Return the algorithms of the suite."""
     return federated.names()
 
 
 def cases(name: str) -> Iterator[Check]:
-    """Every check for the algorithm of that name."""
+    """Yield every check for the algorithm of that name."""
     return shared.declared(federated.load(name), CHECKS)
 
 
 def run(name: str) -> None:
-    """All checks for one algorithm; AssertionError names the first that fails."""
+    """Run all checks for one algorithm. AssertionError names the first failure."""
     shared.run(Case(name), cases(name))

@@ -1,10 +1,10 @@
-"""The conformance suite of learners that are alone on a stream.
+"""Conformance suite of single learners.
 
 >>> from omkl.checks import learners
 >>> learners.run("raker")
 
 ``cases(name)`` yields these checks and those of ``shared`` for an algorithm, so that a test session
-can show them one by one.
+can list them.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ WIDE = tuple(
     for b in (-2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0)
 )
 ROUNDS = 400
-# What begins late, as graphs that are kept from round 300 on, is named by a parameter: a learner
-# without any does the same in all rounds, once its memory of the last labels is full.
+# A late change, such as a graph that is frozen after round 300, has a parameter. A learner without
+# parameters does the same in all rounds, once its memory of past targets is full.
 ROUNDS_WITHOUT_PARAMETERS = 150
-# With these every kernel is evaluated and predicts, and every label is asked for.
+# With these settings every kernel is evaluated and predicts, and every target is requested.
 FULL: dict[str, Any] = {"M": len(DICTIONARY), "delta": 0.0, "eta_c": 0.0, "rate": 1.0}
 
 
@@ -70,7 +70,7 @@ class Case(shared.Case):
         self.loop = compiled_for(self.algorithm.Params, protocol.run_block)
 
     def params(self, N: int = len(DICTIONARY), T: int | None = None, **changes: Any) -> Any:
-        """As above, with what may not exceed N cut to half of it."""
+        """Build Params, with ``M`` and ``rank`` cut to half of N."""
         cut = {key: min(self.settings.get(key, 1), max(1, N // 2)) for key in ("M", "rank")}
         return super().params(N, T, **cut | changes)
 
@@ -83,11 +83,11 @@ class Case(shared.Case):
         return self.algorithm.representation
 
     def fields(self, annotation: Any) -> list[str]:
-        """Names of the fields of State with an annotation of ``omkl.core.hyperparameters``."""
+        """Return the fields of State with an annotation of ``omkl.core.hyperparameters``."""
         return fields_with(self.algorithm.State, annotation)
 
     def stream(self, T: int = ROUNDS) -> tuple[np.ndarray, np.ndarray]:
-        """X (T, 3) and y (T,): the targets of ``stream``, or which side of 0.5 they are on."""
+        """Return X (T, 3) and y (T,): the targets of ``stream``, or the side of 0.5 they are on."""
         X, y = stream(T)
         return X, self.labels(y > 0.5) if self.classifies else y
 
@@ -143,24 +143,32 @@ class Case(shared.Case):
 
 
 def stream(T: int = ROUNDS, d: int = INPUTS, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """X (T, d) in the unit ball and y (T,) in [0, 1], a smooth function of x."""
+    """Return X (T, d) in the unit ball and y (T,) in [0, 1], a smooth function of x.
+
+    Parameters
+    ----------
+    T, d
+        Number of rows and of inputs.
+    seed
+        Seed.
+    """
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1.0, 1.0, size=(T, d)) / np.sqrt(d)
     y = 0.5 + 0.4 * np.sin(3.0 * X[:, 0]) * np.cos(2.0 * X[:, -1])
     return X, y
 
 
-# --- the checks ---------------------------------------------------------------------------------
+# --- Checks -------------------------------------------------------------------------------------
 
 
 def check_state(case: Case) -> None:
-    """What is learned is a NamedTuple with the model and the logarithms of weights in it."""
+    """Check that the state is a NamedTuple with the model and the logarithms of weights."""
     State = type(case.learner().state)
     assert issubclass(State, tuple) and {"model", "log_w"} <= set(get_type_hints(State))
 
 
 def check_predict_is_pure(case: Case) -> None:
-    """``predict`` changes neither state nor round, and repeats itself."""
+    """Check that ``predict`` changes neither state nor round, and repeats itself."""
     learner = case.learner()
     X, y = case.stream()
     learner.partial_fit(X[:50], y[:50])
@@ -174,7 +182,7 @@ def check_predict_is_pure(case: Case) -> None:
 
 
 def check_predict_changes_nothing(case: Case) -> None:
-    """``predict`` and ``predict_one`` say the same of each row as the next, and leave no trace."""
+    """Check that ``predict`` and ``predict_one`` agree on each row, and change nothing."""
     X, y = case.stream()
     learner = case.learner()
     for n in (0, 57, 190):
@@ -187,9 +195,9 @@ def check_predict_changes_nothing(case: Case) -> None:
 
 
 def check_predict_and_learn_apart(case: Case) -> None:
-    """Rows that are predicted and learned apart, pickled in between too: the same bits.
+    """Check that predicting and learning apart gives the same bits, also if pickled in between.
 
-    Other rows that are predicted, before and in between, leave no trace.
+    Predictions of other rows, before and in between, must change nothing.
     """
     X, y = case.stream()
     whole, apart = case.learner(), case.learner()
@@ -211,7 +219,7 @@ def check_predict_and_learn_apart(case: Case) -> None:
 
 
 def check_snapshot(case: Case) -> None:
-    """What was learned is arrays: in a fresh learner they go on with the same bits."""
+    """Check that a fresh learner continues from saved arrays with the same bits."""
     X, y = case.stream()
     learner, expected = case.learner(), case.learner().partial_fit(X, y)
     traces = [learner.partial_fit(X[:277], y[:277])]
@@ -226,7 +234,7 @@ def check_snapshot(case: Case) -> None:
 
 
 def check_widths(case: Case) -> None:
-    """Blocks leave what rows one by one do, to the last bit, for any number of features.
+    """Check that blocks and single rows give the same bits, for any number of features.
 
     Whole packs of features, a few behind them and many, and more kernels than a pack holds.
     """
@@ -251,10 +259,10 @@ def check_widths(case: Case) -> None:
 
 
 def check_spread(case: Case) -> None:
-    """Predictions with a spread have one from the third on, and it covers what it says.
+    """Check that standard deviations exist from the third row on, and cover the targets.
 
-    Of labels that a learner has learned, 90 of 100 lie within 1.645 spreads, where the noise is
-    normal and what its parameters say.
+    With normal noise as the parameters state, 90 of 100 targets lie within 1.645 standard
+    deviations.
     """
     X, y = case.stream(4000)
     if not case.algorithm.has_spread:
@@ -274,10 +282,10 @@ def check_spread(case: Case) -> None:
 
 
 def check_honesty(case: Case) -> None:
-    """Kernels that were not selected, and labels not asked for, are really not used.
+    """Check that kernels that were not selected are not used.
 
-    In every round the frequencies of all other kernels are NaN while the round
-    lasts, and their theta must come out of it as it went in.
+    In every round the frequencies of all other kernels are NaN while the round lasts, and their
+    theta must not change.
     """
     if not case.representation.draws_features:
         raise Skip("evaluates all kernels: there are no others")
@@ -302,7 +310,7 @@ def check_honesty(case: Case) -> None:
 
 
 def check_labels_not_asked_for(case: Case) -> None:
-    """Labels that were not asked for may be anything: the same bits."""
+    """Check that targets that were not requested change no bit."""
     X, y = case.stream()
     first = case.learner().partial_fit(X, y)
     if first.asked.all():
@@ -314,7 +322,7 @@ def check_labels_not_asked_for(case: Case) -> None:
 
 
 def check_selection(case: Case) -> None:
-    """Selected kernels are distinct, in range, and those combined are among the evaluated."""
+    """Check that selected kernels are distinct and valid, and combined ones evaluated."""
     N = case.learner().state.model.n_kernels
     for chosen, combined in zip(case.played.evaluated, case.played.combined, strict=True):
         assert 1 <= len(combined) <= len(chosen) <= N
@@ -323,7 +331,7 @@ def check_selection(case: Case) -> None:
 
 
 def check_importance_weights(case: Case) -> None:
-    """1 / q_i is an unbiased weight: the mean of [i was evaluated] / q_i is 1."""
+    """Check that the mean of [i was evaluated] / q_i is 1: 1 / q_i is unbiased."""
     learner = case.learner()
     state, n, N = learner.state, 20_000, len(DICTIONARY)
     if not case.fields(EVALUATED_WITH):
@@ -344,15 +352,16 @@ def check_importance_weights(case: Case) -> None:
 
 
 def opener(learner: Learner, state: Any) -> Callable[[int], None]:
-    """What opens a round t of that state, for a row of zeros, and never closes it.
+    """Return a function that opens a round t of that state, for a row of zeros.
 
-    It is ``select`` as compiled: tens of thousands of draws take a tenth of the time.
+    It never closes a round. It runs the compiled ``select``: tens of thousands of draws take a
+    tenth of the time.
     """
     X, y, trace = np.zeros((1, INPUTS)), np.zeros(1), empty_trace(1)
     run_block = specialise_on_first_call(compiled_for(type(learner.params), protocol.run_block))
 
     def opened(t: int) -> None:
-        # What is summed ahead is of so many rows, and each is opened once.
+        # Far sums cover a tile of rows: each opened round uses up one.
         learner.state, _ = learner.prepared(learner.state, X, None)
         run_block(
             learner.params, state, t - 1, X, y, learner.rng, learner.selection, *trace,
@@ -363,7 +372,7 @@ def opener(learner: Learner, state: Any) -> Callable[[int], None]:
 
 
 def check_permutation(case: Case) -> None:
-    """The order of the dictionary does not matter."""
+    """Check that the order of the dictionary does not matter."""
     X, y = case.stream()
     order = np.array([3, 0, 5, 1, 4, 2])
     if case.fields(MAY_LEARN):
@@ -381,11 +390,11 @@ def check_permutation(case: Case) -> None:
 
 
 def check_permuted_graph(case: Case) -> None:
-    """With a feedback graph the order of the dictionary does not matter either.
+    """Check that the order of the dictionary does not matter with a feedback graph either.
 
-    Nothing is drawn: the node of the largest u is taken from the first round on, no two nodes
-    tie, and xi is too small for the dominating set, whose ties go to the smallest index, to count.
-    In 8 inputs the integrals of the kernels are 30 orders of magnitude apart.
+    Nothing is drawn: the node of the largest u is taken from the first round on, no two nodes tie,
+    and xi is too small for the dominating set, whose ties go to the smallest index, to count. In 8
+    inputs the integrals of the kernels are 30 orders of magnitude apart.
     """
     if "explore" not in case.settings:
         raise Skip("there is no graph, or it never stops drawing")
@@ -410,9 +419,9 @@ def check_permuted_graph(case: Case) -> None:
 
 
 def check_one_kernel(case: Case) -> None:
-    """With one kernel every regressor is online gradient descent, every classifier a Perceptron.
+    """Check that one kernel gives online gradient descent, or for a classifier a Perceptron.
 
-    A regressor without a step size is a ridge regression.
+    A regressor without a step size must be a ridge regression.
     """
     X, y = case.stream()
     one = (Kernel("gaussian", 0.5),)
@@ -446,7 +455,7 @@ def check_one_kernel(case: Case) -> None:
 
 
 def _is_a_ridge_regression(case: Case, X: np.ndarray, y: np.ndarray) -> None:
-    """The coefficients are those of a batch solve, where nothing is forgotten and nothing walks."""
+    """Compare the coefficients with a batch solution, without forgetting or walk."""
     learner = case.learner(dictionary=(Kernel("gaussian", 0.5),), decay=1.0, walk=1e-15)
     z = features_of(learner.state.model.omega[0].copy(), X)
     settings = case.settings
@@ -460,7 +469,7 @@ def _is_a_ridge_regression(case: Case, X: np.ndarray, y: np.ndarray) -> None:
 
 
 def _is_a_perceptron(case: Case, X: np.ndarray, y: np.ndarray) -> None:
-    """The kernel Perceptron, by its Gram matrix; a norm that is not reached is no limit."""
+    """Compare with the kernel Perceptron by its Gram matrix, at a norm limit never met."""
     one = (Kernel("gaussian", 0.5),)
     learner = case.learner(dictionary=one, R=1e9)
     K = one[0].gram(X, X)
@@ -477,7 +486,7 @@ def _is_a_perceptron(case: Case, X: np.ndarray, y: np.ndarray) -> None:
 
 
 def check_draws(case: Case) -> None:
-    """Which classifiers may learn is drawn with the probabilities that the state states."""
+    """Check that the state's probabilities are those by which classifiers may learn."""
     learner = case.learner()
     if not case.fields(MAY_LEARN):
         raise Skip("draws nobody")
@@ -499,7 +508,7 @@ def check_draws(case: Case) -> None:
 
 
 def check_complete_graph(case: Case) -> None:
-    """Where every node sees every kernel and every label, a learner is the passive one, Raker."""
+    """Check that a learner that evaluates all and requests all is Raker."""
     steps_by_gradient = {"eta", "lam"} <= case.settings.keys()
     if not case.representation.draws_features or case.classifies or not steps_by_gradient:
         raise Skip("there is no graph")
@@ -520,9 +529,16 @@ def play(
     y: np.ndarray,
     spy: Callable[[protocol.Selection], Callable[[], None]] | None = None,
 ) -> np.ndarray:
-    """The engine's loop in plain Python; ``spy(round)`` is called after every selection.
+    """Run the engine's loop in plain Python, and return the predictions.
 
-    What it returns is called when the round is over.
+    Parameters
+    ----------
+    learner
+        Learner, updated in place.
+    X, y
+        Rows (T, d) and targets (T,).
+    spy
+        Called with the selection of each round; it returns a function to call after the round.
     """
     y_hat = np.empty(len(y))
     for s in range(len(y)):
@@ -544,17 +560,17 @@ CHECKS = shared.with_shared(globals())
 
 
 def names() -> list[str]:
-    """The algorithms that the suite is for."""
+    """Return the algorithms of the suite."""
     return algorithms.names()
 
 
 def cases(name: str) -> Iterator[Check]:
-    """Every check for the algorithm of that name."""
+    """Yield every check for the algorithm of that name."""
     return shared.declared(algorithms.load(name), CHECKS)
 
 
 def run(name: str, settings: dict[str, Any] | None = None) -> None:
-    """All checks for one algorithm; AssertionError names the first that fails."""
+    """Run all checks for one algorithm. AssertionError names the first failure."""
     shared.run(Case(name, settings), cases(name))
 
 

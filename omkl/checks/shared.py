@@ -1,9 +1,9 @@
-"""The checks that every learner passes, alone on a stream or in a federation.
+"""Checks that every learner passes, single or in a federation.
 
-They are written against a ``Case``: an algorithm with its streams and its learners. What comes
-of a block is a trace, a NamedTuple of arrays with one entry a round, ``y_hat`` among them.
+They are written against a ``Case``: an algorithm with its streams and its learners. A block returns
+a trace, a NamedTuple of arrays with one entry per round, ``y_hat`` among them.
 
-An algorithm may declare checks that it cannot pass, with a reason. One that passes all the same is
+An algorithm may declare checks that it cannot pass, with a reason. A declared check that passes is
 a failure too.
 """
 
@@ -31,15 +31,15 @@ INPUTS, FEATURES = 3, 8
 
 
 class Case(Protocol):
-    """An algorithm as the checks see it; either suite has a class of its own.
+    """Algorithm as the checks use it; each suite has a class of its own.
 
-    name            as typed after ``algorithm=``
-    settings        of its YAML, without the name
+    name            name in ``algorithm=``
+    settings        settings of its YAML, without the name
     algorithm       as registered
-    loop            the compiled loop that its learners run
-    n_rounds        rounds of a stream, where a check names none
-    many_rounds     how many rounds of random labels it must stand
-    rounds_to_play  how many rounds are played in plain Python
+    loop            compiled loop that its learners run
+    n_rounds        default number of rounds of a stream
+    many_rounds     rounds of random targets that it must survive
+    rounds_to_play  rounds that are run in plain Python
     """
 
     name: str
@@ -56,36 +56,36 @@ class Case(Protocol):
 
     @property
     def played(self) -> Any:
-        """``stream(rounds_to_play)`` by a fresh learner in plain Python, once: y_hat among it."""
+        """Trace of ``stream(rounds_to_play)`` by a fresh learner in plain Python, computed once."""
 
     def stream(self, T: int = ...) -> tuple[np.ndarray, np.ndarray]:
-        """X in the unit ball, T rounds of INPUTS inputs in the last axis, and labels y."""
+        """Return X in the unit ball, T rounds of INPUTS inputs in the last axis, and targets y."""
 
     def learner(self, seed: int = ..., **changes: Any) -> Any:
-        """A fresh learner: of a ``dictionary``, ``d`` inputs, ``T`` rounds, and other Params."""
+        """Make a fresh learner; changes are ``dictionary``, ``d``, ``T`` and Params."""
 
     def learned(self, learner: Any) -> Any:
-        """All that a learner has learned: its memory."""
+        """Return everything that a learner has learned: its memory."""
 
     def weights(self, learner: Any) -> list[np.ndarray]:
-        """Arrays that must stay finite."""
+        """Return the arrays that must stay finite."""
 
     def params(self, N: int = len(DICTIONARY), T: int | None = None, **changes: Any) -> Any:
-        """Params for N kernels and T rounds; changes of parameters that it lacks are left out."""
+        """Build Params for N kernels and T rounds; ignore changes of parameters that it lacks."""
         applicable = {key: value for key, value in changes.items() if key in self.settings}
         sizes = {"N": N, "D": FEATURES}
         return build(self.algorithm.Params, self.settings | applicable, T or self.n_rounds, sizes)
 
     def labels(self, bits: np.ndarray) -> np.ndarray:
-        """Labels from zeros and ones."""
+        """Make targets from zeros and ones."""
         return bits
 
     def opposite(self, y: np.ndarray) -> np.ndarray:
-        """Another label in place of every y."""
+        """Return another target in place of every y."""
         return 1.0 - y
 
     def errors(self, y_hat: np.ndarray, y: np.ndarray) -> tuple[float, float]:
-        """The mean error of the predictions, and that of the best constant."""
+        """Return the mean error of the predictions, and that of the best constant."""
         return float(np.mean((y_hat - y) ** 2)), float(np.var(y))
 
 
@@ -96,13 +96,13 @@ class Check(NamedTuple):
 
 
 class Skip(Exception):
-    """The check does not apply; the text says why."""
+    """Raised by a check that does not apply; the text says why."""
 
 
 class Outcome(NamedTuple):
-    """How a check ended: "passed", "skipped", "declared" to fail and failing, or "failed".
+    """Result of a check: "passed", "skipped", "declared" (fails as declared), or "failed".
 
-    ``reason`` is why, "" where it passed.
+    ``reason`` is the explanation, "" if it passed.
     """
 
     status: str
@@ -110,11 +110,11 @@ class Outcome(NamedTuple):
     error: Exception | None = None
 
 
-# --- the checks ---------------------------------------------------------------------------------
+# --- Checks -------------------------------------------------------------------------------------
 
 
 def check_interface(case: Case) -> None:
-    """Docstring sections, every parameter explained, YAML keys are the Params fields."""
+    """Check docstring sections, symbols of all parameters, and keys of the YAML."""
     text = registry.docstring(case.name)
     missing = [s for s in SECTIONS if not any(x.startswith(s) for x in text.splitlines())]
     assert not missing, f"the docstring lacks {missing}"
@@ -127,13 +127,13 @@ def check_interface(case: Case) -> None:
 
 
 def unexplained(fields: Iterable[str], symbols: str) -> list[str]:
-    """The fields that are no word of the text: "M" is none of "OMKL"."""
+    """Return the fields that are no word of the text: "M" is none of "OMKL"."""
     words = set(re.findall(r"\w+", symbols))
     return [field for field in fields if field not in words]
 
 
 def check_bounded_memory(case: Case) -> None:
-    """What was learned takes as much room after 1,000 rounds as after 10."""
+    """Check that memory after 1,000 rounds is that after 10."""
     X, y = case.stream(1000)
     learner = case.learner(T=1000)
     learner.partial_fit(X[:10], y[:10])
@@ -143,7 +143,7 @@ def check_bounded_memory(case: Case) -> None:
 
 
 def check_no_second_compilation(case: Case) -> None:
-    """Another dictionary, dimension, seed or setting needs no new machine code."""
+    """Check that other dictionaries, inputs, seeds and settings compile nothing."""
     X, y = case.stream()
     case.learner().partial_fit(X, y)
     before = compiler.n_specialisations(case.loop)
@@ -153,7 +153,7 @@ def check_no_second_compilation(case: Case) -> None:
 
 
 def check_pickle_and_resume(case: Case) -> None:
-    """Pickled in mid-stream and resumed: the same bits."""
+    """Check that a learner pickled in mid-stream continues with the same bits."""
     X, y = case.stream()
     n = len(y) - 67
     learner, expected = case.learner(), case.learner().partial_fit(X, y)
@@ -162,7 +162,7 @@ def check_pickle_and_resume(case: Case) -> None:
 
 
 def check_blocks(case: Case) -> None:
-    """Blocks of 1, 7 and T rounds: the same bits."""
+    """Check that blocks of 1, 7 and T rounds give the same bits."""
     X, y = case.stream()
     expected = case.learner().partial_fit(X, y)
     for size in (1, 7):
@@ -170,7 +170,7 @@ def check_blocks(case: Case) -> None:
 
 
 def check_threads(case: Case) -> None:
-    """Eight seeds on 8 threads and on 1: the same bits."""
+    """Check that eight seeds on 8 threads and on 1 give the same bits."""
     X, y = case.stream()
 
     def one(seed: int) -> Any:
@@ -183,14 +183,14 @@ def check_threads(case: Case) -> None:
 
 
 def check_python_equals_compiled(case: Case) -> None:
-    """The steps as plain Python: the same numbers to 1e-12."""
+    """Check that the steps in plain Python give the same numbers to 1e-12."""
     X, y = case.stream(case.rounds_to_play)
     compiled = case.learner().partial_fit(X, y).y_hat
     np.testing.assert_allclose(case.played.y_hat, compiled, rtol=0, atol=1e-12)
 
 
 def check_causality(case: Case) -> None:
-    """Other labels from round s on never change a prediction up to round s."""
+    """Check that targets from round s on change no prediction up to round s."""
     X, y = case.stream()
     first = case.learner().partial_fit(X, y).y_hat
     for s in (0, 1, 57, len(y) - 1):
@@ -202,7 +202,7 @@ def check_causality(case: Case) -> None:
 
 
 def check_extreme_losses(case: Case) -> None:
-    """Many rounds of labels that jump from one end to the other at random stay finite."""
+    """Check that many rounds of targets that jump at random stay finite."""
     rng = np.random.default_rng(5)
     X, y = case.stream(case.many_rounds)
     X = rng.uniform(-1.0, 1.0, size=X.shape) / np.sqrt(INPUTS)
@@ -213,7 +213,7 @@ def check_extreme_losses(case: Case) -> None:
 
 
 def check_degenerate(case: Case) -> None:
-    """One input, one kernel, one round, constant x, x = 0: finite predictions."""
+    """Check one input, one kernel, one round, constant x, x = 0: finite predictions."""
     X, y = case.stream()
     for learner, inputs, labels in (
         (case.learner(d=1), X[..., :1], y),
@@ -231,36 +231,46 @@ def check_degenerate(case: Case) -> None:
 
 
 def check_first_prediction(case: Case) -> None:
-    """Nothing is known before the first label: the prediction is 0."""
+    """Check that the prediction before the first target is 0."""
     X, y = case.stream()
     assert np.all(case.learner().partial_fit(X[:1], y[:1]).y_hat == 0.0)
 
 
 def check_learns(case: Case) -> None:
-    """On a realisable stream the last third is predicted much better than by a constant."""
+    """Check that the last third of a realisable stream has half the error of a constant."""
     X, y = case.stream(6000)
     y_hat = case.learner(T=6000).partial_fit(X, y).y_hat
     error, of_a_constant = case.errors(y_hat[4000:], y[4000:])
     assert error < 0.5 * of_a_constant
 
 
-# --- what checks are made of --------------------------------------------------------------------
+# --- Helpers of checks --------------------------------------------------------------------------
 
 
 def in_blocks(learner: Any, X: np.ndarray, y: np.ndarray, size: int) -> list[Any]:
-    """The traces of blocks of so many rounds."""
+    """Return the traces of blocks of ``size`` rounds.
+
+    Parameters
+    ----------
+    learner
+        Learner, updated in place.
+    X, y
+        Rows and targets.
+    size
+        Rounds of a block, >= 1.
+    """
     return [learner.partial_fit(X[s : s + size], y[s : s + size]) for s in range(0, len(y), size)]
 
 
 def require_equal(traces: list[Any], expected: Any) -> None:
-    """All arrays of the traces, one after the other, are those expected, bit for bit."""
+    """Require that the joined arrays of the traces equal those expected, bit for bit."""
     for name, array in expected._asdict().items():
         ours = np.concatenate([getattr(trace, name) for trace in traces])
         np.testing.assert_array_equal(ours, array)
 
 
 def require_refusal(message: str, make: Callable[[], Any]) -> None:
-    """``make`` raises a ValueError with that text in it."""
+    """Require that ``make`` raises a ValueError with that text in it."""
     try:
         make()
     except ValueError as error:
@@ -270,7 +280,7 @@ def require_refusal(message: str, make: Callable[[], Any]) -> None:
 
 
 def checks_in(scope: Mapping[str, Any]) -> dict[str, Callable[[Any], None]]:
-    """The functions of a module that are called check_..., by what follows."""
+    """Return the functions check_... of a module, by the rest of their names."""
     return {
         name.removeprefix("check_"): function
         for name, function in scope.items()
@@ -282,14 +292,14 @@ CHECKS = checks_in(globals())
 
 
 def with_shared(scope: Mapping[str, Any]) -> dict[str, Callable[[Any], None]]:
-    """The shared checks and those of a module, which may not have a name of theirs."""
+    """Return the shared checks and those of a module, whose names must differ."""
     checks = checks_in(scope)
     assert not set(checks) & set(CHECKS)
     return CHECKS | checks
 
 
 def declared(algorithm: Any, checks: Mapping[str, Callable[[Any], None]]) -> Iterator[Check]:
-    """Every check, with what the algorithm declares of it."""
+    """Yield every check, with the failure that the algorithm declares."""
     failures: Mapping[str, str] = algorithm.expected_failures
     if unknown := set(failures) - set(checks):
         raise ValueError(
@@ -315,7 +325,7 @@ def outcome(case: Case, check: Check) -> Outcome:
 
 
 def run(case: Case, checks: Iterable[Check]) -> None:
-    """All checks of one algorithm; AssertionError names the first that fails."""
+    """Run all checks of one algorithm. AssertionError names the first failure."""
     for check in checks:
         result = outcome(case, check)
         if result.status == "failed":

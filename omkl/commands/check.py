@@ -98,7 +98,7 @@ _WORDS = {
 
 
 def _lines(check: Check, outcome: Outcome, file: str | None) -> str:
-    """How a check ended; of a failure, what was to hold and how it is declared."""
+    """Format the outcome of a check; a failure with its meaning and how to declare it."""
     status = {"declared": "fails", "failed": "FAILED"}.get(outcome.status, outcome.status)
     line = f"  {status:8}{check.name}"
     if outcome.status == "passed":
@@ -111,7 +111,7 @@ def _lines(check: Check, outcome: Outcome, file: str | None) -> str:
     meant = (inspect.getdoc(check.function) or "").partition("\n\n")[0]
     reason = outcome.reason.strip().splitlines()[:_LINES]
     more = [
-        f"What is to hold: {' '.join(meant.split())}",
+        " ".join(meant.split()),
         f"What came: {type(outcome.error).__name__}: {reason[0]}",
         *reason[1:],
         f"Where it cannot hold, say so in {file}:",

@@ -1,12 +1,12 @@
-"""Reproduction of papers: published numbers beside ours, claims, theorems, a page per paper.
+"""Reproduction of papers: published numbers beside ours, claims, theorems, and a page per paper.
 
-tables           YAML files of the published tables: what fills each cell, and published.csv
+tables           YAML files of the published tables, and published.csv
 results          our numbers in the cells, and verdicts
-theorems         the theorems of the papers, evaluated for finished runs
+theorems         theorems of the papers, evaluated for finished runs
 regret_bounds    right-hand sides of regret bounds (Ghari and Shen)
 mistake_bounds   right-hand sides of mistake bounds (Jin, Hoi and Yang), and minima in hindsight
-omkc             the page of a paper without experiments: its algorithms beside their bounds
-figures          the figures of the papers
+omkc             page of a paper without experiments: its algorithms beside their bounds
+figures          figures of the papers
 pages            Markdown pages
 
     make reproduce-tables                 run all, write the pages

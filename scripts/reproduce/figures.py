@@ -1,4 +1,4 @@
-"""The figures of the papers' pages, drawn from filled cells and run folders. PNG alone."""
+"""Figures of the papers' pages, drawn from filled cells and run folders, as PNG."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ DOTTED: dict[str, Any] = {"linestyle": (0, (1, 3)), "markerfacecolor": "white"}
 
 
 class Drawn(NamedTuple):
-    """A picture that was written, and its caption."""
+    """Picture that was written, and its caption."""
 
     path: Path
     caption: str
 
 
 def _save(figure: Figure, folder: Path, name: str, caption: str) -> list[Drawn]:
-    """Write a picture with few colours: a third of the bytes, and no difference to be seen."""
+    """Write a picture with few colours: a third of the bytes without a visible difference."""
     from PIL import Image
 
     (path,) = style.save(figure, folder, name)
@@ -56,13 +56,13 @@ def _legend(figure: Figure, handles: Sequence[Line2D]) -> None:
 
 
 def _log(axis: Axis) -> None:
-    """Make an axis logarithmic when all is drawn."""
+    """Make an axis logarithmic after everything is drawn."""
     axis.axes.set(**{f"{axis.axis_name}scale": "log"})  # type: ignore[attr-defined]
     style.log_axis(axis, *axis.get_view_interval())
 
 
 def _labels(runs: Sequence[Run]) -> list[str]:
-    """Name the learner of each run, with M where a learner is there with several."""
+    """Name the learner of each run, with M if a learner occurs with several."""
     named = [(naming.name_of(run), run.result["params"].get("M")) for run in runs]
     sizes: dict[str, set[Any]] = {}
     for name, M in named:
@@ -81,7 +81,7 @@ def _panels(
 ) -> Figure:
     """Draw a panel per data set: ``draw(axes, run, index)`` draws a run with look ``index``.
 
-    ``low`` is where vertical axes begin; with ``log`` they are logarithmic.
+    ``low`` is the lower end of vertical axes. ``log`` makes them logarithmic.
     """
     labels = _labels(runs)
     order = list(dict.fromkeys(labels))
@@ -91,7 +91,7 @@ def _panels(
         for run, label in zip(runs, labels, strict=True):
             if run.result["dataset"] == panel.name:
                 draw(panel.axes, run, order.index(label))
-        if low is not None:  # last: what is drawn after it would be cut
+        if low is not None:  # last: a limit set earlier would cut later lines
             panel.axes.set_ylim(bottom=low)
         if log:
             _log(panel.axes.yaxis)
@@ -103,7 +103,7 @@ def _panels(
 
 
 def _line(axes: Axes, run: Run, index: int, curve: str) -> None:
-    """Draw a curve with its deviation over seeds."""
+    """Draw a curve with its standard deviation over seeds."""
     t = run.curves["t"]
     chosen = style.drawn_rounds(t, 0.01, style.N_DRAWN_SMALL)
     mean, std = style.mean_std(run.curves[curve][:, chosen])
@@ -137,7 +137,17 @@ def regret_over_time(runs: Sequence[Run], curve: str = RIDGE) -> Figure:
 def dumbbells(
     cells: pd.DataFrame, titles: Mapping[str, str], folder: Path, name: str
 ) -> list[Drawn]:
-    """Draw every published number of the first metric beside ours, a panel per column."""
+    """Draw every published number of the first metric beside ours, a panel per column.
+
+    Parameters
+    ----------
+    cells
+        Filled cells.
+    titles
+        Titles of tables by name.
+    folder, name
+        Folder and name of the picture.
+    """
     metric = cells["metric"].iloc[0]
     shown = cells[(cells["metric"] == metric) & cells["published"].notna() & cells["ours"].notna()]
     if shown.empty:
@@ -175,7 +185,17 @@ def dumbbells(
 
 
 def against_selected(cells: pd.DataFrame, metric: str, learners: Sequence[str]) -> Figure:
-    """Draw a metric of each learner against M, filled, beside the published numbers, hollow."""
+    """Draw a metric of each learner against M, filled, beside the published numbers, hollow.
+
+    Parameters
+    ----------
+    cells
+        Filled cells.
+    metric
+        A key of ``METRICS``.
+    learners
+        Names of algorithms.
+    """
     written = cells[(cells["variant"] == WRITTEN) & (cells["metric"] == metric)]
     figure, panels = style.panels(list(written["dataset"].unique()), 2.7)
     for panel in panels:
@@ -278,14 +298,14 @@ def _draw_bound(axes: Axes, run: Run, with_value: bool) -> None:
 
 
 class Filled(NamedTuple):
-    """The filled tables of a paper by name, and the run of each job."""
+    """Filled tables of a paper by name, and the run of each job."""
 
     tables: Mapping[str, Table]
     cells: Mapping[str, pd.DataFrame]
     runs: Runs
 
     def of(self, table: str, variant: str = WRITTEN) -> list[Run]:
-        """Return complete runs of a table's variant, each once, of rows that the paper has."""
+        """Return the complete runs of a table's variant, each once, of rows that the paper has."""
         cells = self.cells[table]
         cells = cells[(cells["variant"] == variant) & cells["published"].notna()]
         runs = {id(run): run for run in cells["run"] if run is not None and run.complete}

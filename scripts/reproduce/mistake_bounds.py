@@ -154,7 +154,16 @@ def margin_error(K: Array, y: Array) -> Minimum:
 def batch_error(kernels: Sequence[Kernel], X: Array, y: Array, R: float = math.inf) -> Minimum:
     """Find g(kappa(u)) over the simplex: one function of the kernel kappa(u) with ||f|| <= R.
 
-    It is the problem of corollary 9, and for R = inf twice the batch problem (1) with C = 1.
+    This is the problem of corollary 9, and for R = inf twice the batch problem (1) with C = 1.
+
+    Parameters
+    ----------
+    kernels
+        N kernels.
+    X, y
+        Rows (T, d) and targets (T,), -1 or +1.
+    R
+        Largest norm.
     """
     Q = _signed_grams(kernels, X, y)
     N = len(Q)
@@ -188,12 +197,12 @@ def batch_error(kernels: Sequence[Kernel], X: Array, y: Array, R: float = math.i
 def _limited(s: Array, R: float) -> tuple[Array, Array]:
     """Return phi(s), and the factor phi'(s) / (2 s) that takes norm s into the ball of radius R."""
     beyond = s > R
-    with np.errstate(divide="ignore", invalid="ignore"):  # s = 0 and R = inf are never beyond
+    with np.errstate(divide="ignore", invalid="ignore"):  # s = 0 and R = inf are not selected below
         return np.where(beyond, 2 * R * s - R * R, s * s), np.where(beyond, R / s, 1.0)
 
 
 def _over_the_simplex(function: Callable[[Array], tuple[float, Array]], N: int) -> None:
-    """Minimise a function of u in the simplex, which returns its slopes too."""
+    """Minimise a function of u in the simplex that returns value and slopes."""
     minimize(
         function, np.full(N, 1 / N), jac=True, method="SLSQP", bounds=[(0.0, 1.0)] * N,
         constraints={"type": "eq", "fun": lambda u: u.sum() - 1, "jac": lambda u: np.ones(N)},
@@ -202,13 +211,31 @@ def _over_the_simplex(function: Callable[[Array], tuple[float, Array]], N: int) 
 
 
 def best_margin_error(kernels: Sequence[Kernel], X: Array, y: Array) -> Minimum:
-    """Find the least g(kappa) of a dictionary, on rows X (T, d)."""
+    """Find the least g(kappa) of a dictionary.
+
+    Parameters
+    ----------
+    kernels
+        N kernels.
+    X, y
+        Rows (T, d) and targets (T,), -1 or +1.
+    """
     found = [margin_error(gram(kernel, X), y) for kernel in kernels]
     return Minimum(min(m.lower for m in found), min(m.upper for m in found))
 
 
 def combined_error(kernels: Sequence[Kernel], X: Array, y: Array, R: float) -> Minimum:
-    """Find g(u, f) over the simplex and ||f_i|| <= R."""
+    """Find g(u, f) over the simplex and ||f_i|| <= R.
+
+    Parameters
+    ----------
+    kernels
+        N kernels.
+    X, y
+        Rows (T, d) and targets (T,), -1 or +1.
+    R
+        Largest norm of a function, > 0.
+    """
     Q = _signed_grams(kernels, X, y)
     N, T = len(Q), len(y)
     alpha = np.full(T, 0.5)
@@ -239,7 +266,17 @@ def combined_error(kernels: Sequence[Kernel], X: Array, y: Array, R: float) -> M
 
 
 def combined_loss(kernels: Sequence[Kernel], X: Array, y: Array, R: float) -> Minimum:
-    """Find l(u, f) over the simplex and ||f_i|| <= R."""
+    """Find l(u, f) over the simplex and ||f_i|| <= R.
+
+    Parameters
+    ----------
+    kernels
+        N kernels.
+    X, y
+        Rows (T, d) and targets (T,), -1 or +1.
+    R
+        Largest norm of a function, > 0.
+    """
     Q = _signed_grams(kernels, X, y)
     T = len(y)
     alpha = np.full(T, 0.5)
@@ -292,7 +329,7 @@ def _hinge(margins: Array) -> float:
 
 
 def _minimised(function: Callable[[Array], tuple[float, Array]], start: Array) -> Array:
-    """Minimise a function of alpha in [0, 1]^T, which returns its gradient too."""
+    """Minimise a function of alpha in [0, 1]^T that returns value and gradient; return alpha."""
     options = {"maxiter": 2000, "maxfun": 4000, "ftol": 1e-8, "gtol": 1e-6, "maxcor": 20}
     box = [(0.0, 1.0)] * len(start)
     return minimize(function, start, jac=True, method="L-BFGS-B", bounds=box, options=options).x
@@ -302,18 +339,18 @@ def _minimised(function: Callable[[Array], tuple[float, Array]], start: Array) -
 
 
 class Statement(NamedTuple):
-    """What the paper promises about a learner.
+    """Statement of the paper about a learner.
 
     Attributes
     ----------
     name
-        The theorem or corollary.
+        Name of the theorem or corollary.
     of
-        What it bounds in all rounds: "mistakes" or "updates".
+        Quantity that it bounds over all rounds: "mistakes" or "updates".
     value
-        The bound; inf where nothing is promised for these parameters.
+        Bound; inf if nothing is promised for these parameters.
     unproved
-        What the proof lacks; "" if nothing. The bound is evaluated as stated (docs/errata.md).
+        Gap of the proof; "" for none. The bound is evaluated as stated (docs/errata.md).
     """
 
     name: str
@@ -340,7 +377,19 @@ UNPROVED = {
 def minimum_of(
     algorithm: str, params: Mapping[str, Any], kernels: Sequence[Kernel], X: Array, y: Array
 ) -> Minimum:
-    """Find the minimum that an algorithm's theorem is about, on rows X (T, d) and y (T,)."""
+    """Find the minimum that an algorithm's theorem is about.
+
+    Parameters
+    ----------
+    algorithm
+        A name of ``MINIMA``.
+    params
+        The learner's parameters.
+    kernels
+        N kernels.
+    X, y
+        Rows (T, d) and targets (T,), -1 or +1.
+    """
     radius = (params["R"],) if "R" in params else ()
     return MINIMA[algorithm](kernels, X, y, *radius)
 

@@ -34,14 +34,24 @@ MORE = """\
 
 
 def page(table: Table, runs: Runs, parts: list[str]) -> str:
-    """Return the page in Markdown; ``parts`` are the panels of its table."""
+    """Return the page in Markdown.
+
+    Parameters
+    ----------
+    table
+        Table of the paper.
+    runs
+        Run of each job.
+    parts
+        Panels of the table.
+    """
     return "\n\n".join(
         [INTRODUCTION, "## Mistakes", *parts, BOUNDS, bounds_table(table, runs), MORE]
     )
 
 
 def bounds_table(table: Table, runs: Runs) -> str:
-    """Evaluate what the paper promises about each run on a data set of ``EVALUATED``."""
+    """Evaluate the paper's promises about each run on a data set of ``EVALUATED``."""
     cells = fill(table, runs)
     lines = [
         "| | data set | rows | what | measured | by | at most |",

@@ -96,7 +96,17 @@ def csv(cells: pd.DataFrame) -> str:
 
 
 def markdown(headings: Sequence[str], body: Iterable[Sequence[Any]], left: int = 1) -> str:
-    """Return a table whose cells hold Markdown; the first ``left`` columns are flush left."""
+    """Return a table whose cells hold Markdown.
+
+    Parameters
+    ----------
+    headings
+        Headings.
+    body
+        Lines of cells.
+    left
+        Number of first columns that are flush left.
+    """
     rule = ["---" if column < left else "--:" for column in range(len(headings))]
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in (headings, rule, *body))
 
@@ -180,7 +190,17 @@ def _number(value: float, std: float | None, digits: int) -> str:
 
 
 def table_parts(table: Table, cells: pd.DataFrame, judged: bool = True) -> list[str]:
-    """Return the panels of a table, its counts and its footnotes; "" of run times if judged."""
+    """Return the panels of a table, its counts and its footnotes; [] without cells of that kind.
+
+    Parameters
+    ----------
+    table
+        Table.
+    cells
+        Its filled cells.
+    judged
+        True for metrics with a verdict, False for run times.
+    """
     cells = cells[cells["metric"].map(lambda metric: METRICS[metric].judged) == judged]
     if cells.empty:
         return []
@@ -269,7 +289,7 @@ def _overview(
 
 
 def answer(table: pd.DataFrame) -> str:
-    """Return "yes", "in part" or "no", of the numbers that can be compared as written."""
+    """Return "yes", "in part" or "no", by the numbers that can be compared as written."""
     verdicts = table.loc[VARIANTS[WRITTEN]]
     n = _compared(verdicts)
     if not n:
@@ -279,7 +299,7 @@ def answer(table: pd.DataFrame) -> str:
 
 
 def verdict_text(cells: pd.DataFrame) -> str:
-    """Return the answer for a paper, and how many of its numbers have each verdict."""
+    """Return the answer for a paper, and the number of results with each verdict."""
     found = answer(counts(cells))
     return f"{found.capitalize()}. {count_text(cells).capitalize()}."
 
@@ -299,7 +319,7 @@ def _share(verdicts: pd.Series) -> str:
 
 
 def _facts(runs: Sequence[Run]) -> list[str]:
-    """Return what computed the numbers; several values where the runs do not agree."""
+    """Return commands, commits, machines and versions of the runs; several if runs differ."""
     results = [run.result for run in runs]
     commits = pd.Series([str(result["commit"]) for result in results]).value_counts()
     facts = {
@@ -499,7 +519,7 @@ def _theory(paper: Mapping[str, Any], filled: Filled) -> list[str]:
 
 
 def _baselines(paper: Mapping[str, Any], filled: Filled) -> list[str]:
-    """Return the MSE of forecasters without a kernel beside the least published of any learner."""
+    """Return the MSE of forecasters without a kernel beside the least published MSE."""
     cells = pd.concat(filled.cells.values(), ignore_index=True)
     cells = cells[cells["judged"] & (cells["metric"] == "mse_e3")]
     cells = cells[[
@@ -524,7 +544,7 @@ def _baselines(paper: Mapping[str, Any], filled: Filled) -> list[str]:
 
 
 def _searches(paper: Mapping[str, Any]) -> list[str]:
-    """Return what searches for settings behind the published numbers found."""
+    """Return the results of searches for the settings behind the published numbers."""
     parts = []
     for search in paper.get("searches", ()):
         table = pd.read_csv(FOLDER / "searches" / f"{search['file']}.csv", dtype=str)

@@ -146,7 +146,7 @@ def mean_schedule(text: Any, T: int) -> Array:
 def fitted_slope(t: Array, regret: Array) -> float | None:
     """Fit the slope of log regret over log t on t >= T / 2, by least squares.
 
-    Returns None where there are fewer than three rounds, or the regret is not positive throughout.
+    Returns None if there are fewer than three rounds, or the regret is not positive throughout.
     """
     late = t >= t[-1] / 2
     if late.sum() < 3 or not (regret[late] > 0).all():
@@ -157,9 +157,17 @@ def fitted_slope(t: Array, regret: Array) -> float | None:
 def theta_norm_bound(lam: float, mse: float | None, mean_square: float = 1.0) -> float:
     """Bound ||theta*|| of ridge regression on random features.
 
-    mse is its mean squared error, None where it is not known; mean_square the mean of y^2
-    (at most 1 for targets in [0, 1]). At the optimum mse + lam ||theta||^2 <= mean_square,
-    and lam theta is the mean of e z, at most sqrt(mse) long.
+    At the optimum mse + lam ||theta||^2 <= mean_square, and lam theta is the mean of e z, at most
+    sqrt(mse) long.
+
+    Parameters
+    ----------
+    lam
+        Penalty, >= 0.
+    mse
+        Mean squared error of the regression; None if unknown.
+    mean_square
+        Mean of y^2, at most 1 for targets in [0, 1].
     """
     if lam == 0:
         return math.inf
@@ -192,7 +200,16 @@ def second_moment(family: Family, d: int, b: float) -> float:
 def probability(epsilon: float, second_moment: float, D: int, d: int) -> float:
     """Bound from below the probability that D features err by less than epsilon, for ||x|| <= 1.
 
-    1 - 2^8 (sigma diam / epsilon)^2 exp(-D epsilon^2 / (4 d + 8)), or 0 where that is negative.
+    1 - 2^8 (sigma diam / epsilon)^2 exp(-D epsilon^2 / (4 d + 8)), or 0 if that is negative.
+
+    Parameters
+    ----------
+    epsilon
+        Error, > 0.
+    second_moment
+        Mean of ||omega||^2, sigma^2.
+    D, d
+        Number of features and of inputs.
     """
     if not math.isfinite(second_moment):
         return 0.0
@@ -201,9 +218,16 @@ def probability(epsilon: float, second_moment: float, D: int, d: int) -> float:
 
 
 def smallest_epsilon(chance: float, second_moment: float, D: int, d: int) -> float:
-    """Return the epsilon whose ``probability`` is ``chance``, in [0, 1); inf where there is none.
+    """Return the epsilon whose ``probability`` is ``chance``; inf if there is none.
 
     With a = D / (4 d + 8), a eps^2 exp(a eps^2) = 2^8 a (sigma diam)^2 / (1 - chance): Lambert's W.
+
+    Parameters
+    ----------
+    chance
+        Probability in [0, 1).
+    second_moment, D, d
+        As in ``probability``.
     """
     if not math.isfinite(second_moment):
         return math.inf
@@ -212,7 +236,17 @@ def smallest_epsilon(chance: float, second_moment: float, D: int, d: int) -> flo
 
 
 def features_needed(epsilon: float, chance: float, second_moment: float, d: int) -> float:
-    """Return how many features give epsilon at least the probability ``chance``."""
+    """Return the number of features that give epsilon at least the probability ``chance``.
+
+    Parameters
+    ----------
+    epsilon
+        Error, > 0.
+    chance
+        Probability in [0, 1).
+    second_moment, d
+        As in ``probability``.
+    """
     failure = _failure_factor(second_moment) / epsilon**2
     return max(0.0, (4 * d + 8) / epsilon**2 * math.log(failure / (1 - chance)))
 
@@ -227,7 +261,16 @@ def _failure_factor(second_moment: float) -> float:
 def client_regret_bound(params: Any, n_kernels: int, t: Array) -> Array | None:
     """Bound the regret of any client of POF-MKL in rounds t (P,), (13): ln N / eta_k + eta_k t / 2.
 
-    Returns None for a learner without client weights, and where eta_k is not constant.
+    Returns None for a learner without client weights, and if eta_k is not constant.
+
+    Parameters
+    ----------
+    params
+        ``Params`` of the learner.
+    n_kernels
+        Number of kernels N.
+    t
+        Rounds (P,).
     """
     eta_k = _constant(params, "eta_k")
     if eta_k is None:
@@ -244,12 +287,28 @@ def server_regret_bound(
     epsilon: float = 0.0,
     C: float = 0.0,
 ) -> Array | None:
-    """Evaluate the right-hand side of (14) in rounds t (P,), for clients that all have them.
+    """Evaluate the right-hand side of (14), for clients that all have t rounds.
 
-    K ||theta*||^2 / (2 eta) + (eta / 2) K t L^2 / p + K (ln N / eta_k + eta_k t / 2)
-    + epsilon L K t C. With ``epsilon=0`` it is (36), against the best function of the random
-    features. p is the least that (8) allows, xi / m with m bins; 1 for one bin. L follows from
-    (as2). Returns None for a learner without client weights, and where a step is not constant.
+    K ||theta*||^2 / (2 eta) + (eta / 2) K t L^2 / p + K (ln N / eta_k + eta_k t / 2) + epsilon L K
+    t C. With ``epsilon=0`` it is (36), against the best function of the random features. p is the
+    least that (8) allows, xi / m with m bins; 1 for one bin. L follows from (as2).
+
+    Parameters
+    ----------
+    params
+        ``Params`` of the learner.
+    n_kernels, n_clients
+        Numbers N and K.
+    t
+        Rounds (P,).
+    theta_norm
+        ||theta*|| of the best function of the random features.
+    epsilon, C
+        Error of the random features, and bound on sum |alpha_t|.
+
+    Returns
+    -------
+    Array (P,); None for a learner without client weights, and if a step is not constant.
     """
     eta, eta_k = _constant(params, "eta"), _constant(params, "eta_k")
     if eta is None or eta_k is None:

@@ -77,7 +77,7 @@ def run_jobs(tables: Sequence[Table], outputs: Path) -> dict[Job, Run]:
 
 
 def _missing_data(configs: Sequence[Settings]) -> dict[str, str]:
-    """Return the data sets whose file is not there and cannot be fetched, and print why, once."""
+    """Return the data sets whose file cannot be obtained, and print each reason once."""
     datasets = {config.dataset["name"]: config.dataset for config in configs}
     reasons: dict[str, str] = {}
     for file, dataset in {d["file"]: d for d in datasets.values() if "file" in d}.items():
@@ -133,7 +133,7 @@ def _filled(cell: dict, runs: Runs) -> dict[str, object]:
         return {**found, "verdict": "timed", "ratio": published / ours}
     if not cell["judged"]:
         return {**found, "verdict": "by definition"}
-    # With the draws behind the published number nothing is left to chance.
+    # A replay uses the draws of the published number: seeds explain no difference.
     replayed = "algorithm.replay=T" in cell["job"]
     return {
         **found, "margin": margin(std, n_seeds),
@@ -145,7 +145,8 @@ def _filled(cell: dict, runs: Runs) -> dict[str, object]:
 def margin(std: float | None, n_seeds: int) -> float | None:
     """Return two standard errors of the difference of two means over ``n_seeds`` seeds each.
 
-    Both are taken to have the standard deviation ``std`` over seeds. None where nothing deviates.
+    Both means are assumed to have the standard deviation ``std`` over seeds. None if nothing
+    deviates.
     """
     if std is None or n_seeds < 2:
         return None
@@ -156,9 +157,18 @@ def verdict(published: float, ours: float, std: float | None, n_seeds: int) -> s
     """Judge our number against a published one, both in the published unit.
 
     "reproduced" is at most 3 % from the published number, "consistent" at most ``margin``, "close"
-    at most 15 %, else "differs". The last digit of the published number may be cut or rounded: what
-    may have been printed so is no distance. A margin above 15 % of the published number can tell a
-    difference but no agreement: what lies within it "scatters".
+    at most 15 %, else "differs". The last digit of the published number may be cut or rounded, so a
+    distance that this explains counts as 0. A margin above 15 % of the published number can show a
+    difference but no agreement: a number within it "scatters".
+
+    Parameters
+    ----------
+    published, ours
+        Numbers in the published unit.
+    std
+        Standard deviation over seeds; None if nothing deviates.
+    n_seeds
+        Number of seeds.
     """
     slack = 1 + 1e-9  # a limit that is met on paper is not missed by the last bit
     distance = max(published - PRINTED_UNIT / 2 - ours, ours - published - PRINTED_UNIT, 0.0)
@@ -187,7 +197,7 @@ def counts(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def effects(claim: Mapping, cells: pd.DataFrame) -> dict[str, np.ndarray]:
-    """Return by how many per cent a claim's ``lower`` has more than the least of ``than``.
+    """Return by how many per cent a claim's ``lower`` exceeds the least of ``than``.
 
     Parameters
     ----------
@@ -199,9 +209,9 @@ def effects(claim: Mapping, cells: pd.DataFrame) -> dict[str, np.ndarray]:
     Returns
     -------
     dict
-        "published" or the variant in print: one number per data set (negative: less). Of the
-        others, a row without the variant counts as written, unless the variant changes the data.
-        Where a number is missing or not above 0, there is no effect.
+        "published" or the variant in print: one number per data set, negative if ``lower`` is
+        lower. A row without the variant counts as written, unless the variant changes the data. If
+        a number is missing or not above 0, there is no effect.
     """
     along = "column" if claim.get("along") == "columns" else "row"
     across = "row" if along == "column" else "column"
@@ -232,7 +242,12 @@ def effects(claim: Mapping, cells: pd.DataFrame) -> dict[str, np.ndarray]:
 def distances(known: Mapping, cells: pd.DataFrame) -> pd.Series:
     """Return the mean distance from the published numbers, in per cent, by variant in print.
 
-    ``known`` is an entry of ``known`` in a file of ``papers/``: the cells that it is about.
+    Parameters
+    ----------
+    known
+        An entry of ``known`` in a file of ``papers/``, which selects cells.
+    cells
+        Filled cells.
     """
     chosen = cells["judged"] & cells["table"].isin(known["tables"])
     for of, label in (("rows", "row"), ("columns", "column")):

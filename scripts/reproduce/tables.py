@@ -1,26 +1,26 @@
-"""The published tables: YAML files that say what fills each cell, and the numbers of published.csv.
+"""Published tables: YAML files that state how cells are filled, and the numbers of published.csv.
 
 A file of ``tables/``
 
-    name, title       of the file; in print
+    name, title       name of the file; title in print
     paper, table      select the published numbers in published.csv
     rows, columns     lists of lines, each with a ``label``
     footnotes         text, with the labels of ``rows`` and ``columns`` that it belongs to
     sweeps            for figures, lists of {dataset, algorithms, overrides, seeds, vary}: every
-                      combination of the values in ``vary`` is run besides
+                      combination of the values in ``vary`` is run as well
 
 A cell's settings come from the table, then its row, then its column, then ``by_column`` of the row:
 
-    published, where  the algorithm in published.csv, and further columns of it, as {M: 10}; null
-                      for a row that the paper lacks, which is shown and not judged
+    published, where  algorithm in published.csv, and further columns of it, as {M: 10}; null for a
+                      row that the paper lacks, which is shown and not judged
     metric            a key of ``METRICS``
     dataset           data set
     algorithm, released, recovered
                       our variants (``VARIANTS``): an algorithm's YAML file, or {algorithm,
-                      dataset, overrides, metric}; null where there is none
-    cited             true where the paper describes the learner by a citation alone
+                      dataset, overrides, metric}; null for none
+    cited             true if the paper describes the learner by a citation alone
     definition        metrics whose published numbers hold by definition, and are no results
-    overrides         settings of all variants; of two for one setting the later counts
+    overrides         settings of all variants; the later of two for one setting counts
     seeds             repetitions
 """
 
@@ -76,7 +76,7 @@ def _loss(run: Run) -> Measured:
 
 
 def _loss_whose_first_is_1(run: Run) -> Measured:
-    """Count the squared error of the first round as 1, which every learner predicts as 0."""
+    """Count the squared error of the first round as 1; every learner predicts 0 there."""
     first, T = run.curves["mse"][:, 0].mean(), run.result["n_rounds"]
     mean, std = _loss(run)
     return mean + 1e3 * (1.0 - first) / T, std
@@ -162,7 +162,7 @@ class Table(NamedTuple):
 
     @property
     def jobs(self) -> list[Job]:
-        """Return the runs that the table needs, each once."""
+        """Runs that the table needs, each once."""
         return list(dict.fromkeys([*self.cells["job"].dropna(), *self.swept]))
 
 
@@ -176,14 +176,14 @@ def names() -> list[str]:
 
 
 def load(name: str) -> Table:
-    """Read a table. ValueError for a cell that published.csv does not hold exactly once."""
+    """Read a table. ValueError for a cell that published.csv does not contain exactly once."""
     if name not in names():
         raise ValueError(f"there is no table {name}; there are: {', '.join(names())}")
     return table_of(conf.read(FOLDER / "tables" / f"{name}.yaml"))
 
 
 def table_of(content: Mapping[str, Any]) -> Table:
-    """Make a table of what its file says."""
+    """Make a table from the content of its file."""
     lines: list[dict[str, Any]] = []
     for row, column in itertools.product(content["rows"], content["columns"]):
         own = (row.get("by_column") or {}).get(column["label"], {})

@@ -59,12 +59,12 @@ THEOREMS = {
 
 
 def theorem_meant(algorithm: str) -> Theorem | None:
-    """Return the theorem of the learner that an algorithm is a version of, as_released/gf of gf."""
+    """Return the theorem of an algorithm or of the one that it varies, as_released/gf of gf."""
     return THEOREMS.get(algorithm.rpartition("/")[2])
 
 
 def unproved(algorithm: str, params: Mapping[str, Any]) -> str:
-    """Say what the proof of a learner's theorem lacks for its parameters; "" if nothing."""
+    """Return the gap in the proof of a learner's theorem for its parameters; "" for none."""
     gap = algorithm.rpartition("/")[2] == "gf" and int(params["M"]) > 1
     return "its proof needs (88), which does not hold for M > 1" if gap else ""
 
@@ -100,9 +100,9 @@ class Bound(NamedTuple):
 def bound_of_run(run: Run) -> Bound | None:
     """Evaluate the regret theorem of a run's algorithm with the run's constants.
 
-    L is what (as2) implies, or follows from the largest squared error where that is above 1;
+    L is what (as2) implies, or follows from the largest squared error if that is above 1.
     ||theta*|| and C are bounded from the comparators' errors. Returns None for an algorithm without
-    a right-hand side, for authors' code, and where rows of the stream made the graph.
+    a right-hand side, for authors' code, and if rows of the stream made the graph.
     """
     result, name = run.result, run.result["algorithm"]
     theorem, params = THEOREMS.get(name), result["params"]
@@ -157,7 +157,7 @@ def bound_of_run(run: Run) -> Bound | None:
 
 
 class Assumption(NamedTuple):
-    """A condition of the theorems; ``holds`` is None where the run's folder cannot tell."""
+    """Condition of the theorems; ``holds`` is None if the run's folder cannot decide it."""
 
     name: str
     holds: bool | None
@@ -167,8 +167,8 @@ class Assumption(NamedTuple):
 def assumptions(run: Run) -> list[Assumption]:
     """Check the conditions of the theorem of a run's algorithm, from its folder alone.
 
-    (as2) speaks of every kernel in every round: one evaluated kernel above 1 refutes it, and it is
-    known to hold only where all kernels were evaluated.
+    (as2) is about every kernel in every round. One evaluated kernel above 1 refutes it, and it is
+    only confirmed if all kernels were evaluated.
     """
     result, params = run.result, run.result["params"]
     largest = result["max_squared_error"]
@@ -228,7 +228,7 @@ def _mse_of(run: Run, comparator: str) -> list[float]:
 
 
 def _epsilon(run: Run) -> float:
-    """Return the epsilon of the worst best kernel; inf where none is known."""
+    """Return the largest epsilon over the seeds' best kernels; inf if one is unknown."""
     D, d, best = run.result["D"], run.result["n_inputs"], best_kernels(run)
     if not best or not {family for family, _ in best} <= FAMILIES.keys():
         return math.inf
@@ -237,7 +237,7 @@ def _epsilon(run: Run) -> float:
 
 
 def _dominating_set_size(run: Run) -> int | None:
-    """Return that of the run's feedback graph; None where a kernel family is not known."""
+    """Return the size of the run's dominating set; None for an unknown kernel family."""
     curves, result = run.curves, run.result
     pairs = zip(curves["kernel_family"], curves["kernel_bandwidth"], strict=True)
     dictionary = tuple(Kernel(str(family), float(b)) for family, b in pairs)
@@ -261,7 +261,7 @@ def client_bound(run: Run) -> np.ndarray | None:
 def server_bound(run: Run) -> np.ndarray | None:
     """Evaluate theorem 2 of the federated paper in the recorded rounds, (P,).
 
-    Returns None where it says nothing: without client weights, with safeguards, privacy or a graph
+    Returns None outside its conditions: without client weights, with safeguards, privacy or a graph
     of clients, for clients of different lengths, and without a comparator of the server.
     """
     result, facts = run.result, run.result["federated"]
@@ -289,7 +289,7 @@ def _params(run: Run) -> Any:
 
 
 class Measured(NamedTuple):
-    """A statement about a run, and what the run measured, a mean over its seeds."""
+    """Statement about a run, and the measured quantity, a mean over seeds."""
 
     name: str
     of: str
@@ -299,10 +299,14 @@ class Measured(NamedTuple):
 
 
 def mistakes_of_run(run: Run) -> list[Measured]:
-    """Evaluate what the paper promises about a classifier on two classes.
+    """Evaluate the paper's statements about a classifier on two classes.
 
-    The minimum is of the rows of the first seed's order; all orders have the same. ValueError says
-    why nothing can be evaluated.
+    The minimum is over the rows of the first seed; the other orders have the same rows.
+
+    Raises
+    ------
+    ValueError
+        Nothing can be evaluated. The message has the reason.
     """
     result, name = run.result, run.result["algorithm"]
     if name not in mistake_bounds.MINIMA:

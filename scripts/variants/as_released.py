@@ -1,13 +1,13 @@
-"""The algorithms as the authors' public code runs them, where it departs from their text.
+"""Algorithms as the authors' public code runs them, if it departs from their text.
 
-``Differs`` of a docstring says in what it departs.
+``Differs`` of a docstring lists the departures.
 
 The random numbers of the JMLR paper's release come from NumPy's legacy generator, seeded once. The
 notebooks call ``seed(0)`` and run 20 repetitions. Each draws the features of all kernels and then
 uniform numbers one by one, as they are used: OMKL-GF for M = 5, 10, 1, 15 and 20, OMKL-SFG for the
-same M, OMKL-SFG-R for the same M. Where a run begins in that stream depends on the number of
-rounds T, so ``replay`` is T: with it the seed is the number of the repetition, 0 .. 19, and a
-learner draws what the release drew there. With ``replay`` 0 features and selection are drawn as
+same M, OMKL-SFG-R for the same M. The place of a run in that stream depends on the number of rounds
+T, so ``replay`` is T: with it the seed is the number of the repetition, 0 .. 19, and a learner
+draws the numbers that the release drew there. With ``replay`` 0 features and selection are drawn as
 those of other learners.
 """
 
@@ -68,14 +68,14 @@ SELECTIVE = 2  # its selective nodes
 EXPLORED = 300  # rounds of OMKL-SFG with a draw, and of OMKL-SFG-R with two
 WORDS, SHIFT = 624, 397  # of the Mersenne Twister
 
-# --- what the release draws ---------------------------------------------------------------------
+# --- Draws of the release -----------------------------------------------------------------------
 
 
 class ReplayedFeatures(NamedTuple):
-    """``RandomFeatures``, and the generator that goes on where the release drew its features.
+    """``RandomFeatures``, and the generator at the place where the release had drawn its features.
 
-    words   (624,) state of the Mersenne Twister; empty where nothing is replayed
-    place   (1,) how many of them are used up
+    words   (624,) state of the Mersenne Twister; empty without a replay
+    place   (1,) number of used words
     """
 
     padded: np.ndarray
@@ -104,17 +104,17 @@ qualify_name(ReplayedFeatures)
 
 
 def uniforms_of_gf(M: int, T: int) -> int:
-    """How many uniform numbers a run of OMKL-GF takes."""
+    """Return the number of uniform numbers in a run of OMKL-GF."""
     return M * SELECTIVE * min(DRAWN, T) + T
 
 
 def uniforms_of_sfg(M: int, T: int) -> int:
-    """How many uniform numbers a run of OMKL-SFG takes."""
+    """Return the number of uniform numbers in a run of OMKL-SFG."""
     return min(EXPLORED, T)
 
 
 def uniforms_of_sfg_r(M: int, T: int) -> int:
-    """How many uniform numbers a run of OMKL-SFG-R takes."""
+    """Return the number of uniform numbers in a run of OMKL-SFG-R."""
     return min(EXPLORED, T) + T
 
 
@@ -123,12 +123,21 @@ FAMILIES: tuple[Uniforms, ...] = (uniforms_of_gf, uniforms_of_sfg, uniforms_of_s
 
 
 def uniforms_before(family: Uniforms, M: int, T: int) -> int:
-    """How many uniform numbers a repetition takes before the run of a family with M kernels.
+    """Return the number of uniform numbers in a repetition before a run.
+
+    Parameters
+    ----------
+    family
+        Count of the run's algorithm, one of ``FAMILIES``.
+    M
+        Selected kernels.
+    T
+        Rounds.
 
     Raises
     ------
     ValueError
-        For an M that the notebooks do not run.
+        The notebooks do not run this M.
     """
     if M not in RUNS:
         replayable = ", ".join(map(str, sorted(RUNS)))
@@ -144,12 +153,23 @@ def uniforms_before(family: Uniforms, M: int, T: int) -> int:
 def released_draws(
     kernels: Sequence[Kernel], d: int, D: int, T: int, repetition: int
 ) -> tuple[np.ndarray, np.random.RandomState]:
-    """The frequencies (N, d, D) of a repetition, and the generator after them.
+    """Draw the frequencies (N, d, D) of a repetition; return them and the generator after them.
+
+    Parameters
+    ----------
+    kernels
+        N kernels.
+    d, D
+        Number of inputs and of frequencies.
+    T
+        Rounds.
+    repetition
+        Repetition, 0 .. 19.
 
     Raises
     ------
     ValueError
-        For kernels that the release does not know.
+        The release does not have a kernel's family.
     """
     unknown = {kernel.family for kernel in kernels} - {"gaussian", "laplacian"}
     if unknown:
@@ -174,7 +194,7 @@ def _frequencies(kernel: Kernel, d: int, D: int, generator: np.random.RandomStat
 def _drawn(
     params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int
 ) -> tuple[RandomFeatures, np.random.RandomState | None]:
-    """Features as the release drew them, or where nothing is replayed those of all learners."""
+    """Draw features as the release did, or without a replay those of all learners."""
     if not params.replay:
         return draw_features(kernels, d, D, seed), None
     omega, generator = released_draws(kernels, d, D, params.replay, seed)
@@ -184,7 +204,7 @@ def _drawn(
 
 
 def replayed_features(family: Uniforms) -> Representation:
-    """Random features with the generator of the release at the first number of a family's run."""
+    """Make random features with the generator at the first number of a family's run."""
     # ``with_zero_weights`` would hand the features of one run, and its generator, to another.
     return RANDOM_FEATURES._replace(
         fresh=functools.partial(_fresh_with_generator, family),
@@ -209,13 +229,13 @@ def _fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) ->
     return _drawn(params, kernels, d, D, seed)[0]
 
 
-# Of learners that evaluate every kernel and draw nothing else.
+# For learners that evaluate every kernel and draw nothing else.
 REPLAYED_FEATURES = RANDOM_FEATURES._replace(fresh=_fresh, with_zero_weights=None)
 
 
 @inlined
 def next_word(words, place):
-    """The next 32 random bits of the Mersenne Twister: words (624,), place (1,)."""
+    """Return the next 32 random bits of the Mersenne Twister: words (624,), place (1,)."""
     if place[0] == WORDS:
         for k in range(WORDS):
             y = (words[k] & 0x80000000) | (words[(k + 1) % WORDS] & 0x7FFFFFFF)
@@ -231,7 +251,7 @@ def next_word(words, place):
 
 @inlined
 def next_uniform(model, rng):
-    """The next number in [0, 1): the release's ``numpy.random.random``, or our own."""
+    """Return the next number in [0, 1): of the release's ``numpy.random.random``, or our own."""
     if model.words.shape[0] == 0:
         return rng.random()
     high = next_word(model.words, model.place) >> 5
@@ -239,12 +259,12 @@ def next_uniform(model, rng):
     return (high * 67108864.0 + low) / 9007199254740992.0
 
 
-# --- what its algorithms share ------------------------------------------------------------------
+# --- Steps that its algorithms share ------------------------------------------------------------
 
 
 @inlined
 def learn(params, state, i, m, y, step, step_of_w, selection):
-    """theta_i moves by ``step``; then w_i, by the error before and the penalty after that move."""
+    """Move theta_i by ``step``; then update w_i by the old error and the new penalty."""
     error = selection.f[i] - y
     gradient_step(
         state.model, i, m, selection.scratch, 2.0 * step * error, 1.0 - 2.0 * step * params.lam
@@ -254,7 +274,7 @@ def learn(params, state, i, m, y, step, step_of_w, selection):
 
 @inlined
 def shifted(i, N):
-    """Where the released draw ends instead of i: one further, and the last one for the last."""
+    """Return the index that the released draw ends at instead of i: i + 1, or the last one."""
     return min(i + 1, N - 1)
 
 
@@ -273,7 +293,7 @@ def released_graph(N: int, M: int) -> tuple[np.ndarray, Matrix]:
 SHIFTED = {"importance_weights": "q is of the draw as it should be, the draw is shifted by one"}
 MOVED = {"complete_graph": "the penalty that feeds its weights is that of the moved theta"}
 
-# --- the algorithms -----------------------------------------------------------------------------
+# --- Algorithms ---------------------------------------------------------------------------------
 
 
 @register_as(
@@ -318,7 +338,7 @@ class Raker:
 
 @inlined
 def sum_of_all(log_w, f):
-    """The sum of exp(log_w) f, both (N,), for log_w <= 0, eight at a time."""
+    """Return the sum of exp(log_w) f, both (N,), for log_w <= 0, eight at a time."""
     N = log_w.shape[0]
     weighted = pack(0.0)
     for j in range(0, N, LANES):
@@ -375,7 +395,7 @@ class RfomkrUnnormalised:
 
 @inlined
 def draw_graph(params, state, eta_e, rng):
-    """Algorithm 2 with the shift: every draw takes one number."""
+    """Draw the graph by algorithm 2 with the shift: every draw takes one number."""
     w, p = state.w, state.share  # the share is written anew once the node is drawn
     N = w.shape[0]
     shares_of_all(state.log_w, w)
@@ -551,7 +571,7 @@ class Sfg:
 
 @inlined
 def refine(params, state, xi):
-    """DS'_t, and an edge from it to every node."""
+    """Update DS'_t, and add an edge from it to every node."""
     share = state.w  # written anew once the node is drawn
     n = shares_that_changed(
         state.trees[MASS],
@@ -569,7 +589,7 @@ def refine(params, state, xi):
 
 @inlined
 def restore_frozen(state):
-    """DS'_t of a loaded learner, and its edges, after the last round that refines."""
+    """Restore DS'_t of a loaded learner, and its edges, after the last round that refines."""
     n = 0
     for i in range(state.frozen.shape[0]):
         state.links[CHANGED, n] = i
@@ -579,7 +599,7 @@ def restore_frozen(state):
 
 @inlined
 def shares_that_changed(mass, member, slack, share, best, changed):
-    """Nodes whose u / U has crossed the bar since: how many, listed in ``changed``."""
+    """List in ``changed`` the nodes whose u / U has crossed the bar; return their number."""
     P = mass.shape[0] // 2
     for i in range(share.shape[0]):
         share[i] = mass[P + i] / mass[1]

@@ -53,7 +53,7 @@ class Params(NamedTuple):
 
 
 class ClientState(NamedTuple):
-    """What the clients keep; one row a round goes to the server."""
+    """State of the clients; one row per round goes to the server."""
 
     theta: np.ndarray  # (K, N, 2 D)
     norm2: np.ndarray  # (K, N)
@@ -140,7 +140,7 @@ def local_step(params, server, clients, k, t, y, y_hat, scratch, message):
 
 
 def aggregate(params, server, t):
-    """The server waits: it draws, and takes the mean, when the next round begins."""
+    """Do nothing: the server draws, and takes the mean, at the beginning of the next round."""
 
 
 def draws(params: Params) -> tuple[int, int]:

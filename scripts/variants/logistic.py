@@ -34,13 +34,13 @@ NO_PERCEPTRON = {"one_kernel": "a single kernel is logistic regression, and no P
 
 @inlined
 def loss(margin):
-    """ln(1 + exp(-margin)) without overflow."""
+    """Return ln(1 + exp(-margin)) without overflow."""
     return max(-margin, 0.0) + math.log1p(math.exp(-abs(margin)))
 
 
 @inlined
 def learn(params, state, i, m, y, step, selection):
-    """w_i and theta_i, both at this theta_i; kernel i is number m of the evaluated ones."""
+    """Update w_i and theta_i, both at this theta_i; kernel i is number m of the evaluated ones."""
     margin = y * selection.f[i]
     state.log_w[i] -= step * (loss(margin) + params.lam * state.model.norm2[i])
     slope = -y * math.exp(-loss(-margin))  # dL/df = -y / (1 + exp(margin))
@@ -49,7 +49,7 @@ def learn(params, state, i, m, y, step, selection):
 
 @inlined
 def learn_evaluated(params, state, t, y, selection):
-    """Every evaluated kernel learns, its step divided by the probability q of being evaluated."""
+    """Let every evaluated kernel learn, its step divided by the probability q of its evaluation."""
     eta = rate(params.eta, t)
     for m in range(selection.n_evaluated[0]):
         i = selection.evaluate[m]

@@ -1,8 +1,8 @@
-"""Learners as the code of the active paper's authors runs them, where it departs from their text.
+"""Learners as the code of the active paper's authors runs them, if it departs from their text.
 
-The code is public (https://github.com/JeongminChae/MKL_Active_Learning); its README names S. Hong,
+The code is public (https://github.com/JeongminChae/MKL_Active_Learning). Its README names S. Hong,
 J. Chae, "Active Learning with Multiple Kernels". These learners follow rules that were found by
-reading it, and nothing of it was copied. ``Differs`` of a docstring names the departures.
+reading it. Nothing of it was copied. ``Differs`` of a docstring lists the departures.
 
 Three more departures are settings of a table: inputs of the prepared files are not divided by their
 largest norm, Air is read from its prepared file, and the first squared error counts as 1.
@@ -46,9 +46,9 @@ from omkl.core.weights import exponential_update, mean_of_all, variance_of_all
 
 
 class FadingState(NamedTuple):
-    """An expansion whose coefficients fade together.
+    """Expansion whose coefficients fade together.
 
-    model   coefficients divided by ``fade`` as it was when they were appended
+    model   coefficients, divided by the ``fade`` of the round in which they were appended
     log_w   (1,) zero: the only kernel
     fade    (1,) product of 1 - eta lam over the rounds so far
     """

@@ -1,6 +1,6 @@
-"""Algorithms as the published numbers, not the text, say that they were run.
+"""Algorithms with settings and readings that a search found in the published numbers.
 
-Each was found by a search, whose grid and outcome are on the page of its paper.
+The grid and result of each search are on the page of its paper.
 """
 
 from __future__ import annotations
