@@ -46,7 +46,7 @@ def page(table: Table, runs: Runs, parts: list[str]) -> str:
         Panels of the table.
     """
     return "\n\n".join(
-        [INTRODUCTION, "## Mistakes", *parts, BOUNDS, bounds_table(table, runs), MORE]
+        [INTRODUCTION, f"## {table.title}", *parts, BOUNDS, bounds_table(table, runs), MORE]
     )
 
 
