@@ -79,7 +79,7 @@ class Panel:
 
     Rows are as for ``OnlineLearner``. Their keys, whole numbers or texts, are in a column named
     ``key`` or are given beside the rows. A new key begins as a learner without rows. Predictions
-    equal those of one ``OnlineLearner`` per key, to the bit, unless keys share weights or scaling.
+    equal exactly those of one ``OnlineLearner`` per key, unless keys share weights or scaling.
     All keys share the learning of intervals.
 
     Attributes

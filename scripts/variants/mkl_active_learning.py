@@ -17,6 +17,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from omkl.algorithms import active
+from omkl.algorithms.baselines import polynomial
 from omkl.algorithms.parts import State, gaussian_kernel, init, predict_mean, select_all
 from omkl.core.compiler import inlined
 from omkl.core.frequencies import orthogonal_normals
@@ -72,10 +73,6 @@ def update_fading(params, state, t, y, selection):
     state.fade[0] *= 1.0 - eta * params.lam
     state.model.alpha[0, state.model.n[0]] = 2.0 * eta * error / state.fade[0]
     append(state.model)
-
-
-def polynomial(params: Any, dictionary: Sequence[Kernel], d: int) -> Sequence[Kernel]:
-    return (Kernel("polynomial", float(params.degree)),)
 
 
 OF_EXPANSIONS = {

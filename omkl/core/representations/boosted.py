@@ -24,6 +24,7 @@ import numpy as np
 
 from omkl.core.compiler import inlined
 from omkl.core.hyperparameters import ROUNDS, Range
+from omkl.core.weights import n_less
 
 N_TREES = 100
 N_LEAVES = 64  # largest number per tree; LEAVES if targets are numbers
@@ -319,16 +320,9 @@ def _make_bins(model, scratch, n):
                 n_edges += 1
         scratch.n_bins[c] = n_edges + 1
         for j in range(n):
-            x = model.rows[c, j]
-            low, high = 0, n_edges
-            while low < high:
-                middle = (low + high) // 2
-                if x > edges[middle]:
-                    low = middle + 1
-                else:
-                    high = middle
-            scratch.bins[j, c] = low
-            scratch.bins_of[c, j] = low
+            b = n_less(edges, n_edges, model.rows[c, j])  # 0 for a missing value
+            scratch.bins[j, c] = b
+            scratch.bins_of[c, j] = b
 
 
 # --- A tree ---------------------------------------------------------------------------------------
