@@ -49,7 +49,15 @@ BELOW_ONE = Annotated[float, Range(0.0, 1.0, open_high=True)]
 
 @inlined
 def n_subsets(N, K, most):
-    """Return (N choose K), or ``most`` if that is less."""
+    """Return (N choose K), or ``most`` if that is less.
+
+    Parameters
+    ----------
+    N, K
+        Set and subset sizes, 0 <= K <= N.
+    most
+        Upper limit.
+    """
     count = 1
     for k in range(min(K, N - K)):
         count = count * (N - k) // (k + 1)  # exact: the quotient is (N choose k + 1)
@@ -60,7 +68,19 @@ def n_subsets(N, K, most):
 
 @inlined
 def measure(log_w, top, delta, gamma):
-    """Return K of (23), J of (58), and the number of bins of (26)."""
+    """Return K of (23), J of (58), and the number of bins of (26).
+
+    Parameters
+    ----------
+    log_w
+        Logarithms of weights (N,).
+    top
+        Largest of them.
+    delta
+        Least ratio to the largest weight, in [0, 1).
+    gamma
+        Bins per kernel at most.
+    """
     N = log_w.shape[0]
     least = math.log(delta) if delta > 0.0 else -np.inf
     K = 0
@@ -73,9 +93,18 @@ def measure(log_w, top, delta, gamma):
 
 @inlined
 def add_by_coins(subset, n, first, last, J, bins, rng):
-    """Let each kernel first .. last - 1 join the first n with probability J / bins; return n.
+    """Let each kernel first .. last - 1 join a subset with probability J / bins; return its size.
 
-    How many there are then is returned.
+    Parameters
+    ----------
+    subset, n
+        Kernels (N,), of which the first n are in the subset.
+    first, last
+        Range of kernels.
+    J, bins
+        Throws per kernel, and number of bins.
+    rng
+        ``Uniform``.
     """
     for i in range(first, last):
         subset[n] = i  # overwritten unless it joins: a branch would be mispredicted
@@ -85,7 +114,16 @@ def add_by_coins(subset, n, first, last, J, bins, rng):
 
 @inlined
 def draw_subset(params, state, rng):
-    """Draw a bin of the collection by the present weights; its kernels predict."""
+    """Draw a bin of the collection by the present weights; its kernels predict.
+
+    Parameters
+    ----------
+    params, state
+        Params with ``delta`` and ``gamma``, and state with ``w``, ``subset`` and ``n``, which are
+        written.
+    rng
+        ``Uniform``.
+    """
     N = state.w.shape[0]
     top = largest_of(state.log_w)
     _, J, bins = measure(state.log_w, top, params.delta, params.gamma)
@@ -114,7 +152,13 @@ def choose_subset(state, selection):
 
 @inlined
 def learn_all(params, state, t, y, selection):
-    """Update every weight by (22), and every theta by (17), both at the theta that predicted."""
+    """Update every weight by (22), and every theta by (17), both at the theta that predicted.
+
+    Parameters
+    ----------
+    params, state, t, y, selection
+        As in ``omkl.core.protocol.update``.
+    """
     eta_g = rate(params.eta_g, t)
     exponential_update(state.log_w, eta_g, y, selection.f, params.lam, state.model.norm2)
     gradient_steps(state.model, rate(params.eta, t), params.lam, y, selection)
@@ -306,7 +350,17 @@ class Amkl:
 
 @inlined
 def disagreement(state, selection, mean, farthest):
-    """Return the left side of (33), given the distance of the farthest kernel from the mean."""
+    """Return the left side of (33) from the distance of the farthest kernel.
+
+    Parameters
+    ----------
+    state, selection
+        State, and the evaluated round.
+    mean
+        Prediction.
+    farthest
+        Largest distance of a kernel's output from the mean.
+    """
     n = selection.n_combined[0]
     if n == selection.f.shape[0]:
         return variance_of_all(state.log_w, selection.f, mean) + farthest * farthest

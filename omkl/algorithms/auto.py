@@ -102,7 +102,7 @@ class Auto:
                   of all inputs, of three and of two. With at most 40 inputs it has these and two
                   past labels as well. It learns from row 513 on, in tiles of 32 rows, labels within
                   10 s of p (see 3). It is solved after 1,024 rows, then after 1.25 times as many,
-                  at least every 2,048, and rows fade by 1 / 65,536. While it does not pay it takes
+                  at least every 2,048, and rows fade by 1 / 65,536. While it has no weight it takes
                   one tile in 2 to 8.
                 The last two predict the mixture of the others until they are first fitted. Each f_i
                 is clipped to the range of the labels so far, extended by half of it on both sides.
@@ -182,7 +182,13 @@ class Auto:
 
     @staticmethod
     def variance(params, state, t, selection):
-        """Return the mean of p's squared errors in about 100 rounds, NaN before the first error."""
+        """Return the mean of p's squared errors over about 100 rounds, NaN before the first error.
+
+        Parameters
+        ----------
+        params, state, t, selection
+            As in ``omkl.core.protocol.variance``.
+        """
         noise = state.model.noise
         return noise[0] / noise[1] if noise[0] > 0.0 else math.nan
 
@@ -321,7 +327,8 @@ class AutoClassifier:
                   sums are the logits of a softmax, mixed with 0.0003 / K as above. Of two classes
                   only the second has trees. A leaf counts 0.1, or 10 over the number of trees where
                   that is more. Until they are grown they predict the mixture of the others. They
-                  pay where their weight is above 0.05, or |theta| of them in step 4 above 0.2.
+                  count as used if their weight is above 0.05, or their |theta| in step 4 above
+                  0.2.
              3. Mix: p_k = sum w_i p_ik.
              4. Correct: m_k = log p_k + theta'z_k with z_k = (log p_1k - log p_k, ..,
                 log p_Nk - log p_k, log p_k). theta and its P are shared by the classes, prior

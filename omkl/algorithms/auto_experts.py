@@ -31,12 +31,26 @@ Draw = Callable[[np.random.Generator, int, int], np.ndarray]
 
 
 def normal(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
-    """Draw normal frequencies of all n inputs, in units of sqrt(n), the distance of two rows."""
+    """Draw normal frequencies (n, D) of all inputs, in units of sqrt(n), the distance of rows.
+
+    Parameters
+    ----------
+    rng
+        Generator.
+    n, D
+        Number of inputs and of frequencies.
+    """
     return rng.standard_normal((n, D)) / math.sqrt(n)
 
 
 def cauchy(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
-    """Draw Cauchy frequencies of all n inputs, in units of n, the L1 distance of two rows."""
+    """Draw Cauchy frequencies (n, D) of all inputs, in units of n, the L1 distance of rows.
+
+    Parameters
+    ----------
+    rng, n, D
+        As in ``normal``.
+    """
     return _clipped_cauchy(rng, (n, D)) / n
 
 
@@ -63,7 +77,13 @@ def _clipped_cauchy(rng: np.random.Generator, size: int | tuple[int, int]) -> np
 
 
 def single(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
-    """Draw normal frequencies of one input each, for sums of functions of one input."""
+    """Draw normal frequencies (n, D) of one input each, for sums of functions of one input.
+
+    Parameters
+    ----------
+    rng, n, D
+        As in ``normal``.
+    """
     return _ones(rng, n, D, rng.standard_normal(D))
 
 
@@ -72,7 +92,13 @@ def cauchy_single(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
 
 
 def pairs(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
-    """Draw normal frequencies of two inputs each."""
+    """Draw normal frequencies (n, D) of two inputs each.
+
+    Parameters
+    ----------
+    rng, n, D
+        As in ``normal``.
+    """
     return _some(rng, n, D, 2, rng.standard_normal)
 
 
@@ -81,7 +107,13 @@ def cauchy_pairs(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
 
 
 def triples(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
-    """Draw normal frequencies of three inputs each."""
+    """Draw normal frequencies (n, D) of three inputs each.
+
+    Parameters
+    ----------
+    rng, n, D
+        As in ``normal``.
+    """
     return _some(rng, n, D, 3, rng.standard_normal)
 
 

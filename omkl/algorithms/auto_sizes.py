@@ -95,7 +95,17 @@ def regression_sizes(size: int, d: int) -> Sizes:
 
 
 def class_sizes(size: int, d: int, K: int = 2) -> Sizes:
-    """Return the experts for K classes."""
+    """Return the experts for K classes.
+
+    Parameters
+    ----------
+    size
+        Index in ``SIZES``.
+    d
+        Number of inputs.
+    K
+        Number of classes, >= 2.
+    """
     window = window_rows(d + TREE_LAGS)
     if size == FULL:
         return Sizes(CLASSIFIER_GROUPS, trees_of_a_class(K), window, 0, ())

@@ -124,7 +124,17 @@ def blank(model: RandomFeatures, J: int, M: int) -> State:
 
 @inlined
 def draw_graph(params, state, eta_e, rng):
-    """Draw the graph by algorithm 2, and keep 1 - (1 - pi_ij)^M for (21)."""
+    """Draw the graph by algorithm 2, and keep 1 - (1 - pi_ij)^M for (21).
+
+    Parameters
+    ----------
+    params, state
+        ``Params`` and ``State``, which is updated.
+    eta_e
+        Exploration in this round, in (0, 1).
+    rng
+        ``Uniform``.
+    """
     shares_of_all(state.log_w, state.w)
     explore = 1.0
     for j in range(params.J):
@@ -134,7 +144,21 @@ def draw_graph(params, state, eta_e, rng):
 
 @inlined
 def draw_kernels(state, j, M, explore, rng):
-    """Draw the kernels of node j from the mixture (20) of the weights w and equal chances."""
+    """Draw the kernels of node j from the mixture (20) of the weights w and equal chances.
+
+    Parameters
+    ----------
+    state
+        State, updated in place.
+    j
+        Node.
+    M
+        Number of draws, with replacement.
+    explore
+        Share of equal chances, in (0, 1).
+    rng
+        ``Uniform``.
+    """
     w, kernels = state.w, state.kernels
     N = w.shape[0]
     n = 0
@@ -149,7 +173,15 @@ def draw_kernels(state, j, M, explore, rng):
 
 @inlined
 def add_kernel(kernels, n, i):
-    """Add kernel i to the first ``n`` of kernels (M,), unless it is among them; return n."""
+    """Add a kernel to a list, unless it is in the list; return the length.
+
+    Parameters
+    ----------
+    kernels, n
+        Kernels (M,), of which the first n are listed.
+    i
+        Kernel.
+    """
     for m in range(n):
         if kernels[m] == i:
             return n
@@ -159,7 +191,15 @@ def add_kernel(kernels, n, i):
 
 @inlined
 def keep_probabilities(state, j, M, explore):
-    """Write 1 - (1 - pi_ij)^M of node j, with pi_ij as in (20)."""
+    """Write 1 - (1 - pi_ij)^M of node j, with pi_ij as in (20).
+
+    Parameters
+    ----------
+    state
+        State, updated in place.
+    j, M, explore
+        As in ``draw_kernels``.
+    """
     w = state.w
     N = w.shape[0]
     # The sum pi (1 + (1 - pi) + ..) equals 1 - (1 - pi)^M and does not cancel for small pi.
@@ -174,9 +214,18 @@ def keep_probabilities(state, j, M, explore):
 
 @inlined
 def choose_node(params, state, eta_e, v, selection):
-    """Draw a selective node from p, (19), by v in [0, 1); evaluate and combine its kernels.
+    """Draw a selective node from p, (19); evaluate and combine its kernels.
 
-    Their q, and their shares.
+    Parameters
+    ----------
+    params, state
+        ``Params`` and ``State``, which is updated.
+    eta_e
+        Exploration in this round, in (0, 1).
+    v
+        Uniform number in [0, 1).
+    selection
+        Output.
     """
     kernels, n_kernels, p, q = state.kernels, state.n_kernels, state.p, state.q
     log_w = state.log_w

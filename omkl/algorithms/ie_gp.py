@@ -26,7 +26,13 @@ from omkl.core.weights import exp_nonpositive, mean_of_all, shares_of_all
 
 
 def variance(params, state, t, selection):
-    """Return the variance of the mixture: mean of the variances plus variance of the means."""
+    """Return the variance of the mixture: mean of the variances plus variance of the means.
+
+    Parameters
+    ----------
+    params, state, t, selection
+        As in ``omkl.core.protocol.variance``.
+    """
     N = selection.f.shape[0]
     y_hat = mean_of_all(state.log_w, selection.f)
     top = state.log_w[0]
@@ -44,7 +50,17 @@ def variance(params, state, t, selection):
 
 @inlined
 def multiply_by_likelihood(params, state, y, selection):
-    """Update w_i <- w_i N(y; f_i, s_i)."""
+    """Update w_i <- w_i N(y; f_i, s_i).
+
+    Parameters
+    ----------
+    params, state
+        Params with ``noise``, and state, which is updated.
+    y
+        Target.
+    selection
+        Evaluated round.
+    """
     for i in range(selection.f.shape[0]):
         error = y - selection.f[i]
         spread = 1.0 + selection.scratch.variance[i]

@@ -271,14 +271,34 @@ class DaO:
 
 @inlined
 def smooth(p, delta, uniform):
-    """Replace q by p = (1 - delta) q + delta uniform, in place."""
+    """Replace q by p = (1 - delta) q + delta uniform, in place.
+
+    Parameters
+    ----------
+    p
+        Probabilities q (N,), overwritten by p.
+    delta
+        Share in (0, 1].
+    uniform
+        Number that q is mixed with.
+    """
     for i in range(p.shape[0]):
         p[i] = (1.0 - delta) * p[i] + delta * uniform
 
 
 @inlined
 def select_one(params, state, rng, selection):
-    """Evaluate all classifiers; draw the one that may learn, by smoothed weights."""
+    """Evaluate all classifiers; draw the one that may learn, by smoothed weights.
+
+    Parameters
+    ----------
+    params, state
+        Params with ``delta``, and state with ``p`` and ``drawn``, which are written.
+    rng
+        ``Uniform``.
+    selection
+        Output.
+    """
     choose_all(selection)
     shares_of_all(state.log_w, state.p)
     smooth(state.p, params.delta, 1.0 / state.p.shape[0])

@@ -79,10 +79,15 @@ def predict_mean(params, state, t, selection):
 
 @inlined
 def learn_evaluated(params, state, t, y, selection):
-    """Let the evaluated kernels learn, each loss divided by q, the probability of its evaluation.
+    """Let the evaluated kernels learn, each loss divided by the probability q of its evaluation.
 
     theta_i <- theta_i - eta grad L_i / q_i,  log w_i <- log w_i - eta L_i / q_i,
     L_i(theta) = (theta'z_i - y)^2 + lam ||theta||^2.
+
+    Parameters
+    ----------
+    params, state, t, y, selection
+        As in ``omkl.core.protocol.update``; the state has ``q``.
     """
     eta = rate(params.eta, t)
     model, scratch, evaluate, f = state.model, selection.scratch, selection.evaluate, selection.f

@@ -58,7 +58,19 @@ def rate_of(state):
 
 @inlined
 def adahedge_update(state, f, y, power):
-    """Update sums, gap and weights by the losses |f - y|^power of all kernels, f (N,)."""
+    """Update sums, gap and weights by the losses |f - y|^power of all kernels.
+
+    Parameters
+    ----------
+    state
+        State with ``losses``, ``gap`` and ``log_w``, which are updated.
+    f
+        Outputs (N,).
+    y
+        Target.
+    power
+        1 or 2.
+    """
     N = state.losses.shape[0]
     rate = rate_of(state)
     before = mix_loss(state.losses, rate)
@@ -128,7 +140,17 @@ class Adahedge:
 
 @inlined
 def boa_update(state, f, y):
-    """Update regrets, squares and weights by the gradients of all losses, f (N,)."""
+    """Update regrets, squares and weights by the gradients of the losses of all kernels.
+
+    Parameters
+    ----------
+    state
+        State, updated in place.
+    f
+        Outputs (N,).
+    y
+        Target.
+    """
     N = f.shape[0]
     y_hat = mean_of_all(state.log_w, f)
     n = 0
@@ -208,7 +230,19 @@ class Boa:
 
 @inlined
 def squint_update(state, f, y, span):
-    """Update regrets, squares and weights by the losses (f - y)^2 / span, f (N,)."""
+    """Update regrets, squares and weights by the losses (f - y)^2 / span of all kernels.
+
+    Parameters
+    ----------
+    state
+        State, updated in place.
+    f
+        Outputs (N,).
+    y
+        Target.
+    span
+        Range of the squared errors, > 0.
+    """
     N = f.shape[0]
     total = 0.0
     hedge = 0.0

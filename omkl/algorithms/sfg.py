@@ -121,7 +121,19 @@ def on_graph(edges: np.ndarray, model: RandomFeatures) -> GraphState:
 
 @inlined
 def choose_node(params, state, t, xi, rng):
-    """Draw I_t from p; after ``explore`` rounds take the node with the largest u."""
+    """Draw I_t from p; after ``explore`` rounds take the node with the largest u.
+
+    Parameters
+    ----------
+    params, state
+        Params with ``explore``, and state, whose ``node`` is written.
+    t
+        Round, >= 1.
+    xi
+        Exploration in this round, in (0, 1).
+    rng
+        ``Uniform``.
+    """
     if t <= params.explore:
         state.node[0] = draw_node(state.trees, xi, rng.random())
     else:
@@ -374,7 +386,17 @@ def choose_refined_neighbours(state, xi, selection):
 
 @inlined
 def add_refined(links, node, n, evaluate):
-    """Append the ends of a node's added edges to the first ``n``; return their number."""
+    """Append the ends of a node's added edges to a list of kernels; return its length.
+
+    Parameters
+    ----------
+    links
+        Links (6, N).
+    node
+        Node.
+    n, evaluate
+        Kernels (N,), of which the first n are listed.
+    """
     last = n + links[N_REFINED, node]
     i = 0
     while n < last:
@@ -386,7 +408,19 @@ def add_refined(links, node, n, evaluate):
 
 @inlined
 def add_probabilities(trees, links, evaluate, n, xi, q):
-    """Add p of the nodes whose edges were added to the q of the ends."""
+    """Add p of the nodes whose edges were added to the q of the ends.
+
+    Parameters
+    ----------
+    trees, links
+        Trees (3, 2 P) and links (6, N).
+    evaluate, n
+        Kernels (N,), of which the first n count.
+    xi
+        Exploration in this round, in (0, 1).
+    q
+        Probabilities (N,), updated in place.
+    """
     for m in range(n):
         i = evaluate[m]
         if links[REFINED, i] >= 0:

@@ -431,7 +431,17 @@ def draw(p, u):
 
 @inlined
 def n_less(ascending, n, number):
-    """Count the numbers less than ``number`` among the first n of ``ascending``."""
+    """Count the numbers less than ``number`` among the first n, by bisection.
+
+    Parameters
+    ----------
+    ascending
+        Ascending numbers (n,) or longer.
+    n
+        Number of entries that count.
+    number
+        Limit; NaN gives 0.
+    """
     low, high = 0, n
     while low < high:
         middle = (low + high) // 2

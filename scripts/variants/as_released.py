@@ -264,7 +264,21 @@ def next_uniform(model, rng):
 
 @inlined
 def learn(params, state, i, m, y, step, step_of_w, selection):
-    """Move theta_i by ``step``; then update w_i by the old error and the new penalty."""
+    """Move theta_i by ``step``; then update w_i by the old error and the new penalty.
+
+    Parameters
+    ----------
+    params, state
+        ``Params`` and ``State``, which is updated.
+    i, m
+        Kernel, and its number among the evaluated ones.
+    y
+        Target.
+    step, step_of_w
+        Step sizes of theta and of the weight.
+    selection
+        Evaluated round.
+    """
     error = selection.f[i] - y
     gradient_step(
         state.model, i, m, selection.scratch, 2.0 * step * error, 1.0 - 2.0 * step * params.lam
@@ -599,7 +613,19 @@ def restore_frozen(state):
 
 @inlined
 def shares_that_changed(mass, member, slack, share, best, changed):
-    """List in ``changed`` the nodes whose u / U has crossed the bar; return their number."""
+    """List the nodes whose u / U has crossed the bar, and return their number.
+
+    Parameters
+    ----------
+    mass, member
+        Sums of the weights (2 P,), and membership (N,).
+    slack
+        Distance of the bar below the rank-th share, >= 0.
+    share, best
+        Scratch (N,) and (rank,).
+    changed
+        Output (N,).
+    """
     P = mass.shape[0] // 2
     for i in range(share.shape[0]):
         share[i] = mass[P + i] / mass[1]

@@ -70,7 +70,17 @@ def client_state(
 
 @inlined
 def draw_by_counts(counts, power, u):
-    """Draw an index with probability proportional to counts^power, counts (N,) not all zero."""
+    """Draw an index with probability proportional to counts^power.
+
+    Parameters
+    ----------
+    counts
+        Counts (N,), >= 0 and not all zero.
+    power
+        Exponent, >= 1.
+    u
+        Uniform number in [0, 1).
+    """
     most = 0.0
     for i in range(counts.shape[0]):
         most = max(most, counts[i])

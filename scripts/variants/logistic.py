@@ -40,7 +40,21 @@ def loss(margin):
 
 @inlined
 def learn(params, state, i, m, y, step, selection):
-    """Update w_i and theta_i, both at this theta_i; kernel i is number m of the evaluated ones."""
+    """Update w_i and theta_i, both at this theta_i.
+
+    Parameters
+    ----------
+    params, state
+        ``Params`` and ``State``, which is updated.
+    i, m
+        Kernel, and its number among the evaluated ones.
+    y
+        Target, -1 or +1.
+    step
+        Step size.
+    selection
+        Evaluated round.
+    """
     margin = y * selection.f[i]
     state.log_w[i] -= step * (loss(margin) + params.lam * state.model.norm2[i])
     slope = -y * math.exp(-loss(-margin))  # dL/df = -y / (1 + exp(margin))

@@ -249,7 +249,15 @@ def _find(scratch, n):
 
 @inlined
 def evaluate_neighbours(scratch, model, x):
-    """Write the weighted means of the neighbours of x into scratch.mean."""
+    """Write the weighted means of the neighbours of a row into scratch.mean.
+
+    Parameters
+    ----------
+    scratch, model
+        Scratch, and window of rows.
+    x
+        Row (d,) or longer.
+    """
     n = min(model.n[0], model.labels.shape[0])
     _measure(scratch, model, x, n)
     scratch.mean[:] = 0.0
