@@ -81,7 +81,7 @@ class GraphState(NamedTuple):
 
 @functools.lru_cache(maxsize=4)
 def graph(dictionary: tuple[Kernel, ...], d: int, M: int, reading: int) -> np.ndarray:
-    """Return edges (3, N, M) of algorithm 4, and Delta by its order, once for all seeds.
+    """Return the edges (3, N, M) of algorithm 4, once for all seeds.
 
     Parameters
     ----------
@@ -91,8 +91,8 @@ def graph(dictionary: tuple[Kernel, ...], d: int, M: int, reading: int) -> np.nd
         Number of inputs.
     M
         Out-neighbours of a node, 1..N.
-    reading, divergence
-        Indices in ``READINGS`` and ``DIVERGENCES``.
+    reading
+        Index in ``READINGS``.
     """
     join = similarity_graph if READINGS[reading] == "nearest" else dissimilarity_graph
     return edges_of(join(overlaps(dictionary, d), M))

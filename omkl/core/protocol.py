@@ -391,7 +391,9 @@ def register(
         Class with the steps, if they are not in the module: see ``register_as``.
     deterministic
         False if ``select`` draws.
-    representation, task, ...
+    representation, task, kernels, queries, equivariant, reads_uncut
+        As the fields of ``Algorithm``.
+    independent, probabilities, of_classes, expected_failures
         As the fields of ``Algorithm``.
 
     Raises

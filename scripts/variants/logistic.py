@@ -167,7 +167,7 @@ class Sfg:
 
     @staticmethod
     def init(params: Any, dictionary: Any, model: Any) -> paper_sfg.GraphState:
-        edges, _ = paper_sfg.graph(tuple(dictionary), model.omega.shape[1], params.M, 0, 0)
+        edges = paper_sfg.graph(tuple(dictionary), model.omega.shape[1], params.M, 0)
         return paper_sfg.on_graph(edges, model)
 
     @staticmethod
