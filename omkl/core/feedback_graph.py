@@ -29,21 +29,21 @@ BLOCK = 2**18  # divergences held at a time
 
 
 def dissimilarity_graph(divergence: Overlaps | np.ndarray, M: int) -> np.ndarray:
-    """Out-neighbours (N, M) of a graph whose every node sees M mutually dissimilar kernels.
+    """Build a graph whose every node has M mutually dissimilar kernels as out-neighbours.
 
-    Ghari and Shen, JMLR, algorithm 4: node i starts with itself, and j joins
-    while its mean divergence from the out-neighbours so far is at least
-    gamma_i, the largest threshold that leaves M of them. Read as: the kernel
-    with the largest mean divergence from those already there joins next (ties:
-    the smallest index); gamma_i is then the mean divergence of the last to join.
+    Ghari and Shen, JMLR, algorithm 4: node i starts with itself, and j joins while its mean
+    divergence from the out-neighbours so far is at least gamma_i, the largest threshold that leaves
+    M of them. Reading: the kernel with the largest mean divergence from those already there joins
+    next (ties: the smallest index). gamma_i is then the mean divergence of the last to join.
 
-    Of overlaps, candidates j are compared by k own_j - 2 sum of overlap(m, j) over the k kernels m
-    already there: the sum of Delta(m, j) without what does not depend on j. O(N^2 M) time.
+    Given overlaps, candidates j are compared by k own_j - 2 sum of overlap(m, j) over the k kernels
+    m already there: the sum of Delta(m, j) without the terms that do not depend on j. O(N^2 M)
+    time.
 
     Parameters
     ----------
     divergence
-        What ``kernel_distance.overlaps`` gives, or a matrix (N, N) of log Delta.
+        Result of ``kernel_distance.overlaps``, or a matrix (N, N) of log Delta.
     M
         Out-neighbours of a node, itself among them.
 
@@ -108,10 +108,10 @@ def _join_by_overlap(source: Overlaps, some: np.ndarray) -> None:
 
 @compiled
 def _farthest(total, own, by_own, k, best, size, sign):
-    """best[r] = the smallest j with the largest k own_j - 2 sum of overlaps, in row r.
+    """Write to best[r] the smallest j with the largest k own_j - 2 sum of overlaps, in row r.
 
-    All are logarithms; size[r] is that of the absolute value, divided by k, and sign[r] its sign.
-    by_own (N,) lists the kernels by falling own.
+    All are logarithms. size[r] is the logarithm of the absolute value, divided by k, and sign[r]
+    its sign. by_own (N,) lists the kernels by falling own.
     """
     share = math.log(2.0 / k)
     N = own.shape[0]
@@ -146,25 +146,25 @@ def _farthest(total, own, by_own, k, best, size, sign):
 
 @compiled
 def _add_rows(total, rows, which, scratch):
-    """total[r] <- log(exp(total[r]) + exp(rows[which[r]]))."""
+    """Update total[r] <- log(exp(total[r]) + exp(rows[which[r]]))."""
     for r in range(total.shape[0]):
         add_logs(total[r], rows[which[r]], scratch)
 
 
 def similarity_graph(divergence: Overlaps | np.ndarray, M: int) -> np.ndarray:
-    """Out-neighbours (N, M) of a graph whose every node sees the M kernels most like its own.
+    """Build a graph whose every node has the M most similar kernels as out-neighbours.
 
-    Ghari and Shen, first version (arXiv), algorithm 1: an edge from i to j where
-    Delta(i, j) <= gamma_i, the largest threshold that leaves M of them, node i
-    among them (Delta(i, i) = 0). Every gamma from the M-th smallest divergence up
-    to the next one gives this graph; equal divergences go to the smallest index.
+    Ghari and Shen, first version (arXiv), algorithm 1: an edge from i to j if Delta(i, j) <=
+    gamma_i, the largest threshold that leaves M of them, node i among them (Delta(i, i) = 0). Every
+    gamma from the M-th smallest divergence up to the next one gives this graph. Equal divergences
+    go to the smallest index.
 
     O(N^2 log N) time.
 
     Parameters
     ----------
     divergence
-        What ``kernel_distance.overlaps`` gives, or a matrix (N, N): Delta or its logarithm.
+        Result of ``kernel_distance.overlaps``, or a matrix (N, N): Delta or its logarithm.
     M
         Out-neighbours of a node, itself among them.
 
