@@ -135,5 +135,5 @@ def test_one_override_makes_a_run_for_trying_things(tmp_path: Path):
     outcome = runner.run(schema.read(configuration("debug=quick", *typed)))
     assert outcome.status == "complete" and outcome.run.result["n_rounds"] == 200
     suffixes = {p.suffix for p in outcome.run.folder.iterdir()} - {".diff"}  # of a changed checkout
-    assert suffixes == {".json", ".npz", ".parquet", ".sha256"}
+    assert suffixes == {".json", ".npz", ".sha256"}
     assert not (tmp_path / "mlflow.db").exists()
