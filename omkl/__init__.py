@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 
-TYPE_CHECKING = False  # that of typing takes 0.01 s, in which Ctrl-C has no answer
+TYPE_CHECKING = False  # importing typing takes 0.01 s, in which Ctrl-C prints a traceback
 if TYPE_CHECKING:
     from typing import Any
 
@@ -48,10 +48,10 @@ __all__ = [
 ]
 
 
-SUBPACKAGES = ("algorithms", "datasets")  # whose functions users call
+SUBPACKAGES = ("algorithms", "datasets")  # subpackages with functions for users
 
 
-if not TYPE_CHECKING:  # a type checker would take any name for one of omkl's
+if not TYPE_CHECKING:  # with __getattr__ a type checker would accept any name
 
     def __getattr__(name: str) -> Any:
         if name == "__version__":
@@ -60,7 +60,8 @@ if not TYPE_CHECKING:  # a type checker would take any name for one of omkl's
             return importlib.import_module(f"omkl.{name}")
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        # With it the compiler, where somebody asks for it; by its name, as it imports this module.
+        # omkl.api imports the compiler, so it is imported on first use. It imports this module, so
+        # an import statement at the top would be a cycle.
         return getattr(importlib.import_module("omkl.api"), name)
 
 

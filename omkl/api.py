@@ -1,4 +1,4 @@
-"""What is called from Python: ``import omkl`` and the functions here, imported when asked for."""
+"""Functions of ``import omkl``, imported on first use."""
 
 from __future__ import annotations
 
@@ -64,46 +64,51 @@ def learner(
     outputs: int | Sequence[str] | None = None,
     **params: Any,
 ) -> OnlineLearner:
-    """A learner before its first row; a ValueError names a wrong setting and what it may be.
+    """Return a learner without rows.
 
     Parameters
     ----------
     algorithm
-        Its name, as after ``algorithm=``.
+        Name, as in ``algorithm=``.
     inputs
-        How many, or their names; None: as the first row or frame has them.
+        Number or names of the inputs; None: the first row or frame decides.
     kernels
-        A dictionary of ``conf/kernels``, a mapping as such a file holds, or a list of bandwidths
-        (of Gaussian kernels), families and parts: ``[0.1, 1.0, {"family": "laplacian", ...}]``.
+        A dictionary of ``conf/kernels``, a mapping like such a file, or a list of bandwidths (of
+        Gaussian kernels), families and parts: ``[0.1, 1.0, {"family": "laplacian", ...}]``.
     D
-        Random features per kernel, 50 by default.
+        Random features per kernel, >= 1; 50 by default.
     seed
-        Whatever is drawn follows from it.
+        Integer >= 0, the seed of all random numbers.
     task
-        "regression" or "classification"; None: the algorithm's.
+        "regression" or "classification"; None: the task of the algorithm.
     classes
-        Of a classification, texts or numbers: of two the first is -1 and the second +1.
+        Texts or numbers, for a classification. Of two classes the first is -1 and the second +1.
     scaling
-        "columns": inputs and targets are standardised online; "none": taken as they are.
+        "columns": inputs and targets are standardised online; "none": they are unchanged.
     lags
-        How many past targets are further inputs.
+        Number of past targets used as inputs, >= 0.
     horizon
-        T, where a parameter names it (``eta="1/sqrt(T)"``).
+        T, for parameters that name it (``eta="1/sqrt(T)"``); None: unknown.
     interval
-        A level such as 0.9: intervals cover that share of the targets, also when the stream
-        changes.
+        Level in (0, 1), such as 0.9: the share of targets that intervals cover, also when the
+        stream changes. None: no intervals.
     interval_rate
-        One rate at which they adapt; None: eight, mixed.
+        Rate in (0, 1] at which intervals adapt; None: a mixture of eight rates.
     features
-        How random frequencies are placed: "rff", each by itself; "orthogonal", in orthogonal
-        blocks, of Gaussian kernels; "qmc", evenly.
+        Placement of random frequencies: "rff", independent; "orthogonal", in orthogonal blocks, for
+        Gaussian kernels; "qmc", evenly.
     max_pending
-        How many predictions are remembered until the targets of their rows come, 1,000 by default.
+        Most predictions remembered until the targets of their rows come, 1,000 by default.
     outputs
-        How many targets a row has, or their names; None: one, a number. Each output learns by
-        itself; all share their random features.
+        Number or names of the targets of a row; None: one target, a number. Outputs learn
+        separately and share their random features.
     params
-        Those of the algorithm, as after ``algorithm.NAME=``, in place of its YAML's.
+        Parameters of the algorithm, as in ``algorithm.NAME=``; missing ones are those of its YAML.
+
+    Raises
+    ------
+    ValueError
+        A setting is wrong; the text names it and its possible values.
     """
     made = settings.read(
         algorithm, inputs=inputs, kernels=kernels, task=task, classes=classes, params=params, D=D,
@@ -134,31 +139,37 @@ def panel(
     threads: int | None = None,
     **params: Any,
 ) -> Panel:
-    """A learner per key of one stream; a ValueError names the setting and what it may be.
+    """Return a learner per key of one stream.
 
     Parameters
     ----------
     algorithm
-        One whose state is numbers alone: "raker", "rfomkr", "ridge", "ridge_rff", ...
+        An algorithm whose state is numbers only: "raker", "rfomkr", "ridge", "ridge_rff", ...
     key
-        The column of rows by name that holds the key; None: keys are given beside the rows.
+        Column of the key in rows by name; None: keys are given beside the rows.
     inputs, kernels, D, seed, scaling, lags, horizon, features
-        As ``omkl.learner``, of the learner of each key; all have the same random features. The
+        As of ``omkl.learner``, for the learner of each key; all have the same random features. The
         defaults are smaller: ``kernels="gauss5"``, ``D=24``.
     interval, interval_rate
-        As ``omkl.learner``. All keys share what intervals learn, in units of each key's errors.
+        As of ``omkl.learner``. All keys share the learning of intervals, in units of each key's
+        errors.
     max_keys
-        Most keys that are kept, >= 1: of more the one whose last row is the longest ago is
-        forgotten. None: none is forgotten, and memory grows with the number of keys.
+        Most keys in memory, >= 1: a further key replaces the one whose last row is the oldest.
+        None: no limit, and memory grows with the number of keys.
     share_weights
-        Whether all keys share the weights of kernels: each row of any key moves them.
+        Whether all keys share the weights of kernels, which then learn from every row.
     share_scaling
-        Whether inputs are standardised by the rows of all keys, in place of those of each.
-        Targets are standardised by those of their key.
+        Whether the rows of all keys standardise inputs, in place of each key's own rows. The
+        targets of a key are standardised by its own targets.
     threads
         Threads for blocks of rows, at most 8; None: one per core. Numbers do not depend on it.
     params
-        Those of the algorithm, as after ``algorithm.NAME=``, in place of its YAML's.
+        Parameters of the algorithm, as in ``algorithm.NAME=``; missing ones are those of its YAML.
+
+    Raises
+    ------
+    ValueError
+        A setting is wrong; the text names it and its possible values.
 
     Examples
     --------
@@ -179,7 +190,7 @@ def panel(
 
 
 def columns(frame: pd.DataFrame, target: str | None = None) -> pd.DataFrame:
-    """What becomes of each column of a data frame, as in a file of the command line.
+    """Return the encoding of each column of a data frame, as in a file of the command line.
 
     Parameters
     ----------
@@ -214,13 +225,26 @@ def open_stream(
     seed: int = 0,
     **keys: Any,
 ) -> Stream:
-    """A data set as a stream: ``for X, y in omkl.open_stream("airfoil").blocks(1000)``.
+    """Open a data set as a stream: ``for X, y in omkl.open_stream("airfoil").blocks(1000)``.
 
-    ``dataset`` is the name of one of ``conf/dataset`` or the path of your file, which has a
-    ``target``; ``keys`` are those of such a YAML (``inputs``, ``missing``, ``labels``, ...). The
-    rest is as ``stream.*`` of a run, with its defaults; ``scaling="none"`` gives the rows as they
-    are, for an ``OnlineLearner`` to standardise. Raises DataError, a ValueError, as a run does, and
-    ValueError for a key that there is not.
+    Parameters
+    ----------
+    dataset
+        A name of ``conf/dataset``, the path of your file, or a mapping like such a YAML.
+    target
+        Column to predict, for your own file.
+    task, scaling, order, limit, lags, delay, horizon, seed
+        As ``stream.*`` of a run, with its defaults. ``scaling="none"`` gives unscaled rows, which
+        an ``OnlineLearner`` standardises.
+    keys
+        Further keys of a data set's YAML: ``inputs``, ``missing``, ``labels``, ...
+
+    Raises
+    ------
+    DataError
+        A ValueError: the data cannot be used, as in a run.
+    ValueError
+        There is no such key.
     """
     if isinstance(dataset, Mapping):
         described = dict(dataset)
@@ -247,7 +271,7 @@ def open_stream(
 
 
 def _is_a_path(dataset: str | Path) -> bool:
-    """Whether a file is meant, and no name of a data set."""
+    """Return whether ``dataset`` is a path and not a name of the catalogue."""
     return isinstance(dataset, Path) or not re.fullmatch(r"\w+", dataset)
 
 
@@ -258,13 +282,13 @@ def run(*what: Any, **settings: Any) -> Results:
     ----------
     what
         The name of an algorithm, then a data set: a name of the catalogue, the path of a file, or a
-        data frame (pandas, Polars, PyArrow). Either may be left out: ``auto`` is the default for
-        your own data. A frame is kept as a Parquet file in the folder ``frames`` of the outputs.
-        Settings may stand here too, as texts of the command line: ``"algorithm.eta=0.1"``.
+        data frame (pandas, Polars, PyArrow). Both are optional: ``auto`` is the default for your
+        own data. A frame is kept as a Parquet file in the folder ``frames`` of the outputs.
+        Settings of the command line may follow as texts: ``"algorithm.eta=0.1"``.
     settings
-        All others as keywords: ``target="price"``, ``seeds=3``, nested ones as mappings,
-        ``stream={"lags": 2}``, or by their dotted names, ``**{"stream.lags": 2}``. Neither figures
-        nor tracking, unless they are requested.
+        Settings as keywords: ``target="price"``, ``seeds=3``; nested ones as mappings,
+        ``stream={"lags": 2}``, or by their dotted names, ``**{"stream.lags": 2}``. Figures and
+        tracking are off by default.
 
     Returns
     -------
@@ -274,16 +298,16 @@ def run(*what: Any, **settings: Any) -> Results:
     Raises
     ------
     ValueError
-        A setting that there is none of, or a data set that is none.
+        A setting or a data set does not exist.
     RuntimeError
-        The job failed; with what ``omkl-run`` would print.
+        The job failed; the text is that of ``omkl-run``.
 
     Examples
     --------
     >>> omkl.run("auto", frame, target="price")  # doctest: +SKIP
     >>> omkl.run("raker", "naval", seeds=3, stream={"lags": 2})  # doctest: +SKIP
     """
-    # Hydra and pydantic, and with them what draws and tracks, where somebody runs something.
+    # Imported here: Hydra, pydantic and the viewers, which learners do not need.
     from omkl.experiment import viewers
     from omkl.notebook import requests
 
@@ -297,23 +321,25 @@ def run(*what: Any, **settings: Any) -> Results:
 
 
 def load(folder: str | Path) -> Results:
-    """A finished run from its folder: its numbers by name, and ``seeds``, ``curves`` and
-    ``predictions`` as data frames. ValueError for a folder that is none, or damaged.
+    """Return a finished run from its folder.
+
+    The result has the numbers by name, and ``seeds``, ``curves`` and ``predictions`` as data
+    frames. Raises ValueError if the folder is damaged or not a run.
     """
     return Results(folder)
 
 
 def load_runs(outputs: str | Path = "outputs", *, long: bool = False, **where: Any) -> Runs:
-    """The runs below a folder of outputs, as a data frame with one row per run.
+    """Return the runs below a folder of outputs as a data frame with one row per run.
 
     Parameters
     ----------
     outputs
-        The folder; runs lie in its folder ``runs``.
+        The folder; runs are in its folder ``runs``.
     long
-        One row per run and seed, in place of one per run.
+        Whether to return one row per run and seed, in place of one per run.
     where
-        Which runs: ``dataset="naval"``, ``algorithm=["raker", "gf"]``, any setting or parameter,
+        Conditions: ``dataset="naval"``, ``algorithm=["raker", "gf"]``, any setting or parameter;
         nested ones as mappings or by dotted names.
 
     Returns
@@ -324,7 +350,7 @@ def load_runs(outputs: str | Path = "outputs", *, long: bool = False, **where: A
     Raises
     ------
     ValueError
-        There are no runs, none of that kind, or no such setting.
+        There are no runs, none that meets the conditions, or no such setting.
     """
     from omkl.notebook import runs  # pandas
 
@@ -339,26 +365,28 @@ def sweep(
     Parameters
     ----------
     algorithms, datasets
-        One, or a list of them, as ``omkl.run`` takes them.
+        One, or a list of them, as of ``omkl.run``.
     texts
         Further settings as on the command line, ``"algorithm.M=5,10"``.
     n_jobs
-        Processes, or the address of a Dask scheduler; None: one per core. In a script, more than
-        one needs ``if __name__ == "__main__":``, as all that starts processes.
+        Processes, or the address of a Dask scheduler; None: one per core. A script with more than
+        one process needs ``if __name__ == "__main__":``.
     settings
-        As of ``omkl.run``; a list has several values, each a run: ``D=[50, 100]``. A setting that
-        is itself a list goes in another: ``inputs=[["a", "b"]]``, ``kernels=[[0.1, 1.0]]``.
+        As of ``omkl.run``. A list has several values, each a run: ``D=[50, 100]``. A setting that
+        is itself a list goes in another list: ``dataset={"inputs": [["a", "b"]]}``. ``kernels`` may
+        be one list of bandwidths, families or parts, as of ``omkl.run``, or a list of lists or
+        names.
 
     Returns
     -------
     Runs
-        A ``pandas.DataFrame`` with one row per run, ``plot()`` and ``table()``. A run that failed
-        has its message in the column ``error``, and a warning says so.
+        A ``pandas.DataFrame`` with one row per run, ``plot()`` and ``table()``. A failed run has
+        its message in the column ``error``, and a warning says so.
 
     Raises
     ------
     ValueError
-        A name or setting that there is none of.
+        A name or setting does not exist.
     """
     from omkl.notebook import runs  # pandas
 

@@ -37,37 +37,37 @@ if TYPE_CHECKING:
 
     from omkl.online.learner import OnlineLearner
 
-REPLAYED = 1000  # rows that are kept
+REPLAYED = 1000  # last rows, which a new learner learns again
 
 Row = tuple[Any, ...]
 
 
 class _Online(LearnerParameters, base.Estimator):
-    """What all have: settings, inputs by name, and an ``OnlineLearner`` that is made anew."""
+    """Common part of all estimators: settings, input names, and the current ``OnlineLearner``."""
 
     seed: int
 
     def __post_init__(self) -> None:
         self._names: tuple[Hashable, ...] = ()  # of the inputs, in their order
-        self._known: frozenset[Hashable] = frozenset()  # the same
-        self._columns: dict[Hashable, Column] = {}  # of those that are words or dates
-        self._all: itemgetter[Any] | None = None  # of two names or more: a row that has them all
+        self._known: frozenset[Hashable] = frozenset()  # the same names
+        self._columns: dict[Hashable, Column] = {}  # encodings of words and dates
+        self._all: itemgetter[Any] | None = None  # reads a row with all of two names or more
         self._learner: OnlineLearner | None = None
         self._rows: deque[tuple[Row, Any]] = deque(maxlen=REPLAYED)
-        # Rows that were predicted before there was a learner.
+        # Rows predicted before there was a learner.
         self._early: deque[Mapping[Any, Any]] = deque(maxlen=REPLAYED)
 
     @property
     def _raw_memory_usage(self) -> int:
-        """Bytes of its pickle: River's walk would count the compiler."""
+        """Bytes of the pickle: River's own count would include the compiler."""
         return len(pickle.dumps(self))
 
     def _further(self) -> dict[str, Any]:
-        """Settings of the learner besides those that all estimators have."""
+        """Return the settings of the learner that only this estimator has."""
         raise NotImplementedError
 
     def _make(self) -> None:
-        """A learner of the inputs that are known, if any, which learns the rows that are kept."""
+        """Make a learner of the known inputs, if any, and learn the last rows again."""
         if not self._names:
             return
         words = all(isinstance(name, str) for name in self._names)
@@ -84,7 +84,7 @@ class _Online(LearnerParameters, base.Estimator):
             inputs=texts, columns=columns, seed=self.seed, **self._further()
         )
         for x in self._early:
-            with contextlib.suppress(ValueError):  # of a row that is none
+            with contextlib.suppress(ValueError):  # an invalid row
                 self._learner.predict_one(self._row(x))
         self._early.clear()
         if self._rows:
@@ -92,7 +92,7 @@ class _Online(LearnerParameters, base.Estimator):
             self._learner.partial_fit(list(rows), list(labels))
 
     def _meet(self, x: Mapping[Any, Any]) -> bool:
-        """Whether x has inputs that come for the first time; they are then among those known."""
+        """Take the new inputs of x into the known ones, and return whether there are any."""
         if x.keys() == self._known:
             return False
         new = [name for name in x if name not in self._known and self._is_known(name, x[name])]
@@ -109,9 +109,9 @@ class _Online(LearnerParameters, base.Estimator):
         return bool(new)
 
     def _is_known(self, name: Hashable, value: Any) -> bool:
-        """Whether a value of a new input is there; ValueError names what cannot be one.
+        """Return whether the first value of a new input is not missing.
 
-        What becomes of a word or a date is kept: the first one decides.
+        The encoding of a first word or date is kept. Raises ValueError naming an invalid value.
         """
         if is_blank(value):
             return False
@@ -122,7 +122,7 @@ class _Online(LearnerParameters, base.Estimator):
         return True
 
     def _row(self, x: Mapping[Any, Any]) -> Row:
-        """The inputs that are known, in their order; None for one that is not in x."""
+        """Return the known inputs in their order; None for an input that x lacks."""
         if self._all is not None:
             try:
                 return self._all(x)
@@ -131,14 +131,14 @@ class _Online(LearnerParameters, base.Estimator):
         return tuple(map(x.get, self._names))
 
     def _predicted(self, x: Mapping[Any, Any]) -> Any:
-        """What the learner says of x; None before there is one."""
+        """Return the learner's prediction for x, or None before there is a learner."""
         if self._learner is None:
             self._early.append(dict(x))
             return None
         return self._learner.predict_one(self._row(x))
 
     def _learn(self, x: Mapping[Any, Any], label: Any, anew: bool = False) -> None:
-        """Learn a row; ``anew``: its label has a class or an output that was not seen before."""
+        """Learn a row; ``anew``: its label has a new class or a new output."""
         kept: dict[str, Any] = {}
         if anew or self._learner is None or x.keys() != self._known:
             copies = {"_rows": self._rows.copy(), "_early": self._early.copy()}
@@ -151,7 +151,7 @@ class _Online(LearnerParameters, base.Estimator):
             row = self._row(x)
             if self._learner is not None:
                 self._learner.learn_one(row, label)
-        except ValueError:  # of a row that is none nothing stays: no input, no class, no learner
+        except ValueError:  # an invalid row leaves no input, class or learner behind
             if made:
                 self.__dict__.update(kept)
             elif kept:
@@ -161,32 +161,32 @@ class _Online(LearnerParameters, base.Estimator):
 
 
 class _MiniBatch:
-    """Many rows at once, of an estimator that learns and predicts one."""
+    """Methods for many rows of an estimator that learns and predicts single rows."""
 
     predict_one: Callable[[dict], Any]
     learn_one: Callable[[dict, Any], None]
 
     def learn_many(self, X: pd.DataFrame, y: pd.Series) -> None:
-        """Learn rows one by one, in their order."""
+        """Learn rows one by one, in order."""
         for x, label in zip(X.to_dict("records"), y.tolist(), strict=True):
             self.learn_one(x, label)
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:
-        """What ``predict_one`` would predict for each row as the next."""
+        """Return the prediction of ``predict_one`` for each row as the next row."""
         import pandas as pd  # where somebody has data frames
 
         return pd.Series([self.predict_one(x) for x in X.to_dict("records")], index=X.index)
 
 
 class _Regressor(RegressorParameters, _Online):
-    """A regressor, with intervals."""
+    """Regressor with intervals."""
 
     def _further(self) -> dict[str, Any]:
         widths = {"interval": self.interval, "interval_rate": self.interval_rate}
         return {"task": "regression", **widths}
 
     def _answer(self, x: Mapping[Any, Any], with_interval: bool) -> float | conf.interval.Interval:
-        """What is said of x, 0.0 before anything is known; or its interval."""
+        """Return the prediction of x, 0.0 before the first row; or its interval."""
         y_hat = self._predicted(x)
         if with_interval:
             self._require_intervals()
@@ -200,46 +200,45 @@ class _Regressor(RegressorParameters, _Online):
 
 
 def _interval(y_hat: float, low: float, high: float) -> conf.interval.Interval:
-    """Both ends are the prediction where they are not known yet, NaN."""
+    """Return an interval; both ends are the prediction while low and high are NaN."""
     return conf.interval.Interval(*((y_hat, y_hat) if math.isnan(low) else (low, high)))
 
 
 @dataclasses.dataclass(eq=False, repr=False)
 class OnlineMKLRegressor(_MiniBatch, _Regressor, base.MiniBatchRegressor):
-    """Regression with many kernels, nothing to scale or choose, and intervals that adapt.
+    """Regression with many kernels and adaptive intervals, without scaling or tuning.
 
-    Inputs are known by their names, so their order plays no part. One that is missing, None or NaN
-    counts as its mean so far. Texts are hashed, and dates become hour, weekday, day of the year and
-    days elapsed; the first value of an input decides. With one that comes for the first time the
-    learner is made anew, of all inputs known by then, and learns the last 1,000 rows again, which
-    are kept for it: what it learned before them is forgotten. Memory grows with the number of
-    inputs, not of rows. Put no scaler before the model: it standardises inputs itself, and inputs
-    that are scaled twice are harder to learn from.
+    Inputs are known by name, so their order does not matter. A missing input, None or NaN counts as
+    its mean so far. Texts are hashed; dates become hour, weekday, day of the year and days elapsed;
+    the first value of an input decides. A new input makes a new learner of all known inputs, which
+    learns the last 1,000 rows again: everything learned before these rows is forgotten. Memory
+    grows with the number of inputs, not of rows. Use no scaler before the model: it standardises
+    inputs itself, and inputs that are scaled twice are harder to learn from.
 
     Before the first row is learned the prediction is 0.0, and River's metrics count it.
 
     Parameters
     ----------
     algorithm, kernels, D, params, scaling, lags, horizon, features
-        As ``omkl.online.estimator.LearnerParameters`` says. An algorithm of active learning
-        learns only the targets that it would request.
+        As of ``omkl.online.estimator.LearnerParameters``. An algorithm of active learning learns
+        only the targets that it would request.
     interval, interval_rate
-        As ``omkl.online.estimator.RegressorParameters`` says.
+        As of ``omkl.online.estimator.RegressorParameters``.
     seed
-        Random features and choices are drawn from it.
+        Seed of random features and choices.
     """
 
     seed: int = 0
 
     def predict_one(self, x: dict, with_interval: bool = False) -> Any:
-        """The prediction for x, or its interval, a ``river.conf.Interval``; nothing is learned.
+        """Return the prediction for x, or its interval, a ``river.conf.Interval``.
 
-        Both ends of an interval are the prediction until there was an error to learn from.
+        Nothing is learned. Both ends of an interval are the prediction before the first error.
         """
         return self._answer(x, with_interval)
 
     def learn_one(self, x: dict, y: Any) -> None:
-        """Learn the target y of x; ValueError for one that is no number."""
+        """Learn the target y of x. Raises ValueError if y is not a number."""
         if is_blank(y):
             raise ValueError(f"a target is a number, and this is {y}")
         self._learn(x, y)
@@ -247,29 +246,29 @@ class OnlineMKLRegressor(_MiniBatch, _Regressor, base.MiniBatchRegressor):
 
 @dataclasses.dataclass(eq=False, repr=False)
 class MultiTargetMKLRegressor(_Regressor, base.MultiTargetRegressor):
-    """Regression with several targets of a row, by their names.
+    """Regression with several targets of a row, by name.
 
-    Each target equals an ``OnlineMKLRegressor`` of its own, to the last bit. A
-    target that is None, NaN or missing is skipped. A new target, as a new input, makes a new
-    learner, which learns the last 1,000 rows again.
+    Each target is learned as by its own ``OnlineMKLRegressor``, to the last bit. A target that is
+    None, NaN or missing is skipped. A new target, like a new input, makes a new learner, which
+    learns the last 1,000 rows again.
 
     Before the first row is learned the prediction is {}, and River's metrics do not count it.
 
     Parameters
     ----------
     algorithm, kernels, D, params, scaling, lags, horizon, features
-        As ``omkl.online.estimator.LearnerParameters`` says; no algorithm of active learning.
+        As of ``omkl.online.estimator.LearnerParameters``; no algorithm of active learning.
     interval, interval_rate
-        As ``omkl.online.estimator.RegressorParameters`` says.
+        As of ``omkl.online.estimator.RegressorParameters``.
     seed
-        Random features and choices are drawn from it.
+        Seed of random features and choices.
     """
 
     seed: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._places: dict[Any, int] = {}  # of the targets, in the order in which they came
+        self._places: dict[Any, int] = {}  # positions of the targets, in order of appearance
 
     def _further(self) -> dict[str, Any]:
         return super()._further() | {"outputs": len(self._places)}
@@ -279,7 +278,7 @@ class MultiTargetMKLRegressor(_Regressor, base.MultiTargetRegressor):
             super()._make()
 
     def predict_one(self, x: dict, with_interval: bool = False) -> dict[Any, Any]:
-        """The prediction of each target, or its ``river.conf.Interval``; nothing is learned."""
+        """Return the prediction of each target, or its interval; nothing is learned."""
         if with_interval:
             self._require_intervals()
         y_hat = self._predicted(x)
@@ -292,7 +291,7 @@ class MultiTargetMKLRegressor(_Regressor, base.MultiTargetRegressor):
         return dict(zip(self._places, ends, strict=True))
 
     def learn_one(self, x: dict, y: dict) -> None:  # type: ignore[override]
-        """Learn the targets y of x, numbers by name; ValueError for one that is no number."""
+        """Learn the targets y of x, numbers by name. Raises ValueError for other values."""
         if not isinstance(y, Mapping):
             raise ValueError(f"targets are numbers by name, {{'north': 1.0}}, and this is {y!r}")
         there = {name: target for name, target in y.items() if not is_blank(target)}
@@ -308,21 +307,21 @@ class MultiTargetMKLRegressor(_Regressor, base.MultiTargetRegressor):
 
 @dataclasses.dataclass(eq=False, repr=False)
 class PanelMKLRegressor(PanelParameters, base.MiniBatchRegressor):
-    """A regression per key of one stream, of devices or shops; all share random features.
+    """Regression per key of one stream, for devices or shops, with common random features.
 
-    ``omkl.panel`` in River's manner. The first row decides which inputs there are; a key that comes
-    for the first time begins as a learner that has seen nothing. Put no scaler before the model.
+    ``omkl.panel`` with River's interface. The first row decides the inputs. A new key begins as a
+    learner without rows. Use no scaler before the model.
 
     Parameters
     ----------
     algorithm, kernels, D, params, scaling, lags, horizon, features
-        As ``omkl.online.estimator.PanelParameters`` says.
+        As of ``omkl.online.estimator.PanelParameters``.
     key
-        The input that names the learner of a row, a whole number or a text.
+        Input that names the learner of a row, a whole number or a text.
     max_keys, share_weights, share_scaling, interval, interval_rate
-        As ``omkl.panel`` says.
+        As of ``omkl.panel``.
     seed
-        Random features and choices are drawn from it.
+        Seed of random features and choices.
     """
 
     key: str = "key"
@@ -340,9 +339,10 @@ class PanelMKLRegressor(PanelParameters, base.MiniBatchRegressor):
     _raw_memory_usage = _Online._raw_memory_usage
 
     def predict_one(self, x: dict, with_interval: bool = False) -> Any:
-        """The prediction for x as the next row of its key, or its interval; nothing is learned.
+        """Return the prediction for x as the next row of its key, or its interval.
 
-        Both ends of an interval are the prediction until its key had an error to learn from.
+        Nothing is learned. Both ends of an interval are the prediction before the first error of
+        the key.
         """
         y_hat = float(self._panel.predict([x])[0])
         if not with_interval:
@@ -350,30 +350,31 @@ class PanelMKLRegressor(PanelParameters, base.MiniBatchRegressor):
         return _interval(y_hat, *self._panel.predict_interval([x])[0].tolist())
 
     def learn_one(self, x: dict, y: Any) -> None:
-        """Learn the target y of x; ValueError for one that is no number."""
+        """Learn the target y of x. Raises ValueError if y is not a number."""
         self._panel.partial_fit([x], [y])
 
     def learn_many(self, X: pd.DataFrame, y: pd.Series) -> None:
-        """Learn rows one after another."""
+        """Learn rows one by one, in order."""
         self._panel.learn_many(X, y)
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:
-        """The prediction of each row as the next of its key; nothing is learned."""
+        """Return the prediction of each row as the next of its key; nothing is learned."""
         return self._panel.predict_many(X)
 
 
 @dataclasses.dataclass(eq=False, repr=False)
 class ActiveMKLRegressor(_Regressor, base.Regressor):
-    """Regression that requests some of the targets: the algorithms amkl, amkl_aks, amkl_random.
+    """Regression that requests some of the targets: algorithms amkl, amkl_aks, amkl_random.
 
-    As ``OnlineMKLRegressor``, and ``asks`` says whether the target of the row that was predicted
-    last is requested. A target that was not is not looked at, so that River's ``evaluate`` scores
-    the learner as it is. A row that was not asked for need not be learned: the next call counts it.
+    Like ``OnlineMKLRegressor``, with ``asks``: whether the target of the last predicted row is
+    requested. ``learn_one`` ignores a target that was not requested, so River's ``evaluate`` scores
+    the learner correctly. Rows that are not requested need no ``learn_one``: the next call counts
+    them.
 
     Parameters
     ----------
     horizon
-        T, about how many rows there will be: the step sizes of AMKL follow from it.
+        T, the approximate number of rows, which defines the step sizes of AMKL.
     algorithm, kernels, D, params, scaling, lags, features, interval, interval_rate, seed
         As of ``OnlineMKLRegressor``.
     """
@@ -384,29 +385,29 @@ class ActiveMKLRegressor(_Regressor, base.Regressor):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._skipped: Row | None = None  # the last row, predicted and not asked for
+        self._skipped: Row | None = None  # last predicted row whose target was not requested
 
     @property
     def asks(self) -> bool:
-        """Whether the target of the row that was predicted last is requested; True before any."""
+        """Whether the target of the last predicted row is requested; True before the first."""
         return self._learner is None or self._learner.asks
 
     def predict_one(self, x: dict, with_interval: bool = False) -> Any:
-        """The prediction for x, or its interval; a row before it that was not asked for is over."""
+        """Return the prediction for x, or its interval, and end the round of the row before."""
         self._skip()
         said = self._answer(x, with_interval)
         self._skipped = None if self.asks else self._row(x)
         return said
 
     def learn_one(self, x: dict, y: Any) -> None:
-        """Learn the target y of x; one that was not asked for is not looked at."""
+        """Learn the target y of x if it was requested."""
         if self._skipped is not None and self._row(x) == self._skipped:
             self._skipped = None
         self._skip()
         self._learn(x, y)
 
     def _skip(self) -> None:
-        """End the round of a row that was not asked for."""
+        """End the round of a row whose target was not requested."""
         if self._learner is not None and self._skipped is not None:
             self._learner.learn_one(self._skipped, None)
         self._skipped = None
@@ -414,32 +415,31 @@ class ActiveMKLRegressor(_Regressor, base.Regressor):
 
 @dataclasses.dataclass(eq=False, repr=False)
 class OnlineMKLClassifier(_MiniBatch, _Online, base.MiniBatchClassifier):
-    """Classification with many kernels, and nothing to scale or choose.
+    """Classification with many kernels, without scaling or tuning.
 
-    Inputs are known by their names, so their order plays no part. One that is missing, None or NaN
-    counts as its mean so far. Texts are hashed, and dates become hour, weekday, day of the year and
-    days elapsed; the first value of an input decides. With an input or a class that comes for the
-    first time the learner is made anew, of all that are known by then, and learns the last 1,000
-    rows again, which are kept for it: what it learned before them is forgotten. Of more than two
-    classes each is learned against the rest, but by ``auto``, which learns them together.
+    Inputs are known by name, so their order does not matter. A missing input, None or NaN counts as
+    its mean so far. Texts are hashed; dates become hour, weekday, day of the year and days elapsed;
+    the first value of an input decides. A new input or class makes a new learner of all known ones,
+    which learns the last 1,000 rows again: everything learned before these rows is forgotten.
+    ``auto`` learns more than two classes together, other algorithms each class against the rest.
 
     Before the first row is learned the prediction is None, and River's metrics do not count it
-    (``omkl-run`` counts a mistake). While there is one class alone, it is that class.
+    (``omkl-run`` counts a mistake). While there is only one class, it is the prediction.
 
     Parameters
     ----------
     algorithm, kernels, D, params, scaling, lags, horizon, features
-        As ``omkl.online.estimator.LearnerParameters`` says.
+        As of ``omkl.online.estimator.LearnerParameters``.
     seed
-        Random features and choices are drawn from it.
+        Seed of random features and choices.
     """
 
     seed: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._codes: dict[Any, int] = {}  # of the classes, in the order in which they came
-        self._classes: list[Any] = []  # the same
+        self._codes: dict[Any, int] = {}  # codes of the classes, in order of appearance
+        self._classes: list[Any] = []  # classes by code
 
     @property
     def _multiclass(self) -> bool:
@@ -453,16 +453,16 @@ class OnlineMKLClassifier(_MiniBatch, _Online, base.MiniBatchClassifier):
             super()._make()
 
     def predict_one(self, x: dict) -> Any:  # type: ignore[override]
-        """The class of x, None before the first was learned; nothing is learned."""
+        """Return the class of x, None before the first class; nothing is learned."""
         code = self._predicted(x)
         if self._learner is None:
             return self._classes[0] if self._classes else None
         return self._classes[code]
 
     def predict_proba_one(self, x: dict) -> dict[Any, float]:  # type: ignore[override]
-        """The probability of each class, {} before the first was learned.
+        """Return the probability of each class, {} before the first class.
 
-        NotImplementedError, as River has it, of an algorithm that predicts classes alone.
+        Raises NotImplementedError, as River expects, if the algorithm has no probabilities.
         """
         self._predicted(x)
         if self._learner is None:
@@ -472,7 +472,7 @@ class OnlineMKLClassifier(_MiniBatch, _Online, base.MiniBatchClassifier):
         return dict(zip(self._classes, self._learner.probabilities, strict=True))
 
     def learn_one(self, x: dict, y: Any) -> None:
-        """Learn the class y of x; ValueError for None and NaN."""
+        """Learn the class y of x. Raises ValueError for None and NaN."""
         if is_blank(y):
             raise ValueError(f"a class is a text or a number, and this is {y}")
         new = y not in self._codes
@@ -488,7 +488,7 @@ class OnlineMKLClassifier(_MiniBatch, _Online, base.MiniBatchClassifier):
             raise
 
     def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:
-        """The probabilities of the classes, a column each, of each row as the next."""
+        """Return the probabilities of the classes, a column each, of each row as the next."""
         import pandas as pd  # where somebody has data frames
 
         said = [self.predict_proba_one(x) for x in X.to_dict("records")]

@@ -43,12 +43,12 @@ from omkl.online.rows import columns_in, encoded, is_frame, of_numbers
 if TYPE_CHECKING:
     from omkl.online.learner import OnlineLearner
 
-PAST_TARGETS = ("auto", "auto_classifier", "last")  # algorithms that look at some by themselves
-ROWS = 1000  # that are learned or predicted at once; their number changes no bit
+PAST_TARGETS = ("auto", "auto_classifier", "last")  # algorithms that use past targets by themselves
+ROWS = 1000  # rows learned or predicted at once; the number changes no bit
 
 
 class _Online(LearnerParameters, BaseEstimator):
-    """What both have: rows, weights, and an ``OnlineLearner`` that learns them."""
+    """Common part of regressor and classifier: rows, weights, and their ``OnlineLearner``."""
 
     learner_: OnlineLearner
     columns_: list[Column]
@@ -65,15 +65,15 @@ class _Online(LearnerParameters, BaseEstimator):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        # Arrays that joblib maps from a file are read only, and learning writes.
+        # joblib maps arrays from a file read-only, and learning writes to them.
         if hasattr(self, "learner_"):
             self.learner_ = copy.deepcopy(self.learner_)
 
     def _rows(self, X: Any, y: Any = "no_validation", reset: bool = False) -> Any:
-        """Rows (n, d), and labels where they are given, as scikit-learn checks them.
+        """Return rows (n, d), and labels if given, checked by scikit-learn.
 
-        Labels are (n,), or of a regression with m outputs (n, m). Texts, categories and dates of
-        a data frame become numbers by the recipes of its first rows.
+        Labels are (n,), or (n, m) of a regression with m outputs. Texts, categories and dates of a
+        data frame become numbers by the recipes of its first rows.
         """
         if reset:
             self.columns_, self.told_ = [], set()
@@ -108,13 +108,13 @@ class _Online(LearnerParameters, BaseEstimator):
         return check_X_y(X, y, **options, **numeric)
 
     def _warn(self, what: str, text: str) -> None:
-        """Warn of a new category once."""
+        """Warn once per new category."""
         if what not in self.told_:
             self.told_.add(what)
             warnings.warn(text, stacklevel=4)
 
     def _made(self, X: np.ndarray, task: str, **further: Any) -> OnlineLearner:
-        """A fresh learner for rows like X (n, d)."""
+        """Return a fresh learner for rows like X (n, d)."""
         return self.new_learner(
             inputs=X.shape[1],
             seed=_seed(self.random_state),
@@ -123,10 +123,11 @@ class _Online(LearnerParameters, BaseEstimator):
         )
 
     def _in_order(self, rounds: np.ndarray, fit: bool) -> np.ndarray:
-        """The order in which rows are learned.
+        """Return the order in which rows are learned.
 
-        Rows to predict may lie far from the last row that was learned, and a learner that looks at
-        past targets should not lean on it: in a random order the past says nothing.
+        Rows to predict may be far from the last learned row, so the latest targets can mislead a
+        learner with past targets. In a random order past targets carry no information, and the
+        learner gives them no weight.
         """
         if self.past_targets not in (True, False, "auto"):
             raise ValueError(f"past_targets={self.past_targets!r} is none of True, False, 'auto'")
@@ -138,18 +139,18 @@ class _Online(LearnerParameters, BaseEstimator):
         return rounds[np.random.default_rng(self.learner_.settings.seed).permutation(len(rounds))]
 
     def _go_through(self, X: np.ndarray, y: np.ndarray, rounds: np.ndarray) -> None:
-        """Learn rows in this order."""
+        """Learn rows in the order of ``rounds``."""
         for part in gen_batches(len(rounds), ROWS):
             self.learner_.partial_fit(X[rounds[part]], y[rounds[part]])
 
     def _predicted(self, X: Any) -> Iterator[np.ndarray]:
-        """Rows to predict, block by block."""
+        """Return the rows to predict, block by block."""
         check_is_fitted(self, "learner_")
         X = self._rows(X)
         return (X[part] for part in gen_batches(len(X), ROWS))
 
     def _rounds(self, X: np.ndarray, sample_weight: Any, fresh: bool) -> np.ndarray:
-        """The rows that are learned, in their order, each as often as its weight says."""
+        """Return the indices of rows to learn, each as often as its weight says."""
         before = 0.0 if fresh else self.weight_
         if sample_weight is None:
             self.weight_ = before + len(X)
@@ -179,28 +180,28 @@ class _Online(LearnerParameters, BaseEstimator):
 class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
     """Regression that learns row by row, with many kernels and adaptive intervals.
 
-    ``fit`` forgets what was learned and goes once over the rows, ``partial_fit`` goes on with rows
-    in their order. Inputs and targets need no scaling; an input may be NaN and counts as its mean
-    then. Texts, categories and dates of a data frame become numbers as in a file
-    (``omkl.columns``). After ``partial_fit`` predictions are for the next row: a learner that looks
-    at past targets (``auto``, or ``lags``) takes them to follow the last one that was learned.
+    ``fit`` starts anew and goes once over the rows. ``partial_fit`` continues with rows in order.
+    Inputs and targets need no scaling; an input may be NaN and counts as its mean. Texts,
+    categories and dates of a data frame become numbers as in a file (``omkl.columns``). After
+    ``partial_fit`` predictions are for the next row: a learner with past targets (``auto``, or
+    ``lags``) assumes that the row follows the last learned one.
 
-    Targets y (n, m) are m outputs. Each output equals an estimator of its own, to the last bit. An
+    Targets y (n, m) are m outputs. Each output equals a separate estimator, to the last bit. An
     algorithm that requests targets has one output.
 
     Parameters
     ----------
     algorithm, kernels, D, params, scaling, lags, horizon, features
-        As ``omkl.online.estimator.LearnerParameters`` says.
+        As of ``omkl.online.estimator.LearnerParameters``.
     interval, interval_rate
-        As ``omkl.online.estimator.RegressorParameters`` says.
+        As of ``omkl.online.estimator.RegressorParameters``.
     random_state
-        The seed, that of ``omkl-run seed=`` if it is a number.
+        The seed. A whole number is the seed of ``omkl-run seed=``.
     past_targets
-        Whether predictions may lean on the targets that were learned last. "auto": with
-        ``partial_fit`` they may, as in a stream; ``fit`` goes over the rows in a random order
-        where the algorithm looks at past targets (``auto``), since the rows to predict need not
-        follow. True: always in their order, as ``omkl-run`` does. False: never.
+        Whether predictions may use the latest targets. "auto": ``partial_fit`` keeps the order of
+        rows, so they may; ``fit`` learns in a random order if the algorithm uses past targets
+        (``auto``), because the rows to predict need not follow. True: always in order, as
+        ``omkl-run``. False: always in a random order.
 
     Attributes
     ----------
@@ -221,19 +222,33 @@ class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
         return tags
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn rows X (n, d) and targets y, and forget those before; see ``past_targets``.
+        """Learn rows X (n, d) and targets y, and forget earlier rows; see ``past_targets``.
 
-        Targets are (n,), or (n, m) of m outputs: a later ``partial_fit`` has as many.
+        Parameters
+        ----------
+        X, y
+            Rows (n, d), and targets (n,), or (n, m) of m outputs, as many as in later
+            ``partial_fit``.
+        sample_weight
+            (n,) numbers >= 0. A row of weight w is learned floor(W + w) - floor(W) times, W being
+            the sum of the weights before it: whole numbers are numbers of copies. Weights that sum
+            to 1 learn one row: scale them to a mean of 1.
 
-        A row of weight w is learned floor(W + w) - floor(W) times, W being the sum of the weights
-        before it: weights that are whole numbers are numbers of copies, and 0 is left out. Of
-        weights that sum to 1 one row is learned: scale them to a mean of 1.
-        ValueError names what is wrong.
+        Raises
+        ------
+        ValueError
+            Names a wrong argument.
         """
         return self._learn(X, y, sample_weight, fresh=True, fit=True)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Go on with further rows, as ``fit``; any split into calls gives the same bits."""
+        """Continue with further rows, as ``fit``; any split into calls gives the same bits.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As of ``fit``.
+        """
         return self._learn(X, y, sample_weight, fresh=not hasattr(self, "learner_"))
 
     def _learn(self, X: Any, y: Any, sample_weight: Any, fresh: bool, fit: bool = False) -> Self:
@@ -251,10 +266,10 @@ class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """The prediction of each row of X (n, d) as the next, (n,); nothing is learned.
+        """Return the prediction of each row of X (n, d) as the next, (n,); nothing is learned.
 
-        With ``return_std`` also the standard deviation of the error that the learner expects (n,),
-        NaN before it is known; ValueError of a learner that has none. Of m outputs all are (n, m).
+        With ``return_std`` also return the expected standard deviation of the error (n,), NaN if
+        unknown. Raises ValueError if the algorithm has none. With m outputs all results are (n, m).
         """
         if not return_std:
             return np.concatenate([self.learner_.predict(rows) for rows in self._predicted(X)])
@@ -262,33 +277,33 @@ class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
         return tuple(np.concatenate(arrays) for arrays in zip(*said, strict=True))
 
     def predict_interval(self, X: Any) -> np.ndarray:
-        """Low and high (n, 2) for each row of X (n, d) as the next; nothing is learned.
+        """Return low and high (n, 2) for each row of X (n, d) as the next; nothing is learned.
 
-        Of m outputs they are (n, m, 2). They follow from how large the errors before each label
-        were during ``fit`` and ``partial_fit``, and adapt so that the share ``interval`` of targets
-        lies inside. NaN before there was an error, and where the learner does not know its standard
-        deviation yet.
+        With m outputs the result is (n, m, 2). The ends follow from the errors before each label in
+        ``fit`` and ``partial_fit``, and adapt so that the share ``interval`` of targets lies
+        inside. They are NaN before the first error, and while the learner's standard deviation is
+        unknown.
         """
         return np.concatenate([self.learner_.predict_interval(r) for r in self._predicted(X)])
 
 
 @dataclasses.dataclass(eq=False, repr=False)
 class PanelMKLRegressor(RegressorMixin, PanelParameters, BaseEstimator):
-    """A regression per key, of devices or shops; all share random features (``omkl.panel``).
+    """Regression per key, for devices or shops, with common random features (``omkl.panel``).
 
-    Keys are a column of a data frame X, named ``key``, or given beside the rows as ``keys``, which
+    Keys are a column ``key`` of a data frame X, or are given beside the rows as ``keys``, which
     scikit-learn's metadata routing passes on.
 
     Parameters
     ----------
     algorithm, kernels, D, params, scaling, lags, horizon, features
-        As ``omkl.online.estimator.PanelParameters`` says.
+        As of ``omkl.online.estimator.PanelParameters``.
     key
-        The column that holds the key of a row; None: keys are given beside the rows.
+        Column of the key of a row; None: keys are given beside the rows.
     max_keys, share_weights, share_scaling, interval, interval_rate
-        As ``omkl.panel`` says.
+        As of ``omkl.panel``.
     random_state
-        The seed, that of ``omkl-run seed=`` if it is a number.
+        The seed. A whole number is the seed of ``omkl-run seed=``.
 
     Attributes
     ----------
@@ -299,12 +314,26 @@ class PanelMKLRegressor(RegressorMixin, PanelParameters, BaseEstimator):
     random_state: int | np.random.RandomState | None = 0
 
     def fit(self, X: Any, y: Any, keys: Any = None) -> Self:
-        """Learn rows X (n, d), targets y (n,) and keys (n,), and forget those before."""
+        """Learn rows X (n, d), targets y (n,) and keys (n,), and forget earlier rows.
+
+        Parameters
+        ----------
+        X, y
+            Rows and targets.
+        keys
+            Key of each row; None: the column ``key`` of X.
+        """
         self.panel_ = self.new_panel(_seed(self.random_state))
         return self.partial_fit(X, y, keys)
 
     def partial_fit(self, X: Any, y: Any, keys: Any = None) -> Self:
-        """Go on with further rows, of any keys; any split into calls gives the same bits."""
+        """Continue with rows of any keys; any split into calls gives the same bits.
+
+        Parameters
+        ----------
+        X, y, keys
+            As of ``fit``.
+        """
         if not hasattr(self, "panel_"):
             return self.fit(X, y, keys)
         check_consistent_length(X, y, keys)
@@ -312,25 +341,25 @@ class PanelMKLRegressor(RegressorMixin, PanelParameters, BaseEstimator):
         return self
 
     def predict(self, X: Any, keys: Any = None) -> np.ndarray:
-        """The prediction of each row of X (n, d) as the next of its key, (n,)."""
+        """Return the prediction of each row of X (n, d) as the next of its key, (n,)."""
         check_is_fitted(self, "panel_")
         return self.panel_.predict(X, keys)
 
     def predict_interval(self, X: Any, keys: Any = None) -> np.ndarray:
-        """The ends (n, 2) of the interval of each row as the next of its key."""
+        """Return the ends (n, 2) of the interval of each row as the next of its key."""
         check_is_fitted(self, "panel_")
         return self.panel_.predict_interval(X, keys)
 
 
 def _seed(random_state: Any) -> int:
-    """A seed, that is drawn where it is no number."""
+    """Return a seed, drawn if ``random_state`` is not a number."""
     if isinstance(random_state, int | np.integer):
         return int(random_state)
     return int(check_random_state(random_state).randint(2**31))
 
 
 def _says_probabilities(model: _Online) -> bool:
-    """Whether the algorithm of a classifier does; AttributeError says that it does not."""
+    """Return True if a classifier's algorithm has probabilities; else raise AttributeError."""
     if not model.algorithm_for("classification").probabilities:
         raise AttributeError(f"{model.algorithm} predicts no probabilities; auto does")
     return True
@@ -340,29 +369,29 @@ def _says_probabilities(model: _Online) -> bool:
 class OnlineMKLClassifier(ClassifierMixin, _Online):
     """Classification that learns row by row, with many kernels.
 
-    ``fit`` forgets what was learned and goes once over the rows, ``partial_fit`` goes on with rows
-    in their order. Inputs need no scaling; an input may be NaN and counts as its mean then. Words,
-    categories and dates of a data frame become numbers as in a file (``omkl.columns``). Of more
-    than two classes each is learned against the rest, but by ``auto``, which learns them together.
+    ``fit`` starts anew and goes once over the rows. ``partial_fit`` continues with rows in order.
+    Inputs need no scaling; an input may be NaN and counts as its mean. Words, categories and dates
+    of a data frame become numbers as in a file (``omkl.columns``). ``auto`` learns more than two
+    classes together, other algorithms each class against the rest.
 
     Parameters
     ----------
     algorithm, kernels, D, params, scaling, lags, horizon, features
-        As ``omkl.online.estimator.LearnerParameters`` says.
+        As of ``omkl.online.estimator.LearnerParameters``.
     random_state
-        The seed, that of ``omkl-run seed=`` if it is a number.
+        The seed. A whole number is the seed of ``omkl-run seed=``.
     past_targets
-        Whether predictions may lean on the targets that were learned last. "auto": with
-        ``partial_fit`` they may, as in a stream; ``fit`` goes over the rows in a random order
-        where the algorithm looks at past targets (``auto``), since the rows to predict need not
-        follow. True: always in their order, as ``omkl-run`` does. False: never.
+        Whether predictions may use the latest targets. "auto": ``partial_fit`` keeps the order of
+        rows, so they may; ``fit`` learns in a random order if the algorithm uses past targets
+        (``auto``), because the rows to predict need not follow. True: always in order, as
+        ``omkl-run``. False: always in a random order.
 
     Attributes
     ----------
     classes_
-        (K,) in their order; of two the second is +1 to the learner.
+        (K,) in order; of two classes the second is +1 for the learner.
     learner_
-        The ``OnlineLearner`` that has learned; its classes are places in ``classes_``.
+        The ``OnlineLearner`` that has learned; its classes are indices of ``classes_``.
     weight_
         The sum of all weights so far.
     n_features_in_, feature_names_in_
@@ -373,19 +402,33 @@ class OnlineMKLClassifier(ClassifierMixin, _Online):
     past_targets: bool | str = "auto"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn rows X (n, d) and classes y (n,), and forget those before; see ``past_targets``.
+        """Learn rows X (n, d) and classes y (n,), and forget earlier rows; see ``past_targets``.
 
-        A row of weight w is learned floor(W + w) - floor(W) times, W being the sum of the weights
-        before it: weights that are whole numbers are numbers of copies, and 0 is left out. Of
-        weights that sum to 1 one row is learned: scale them to a mean of 1.
-        ValueError names what is wrong.
+        Parameters
+        ----------
+        X, y
+            Rows (n, d) and classes (n,).
+        sample_weight
+            (n,) numbers >= 0. A row of weight w is learned floor(W + w) - floor(W) times, W being
+            the sum of the weights before it: whole numbers are numbers of copies. Weights that sum
+            to 1 learn one row: scale them to a mean of 1.
+
+        Raises
+        ------
+        ValueError
+            Names a wrong argument.
         """
         return self._learn(X, y, None, sample_weight, fresh=True, fit=True)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Go on with further rows, as ``fit``; any split into calls gives the same bits.
+        """Continue with further rows, as ``fit``; any split into calls gives the same bits.
 
-        The first call has to name all ``classes``, as rows with some of them may come later.
+        Parameters
+        ----------
+        X, y, sample_weight
+            As of ``fit``.
+        classes
+            All classes. The first call needs them, because some may come later.
         """
         fresh = not hasattr(self, "learner_")
         if fresh and classes is None:
@@ -413,15 +456,15 @@ class OnlineMKLClassifier(ClassifierMixin, _Online):
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        """The class of each row of X (n, d) as the next, (n,); nothing is learned."""
+        """Return the class of each row of X (n, d) as the next, (n,); nothing is learned."""
         codes = [self.learner_.predict(rows) for rows in self._predicted(X)]
         return self.classes_[np.concatenate(codes)]
 
     @available_if(_says_probabilities)
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities (n, K) of the classes, in their order, for each row of X as the next.
+        """Return probabilities (n, K) of the classes, in order, for each row of X as the next.
 
-        There is no such method where the algorithm predicts classes alone.
+        The method exists only if the algorithm has probabilities.
         """
         said = [self.learner_.predict_proba(rows) for rows in self._predicted(X)]
         return np.concatenate(said)

@@ -1,7 +1,7 @@
-"""A panel as a stateful operator of Spark Structured Streaming (extra ``spark``).
+"""Panel as a stateful operator of Spark Structured Streaming (extra ``spark``).
 
-Spark keeps what each key has learned, a few kB, in its state store, and gives a key's rows to the
-process that holds it. Random features are drawn from the seed in every process.
+Spark keeps the state of each key, a few kB, in its state store, and gives the rows of a key to the
+process with that state. Every process draws the random features from the seed.
 """
 
 from __future__ import annotations
@@ -27,31 +27,32 @@ KEYS = ("tinyint", "smallint", "int", "bigint", "string")
 def partial_fit(rows: DataFrame, panel: Panel, *, target: str, order: str) -> DataFrame:
     """Predict and learn each row of a streaming data frame, as ``Panel.partial_fit``.
 
-    Predictions equal those of the panel in one process to the last bit, if both read the rows of a
+    Predictions equal those of the panel in one process, to the last bit, if both read the rows of a
     key in the same order. The column ``order`` sorts the rows of a micro-batch. Rows of a later
-    micro-batch come later, whatever their order.
+    micro-batch come later, whatever their ``order``.
 
     Parameters
     ----------
     rows
         A streaming data frame: the panel's key, its inputs, ``target`` and ``order`` are columns.
     panel
-        One that has seen no row, from ``omkl.panel(key=COLUMN, inputs=[NAMES])``. Its settings are
-        taken; it learns nothing itself. Keys share random features and nothing else.
+        A panel without rows, from ``omkl.panel(key=COLUMN, inputs=[NAMES])``. Only its settings are
+        used. Keys share random features and nothing else.
     target
-        The column of targets; null: the row is predicted and nothing is learned from it.
+        Column of targets; a row with null is predicted and not learned.
     order
-        A column of numbers or times, different in all rows of a key in a micro-batch.
+        Column of numbers or times, different in all rows of a key in a micro-batch.
 
     Returns
     -------
-    A streaming data frame with the key, ``order`` and ``y_hat`` of each row, once each. Its query
-    needs a checkpoint, the output mode "append", and ``omkl`` in Python on every machine.
+    DataFrame
+        Streaming, with the key, ``order`` and ``y_hat`` of each row, once each. Its query needs a
+        checkpoint, the output mode "append", and ``omkl`` in Python on every machine.
 
     Raises
     ------
     ValueError
-        Names a setting or a column that does not fit.
+        A setting or a column does not fit; the text names it.
     """
     from pyspark.sql.streaming.state import GroupStateTimeout
 
@@ -59,7 +60,7 @@ def partial_fit(rows: DataFrame, panel: Panel, *, target: str, order: str) -> Da
     types = dict(rows.dtypes)
     schema = f"`{key}` {types[key]}, `{order}` {types[order]}, y_hat double"
     learn = _learner_of_keys(pickle.dumps(panel.settings), key, list(inputs), target, order)
-    # A column twice, as a target that is the order, would be ambiguous.
+    # A repeated column, such as a target that is also the order, would be ambiguous.
     wanted = rows.select(*dict.fromkeys([key, order, target, *inputs]))
     return wanted.groupBy(key).applyInPandasWithState(
         learn, schema, STATE, "append", GroupStateTimeout.NoTimeout
@@ -67,7 +68,7 @@ def partial_fit(rows: DataFrame, panel: Panel, *, target: str, order: str) -> Da
 
 
 def _checked(rows: DataFrame, panel: Panel, target: str, order: str) -> tuple[str, tuple[str, ...]]:
-    """The column of keys and those of inputs; ValueError where something does not fit."""
+    """Return the column of keys and the columns of inputs. Raises ValueError for a misfit."""
     inputs = panel.settings.inputs
     if panel.key is None or not inputs or not panel.settings.named:
         raise ValueError("name the columns of the panel: omkl.panel(key=COLUMN, inputs=[NAMES])")
@@ -91,7 +92,7 @@ def _checked(rows: DataFrame, panel: Panel, target: str, order: str) -> tuple[st
 def _learner_of_keys(
     settings: bytes, key: str, inputs: list[str], target: str, order: str
 ) -> Callable[..., Iterator[pd.DataFrame]]:
-    """The function that Spark calls with all rows that a key has in a micro-batch."""
+    """Return the function that Spark calls with all rows of a key in a micro-batch."""
 
     def learn(
         keys: tuple[Any], parts: Iterator[pd.DataFrame], state: Any
@@ -109,7 +110,7 @@ def _learner_of_keys(
                 panel.restore_key(keys[0], state.get[0])
             y_hat = panel.partial_fit(X, y, np.array([keys[0]] * len(rows), dtype=object)).y_hat
             state.update((panel.state_of(keys[0]),))
-        finally:  # Spark has it; rows that failed are learned again from what it has
+        finally:  # Spark stores the state, and repeats failed rows from it
             if keys[0] in panel:
                 panel.forget(keys[0])
         yield pd.DataFrame({key: rows[key], order: rows[order], "y_hat": y_hat})
@@ -119,5 +120,5 @@ def _learner_of_keys(
 
 @functools.lru_cache(maxsize=4)
 def _panel_of(settings: bytes) -> Panel:
-    """An empty panel, once in a process: its features are drawn and its code is there."""
+    """Return an empty panel, once per process: it draws features and loads compiled code."""
     return Panel(pickle.loads(settings), threads=1)

@@ -1,3 +1,3 @@
-"""What every layer uses and that knows none of them: files, threads, words."""
+"""Helpers of every layer, which import no other layer: files, threads, messages."""
 
-import omkl.utils.sources  # noqa: F401  reads all sources before other modules are imported
+import omkl.utils.sources  # noqa: F401  must read all sources before other modules are imported

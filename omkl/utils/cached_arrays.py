@@ -1,7 +1,4 @@
-"""Arrays that are kept on disk to save computing them: found whole, or made anew.
-
-A file is a NumPy archive, sealed with its checksum (``disk``).
-"""
+"""Arrays cached on disk. A file is a NumPy archive, sealed with its checksum (``disk``)."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ Arrays = dict[str, np.ndarray]
 
 
 def name_of(identity: str) -> str:
-    """The name of the file that is kept for ``identity``."""
+    """Return the file name of an identity."""
     return f"{hashlib.sha256(identity.encode()).hexdigest()[:24]}.npz"
 
 
@@ -35,10 +32,19 @@ def load_or_make(
     identity: str,
     make: Callable[[], Mapping[str, np.ndarray]],
 ) -> Arrays:
-    """What ``make`` returns, from ``folder`` where it is kept for this very ``identity``.
+    """Return the arrays of ``identity`` from the cache, or make and store them.
 
-    A file that is damaged is made anew, which one line on stderr tells. Where nothing can be
-    written, a line tells that as well, and the arrays are returned.
+    A damaged file is made again, after a line on stderr. If nothing can be written, a line on
+    stderr says so, and the arrays are returned.
+
+    Parameters
+    ----------
+    folder
+        Folder of the cache.
+    identity
+        Text with everything that the arrays depend on.
+    make
+        Computes the arrays.
     """
     path = folder / name_of(identity)
     kept = read(path, identity)
@@ -50,9 +56,10 @@ def load_or_make(
 
 
 def read(path: Path, identity: str) -> Arrays | None:
-    """The arrays of a file; None, and told, where it is damaged; None where there is none.
+    """Return the arrays of a file, or None if there is none or it is damaged.
 
-    None too where the sources of this process, which an identity names, have been edited since.
+    A damaged file is reported on stderr. If sources of this process were edited after import the
+    result is None, because ``identity`` names the sources as imported.
     """
     if sources.nothing_is_kept():
         return None
@@ -69,7 +76,7 @@ def _write(path: Path, identity: str, arrays: Arrays) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         remove_abandoned(path.parent)
-        # Half a file, after a power failure, is found to be none: no need to wait for the disk.
+        # The seal detects half a file after a power failure: no need to wait for the disk.
         write_atomically(path, sealed(npz_bytes(arrays), identity), sync=False)
     except OSError as error:
         tell(f"cannot keep {path} ({error.strerror}): it will be made anew")

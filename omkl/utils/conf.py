@@ -1,9 +1,9 @@
-"""The YAML files of ``conf``.
+"""YAML files of ``conf``.
 
-A file stands in a group, ``conf/algorithm/rf/omkc_da_o.yaml`` in ``algorithm``, and is called
-by the rest of its path, ``rf/omkc_da_o``. Every function looks into ``folder()``, then into the
-folders of algorithms outside the package (``outside``), then into ``config_dirs``, those of
-``--config-dir``; of two files of one name the first counts, as with Hydra.
+A file is in a group, ``conf/algorithm/rf/omkc_da_o.yaml`` in ``algorithm``, and its name is the
+rest of the path, ``rf/omkc_da_o``. Every function searches ``folder()``, then the folders of
+algorithms outside the package (``outside``), then ``config_dirs``, the folders of ``--config-dir``.
+Of two files with one name the first counts, as with Hydra.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from typing import Any, ClassVar
 from omkl.utils import outside
 from omkl.utils.constraints import no_such_key
 
-# Of a learner per key, which needs few numbers for each; where nothing else is chosen.
+# Defaults of panels: each key has its own coefficients, so they have few kernels and features.
 PANEL: dict[str, Any] = {"algorithm": "raker", "kernels": "gauss5", "D": 24}
 
 
 class MissingEntry(LookupError):
-    """There is no YAML file of that name; the text says where it was looked for."""
+    """There is no YAML file of that name; the text lists the searched folders."""
 
 
 class UnreadableFile(ValueError):
-    """A YAML file cannot be read; the text says which and why."""
+    """A YAML file cannot be read; the text names it and says why."""
 
 
 def folder() -> Path:
-    """Where the YAML files are: in the package when installed, beside it in a checkout."""
+    """Return the folder of the YAML files: in the installed package, or beside it in a checkout."""
     package = Path(__file__).parents[1]
     return package / "conf" if (package / "conf").is_dir() else package.parent / "conf"
 
 
 def main_file() -> Path:
-    """The file that chooses one of each group."""
+    """Return the file that chooses one entry of each group."""
     return folder() / "config.yaml"
 
 
@@ -45,14 +45,14 @@ def _places(config_dirs: Iterable[Path]) -> list[Path]:
 
 
 def groups(config_dirs: Sequence[Path] = ()) -> dict[str, list[str]]:
-    """The names of all files, by group."""
+    """Return the names of all files, by group."""
     places = _places(config_dirs)
     folders = {path.name for place in places for path in place.iterdir() if path.is_dir()}
     return {group: some for group in sorted(folders) if (some := names(group, config_dirs))}
 
 
 def names(group: str, config_dirs: Sequence[Path] = ()) -> list[str]:
-    """What can be typed after ``group=``; what is in a sub-folder has a slash and comes last."""
+    """Return the choices of ``group=``; names in a sub-folder have a slash and come last."""
     there = {
         path.relative_to(place / group).with_suffix("").as_posix()
         for place in _places(config_dirs)
@@ -71,37 +71,37 @@ def _path_of(group: str, name: str, config_dirs: Sequence[Path]) -> Path:
 
 
 def entry(group: str, name: str, config_dirs: Sequence[Path] = ()) -> dict[str, Any]:
-    """What ``group=name`` says: the files of its ``defaults`` list merged with its own content.
+    """Return the content of ``group=name``, merged with the files of its ``defaults`` list.
 
-    The later counts, key by key in nested mappings too, as with Hydra. What the list takes from
-    other groups is not of this one. Raises MissingEntry or UnreadableFile.
+    The later file counts, key by key in nested mappings, as with Hydra. Entries of other groups in
+    the list are ignored. Raises MissingEntry or UnreadableFile.
     """
     mapping = read(_path_of(group, name, config_dirs))
     bases = [base for base in mapping.pop("defaults", []) if _of_this_group(base)]
     merged: dict[str, Any] = {}
     for base in bases if "_self_" in bases else [*bases, "_self_"]:
         content = mapping if base == "_self_" else entry(group, base, config_dirs)
-        for part in reversed(base.split("/")[:-1]):  # Hydra puts sub/name below the key sub
+        for part in reversed(base.split("/")[:-1]):  # Hydra nests sub/name below the key sub
             content = {part: content}
         merged = _merged(merged, content)
     return merged
 
 
 def default_settings(name: str, config_dirs: Sequence[Path] = ()) -> dict[str, Any]:
-    """The parameters of an algorithm in its YAML file."""
+    """Return the parameters of an algorithm in its YAML file."""
     parameters = entry("algorithm", name, config_dirs)
     return {key: value for key, value in parameters.items() if key not in ("name", "module")}
 
 
 def when(group: str, name: str, config_dirs: Sequence[Path] = ()) -> str:
-    """When to take it: the comment "# when: .." that the file begins with; "" where it has none."""
+    """Return the first line "# when: ..." of a file, the advice when to choose it, or ""."""
     with open(_path_of(group, name, config_dirs), encoding="utf-8") as file:
         match = re.match(r"# when: (.*)", file.readline())
     return match[1].strip() if match else ""
 
 
 def chosen(group: str, name: str) -> dict[str, Any]:
-    """As ``entry``; ValueError lists what there is, and what is like the name."""
+    """Return ``entry``. Raises ValueError listing the entries, similar names first."""
     known = names(group)
     if name not in known:
         raise ValueError(no_such_key(f"{group}=", name, known))
@@ -121,7 +121,7 @@ def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The mapping in a YAML file; {} where it holds another thing, a list say."""
+    """Return the mapping in a YAML file, or {} if the file holds something else."""
     import yaml
 
     try:
@@ -153,15 +153,15 @@ def _yaml_loader() -> Any:
     return Loader
 
 
-# Settings that say how to run and where to put things, never what the folder of a run holds.
+# Settings of the execution and of places, which do not change the content of a run folder.
 NEUTRAL = ("threads", "tracking", "force", "outputs", "block", "figures", "fail_fast")
-KEY_DIGITS = 12  # of keys and stamps in names of files: no two of a million are the same
-# Keys of a data set that describe it and cannot change a number.
+KEY_DIGITS = 12  # of keys and stamps in file names: collisions are unlikely among a million
+# Keys that describe a data set and change no number.
 PROSE = ("title", "notes", "licence", "citation", "uci", "url", "member", "by_hand")
 
 
 def flattened(tree: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Settings by dotted keys; an empty mapping is a value."""
+    """Yield settings by dotted keys; an empty mapping is a value."""
     for name, value in tree.items():
         if isinstance(value, Mapping) and value:
             yield from flattened(value, f"{prefix}{name}.")
@@ -170,7 +170,7 @@ def flattened(tree: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 
 def override_text(value: Any) -> str:
-    """A value in the grammar of overrides on the command line."""
+    """Return a value in the grammar of overrides on the command line."""
     if value is None or isinstance(value, bool):
         return "null" if value is None else str(value).lower()
     if isinstance(value, Mapping):
@@ -181,13 +181,13 @@ def override_text(value: Any) -> str:
         return str(value)
     if re.fullmatch(r"[a-zA-Z_][\w./-]*", value, re.ASCII) and value.lower() not in _WORDS:
         return value
-    # A backslash is itself, but before a quote, which ends a text in Hydra.
+    # Hydra reads a backslash literally, except before a quote.
     text = re.sub(r"(\\*)('|\Z)", lambda m: 2 * m[1] + (m[2] and "\\'"), without_references(value))
     return f"'{text}'"
 
 
 def without_references(text: str) -> str:
-    """Return a text from which OmegaConf makes this one: ``${`` begins no reference."""
+    """Escape ``${``, so that OmegaConf reads it as text."""
     return re.sub(r"(\\*)\$\{", lambda m: 2 * m[1] + "\\${", text)
 
 

@@ -1,4 +1,4 @@
-"""Kinds of values, how an error shows them, and the closest of several names."""
+"""Tests of values, values in error messages, and the closest of several names."""
 
 from __future__ import annotations
 
@@ -9,24 +9,56 @@ from typing import Any
 
 from omkl.utils.wording import few
 
-LONGEST_SHOWN = 200  # characters of a value in an error
+LONGEST_SHOWN = 200  # characters of a value in a message
 
 
 def no_such_key(dot: str, key: Any, known: Iterable[Any]) -> str:
-    """Say that there is no ``dot + key``, and name the closest of the known keys."""
+    """Return the message that ``dot + key`` does not exist, with the closest known keys.
+
+    Parameters
+    ----------
+    dot
+        Prefix of the key, such as ``algorithm.``.
+    key
+        The unknown key.
+    known
+        Known keys.
+    """
     name = key if isinstance(key, str) and is_writable(key) else shown(key)
     return no_such(f"{dot}{name}", str(key), known, dot)
 
 
 def no_such(what: str, name: str, known: Iterable[Any], dot: str = "") -> str:
-    """Say that there is no ``what``, and name the closest of the known names, at most five."""
+    """Return the message that ``what`` does not exist, with at most five of the closest names.
+
+    Parameters
+    ----------
+    what
+        Text of the unknown thing.
+    name
+        Its name, compared with the known names.
+    known
+        Known names.
+    dot
+        Prefix of the suggested name.
+    """
     closest = _by_closeness(name, known)
     there = f" There are: {few(closest)}." if closest else ""
     return f"there is no {what}.{did_you_mean(name, closest, dot)}{there}"
 
 
 def did_you_mean(name: str, known: Iterable[Any], dot: str = "") -> str:
-    """Return " Did you mean x?" for the closest of the known names, or "" if none is similar."""
+    """Return " Did you mean x?" for the closest known name, or "" if none is similar.
+
+    Parameters
+    ----------
+    name
+        The unknown name.
+    known
+        Known names.
+    dot
+        Prefix of the suggested name.
+    """
     closest = _by_closeness(name, known)
     similar = closest and _closeness(name, closest[0]) > 0.5
     return f" Did you mean {dot}{closest[0]}?" if similar else ""
@@ -38,18 +70,18 @@ def _by_closeness(name: str, known: Iterable[Any]) -> list[str]:
 
 def _closeness(name: str, other: str) -> float:
     """Compare two names. Compare keys by their last words too: ``M`` is in ``algorithm.M``."""
-    is_key = name.replace(".", "").isidentifier()  # and no file name in quotes
-    name, other = name.strip("'"), other.strip("'")  # quotes would make all of them alike
+    is_key = name.replace(".", "").isidentifier()  # a file name in quotes is not one
+    name, other = name.strip("'"), other.strip("'")  # equal quotes would raise every ratio
     last = (name.rpartition(".")[2], other.rpartition(".")[2]) if is_key else (name, other)
     ratios = [difflib.SequenceMatcher(None, *pair).ratio() for pair in (last, (name, other))]
     return max(ratios) + 0.01 * min(ratios)
 
 
 def shown(value: Any) -> str:
-    """The value as an error shows it: printable, and cut where it is long."""
+    """Return a value for an error message: printable and cut to ``LONGEST_SHOWN`` characters."""
     try:
         text = repr(value)
-    except ValueError:  # Python writes no whole number of thousands of digits
+    except ValueError:  # Python refuses to print whole numbers with thousands of digits
         text = f"<{type(value).__name__} with too many digits>"
     text = text.encode("utf-8", "backslashreplace").decode()
     return text if len(text) < LONGEST_SHOWN else text[:LONGEST_SHOWN] + "..."
@@ -60,7 +92,7 @@ def is_whole(value: Any) -> bool:
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is a finite number that float64 holds."""
+    """Return whether a value is a finite number in the range of float64."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     try:
@@ -70,7 +102,7 @@ def is_number(value: Any) -> bool:
 
 
 def is_writable(text: str) -> bool:
-    """Whether it can stand in a file, and be the name of one."""
+    """Return whether a text can be written to a file and be a file name."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and caches whose damage is noticed."""
+"""Atomic writing of files, and caches that detect damage."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ from omkl.utils.wording import warn
 if TYPE_CHECKING:
     import numpy as np
 
-STAGING = ".new-"  # how the names of files and folders begin that are being written
-ABANDONED = 86_400.0  # seconds without a change after which nobody writes them any more
+STAGING = ".new-"  # prefix of files and folders that are being written
+ABANDONED = 86_400.0  # seconds without a change after which their writer is dead
 
 
 @contextlib.contextmanager
 def with_path_in_error(path: Path) -> Iterator[None]:
-    """Let an OSError that names no file, or a temporary one, name this file or folder.
+    """Name ``path`` in an OSError without a file name, or with a temporary one.
 
-    An open file that fills its disk names none.
+    The error of a full disk names no file if the file is open.
     """
     try:
         yield
     except OSError as error:
         if error.filename is None or STAGING in str(error.filename):
-            text = error.strerror or str(error)  # libraries raise some with a text alone
+            text = error.strerror or str(error)  # some libraries give a text only
             raise OSError(error.errno or errno.EIO, text, str(path)) from error
         raise
 
 
 def temporary_name(path: Path) -> Path:
-    """Return a new name beside ``path`` for what is to be renamed to it."""
+    """Return a new name beside ``path``, to be renamed to it."""
     return path.with_name(f"{STAGING}{uuid.uuid4().hex}")
 
 
 def flush(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk."""
+    """Wait until the content of a file, or the names in a folder, are on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -54,9 +54,16 @@ def flush(path: Path) -> None:
 
 
 def write_atomically(path: Path, data: bytes | str | Iterable[str], sync: bool = True) -> None:
-    """Write a file that is there whole or not at all; pieces of a text are written as they come.
+    """Write a file completely or not at all.
 
-    With ``sync`` it is on the disk when this returns.
+    Parameters
+    ----------
+    path
+        The file.
+    data
+        Its content, or pieces of text that are written as they come.
+    sync
+        Whether to wait until the file is on the disk.
     """
     pieces = [data] if isinstance(data, bytes | str) else data
     temporary = temporary_name(path)
@@ -74,9 +81,9 @@ def write_atomically(path: Path, data: bytes | str | Iterable[str], sync: bool =
 
 
 def point_to(link: Path, folder: Path) -> bool:
-    """Let a symbolic link lead to a folder, and return whether it does now.
+    """Point a symbolic link to a folder, and return whether that worked.
 
-    What is no link is left as it is, and a file system may have none.
+    A file or folder of the name of the link stays. Some file systems have no links.
     """
     temporary = temporary_name(link)
     try:
@@ -91,9 +98,9 @@ def point_to(link: Path, folder: Path) -> bool:
 
 
 def remove_abandoned(folder: Path) -> None:
-    """Remove what processes that were killed have left in a folder, a day after its last change."""
+    """Remove temporary files and folders of killed processes, a day after their last change."""
     for path in folder.glob(f"{STAGING}*"):
-        with contextlib.suppress(OSError):  # renamed or removed at this moment
+        with contextlib.suppress(OSError):  # another process renames or removes it
             inside = path.iterdir() if path.is_dir() and not path.is_symlink() else ()
             changed = max(one.lstat().st_mtime for one in (path, *inside))
             if time.time() - changed > ABANDONED:
@@ -114,9 +121,9 @@ def sha256_of(path: Path) -> str:
 
 
 def npz_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """Arrays as the content of an ``.npz`` file.
+    """Return arrays as the content of an ``.npz`` file.
 
-    Not compressed: curves are noise in all but the first digits, 15 % is all there is to gain.
+    It is not compressed: most digits of curves are noise, and compression saves only 15 %.
     """
     import numpy as np
 
@@ -125,14 +132,14 @@ def npz_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
     return buffer.getvalue()
 
 
-# --- what is kept to save time --------------------------------------------------------------------
+# --- sealed caches --------------------------------------------------------------------------------
 #
-# Behind the content is a line with its checksum, of the content and of what it is kept for
-# together: a flipped bit, a cut or a renamed file gives nothing, and nothing damaged is parsed.
+# A line after the content has the checksum of the identity and the content together. It detects a
+# flipped bit, a cut file and a renamed file before anything is parsed.
 
 
 def user_cache() -> Path:
-    """``NUMBA_CACHE_DIR``, or the folder of omkl in the user's cache."""
+    """Return ``NUMBA_CACHE_DIR``, or the folder of omkl in the user's cache."""
     if found := os.environ.get("NUMBA_CACHE_DIR"):
         return Path(found)
     try:
@@ -143,7 +150,7 @@ def user_cache() -> Path:
 
 
 def sealed(content: bytes, identity: str) -> bytes:
-    """What is written of a content that is kept for ``identity``; ``read_sealed`` reads it."""
+    """Return the content with its checksum for ``identity``. ``read_sealed`` reads it."""
     checksum = hashlib.sha256(identity.encode() + content).hexdigest()
     return content + b"\nomkl %b\n" % checksum.encode()
 
@@ -152,9 +159,18 @@ _SEAL_LENGTH = len("\nomkl \n") + 64
 
 
 def read_sealed(path: Path, identity: str, cure: str) -> bytes | None:
-    """The content of a file that was ``sealed`` for ``identity``; None where there is none.
+    """Return the content that was ``sealed`` for ``identity``, or None.
 
-    One that is damaged is removed, which a line on stderr tells, with what is done about it.
+    A damaged file is removed, after a line on stderr.
+
+    Parameters
+    ----------
+    path
+        The file.
+    identity
+        Text with everything that the content depends on.
+    cure
+        End of the line on stderr: how the content is replaced.
     """
     try:
         raw = path.read_bytes()
@@ -173,8 +189,18 @@ def read_sealed(path: Path, identity: str, cure: str) -> bytes | None:
 
 
 def keep_newest(folder: Path, ours: re.Pattern[str], n: int) -> None:
-    """Delete all but the ``n`` newest of what has such a name; the folder may hold other things."""
-    with contextlib.suppress(OSError):  # another process removes some as well
+    """Delete all but the ``n`` newest files or folders with a matching name.
+
+    Parameters
+    ----------
+    folder
+        The folder; it may hold other files.
+    ours
+        Pattern of the names.
+    n
+        Number to keep, >= 1.
+    """
+    with contextlib.suppress(OSError):  # another process may remove some
         found = [path for path in folder.iterdir() if ours.fullmatch(path.name)]
         for path in sorted(found, key=lambda path: path.stat().st_mtime)[:-n]:
             _remove(path)

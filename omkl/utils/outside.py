@@ -1,10 +1,10 @@
-"""Modules outside the package: algorithms and kernel families of one's own.
+"""Modules outside the package: algorithms and kernel families of users.
 
-A module holds one algorithm or a family of them (``registry``). The user names it: by an entry
-point of an installed package, one for each algorithm, in the group ``omkl.algorithms``; by the key
-``module`` of a YAML file; or on the command line. Nothing else, no run folder and no data file,
-makes omkl import one. The folder ``conf`` beside a module of an algorithm is searched for YAML
-files, after the package's own.
+A module holds one algorithm or a family of algorithms (``registry``). The user names it by an entry
+point of an installed package in the group ``omkl.algorithms``, one per algorithm, by the key
+``module`` of a YAML file, or on the command line. omkl imports a module only if it is named in one
+of these ways, never because of a run folder or a data file. The folder ``conf`` beside the module
+of an algorithm is searched for YAML files after the package's own.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ GROUP = "omkl.algorithms"
 
 
 class ModuleProblem(ValueError):
-    """A module that was named is not there, or cannot be imported; the text names it."""
+    """A named module is missing or cannot be imported; the text names it."""
 
 
 class EntryPoint(NamedTuple):
-    """An algorithm of an installed package: its module, and that package for messages."""
+    """Algorithm of an installed package: its module, and the package for messages."""
 
     module: str
     package: str
@@ -42,7 +42,7 @@ class EntryPoint(NamedTuple):
 
 @functools.cache
 def entry_points() -> dict[str, EntryPoint]:
-    """The algorithms of installed packages by name; names that two packages claim are left out."""
+    """Return the algorithms of installed packages by name, without names of two packages."""
     claims: dict[str, set[EntryPoint]] = {}
     for found in importlib.metadata.entry_points(group=GROUP):
         package = found.dist.name if found.dist else "an unknown package"
@@ -58,14 +58,14 @@ _declared: dict[str, str] = {}
 
 
 def modules() -> dict[str, str]:
-    """The module of every algorithm outside the package, by name."""
+    """Return the module of every algorithm outside the package, by name."""
     return {name: point.module for name, point in entry_points().items()} | _declared
 
 
 def declare(name: str, module: str) -> None:
-    """Make known that the algorithm ``name`` is that of ``module``; nothing is imported.
+    """Register the algorithm ``name`` of ``module`` without importing it.
 
-    ModuleProblem where that is no name of a module outside the package, or the name of another's.
+    Raises ModuleProblem if the module cannot be outside the package, or the name is taken.
     """
     check_name(module)
     known = modules().get(name, module)
@@ -75,7 +75,7 @@ def declare(name: str, module: str) -> None:
 
 
 def check_name(module: object) -> None:
-    """ModuleProblem unless it is the dotted name of a module outside the package."""
+    """Raise ModuleProblem unless ``module`` is the dotted name of a module outside the package."""
     if not isinstance(module, str) or not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", module):
         raise ModuleProblem(f"module={module!r} is no name of a module, such as mypkg.fixed_share")
     if module.partition(".")[0] == "omkl":
@@ -83,7 +83,7 @@ def check_name(module: object) -> None:
 
 
 def source_of(module: str) -> Path | None:
-    """The file of a module's source, found without importing it or a package above it."""
+    """Return the source file of a module without importing the module or its packages."""
     spec = _top(module)
     parts = module.split(".")
     for n in range(2, len(parts) + 1):
@@ -102,7 +102,7 @@ def _top(module: str) -> importlib.machinery.ModuleSpec | None:
 
 
 def require(module: str) -> None:
-    """ModuleProblem where there is no such module; nothing is imported."""
+    """Raise ModuleProblem if the module does not exist; nothing is imported."""
     check_name(module)
     if module not in sys.modules and source_of(module) is None:
         raise ModuleProblem(
@@ -112,7 +112,7 @@ def require(module: str) -> None:
 
 
 def without_yaml(name: str, module: str) -> str:
-    """The message that an algorithm outside the package has no parameters."""
+    """Return the message that an algorithm outside the package has no parameters."""
     return (
         f"there is no algorithm/{name}.yaml with the parameters of {module}, neither in the folder "
         f"conf beside {source_of(module)} nor in --config-dir"
@@ -120,25 +120,25 @@ def without_yaml(name: str, module: str) -> str:
 
 
 def conf_folders() -> list[Path]:
-    """The folders ``conf`` beside the modules of algorithms, in the order of their names."""
+    """Return the folders ``conf`` beside the modules of algorithms, sorted by algorithm."""
     files = [source_of(module) for _, module in sorted(modules().items())]
     folders = [path.parent / "conf" for path in files if path is not None]
     return [folder for folder in dict.fromkeys(folders) if folder.is_dir()]
 
 
 def load(module: str) -> ModuleType:
-    """Import a module that the user has named; ModuleProblem says what it lacks, and where."""
+    """Import a module named by the user. Raises ModuleProblem with the reason and the line."""
     require(module)
     try:
         found = importlib.import_module(module)
     except Exception as error:
         raise ModuleProblem(f"the module {module} cannot be imported: {_told(error)}") from error
-    digest_of(module)  # now, before an edit
+    digest_of(module)  # caches the digest before an edit
     return found
 
 
 def _told(error: Exception) -> str:
-    """The error, and the line of the file that it comes from."""
+    """Return the text of an error, with file and line of its origin in the user's code."""
     not_theirs = ("<frozen", str(Path(__file__).parents[1]), str(Path(importlib.__file__).parent))
     lines = traceback.extract_tb(error.__traceback__)
     theirs = [line for line in lines if not line.filename.startswith(not_theirs)]
@@ -150,15 +150,14 @@ def _told(error: Exception) -> str:
 def digest_of(module: str) -> str:
     """Return the sha256 of the sources of a module outside the package, as first seen.
 
-    The sources are all Python files of the package that the module is in. A module in no package
-    has the Python files of its folder, because it may import them. Raises ModuleProblem where the
-    source is no file.
+    The sources are all Python files of its package. A module without a package has the Python files
+    of its folder, because it may import them. Raises ModuleProblem if the source is not a file.
     """
     return _digest_now(module)
 
 
 def edited(modules: Iterable[str]) -> list[str]:
-    """Return those of these modules whose sources have changed since they were imported."""
+    """Return the modules whose sources have changed since they were imported."""
     return [name for name in modules if _digest_now(name) != digest_of(name)]
 
 
@@ -180,5 +179,5 @@ def _digest_now(module: str) -> str:
 
 
 def digests(names: Iterable[str]) -> dict[str, str]:
-    """Return the digest of each of these modules that is outside the package, by its name."""
+    """Return the digest of each module outside the package, by name."""
     return {name: digest_of(name) for name in sorted(set(names)) if not name.startswith("omkl.")}

@@ -1,11 +1,10 @@
-"""Which algorithms exist, where each is defined, and what its docstring says.
+"""Registry of algorithms: names, modules and docstrings, read from the sources.
 
-A module with ``algorithm = ...`` is one algorithm, of the module's name. A module with classes
-under ``@register_as("name", ...)`` is a family of them; the names are the strings at the beginning
-of the decorator. A name is what is typed after ``algorithm=``; it may have a folder, ``rf/``.
-All this is read from the sources: no algorithm, and no compiler, is imported for it. Modules
-outside the package (``outside``) hold algorithms in the same two ways. Their names are known where
-the package has none of that name.
+A module with ``algorithm = ...`` is one algorithm with the name of the module. A module with
+classes under ``@register_as("name", ...)`` is a family, named by the strings at the start of the
+decorator. A name is typed after ``algorithm=`` and may have a folder, ``rf/``. No algorithm and no
+compiler is imported. Modules outside the package (``outside``) hold algorithms in the same two
+ways; a name of the package wins over theirs.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from omkl.utils.wording import tell
 FEDERATED = "omkl.federated.algorithms"
 PACKAGES = ("omkl.algorithms", FEDERATED)
 
-# What algorithms have in common whose names begin so.
+# Common description of the algorithms in a folder.
 FOLDERS = {
     "rf/": "Kernel classifiers on random features: the memory does not grow with the stream.",
 }
 
 
 class Entry(NamedTuple):
-    """Where an algorithm is defined: ``definition`` is the name of a class, "" of the module."""
+    """Location of an algorithm: ``definition`` is the name of a class, or "" for the module."""
 
     module: str
     path: Path
@@ -38,14 +37,14 @@ class Entry(NamedTuple):
 
 
 def names(package: str) -> list[str]:
-    """Names of the algorithms of a package; those with a folder come last."""
+    """Return the names of the algorithms of a package; names with a folder come last."""
     return sorted(_entries(package), key=lambda name: ("/" in name, name))
 
 
 def is_federated(name: str) -> bool:
-    """Whether it is an algorithm that learns in a federation.
+    """Return whether ``name`` is a federated algorithm.
 
-    A module outside the package is of one if it imports ``omkl.federated.protocol``.
+    A module outside the package is federated if it imports ``omkl.federated.protocol``.
     """
     if _entry(name):
         return name in _entries(FEDERATED)
@@ -55,7 +54,7 @@ def is_federated(name: str) -> bool:
 
 
 def module_of(name: str) -> str:
-    """The module of an algorithm of the package, central or federated, which is not imported."""
+    """Return the module of an algorithm of the package, without importing it."""
     entry = _entry(name)
     if entry is None:
         raise KeyError(name)
@@ -67,7 +66,7 @@ _FAMILY_MEMBER = re.compile(r'^@\w+\(\s*((?:"[\w/]+",?\s*)+)[^@]*?^class (\w+)',
 
 @functools.cache
 def _entries(package: str) -> dict[str, Entry]:
-    """The algorithms of a package by name."""
+    """Return the algorithms of a package by name."""
     folder = _folder(package)
     entries = {}
     for path in sorted(folder.rglob("*.py")):
@@ -81,7 +80,7 @@ def _entries(package: str) -> dict[str, Entry]:
 def _definitions(path: Path, name: str) -> dict[str, str]:
     """Return the algorithms that a file defines, and the class of each.
 
-    ``name`` is that of the module's own algorithm, whose class is "".
+    ``name`` is the name of the module's own algorithm, whose class is "".
     """
     text, found = path.read_text(encoding="utf-8"), {}
     if re.search(r"^algorithm\b.*=", text, re.MULTILINE) and path.stem != "__init__":
@@ -96,7 +95,10 @@ def _entry(name: str) -> Entry | None:
 
 
 def names_outside() -> dict[str, str]:
-    """The modules of the algorithms outside the package, by name."""
+    """Return the modules of the algorithms outside the package, by name.
+
+    A name that the package has too is left out, after a line on stderr.
+    """
     modules = outside.modules()
     for name in [name for name in modules if _entry(name)]:
         tell(f"the algorithm {name} of {modules.pop(name)} is left out: omkl has one of that name")
@@ -104,9 +106,9 @@ def names_outside() -> dict[str, str]:
 
 
 def declare(name: str, module: str) -> None:
-    """Make an algorithm of one's own known: ``name``, as typed, is that of ``module``.
+    """Register the algorithm ``name`` of your own ``module``.
 
-    Raises omkl.utils.outside.ModuleProblem, a ValueError, that says which of the two cannot be.
+    Raises omkl.utils.outside.ModuleProblem, a ValueError, for a wrong name or module.
     """
     if not re.fullmatch(r"(?!.{81})[\w-][\w.-]*(/[\w-][\w.-]*)?", str(name)):
         raise outside.ModuleProblem(
@@ -121,10 +123,10 @@ def declare(name: str, module: str) -> None:
 
 
 def names_in(module: str) -> list[str]:
-    """Return the names of the algorithms in a module outside the package, which is not imported.
+    """Return the names of the algorithms in a module outside the package, without importing it.
 
-    A module with a family has the names of its members, any other module the last part of its own.
-    Raises omkl.utils.outside.ModuleProblem where there is no such module.
+    A family has the names of its members, another module the last part of its own name. Raises
+    omkl.utils.outside.ModuleProblem if there is no such module.
     """
     outside.require(module)
     own, path = module.rpartition(".")[2], outside.source_of(module)
@@ -132,7 +134,7 @@ def names_in(module: str) -> list[str]:
 
 
 def declare_all(module: str) -> list[str]:
-    """Declare every algorithm of a module outside the package, and return their names.
+    """Register every algorithm of a module outside the package, and return their names.
 
     Raises omkl.utils.outside.ModuleProblem as ``declare`` and ``names_in`` do.
     """
@@ -143,9 +145,10 @@ def declare_all(module: str) -> list[str]:
 
 
 def declare_named(config: Mapping[str, Any]) -> None:
-    """Make known what a configuration of the user's names outside the package.
+    """Register the algorithm outside the package that a user's configuration names.
 
-    The module of its kernel families is imported, since a dictionary is read by their names.
+    The module of its kernel families is imported, because a dictionary is read by their names. Pass
+    only a configuration that the user wrote.
     """
     algorithm, kernels = config["algorithm"], config["kernels"]
     if algorithm.get("module") is not None:
@@ -155,10 +158,10 @@ def declare_named(config: Mapping[str, Any]) -> None:
 
 
 def title(name: str) -> str:
-    """The name in print: the head of the docstring, up to its colon, as in "OMKL-GF: ...".
+    """Return the printed name: the head of the docstring up to its colon, as in "OMKL-GF: ...".
 
-    A name with a folder has the title of the one without, with its folder: "OMKC DA-O (rf)".
-    Where there is no such algorithm or no such head it is the name itself.
+    A name with a folder has the title of the name without it, and the folder: "OMKC DA-O (rf)".
+    Without an algorithm or such a head the result is the name itself.
     """
     folder, _, last = name.rpartition("/")
     title = _head(docstring(last)) or last
@@ -171,9 +174,9 @@ def _head(text: str) -> str:
 
 
 def summary(name: str) -> str:
-    """What an algorithm is: the first sentence of its docstring, after the title.
+    """Return the first sentence of an algorithm's docstring, after the title.
 
-    Of a folder, "rf/": what those in it have in common. "" for what does not exist.
+    For a folder such as "rf/" return its common description. Return "" for an unknown name.
     """
     first = FOLDERS.get(name) or docstring(name).partition("\n\n")[0].partition(": ")[2]
     text = " ".join(first.split()).partition(". ")[0]
@@ -181,7 +184,7 @@ def summary(name: str) -> str:
 
 
 def docstring(name: str) -> str:
-    """The docstring of an algorithm, with its paper's box; "" where there is none."""
+    """Return the docstring of an algorithm, with its paper's box, or ""."""
     entry = _entry(name)
     if entry is not None:
         return _docstring_in(entry.path, entry.definition)
@@ -191,16 +194,16 @@ def docstring(name: str) -> str:
 
 
 def _docstring_in(path: Path, definition: str) -> str:
-    """The docstring of a file, or of a class in it; "" of a file that Python cannot parse."""
+    """Return the docstring of a file or of a class in it, or "" if Python cannot parse the file."""
     try:
         return _docstrings(path, path.stat().st_mtime_ns).get(definition, "")
-    except SyntaxError:  # importing it tells
+    except SyntaxError:  # its import reports the error
         return ""
 
 
 @functools.cache
 def _docstrings(path: Path, modified: int) -> dict[str, str]:
-    """The docstrings of a file's classes by their names, and under "" that of the file."""
+    """Return the docstrings of a file's classes by name, and the file's under ""."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
     docstrings = {node.name: ast.get_docstring(node) or "" for node in classes}

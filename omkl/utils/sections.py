@@ -1,7 +1,7 @@
-"""Sections of settings as pydantic models: their base, their errors, and rows of the reference.
+"""Sections of settings as pydantic models: base class, errors, and rows of the reference.
 
-A field has its type, range, default and help (``Field(description=...)``). Modules that import this
-one import pydantic, which takes 0.2 s: they are imported where settings are read.
+A field has its type, range, default and help (``Field(description=...)``). This module imports
+pydantic, which takes 0.2 s, so it is imported only to read settings.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from omkl.utils.constraints import is_writable, no_such_key, shown
 
 
 class Section(BaseModel):
-    """Settings that belong together. They are frozen, and a value of another type is refused."""
+    """Settings that belong together. They are frozen, and types are not converted."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
@@ -58,7 +58,7 @@ def _is_writable(value: Any) -> bool:
     return is_writable(written) and "\\u0000" not in written
 
 
-# What the code that uses it checks further: a value, and the content of a YAML file.
+# A value and the content of a YAML file that the using code checks further.
 Writable = Annotated[Any, Accepted(_is_writable, "a value that a file can hold")]
 Content = Annotated[
     dict[str, Any], Accepted(_is_writable, "a mapping of settings that a file can hold")
@@ -71,16 +71,16 @@ def read(model: type[Model], content: Any, where: str = "") -> Model:
     Parameters
     ----------
     model
-        Their model.
+        Model of the section.
     content
-        The mapping that a YAML file or a command line holds.
+        Mapping of a YAML file or a command line.
     where
-        The name of the section, for errors; "" for a whole configuration.
+        Name of the section in errors; "" for a whole configuration.
 
     Raises
     ------
     ValueError
-        Names the first wrong setting, and what it may be, or the closest name.
+        Names the first wrong setting and its possible values, or the closest name.
     """
     try:
         return model.model_validate(content)
@@ -117,11 +117,11 @@ def _section_of(field: Any) -> type[Section] | None:
     return next((k for k in kinds if isinstance(k, type) and issubclass(k, Section)), None)
 
 
-_FURTHER = FieldInfo.from_annotation(Writable)  # a key of a section that may have further ones
+_FURTHER = FieldInfo.from_annotation(Writable)  # an extra key, in a section that allows them
 
 
 class Row(NamedTuple):
-    """A setting in the reference: its dotted key, its default, what it is for and may be."""
+    """Setting in the reference: dotted key, default, help and possible values."""
 
     key: str
     default: Any
@@ -130,7 +130,7 @@ class Row(NamedTuple):
 
 
 def rows(model: type[Section], prefix: str = "") -> Iterator[Row]:
-    """Yield the settings of a model that have a help text, those of its sections included."""
+    """Yield the settings of a model with a help text, including those of its sections."""
     for name, field in model.model_fields.items():
         if field.description is not None:
             yield Row(f"{prefix}{name}", field.default, field.description, words(field))
@@ -139,7 +139,7 @@ def rows(model: type[Section], prefix: str = "") -> Iterator[Row]:
 
 
 def words(field: Any) -> str:
-    """Return what a field may be, in words."""
+    """Return the possible values of a field, in words."""
     if _section_of(field) is not None:
         return "a mapping of settings"
     return _words(TypeAdapter(Annotated[field.annotation, *field.metadata, None]).json_schema())

@@ -2,8 +2,8 @@
 
 Machine code, results and prepared data are stored under such a digest. Every source is read once,
 when the first module of the package is imported. ``edited`` names the sources that have changed
-since then: a module that is imported later may have another text than its digest says, so nothing
-is stored any more.
+since then. A module that is imported later may differ from its digest, so after an edit nothing is
+stored.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from omkl.utils.wording import tell
 
 PACKAGE = Path(__file__).parents[1]
-VIEWS = ("commands/", "report/")  # start runs and show them, and cannot change a number
+VIEWS = ("commands/", "report/")  # they start and show runs, and change no number
 COMPILED = ("algorithms/", "core/", "federated/")
 
 
@@ -45,7 +45,7 @@ _READ = {
 def digest(within: tuple[str, ...] = ("",), without: tuple[str, ...] = ()) -> str:
     """Return 16 hex digits that name the sources whose paths begin with one of ``within``.
 
-    Paths are relative to the package. Those that begin with one of ``without`` do not count.
+    Paths are relative to the package. Paths that begin with one of ``without`` do not count.
     """
     text = "\n".join(
         f"{place} {sha256}"
@@ -69,7 +69,7 @@ def _differs(place: str, state: tuple[int, int], sha256: str) -> bool:
 
 
 def nothing_is_kept() -> bool:
-    """Return whether sources were edited, after one line on stderr that says so."""
+    """Return whether sources were edited. The first call prints one line on stderr."""
     names = edited()
     if names:
         name = f"{PACKAGE.name}/{names[0]}"
@@ -78,7 +78,7 @@ def nothing_is_kept() -> bool:
 
 
 def are_compiled() -> bool:
-    """Return whether functions are compiled in this process: NUMBA_DISABLE_JIT is not set."""
+    """Return whether this process compiles functions: NUMBA_DISABLE_JIT is not set."""
     import numba
 
     config: Any = numba.config
@@ -87,7 +87,7 @@ def are_compiled() -> bool:
 
 @functools.cache
 def machine_code() -> str:
-    """Return 16 hex digits that name what machine code is made of.
+    """Return 16 hex digits that name the origin of machine code.
 
     They cover the sources of all compiled functions, the compiler with its options, and the
     processor.
@@ -95,7 +95,7 @@ def machine_code() -> str:
     import numba  # imported here: 0.5 s, which `import omkl` alone does not need
     import numpy as np
 
-    config: Any = numba.config  # its names are made at run time
+    config: Any = numba.config  # its attributes are defined at run time
     options = (numba.__version__, np.__version__, sys.version_info[:2])
     processor = (config.CPU_NAME, config.CPU_FEATURES, config.ENABLE_AVX, config.OPT)
     # Environment variables of the compiler that change the order of a sum.

@@ -1,4 +1,4 @@
-"""Threads of a process, alone on the machine or beside others."""
+"""Number of threads of a process, and pools of threads."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def usable_cores() -> int:
-    """Cores of the machine that this process may run on."""
+    """Return the number of cores that this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def default_threads() -> int:
-    """Return the threads of a job: all cores, or as many as the environment says.
+    """Return the threads of a job: all cores, or the number in the environment.
 
-    Raises ValueError for a variable that is no number of threads.
+    Raises ValueError if the variable is not a number of threads.
     """
     for name in ("OMKL_THREADS", "SLURM_CPUS_PER_TASK", "NUMBA_NUM_THREADS"):
         if given := os.environ.get(name):
@@ -37,7 +37,7 @@ def default_threads() -> int:
 def thread_pool(n: int) -> Iterator[ThreadPoolExecutor]:
     """Open a pool of ``n`` threads in which each call of linear algebra takes one thread.
 
-    Ctrl-C leaves the pool at once and does not wait for what its threads compute.
+    Ctrl-C leaves the pool at once, without waiting for its threads.
     """
     pool = ThreadPoolExecutor(n)
     try:
@@ -48,13 +48,16 @@ def thread_pool(n: int) -> Iterator[ThreadPoolExecutor]:
 
 
 def one_thread_each() -> AbstractContextManager[object]:
-    """Linear algebra on one thread a caller: our threads are over seeds and kernels."""
+    """Limit linear algebra to one thread per caller: omkl's threads run seeds and kernels."""
     return _libraries("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas")
 
 
 @functools.cache
 def _libraries(scipy_too: bool) -> ThreadpoolController:
-    """The linear algebra that is loaded: NumPy's, and SciPy's own once it is imported."""
+    """Return the loaded linear algebra: NumPy's, and SciPy's own once it is imported.
+
+    ``scipy_too`` is only the key of the cache: SciPy may be imported after the first call.
+    """
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()

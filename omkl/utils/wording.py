@@ -7,15 +7,15 @@ import re
 import sys
 from collections.abc import Iterable
 
-MOST_NAMED = 5  # in a message
+MOST_NAMED = 5  # names in a message
 UNEXPLAINED = (
     "Neither a setting nor the data are to blame: this is a bug of omkl, or of a module of your "
     "own that is named above. Please report it, with these lines, where you have omkl from."
 )
 
 
-# Control characters but line feed and tab, which a terminal may obey; marks that turn the direction
-# of what follows; halves of a character, which cannot be encoded.
+# Control characters except line feed and tab, marks of writing direction, and surrogates, which
+# cannot be encoded.
 _COMMANDS = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
@@ -27,47 +27,47 @@ def plain(text: str) -> str:
 
 
 def warn(text: object, program: str = "omkl") -> None:
-    """Print a line of the program on stderr, with ``plain`` text."""
+    """Print a line on stderr: the name of the program and ``plain`` text."""
     print(plain(f"{program}: {text}"), file=sys.stderr, flush=True)
 
 
 @functools.cache
 def tell(text: str) -> None:
-    """Print a line on stderr, once."""
+    """Print a line on stderr once per text."""
     warn(text)
 
 
 def few(names: Iterable[object]) -> str:
-    """List at most five names, and count the others."""
+    """Return at most five names and the number of the others."""
     texts = [str(name) for name in names]
     more = f" and {len(texts) - MOST_NAMED:,} more" if len(texts) > MOST_NAMED else ""
     return ", ".join(texts[:MOST_NAMED]) + more
 
 
 def cannot_use(error: OSError, otherwise: object = None) -> str:
-    """Name the file or folder of an error, or else ``otherwise``, and the reason.
+    """Return the message of an OSError, with the name of its file or else ``otherwise``.
 
-    Of a rename that was refused it is the new name: the old one is temporary.
+    A failed rename is named by its new name, because the old one is temporary.
     """
     name = error.filename2 or error.filename or otherwise
     return str(error) if name is None else f"cannot use {name}: {error.strerror}"
 
 
 def pluralize(number: int, noun: str) -> str:
-    """``1 row``, ``1,204 rows``: a number and a noun whose plural has an s, on its first word."""
+    """Return a number and a noun, ``1 row`` or ``1,204 rows``; its first word takes the s."""
     first, space, rest = noun.partition(" ")
     return f"{number:,} {first if number == 1 else first + 's'}{space}{rest}"
 
 
 def time_left(elapsed: float, done: float, total: float) -> str:
-    """How long the rest will take if it goes on as so far, as text; "" while nothing is done.
+    """Return the remaining time at the speed so far, as text, or "" before anything is done.
 
     Parameters
     ----------
     elapsed
-        Seconds that what is done took.
+        Seconds so far.
     done, total
-        In any unit, ``done`` at most ``total``.
+        Amounts in the same unit, ``done`` at most ``total``.
     """
     if done <= 0 or total < done:
         return ""
@@ -78,5 +78,5 @@ def time_left(elapsed: float, done: float, total: float) -> str:
 
 
 def over_seeds(n_seeds: int) -> str:
-    """What a number is that was computed with so many seeds."""
+    """Describe a number that was computed with ``n_seeds`` seeds."""
     return f"mean ± std over {n_seeds} seeds" if n_seeds > 1 else "1 seed"
