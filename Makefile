@@ -69,7 +69,7 @@ lint: setup       ## Check style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: setup      ## Measure the core against the machine's limit and NumPy (minutes)
+bench: setup      ## Measure the core against the limit of the machine (minutes)
 	$(BIN)/python scripts/bench.py
 
 benchmark: $(MODELS)  ## Run a suite of streams, learners and other libraries (SUITE=quick: 3 minutes)
