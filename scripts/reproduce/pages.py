@@ -20,7 +20,7 @@ from omkl.utils import conf
 from omkl.utils.disk import write_atomically
 from reproduce import figures, omkc, regret_bounds, theorems
 from reproduce.figures import Drawn, Filled
-from reproduce.results import MEANINGS, RUN_TIME_RULE, Runs, counts, distances, effects, fill
+from reproduce.results import MEANINGS, Runs, counts, distances, effects, fill
 from reproduce.tables import CITED, FOLDER, METRICS, VARIANTS, WRITTEN, Table, settings_text
 
 TITLE = "Published and reproduced: online multi-kernel learning"
@@ -67,7 +67,7 @@ def write(tables: Sequence[Table], runs: Runs, folder: Path) -> list[Path]:
             titles = {name: table.title for name, table in own.items()}
             dumbbells = figures.dumbbells(shown, titles, folder, paper["file"])
         pages[f"{paper['file']}.md"] = _paper_page(paper, filled, cells, dumbbells, folder)
-        pages[f"{paper['file']}_cells.md"] = _cells_page(paper, filled, cells, pictures)
+        pages[f"{paper['file']}_cells.md"] = _cells_page(paper, filled, pictures)
         pages[f"{paper['file']}_cells.csv"] = csv(cells)
         drawn += [*dumbbells, *pictures]
     bounds = next(table for table in tables if table.name == omkc.TABLE)
@@ -269,7 +269,10 @@ def _overview(
     errata = folder.parent / "errata.md"
     complete = [run for run in runs if run.complete]
     links = [f"- [{p['name']}: {p['title']}]({file}.md)" for file, (p, _) in every.items()]
-    links += [f"- [{p['name']}: all cells]({file}_cells.md)" for file, (p, _) in every.items()]
+    links += [
+        f"- [{p['name']}: figures, theory, settings]({file}_cells.md)"
+        for file, (p, _) in every.items()
+    ]
     links += ["- [OMKC: bounds and corollaries evaluated; the paper has no experiments](omkc.md)"]
     links += ["- [What the papers themselves have wrong](../errata.md)"] if errata.exists() else []
     return _joined([
@@ -346,7 +349,7 @@ def _paper_page(
         if parts := table_parts(table, filled.cells[name]):
             summary = f"<summary>{name_of(paper['name'], table)}</summary>"
             folded += ['<details markdown="1">', summary, *parts, "</details>"]
-    links = ["- [All cells, figures, theory and run times]({0}_cells.md)",
+    links = ["- [Figures, theory and settings]({0}_cells.md)",
              "- [All cells as CSV]({0}_cells.csv)", "- [All papers](README.md)"]  # fmt: skip
     return _joined([
         f"# {paper['title']}", "## Does it reproduce?", verdict_text(cells),
@@ -407,28 +410,18 @@ def _known_table(paper: Mapping[str, Any], cells: pd.DataFrame) -> str:
     return markdown(["", *shown], body)
 
 
-def _cells_page(
-    paper: dict[str, Any], filled: Filled, cells: pd.DataFrame, drawn: list[Drawn]
-) -> str:
-    judged: list[str] = []
-    timed: list[str] = []
-    for name, table in filled.tables.items():
-        heading = name_of(paper["name"], table)
-        for parts, of, level in ((judged, True, "##"), (timed, False, "###")):
-            if found := table_parts(table, filled.cells[name], of):
-                parts += [f"{level} {heading}", *found]
+def _cells_page(paper: dict[str, Any], filled: Filled, drawn: list[Drawn]) -> str:
     settings = [
         f"- {paper['name']}, table {table.number}: "
         f"{markdown_text(settings_text(table, list(table.cells['job'].dropna())))}"
         for table in filled.tables.values()
     ]
-    times = ["## Run times", f"{RUN_TIME_RULE}.", *timed] if timed else []
     return _joined([
-        f"# {paper['name']}: all cells",
+        f"# {paper['name']}: figures, theory, settings",
         f"- [{paper['name']}: {paper['title']}]({paper['file']}.md)\n"
         f"- [All cells as CSV]({paper['file']}_cells.csv)",
-        VERDICTS, *judged, "## Figures", *_pictures(drawn), *_active_regret(paper, filled),
-        *_theory(paper, filled), *_baselines(paper, filled), *_searches(paper), *times,
+        "## Figures", *_pictures(drawn), *_active_regret(paper, filled),
+        *_theory(paper, filled), *_baselines(paper, filled), *_searches(paper),
         "## Settings", "\n".join(settings),
     ])  # fmt: skip
 

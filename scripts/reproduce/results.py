@@ -41,10 +41,6 @@ MEANINGS = {
     NO_DATA: "the file is not there and cannot be fetched",
     "failed": "the run ended in an error",
 }
-RUN_TIME_RULE = (
-    "run times: seconds for one seed on one thread, and how many times that is faster than the "
-    "published number; no verdict, since it is another machine"
-)
 
 Runs = Mapping[Job, Run]
 

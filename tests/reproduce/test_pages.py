@@ -74,7 +74,7 @@ def test_pages_of_every_paper(tmp_path):
     assert 'make table TABLE="jmlr_table1 jmlr_table2' in texts["jmlr.md"]
     assert texts["jmlr.md"].count("<details") == texts["jmlr.md"].count("</details>") == 4
     cells = texts["jmlr_cells.md"]
-    assert cells.index("## Figures") < cells.index("## Theory beside") < cells.index("## Run times")
+    assert cells.index("## Figures") < cells.index("## Theory beside") < cells.index("## Settings")
     assert "What needs no kernel" in cells and "20 seeds, mean ± std over the seeds" in cells
     assert "theorem 2 is unproved" in cells
     for paper in pages.papers():
