@@ -25,6 +25,7 @@ RIDGE = "regret_ridge_features"
 MARKS = {
     WRITTEN: ("o", style.COLOURS[0], 0.15),
     "released": ("s", style.COLOURS[2], -0.15),
+    "rebuilt": ("^", style.COLOURS[3], -0.15),
     "recovered": ("D", style.COLOURS[1], -0.15),
 }
 HOLLOW: dict[str, Any] = {"marker": "o", "linestyle": "", "mfc": "none", "mec": "black"}

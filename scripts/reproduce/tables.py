@@ -15,7 +15,7 @@ A cell's settings come from the table, then its row, then its column, then ``by_
                       row that the paper lacks, which is shown and not judged
     metric            a key of ``METRICS``
     dataset           data set
-    algorithm, released, recovered
+    algorithm, released, rebuilt, recovered
                       our variants (``VARIANTS``): an algorithm's YAML file, or {algorithm,
                       dataset, overrides, metric}; null for none
     cited             true if the paper describes the learner by a citation alone
@@ -42,7 +42,12 @@ from omkl.utils import conf
 FOLDER = Path(__file__).parent
 # Our variants of a published number, in the order of every table: key of a file, in print.
 WRITTEN = "algorithm"
-VARIANTS = {WRITTEN: "as written", "released": "authors' code", "recovered": "fitted"}
+VARIANTS = {
+    WRITTEN: "as written",
+    "released": "authors' code",
+    "rebuilt": "rebuilt",  # by related public code, where the authors' own is not public
+    "recovered": "fitted",
+}
 CITED = "as cited"  # in place of "as written" where the paper only cites another for the learner
 
 Job = tuple[str, ...]  # the overrides of a run, as typed
