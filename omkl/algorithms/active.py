@@ -212,8 +212,7 @@ class OmklAks:
              bins as there are subsets of size K, (28) has each subset once; the construction in
              remark 1, the one of the experiments, does not, and is followed for every K. As
              J / (gamma_t N) = K / N, gamma changes the collection and not the law of what is drawn
-             from it. Where the authors' public code
-             (JeongminChae/MKL_Active_Learning) departs is in the errata.
+             from it.
     """
 
     class Params(NamedTuple):
@@ -313,9 +312,10 @@ class Amkl:
              L symmetric, which the penalty of (18) is not. (37) and (39) have hats where the
              learner's own f-bar and theta-bar are meant. The paper has eta_c > 0; with 0, kernels
              that agree to the last bit (a single one, say) do not spare a label here, so that
-             eta_c = 0 is Raker. The authors' public code
-             (JeongminChae/MKL_Active_Learning) asks for every label of the first tenth, and a
-             skipped round goes by the outputs of the last row with a label.
+             eta_c = 0 is Raker. The authors' repository
+             (JeongminChae/MKL_Active_Learning) has a distributed relative, DAMKL, that asks for
+             every label of the first tenth and in a skipped round goes by the outputs of the last
+             row with a label.
     """
 
     class Params(NamedTuple):

@@ -22,7 +22,9 @@ Cost     a client: O(N D d) time per round, 2 D numbers and an index sent, N (2 
 Bound    none stated for this rule.
 Differs  from ``em_kofl``, a reading of the comparison by Ghari and Shen, where the server
          draws by the mean of the clients' losses and takes the mean over all clients. This
-         rule was found by reading the authors' code; nothing of it was copied.
+         rule was found by reading the authors' code; nothing of it was copied. Only the rule is
+         that of the code: its features lack 1/sqrt(D), its weights step by log(N)/sqrt(t), and
+         it has 11 Gaussian kernels and 20 clients. Here these are the comparison's.
 """
 
 from __future__ import annotations
