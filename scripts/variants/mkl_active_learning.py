@@ -1,8 +1,9 @@
 """Learners of the active paper, rebuilt from public code that is related to it.
 
 The authors' repository (https://github.com/JeongminChae/MKL_Active_Learning) names S. Hong,
-J. Chae, "Active Learning with Multiple Kernels", but holds the distributed learners DOMKL and
-DAMKL alone.
+J. Chae, "Active Learning with Multiple Kernels", but holds in full the distributed learners
+DOMKL and DAMKL and one client's round of eM-KOFL. DOMKL and DAMKL take implicit steps. The step
+here is the text's.
 Raker, OMKL-AKS, AMKL and the learners with exact kernels are not in it. The features, the weights
 without a penalty, the first tenth and the old outputs of skipped rounds are those of DOMKL and
 DAMKL. The step of exact kernels is that of the public code of AdaRaker (N1cekiko/AdaRaker). All
