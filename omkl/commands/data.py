@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from omkl.commands import terminal
+from omkl.config.overrides import UsageError
 from omkl.datasets import catalogue
 from omkl.datasets.base import DataError
 from omkl.datasets.columns import count_inputs
@@ -29,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run ``omkl-data`` with ``argv`` (without the program's name); returns the exit status."""
     arguments = _parser().parse_args(argv)
     return terminal.exit_status(
-        "omkl-data", lambda: arguments.act(arguments), (DataError,), (KeyError,)
+        "omkl-data", lambda: arguments.act(arguments), (DataError,), (UsageError,)
     )
 
 
@@ -55,7 +56,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _chosen(names: Sequence[str]) -> Entries:
-    return {name: catalogue.entry(name) for name in names} or catalogue.entries()
+    try:
+        return {name: catalogue.entry(name) for name in names} or catalogue.entries()
+    except KeyError as error:
+        raise UsageError(error.args[0]) from error
 
 
 def _example(arguments: argparse.Namespace) -> int:

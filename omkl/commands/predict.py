@@ -121,7 +121,7 @@ def _of_panel(panel: Panel, columns: dict[str, Any] | None, file: str) -> Iterat
 
 
 def _tell_words(words: dict[str, Counter[str]]) -> None:
-    """What is new in columns of categories: it is 0 in all inputs of its column."""
+    """Warn of new categories, which are 0 in all inputs of their column."""
     for column, new in words.items():
         rows, has = pluralize(new.total(), "row"), "has" if new.total() == 1 else "have"
         what = f"{rows} {has} a category of {column} that the model has not: {few(new)}"

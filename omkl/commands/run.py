@@ -74,9 +74,12 @@ def _start(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     prefix = "hydra.sweep.dir="
-    folders = [Path(text[len(prefix) :]) for text in options.overrides if text.startswith(prefix)]
+    folder = None
+    for text in options.overrides:
+        if text.startswith(prefix):
+            folder = Path(text[len(prefix) :])
     typed = [text for text in options.overrides if not text.startswith(prefix)]
-    if (folders or options.jobs is not None) and not options.multirun:
+    if (folder or options.jobs is not None) and not options.multirun:
         raise UsageError("--jobs and hydra.sweep.dir are for a sweep: add -m")
     n_jobs = _n_jobs(options.jobs or "1")
     texts, values = from_folder(options.folder, typed)
@@ -84,7 +87,7 @@ def _run(options: argparse.Namespace) -> int:
     for note in jobs.notes:
         print(note)
     if options.multirun:
-        return 0 if sweep.run(jobs, folders[-1:], n_jobs) else EXIT_FAILED
+        return 0 if sweep.run(jobs, folder, n_jobs) else EXIT_FAILED
     return run_alone(jobs.settings[0])
 
 

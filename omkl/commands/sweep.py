@@ -32,15 +32,15 @@ class Task(NamedTuple):
     place: Path
 
 
-def run(jobs: Jobs, folders: Sequence[Path] = (), n_jobs: int | str = 1) -> bool:
+def run(jobs: Jobs, folder: Path | None = None, n_jobs: int | str = 1) -> bool:
     """Run all jobs of a sweep and print their table.
 
     Parameters
     ----------
     jobs
         The settings of the jobs, and which keys are swept.
-    folders
-        The folder of the sweep; () for a new one below the outputs.
+    folder
+        The folder of the sweep. None: a new one below the outputs.
     n_jobs
         Processes, or the address of a Dask scheduler. With one process, this one, each job has a
         progress bar.
@@ -53,7 +53,7 @@ def run(jobs: Jobs, folders: Sequence[Path] = (), n_jobs: int | str = 1) -> bool
     first = jobs.settings[0]
     outputs = first.outputs
     now = f"{datetime.datetime.now():%Y-%m-%d_%H-%M-%S-%f}"
-    folder = next(iter(folders), outputs / "sweeps" / now)
+    folder = folder or outputs / "sweeps" / now
     tasks = begin(folder, jobs.settings, jobs.swept)
     outcomes = _one_by_one(tasks) if n_jobs == 1 else _side_by_side(tasks, n_jobs)
     try:
@@ -109,7 +109,7 @@ def title_of(settings: Settings) -> str:
 
 
 def _swept(settings: Settings, swept: Sequence[str]) -> str:
-    """What is swept and is neither algorithm nor data set."""
+    """Return the swept settings of a job, without its algorithm and data set."""
     pairs, values = [], settings.content()
     for key in swept:
         value: Any = values

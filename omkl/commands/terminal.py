@@ -92,7 +92,7 @@ def exit_status(
     try:
         return act()
     except mistakes as error:
-        warn(error.args[0] if isinstance(error, KeyError) else error, program)
+        warn(error, program)
         return EXIT_USAGE
     except failures as error:
         warn(error, program)

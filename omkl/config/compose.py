@@ -170,7 +170,7 @@ def _choices(overrides: Sequence[str]) -> tuple[str, ...]:
 
 
 def _is_a_value(override: Override) -> bool:
-    """Whether an override sets a value, and does not choose YAML files."""
+    """Return whether an override sets a value. Others choose YAML files."""
     key = override.key_or_group
     if override.is_add() or override.package is not None or "/" in key:
         return False

@@ -60,7 +60,7 @@ class Jobs(NamedTuple):
 
 
 class Job(NamedTuple):
-    """What a job is composed of: overrides as texts, and values of Python by dotted keys."""
+    """Parts of a job: overrides as texts, and values of Python by dotted keys."""
 
     overrides: list[str]
     values: dict[str, Any]

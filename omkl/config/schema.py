@@ -57,7 +57,7 @@ class Algorithm(Section):
 
 
 class Federation(Section):
-    """How the rows of a data set are given to clients."""
+    """Split of the rows of a data set among clients."""
 
     name: Literal["none", "iid", "in_turn", "consecutive", "by_site", "column"]
     rounds: Annotated[int, Field(ge=2)] | None = None

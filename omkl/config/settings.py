@@ -183,12 +183,12 @@ def task_in(settings: Settings) -> str:
 
 
 def _may_be_either(dataset: Mapping[str, Any]) -> bool:
-    """Whether it is a file of the user's, or the synthetic stream."""
+    """Return whether a data set may be of either task: an own file or the synthetic stream."""
     return "path" in dataset or "n_centres" in dataset
 
 
 def task_of(name: str) -> str:
-    """The task of an algorithm, in a federation or not."""
+    """Return the task of an algorithm, in a federation or not."""
     return "regression" if name in federated.names() else algorithms.load(name).task
 
 

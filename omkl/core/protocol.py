@@ -328,7 +328,7 @@ class Algorithm(NamedTuple):
 
     @property
     def learns_classes_together(self) -> bool:
-        """Whether this is the ``of_classes`` of another algorithm."""
+        """True if one learner holds all classes: the ``of_classes`` of another algorithm."""
         return hasattr(self.Params, "n_classes")
 
 

@@ -53,7 +53,7 @@ class Chunk(NamedTuple):
 
 
 class RowCount(NamedTuple):
-    """How many rows a pass will have: ``exact``, or an estimate that is not below."""
+    """Number of rows of a pass: ``exact``, or an upper bound."""
 
     n: int
     exact: bool
@@ -100,7 +100,7 @@ NAME = (
 
 
 def is_name(value: Any) -> bool:
-    """Whether it is text of letters, digits and ``-_.``, at most 80, that begins with no dot."""
+    """Return whether a value is a name: letters, digits and ``-_.``, at most 80, no dot first."""
     return (
         isinstance(value, str)
         and re.fullmatch(r"[\w-][\w.-]*", value) is not None
@@ -109,13 +109,13 @@ def is_name(value: Any) -> bool:
 
 
 def is_relative_file(value: Any) -> bool:
-    """Whether it is a path below a folder, every part of it a name, separated by /."""
+    """Return whether a value is a path below a folder: names separated by /."""
     parts = value.split("/") if isinstance(value, str) else []
     return bool(parts) and all(map(is_name, parts))
 
 
 def name_of_file(file: str) -> str:
-    """A name made of that of a file: its stem, other characters as _, cut to 60."""
+    """Return a name for a file: its stem, other characters replaced by _, cut to 60."""
     stem = re.sub(r"[^\w-]+", "_", PurePosixPath(file).name.partition(".")[0])
     return stem.encode()[:STEM_BYTES].decode(errors="ignore") or "_"
 
@@ -154,7 +154,7 @@ def as_data_error(where: str) -> Iterator[None]:
 
 
 def _is_bug(error: Exception) -> bool:
-    """Whether an error says that omkl is wrong, and not that a file is."""
+    """Return whether an error is a bug of omkl. Other errors are faults of a file."""
     if isinstance(error, AttributeError | NameError | AssertionError | Warning):
         return True
     if type(error) not in (TypeError, LookupError, KeyError, IndexError, ValueError, OverflowError):

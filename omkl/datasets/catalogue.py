@@ -108,12 +108,12 @@ def address(entry: Mapping[str, Any]) -> str | None:
 
 
 def downloadable(entry: Mapping[str, Any]) -> bool:
-    """Whether ``fetch`` can get the file: there are an address and a member of its zip."""
+    """Return whether ``fetch`` can get the file: the entry has an address and a member of a zip."""
     return bool(entry.get("url") and entry.get("member"))
 
 
 def obtain(entry: Mapping[str, Any]) -> FileContent:
-    """The file of a catalogue entry, downloaded if it is nowhere, with the right sha256.
+    """Return the file of a catalogue entry. Download a missing one, and check its sha256.
 
     Raises
     ------
@@ -126,7 +126,7 @@ def obtain(entry: Mapping[str, Any]) -> FileContent:
 
 
 def verified(path: Path, entry: Mapping[str, Any]) -> FileContent:
-    """What ``path`` holds; DataError if the entry states another sha256."""
+    """Return the content of ``path``. DataError if the entry states another sha256."""
     content = FileContent(path)
     if entry.get("sha256") and content.sha256 != entry["sha256"]:
         again = f"run: omkl-data fetch {entry['name']}" if downloadable(entry) else "get it anew"
@@ -183,7 +183,7 @@ def fetch(entry: Mapping[str, Any]) -> FileContent:
 
 
 def _nowhere(entry: Mapping[str, Any], cure: str) -> str:
-    """Where a file was looked for, what to do, and where the data come from."""
+    """Return a message: the folders searched, the cure, and the source of the data."""
     folders = " or ".join(map(str, data_folders()))
     text = f"{entry['name']}: {entry['file']} was not found in {folders}\n{cure}"
     url = address(entry)

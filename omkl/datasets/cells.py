@@ -81,7 +81,7 @@ FEW, MOST = 0.5, 0.9  # of cells that a format reads: of numbers alone, and with
 
 
 class NumberFormat(NamedTuple):
-    """How the numbers of a column are written.
+    """Format of the numbers of a column.
 
     decimal, thousands  marks; thousands "" where numbers have no groups of digits
     unit                what stands before or after a number, such as kg, %, $; "" for nothing
@@ -240,7 +240,7 @@ _ISO_DAY = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([ T].*)?")
 
 
 class DateFormat(NamedTuple):
-    """How the dates of a column are written.
+    """Format of the dates of a column.
 
     format  as of ``strptime``, or "ISO8601"; None of a column that holds no text
     zone    the time zone that a moment with an offset is told in; None: the clock as written

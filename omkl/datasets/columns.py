@@ -265,7 +265,7 @@ OBJECTS = (list, dict, tuple, set, np.ndarray)
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """What becomes of a column.
+    """Recipe that turns the cells of a column into inputs.
 
     Attributes
     ----------
@@ -355,17 +355,17 @@ class Column:
 
     @functools.cached_property
     def how(self) -> str | None:
-        """What is done with a cell: numbers, words, hashed or date; None where nothing is."""
+        """Encoding of a cell: numbers, words, hashed or date. None: the column is left out."""
         return self.recipe.get("how")
 
     @functools.cached_property
     def number_format(self) -> NumberFormat:
-        """How the numbers of the column are written."""
+        """Format of the numbers of the column."""
         return NumberFormat(**{k: v for k, v in self.recipe.items() if k != "how"})
 
     @functools.cached_property
     def _date(self) -> tuple[DateFormat, frozenset[str], int]:
-        """The format of dates, texts that are no date, and the first moment in microseconds."""
+        """Format of dates, texts that are no date, and the first moment in microseconds."""
         date = self.recipe["date"]
         form = DateFormat(date["format"], date.get("zone"))
         start = np.datetime64(date["start"] or 0, "us").astype(np.int64)

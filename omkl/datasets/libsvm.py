@@ -167,7 +167,7 @@ def _check_keys(cfg: Mapping[str, Any], where: str) -> None:
 
 
 def _range_from_1(inputs: Any, where: str, most: int) -> int | None:
-    """How many inputs "1-123" asks for, at most so many; None: as many as the file has."""
+    """Return the N of a range "1-N", at most ``most``. None: all inputs of the file."""
     if inputs is None:
         return None
     match = re.fullmatch(r"\s*1\s*-\s*(\d{1,18})\s*", inputs) if isinstance(inputs, str) else None

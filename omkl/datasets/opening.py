@@ -212,7 +212,7 @@ def _classes(cfg: Mapping[str, Any], content: FileContent) -> tuple[Any, ...]:
 def _provenance(
     cfg: Mapping[str, Any], content: FileContent, order: Any, columns: Sequence[Column]
 ) -> dict[str, Any]:
-    """Where the rows of a file come from.
+    """Return the provenance of the rows of a file.
 
     Of an own file: which one it is, what became of its ``columns``, and how its text was taken
     apart. Of the catalogue: what is published about it, and ``columns`` that were left out.

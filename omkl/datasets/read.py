@@ -209,7 +209,7 @@ def column_names(header: Sequence[Any], cfg: Mapping[str, Any], where: str) -> l
 
 
 class Layout(NamedTuple):
-    """How text is taken apart; ``delimiter`` None means any run of blanks."""
+    """Layout of text. ``delimiter`` None means any run of blanks."""
 
     delimiter: str | None
     decimal: str

@@ -37,12 +37,12 @@ class Standardised(NamedTuple):
 
     @property
     def far_rows(self) -> np.ndarray:
-        """Which rows (n,) of numbers (n, C) have one far out."""
+        """Mask (n,) of the rows that hold an outlier."""
         return np.asarray(self.far.any(axis=1))
 
 
 class MomentsState(NamedTuple):
-    """The arrays of ``Moments``."""
+    """Arrays of ``Moments``."""
 
     moments: MOMENTS
 
@@ -56,12 +56,12 @@ class Moments:
 
     @property
     def scale(self) -> np.ndarray:
-        """What columns are measured with now (C,), 0 before one has moved."""
+        """Present scale of each column (C,). 0 until the column has changed."""
         return robust_moments.scales(self._state)
 
     @property
     def shares_beyond(self) -> np.ndarray:
-        """The share (C,) of the numbers of each column that came farther out than ``FAR``."""
+        """Share (C,) of the numbers of each column beyond ``FAR`` scales."""
         return robust_moments.shares_beyond(self._state)
 
     def standardised(self, values: np.ndarray) -> Standardised:

@@ -242,7 +242,7 @@ class Synthetic(Section):
 
 
 class Stream(Section):
-    """How the rows of a data set are streamed."""
+    """Order, scaling, lags and delay of the streamed rows."""
 
     limit: Annotated[int, Field(ge=2)] | None = Field(None, description="rows at most; null: all")
     scaling: Literal["columns", "whole", "none"] | None = Field(

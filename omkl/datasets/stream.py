@@ -64,7 +64,7 @@ HUGE = 1e150  # squares of larger numbers overflow, or their sums do
 
 
 class Options(NamedTuple):
-    """How rows are streamed, see ``omkl.datasets.open_stream``."""
+    """Options of ``omkl.datasets.open_stream``."""
 
     limit: int | None
     scaling: str
@@ -75,12 +75,12 @@ class Options(NamedTuple):
 
     @property
     def causal(self) -> bool:
-        """Whether no row is scaled by later ones."""
+        """True if each row is scaled by itself and earlier rows alone."""
         return self.scaling == "columns"
 
 
 class Extent(NamedTuple):
-    """What one pass over the streamed rows finds out."""
+    """Counts and bounds that one pass over the rows finds."""
 
     n_rounds: int
     max_norm: float
@@ -162,12 +162,12 @@ class Stream:
 
     @property
     def keyed(self) -> bool:
-        """Whether its rows have keys, as those of a panel."""
+        """True if rows have keys, as in a panel."""
         return self.key_type is not None
 
     @cached_property
     def is_cut(self) -> bool:
-        """Whether there are rows beyond the limit; a source of unknown length is read up to it."""
+        """True if there are rows beyond the limit. A source of unknown length is read up to it."""
         limit = self._limit
         if limit is None:
             return False
@@ -178,7 +178,7 @@ class Stream:
 
     @property
     def row_count(self) -> RowCount | None:
-        """How many rows a pass has, as far as is known before it; None where nothing is."""
+        """Number of rows of a pass as known before it. None if unknown."""
         count, limit = self._source.row_count, self._limit
         if count is None or limit is None:
             return count
@@ -191,12 +191,12 @@ class Stream:
 
     @property
     def columns(self) -> Sequence[Column]:
-        """What became of the columns of an own file; () of other data."""
+        """Columns of an own file. () for other data."""
         return getattr(self._source, "columns", ())
 
     @property
     def notices(self) -> list[str]:
-        """What a user should know of the rows, once all were read."""
+        """Messages about the rows for the user. Complete after a whole pass."""
         notices = list(getattr(self._source, "notices", ()))
         if self._order is not None and self._provenance["order"] == "file" and not self.keyed:
             date = self._clock and self._clock[0].rpartition(".")[0]
@@ -205,7 +205,7 @@ class Stream:
 
     @property
     def missing(self) -> dict[str, int]:
-        """How many cells of each column had no value, once all rows were read; none has no entry.
+        """Missing cells of each column after a whole pass. Complete columns have no entry.
 
         Those that the mean of a whole file fills are counted in the whole file.
         """
@@ -219,7 +219,7 @@ class Stream:
         return {c: s for c, s in self._by_column(self.moments.shares_beyond) if s >= HEAVY}
 
     def _by_column(self, values: np.ndarray) -> Iterable[tuple[str, float]]:
-        """Of values (d,) of inputs the largest of each column that they came from."""
+        """Return the largest value of each column from values (d,) of its inputs."""
         column_of = {name: c.name for c in self.columns for name in c.inputs}
         largest: dict[str, float] = {}
         for name, value in zip(self._source.inputs, values.tolist(), strict=True):
@@ -247,7 +247,7 @@ class Stream:
 
     @property
     def target_unit(self) -> float:
-        """How much of the target is 1 in y: what errors are multiplied with."""
+        """Units of the target per unit of y. Errors are multiplied by it."""
         if self.scaling == "whole" and self._extent is not None and not self.classes:
             return self._extent.target_max - self._extent.target_min
         return 1.0

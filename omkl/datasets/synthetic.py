@@ -76,7 +76,7 @@ class SyntheticSource:
 
     @property
     def constants(self) -> dict[str, Any]:
-        """What maps f to the target, before and after the change."""
+        """Constants that map f to the target, before and after the change."""
         pieces = {"before": self._before}
         if self.change_at is not None:
             pieces["after"] = self._after

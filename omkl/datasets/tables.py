@@ -49,7 +49,7 @@ class Table(Protocol):
 
     @property
     def notices(self) -> Sequence[str]:
-        """What a user should know of the rows that were read."""
+        """Messages about the rows read so far for the user."""
         ...
 
     def raw(self) -> Iterator[tuple[np.ndarray, ...]]:
@@ -344,7 +344,7 @@ def _finite(X: np.ndarray, rows: np.ndarray, inputs: Sequence[str], where: str) 
 
 
 def classes_in(content: FileContent, cfg: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What stands in the target's column of an own file, numbers or words, in their order."""
+    """Return the sorted classes, numbers or words, in the target column of an own file."""
     texts: set[str] = set()
     limited = cfg.get("labels") != ALL_LABELS
     for cells in _targets_in(content, cfg):
@@ -427,7 +427,7 @@ class TableSource:
 
     @property
     def notices(self) -> Sequence[str]:
-        """What a user should know of the rows that were read."""
+        """Messages about the rows read so far for the user."""
         return self._table.notices
 
     def chunks(self) -> Iterator[Chunk]:

@@ -78,7 +78,7 @@ class Classification(StreamJob):
 
 
 class ClassificationMetrics:
-    """What one seed of a classification predicted, summed up block by block."""
+    """Metrics of one seed of a classification, summed up block by block."""
 
     def __init__(self, job: Classification, r: int, staging: Path | None) -> None:
         self.job, self.seed, self.mistakes = job, job.seeds[r], Recorder(1)
@@ -127,7 +127,7 @@ class ClassificationMetrics:
 
 
 class OneSeed(NamedTuple):
-    """What a seed leaves, over its learners (one, or one per class); N kernels.
+    """Results of one seed over its learners (one, or one per class). N kernels.
 
     weights (N,) are means; updates (of a learner that does not count them the rounds in which a
     kernel was evaluated) and support (N,) sums, and so is ``rows``, which are kept;

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 ENDLESS = np.iinfo(np.int64).max  # rounds of a client whose rows nobody has counted
 NO_WEIGHT = -1e4  # the logarithm of a weight that counts for nothing
-OF_THE_DATA = ("dataset", "federation=", "stream", "seeds", "force", "resume")
+OF_THE_DATA = ("dataset", "federation=", "stream", "seeds", "force")
 
 
 def client_app() -> ClientApp:

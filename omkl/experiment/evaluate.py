@@ -32,7 +32,7 @@ FIRST_ROWS = 1_000  # of the first block
 
 
 class Metrics(Protocol):
-    """What is summed up of a job in a pass."""
+    """Metrics that a job sums up in a pass."""
 
     def add(self, block: Chunk, rows: Rounds, predictions: Sequence[Predictions]) -> None:
         """Sum up a block, its rows as they are scored, and the predictions of each seed.
@@ -48,7 +48,7 @@ class Metrics(Protocol):
 
 
 class RoundCounter:
-    """Which rows of a pass are rounds, and which of them count.
+    """Counter of the rounds of a pass, and of those that are scored.
 
     A row without a target is no round. In a stream in moving units rows that are predicted before
     the first label is in are not scored, of learners and baselines alike: nothing says where the
@@ -92,7 +92,7 @@ class RoundCounter:
         return late
 
     def _before_a_label(self, known: np.ndarray) -> np.ndarray:
-        """Which of the next rows (n,), some ``known``, nothing was known of when they came."""
+        """Return the mask (n,) of the next rows that came before any label was known."""
         if not self._moving:
             return np.zeros(len(known), dtype=bool)
         if self._first_label is None and known.any():
@@ -103,7 +103,7 @@ class RoundCounter:
 
 
 class Left(NamedTuple):
-    """What a pass leaves: its learners, one of each seed, and what was counted.
+    """Results of a pass: its learners, one per seed, and its counts.
 
     ``seconds`` are those inside each learner, ``moments`` what the stream knows of its columns
     after the last row that was learned; baselines are None where an earlier pass has them.

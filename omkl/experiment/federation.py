@@ -170,7 +170,7 @@ def choose_learner(
     n_inputs: int = 0,
     lengths: np.ndarray | Sequence[int] = (),
 ) -> Plan:
-    """What settings name, whoever has the rows; ``D`` from the budget where they leave it out.
+    """Return the learner that settings name. ``D`` follows from the budget if it is not set.
 
     ``n_rounds`` is None where nobody knows how many.
 
@@ -252,7 +252,7 @@ def _check_asked(settings: Settings, n_clients: int) -> None:
 
 
 class Sums:
-    """What R federations of K clients did, summed up block by block.
+    """Metrics of R federations of K clients, summed up block by block.
 
     squared    squared errors of predictions (``ClientErrors``)
     regrets    means over the clients of their regrets
@@ -466,8 +466,11 @@ def _too_much(job: FederatedJob) -> str | None:
 
 
 def _hindsight(job: FederatedJob, progress: Progress | None) -> dict[str, np.ndarray]:
-    """Of each seed's ridge regressions: client_errors (R, K), mean_errors and shared_loss (R, T)
-    up to each round, over the clients, and theta_norm (R,) of the function for all."""
+    """Return the errors of each seed's ridge regressions in hindsight.
+
+    client_errors (R, K); mean_errors and shared_loss (R, T) up to each round, over the clients;
+    theta_norm (R,) of the function for all clients.
+    """
     X, y, lengths = job.split.X, job.split.y, job.split.lengths
     T, _, d = X.shape
     lam, shared_lam = float(job.settings.regret.lam), float(getattr(job.params, "lam", 0.0))

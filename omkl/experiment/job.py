@@ -114,7 +114,7 @@ def reported(
     timing: Timing,
     **further: Any,
 ) -> dict[str, Any]:
-    """What a job of any kind says in result.json: losses (R,) a seed, and what is its ``own``."""
+    """Return the fields of result.json of any job: losses (R,) per seed, and ``further`` fields."""
     measure = ERROR_RATE if job.settings.task == "classification" else MSE
     mean, deviation = mean_and_deviation(losses)
     for name, entry in further.get("regret", {}).items():
@@ -163,7 +163,7 @@ class LearnerJob(NamedTuple):
 
     @property
     def stream(self) -> Stream:
-        """That of the first seed."""
+        """Stream of the first seed."""
         return self.streams[0]
 
     @property
@@ -176,7 +176,7 @@ class LearnerJob(NamedTuple):
 
     @property
     def kernels(self) -> Sequence[Kernel]:
-        """Those that it learns with."""
+        """Kernels of the learner."""
         return self.algorithm.kernels(self.params, self.dictionary, self.stream.n_inputs)
 
     @property
@@ -276,7 +276,7 @@ def _opened(settings: Settings, seeds: Sequence[int] | None) -> list[Stream]:
 
 
 def _bytes_of(streams: Sequence[Stream]) -> int:
-    """Of the rows that they hold, which those of other seeds have in another order."""
+    """Return the bytes of the rows in memory. Streams of other seeds permute the same rows."""
     stream = streams[0]
     return 8 * (stream.n_rounds or 0) * (stream.n_inputs + 1)
 

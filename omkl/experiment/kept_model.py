@@ -41,7 +41,7 @@ def require_keepable(settings: Settings, n_seeds: int) -> None:
 
 
 class Keepable(Protocol):
-    """What is asked of a job whose learner is kept."""
+    """Job whose learner can be saved."""
 
     @property
     def settings(self) -> Settings: ...

@@ -284,7 +284,7 @@ LEAST_PROBABILITY = 1e-15  # of a class that came, in the log loss
 
 
 class Confusion:
-    """How often rows of one class were taken for another.
+    """Confusion matrix.
 
     counts (K, K + 1) int64: classes of the rows, predicted classes; the last column counts rows of
     which nothing was said, a score of 0 of two classes.
@@ -533,7 +533,7 @@ class Rounds(NamedTuple):
 
     @property
     def known(self) -> np.ndarray:
-        """Which rows (n,) have a label."""
+        """Mask (n,) of the rows that have a label."""
         return ~np.isnan(self.y)
 
 
@@ -579,7 +579,7 @@ def _skipped(d: int) -> dict[str, dict[str, Any]]:
 
 
 class Baselines:
-    """Those of a regression, over the rounds whose label is known; memory stays the same.
+    """Baselines of a regression over rounds with a known label, in constant memory.
 
     They are told labels and lags as a learner is that asks always, as late as it is. Those of a
     panel keep as many keys.
@@ -657,7 +657,7 @@ class Baselines:
 
 
 class ClassBaselines(Baselines):
-    """Those of a classification, one class against the rest; ``squared`` are their mistakes."""
+    """Baselines of a classification, one class against the rest. ``squared`` are mistakes."""
 
     NAMES = OF_CLASSES
 
@@ -668,7 +668,7 @@ class ClassBaselines(Baselines):
 
 
 class ClientBaselines(Baselines):
-    """Those of a federation: one central forecaster, which is told the rows of all clients.
+    """Baselines of a federation: one central forecaster that learns the rows of all clients.
 
     Rows are those of the clients in turn, round by round. What is counted of each client is as for
     the federation: ``ClientErrors``.

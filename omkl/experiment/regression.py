@@ -72,7 +72,7 @@ class Regression(StreamJob):
 
 
 class RegressionMetrics:
-    """What R seeds of a regression predicted, summed up block by block."""
+    """Metrics of R seeds of a regression, summed up block by block."""
 
     def __init__(self, job: Regression, staging: Path | None) -> None:
         self.job, R = job, len(job.seeds)

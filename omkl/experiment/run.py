@@ -32,7 +32,7 @@ from omkl.utils.wording import cannot_use
 
 
 class Outcome(NamedTuple):
-    """How a job ended.
+    """Outcome of a job.
 
     run       its folder; with status "failed" there may be none, then run holds the
               result and the configuration in memory

@@ -24,7 +24,7 @@ import csv
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -230,7 +230,7 @@ class Coordinator:
 
     @property
     def over(self) -> bool:
-        """Whether every client has learned all its rows."""
+        """True once every client has learned all its rows."""
         return bool((self.server.lengths <= self.t).all())
 
     def expected(self) -> set[int]:
@@ -248,7 +248,7 @@ class Coordinator:
         """Clients whose reply to the open round has arrived."""
         return set(self._replies)
 
-    def receive(self, node: int, nodes: Iterable[int], client: int, t: int, reply: Reply) -> None:
+    def receive(self, node: int, nodes: Container[int], client: int, t: int, reply: Reply) -> None:
         """Take the reply of a node.
 
         A node speaks for one client. A client keeps its node while that node is connected.

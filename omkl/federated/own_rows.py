@@ -296,6 +296,8 @@ class DataOwner:
         kept = read_state(folder, terms)
         if kept:
             self._restore(number, kept)
+        else:  # a crash before the first state can leave predictions
+            (folder / PREDICTIONS).unlink(missing_ok=True)
 
     def play(self, broadcast: Broadcast) -> Reply:
         """Predict and learn the next rows, and return the reply to the server.

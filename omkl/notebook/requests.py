@@ -142,12 +142,12 @@ def _kernels(several: Sequence[Any]) -> tuple[str, list[Any]]:
 
 
 def is_override(text: str) -> bool:
-    """Whether a text is one of the command line's, ``key=value`` or an option."""
+    """Return whether a text is an override, ``key=value``, or an option."""
     return text.startswith(("-", "~")) or re.match(r"[\w.@/+]+=", text) is not None
 
 
 def is_data(given: Any) -> bool:
-    """Whether it is a data set and no name of an algorithm: a path, or anything that is no text."""
+    """Return whether a value is a data set: a path, or anything but text. Others are algorithms."""
     if not isinstance(given, str):
         return True
     is_file = Path(given).name.lower().endswith(tuple(READERS))

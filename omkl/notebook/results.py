@@ -93,7 +93,7 @@ class Results(Mapping[str, Any]):
         )
 
     def _error(self) -> str:
-        """What the run is judged by, with its number."""
+        """Return the main error of the run with its name."""
         result = self._run.result
         if measure(result) is ERROR_RATE:
             return f"error rate {_number('error_rate', number_of(result['error_rate_mean']))}"

@@ -58,7 +58,7 @@ class Runs(pd.DataFrame):
 
     @property
     def _constructor(self) -> type[pd.DataFrame]:
-        """What pandas makes of a selection."""
+        """Class of a selection: a plain data frame."""
         return pd.DataFrame
 
     def table(self) -> pd.DataFrame:

@@ -76,7 +76,7 @@ class AdaptiveIntervals:
 
     @property
     def scores_next(self) -> bool:
-        """Whether the error of the next prediction will be learned."""
+        """True if the error of the next prediction will be learned."""
         return self._n_known >= self._late
 
     def half_width(self, far: bool) -> float:

@@ -245,7 +245,7 @@ class OnlineLearner:
 
     @property
     def waits_for_inputs(self) -> bool:
-        """Whether the first rows have yet to decide the inputs."""
+        """True until the first rows have decided the inputs."""
         return self._open
 
     def numbers_of(self, X: Any) -> np.ndarray:
@@ -259,12 +259,12 @@ class OnlineLearner:
 
     @property
     def has_intervals(self) -> bool:
-        """Whether the learner was made with ``interval=``."""
+        """True if the learner was made with ``interval=``."""
         return self.settings.interval is not None
 
     @property
     def n_rows(self) -> int:
-        """Most rows that any output has learned."""
+        """Largest number of rows that an output has learned."""
         return max((target.learners[0].t for target in self._targets), default=0)
 
     def predict_one(self, x: Any) -> Any:

@@ -271,20 +271,3 @@ def windowed(run: Run, n_windows: int = N_WINDOWS) -> Windowed:
     loss = np.divide(total, number, out=np.full(total.shape, np.nan), where=number > 0)
     # Differences of large sums: where nothing was lost, rounding may leave less than nothing.
     return Windowed(np.concatenate([[0], t[ends]]), np.maximum(loss, 0.0))
-
-
-def coverage_of_windows(
-    until: Sequence[int], shares: Sequence[float | None]
-) -> tuple[Array, Array, Array]:
-    """Windows, 20 or more joined to ten to 15: their ends, coverage in %, numbers of rows.
-
-    A window without an interval (None) counts nothing.
-    """
-    ends, percents = np.array(until), 100.0 * np.array(shares, dtype=float)
-    sizes = np.diff(ends, prepend=0) * np.isfinite(percents)
-    k = max(1, len(ends) // 10)
-    starts = np.arange(0, len(ends), k)
-    n_rows = np.add.reduceat(sizes, starts)
-    covered = np.add.reduceat(np.where(sizes > 0, percents * sizes, 0.0), starts)
-    joined = np.divide(covered, n_rows, out=np.full(len(starts), np.nan), where=n_rows > 0)
-    return ends[np.minimum(starts + k - 1, len(ends) - 1)], joined, np.maximum(n_rows, 1)

@@ -43,7 +43,7 @@ def facts_of_jobs(sweep: Path) -> list[tuple[dict[str, Any], Path]]:
 def run_in(folder: Path, *more: str) -> bool:
     """Run the sweep of D=2,3,3 in its folder."""
     typed = [*QUICK, "D=2,3,3", f"outputs={folder / 'out'}", *more]
-    return sweep.run(read_jobs(typed, sweep=True), [folder / "sweep"])
+    return sweep.run(read_jobs(typed, sweep=True), folder / "sweep")
 
 
 def test_of_jobs_with_the_same_settings_the_first_runs(tmp_path, capsys):
