@@ -23,8 +23,11 @@ Bound    none stated for this rule.
 Differs  from ``em_kofl``, a reading of the comparison by Ghari and Shen, where the server
          draws by the mean of the clients' losses and takes the mean over all clients. This
          rule was found by reading the authors' code; nothing of it was copied. Only the rule is
-         that of the code: its features lack 1/sqrt(D), its weights step by log(N)/sqrt(t), and
-         it has 11 Gaussian kernels and 20 clients. Here these are the comparison's.
+         that of the code. There features lack 1/sqrt(D), frequencies are orthogonal with squared
+         norms of one degree of freedom, D = 50, lam = 0.01, eta = 1/sqrt(number of all clients'
+         rows), eta_w = log(N)/sqrt(t), N = 11 Gaussian kernels, the rows are dealt to 20 clients
+         in turn, and each client's first squared error counts as 1. Here all of that is the
+         comparison's. If no client sent a kernel, the kernel stays; in the code all clients send.
 """
 
 from __future__ import annotations

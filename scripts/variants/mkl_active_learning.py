@@ -1,13 +1,15 @@
 """Learners of the active paper, rebuilt from public code that is related to it.
 
 The authors' repository (https://github.com/JeongminChae/MKL_Active_Learning) names S. Hong,
-J. Chae, "Active Learning with Multiple Kernels", but holds in full the distributed learners
-DOMKL and DAMKL and one client's round of eM-KOFL. DOMKL and DAMKL take implicit steps. The step
-here is the text's.
-Raker, OMKL-AKS, AMKL and the learners with exact kernels are not in it. The features, the weights
-without a penalty, the first tenth and the old outputs of skipped rounds are those of DOMKL and
-DAMKL. The step of exact kernels is that of the public code of AdaRaker (N1cekiko/AdaRaker). All
-else is the text's, or was chosen because published numbers come out. Nothing was copied.
+J. Chae, "Active Learning with Multiple Kernels". It holds in full the distributed learners DOMKL
+and DAMKL, and one client's round of eM-KOFL (omkl_rs_final.m). Its scripts call programs for exact
+kernels, Raker and AMKL that are not in it, and OMKL-AKS is not mentioned. Taken from DOMKL and
+DAMKL are the features, weights without a penalty, the labels of the first tenth and the old outputs
+of skipped rounds. The gradient step with its penalty is the text's, (17), and that of
+omkl_rs_final.m; DOMKL and DAMKL take implicit steps. The rule of exact kernels is that of the
+public code of AdaRaker (N1cekiko/AdaRaker), which divides its step by 10, with the 1/sqrt(T) of
+test_single_kernel.m; only the published numbers show that both belong together. All else is the
+text's, or was chosen because published numbers come out. Nothing was copied.
 
 Three more departures are settings of a table: inputs of the prepared files are not divided by their
 largest norm, Air is read from its prepared file, and the first squared error counts as 1.
@@ -106,7 +108,8 @@ class Rbf:
     Cost     O(t d) time per round; O(T d) memory.
     Bound    none stated.
     Differs  from the paper, which states no step for exact kernels: eta = 0.1/sqrt(T), and the
-             printed sigma^2 is used as sigma.
+             printed sigma^2 is used as sigma (kernelmatrix.m of the authors' repository divides by
+             2 sigma^2, and test_single_kernel.m labels sigma as sigma^2).
     """
 
     class Params(NamedTuple):
@@ -152,7 +155,7 @@ class Poly:
 
 
 def _fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> RandomFeatures:
-    """Draw the frequencies of Gaussian kernels as the code does, and of others as everywhere.
+    """Draw frequencies of Gaussian kernels as DOMKL and DAMKL do, and of others as everywhere.
 
     A kernel's bandwidth, 10^((i - 9) / 2), multiplies its frequencies. They are orthogonal in
     blocks of d, and their squared norms are chi-square with one degree of freedom.
@@ -180,8 +183,8 @@ SCALED = {
 def learn(params, state, t, y, selection):
     """Step with features z without their factor 1/sqrt(D); the weights see the error alone.
 
-    For f = theta'z / sqrt(D), with theta sqrt(D) times the code's, the step of the error is D times
-    that of omkl's features, and the penalty's is the same.
+    For f = theta'z / sqrt(D), with theta sqrt(D) times that of such features, the step of the
+    error is D times that of omkl's features. The step of the penalty is the same.
     """
     eta, D = rate(params.eta, t), state.model.n_waves[0]
     exponential_update(state.log_w, rate(params.eta_g, t), y, selection.f, 0.0, state.model.norm2)
@@ -195,9 +198,8 @@ def learn(params, state, t, y, selection):
 class Raker:
     """Raker with the features of DOMKL and DAMKL in the authors' repository.
 
-    Paper    S. Hong, J. Chae, "Active Learning with Multiple Kernels", tables II and III, and its
-             public code, JeongminChae/MKL_Active_Learning; the algorithm is that of Shen, Chen and
-             Giannakis, JMLR 2019.
+    Paper    S. Hong, J. Chae, "Active Learning with Multiple Kernels", tables II and III;
+             the algorithm is that of Shen, Chen and Giannakis, JMLR 2019.
     Task     regression; full information.
     Round    1. Evaluate f_i = theta_i'z_i, z_i = [sin(omega'x) cos(omega'x)] without 1/sqrt(D), and
                 predict the mean of the f_i weighted by w_i.
@@ -210,7 +212,8 @@ class Raker:
     Bound    none stated for these features.
     Differs  from the paper (``raker``): the features lack 1/sqrt(D), so that a step is D times as
              large; the kernel's number multiplies the frequencies; these are orthogonal in blocks
-             of d, with squared norms of one degree of freedom; no penalty is in the weights.
+             of d, with squared norms of one degree of freedom; no penalty is in the weights. eta_g
+             is the text's 1/sqrt(T); DOMKL has 0.1.
     """
 
     class Params(NamedTuple):
@@ -227,7 +230,7 @@ class OmklAks:
     """OMKL-AKS with these features and a constant step of the weights, 0.1.
 
     Paper    S. Hong, J. Chae, "Active Learning with Multiple Kernels", algorithm 1, tables II and
-             III, and its public code, JeongminChae/MKL_Active_Learning.
+             III.
     Task     regression; full information.
     Round    as ``omkl_aks``, with the features and the step of ``mkl_active_learning/raker``.
     Symbols  eta    step size of theta, > 0, a schedule in t
@@ -278,9 +281,10 @@ class Amkl:
     Differs  from the paper (``amkl``): features and step as of Raker in this code; every label of
              the first tenth; criterion and prediction of a skipped round take old outputs, so that
              neither depends on its row. The authors' program for AMKL is not public. DAMKL, which
-             is, also halves eta_c after a skipped round in place of the rule with M, has eta_c =
-             0.005, and takes weights in the criterion that are one round older and multiplied with
-             those of neighbours. That is not followed here.
+             is, halves eta_c with every skipped row in succession in place of the rule with M, has
+             eta_c = 0.005, eta_g = 0.1 and an implicit step, moves theta by consensus in skipped
+             rounds, and takes weights in the criterion that are one round older and multiplied with
+             those of neighbours. None of that is followed here.
     """
 
     class Params(NamedTuple):

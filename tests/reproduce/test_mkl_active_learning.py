@@ -1,6 +1,6 @@
-"""Learners after the code of the active paper's authors, against plain NumPy and published cells.
+"""The active paper's rebuilt learners against plain NumPy and published cells.
 
-The plain version keeps features without 1/sqrt(D), as the code does, and lists instead of states.
+The plain version keeps features without 1/sqrt(D), as DOMKL's are, and lists instead of states.
 """
 
 from math import comb
