@@ -96,8 +96,7 @@ class OnlineLearner:
     interval    ends of the interval of the last prediction: NaN before the first label, and without
                 ``interval=``
     probabilities   probabilities of the classes, in order, at the last prediction; () if the
-                    algorithm
-                has none
+                    algorithm has none
 
     Parameters
     ----------
