@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from omkl.runs.run_folder import Run
 
 CHOICES = (
-    "which runs and how: dataset=naval algorithm=raker,gf M=5, any setting; sort=mse or sort=-mse; "
-    "format=md, csv or latex"
+    "a run's folder, or which runs and how: dataset=naval algorithm=raker,gf M=5, any setting; "
+    "sort=mse or sort=-mse; format=md, csv or latex"
 )
 FORMATS = ("table", "md", "csv", "latex")
 
@@ -105,12 +105,15 @@ def _show(arguments: argparse.Namespace) -> int:
 
     from omkl.report import sweep_table
     from omkl.report.frame import frame_of
+    from omkl.runs.run_folder import RESULT, Run
 
+    folders = [text for text in arguments.choices if (Path(text) / RESULT).is_file()]
+    arguments.choices = [text for text in arguments.choices if text not in folders]
     wanted = _wanted(arguments)
     sort, form = (",".join(wanted.pop(key, [""])) for key in ("sort", "format"))
     if form not in ("", *FORMATS):
         raise ValueError(f"format={form} is none of {', '.join(FORMATS)}")
-    runs = _runs(arguments, wanted)
+    runs = [Run(Path(text).resolve()) for text in folders] or _runs(arguments, wanted)
     if form in ("", "table"):
         if len(runs) == 1 and runs[0].complete:
             _print_run(runs[0])
