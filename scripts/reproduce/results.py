@@ -117,11 +117,11 @@ def _filled(cell: dict, runs: Runs) -> dict[str, object]:
         return {**empty, "verdict": "absent", "reason": ABSENT}
     run = runs[cell["job"]]
     if not run.complete:
-        verdict, error = verdict_of_failure(run), run.result["error"]
+        failure, error = verdict_of_failure(run), run.result["error"]
         reason = f"{error['type']}: {error['message']}"
-        if verdict == NO_DATA:  # the message names folders of this machine
+        if failure == NO_DATA:  # the message names folders of this machine
             reason = f"see omkl-data describe {cell['dataset']}"
-        return {**empty, "verdict": verdict, "reason": reason, "run": run}
+        return {**empty, "verdict": failure, "reason": reason, "run": run}
     ours, std = METRICS[cell["measured"]].measure(run)
     found = {**empty, "run": run, "ours": ours, "std": std, "reason": ""}
     published, n_seeds = cell["published"], len(run.result["seeds"])
