@@ -56,7 +56,7 @@ from omkl.core.hyperparameters import (
     Schedule,
     rate,
 )
-from omkl.core.protocol import choose, register
+from omkl.core.protocol import choose, register, register_as
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
 from omkl.core.weights import (
     draw,
@@ -275,3 +275,68 @@ EXPECTED_FAILURES = {
 }
 
 algorithm = register(__name__, representation=RANDOM_FEATURES)
+
+
+@inlined
+def period(t):
+    """Return the length of the period of round t: 2^m for 2^m <= t < 2^(m + 1)."""
+    length = 1
+    while 2 * length <= t:
+        length *= 2
+    return length
+
+
+DOUBLING_FAILURES = EXPECTED_FAILURES | {
+    "learns": "after a restart the steps of (24) with constant 1 need a longer period",
+    "one_kernel": "a restart forgets what online gradient descent has learned",
+    "honesty": "a restart sets theta of every kernel to 0, those that were not evaluated too",
+}
+
+
+@register_as("gf_doubling", representation=RANDOM_FEATURES, expected_failures=DOUBLING_FAILURES)
+class Doubling:
+    """OMKL-GF, doubling: steps of (24) without a known horizon, by restarts in rounds 2^m.
+
+    Paper    P. M. Ghari, Y. Shen, "Graph-Aided Online Multi-Kernel Learning", JMLR, remark below
+             (24): a doubling trick, cited from N. Cesa-Bianchi, G. Lugosi, "Prediction, Learning,
+             and Games", 2006, section 2.3.
+    Task     regression; selected kernels (at most M a round).
+    Round    As ``gf``, with the graph drawn in every round. Period m has the rounds 2^m ..
+             2^(m+1) - 1 and the steps that (24) has for T = 2^m. After its last round theta_i = 0
+             and w_i = 1.
+    Symbols  eta    step size of theta and of the weights, > 0, a schedule in the length t of the
+                    period
+             eta_e  exploration, in (0, 1), a schedule in the length t of the period
+             lam    regularisation, >= 0
+             M      draws of a selective node, 1..N: the largest number of kernels per round
+             J      selective nodes, >= 1
+    Cost     as ``gf`` while its graph is drawn.
+    Bound    The bounds of theorem 2 for T = 1, 2, 4, .. sum to at most 1 / (1 - 2^(-3/4)) = 2.47
+             times O(sqrt(N ln N) T^(3/4)). Unproved for M > 1, as theorem 2.
+    Differs  none. Reading: the paper names the trick and leaves its steps to the book. theta
+             restarts too, since the bound pays ||theta*||^2 / (2 eta) from theta = 0. (24) gives
+             orders: the constants are settings.
+    """
+
+    class Params(NamedTuple):
+        eta: Schedule
+        eta_e: RATE
+        lam: NON_NEGATIVE
+        M: UP_TO_N
+        J: NODES
+
+    State, init, predict = State, init, predict
+
+    @staticmethod
+    def select(params, state, t, rng, selection):
+        eta_e = rate(params.eta_e, period(t))
+        draw_graph(params, state, eta_e, rng)
+        choose_node(params, state, eta_e, rng.random(), selection)
+
+    @staticmethod
+    def update(params, state, t, y, selection):
+        learn_evaluated(params, state, period(t), y, selection)
+        if period(t + 1) > t:
+            state.log_w[:] = 0.0
+            state.model.theta[:] = 0.0
+            state.model.norm2[:] = 0.0

@@ -145,12 +145,31 @@ def graph(state):
 @pytest.mark.parametrize("seed", range(5))
 def test_gf(seed):
     """Given the graph and the node that were drawn; the graph of round 3 and its pi are kept."""
-    N, M, J, freeze = 3, 2, 2, 3
-    ours = gf(seed=seed)
+    graphs = follow_gf(gf(seed=seed), freeze=3)
+    assert all(nodes == graphs[2] for nodes in graphs[3:])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_gf_doubling(seed):
+    """Steps are those of T = 1, 2, 2, 4, 4, 4, 4, and rounds 2, 4 and 8 start anew."""
+    settings = dict(eta=ETA, eta_e=Schedule(0.4, -0.5), lam=LAM, M=2, J=2)
+    ours = learner("gf_doubling", FOUR[:3], seed=seed, **settings)
+    follow_gf(ours, T=[1, 2, 2, 4, 4, 4, 4], restarts=(2, 4, 8))
+
+
+def follow_gf(ours, freeze=len(X), T=range(1, len(X) + 1), restarts=()):
+    """Compare a learner with algorithms 1 to 3 in every round; return the graphs.
+
+    T[t - 1] stands in the schedules of round t, and the learner starts anew in the rounds of
+    ``restarts``.
+    """
+    N, M, J = 3, 2, 2
     paper = Paper(ours)
     graphs = []
     for t, x, y, S, done in rounds(ours):
-        eta_e = 0.4 / np.sqrt(t)
+        if t in restarts:
+            paper = Paper(ours)
+        eta_e = 0.4 / np.sqrt(T[t - 1])
         nodes = graph(ours.state)
         graphs.append(nodes)
         assert all(1 <= len(node) <= M for node in nodes)
@@ -165,9 +184,10 @@ def test_gf(seed):
         np.testing.assert_allclose(ours.state.q[S], q[S], rtol=1e-12)
         assert np.isnan(np.delete(ours.state.q, S)).all()
         assert done() == pytest.approx(paper.predict(S, x), rel=1e-12)
-        paper.learn(S, x, y, 0.3 / np.sqrt(t), q)
-        paper.assert_equal(ours.state)
-    assert all(nodes == graphs[freeze - 1] for nodes in graphs[freeze:])
+        paper.learn(S, x, y, 0.3 / np.sqrt(T[t - 1]), q)
+        fresh = t + 1 in restarts
+        (Paper(ours) if fresh else paper).assert_equal(ours.state)
+    return graphs
 
 
 def test_gf_draws_a_graph_up_to_round_freeze_and_not_after_it():
