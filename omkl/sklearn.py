@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import warnings
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Self
 
@@ -38,7 +38,7 @@ except ImportError as error:
 
 from omkl.datasets.columns import NUMBERS, Column
 from omkl.online.estimator import LearnerParameters, PanelParameters, RegressorParameters
-from omkl.online.rows import columns_in, encoded, is_frame, of_numbers
+from omkl.online.rows import Rows, columns_in, is_frame, of_numbers
 
 if TYPE_CHECKING:
     from omkl.online.learner import OnlineLearner
@@ -52,7 +52,8 @@ class _Online(LearnerParameters, BaseEstimator):
 
     learner_: OnlineLearner
     columns_: list[Column]
-    told_: set[str]
+    new_categories_: dict[str, Counter[str]]
+    _table: Rows | None
     n_features_in_: int
     weight_: float
     random_state: int | np.random.RandomState | None
@@ -76,23 +77,16 @@ class _Online(LearnerParameters, BaseEstimator):
         data frame become numbers by the recipes of its first rows.
         """
         if reset:
-            self.columns_, self.told_ = [], set()
-            if is_frame(X) and not of_numbers(X):
-                validate_data(self, X, y, reset=True, skip_check_array=True)
-                names = [str(name) for name in X.columns]
-                columns = columns_in(X, names)
-                if any(column.recipe != NUMBERS for column in columns):
-                    self.columns_ = columns
-        if self.columns_:
-            if not is_frame(X):
-                raise ValueError(
-                    "the model was fitted on a data frame with text or dates: give X as a data "
-                    "frame with these columns"
-                )
-            validate_data(self, X, reset=reset, skip_check_array=True)
-            X = encoded(
-                X.set_axis([c.name for c in self.columns_], axis=1), self.columns_, self._warn
+            self._begin(X, y)
+        if self.columns_ and not is_frame(X):
+            raise ValueError(
+                "the model was fitted on a data frame with text or dates: give X as a data "
+                "frame with these columns"
             )
+        table = self._table if is_frame(X) and (self.columns_ or not of_numbers(X)) else None
+        if table is not None:
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            X = table.many(X, None if isinstance(y, str) else self.new_categories_)
         options: dict[str, Any] = {
             "dtype": np.float64,
             "force_writeable": True,
@@ -101,17 +95,24 @@ class _Online(LearnerParameters, BaseEstimator):
         numeric = {}
         if is_regressor(self) and not isinstance(y, str):
             numeric = {"y_numeric": True, "multi_output": True}
-        if not self.columns_:
+        if table is None:
             return validate_data(self, X, y, reset=reset, **options, **numeric)
         if isinstance(y, str):
             return check_array(X, **options)
         return check_X_y(X, y, **options, **numeric)
 
-    def _warn(self, what: str, text: str) -> None:
-        """Warn once per new category."""
-        if what not in self.told_:
-            self.told_.add(what)
-            warnings.warn(text, stacklevel=4)
+    def _begin(self, X: Any, y: Any) -> None:
+        """Take the encodings of columns from the first data frame."""
+        self.columns_, self.new_categories_, self._table = [], {}, None
+        if is_frame(X):
+            names = [str(name) for name in X.columns]
+            if not of_numbers(X):
+                validate_data(self, X, y, reset=True, skip_check_array=True)
+                columns = columns_in(X, names)
+                if any(column.recipe != NUMBERS for column in columns):
+                    self.columns_ = columns
+            inputs = [name for column in self.columns_ for name in column.inputs] or names
+            self._table = Rows(inputs, True, self.columns_)
 
     def _made(self, X: np.ndarray, task: str, **further: Any) -> OnlineLearner:
         """Return a fresh learner for rows like X (n, d)."""
@@ -209,6 +210,8 @@ class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
         The ``OnlineLearner`` that has learned.
     weight_
         The sum of all weights so far.
+    new_categories_
+        Rows of ``partial_fit`` with each category that the first rows do not have, by column.
     n_features_in_, feature_names_in_
         As in all of scikit-learn.
     """

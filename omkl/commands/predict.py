@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from omkl.commands import terminal
-from omkl.datasets import tables
+from omkl.datasets import notices, tables
 from omkl.online import learner as online
 from omkl.online import model_file
 from omkl.online.learner import OnlineLearner
@@ -94,7 +94,7 @@ def _predicted(learner: OnlineLearner, columns: dict[str, Any] | None, file: str
         yield header + csv_text(np.column_stack([rows.astype(object), *_columns(learner, X), *far]))
         header = ""
     yield header
-    _tell_words(words)
+    _tell_of(words)
 
 
 def _of_panel(panel: Panel, columns: dict[str, Any] | None, file: str) -> Iterator[str]:
@@ -115,17 +115,15 @@ def _of_panel(panel: Panel, columns: dict[str, Any] | None, file: str) -> Iterat
         yield header + csv_text(np.column_stack([rows.astype(object), keys, *said]))
         header = ""
     yield header
-    _tell_words(words)
+    _tell_of(words)
     if new:
         warn(f"{pluralize(len(new), 'key')} that the model has not: {few(new)}", "omkl-predict")
 
 
-def _tell_words(words: dict[str, Counter[str]]) -> None:
+def _tell_of(words: dict[str, Counter[str]]) -> None:
     """Warn of new categories, which are 0 in all inputs of their column."""
-    for column, new in words.items():
-        rows, has = pluralize(new.total(), "row"), "has" if new.total() == 1 else "have"
-        what = f"{rows} {has} a category of {column} that the model has not: {few(new)}"
-        warn(what, "omkl-predict")
+    for notice in notices.of_new_categories(words, "learning with columns='{}: text'"):
+        warn(notice, "omkl-predict")
 
 
 def _names(learner: OnlineLearner) -> list[str]:

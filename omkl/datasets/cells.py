@@ -259,6 +259,9 @@ class DateFormat(NamedTuple):
             moment = moment.replace(tzinfo=None)
         return (moment - EPOCH) // MICROSECOND
 
+    def __str__(self) -> str:
+        return f"a date written {'2024-03-31' if self.format in (ISO, None) else self.format}"
+
     def _moment(self, cell: Any) -> datetime.datetime | None:
         if isinstance(cell, datetime.datetime):
             return cell

@@ -338,12 +338,15 @@ class Column:
         return read[at], int(np.flatnonzero(at == unread[0])[0]) if unread else None
 
     def cell(self, cell: Any, where: str, cure: str) -> Sequence[float]:
-        """Return the numbers (inputs,) of one cell, equal to those that ``encode`` returns."""
+        """Return the numbers (inputs,) of one cell, equal to those that ``encode`` returns.
+
+        Raises DataError, whose text ``where`` and ``cure`` begin and end.
+        """
         if is_blank(cell):
             return [math.nan] * len(self.inputs)
         found = self._read(cell)
         if found is None:
-            raise DataError(self._refusal(cell, f"{where}: ", cure))
+            raise DataError(self._refusal(cell, where, cure))
         if self.how == "numbers":
             return (found,)
         if self.how == "date":
@@ -419,16 +422,12 @@ class Column:
         return date_parts(read, self.recipe["date"]["parts"], self._date[2])
 
     def _refusal(self, cell: Any, where: str, cure: str) -> str:
-        kind, learned = "number", ""
-        if self.how == "date":
-            kind = "date"
-            if format := self.recipe["date"]["format"]:
-                learned = f", as in the rows before, which are written {format}"
-        elif self.recipe != NUMBERS:
-            learned = f", as in the first rows: {self.number_format}"
+        kind, learned = (
+            ("date", self._date[0]) if self.how == "date" else ("number", self.number_format)
+        )
         return (
-            f"{where}column {self.name!r} has {text_of(cell)!r} where a {kind} should be{learned}. "
-            f"{cure}"
+            f"{where}column {self.name!r} has {text_of(cell)!r} where a {kind} should be, as in "
+            f"the first rows: {learned}. {cure}"
         )
 
     def changed(self, **fields: Any) -> Column:

@@ -9,6 +9,7 @@ import numpy as np
 
 from omkl.utils.wording import few, pluralize
 
+NewCategories = Mapping[str, Counter[str]]  # rows with each new category, by column
 FEWEST = 20  # rows that an order, or a share of the target, is told of
 BACK = 1 / 12  # days: clocks go back by an hour each autumn
 COPIES, MOST_COPIES = 0.3, 4  # share of rows, and how many rows may be alike
@@ -85,13 +86,16 @@ def of_first_rows(
         yield from _giveaway(whole[:, inputs], whole[:, -1], [names[k] for k in inputs])
 
 
-def of_new_categories(new: Mapping[str, Counter[str]]) -> Iterator[str]:
-    """Yield what to say of categories that the first rows do not have."""
+def of_new_categories(new: NewCategories, cure: str = "columns='{}: text'") -> Iterator[str]:
+    """Yield a sentence for each column with categories that its first rows do not have.
+
+    ``cure`` declares a column, {} for its name, as text.
+    """
     for column, words in new.items():
+        counts = (f"{word} ({n:,})" for word, n in words.most_common())
         yield (
-            f"{column} has categories that the first rows do not have, in "
-            f"{pluralize(words.total(), 'row')}: {few(words)}. They are 0 in all of its inputs; "
-            f"columns='{column}: text' gives them inputs."
+            f"{column} has new categories in {pluralize(words.total(), 'row')}: {few(counts)}. "
+            f"They are 0 in all inputs of the column; {cure.format(column)} gives them inputs."
         )
 
 

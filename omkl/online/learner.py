@@ -12,6 +12,7 @@ import copy
 import dataclasses
 import math
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,6 +25,7 @@ from omkl.core.learner import Learner, Trace
 from omkl.core.robust_moments import FAR
 from omkl.core.snapshot import below
 from omkl.core.weights import normalised
+from omkl.datasets.base import DataError
 from omkl.datasets.columns import FEWEST_ROWS, NUMBERS, Column, class_codes, columns_described
 from omkl.datasets.scaling import KnownTargets, Moments, TargetScaler, softened
 from omkl.online import model_file
@@ -90,6 +92,7 @@ class OnlineLearner:
                 if outputs have names; n rows have arrays (n, m). An output learns nothing from None
                 or NaN
     n_rows      rows learned
+    new_categories   learned rows with each category that the first rows do not have, by column
     asks        whether the target of the last predicted row is requested; False only for learners
                 of active learning
     spread      expected standard deviation of the error of the last prediction, NaN if unknown
@@ -118,6 +121,7 @@ class OnlineLearner:
     ) -> None:
         self.classes, self.outputs = settings.classes, settings.outputs
         self.left_out = tuple(left_out)
+        self.new_categories: dict[str, Counter[str]] = {}
         self._threads, self._delay = threads, delay
         self._recent = RecentPredictions(settings.max_pending)
         self._said: RowPrediction | None = None  # of the last predict_one
@@ -275,7 +279,7 @@ class OnlineLearner:
         """
         if self._open:
             self._begin(x)
-        row = self._table.one(x)
+        row = self._numbers(x)
         said = self._said = self._predict_row(row)
         self._recent.add(row, said)
         if self.classes:
@@ -306,7 +310,22 @@ class OnlineLearner:
         label = self._label(y)
         if self._open:
             self._begin(x)
-        self._learn_row(self._table.one(x), label)
+        new: dict[str, Counter[str]] = {}
+        row = self._numbers(x, new)
+        self._learn_row(row, label)
+        self._count(new)
+
+    def _numbers(self, x: Any, new: dict[str, Counter[str]] | None = None) -> np.ndarray:
+        """Return the row x as numbers (d,). DataError names the row and the column of a cell."""
+        try:
+            return self._table.one(x, new)
+        except DataError as error:
+            raise DataError(f"row {self.n_rows + 1}: {error}") from None
+
+    def _count(self, new: Mapping[str, Counter[str]]) -> None:
+        """Count new categories of learned rows."""
+        for column, words in new.items():
+            self.new_categories.setdefault(column, Counter()).update(words)
 
     def _learn_row(self, row: np.ndarray, label: Any) -> RowPrediction:
         """Learn a row of numbers (d,), and return its prediction."""
@@ -331,7 +350,9 @@ class OnlineLearner:
             raise ValueError(f"{len(X)} rows X and {len(labels)} labels y")
         if self._open:
             self._begin(X)
-        rows = self._read(X)
+        new: dict[str, Counter[str]] = {}
+        rows = self._read(X, new)
+        self._count(new)
         if len(rows) == 1 or (len(self._recent) and any(row in self._recent for row in rows)):
             of_rows = labels if self.outputs else labels.tolist()
             found = stacked(list(map(self._learn_row, rows, of_rows)), labels)
@@ -456,7 +477,7 @@ class OnlineLearner:
         import pandas as pd
 
         look = self._looking_at(x)
-        row, _ = look._standardised(look._checked(look._table.one(x)[None, :]), learns=False)
+        row, _ = look._standardised(look._checked(look._numbers(x)[None, :]), learns=False)
         outputs = [f for target in look._targets for f in look._outputs_of(target, row)]
         predictions = look._by_expert(outputs, "prediction")
         parts = {"prediction": predictions, "weight": look.weights}
@@ -563,8 +584,8 @@ class OnlineLearner:
         look._begin(rows)
         return look
 
-    def _read(self, X: Any) -> np.ndarray:
-        return self._checked(self._table.many(X))
+    def _read(self, X: Any, new: dict[str, Counter[str]] | None = None) -> np.ndarray:
+        return self._checked(self._table.many(X, new))
 
     def _checked(self, X: np.ndarray) -> np.ndarray:
         """Return X. Raises ValueError if a number cannot be an input."""

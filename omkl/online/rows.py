@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from omkl.datasets.cells import is_blank
+from omkl.datasets.cells import is_blank, word
 from omkl.datasets.columns import (
     FEWEST_ROWS,
     NUMBERS,
@@ -23,13 +23,14 @@ from omkl.datasets.columns import (
     hashed,
     require_distinct,
 )
+from omkl.datasets.notices import NewCategories, of_new_categories
 from omkl.datasets.read import CHUNK_ROWS
 from omkl.utils.wording import few
 
 if TYPE_CHECKING:
     import pandas as pd
 
-CURE = "Make it a number, NaN or None, or leave the column out."
+CURE = "Write it in this way, make it NaN or None, or leave the column out."
 
 
 class Rows:
@@ -59,10 +60,13 @@ class Rows:
         self.names = tuple(column.name for column in self.columns) or self.inputs
         self._plain = all(column.recipe == NUMBERS for column in self.columns)
         self._readers = self.columns or tuple(map(number_column, self.inputs))
-        self._told: set[str] = set()  # subjects of warnings so far
+        self._warned: set[str] = set()  # subjects of warnings so far
 
-    def one(self, x: Any) -> np.ndarray:
-        """Return a row (d,), NaN for an unknown input. Raises ValueError naming a wrong row."""
+    def one(self, x: Any, new: dict[str, Counter[str]] | None = None) -> np.ndarray:
+        """Return a row (d,), NaN for an unknown input.
+
+        New categories are counted in ``new``. Raises ValueError naming a wrong cell.
+        """
         x = with_names(x)
         if type(x) is not tuple and isinstance(x, Mapping):  # isinstance takes as long as the rest
             x = self._by_name(x)
@@ -70,37 +74,45 @@ class Rows:
             try:
                 row = np.asarray(x, dtype=np.float64)
             except (TypeError, ValueError):  # text: read each cell
-                return self._of_cells(x)
+                return self._of_cells([x], new)[0]
             if row.shape != (len(self.inputs),):
                 raise self._misshapen(row.shape)
             return row
-        return self._of_cells(x)
+        return self._of_cells([x], new)[0]
 
-    def _of_cells(self, x: Any) -> np.ndarray:
-        """Return a row (d,), read cell by cell."""
-        if np.ndim(x) == 0 or len(x) != len(self._readers):
-            raise self._misshapen((len(x),) if np.ndim(x) else ())
-        row: list[float] = []
-        for column, cell in zip(self._readers, x, strict=True):
-            numbers = column.cell(cell, "the row", CURE)
-            if column.how == "words" and not any(numbers):
-                self._warn(*new_category(column.name, cell))
-            row += numbers
-        return np.array(row, dtype=np.float64)
+    def _of_cells(self, X: Sequence[Any], new: dict[str, Counter[str]] | None) -> np.ndarray:
+        """Return rows (n, d), read cell by cell."""
+        found: dict[str, Counter[str]] = {}
+        rows = []
+        for n, x in enumerate(X, start=1):
+            if np.ndim(x) == 0 or len(x) != len(self._readers):
+                raise self._misshapen((len(x),) if np.ndim(x) else ())
+            row: list[float] = []
+            for column, cell in zip(self._readers, x, strict=True):
+                numbers = column.cell(cell, f"row {n}, " if len(X) > 1 else "", CURE)
+                if column.how == "words" and not any(numbers):
+                    found.setdefault(column.name, Counter())[word(cell)] += 1
+                row += numbers
+            rows.append(row)
+        self._count(found, new)
+        return np.array(rows, dtype=np.float64)
 
-    def many(self, X: Any) -> np.ndarray:
-        """Return rows (n, d) of an array, a list of rows, or a data frame by column names."""
+    def many(self, X: Any, new: dict[str, Counter[str]] | None = None) -> np.ndarray:
+        """Return rows (n, d) of an array, a list of rows, or a data frame by column names.
+
+        New categories are counted in ``new``. Raises ValueError naming a wrong cell.
+        """
         X = with_names(X)
         if is_frame(X):
-            return self._of_frame(X)
+            return self._of_frame(X, new)
         if isinstance(X, Sequence) and any(isinstance(x, Mapping) for x in X):
             X = [self._by_name(x) for x in X]
         if not self._plain and len(X) and not self._encoded(X[0]):
-            return np.stack([self._of_cells(x) for x in X])
+            return self._of_cells(X, new)
         try:
             rows = np.ascontiguousarray(X, dtype=np.float64)
         except (TypeError, ValueError):
-            return np.stack([self._of_cells(x) for x in X])
+            return self._of_cells(X, new)
         if rows.ndim != 2 or rows.shape[1] != len(self.inputs):
             if rows.shape == (0,):
                 return np.empty((0, len(self.inputs)))
@@ -128,7 +140,7 @@ class Rows:
         self._require_known(list(x))
         return tuple([x.get(name) for name in self.names])
 
-    def _of_frame(self, frame: pd.DataFrame) -> np.ndarray:
+    def _of_frame(self, frame: pd.DataFrame, new: dict[str, Counter[str]] | None) -> np.ndarray:
         if self.named:
             frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
             self._require_known(list(frame.columns))
@@ -142,7 +154,10 @@ class Rows:
             raise self._misshapen(frame.shape)
         if self._plain and of_numbers(frame):
             return np.ascontiguousarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
-        return encoded(frame.set_axis(list(self.names), axis=1), self._readers, self._warn)
+        found: dict[str, Counter[str]] = {}
+        rows = encoded(frame.set_axis(list(self.names), axis=1), self._readers, found)
+        self._count(found, new)
+        return rows
 
     def _require_known(self, names: Sequence[str]) -> None:
         """Raise ValueError if no name is known, and warn once of unknown names."""
@@ -164,10 +179,19 @@ class Rows:
                 "comes is ignored",
             )
 
+    def _count(self, found: NewCategories, new: dict[str, Counter[str]] | None) -> None:
+        """Warn of the columns with new categories, and add them to ``new``."""
+        for column, text in zip(
+            found, of_new_categories(found, "columns={{'{}': 'text'}}"), strict=True
+        ):
+            self._warn(f"category of {column}", text)
+            if new is not None:
+                new[column] = new.get(column, Counter()) + found[column]
+
     def _warn(self, what: str, text: str) -> None:
         """Warn once per subject."""
-        if what not in self._told:
-            self._told.add(what)
+        if what not in self._warned:
+            self._warned.add(what)
             warnings.warn(text, stacklevel=5)
 
 
@@ -279,7 +303,9 @@ def of_numbers(first: Any) -> bool:
     return all(kind.kind in "biuf" for kind in first.dtypes)
 
 
-def encoded(frame: pd.DataFrame, columns: Sequence[Column], warn: Any = None) -> np.ndarray:
+def encoded(
+    frame: pd.DataFrame, columns: Sequence[Column], new: dict[str, Counter[str]] | None = None
+) -> np.ndarray:
     """Return the inputs (n, d) of the rows of a data frame.
 
     Parameters
@@ -288,27 +314,17 @@ def encoded(frame: pd.DataFrame, columns: Sequence[Column], warn: Any = None) ->
         The rows.
     columns
         Encoding of each column.
-    warn
-        Called with the subject and the text of a warning for a word of no category.
+    new
+        Gets, by column, new categories and how often they come.
 
     Raises
     ------
     ValueError
         A cell cannot be encoded; the text names it.
     """
-    rows, new = np.arange(1, len(frame) + 1), dict[str, Counter[str]]()
+    rows = np.arange(1, len(frame) + 1)
     parts = [column.encode(frame[column.name], rows, "the rows", CURE, new) for column in columns]
-    for name, words in new.items() if warn else ():
-        warn(*new_category(name, next(iter(words))))
     return np.ascontiguousarray(np.concatenate(parts, axis=1))
-
-
-def new_category(column: str, word: Any) -> tuple[str, str]:
-    """Return the subject and the text of the warning of a new category."""
-    return f"category of {column}", (
-        f"{column} has the new category {str(word)!r}, which is 0 in all columns of those that "
-        "there were at first"
-    )
 
 
 def number_column(name: str) -> Column:

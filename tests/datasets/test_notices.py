@@ -69,8 +69,8 @@ def test_new_categories_are_counted_and_named(tmp_path, monkeypatch):
     town = ["Ulm", "Bonn"] * 150 + ["Ulm", "Rom", "Oslo", "Rom"] * 25
     (notice,) = told(tmp_path, table(town=town))
     assert notice == (
-        "town has categories that the first rows do not have, in 75 rows: Rom, Oslo. They are 0 in "
-        "all of its inputs; columns='town: text' gives them inputs."
+        "town has new categories in 75 rows: Rom (50), Oslo (25). They are 0 in all inputs of the "
+        "column; columns='town: text' gives them inputs."
     )
 
 
@@ -80,4 +80,4 @@ def test_a_second_pass_says_the_same(tmp_path, monkeypatch, order):
     table(town=["Ulm"] * 300 + ["Rom"] * 100).to_csv(tmp_path / "t.csv", index=False)
     stream = open_stream(own(tmp_path / "t.csv"), RAW | {"order": order})
     first = collect(stream) and stream.notices
-    assert collect(stream) and stream.notices == first and "in 100 rows: Rom." in first[0]
+    assert collect(stream) and stream.notices == first and "in 100 rows: Rom (100)." in first[0]

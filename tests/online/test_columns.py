@@ -95,8 +95,12 @@ def test_what_is_unknown_is_said_once_and_what_is_missing_is_missing():
     blank = learner.predict([{**row, "area": None}])[0]
     assert learner.predict([without])[0] == blank == learner.predict([{**row, "area": math.nan}])[0]
     new = {**row, "town": "Paris"}
-    with pytest.warns(UserWarning, match="town has the new category 'Paris'"):
+    with pytest.warns(UserWarning, match=r"town has new categories in 1 row: Paris \(1\)"):
         learner.predict([new])
+    assert not learner.new_categories, "only learned rows are counted"
+    learner.learn_one(new, 1.0)
+    learner.partial_fit([new, row, {**new, "town": "Rome"}], [1.0, 2.0, 3.0])
+    assert learner.new_categories == {"town": {"Paris": 2, "Rome": 1}}
     with pytest.warns(UserWarning, match="garden: the learner was made for area, town"):
         learner.predict_one({**row, "garden": 1.0})
     with pytest.warns(UserWarning, match=r"the data frame has no area: each counts as its mean"):
@@ -105,10 +109,10 @@ def test_what_is_unknown_is_said_once_and_what_is_missing_is_missing():
         warnings.simplefilter("error")
         learner.predict([{**new, "cellar": 1.0}, new])
         learner.predict(X.drop(columns="area"))
-    with pytest.raises(ValueError, match=r"column 'area' has 'large' where a number should be"):
-        learner.predict([{**row, "area": "large"}])
-    with pytest.raises(ValueError, match=r"column 'sold' has 'soon' where a date should be"):
-        learner.predict([{**row, "sold": "soon"}])
+    with pytest.raises(ValueError, match=r"row 2, column 'area' has 'large' where a number should"):
+        learner.predict([row, {**row, "area": "large"}])
+    with pytest.raises(ValueError, match=r"^row 155: column 'sold' has 'soon' where a date should"):
+        learner.learn_one({**row, "sold": "soon"}, 1.0)
 
 
 def test_weights_and_what_each_kernel_says():
@@ -199,8 +203,11 @@ def test_estimators_of_scikit_learn_take_such_frames():
     model = OnlineMKLRegressor().fit(X[:100], y[:100])
     assert model.n_features_in_ == 8 and model.feature_names_in_.tolist() == list(X)
     assert model.score(X[100:], y[100:]) > 0.5
-    with pytest.warns(UserWarning, match="town has the new category 'Paris'"):
-        model.predict(X[100:].assign(town="Paris"))
+    with pytest.warns(UserWarning, match=r"town has new categories in 50 rows: Paris \(50\)"):
+        model.partial_fit(X[100:].assign(town="Paris"), y[100:])
+    assert model.new_categories_ == {"town": {"Paris": 50}}
+    with pytest.raises(ValueError, match=r"row 1, column 'area' has '1,5' .* decimal mark '\.'"):
+        OnlineMKLRegressor().fit(X[["area"]], y).predict(pd.DataFrame({"area": ["1,5"]}))
     with pytest.raises(ValueError, match="feature names should match"):
         model.predict(X[["area", "town"]])
     with pytest.raises(ValueError, match="give X as a data frame"):
