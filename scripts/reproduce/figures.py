@@ -229,14 +229,14 @@ def against_selected(cells: pd.DataFrame, metric: str, learners: Sequence[str]) 
 _LOOKS: dict[str, dict[str, Any]] = {
     "regret": {"color": style.COLOURS[0], "linewidth": 1.8},
     "promised slope": {"color": style.COLOURS[1], "linestyle": style.LINES[1]},
-    "fitted slope": {"color": style.COLOURS[4], "linestyle": style.LINES[2], "linewidth": 2},
+    "measured slope": {"color": style.COLOURS[4], "linestyle": style.LINES[2], "linewidth": 2},
     "T": {"color": style.GREY, "linewidth": 0.9},
     "theorem's right-hand side": {"color": style.COLOURS[2], "linestyle": style.LINES[3]},
 }
 
 
 def regret_bounds_figure(runs: Sequence[Run], with_value: bool = False) -> Figure:
-    """Draw regret with promised and fitted slope: learners by data sets, or one data set in a row.
+    """Draw regret with both slopes: learners by data sets, or one data set in a row.
 
     ``with_value`` draws the theorem's right-hand side for the run's own constants too.
     """
@@ -277,11 +277,11 @@ def _draw_bound(axes: Axes, run: Run, with_value: bool) -> None:
     axes.plot(t[chosen], expected, **_LOOKS["promised slope"])
     slope = regret_bounds.fitted_slope(t, regret)
     gap = ", unproved" if theorems.unproved(algorithm, run.result["params"]) else ""
-    fitted = "none: regret below 0" if slope is None else f"{slope:.2f}".replace("-", "−")
+    measured = "none: regret below 0" if slope is None else f"{slope:.2f}".replace("-", "−")
     if slope is not None:
         late = t >= t[-1] / 2
         x, y = np.log(t[late]), np.log(regret[late])
-        axes.plot(t[late], np.exp(y.mean() + slope * (x - x.mean())), **_LOOKS["fitted slope"])
+        axes.plot(t[late], np.exp(y.mean() + slope * (x - x.mean())), **_LOOKS["measured slope"])
     axes.plot(t[chosen], t[chosen], **_LOOKS["T"])
     highest, bound = float(t[-1]), theorems.bound_of_run(run) if with_value else None
     if bound is not None and np.isfinite(bound.value).all():
@@ -291,7 +291,7 @@ def _draw_bound(axes: Axes, run: Run, with_value: bool) -> None:
     low = max(min(float(shown.min()) if shown.size else 1.0, expected[0]), 1e-3 * anchor)
     axes.set(xscale="log", yscale="log", xlim=(1, 1.05 * float(t[-1])))
     axes.set_ylim(low / 1.3, highest * (100 if with_value else 30))
-    text = f"promised {theorem.rate:.2f}\n({theorem.name}{gap})\nfitted {fitted}"
+    text = f"promised {theorem.rate:.2f}\n({theorem.name}{gap})\nmeasured {measured}"
     axes.text(0.03, 0.97, text, transform=axes.transAxes, va="top", fontsize=7.5)
 
 
@@ -365,8 +365,8 @@ def jmlr(filled: Filled, folder: Path) -> list[Drawn]:
             folder,
             "regret_and_theory",
             "The same regret on logarithmic axes beside the rate that the theorem promises and the "
-            "slope fitted to the second half of the rounds. The grey line is T, the largest regret "
-            "that losses in [0, 1] allow.",
+            "slope measured on the second half of the rounds. The grey line is T, the largest "
+            "regret that losses in [0, 1] allow.",
         )
         return drawn + _save(
             regret_bounds_figure(first, with_value=True), folder, "regret_and_bounds",
@@ -385,8 +385,8 @@ def arxiv_v1(filled: Filled, folder: Path) -> list[Drawn]:
 def active(filled: Filled, folder: Path) -> list[Drawn]:
     drawn: list[Drawn] = []
     with style.applied():
-        for variant, what in ((WRITTEN, "as written"), ("recovered", "fitted settings")):
-            name = "" if variant == WRITTEN else "_fitted"
+        for variant, what in ((WRITTEN, "as written"), ("recovered", "settings found by search")):
+            name = "" if variant == WRITTEN else "_searched"
             drawn += _save(
                 over_time(filled.of("active_table2", variant)),
                 folder,
@@ -402,9 +402,10 @@ def active(filled: Filled, folder: Path) -> list[Drawn]:
             )  # fmt: skip
         return drawn + _save(
             tradeoff(filled.swept("active_table3")), folder, "active_figure2",
-            "Active MKL, figure 2: what eta_c and M trade, at fitted settings. AL_eff is the share "
-            "of targets that were requested; eta_c = 0, at the left end, requests all. On the "
-            "right the error against that share, beside as many targets requested at random.",
+            "Active MKL, figure 2: the effect of eta_c and M, with settings found by search. "
+            "AL_eff is the share of targets that were requested; eta_c = 0, at the left end, "
+            "requests all. On the right: the error against that share, beside as many targets "
+            "requested at random.",
         )  # fmt: skip
 
 

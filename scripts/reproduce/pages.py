@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from omkl.utils import conf
 from omkl.utils.disk import write_atomically
 from reproduce import figures, omkc, regret_bounds, theorems
 from reproduce.figures import Drawn, Filled
-from reproduce.results import MEANINGS, Runs, counts, distances, effects, fill
+from reproduce.results import MEANINGS, NO_DATA, Runs, counts, distances, effects, fill
 from reproduce.tables import CITED, FOLDER, METRICS, VARIANTS, WRITTEN, Table, settings_text
 
 TITLE = "Published and reproduced: online multi-kernel learning"
@@ -28,6 +29,17 @@ MANY, FEW = 0.9, 0.1  # shares of the numbers from which a paper reproduces, and
 NOT_RUN = "not run"
 MAX_COLUMNS = 6  # of a table; two metrics with more have a panel each
 BASELINES = ("mean", "last", "ridge")
+MARKS = {
+    "reproduced": ("**", "**"),
+    "consistent": ("**", "**"),
+    "close": ("*", "*"),
+    "scatters": ("", "?"),
+}
+LEGEND = (
+    "**Bold**: reproduced or consistent; *italic*: close; ?: scatters; plain: differs, or has no "
+    "published number; –: no data. [Verdicts](README.md#verdicts) are defined on the page of all "
+    "papers. Standard deviations over the seeds are in the CSV file."
+)
 VERDICTS = "| verdict | our number |\n| --- | --- |\n" + "\n".join(
     f"| {name} | {markdown_text(meaning)} |" for name, meaning in MEANINGS.items()
 )
@@ -66,7 +78,7 @@ def write(tables: Sequence[Table], runs: Runs, folder: Path) -> list[Path]:
             shown = cells[cells["table"].isin(paper["drawn"])]
             titles = {name: table.title for name, table in own.items()}
             dumbbells = figures.dumbbells(shown, titles, folder, paper["file"])
-        pages[f"{paper['file']}.md"] = _paper_page(paper, filled, cells, dumbbells, folder)
+        pages[f"{paper['file']}.md"] = _paper_page(paper, filled, cells, dumbbells)
         pages[f"{paper['file']}_cells.md"] = _cells_page(paper, filled, pictures)
         pages[f"{paper['file']}_cells.csv"] = csv(cells)
         drawn += [*dumbbells, *pictures]
@@ -112,7 +124,11 @@ def markdown(headings: Sequence[str], body: Iterable[Sequence[Any]], left: int =
 
 
 def _pictures(drawn: Sequence[Drawn]) -> list[str]:
-    return [f"![{one.caption}]({one.path.name})\n\n{one.caption}" for one in drawn]
+    alternative = [re.split(r"[:.;]", one.caption)[0] for one in drawn]
+    return [
+        f"![{text}]({one.path.name})\n\n{one.caption}"
+        for text, one in zip(alternative, drawn, strict=True)
+    ]
 
 
 def _joined(parts: Iterable[str]) -> str:
@@ -229,7 +245,7 @@ def table_parts(table: Table, cells: pd.DataFrame, judged: bool = True) -> list[
 
 
 def count_text(cells: pd.DataFrame) -> str:
-    """Return "as written: 12 reproduced, 3 close; fitted: ..."."""
+    """Return "as written: 12 reproduced, 3 close; rebuilt: ..."."""
     judged = cells[cells["judged"]]
     if judged.empty:
         return f"{len(cells)} run times, without a verdict"
@@ -250,7 +266,7 @@ def _overview(
     cells = pd.concat([of_paper for _, of_paper in every.values()], ignore_index=True)
     total, judged = counts(cells), cells[cells["judged"]]
     in_several = (judged.groupby("identity")["table"].nunique() > 1).sum()
-    written, released, rebuilt, fitted = (_share(total.loc[shown]) for shown in VARIANTS.values())
+    written, released, rebuilt, searched = (_share(total.loc[shown]) for shown in VARIANTS.values())
     body = []
     for paper, of_paper in every.values():
         table = counts(of_paper)
@@ -261,35 +277,32 @@ def _overview(
     headings = [
         "paper",
         "does it reproduce?",
-        "stated settings",
-        "authors' code",
-        "rebuilt",
-        "fitted",
+        *VARIANTS.values(),
         "why not",
     ]
     errata = folder.parent / "errata.md"
     complete = [run for run in runs if run.complete]
     links = [f"- [{p['name']}: {p['title']}]({file}.md)" for file, (p, _) in every.items()]
-    links += [
-        f"- [{p['name']}: figures, theory, settings]({file}_cells.md)"
-        for file, (p, _) in every.items()
-    ]
     links += ["- [OMKC: bounds and corollaries evaluated; the paper has no experiments](omkc.md)"]
     links += ["- [What the papers themselves have wrong](../errata.md)"] if errata.exists() else []
     return _joined([
         f"# {TITLE}",
-        f"{judged['identity'].nunique()} distinct published numbers, run times apart, {in_several} "
-        f"of which stand in two tables. With the settings that the papers state: {written}.",
-        f"With the code that the authors released, where they did: {released}. With learners "
-        f"rebuilt from related public code: {rebuilt}. With settings that a search "
-        f"fitted to the published numbers, where that was tried: {fitted}. Learners that "
-        f"a paper describes by a citation alone: {_share(total.loc[CITED])}.",
+        f"The papers publish {judged['identity'].nunique()} distinct numbers besides run times; "
+        f"{in_several} of them stand in two tables. Each is recomputed with up to four settings:",
+        "\n".join([
+            f"- as written, with the settings that the paper states: {written}",
+            f"- with the authors' code, where it is public: {released}",
+            f"- rebuilt from related public code: {rebuilt}",
+            f"- with settings found by a search for the published numbers: {searched}. They are "
+            "never a default",
+            f"- as cited, of learners that a paper describes by a citation alone: "
+            f"{_share(total.loc[CITED])}",
+        ]),
         markdown(headings, body, left=7),
-        "Reproduced: at most 3 % off. Consistent: more, but within two standard errors of the "
-        f"difference of both means. The answer is yes where at least {100 * MANY:.0f} % of a "
-        "paper's numbers are one or the other with the settings that it states. It is no where at "
-        f"most {100 * FEW:.0f} % are.",
-        "\n".join(links), *(["## Made with", "\n".join(_facts(complete))] if complete else []),
+        f"The answer is yes if at least {100 * MANY:.0f} % of a paper's numbers are reproduced or "
+        f"consistent with the settings that it states, and no if at most {100 * FEW:.0f} % are.",
+        "## Verdicts", VERDICTS, "## Pages", "\n".join(links),
+        *(["## Made with", "\n".join(_facts(complete))] if complete else []),
     ])  # fmt: skip
 
 
@@ -344,28 +357,116 @@ def _facts(runs: Sequence[Run]) -> list[str]:
 
 
 def _paper_page(
-    paper: dict[str, Any], filled: Filled, cells: pd.DataFrame, drawn: list[Drawn], folder: Path
+    paper: dict[str, Any], filled: Filled, cells: pd.DataFrame, drawn: list[Drawn]
 ) -> str:
+    panels = numbers(paper["name"], filled.tables, filled.cells)
     folded = []
-    for name, table in filled.tables.items():
-        if parts := table_parts(table, filled.cells[name]):
-            summary = f"<summary>{name_of(paper['name'], table)}</summary>"
-            folded += ['<details markdown="1">', summary, *parts, "</details>"]
-    links = ["- [Figures, theory and settings]({0}_cells.md)",
-             "- [All cells as CSV]({0}_cells.csv)", "- [All papers](README.md)"]  # fmt: skip
+    for summary, panel in panels.items():
+        folded += ['<details markdown="1">', f"<summary>{summary}</summary>", *panel, "</details>"]
+    notes = dict.fromkeys(_note(n) for t in filled.tables.values() for n in t.footnotes)
+    links = ["- [Figures and theory]({0}_cells.md)", "- [All cells as CSV]({0}_cells.csv)",
+             "- [All papers](README.md)"]  # fmt: skip
     return _joined([
         f"# {paper['title']}", "## Does it reproduce?", verdict_text(cells),
-        claims_table(paper, cells),
-        "A claim holds where it holds on all data sets that we have, with the settings that the "
-        "paper states. In brackets: by how many per cent the first learner has more or less than "
-        "the best of the others, from the least to the most over the data sets.",
-        *_pictures(drawn), "## Tables", VERDICTS, *folded, "## What differs, and why",
-        "" if answer(counts(cells)) == NOT_RUN else paper["verdict"], _known_table(paper, cells),
-        "What one has to know and the text does not say. The numbers are mean distances from the "
-        "published ones, of the cells that it changes.",
-        "## More", "\n".join(links).format(paper["file"]),
-        f'- command: make table TABLE="{" ".join(filled.tables)}"',
+        "" if answer(counts(cells)) == NOT_RUN else paper["verdict"], claims_table(paper, cells),
+        "A claim holds if it holds on every data set at hand with the settings that the paper "
+        "states. In brackets: the smallest and the largest difference between the first learner "
+        "and the best of the others. `make table TABLE=...` recomputes a table of the last column.",
+        *_pictures(drawn), "## Settings that the text does not state",
+        "Mean distance of our numbers from the published ones, over the cells that the setting "
+        "changes.",
+        _known_table(paper, cells), "## Numbers", LEGEND, *folded, "## Notes",
+        "\n".join(f"- {note}" for note in notes), "## Settings of the runs",
+        "\n".join(_settings(filled)),
+        f'`make table TABLE="{" ".join(filled.tables)}"` recomputes them.', "## More",
+         "\n".join(links).format(paper["file"]),
     ])  # fmt: skip
+
+
+def _note(note: Mapping[str, Any]) -> str:
+    about = ", ".join(map(str, [*note["rows"], *note["columns"]]))
+    return f"**{markdown_text(about)}:** {note['text']}" if about else note["text"]
+
+
+def _settings(filled: Filled) -> list[str]:
+    """Return the settings that most runs of a table share, once for tables that share them."""
+    tables: dict[str, list[str]] = {}
+    for table in filled.tables.values():
+        text = settings_text(table, list(table.cells["job"].dropna()))
+        tables.setdefault(markdown_text(text), []).append(table.number)
+    return [f"- table {' and '.join(named)}: {text}" for text, named in tables.items()]
+
+
+def numbers(
+    paper: str, tables: Mapping[str, Table], cells: Mapping[str, pd.DataFrame]
+) -> dict[str, list[str]]:
+    """Return the published numbers beside ours: panels by summary, without rows shown before.
+
+    Tables that have one judged column each and the same rows become one panel with a column per
+    table.
+    """
+    judged = {
+        name: of[of["metric"].map(lambda metric: METRICS[metric].judged)]
+        for name, of in cells.items()
+    }
+    if all(of["column"].nunique() == 1 for of in judged.values()):
+        titled = [of.assign(column=tables[name].title) for name, of in judged.items()]
+        merged = pd.concat(titled, ignore_index=True)
+        unit = METRICS[merged["metric"].iloc[0]].heading
+        first, *_, last = (table.number for table in tables.values())
+        return {f"{paper}, tables {first} to {last} ({unit})": [_stacked(merged)]}
+    panels: dict[str, list[str]] = {}
+    seen: set[tuple[object, ...]] = set()
+    for name, of_table in judged.items():
+        parts = []
+        for metric, panel in of_table.groupby("metric", sort=False):
+            shown = [
+                row
+                for _, row in panel.groupby("row", sort=False)
+                if not set(_identities(row)) <= seen
+            ]
+            if shown:
+                heading = f"**{METRICS[str(metric)].heading}**"
+                several = of_table["metric"].nunique() > 1
+                parts += [heading] * several + [_stacked(pd.concat(shown))]
+        if parts:
+            panels[name_of(paper, tables[name])] = parts
+        seen.update(_identities(of_table))
+    return panels
+
+
+def _identities(cells: pd.DataFrame) -> list[tuple[object, ...]]:
+    return list(zip(cells["job"], cells["measured"], cells["published"].notna(), strict=True))
+
+
+def _stacked(cells: pd.DataFrame) -> str:
+    """Return a table with a line per row: published number and our variants in one cell."""
+    columns = list(cells["column"].unique())
+    body = []
+    for row, group in cells.groupby("row", sort=False):
+        first = group.drop_duplicates("column").set_index("column").reindex(columns)
+        lines, labels = list[list[str]](), list[str]()
+        if first["published"].notna().any():
+            lines.append([f"{value:.2f}" for value in first["published"].astype(float)])
+            labels.append("published")
+        for shown, of_variant in group.groupby("shown", sort=False):
+            by_column = of_variant.set_index("column").reindex(columns)
+            lines.append([_marked(cell) for _, cell in by_column.iterrows()])
+            labels.append(str(shown))
+        together = ["<br>".join(cell) for cell in zip(*lines, strict=True)]
+        # a label that wraps would stand beside another number
+        body.append([row, "<br>".join(labels).replace(" ", "&nbsp;"), *together])
+    return markdown(["", "", *columns], body, 2)
+
+
+def _marked(cell: pd.Series) -> str:
+    """Return our number with the mark of its verdict, see ``LEGEND``."""
+    if isinstance(cell["verdict"], float):  # the cell has no such variant
+        return ""
+    if cell["ours"] is None or math.isnan(cell["ours"]):
+        return "–" if cell["verdict"] == NO_DATA else cell["verdict"]
+    before, after = MARKS.get(cell["verdict"], ("", ""))
+    return f"{before}{cell['ours']:.2f}{after}"
 
 
 def claims_table(paper: Mapping[str, Any], cells: pd.DataFrame) -> str:
@@ -379,9 +480,13 @@ def claims_table(paper: Mapping[str, Any], cells: pd.DataFrame) -> str:
             f"{held[v].sum()} of {len(held[v])} ({_range(of_variant[v])} %)" if v in held else ""
             for v in shown
         ]
-        command = f'make table TABLE="{" ".join(claim["tables"])}"'
-        body.append([markdown_text(claim["text"]), claim_verdict(held), *texts, command])
-    return markdown(["claim", "our verdict", *shown, "command"], body, left=len(shown) + 3)
+        body.append([markdown_text(claim["text"]), claim_verdict(held), *texts, _tables(claim)])
+    return markdown(["claim", "our verdict", *shown, "table"], body, left=len(shown) + 3)
+
+
+def _tables(claim: Mapping[str, Any]) -> str:
+    names = [name.replace("_", r"\_") for name in claim["tables"]]
+    return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
 
 
 def claim_verdict(held: Mapping[str, np.ndarray]) -> str:
@@ -413,18 +518,12 @@ def _known_table(paper: Mapping[str, Any], cells: pd.DataFrame) -> str:
 
 
 def _cells_page(paper: dict[str, Any], filled: Filled, drawn: list[Drawn]) -> str:
-    settings = [
-        f"- {paper['name']}, table {table.number}: "
-        f"{markdown_text(settings_text(table, list(table.cells['job'].dropna())))}"
-        for table in filled.tables.values()
-    ]
     return _joined([
-        f"# {paper['name']}: figures, theory, settings",
+        f"# {paper['name']}: figures and theory",
         f"- [{paper['name']}: {paper['title']}]({paper['file']}.md)\n"
         f"- [All cells as CSV]({paper['file']}_cells.csv)",
         "## Figures", *_pictures(drawn), *_active_regret(paper, filled),
-        *_theory(paper, filled), *_baselines(paper, filled), *_searches(paper),
-        "## Settings", "\n".join(settings),
+        *_theory(paper, filled), *_baselines(paper, filled),
     ])  # fmt: skip
 
 
@@ -486,7 +585,7 @@ def _theory(paper: Mapping[str, Any], filled: Filled) -> list[str]:
                  "dataset": result["dataset"]}
                 for a in theorems.assumptions(run)
             ]  # fmt: skip
-    headings = ["learner", "data set", "T", "regret", "fitted slope", "promised slope",
+    headings = ["learner", "data set", "T", "regret", "measured slope", "promised slope",
                 "bound, random features", "bound, kernel's space"]  # fmt: skip
     lines = []
     for name, group in pd.DataFrame(judged).groupby("name", sort=False):
@@ -494,6 +593,8 @@ def _theory(paper: Mapping[str, Any], filled: Filled) -> list[str]:
         texts = [f"{row.learner} on {row.dataset}: {row.text}" for row in failing.itertuples()]
         if failing["text"].nunique() == 1:
             texts = [failing["text"].iloc[0]]
+        elif len(texts) > 1:
+            texts = [texts[0], f"{len(texts) - 1} more"]
         numbers = [
             sum(holds is answer for holds in group["holds"]) for answer in (True, False, None)
         ]
@@ -536,26 +637,3 @@ def _baselines(paper: Mapping[str, Any], filled: Filled) -> list[str]:
         return []
     headings = ["MSE × 10⁻³", *(NAMES[name] for name in BASELINES), "least published", "by"]
     return ["## What needs no kernel", markdown(headings, body)]
-
-
-def _searches(paper: Mapping[str, Any]) -> list[str]:
-    """Return the results of searches for the settings behind the published numbers."""
-    parts = []
-    for search in paper.get("searches", ()):
-        table = pd.read_csv(FOLDER / "searches" / f"{search['file']}.csv", dtype=str)
-        lines = [
-            [markdown_text(str(cell)) for cell in line] for line in table.itertuples(index=False)
-        ]
-        headings = [markdown_text(name) for name in table]
-        parts += [f"### {search['title']}", search["grid"], markdown(headings, lines)]
-    if not parts:
-        return []
-    about = (
-        "Searches ran every point of a grid on all cells of a paper's tables of these learners, "
-        "with one or a few seeds, and ranked it by its distance: the mean of |ours / published − "
-        "1|. Where a point near to the published numbers was found, it is the variant called "
-        "fitted. That it gives these numbers is what it was chosen for; it is no default anywhere. "
-        "The tables are of commit cbc2e05d1a. Commit b4c228c5 is the last that has the code: "
-        "omkl/papers/search_*.py."
-    )
-    return ["## Search for settings that give the published numbers", about, *parts]

@@ -46,7 +46,7 @@ VARIANTS = {
     WRITTEN: "as written",
     "released": "authors' code",
     "rebuilt": "rebuilt",  # by related public code, where the authors' own is not public
-    "recovered": "fitted",
+    "recovered": "found by search",
 }
 CITED = "as cited"  # in place of "as written" where the paper only cites another for the learner
 
@@ -313,6 +313,6 @@ def _published(
 def settings_text(table: Table, jobs: Sequence[Job]) -> str:
     """Return the overrides that most jobs of a table share, and the seeds."""
     every = dict.fromkeys(o for job in jobs for o in job[2:-1])
-    common = [o for o in every if 2 * sum(o in job for job in jobs) > len(jobs)]
+    common = sorted(o for o in every if 2 * sum(o in job for job in jobs) > len(jobs))
     seeds = max(int(job[-1].partition("=")[2]) for job in jobs)
     return f"{', '.join(common)}, {seeds} seeds, mean ± std over the seeds"

@@ -1,7 +1,7 @@
 """Variants of the papers' learners: families of algorithms outside the package.
 
 as_released           the JMLR paper's learners as its authors' code runs them
-mkl_active_learning   the active paper's learners, rebuilt from related public code and fitted
+mkl_active_learning   the active paper's learners, rebuilt from related public code
 em_kofl_counts        eM-KOFL by the rule of its authors' code
 logistic              classifiers with the logistic loss that (as1) of the JMLR paper allows
 recovered             learners with the readings that a search found in the published numbers

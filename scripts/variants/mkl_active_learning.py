@@ -95,7 +95,7 @@ OF_EXPANSIONS = {
     expected_failures=OF_EXPANSIONS,
 )
 class Rbf:
-    """KL-RBF with coefficients that fade and a step of 0.1/sqrt(T), fitted to table II.
+    """KL-RBF with coefficients that fade and a step of 0.1/sqrt(T).
 
     Paper    S. Hong, J. Chae, "Active Learning with Multiple Kernels", table II.
     Task     regression; full information.
@@ -128,7 +128,7 @@ class Rbf:
     expected_failures=OF_EXPANSIONS,
 )
 class Poly:
-    """POLY with coefficients that fade and a step of 0.1/sqrt(T), fitted to table II.
+    """POLY with coefficients that fade and a step of 0.1/sqrt(T).
 
     Paper    S. Hong, J. Chae, "Active Learning with Multiple Kernels", table II.
     Task     regression; full information.

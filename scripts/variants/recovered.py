@@ -1,6 +1,6 @@
 """Algorithms with settings and readings that a search found in the published numbers.
 
-The grid and result of each search are on the page of its paper.
+The page of each paper names them and the size of the search.
 """
 
 from __future__ import annotations

@@ -125,11 +125,11 @@ def test_every_job_composes():
 
 
 def test_a_variant_may_be_measured_in_another_way():
-    """Regret of the clients: as written above (11), fitted above ridge in hindsight."""
+    """Regret of the clients: as written above (11), found by search above ridge in hindsight."""
     cells = TABLES["pof_table3"].cells.query("row == 'vM-KOFL' and column == 'Naval'")
-    written, fitted = cells.itertuples()
+    written, searched = cells.itertuples()
     assert written.measured == "mean_client_regret"
-    assert fitted.measured == "mean_client_ridge_regret" and "regret.lam=2e-6" in fitted.job
+    assert searched.measured == "mean_client_ridge_regret" and "regret.lam=2e-6" in searched.job
     regret = {who: {"mean": 1.0 + k, "std": 0.1, "spread": 3.0 + k}
               for k, who in enumerate(("clients", "clients_ridge"))}  # fmt: skip
     run = Run.in_memory(Path("x"), result={"regret": regret})
@@ -235,11 +235,25 @@ def test_the_verdict_on_a_claim_is_of_the_stated_settings_first():
         by_variant = {what.replace("_", " "): np.array(each) for what, each in held.items()}
         return pages.claim_verdict({"published": np.array([True, True]), **by_variant})
 
-    assert verdict(as_written=[True, True], fitted=[True, False]) == "holds"
-    assert verdict(as_written=[True, False], fitted=[True, True]) == "only fitted"
-    assert verdict(as_written=[False, False], fitted=[True, False]) == "in part"
+    assert verdict(as_written=[True, True], found_by_search=[True, False]) == "holds"
+    assert verdict(as_written=[True, False], found_by_search=[True, True]) == "only found by search"
+    assert verdict(as_written=[False, False], found_by_search=[True, False]) == "in part"
     assert verdict(as_written=[False, False]) == "does not hold"
     assert verdict() == "not run"
+
+
+def test_a_number_of_ours_has_the_mark_of_its_verdict():
+    cells = cells_of(("a", "x", 10.0, 10.1), ("b", "x", 10.0, 11.0), ("c", "x", 10.0, 20.0))
+    cells = cells.assign(shown="as written", verdict=["reproduced", "close", "differs"])
+    cells.loc[2, "ours"] = np.nan
+    cells.loc[2, "verdict"] = "no data"
+    lines = pages._stacked(cells).splitlines()[2:]
+    label = "published<br>as&nbsp;written"
+    assert lines == [
+        f"| a | {label} | 10.00<br>**10.10** |",
+        f"| b | {label} | 10.00<br>*11.00* |",
+        f"| c | {label} | 10.00<br>– |",
+    ]
 
 
 def test_what_the_papers_claim_is_in_their_tables():
