@@ -62,6 +62,7 @@ def learner(
     features: str = "rff",
     max_pending: int = MOST_PENDING,
     outputs: int | Sequence[str] | None = None,
+    columns: Mapping[str, str] | None = None,
     **params: Any,
 ) -> OnlineLearner:
     """Return a learner without rows.
@@ -102,6 +103,10 @@ def learner(
     outputs
         Number or names of the targets of a row; None: one target, a number. Outputs learn
         separately and share their random features.
+    columns
+        What columns are, by name, as in ``omkl.run``: ``{"shop": "category 007 012", "mass":
+        "number kg", "when": "date dayfirst Europe/Berlin", "note": "skip"}``. The first rows decide
+        what others are.
     params
         Parameters of the algorithm, as in ``algorithm.NAME=``; missing ones are those of its YAML.
 
@@ -116,7 +121,7 @@ def learner(
         interval=interval, interval_rate=interval_rate, features=features, outputs=outputs,
         max_pending=max_pending,
     )  # fmt: skip
-    return OnlineLearner(made)
+    return OnlineLearner(made, declared=columns)
 
 
 def panel(
@@ -137,6 +142,7 @@ def panel(
     share_weights: bool = False,
     share_scaling: bool = False,
     threads: int | None = None,
+    columns: Mapping[str, str] | None = None,
     **params: Any,
 ) -> Panel:
     """Return a learner per key of one stream.
@@ -163,6 +169,8 @@ def panel(
         targets of a key are standardised by its own targets.
     threads
         Threads for blocks of rows, at most 8; None: one per core. Numbers do not depend on it.
+    columns
+        What columns are, as of ``omkl.learner``.
     params
         Parameters of the algorithm, as in ``algorithm.NAME=``; missing ones are those of its YAML.
 
@@ -185,11 +193,13 @@ def panel(
     )  # fmt: skip
     return Panel(
         made, key=key, max_keys=max_keys, share_weights=share_weights,
-        share_scaling=share_scaling, threads=threads,
+        share_scaling=share_scaling, threads=threads, declared=columns,
     )  # fmt: skip
 
 
-def columns(frame: pd.DataFrame, target: str | None = None) -> pd.DataFrame:
+def columns(
+    frame: pd.DataFrame, target: str | None = None, columns: Mapping[str, str] | None = None
+) -> pd.DataFrame:
     """Return the encoding of each column of a data frame, as in a file of the command line.
 
     Parameters
@@ -198,6 +208,8 @@ def columns(frame: pd.DataFrame, target: str | None = None) -> pd.DataFrame:
         The data; its first rows decide.
     target
         The column to predict, which is left out of the table.
+    columns
+        What columns are, as of ``omkl.learner``.
 
     Returns
     -------
@@ -207,7 +219,8 @@ def columns(frame: pd.DataFrame, target: str | None = None) -> pd.DataFrame:
     """
     import pandas as pd
 
-    rows = [column.as_dict() for column in columns_in(frame) if column.name != target]
+    found = columns_in(frame, declared=columns)
+    rows = [column.as_dict() for column in found if column.name != target]
     return pd.DataFrame(rows, columns=["column", "as", "inputs", "why"]).set_index("column")
 
 

@@ -113,12 +113,13 @@ class _Online(LearnerParameters, base.Estimator):
 
         The encoding of a first word or date is kept. Raises ValueError naming an invalid value.
         """
-        if is_blank(value):
+        declared = {text: said for text, said in (self.columns or {}).items() if text == str(name)}
+        if is_blank(value) or "skip" in declared.values():
             return False
-        if not isinstance(value, str):
+        if not (declared or isinstance(value, str)):
             with contextlib.suppress(TypeError, ValueError):
                 return not math.isnan(float(value))
-        (self._columns[name],) = columns_in({name: value}, [str(name)])
+        (self._columns[name],) = columns_in({name: value}, [str(name)], declared)
         return True
 
     def _row(self, x: Mapping[Any, Any]) -> Row:
@@ -219,7 +220,7 @@ class OnlineMKLRegressor(_MiniBatch, _Regressor, base.MiniBatchRegressor):
 
     Parameters
     ----------
-    algorithm, kernels, D, params, scaling, lags, horizon, features
+    algorithm, kernels, D, params, scaling, lags, horizon, features, columns
         As of ``omkl.online.estimator.LearnerParameters``. An algorithm of active learning learns
         only the targets that it would request.
     interval, interval_rate
@@ -256,7 +257,7 @@ class MultiTargetMKLRegressor(_Regressor, base.MultiTargetRegressor):
 
     Parameters
     ----------
-    algorithm, kernels, D, params, scaling, lags, horizon, features
+    algorithm, kernels, D, params, scaling, lags, horizon, features, columns
         As of ``omkl.online.estimator.LearnerParameters``; no algorithm of active learning.
     interval, interval_rate
         As of ``omkl.online.estimator.RegressorParameters``.
@@ -314,7 +315,7 @@ class PanelMKLRegressor(PanelParameters, base.MiniBatchRegressor):
 
     Parameters
     ----------
-    algorithm, kernels, D, params, scaling, lags, horizon, features
+    algorithm, kernels, D, params, scaling, lags, horizon, features, columns
         As of ``omkl.online.estimator.PanelParameters``.
     key
         Input that names the learner of a row, a whole number or a text.
@@ -428,7 +429,7 @@ class OnlineMKLClassifier(_MiniBatch, _Online, base.MiniBatchClassifier):
 
     Parameters
     ----------
-    algorithm, kernels, D, params, scaling, lags, horizon, features
+    algorithm, kernels, D, params, scaling, lags, horizon, features, columns
         As of ``omkl.online.estimator.LearnerParameters``.
     seed
         Seed of random features and choices.

@@ -106,13 +106,13 @@ class _Online(LearnerParameters, BaseEstimator):
         self.columns_, self.new_categories_, self._table = [], {}, None
         if is_frame(X):
             names = [str(name) for name in X.columns]
-            if not of_numbers(X):
+            if self.columns or not of_numbers(X):
                 validate_data(self, X, y, reset=True, skip_check_array=True)
-                columns = columns_in(X, names)
+                columns = columns_in(X, names, self.columns)
                 if any(column.recipe != NUMBERS for column in columns):
-                    self.columns_ = columns
+                    self.columns_ = [column for column in columns if column.inputs]
             inputs = [name for column in self.columns_ for name in column.inputs] or names
-            self._table = Rows(inputs, True, self.columns_)
+            self._table = Rows(inputs, True, self.columns_, names)
 
     def _made(self, X: np.ndarray, task: str, **further: Any) -> OnlineLearner:
         """Return a fresh learner for rows like X (n, d)."""
@@ -192,7 +192,7 @@ class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
 
     Parameters
     ----------
-    algorithm, kernels, D, params, scaling, lags, horizon, features
+    algorithm, kernels, D, params, scaling, lags, horizon, features, columns
         As of ``omkl.online.estimator.LearnerParameters``.
     interval, interval_rate
         As of ``omkl.online.estimator.RegressorParameters``.
@@ -299,7 +299,7 @@ class PanelMKLRegressor(RegressorMixin, PanelParameters, BaseEstimator):
 
     Parameters
     ----------
-    algorithm, kernels, D, params, scaling, lags, horizon, features
+    algorithm, kernels, D, params, scaling, lags, horizon, features, columns
         As of ``omkl.online.estimator.PanelParameters``.
     key
         Column of the key of a row; None: keys are given beside the rows.
@@ -379,7 +379,7 @@ class OnlineMKLClassifier(ClassifierMixin, _Online):
 
     Parameters
     ----------
-    algorithm, kernels, D, params, scaling, lags, horizon, features
+    algorithm, kernels, D, params, scaling, lags, horizon, features, columns
         As of ``omkl.online.estimator.LearnerParameters``.
     random_state
         The seed. A whole number is the seed of ``omkl-run seed=``.

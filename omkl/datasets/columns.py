@@ -25,7 +25,7 @@ import zlib
 import zoneinfo
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -399,7 +399,7 @@ class Column:
                 place = place_of_word(cell, self._known)
                 return len(self.inputs) if place is None else place
             case "hashed":
-                return zlib.crc32(word(cell).encode()) % HASHED
+                return hashed_place(word(cell))
             case "date":
                 form, missing, _ = self._date
                 return NO_TIME if isinstance(cell, str) and cell in missing else form.read(cell)
@@ -441,7 +441,7 @@ class Column:
     def as_named(self, why: str, where: str) -> Column:
         """Return the column as an input: one that would be left out is in because it was named."""
         if not self.recipe:
-            raise DataError(f"{where}: column {self.name!r} has {self.why}.")
+            raise DataError(f"{where}: column {self.name!r} is no input: {self.why}.")
         return self.noted(why).changed(kind="as named") if self.kind == "left out" else self
 
     def left_out(self, why: str) -> Column:
@@ -487,7 +487,7 @@ def column_of(
     """
     with as_data_error(f"{where}: column {name!r}"):
         if declared is not None:
-            return _declared(series, name, declared, decimal)
+            return _declared(series, name, declaration(name, declared), decimal)
         return _column_of(series, name, decimal)
 
 
@@ -606,11 +606,9 @@ def _date_column(
 def _categories(name: str, different: list[str], n: int, may_be_id: bool) -> Column:
     """A column of n words, some of them ``different``."""
     if len(different) <= MOST_CATEGORIES:
-        inputs = tuple(f"{name}={word}" for word in different)
-        why = f"{len(different)} categories, one input each"
+        column = _of_words(name, different)
         if len(different) == 1:
-            why = f"constant in the first {pluralize(n, 'row')}"
-        column = Column(name, "categories", inputs, why, {"how": "words", "known": different})
+            column = column.changed(why=f"constant in the first {pluralize(n, 'row')}")
     else:
         column = hashed(name, len(different), n)
     if may_be_id and n >= FEWEST_ROWS and len(different) > MOSTLY * n:
@@ -619,47 +617,104 @@ def _categories(name: str, different: list[str], n: int, may_be_id: bool) -> Col
     return column
 
 
-def hashed(name: str, n_words: int, n: int) -> Column:
-    """A column whose words, ``n_words`` of them in the first n rows, have places by checksums."""
+def _of_words(name: str, words: Sequence[str]) -> Column:
+    """Return a column with an input for each of these words."""
+    inputs = tuple(f"{name}={word}" for word in words)
+    why = f"{len(words)} categories, one input each"
+    return Column(name, "categories", inputs, why, {"how": "words", "known": list(words)})
+
+
+def hashed(name: str, n_words: int, n: int, of_few: bool = False) -> Column:
+    """Return a column whose words have inputs by their checksums.
+
+    Parameters
+    ----------
+    name, n_words, n
+        The column has so many words in the first n rows.
+    of_few
+        Whether more rows could give each word an input, so that words which share one are told.
+    """
     inputs = tuple(f"{name}#{k + 1}" for k in range(HASHED))
     why = f"{n_words} categories in the first {n} rows, hashed into {HASHED} inputs"
-    return Column(name, "hashed", inputs, why, {"how": "hashed"})
+    recipe = {"how": "hashed"} | ({"of_few": True} if of_few else {})
+    return Column(name, "hashed", inputs, why, recipe)
+
+
+def hashed_place(text: str) -> int:
+    """Return the place of a word among the inputs of a hashed column."""
+    return zlib.crc32(text.encode()) % HASHED
 
 
 # --- Declared columns -----------------------------------------------------------------------------
 
 
 DECLARATIONS = (
-    "number [comma|point] [UNIT], category, text, date [dayfirst|monthfirst] [ZONE], skip"
+    "number [comma|point] [UNIT], category [WORD ...], text, date [dayfirst|monthfirst] [ZONE], "
+    "skip"
 )
 
 
-def _declared(series: pd.Series, name: str, declared: str, decimal: str) -> Column:
-    import pandas as pd
+class Declaration(NamedTuple):
+    """Content of a declaration.
 
-    kind, *options = declared.split() or [""]
-    n, texts = len(series), _texts(series)
-    if kind == "skip" and not options:
-        return Column(name, "left out", (), "declared")
-    if kind == "category" and not options:
-        different = list(dict.fromkeys(map(word, texts)))
-        return _categories(name, different, len(texts), False).noted("declared")
-    if kind == "text" and not options:
-        return hashed(name, len(set(map(word, texts))), n).noted("declared")
+    kind        number, category, text, date, skip
+    decimal     mark of numbers, "" if the cells decide
+    unit        of numbers, "" if the cells decide
+    words       categories; () for those of the first rows
+    day_first   of dates; None if the cells decide
+    zone        time zone of dates, or None
+    """
+
+    kind: str
+    decimal: str = ""
+    unit: str = ""
+    words: tuple[str, ...] = ()
+    day_first: bool | None = None
+    zone: str | None = None
+
+
+def declaration(name: str, declared: Any) -> Declaration:
+    """Return what a text declares of a column. Raises DataError if it is no declaration."""
+    kind, *options = (declared.split() if isinstance(declared, str) else ()) or [""]
     if kind == "number":
-        mark = {"comma": ",", "point": "."}.get(options[0]) if options else None
-        unit = " ".join(options[1 if mark else 0 :])
-        form = _number_format(series, texts, mark or decimal) or NumberFormat(decimal)
-        form = form._replace(decimal=mark or form.decimal, unit=unit or form.unit)
-        return _numbers(name, series, form).changed(kind="numbers").noted("declared")
+        mark = {"comma": ",", "point": "."}.get(options[0], "") if options else ""
+        return Declaration(kind, decimal=mark, unit=" ".join(options[1 if mark else 0 :]))
+    if kind == "category":
+        return Declaration(kind, words=tuple(dict.fromkeys(map(word, options))))
     if kind == "date" and len(options) <= 2:
         day_first = {"dayfirst": True, "monthfirst": False}.get(options[0]) if options else None
         zone = options[-1] if options[0 if day_first is None else 1 :] else None
         if zone in (None, *zoneinfo.available_timezones()):
-            is_typed = pd.api.types.is_datetime64_any_dtype(series.dtype)
-            found = None if is_typed else _date_format(texts, zone, day_first)
-            date = found or (DateFormat(None if is_typed else ISO, zone),)
-            return _date_column(name, series, *date).noted("declared")
+            return Declaration(kind, day_first=day_first, zone=zone)
+    if kind in ("text", "skip") and not options:
+        return Declaration(kind)
     raise DataError(
         f"columns: {name!r} is declared as {declared!r}, and a column is one of: {DECLARATIONS}."
     )
+
+
+def _declared(series: pd.Series, name: str, made: Declaration, decimal: str) -> Column:
+    import pandas as pd
+
+    texts = _texts(series)
+    different = list(dict.fromkeys(map(word, texts)))
+    if made.kind == "skip":
+        return Column(name, "left out", (), "declared as skip")
+    if made.kind == "category":
+        column = (
+            _of_words(name, made.words)
+            if made.words
+            else _categories(name, different, len(texts), False)
+        )
+    elif made.kind == "text":
+        column = hashed(name, len(different), len(series))
+    elif made.kind == "number":
+        form = _number_format(series, texts, made.decimal or decimal) or NumberFormat(decimal)
+        form = form._replace(decimal=made.decimal or form.decimal, unit=made.unit or form.unit)
+        column = _numbers(name, series, form).changed(kind="numbers")
+    else:
+        is_typed = pd.api.types.is_datetime64_any_dtype(series.dtype)
+        found = None if is_typed else _date_format(texts, made.zone, made.day_first)
+        date = found or (DateFormat(None if is_typed else ISO, made.zone),)
+        column = _date_column(name, series, *date)
+    return column.noted("declared")

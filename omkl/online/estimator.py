@@ -40,6 +40,8 @@ class LearnerParameters:
         T, for parameters that name it; None: unknown.
     features
         Placement of random frequencies: "rff", "orthogonal" (Gaussian kernels) or "qmc".
+    columns
+        What columns of rows by name are, as of ``omkl.learner``.
     """
 
     algorithm: str = "auto"
@@ -50,6 +52,7 @@ class LearnerParameters:
     lags: int = 0
     horizon: int | None = None
     features: str = "rff"
+    columns: Mapping[str, str] | None = None
 
     def algorithm_for(self, task: str) -> Algorithm:
         """Return the algorithm of a task. ``auto`` is ``auto_classifier`` in a classification."""
@@ -152,4 +155,5 @@ class PanelParameters(LearnerParameters):
         return Panel(
             made.settings, key=self.key, max_keys=self.max_keys,
             share_weights=self.share_weights, share_scaling=self.share_scaling,
+            declared=self.columns,
         )  # fmt: skip

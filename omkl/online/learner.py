@@ -26,7 +26,14 @@ from omkl.core.robust_moments import FAR
 from omkl.core.snapshot import below
 from omkl.core.weights import normalised
 from omkl.datasets.base import DataError
-from omkl.datasets.columns import FEWEST_ROWS, NUMBERS, Column, class_codes, columns_described
+from omkl.datasets.columns import (
+    FEWEST_ROWS,
+    NUMBERS,
+    Column,
+    class_codes,
+    columns_described,
+    declaration,
+)
 from omkl.datasets.scaling import KnownTargets, Moments, TargetScaler, softened
 from omkl.online import model_file
 from omkl.online.intervals import AdaptiveIntervals
@@ -109,6 +116,8 @@ class OnlineLearner:
         Threads of an exact-kernel learner; other learners use one.
     delay
         ``learn_rows`` learns a target after this many later rows are predicted.
+    declared
+        What columns are, as ``columns=`` of ``omkl.learner``.
     """
 
     def __init__(
@@ -118,7 +127,15 @@ class OnlineLearner:
         left_out: Sequence[str] = (),
         threads: int = 1,
         delay: int = 0,
+        declared: Mapping[str, str] | None = None,
     ) -> None:
+        self._declared = dict(declared or {})
+        for name, said in self._declared.items():
+            declaration(name, said)
+        if self._declared and not settings.named:
+            raise ValueError(
+                "columns= declares columns by name: name the inputs, or leave them out"
+            )
         self.classes, self.outputs = settings.classes, settings.outputs
         self.left_out = tuple(left_out)
         self.new_categories: dict[str, Counter[str]] = {}
@@ -177,17 +194,23 @@ class OnlineLearner:
         if not by_name and isinstance(first, Sequence) and len(first):
             by_name = all(isinstance(row, Mapping) for row in first)
         given = self.settings.inputs
-        if by_name and given and of_numbers(first):
+        if self._declared and not by_name:
+            raise ValueError("columns= declares columns by name, and the first row has no names")
+        if by_name and given and not self._declared and of_numbers(first):
             self._open = False
             return
         if by_name:
-            columns = columns_in(first, given or None)
+            columns = columns_in(first, given or None, self._declared)
             if given:
                 there = {column.name: column for column in columns}
                 plain = (Column(name, "numbers", (name,), recipe=NUMBERS) for name in given)
                 columns = [there.get(column.name, column) for column in plain]
             self.left_out = tuple(column.name for column in columns if not column.inputs)
-            why = [f"{column.name}: {column.why}" for column in columns if not column.inputs]
+            why = [
+                f"{column.name}: {column.why}"
+                for column in columns
+                if not (column.inputs or column.name in self._declared)
+            ]
             columns = [column for column in columns if column.inputs]
             inputs = tuple(name for column in columns for name in column.inputs)
             if not inputs:

@@ -99,6 +99,7 @@ class Panel:
         share_weights: bool = False,
         share_scaling: bool = False,
         threads: int | None = None,
+        declared: Mapping[str, str] | None = None,
     ) -> None:
         self.settings, self.key, self.max_keys = settings, key, max_keys
         self.share_weights, self.share_scaling = share_weights, share_scaling
@@ -110,7 +111,8 @@ class Panel:
         self._slots: dict[Key, int] = {}  # with max_keys the least recent key is first
         self._free: list[int] = []
         self._digest = b""  # see _layout
-        self._one = OnlineLearner(settings)  # the initial learner of every key
+        # The initial learner of every key.
+        self._one = OnlineLearner(settings, declared=declared)
         if self._one.inputs:
             _require_numbers(self._one)
             self._make()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +20,10 @@ from omkl.datasets.columns import (
     NUMBERS,
     Column,
     column_of,
+    declaration,
     hashed,
+    hashed_place,
+    place_of,
     require_distinct,
 )
 from omkl.datasets.notices import NewCategories, of_new_categories
@@ -61,6 +64,9 @@ class Rows:
         self._plain = all(column.recipe == NUMBERS for column in self.columns)
         self._readers = self.columns or tuple(map(number_column, self.inputs))
         self._warned: set[str] = set()  # subjects of warnings so far
+        # The first word of each input of a column that few rows made hashed.
+        self._hashed: dict[str, dict[int, str]]
+        self._hashed = {column.name: {} for column in columns if column.recipe.get("of_few")}
 
     def one(self, x: Any, new: dict[str, Counter[str]] | None = None) -> np.ndarray:
         """Return a row (d,), NaN for an unknown input.
@@ -92,6 +98,8 @@ class Rows:
                 numbers = column.cell(cell, f"row {n}, " if len(X) > 1 else "", CURE)
                 if column.how == "words" and not any(numbers):
                     found.setdefault(column.name, Counter())[word(cell)] += 1
+                elif column.name in self._hashed:
+                    self._find_shared(column.name, [cell])
                 row += numbers
             rows.append(row)
         self._count(found, new)
@@ -154,8 +162,10 @@ class Rows:
             raise self._misshapen(frame.shape)
         if self._plain and of_numbers(frame):
             return np.ascontiguousarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
-        found: dict[str, Counter[str]] = {}
-        rows = encoded(frame.set_axis(list(self.names), axis=1), self._readers, found)
+        frame, found = frame.set_axis(list(self.names), axis=1), dict[str, Counter[str]]()
+        rows = encoded(frame, self._readers, found)
+        for column in list(self._hashed):
+            self._find_shared(column, frame[column].unique())
         self._count(found, new)
         return rows
 
@@ -178,6 +188,20 @@ class Rows:
                 f"{few(unknown)}: the learner was made for {few(self.names)}, and what else "
                 "comes is ignored",
             )
+
+    def _find_shared(self, column: str, cells: Iterable[Any]) -> None:
+        """Warn once if two words of a hashed column have one input."""
+        for text in [word(cell) for cell in cells if not is_blank(cell)]:
+            first = self._hashed[column].setdefault(hashed_place(text), text)
+            if first != text:
+                del self._hashed[column]
+                self._warn(
+                    f"words of {column}",
+                    f"{column}: {first!r} and {text!r} have the same input, as the first rows did "
+                    f"not show the categories: columns={{{column!r}: 'category {first} {text}'}}, "
+                    "with all of them, gives each an input",
+                )
+                return
 
     def _count(self, found: NewCategories, new: dict[str, Counter[str]] | None) -> None:
         """Warn of the columns with new categories, and add them to ``new``."""
@@ -243,7 +267,9 @@ def with_names(X: Any) -> Any:
     return X
 
 
-def columns_in(first: Any, inputs: Sequence[str] | None = None) -> list[Column]:
+def columns_in(
+    first: Any, inputs: Sequence[str] | None = None, declared: Mapping[str, str] | None = None
+) -> list[Column]:
     """Return the encodings of the columns of the first rows.
 
     Parameters
@@ -252,27 +278,43 @@ def columns_in(first: Any, inputs: Sequence[str] | None = None) -> list[Column]:
         A data frame, a mapping, or a list of mappings.
     inputs
         Names of the inputs; None: all columns but ids and columns without a value.
+    declared
+        What columns are, as ``omkl.learner`` takes it.
 
     Returns
     -------
     list of Column
         Columns of inputs, and with None also the columns that are left out.
+
+    Raises
+    ------
+    DataError
+        A declared column does not exist, or a column cannot be an input.
     """
+    declared = declared or {}
     is_small = isinstance(first, Mapping) or (not is_frame(first) and len(first) < FEWEST_ROWS)
-    if is_small and of_numbers(first):  # avoids pandas, which takes 0.4 s and 60 MB
+    if (
+        is_small and not declared and of_numbers(first)
+    ):  # avoids pandas, which takes 0.4 s and 60 MB
         rows = [first] if isinstance(first, Mapping) else first
         names = [str(name) for name in dict.fromkeys(name for row in rows for name in row)]
         require_distinct(names, "the row")
         return [number_column(name) for name in names if inputs is None or name in inputs]
     frame = _as_frame(first).iloc[:CHUNK_ROWS]
+    for name in declared:
+        place_of(name, list(frame.columns), "the data frame", "columns")
     columns = []
     for name in frame.columns:
         if inputs is not None and name not in inputs:
             continue
-        column = column_of(frame[name], name, "the data frame")
-        if len(frame) < FEWEST_ROWS and column.how == "words":
-            column = hashed(name, len(column.recipe["known"]), len(frame))
-        if all(map(is_blank, frame[name])):
+        said = declared.get(name)
+        column = column_of(frame[name], name, "the data frame", declared=said)
+        has_words = said is not None and declaration(name, said).words
+        if len(frame) < FEWEST_ROWS and column.how == "words" and not has_words:
+            column = hashed(name, len(column.recipe["known"]), len(frame), of_few=True)
+        if said is not None:
+            pass
+        elif all(map(is_blank, frame[name])):
             column = column.changed(kind="numbers", why=f"{column.why}: numbers are expected")
         elif inputs is not None:
             column = column.as_named("it is named in inputs", "the data frame")

@@ -51,7 +51,7 @@ def test_codes_with_leading_zeros_are_categories_and_it_is_said(tmp_path):
     learner = omkl.learner("ridge")
     learner.partial_fit(pd.DataFrame({"shop": shop}), y)
     assert set(learner.inputs) == set(stream.inputs)
-    model = OnlineMKLRegressor()
+    model = OnlineMKLRegressor(columns={"shop": "category 007 012 103"})
     for code in shop:
         model.predict_one({"shop": code})
         model.learn_one({"shop": code}, -5.0 if code == "007" else 5.0)

@@ -36,7 +36,7 @@ def test_columns_that_are_no_numbers_say_why(tmp_path):
     columns = open_stream(own(tmp_path / "t.parquet"), RAW).columns
     said = {column.name: column.why for column in columns if column.kind == "left out"}
     assert said["list"] == "lists or objects in its cells"
-    with pytest.raises(DataError, match=r"'list' has lists or objects in its cells"):
+    with pytest.raises(DataError, match=r"'list' is no input: lists or objects in its cells"):
         open_stream(own(tmp_path / "t.parquet", inputs=["list"]), RAW)
 
 

@@ -285,3 +285,66 @@ def test_an_input_without_a_value_in_the_first_rows_is_used_once_it_has_values()
     for blank in (None, "n/a", ""):
         learner.partial_fit([{"a": blank, "b": 1.0}], [1.0])
     assert learner.inputs == ("a", "b")
+
+
+DECLARED = {"shop": "category 007 012 103", "mass": "number kg", "day": "date dayfirst",
+            "note": "skip"}  # fmt: skip
+SHOPS = {"007": -5.0, "012": 5.0, "103": 20.0}
+
+
+def deliveries(n=120):
+    shop = np.random.default_rng(0).choice(list(SHOPS), n)
+    frame = pd.DataFrame({"shop": shop, "mass": "5 kg", "day": "01/02/2024", "note": "x"})
+    return frame, [SHOPS[code] for code in shop]
+
+
+def test_declared_columns_are_those_of_a_run_and_go_with_the_model(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    X, y = deliveries()
+    names = ["shop=007", "shop=012", "shop=103", "mass", *(f"day.{part}" for part in
+             ("weekday", "day_of_year", "days_elapsed"))]  # fmt: skip
+    run = omkl.run("ridge", X.assign(y=y), target="y", columns=DECLARED, seeds=1)
+    assert run["stream"]["inputs"] == names
+    assert omkl.columns(X, columns=DECLARED)["inputs"].sum() == names
+    by_row, learner = (omkl.learner("ridge", columns=DECLARED) for _ in range(2))
+    learner.partial_fit(X, y)
+    assert learner.inputs == tuple(names) and learner.left_out == ("note",)
+    learner.save("model.npz")
+    again, new = omkl.load_learner("model.npz"), X.to_dict("records")[:3]
+    np.testing.assert_array_equal(again.predict(new), learner.predict(X[:3]))
+    sklearn = OnlineMKLRegressor("ridge", columns=DECLARED).fit(X, y)
+    assert sklearn.learner_.n_rows == 120 and sklearn.predict(X[:3]) == pytest.approx(y[:3], abs=1)
+    river, panel = RiverRegressor("ridge", columns=DECLARED), omkl.panel(columns=DECLARED)
+    for x, label in zip(X.to_dict("records"), y, strict=True):
+        for model in (by_row, river):
+            model.learn_one(x, label)
+        panel.learn_one(x, label, key="a")
+    assert by_row.inputs == tuple(names) and not by_row.new_categories
+    assert by_row.predict_one(new[0]) == pytest.approx(y[0], abs=1)
+    assert river.predict_one(new[0]) == pytest.approx(y[0], abs=1)
+    assert panel.settings.inputs == tuple(names)
+
+
+@pytest.mark.parametrize(
+    ("columns", "inputs", "message"),
+    [
+        ({"shop": "colour"}, None, r"'shop' is declared as 'colour', and a column is one of"),
+        ({"shop": 3}, None, r"'shop' is declared as 3, and a column is one of"),
+        ({"shap": "text"}, None, r"there is no column 'shap'. Did you mean 'shop'"),
+        ({"shop": "text"}, 4, r"columns= declares columns by name: name the inputs"),
+    ],
+)
+def test_wrong_declarations_are_named(columns, inputs, message):
+    with pytest.raises(ValueError, match=message):
+        omkl.learner("ridge", columns=columns, inputs=inputs).partial_fit(*deliveries())
+    with pytest.raises(ValueError, match="and the first row has no names"):
+        omkl.learner("ridge", columns={"shop": "text"}).predict_one([1.0])
+
+
+@pytest.mark.parametrize("as_frames", [False, True])
+def test_words_of_single_rows_that_share_an_input_are_told(as_frames):
+    learner = omkl.learner("ridge")
+    with pytest.warns(UserWarning, match=r"shop: '012' and '103' have the same input.*'category 0"):
+        for code in ("007", "012", "103"):
+            row = {"shop": code}
+            learner.partial_fit(pd.DataFrame([row]) if as_frames else [row], [SHOPS[code]])
