@@ -1,4 +1,4 @@
-"""Boosted trees on the last rows, regrown in rounds that lie farther apart each time.
+"""Boosted trees on the last rows, regrown at intervals that become longer.
 
 If targets are steps in single or several inputs, a sum of waves converges slowly: a tree cuts at
 the step. Trees are grown one after the other, each on the residuals of those before (J. H.
@@ -10,9 +10,11 @@ Targets are numbers with squared error, or classes with log loss. For classes th
 logits, and a step is Newton's (J. Friedman, T. Hastie, R. Tibshirani, "Additive logistic
 regression", Annals of Statistics 28 (2000)).
 
-A window holds the last W rows. E ensembles read its first columns, each a number of its own. A
-refit takes time of the order of W C for each tree, in its round. Refits are at least about a
-quarter of a window apart, so that the mean time per row stays bounded.
+A window holds the last W rows. E ensembles read its first columns, each a number of its own. The
+steps of a refit make the bins of a column, of the order of W, or grow a tree, of the order of W C.
+A round takes one step or a few, so that no row waits for a whole refit. New trees replace the old
+ones after the last step, in a round that depends on the number of rows alone. Refits are at least
+about a quarter of a window apart, so that the mean time per row stays bounded.
 """
 
 from __future__ import annotations
@@ -47,29 +49,48 @@ GROWTH = 1.4  # of the rows from one fit to the next, at most a quarter of a win
 MOST_ROWS = 2**15
 LEAST_ROWS = 2**10
 MOST_NUMBERS = 2**21  # rows times columns of a window
+ROWS_OF_ROUND = 2**16  # rows times steps of a refit in a round; at least one step
 BETTER = 1.0 + 1e-12  # rounding decides no tie: the first of two equal cuts is taken
 NEVER = 1e300  # an edge here sends every row to the left
 FACTOR, MODULUS = 48271, 2**31 - 1  # of S. K. Park and K. W. Miller's generator
 G, H = 0, 1  # gradients and their weights; weights are 1 for squared error
 
 
-class Boosted(NamedTuple):
-    """E ensembles on a window of W rows of C columns; row number t is in place t mod W.
+class Forest(NamedTuple):
+    """Trees of E ensembles.
 
-    rows       (C, W) columns of the window
-    labels     (E, W) targets of each ensemble; or (1, W) classes 0, 1, .., one per ensemble, where
-               a single ensemble explains class 1 against class 0
-    n_columns  (E,) int64, number of first columns that an ensemble reads
-    n          (1,) int64, rows so far
-    wait       (1,) int64, rows until trees are grown again
-    patience   (1,) int64, factor of the usual number of rows between two fits, 1 while trees are
-               used
-    fits       (1,) int64, fits so far
     column     (E, n_trees, N_CUTS) int64, threshold (E, n_trees, N_CUTS): a row with more goes to
                the right; a missing value goes to the left
     child      (E, n_trees, N_CUTS, 2) int64, next cuts, or -1 - the number of a leaf
     leaf       (E, n_trees, N_LEAVES) values of the leaves; base (E,) is added to their sum
     gains      (E, C) gain of the cuts of a column, added over all trees of an ensemble
+    """
+
+    column: Annotated[np.ndarray, Range(0, "gains.1", open_high=True)]
+    threshold: np.ndarray
+    child: Annotated[np.ndarray, Range(-N_LEAVES, N_CUTS - 1)]
+    leaf: np.ndarray
+    base: np.ndarray
+    gains: np.ndarray
+
+
+class Boosted(NamedTuple):
+    """E ensembles on a window of W rows of C columns; row number t is in place t mod P.
+
+    P is W and one place for every step of a refit: its window stays until the last step.
+
+    rows       (C, P) columns of the rows
+    labels     (E, P) targets of each ensemble; or (1, P) classes 0, 1, .., one per ensemble, where
+               a single ensemble explains class 1 against class 0
+    n_columns  (E,) int64, number of first columns that an ensemble reads
+    n          (1,) int64, rows so far
+    wait       (1,) int64, rows until the next refit begins
+    patience   (1,) int64, factor of the usual number of rows between two refits, 1 while trees are
+               used
+    fits       (1,) int64, refits so far
+    begun      (1,) int64, number of rows when the present refit began; 0 between two refits
+    n_steps    (1,) int64, steps of the present refit so far
+    forest     trees of the last complete refit
     """
 
     rows: np.ndarray
@@ -79,17 +100,20 @@ class Boosted(NamedTuple):
     wait: Annotated[np.ndarray, Range(0, MOST_PATIENCE_OF_CLASSES * MOST_ROWS // 4)]
     patience: Annotated[np.ndarray, Range(1, MOST_PATIENCE_OF_CLASSES)]
     fits: ROUNDS
-    column: Annotated[np.ndarray, Range(0, "rows.0", open_high=True)]
-    threshold: np.ndarray
-    child: Annotated[np.ndarray, Range(-N_LEAVES, N_CUTS - 1)]
-    leaf: np.ndarray
-    base: np.ndarray
-    gains: np.ndarray
+    begun: ROUNDS
+    n_steps: ROUNDS
+    forest: Forest
 
 
 class BoostedScratch(NamedTuple):
-    """Scratch of a round.
+    """Scratch of a round, and of a refit.
 
+    A refit is not saved: a learner without the scratch of the present one grows its trees again,
+    from the rows of its window.
+
+    begun   (1,) int64, number of rows when the refit of this scratch began
+    n_steps (1,) int64, its steps so far; draw (1,) int64, last draw
+    forest  trees that are being grown
     x       (C,) row
     edges   (C, B - 1); n_bins (C,) int64, one more than the edges of a column, B at most
     bins    (W, C) uint8, bins_of (C, W) uint8 the same by column: number of lower edges
@@ -109,6 +133,10 @@ class BoostedScratch(NamedTuple):
     chosen  (C,) int64, columns of a tree come first
     """
 
+    begun: np.ndarray
+    n_steps: np.ndarray
+    draw: np.ndarray
+    forest: Forest
     x: np.ndarray
     bins: np.ndarray
     bins_of: np.ndarray
@@ -162,15 +190,24 @@ def fresh_boosted(
         Whether targets are classes.
     """
     E, C = len(n_columns), max(n_columns)
-    W = n_rows or window_rows(C)
+    n_places = (n_rows or window_rows(C)) + C + E * n_trees
     return Boosted(
-        rows=np.zeros((C, W)),
-        labels=np.zeros((1 if of_classes else E, W)),
+        rows=np.zeros((C, n_places)),
+        labels=np.zeros((1 if of_classes else E, n_places)),
         n_columns=np.array(n_columns),
         n=np.zeros(1, dtype=np.int64),
         wait=np.full(1, FIRST),
         patience=np.ones(1, dtype=np.int64),
         fits=np.zeros(1, dtype=np.int64),
+        begun=np.zeros(1, dtype=np.int64),
+        n_steps=np.zeros(1, dtype=np.int64),
+        forest=_no_trees(E, n_trees, C),
+    )
+
+
+def _no_trees(E: int, n_trees: int, C: int) -> Forest:
+    """Allocate the trees of E ensembles in C columns."""
+    return Forest(
         column=np.zeros((E, n_trees, N_CUTS), dtype=np.int64),
         threshold=np.zeros((E, n_trees, N_CUTS)),
         child=np.zeros((E, n_trees, N_CUTS, 2), dtype=np.int64),
@@ -182,17 +219,21 @@ def fresh_boosted(
 
 def gain_shares(model: Boosted, n_ensembles: int) -> np.ndarray:
     """Return the share (C,) of each column in the gain of the first ensembles; NaN before a fit."""
-    gains = model.gains[:n_ensembles].sum(axis=0)
+    gains = model.forest.gains[:n_ensembles].sum(axis=0)
     return np.divide(gains, gains.sum(), out=np.full(len(gains), np.nan), where=gains.sum() > 0.0)
 
 
 def boosted_scratch(model: Boosted, of_classes: bool = False) -> BoostedScratch:
     """Allocate the scratch of a model."""
-    C, W = model.rows.shape
-    E = len(model.n_columns)
+    C, (E, n_trees) = len(model.rows), model.forest.leaf.shape[:2]
+    W = model.rows.shape[1] - C - E * n_trees
     of_scores = (E, W if of_classes else 0)
-    most_leaves = N_LEAVES if model.leaf.shape[1] else 0
+    most_leaves = N_LEAVES if n_trees else 0
     return BoostedScratch(
+        begun=np.zeros(1, dtype=np.int64),
+        n_steps=np.zeros(1, dtype=np.int64),
+        draw=np.zeros(1, dtype=np.int64),
+        forest=_no_trees(E, n_trees, C),
         x=np.zeros(C),
         bins=np.zeros((W, C), dtype=np.uint8),
         bins_of=np.zeros((C, W), dtype=np.uint8),
@@ -224,7 +265,7 @@ def boosted_scratch(model: Boosted, of_classes: bool = False) -> BoostedScratch:
 
 @inlined
 def evaluate_boosted(model, scratch, e):
-    """Return the prediction of ensemble e for scratch.x; 0 before the first fit.
+    """Return the prediction of ensemble e for scratch.x; 0 before the first trees.
 
     Parameters
     ----------
@@ -235,15 +276,16 @@ def evaluate_boosted(model, scratch, e):
     """
     if model.fits[0] == 0:
         return 0.0
-    said = model.base[e]
-    for m in range(model.leaf.shape[1]):
+    forest = model.forest
+    said = forest.base[e]
+    for m in range(forest.leaf.shape[1]):
         k = 0
         for _ in range(N_CUTS):
-            right = scratch.x[model.column[e, m, k]] > model.threshold[e, m, k]
-            k = model.child[e, m, k, 1 if right else 0]
+            right = scratch.x[forest.column[e, m, k]] > forest.threshold[e, m, k]
+            k = forest.child[e, m, k, 1 if right else 0]
             if k < 0:
                 break
-        said += model.leaf[e, m, max(0, -1 - k)]
+        said += forest.leaf[e, m, max(0, -1 - k)]
     return said
 
 
@@ -294,35 +336,51 @@ def _edge(sample, first, behind, m):
 
 
 @inlined
-def _make_bins(model, scratch, n):
-    """Cut every column into bins of about equally many numbers, and write the bins of the n rows.
+def _most_steps(model):
+    """Return the number of steps of a refit: the bins of each column, and each tree."""
+    return model.rows.shape[0] + model.forest.leaf.shape[0] * model.forest.leaf.shape[1]
+
+
+@inlined
+def _n_window(model):
+    """Return the number of rows W of a window."""
+    return model.rows.shape[1] - _most_steps(model)
+
+
+@inlined
+def _place(model, n, j):
+    """Return the place of row j of the n rows of the present refit."""
+    return (model.begun[0] - n + j) % model.rows.shape[1]
+
+
+@inlined
+def _make_bins(model, scratch, c, n):
+    """Cut column c into bins of about equally many numbers, and write the bins of the n rows.
 
     An edge lies in a wide gap of its bin if there is one: a column with few distinct values,
     standardised as rows come, has many numbers close to these values.
     """
-    C = model.rows.shape[0]
     most = min(scratch.edges.shape[1] + 1, max(LEAST_BINS, n // ROWS_OF_BIN))
     n_sampled = min(n, SAMPLED)  # spread over the window: old rows alone would hide a change
-    for c in range(C):
-        m = 0
-        for k in range(n_sampled):
-            x = model.rows[c, k * n // n_sampled]
-            if not math.isnan(x):
-                scratch.sample[m] = x
-                m += 1
-        _sort(scratch.sample, m)
-        edges, n_edges = scratch.edges[c], 0
-        for b in range(1, most if m > 1 else 0):
-            k = _edge(scratch.sample, b * m // most, (b + 1) * m // most, m)
-            edge = 0.5 * (scratch.sample[k - 1] + scratch.sample[k])
-            if n_edges == 0 or edge > edges[n_edges - 1]:
-                edges[n_edges] = edge
-                n_edges += 1
-        scratch.n_bins[c] = n_edges + 1
-        for j in range(n):
-            b = n_less(edges, n_edges, model.rows[c, j])  # 0 for a missing value
-            scratch.bins[j, c] = b
-            scratch.bins_of[c, j] = b
+    m = 0
+    for k in range(n_sampled):
+        x = model.rows[c, _place(model, n, k * n // n_sampled)]
+        if not math.isnan(x):
+            scratch.sample[m] = x
+            m += 1
+    _sort(scratch.sample, m)
+    edges, n_edges = scratch.edges[c], 0
+    for b in range(1, most if m > 1 else 0):
+        k = _edge(scratch.sample, b * m // most, (b + 1) * m // most, m)
+        edge = 0.5 * (scratch.sample[k - 1] + scratch.sample[k])
+        if n_edges == 0 or edge > edges[n_edges - 1]:
+            edges[n_edges] = edge
+            n_edges += 1
+    scratch.n_bins[c] = n_edges + 1
+    for j in range(n):
+        b = n_less(edges, n_edges, model.rows[c, _place(model, n, j)])  # 0 for a missing value
+        scratch.bins[j, c] = b
+        scratch.bins_of[c, j] = b
 
 
 # --- A tree ---------------------------------------------------------------------------------------
@@ -434,14 +492,15 @@ def _best_leaf(scratch, n_leaves):
 
 
 @inlined
-def _grow(model, scratch, of_classes, e, m, n_rows, n_chosen):
+def _grow(scratch, of_classes, e, m, n_rows, n_chosen):
     """Grow tree m on the first n_rows of order, write its leaves, and return their number.
 
     A leaf that is cut keeps its number on the left.
     """
     least = LEAST_OF_CLASSES if of_classes else LEAST
     enough = ENOUGH_OF_CLASSES if of_classes else ENOUGH
-    shrink = max(SHRINK, enough / model.leaf.shape[1])
+    forest = scratch.forest
+    shrink = max(SHRINK, enough / forest.leaf.shape[1])
     most = N_LEAVES if of_classes else LEAVES
     whole = scratch.whole
     for what in range(2):
@@ -456,10 +515,10 @@ def _grow(model, scratch, of_classes, e, m, n_rows, n_chosen):
     _begin_cut(scratch, 0)
     for k in range(n_chosen):
         _find_cut(scratch, 0, k, least)
-    model.column[e, m, 0] = 0
-    model.threshold[e, m, 0] = NEVER  # where no cut is made all rows go to leaf 0
-    model.child[e, m, 0, 0] = -1
-    model.child[e, m, 0, 1] = -1
+    forest.column[e, m, 0] = 0
+    forest.threshold[e, m, 0] = NEVER  # where no cut is made all rows go to leaf 0
+    forest.child[e, m, 0, 0] = -1
+    forest.child[e, m, 0, 1] = -1
     scratch.cut[0] = N_BINS
     n_leaves = 1
     while n_leaves < most:
@@ -469,12 +528,12 @@ def _grow(model, scratch, of_classes, e, m, n_rows, n_chosen):
         other, cut = n_leaves, n_leaves - 1
         c, last = scratch.chosen[scratch.best[leaf, 0]], scratch.best[leaf, 1]
         if cut > 0:
-            model.child[e, m, scratch.parent[leaf, 0], scratch.parent[leaf, 1]] = cut
-        model.gains[e, c] += scratch.gain[leaf]
-        model.column[e, m, cut] = c
-        model.threshold[e, m, cut] = scratch.edges[c, last]
-        model.child[e, m, cut, 0] = -1 - leaf
-        model.child[e, m, cut, 1] = -1 - other
+            forest.child[e, m, scratch.parent[leaf, 0], scratch.parent[leaf, 1]] = cut
+        forest.gains[e, c] += scratch.gain[leaf]
+        forest.column[e, m, cut] = c
+        forest.threshold[e, m, cut] = scratch.edges[c, last]
+        forest.child[e, m, cut, 0] = -1 - leaf
+        forest.child[e, m, cut, 1] = -1 - other
         scratch.cut[cut] = last
         for what in range(2):
             whole[other, what] = whole[leaf, what] - scratch.left[leaf, what]
@@ -487,22 +546,28 @@ def _grow(model, scratch, of_classes, e, m, n_rows, n_chosen):
         if n_leaves < most:
             _find_both_cuts(scratch, leaf, other, n_chosen, least)
     for leaf in range(n_leaves):
-        model.leaf[e, m, leaf] = shrink * whole[leaf, G] / (whole[leaf, H] + RIDGE)
+        forest.leaf[e, m, leaf] = shrink * whole[leaf, G] / (whole[leaf, H] + RIDGE)
     return n_leaves
 
 
 @inlined
-def _choose(scratch, C, draw):
-    """Draw some of C columns to the front of ``chosen``; return their number, and the last draw."""
+def _next_draw(scratch):
+    """Return the next of the generator's numbers."""
+    scratch.draw[0] = scratch.draw[0] * FACTOR % MODULUS
+    return scratch.draw[0]
+
+
+@inlined
+def _choose(scratch, C):
+    """Draw some of C columns to the front of ``chosen``; return their number."""
     n_chosen = min(C, MOST_COLUMNS)
     if n_chosen < C:
         for k in range(n_chosen):
-            draw = draw * FACTOR % MODULUS
-            other = k + draw % (C - k)
+            other = k + _next_draw(scratch) % (C - k)
             c = scratch.chosen[k]
             scratch.chosen[k] = scratch.chosen[other]
             scratch.chosen[other] = c
-    return n_chosen, draw
+    return n_chosen
 
 
 # --- A fit ----------------------------------------------------------------------------------------
@@ -528,7 +593,7 @@ def _ends(scratch, n):
 def _begin(model, scratch, e, n):
     """Write the clipped targets less their mean into rest."""
     for j in range(n):
-        scratch.rest[j, G] = model.labels[e, j]
+        scratch.rest[j, G] = model.labels[e, _place(model, n, j)]
         scratch.rest[j, H] = 1.0
     low, high = _ends(scratch, n)
     mean = 0.0
@@ -537,39 +602,40 @@ def _begin(model, scratch, e, n):
         mean += scratch.rest[j, G] / n
     for j in range(n):
         scratch.rest[j, G] -= mean
-    model.base[e] = mean
+    scratch.forest.base[e] = mean
 
 
 @inlined
-def _explain(model, scratch, e, m, n):
+def _explain(scratch, e, m, n):
     """Subtract the prediction of tree m from the residuals of the n rows."""
+    forest = scratch.forest
     for j in range(n):
         k = 0
         while k >= 0:
-            right = scratch.bins[j, model.column[e, m, k]] > scratch.cut[k]
-            k = model.child[e, m, k, 1 if right else 0]
-        scratch.rest[j, G] -= model.leaf[e, m, -1 - k]
+            right = scratch.bins[j, forest.column[e, m, k]] > scratch.cut[k]
+            k = forest.child[e, m, k, 1 if right else 0]
+        scratch.rest[j, G] -= forest.leaf[e, m, -1 - k]
 
 
 @inlined
 def _begin_classes(model, scratch, n):
     """Write the log shares of the classes into scores; for one ensemble their log odds."""
-    E = model.base.shape[0]
+    E = scratch.forest.base.shape[0]
     for k in range(E):
         code = 1.0 if E == 1 else float(k)
         rows = 0.0
         for j in range(n):
-            rows += 1.0 if model.labels[0, j] == code else 0.0
+            rows += 1.0 if model.labels[0, _place(model, n, j)] == code else 0.0
         others = n - rows + UNSEEN if E == 1 else n + UNSEEN * E
-        model.base[k] = math.log((rows + UNSEEN) / others)
+        scratch.forest.base[k] = math.log((rows + UNSEEN) / others)
         for j in range(n):
-            scratch.scores[k, j] = model.base[k]
+            scratch.scores[k, j] = scratch.forest.base[k]
 
 
 @inlined
-def _write_chances(model, scratch, n):
+def _write_chances(scratch, n):
     """Write the probabilities of the classes into p."""
-    E = model.base.shape[0]
+    E = scratch.forest.base.shape[0]
     for j in range(n):
         top, whole = 0.0, 0.0
         for k in range(E):
@@ -584,21 +650,26 @@ def _write_chances(model, scratch, n):
 
 
 @inlined
-def _begin_fit(model, scratch):
-    """Make the bins of a fit; return the number of rows, and the first draw."""
-    n = min(model.n[0], model.rows.shape[1])
-    _make_bins(model, scratch, n)
-    model.gains[:] = 0.0
-    model.fits[0] += 1
-    return n, model.fits[0] * FACTOR % MODULUS
-
-
-@inlined
-def _end_fit(model, is_used, most_patience):
-    """Set the rows until the next fit, more each time that trees are not used."""
+def _end_fit(model, scratch, is_used, most_patience):
+    """Take the grown trees, and set the rows until the next refit: more if trees are not used."""
+    forest, grown = model.forest, scratch.forest
+    for e in range(forest.base.shape[0]):  # copies of whole arrays would allocate
+        forest.base[e] = grown.base[e]
+        for c in range(forest.gains.shape[1]):
+            forest.gains[e, c] = grown.gains[e, c]
+        for m in range(forest.leaf.shape[1]):
+            for k in range(N_LEAVES):
+                forest.leaf[e, m, k] = grown.leaf[e, m, k]
+            for k in range(N_CUTS):
+                forest.column[e, m, k] = grown.column[e, m, k]
+                forest.threshold[e, m, k] = grown.threshold[e, m, k]
+                for side in range(2):
+                    forest.child[e, m, k, side] = grown.child[e, m, k, side]
     model.patience[0] = 1 if is_used else min(most_patience, 2 * model.patience[0])
-    until = min(int((GROWTH - 1.0) * model.n[0]), model.rows.shape[1] // 4)
-    model.wait[0] = model.patience[0] * until
+    until = min(int((GROWTH - 1.0) * model.begun[0]), _n_window(model) // 4)
+    model.wait[0] = max(1, model.patience[0] * until - (model.n[0] - model.begun[0]))
+    model.fits[0] += 1
+    model.begun[0] = 0
 
 
 @inlined
@@ -622,16 +693,38 @@ def write_columns(scratch, row, lags):
 
 
 @inlined
-def _is_fit_due(model, scratch):
-    """Store the row scratch.x, whose targets are stored. Return whether to grow trees."""
-    if model.leaf.shape[1] == 0:
-        return False
+def _n_due(model, scratch):
+    """Store the row scratch.x, whose targets are stored, and begin a refit if it is time.
+
+    Return the steps that the refit should have taken at the end of this round, 0 if there is none;
+    the scratch is that of the refit then, perhaps with fewer steps.
+    """
+    if model.forest.leaf.shape[1] == 0:
+        return 0
     j = model.n[0] % model.rows.shape[1]
     for c in range(scratch.x.shape[0]):
         model.rows[c, j] = scratch.x[c]
     model.n[0] += 1
     model.wait[0] -= 1
-    return model.wait[0] <= 0
+    if model.begun[0] == 0:
+        if model.wait[0] > 0:
+            return 0
+        model.begun[0] = model.n[0]
+        model.n_steps[0] = 0
+    if scratch.begun[0] != model.begun[0] or scratch.n_steps[0] != model.n_steps[0]:
+        scratch.begun[0] = model.begun[0]
+        scratch.n_steps[0] = 0
+        scratch.draw[0] = (model.fits[0] + 1) * FACTOR % MODULUS
+        scratch.forest.gains[:] = 0.0
+    more = max(1, ROWS_OF_ROUND // _n_rows(model))
+    model.n_steps[0] = min(_most_steps(model), model.n_steps[0] + more)
+    return model.n_steps[0]
+
+
+@inlined
+def _n_rows(model):
+    """Return the number of rows in the window of the present refit."""
+    return min(model.begun[0], _n_window(model))
 
 
 # Two functions instead of one with a flag, so that a learner compiles only the one that it calls.
@@ -648,25 +741,35 @@ def learn_boosted(model, scratch, is_used):
     is_used
         Whether the mixture uses the predictions of the present trees.
     """
-    if not _is_fit_due(model, scratch):
-        return
-    n, draw = _begin_fit(model, scratch)
-    for e in range(model.n_columns.shape[0]):
-        C = model.n_columns[e]
+    n_due, n = _n_due(model, scratch), _n_rows(model)
+    while scratch.n_steps[0] < n_due:
+        step = scratch.n_steps[0] - model.rows.shape[0]
+        if step < 0:
+            _make_bins(model, scratch, scratch.n_steps[0], n)
+        else:
+            n_trees = model.forest.leaf.shape[1]
+            _learn_tree(model, scratch, step // n_trees, step % n_trees, n)
+        scratch.n_steps[0] += 1
+    if n_due == _most_steps(model):
+        _end_fit(model, scratch, is_used, MOST_PATIENCE)
+
+
+@inlined
+def _learn_tree(model, scratch, e, m, n):
+    """Grow tree m of ensemble e on about half of the n rows."""
+    C = model.n_columns[e]
+    if m == 0:
         _begin(model, scratch, e, n)
         for c in range(C):
             scratch.chosen[c] = c
-        for m in range(model.leaf.shape[1]):  # each tree grows on about half of the rows
-            n_chosen, draw = _choose(scratch, C, draw)
-            n_rows = 0
-            for j in range(n):
-                draw = draw * FACTOR % MODULUS
-                if draw % 2 == 0:
-                    scratch.order[n_rows] = j
-                    n_rows += 1
-            _grow(model, scratch, False, e, m, n_rows, n_chosen)
-            _explain(model, scratch, e, m, n)
-    _end_fit(model, is_used, MOST_PATIENCE)
+    n_chosen = _choose(scratch, C)
+    n_rows = 0
+    for j in range(n):
+        if _next_draw(scratch) % 2 == 0:
+            scratch.order[n_rows] = j
+            n_rows += 1
+    _grow(scratch, False, e, m, n_rows, n_chosen)
+    _explain(scratch, e, m, n)
 
 
 @inlined
@@ -678,26 +781,37 @@ def learn_boosted_classes(model, scratch, is_used):
     model, scratch, is_used
         As in ``learn_boosted``.
     """
-    if not _is_fit_due(model, scratch):
-        return
-    n, draw = _begin_fit(model, scratch)
-    E, C = model.base.shape[0], model.rows.shape[0]
-    _begin_classes(model, scratch, n)
-    for c in range(C):
-        scratch.chosen[c] = c
-    for m in range(model.leaf.shape[1]):  # one tree of each class at a time
-        _write_chances(model, scratch, n)
-        for k in range(E):
-            code = 1.0 if E == 1 else float(k)
-            n_chosen, draw = _choose(scratch, C, draw)
-            for j in range(n):
-                p = scratch.p[k, j]
-                scratch.rest[j, G] = (1.0 if model.labels[0, j] == code else 0.0) - p
-                scratch.rest[j, H] = p * (1.0 - p)
-                scratch.order[j] = j
-            n_leaves = _grow(model, scratch, True, k, m, n, n_chosen)
-            for leaf in range(n_leaves):
-                first = scratch.begins[leaf]
-                for at in range(first, first + scratch.size[leaf]):
-                    scratch.scores[k, scratch.order[at]] += model.leaf[k, m, leaf]
-    _end_fit(model, is_used, MOST_PATIENCE_OF_CLASSES)
+    n_due, n = _n_due(model, scratch), _n_rows(model)
+    while scratch.n_steps[0] < n_due:
+        step = scratch.n_steps[0] - model.rows.shape[0]
+        if step < 0:
+            _make_bins(model, scratch, scratch.n_steps[0], n)
+        else:  # one tree of each class, then the next of each
+            E = model.forest.base.shape[0]
+            _learn_tree_of_class(model, scratch, step % E, step // E, n)
+        scratch.n_steps[0] += 1
+    if n_due == _most_steps(model):
+        _end_fit(model, scratch, is_used, MOST_PATIENCE_OF_CLASSES)
+
+
+@inlined
+def _learn_tree_of_class(model, scratch, k, m, n):
+    """Grow tree m of class k on the n rows."""
+    if k == 0 and m == 0:
+        _begin_classes(model, scratch, n)
+        for c in range(model.rows.shape[0]):
+            scratch.chosen[c] = c
+    if k == 0:
+        _write_chances(scratch, n)
+    code = 1.0 if model.forest.base.shape[0] == 1 else float(k)
+    n_chosen = _choose(scratch, model.rows.shape[0])
+    for j in range(n):
+        p, label = scratch.p[k, j], model.labels[0, _place(model, n, j)]
+        scratch.rest[j, G] = (1.0 if label == code else 0.0) - p
+        scratch.rest[j, H] = p * (1.0 - p)
+        scratch.order[j] = j
+    n_leaves = _grow(scratch, True, k, m, n, n_chosen)
+    for leaf in range(n_leaves):
+        first = scratch.begins[leaf]
+        for at in range(first, first + scratch.size[leaf]):
+            scratch.scores[k, scratch.order[at]] += scratch.forest.leaf[k, m, leaf]

@@ -294,7 +294,7 @@ def _write_trees(scratch, model):
     p = scratch.p[N - 1]
     if model.trees.fits[0] > 0:
         scratch.margin[0] = 0.0  # of two classes trees give the logit of the second
-        E = model.trees.base.shape[0]
+        E = model.trees.forest.base.shape[0]
         for e in range(E):
             scratch.margin[K - E + e] = evaluate_boosted(model.trees, scratch.trees, e)
         _softmax(scratch.margin, 1.0, p)
@@ -461,7 +461,7 @@ def learn_softmax(state, scratch, label):
 
 
 def _importance(model: SoftmaxMixture) -> np.ndarray:
-    return gain_shares(model.trees, len(model.trees.gains))
+    return gain_shares(model.trees, len(model.trees.forest.gains))
 
 
 SOFTMAX_MIXTURE = RECURSIVE._replace(
