@@ -29,6 +29,7 @@ except ImportError as error:
 from omkl.datasets.cells import is_blank
 from omkl.datasets.columns import NUMBERS, Column
 from omkl.online.estimator import LearnerParameters, PanelParameters, RegressorParameters
+from omkl.online.learner import REPLAYED
 from omkl.online.panel import Panel
 from omkl.online.rows import columns_in
 
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from omkl.online.learner import OnlineLearner
-
-REPLAYED = 1000  # last rows, which a new learner learns again
 
 Row = tuple[Any, ...]
 

@@ -20,12 +20,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.core import snapshot
+from omkl.core.hyperparameters import require_count
 from omkl.core.kernels import FAMILIES
 from omkl.core.learner import Learner, Trace
 from omkl.core.robust_moments import FAR
 from omkl.core.snapshot import below
 from omkl.core.weights import normalised
 from omkl.datasets.base import DataError
+from omkl.datasets.cells import is_blank, word
 from omkl.datasets.columns import (
     FEWEST_ROWS,
     NUMBERS,
@@ -33,6 +35,7 @@ from omkl.datasets.columns import (
     class_codes,
     columns_described,
     declaration,
+    place_of_word,
 )
 from omkl.datasets.scaling import KnownTargets, Moments, TargetScaler, softened
 from omkl.online import model_file
@@ -53,13 +56,16 @@ from omkl.online.rows import (
     targets_of,
     with_names,
 )
-from omkl.online.settings import LearnerSettings, input_names
+from omkl.online.settings import LearnerSettings, checked_classes, input_names
 from omkl.utils.disk import write_atomically
 
 if TYPE_CHECKING:
     import pandas as pd
 
 LARGEST = 1e150  # largest input that is scaled: its square is finite
+REPLAYED = 1000  # last rows, which a learner of a new class learns again
+LEARNED = "recent.learned"  # their array in a file: inputs, and the place of the class
+LEAST_WEIGHT = 0.001  # of the experts that ``experts`` lists
 
 
 class TargetLearner(NamedTuple):
@@ -93,7 +99,9 @@ class OnlineLearner:
     inputs      names of the numbers that it learns from (d,), () before the first row
     columns     encodings of texts and dates, ``omkl.datasets.columns.Column``; () if all columns
                 are numbers. ``left_out`` names the columns that are not inputs
-    classes     classes of a classification, () of a regression
+    classes     classes of a classification, () of a regression. A target of another class adds it,
+                with a warning: a new learner of all classes learns the last 1,000 rows again, and
+                forgets earlier rows and predictions that await their targets
     outputs     names or positions of the targets of a row, () for a single target. With m outputs a
                 target is y (m,), or a mapping by name; a prediction is an array (m,), or a mapping
                 if outputs have names; n rows have arrays (n, m). An output learns nothing from None
@@ -141,6 +149,8 @@ class OnlineLearner:
         self.new_categories: dict[str, Counter[str]] = {}
         self._threads, self._delay = threads, delay
         self._recent = RecentPredictions(settings.max_pending)
+        # The last rows of a classification, each with the place of its class.
+        self._learned: collections.deque[np.ndarray] = collections.deque(maxlen=REPLAYED)
         self._said: RowPrediction | None = None  # of the last predict_one
         # The last prediction, its standardised row, and this row as read by each target's learners.
         # Valid until something is learned. It saves ``learn_one`` the same work again.
@@ -330,11 +340,19 @@ class OnlineLearner:
         If ``asks`` is False the target is ignored, and None ends the round of the row. Otherwise a
         target of NaN or None updates only the scaling of inputs. On ValueError nothing is learned.
         """
-        label = self._label(y)
+        added: tuple[Any, ...] = ()
+        if self.classes:
+            labels, added = self._labels_and_new([y])
+            label = float(labels[0])
+        else:
+            label = self._label(y)
         if self._open:
             self._begin(x)
         new: dict[str, Counter[str]] = {}
         row = self._numbers(x, new)
+        if added:
+            self._checked(row[None, :])
+            self._add_class(added[0])
         self._learn_row(row, label)
         self._count(new)
 
@@ -359,6 +377,9 @@ class OnlineLearner:
         elif self._moments:
             self._moments.take_row_ahead()
         self._learn_scaled(z, label, said)
+        if self.classes and not math.isnan(label):
+            place = (label + 1.0) / 2.0 if len(self.classes) == 2 else label
+            self._learned.append(np.append(row, place))
         return said
 
     def partial_fit(self, X: Any, y: Any) -> Predictions:
@@ -368,7 +389,7 @@ class OnlineLearner:
         has predicted is learned as by ``learn_one``. Returns the predictions before each label. On
         ValueError nothing is learned.
         """
-        labels = self.labels(y)
+        labels, added = self._labels_and_new(y)
         if len(labels) != len(X):
             raise ValueError(f"{len(X)} rows X and {len(labels)} labels y")
         if self._open:
@@ -376,6 +397,20 @@ class OnlineLearner:
         new: dict[str, Counter[str]] = {}
         rows = self._read(X, new)
         self._count(new)
+        if not added:
+            return self._fit(rows, labels)
+        starts = [int(np.argmax(labels == len(self.classes) + k)) for k in range(len(added))]
+        told = 2.0 * labels - 1.0 if len(self.classes) == 2 else labels
+        found = [self._fit(rows[: starts[0]], told[: starts[0]])]
+        for first, stop, name in zip(starts, [*starts[1:], len(rows)], added, strict=True):
+            said = self._answers(stacked([self._predict_row(rows[first])], labels[:1]).y_hat)
+            self._add_class(name)
+            found.append(self._fit(rows[first:stop], labels[first:stop]))
+            found[-1].y_hat[0] = said[0]  # the class was new when this row was predicted
+        return Predictions(*map(np.concatenate, zip(*found, strict=True)))
+
+    def _fit(self, rows: np.ndarray, labels: np.ndarray) -> Predictions:
+        """Do ``partial_fit`` of rows of numbers (n, d) and labels, which are codes of classes."""
         if len(rows) == 1 or (len(self._recent) and any(row in self._recent for row in rows)):
             of_rows = labels if self.outputs else labels.tolist()
             found = stacked(list(map(self._learn_row, rows, of_rows)), labels)
@@ -383,7 +418,35 @@ class OnlineLearner:
             standardised, far = self._standardised(rows, learns=True)
             found = self.learn_rows(standardised, labels, far)
             self.require_finite(found.y_hat)
+            if self.classes:
+                self._remember(rows, labels)
         return found._replace(y_hat=self._answers(found.y_hat)) if self.classes else found
+
+    def _remember(self, rows: np.ndarray, labels: np.ndarray) -> None:
+        """Keep the last rows (n, d) whose class is known, for a learner of a new class."""
+        places = (labels + 1.0) / 2.0 if len(self.classes) == 2 else labels
+        known = np.flatnonzero(~np.isnan(labels))[-REPLAYED:]
+        self._learned.extend(np.column_stack([rows[known], places[known]]))
+
+    def _add_class(self, name: Any) -> None:
+        """Replace the core learners by those of one more class, which learn the last rows again.
+
+        Raises ValueError if the settings allow no further class.
+        """
+        made = dataclasses.replace(self.settings, classes=(*self.classes, name))
+        made.specification()
+        warnings.warn(
+            f"{name!r} is a new class: a learner of {len(made.classes)} classes learns the last "
+            f"{len(self._learned):,} rows again and forgets the rows before",
+            stacklevel=3,
+        )
+        self.classes, self._said, self._last = made.classes, None, (None, None, [])
+        self._recent = RecentPredictions(made.max_pending)
+        self._make(made, self.columns)
+        if self._learned:
+            rows, last = np.stack(self._learned), self._learned.copy()
+            self._fit(rows[:, :-1], rows[:, -1])
+            self._learned = last
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return the prediction of each row of X as the next row, (n,).
@@ -441,7 +504,7 @@ class OnlineLearner:
         return probabilities_of(self._predicted(X)[0])
 
     @property
-    def experts(self) -> tuple[str, ...]:
+    def expert_names(self) -> tuple[str, ...]:
         """Names of its kernels, or of the experts of ``auto`` and the baselines.
 
         Before the first row they are the experts of a learner with one input.
@@ -482,10 +545,76 @@ class OnlineLearner:
             )
         return self._by_name(found, "importance", [*self.inputs, "past targets"], "input")
 
-    def explain(self, x: Any) -> pd.DataFrame:
-        """Return the prediction and weight of each kernel or expert for the row x; nothing changes.
+    def explain(self, x: Any, n_orders: int = 8) -> pd.Series | pd.DataFrame:
+        """Return the contribution of each input to the prediction of the row x; nothing changes.
 
-        See ``importance`` for the inputs that matter.
+        The contributions are Shapley values. Inputs become known one after another in random
+        orders, each order also reversed, and the contribution of an input is the mean change of the
+        prediction. An input that is not yet known counts as its mean. The numbers of one column of
+        text or dates become known together. With 10 inputs this takes the time of 176 predictions.
+        ``importance`` measures inputs over all rows.
+
+        Parameters
+        ----------
+        x
+            Row, as of ``predict_one``.
+        n_orders
+            Number of random orders, >= 1. The cost is ``2 * n_orders * (d + 1)`` predictions.
+
+        Returns
+        -------
+        pandas.Series or pandas.DataFrame
+            Contributions by input in the unit of the target. The last entry, "base", is the
+            prediction for a row of means: it includes past targets. All entries sum to the
+            prediction. With several outputs it is a frame with a column per output. In a
+            classification a column per class has the contributions to its probability. An algorithm
+            without probabilities has those to its scores.
+
+        Raises
+        ------
+        ValueError
+            The learner does not scale its inputs, so that it has no mean to put for an input.
+        """
+        if self.settings.scaling != "columns":
+            raise ValueError("explain replaces inputs by their means: it needs scaling='columns'")
+        require_count("n_orders", n_orders)
+        look = self._looking_at(x)
+        z, _ = look._standardised(look._checked(look._numbers(x)[None, :]), learns=False)
+        columns = {column.name: column.inputs for column in look.columns}
+        columns = columns or {name: (name,) for name in look.inputs}
+        places = {name: k for k, name in enumerate(look.inputs)}
+        groups = [[places[name] for name in inputs] for inputs in columns.values()]
+        known = [k for k, group in enumerate(groups) if z[0, group].any()]
+        rng = np.random.default_rng(self.settings.seed)
+        Z = np.zeros((len(known) + 1, z.shape[1]))
+        base = look._predicted_scaled(Z[:1])
+        total = np.zeros((len(groups), *base.shape[1:]))
+        for _ in range(n_orders):
+            order = rng.permutation(known)
+            for way in (order, order[::-1]):
+                Z[:] = 0.0
+                for k, group in enumerate(way):
+                    Z[k + 1 :, groups[group]] = z[0, groups[group]]
+                total[way] += np.diff(look._predicted_scaled(Z), axis=0)
+        found = np.concatenate([total / (2 * n_orders), base])
+        parts = [found] if found.ndim == 1 else list(found.T)
+        return look._by_name(parts, "contribution", [*columns, "base"], "input")
+
+    def _predicted_scaled(self, Z: np.ndarray) -> np.ndarray:
+        """Predict standardised rows (n, d): (n,), or (n, m) of outputs or of classes."""
+        found = [self._predict_rows_of(target, Z)[0] for target in self._targets]
+        y_hat = np.stack(found, axis=1) if self.outputs else found[0]
+        return probabilities_of(y_hat) if self.algorithm.probabilities else y_hat
+
+    def experts(self, x: Any) -> pd.DataFrame:
+        """Return prediction and weight of the kernels or experts with a weight above 0.001.
+
+        Nothing changes. ``weights`` has the weights of all.
+
+        Parameters
+        ----------
+        x
+            Row, as of ``predict_one``.
 
         Returns
         -------
@@ -495,18 +624,19 @@ class OnlineLearner:
             classes; NaN if the next round would not evaluate the kernel. With more than two classes
             learned together (``auto``) it is the probability of the expert's likeliest class. With
             more than two classes learned against the rest, and with several outputs, the columns
-            are (class, "prediction"), (class, "weight").
+            are (class, "prediction"), (class, "weight"), and one weight above 0.001 is enough.
         """
         import pandas as pd
 
         look = self._looking_at(x)
         row, _ = look._standardised(look._checked(look._numbers(x)[None, :]), learns=False)
         outputs = [f for target in look._targets for f in look._outputs_of(target, row)]
-        predictions = look._by_expert(outputs, "prediction")
-        parts = {"prediction": predictions, "weight": look.weights}
+        predictions, weights = look._by_expert(outputs, "prediction"), look.weights
+        parts = {"prediction": predictions, "weight": weights}
         if len(outputs) == 1:
-            return pd.DataFrame(parts)
-        return pd.concat(parts, axis=1).swaplevel(axis=1).sort_index(axis=1)
+            return pd.DataFrame(parts)[weights > LEAST_WEIGHT]
+        used = (weights > LEAST_WEIGHT).any(axis=1)
+        return pd.concat(parts, axis=1).swaplevel(axis=1).sort_index(axis=1)[used]
 
     @property
     def learners(self) -> list[Learner]:
@@ -520,7 +650,7 @@ class OnlineLearner:
 
     def _by_expert(self, values: Sequence[np.ndarray], name: str) -> Any:
         """Return values (N,) of each core learner as a Series, or as a frame by class."""
-        return self._by_name(values, name, self.experts, "expert")
+        return self._by_name(values, name, self.expert_names, "expert")
 
     def _by_name(
         self, values: Sequence[np.ndarray], name: str, names: Sequence[str], of: str
@@ -543,6 +673,8 @@ class OnlineLearner:
             raise RuntimeError("it has seen no row and does not know its inputs: nothing to save")
         columns = columns or self.columns_of_rows()
         arrays = self.arrays() | self._recent.arrays()
+        if self._learned:
+            arrays[LEARNED] = np.stack(self._learned)
         return model_file.content(self.settings, arrays, columns)
 
     def columns_of_rows(self) -> dict[str, Any] | None:
@@ -588,6 +720,14 @@ class OnlineLearner:
         """Restore the remembered predictions of a file. Raises ValueError if they do not fit."""
         d = len(self.inputs)
         self._recent.restore(kept, self._predict_scaled(np.zeros(d)), d)
+
+    def _restore_learned(self, rows: np.ndarray) -> None:
+        """Restore the last rows of a file. Raises ValueError if they do not fit."""
+        if rows.ndim != 2 or rows.shape[1] != len(self.inputs) + 1 or rows.dtype != np.float64:
+            raise ValueError("its last rows are none of this learner")
+        if not np.isin(rows[:, -1], np.arange(len(self.classes))).all():
+            raise ValueError("its last rows have classes that are none of this learner")
+        self._learned.extend(self._checked(rows))
 
     def _predicted(self, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return y_hat, (n,) or (n, K), spread (n,), and far (n,) of rows as the next row."""
@@ -888,9 +1028,7 @@ class OnlineLearner:
         if self.outputs:
             return targets_of(y, self.outputs)
         if self.classes:
-            cells = np.array(["" if label is None else label for label in y], dtype=object)
-            rows = self.n_rows + 1 + np.arange(len(cells))
-            return class_codes(cells, self.classes, rows, "y")
+            return self._codes(y, self.classes)
         try:
             labels = np.array(y, dtype=np.float64)
         except (TypeError, ValueError) as error:
@@ -901,6 +1039,26 @@ class OnlineLearner:
             bad = labels.shape if labels.ndim != 1 else labels[np.isinf(labels)][0]
             raise ValueError(f"labels are finite numbers y (n,); got {bad}")
         return labels
+
+    def _codes(self, y: Any, classes: Sequence[Any]) -> np.ndarray:
+        """Return the codes (n,) of labels among these classes, NaN for none."""
+        cells = np.array(["" if label is None else label for label in y], dtype=object)
+        return class_codes(cells, classes, self.n_rows + 1 + np.arange(len(cells)), "y")
+
+    def _labels_and_new(self, y: Any) -> tuple[np.ndarray, tuple[Any, ...]]:
+        """Return ``labels`` of y (n,), and the classes that the learner lacks, in their order.
+
+        The codes then count the new classes after the others.
+        """
+        try:
+            return self.labels(y), ()
+        except DataError:  # some class is new
+            known, new = tuple(map(word, self.classes)), dict[str, Any]()
+            for cell in y:
+                if not is_blank(cell) and place_of_word(cell, known) is None:
+                    new.setdefault(word(cell), cell)
+            classes = checked_classes([*self.classes, *new.values()])
+            return self._codes(y, classes), classes[len(self.classes) :]
 
     def _answers(self, y_hat: np.ndarray) -> np.ndarray:
         """Return the classes (n,) of scores (n,) or (n, K)."""
@@ -955,7 +1113,11 @@ def restored(model: model_file.Model, path: Any) -> OnlineLearner:
     try:
         learner = unlearned(model)
         recent = {n: a for n, a in model.arrays.items() if n in (ROWS, SAID)}
-        learner.restore({n: a for n, a in model.arrays.items() if n not in recent})
+        learned = {LEARNED: model.arrays[LEARNED]} if LEARNED in model.arrays else {}
+        own = model.arrays.keys() - recent.keys() - learned.keys()
+        learner.restore({n: a for n, a in model.arrays.items() if n in own})
+        if learned:
+            learner._restore_learned(learned[LEARNED])
         if recent:
             learner._restore_recent(recent)
     except (ValueError, TypeError, KeyError) as error:

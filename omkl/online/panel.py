@@ -175,7 +175,7 @@ class Panel:
         self._require_inputs()
         log_w = self._learner.slots.state.log_w
         slot = min(self._slots.get(_checked(key), FRESH), len(log_w) - 1)
-        index = pd.Index(self._one.experts, name="expert")
+        index = pd.Index(self._one.expert_names, name="expert")
         return pd.Series(normalised(log_w[slot]), index=index, name="weight")
 
     @property

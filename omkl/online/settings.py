@@ -160,7 +160,7 @@ def read(
         kernels=chosen,
         inputs=() if inputs is None else input_names(inputs),
         named=not isinstance(inputs, int),
-        classes=_classes(classes) if task == "classification" else (),
+        classes=checked_classes(classes) if task == "classification" else (),
         outputs=() if outputs is None else output_names(outputs),
         **further,
     )
@@ -230,7 +230,8 @@ def _task(name: str, task: str | None, classes: Sequence[Any] | None) -> tuple[s
     return name, task
 
 
-def _classes(given: Sequence[Any] | None) -> tuple[Any, ...]:
+def checked_classes(given: Sequence[Any] | None) -> tuple[Any, ...]:
+    """Return classes as a tuple. Raises ValueError if they are not distinct texts or numbers."""
     listed = () if given is None else given  # ``given or ()`` fails for an array
     found = tuple(item.item() if hasattr(item, "item") else item for item in listed)
     distinct = len({str(item).strip() for item in found}) == len(found)

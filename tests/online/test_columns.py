@@ -121,22 +121,52 @@ def test_weights_and_what_each_kernel_says():
         learner = omkl.learner(name, inputs=["area"], **SMALL)
         learner.partial_fit(X[["area"]], y)
         before = learner.predict(X[["area"]])
-        table = learner.explain({"area": 100.0})
-        assert list(table) == ["prediction", "weight"] and len(table) == len(learner.experts)
+        table = learner.experts({"area": 100.0})
+        assert list(table) == ["prediction", "weight"]
+        used = learner.weights > 0.001
+        assert table.index.tolist() == used.index[used].tolist()
+        assert name != "auto" or used.sum() < len(used)
         assert learner.weights.sum() == pytest.approx(1.0)
         np.testing.assert_array_equal(learner.predict(X[["area"]]), before)
         if name == "raker":  # the prediction is their weighted mean
             total = (table["prediction"] * table["weight"]).sum()
-            assert total == pytest.approx(learner.predict([{"area": 100.0}])[0])
-            assert table.index[0] == "gaussian(0.0001)"
+            assert total == pytest.approx(learner.predict([{"area": 100.0}])[0], rel=0.02)
     classes = omkl.learner("auto", inputs=["area"], classes=["a", "b", "c"])
     classes.partial_fit(X[["area"]], np.array(["a", "b", "c"])[np.arange(150) % 3])
-    sure = classes.explain({"area": 100.0})["prediction"]  # of its likeliest class
+    sure = classes.experts({"area": 100.0})["prediction"]  # of its likeliest class
     assert classes.weights.sum() == pytest.approx(1.0) and sure.between(1 / 3, 1).all()
     rest = omkl.learner("rf/omkc_da_p1", inputs=["area"], classes=["a", "b", "c"], **SMALL)
     rest.partial_fit(X[["area"]], np.array(["a", "b", "c"])[np.arange(150) % 3])
     assert list(rest.weights) == ["a", "b", "c"], "each against the rest"
-    assert ("a", "prediction") in rest.explain({"area": 100.0})
+    assert ("a", "prediction") in rest.experts({"area": 100.0})
+
+
+def test_contributions_of_inputs_sum_to_the_prediction():
+    X, _ = houses()
+    area = X["area"].to_numpy()
+    y = np.stack([3.0 * area + 20.0 * (X["town"] == "Oslo"), -area], axis=1)
+    learner = omkl.learner("auto", outputs=["price", "loss"])
+    learner.partial_fit(X, y)
+    row = X.iloc[-1].to_dict()
+    said, before = learner.predict([row])[0], learner.file()
+    table = learner.explain(row)
+    assert learner.file() == before
+    assert table.index.tolist() == [*(c.name for c in learner.columns), "base"]
+    np.testing.assert_allclose(table.sum(), said)
+    two = omkl.learner("auto", inputs=["area", "floor"])
+    two.partial_fit(X[["area", "floor"]], y[:, 0])
+    mean, first, second, both = two.predict([[a, f] for a in (None, 70.0) for f in (None, 3.0)])
+    table = two.explain([70.0, 3.0])  # Shapley values of two inputs
+    exact = [(second - mean + both - first) / 2, (first - mean + both - second) / 2, mean]
+    np.testing.assert_allclose(table, exact)
+    one = omkl.learner("auto", inputs=["area"], classes=["a", "b", "c"])
+    one.partial_fit(X[["area"]], np.array(["a", "b", "c"])[np.digitize(area, [80, 120])])
+    table = one.explain({"area": 100.0})
+    np.testing.assert_allclose(table.sum(), one.predict_proba([{"area": 100.0}])[0])
+    with pytest.raises(ValueError, match="n_orders=0"):
+        one.explain({"area": 100.0}, n_orders=0)
+    with pytest.raises(ValueError, match="it needs scaling='columns'"):
+        omkl.learner("gf", inputs=1, scaling="none").explain([1.0])
 
 
 @pytest.mark.parametrize("classes", [None, ["low", "high"], ["low", "mid", "high"]])
@@ -168,7 +198,7 @@ def test_the_importance_of_past_targets_and_of_a_learner_without():
 
 def test_kernels_are_lists_too():
     def n(kernels):
-        return len(omkl.learner("raker", inputs=1, kernels=kernels).experts)
+        return len(omkl.learner("raker", inputs=1, kernels=kernels).expert_names)
 
     assert n([0.1, 1]) == 2 and n(["gaussian"]) == 25 and n(np.array([0.1, 1.0])) == 2
     assert n([{"family": "gaussian", "bandwidth": [0.1, 1, 10]}, 3.0]) == 4
@@ -273,7 +303,7 @@ def test_a_prediction_before_the_first_row_fixes_no_inputs():
     learner = omkl.learner("auto", interval=0.9)
     few = pd.DataFrame({"a": [1.0, 2.0]})
     assert learner.predict(few).tolist() == [0.0, 0.0]
-    assert learner.predict_interval(few).shape == (2, 2) and len(learner.explain({"a": 1.0}))
+    assert learner.predict_interval(few).shape == (2, 2) and len(learner.experts({"a": 1.0}))
     assert learner.inputs == ()
     more = pd.DataFrame({"a": [1.0, 2.0], "town": ["x", "y"]})
     learner.partial_fit(more, [1.0, 2.0])

@@ -56,7 +56,7 @@ def use_learner(learner: Any) -> None:
         learner.learn_one(x, label)
     if learner.has_intervals:
         learner.predict_interval(X[:3])
-    learner.explain(X[0])
+    learner.experts(X[0])
     learner.file()
 
 
@@ -100,6 +100,7 @@ SUBJECTS: dict[str, Callable[[], Subject]] = {
     "sfg_r": lambda: learner_of("sfg_r", **SMALL),
     "adaraker": lambda: learner_of("adaraker", **SMALL),
     "auto": lambda: learner_of("auto", 600, interval=0.9),
+    "auto_classifier": lambda: learner_of("auto_classifier"),
     "panel": panel_of,
 }
 if LONG:

@@ -120,6 +120,48 @@ def test_classes_are_named_as_they_come(tmp_path, classes):
     np.testing.assert_array_equal(np.array(classes)[p.argmax(axis=1)], learner.predict(X[:9]))
 
 
+@pytest.mark.parametrize("algorithm", ["auto", "rf/omkc_da_p1"])
+def test_new_class_is_learned_from_its_first_row_on(tmp_path, algorithm):
+    """A learner of all classes learns the last 1,000 rows again: any split gives the same bits."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(1400, 2))
+    y = np.where(X[:, 0] > 0.0, "east", "west").astype(object)
+    y[1200:][X[1200:, 1] > 0.5] = "north"
+    y[1300], y[[3, 1100]] = "south", None
+    first = 1200 + int(np.argmax(y[1200:] == "north"))
+    learner, single, third = (
+        omkl.learner(algorithm, inputs=2, classes=["west", "east"], **SMALL) for _ in range(3)
+    )
+    with pytest.warns(UserWarning, match="is a new class: a learner of [34] classes"):
+        said = learner.partial_fit(X, y).y_hat
+    assert learner.classes == ("west", "east", "north", "south") and learner.n_rows == 1100
+    if algorithm == "auto":
+        assert np.mean(said[1320:] == y[1320:]) > 0.8
+    fresh = omkl.learner(algorithm, inputs=2, classes=["west", "east", "north"], **SMALL)
+    known = [s for s in range(first) if y[s] is not None][-1000:]
+    fresh.partial_fit(X[known], y[known])
+    found = fresh.partial_fit(X[first:1300], y[first:1300]).y_hat
+    assert (said[first + 1 : 1300] == found[1:]).all()
+    third.partial_fit(X[:1000], y[:1000])
+    third.save(tmp_path / "model.npz")
+    third = omkl.load_learner(tmp_path / "model.npz")
+    single.partial_fit(X[:1000], y[:1000])
+    with pytest.warns(UserWarning, match="a new class"):
+        for s in range(1000, 1400):
+            assert single.predict_one(X[s]) == said[s]
+            single.learn_one(X[s], y[s])
+        third.partial_fit(X[1000:], y[1000:])
+    for other in (single, third):
+        np.testing.assert_array_equal(other.predict(X[:99]), learner.predict(X[:99]))
+        assert other.arrays().keys() == learner.arrays().keys()
+    with pytest.raises(ValueError, match=r"rows are X \(n, 2\); got \(1,\)"):
+        learner.learn_one(X[0, :1], "up")
+    assert len(learner.classes) == 4, "an invalid row adds no class"
+    with pytest.warns(UserWarning, match="learns the last 0 rows again"):
+        found = omkl.learner(algorithm, inputs=2, classes="ab", **SMALL).partial_fit(X[:2], "ca")
+    assert len(found.y_hat) == 2
+
+
 def test_predicting_changes_nothing_and_says_its_spread():
     X, y = stream()
     learner, again = (omkl.learner("auto", inputs=2) for _ in range(2))

@@ -128,7 +128,7 @@ def test_outputs_go_by_their_names(tmp_path):
     placed.learn_one([0.1, 20.0], [51.0, np.nan, -7.0])
     require(named.predict(frame), placed.predict(X))
     assert named.weights.columns.tolist() == OUTPUTS and named.weights["east"].sum() == 1.0
-    assert named.explain(frame.iloc[0])["south"].columns.tolist() == ["prediction", "weight"]
+    assert named.experts(frame.iloc[0])["south"].columns.tolist() == ["prediction", "weight"]
     assert repr(named) == "OnlineLearner('raker', 2 inputs, 3 outputs, 101 rows)"
     named.save(tmp_path / "model.npz")
     assert omkl.load_learner(tmp_path / "model.npz").outputs == named.outputs == tuple(OUTPUTS)
