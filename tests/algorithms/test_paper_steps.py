@@ -157,7 +157,7 @@ def test_gf_doubling(seed):
     follow_gf(ours, T=[1, 2, 2, 4, 4, 4, 4], restarts=(2, 4, 8))
 
 
-def follow_gf(ours, freeze=len(X), T=range(1, len(X) + 1), restarts=()):
+def follow_gf(ours, freeze=7, T=(1, 2, 3, 4, 5, 6, 7), restarts=()):
     """Compare a learner with algorithms 1 to 3 in every round; return the graphs.
 
     T[t - 1] stands in the schedules of round t, and the learner starts anew in the rounds of
