@@ -26,6 +26,7 @@ from omkl.core.weights import normalised
 from omkl.federated import protocol
 from omkl.federated.algorithms.fomd_oms import draw_others
 from omkl.federated.algorithms.perfedavg import layer_sizes, n_parameters
+from omkl.federated.exchange import Exchange, links_of
 from omkl.federated.privacy import NO_SAFEGUARDS
 from omkl.federated.protocol import features_for
 from omkl.federated.simulation import Federation
@@ -201,28 +202,52 @@ def fomd_oms(omega, X, y, first, second, eta, step, radius):
 @pytest.mark.parametrize(("eta", "step", "radius"), [(16.0, 0.5, 1.0), (0.7, 0.2, 0.3)])
 def test_fomd_oms(eta, step, radius):
     """The settings of the code too, where weights go apart at once; kernels are drawn by them."""
+    federation, (x, y), y_hat, p, drawn = play_fomd_oms(eta, step, radius)
+    expected, weights = fomd_oms(OMEGA, x, y, *drawn, eta, step, radius)
+    np.testing.assert_allclose(y_hat, expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(p, np.repeat(weights[:, None], K, axis=1), rtol=0, atol=1e-12)
+    assert weights[-1].max() > 0.5 and np.abs(expected).max() > 0.1
+    norms = np.linalg.norm(federation.server.model.theta, axis=1)
+    assert norms.max() == pytest.approx(radius)
+    assert np.all(federation.totals.sent == [60 * 2 * (2 * D + 1), 60 * 2])
+
+
+def test_fomd_oms_without_exchange_is_nco_oms():
+    """Each client is a federation of its own: the authors' NCO-OMS-2.R has the same rounds."""
+    settings = 1.0, 0.2, 0.5
+    links = links_of(Exchange(every=61), K, SEED)
+    federation, (x, y), y_hat, p, drawn = play_fomd_oms(*settings, links)
+    for k in range(K):
+        own = slice(k, k + 1)
+        draws = drawn[0][:, own], drawn[1][:, own]
+        expected, weights = fomd_oms(OMEGA, x[:, own], y[:, own], *draws, *settings)
+        np.testing.assert_allclose(y_hat[:, own], expected, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(p[:, k], weights, rtol=0, atol=1e-12)
+    assert np.abs(p[-1, 0] - p[-1, 1]).max() > 0.01 and not federation.totals.sent.any()
+
+
+OMEGA = draw_features(FIVE, 3, D, SEED).omega
+
+
+def play_fomd_oms(eta, step, radius, links=None):
+    """Return federation, rows, y_hat (60, K), weights (61, K, N) and the drawn kernels."""
     algorithm = federated.load("fomd_oms")
     params = algorithm.Params(Schedule(step, 0.0), Schedule(eta, 0.0), U=radius, M=2)
-    federation = Federation(algorithm, params, FIVE, 3, D, SEED, K)
+    federation = Federation(algorithm, params, FIVE, 3, D, SEED, K, links=links)
     x, y = streams(60, K)
     clients = party_generators(SEED, K)[1:]
     y_hat, p, first, second = [], [], [], []
     for t in range(60):
-        p.append(normalised(federation.server.log_w))
+        p.append([normalised(log_w) for log_w in np.broadcast_to(federation.servers.log_w, (K, 5))])
         u = np.array([client.random(2) for client in clients])
-        first.append(np.searchsorted(np.cumsum(p[t]), u[:, 0], side="right"))
+        below = np.cumsum(p[t], axis=1)
+        first.append((below <= u[:, :1]).sum(axis=1))
         second.append((4 * u[:, 1]).astype(int))  # of the four others
         second[t] += second[t] >= first[t]
         y_hat.append(federation.partial_fit(x[t : t + 1], y[t : t + 1]).y_hat[0])
-    p.append(normalised(federation.server.log_w))
-    omega = draw_features(FIVE, 3, D, SEED).omega
+    p.append([normalised(log_w) for log_w in np.broadcast_to(federation.servers.log_w, (K, 5))])
     drawn = np.array(first), np.array(second)
-    expected, weights = fomd_oms(omega, x, y, *drawn, eta, step, radius)
-    np.testing.assert_allclose(y_hat, expected, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(p, weights, rtol=0, atol=1e-12)
-    assert weights[-1].max() > 0.5 and np.abs(expected).max() > 0.1
-    assert np.linalg.norm(federation.server.model.theta, axis=1).max() == pytest.approx(radius)
-    assert np.all(federation.totals.sent == [60 * 2 * (2 * D + 1), 60 * 2])
+    return federation, (x, y), np.array(y_hat), np.array(p), drawn
 
 
 def test_fomd_oms_draws_every_kernel_as_often_as_it_says():
