@@ -26,7 +26,7 @@ from omkl.federated.parties import Server
 from omkl.federated.simulation import Federation
 from tests.compositions import compose
 
-ON_A_GRAPH = ["fomd_oms", "ofmkl_avg", "ofskl", "perfedavg", "pof_mkl", "vm_kofl"]
+ON_A_GRAPH = ["domkl", "fomd_oms", "ofmkl_avg", "ofskl", "perfedavg", "pof_mkl", "vm_kofl"]
 DICTIONARY = tuple(Kernel("gaussian", b) for b in (0.1, 1.0, 10.0))
 D, SEED, ETA, ETA_W, LAM = 2, 3, 0.2, 0.5, 0.02
 # Clients 0 to 5 with 1, 3, 2, 2, 3 and 1 neighbours.
@@ -135,6 +135,57 @@ def test_fed_omd_on_a_graph_is_combine_then_adapt():
         f = np.sum(psi * z[t], axis=2)
         np.testing.assert_allclose(trace.y_hat[t], f.mean(axis=1), rtol=0, atol=1e-12)
         theta = psi + mu * (y[t][:, None] - f)[..., None] * z[t]
+
+
+def domkl(X, y, pull, eta, share):
+    """Predictions (T, K) by the rounds of the authors' Domkl_online_rf.m.
+
+    ``pull`` (K, K) is their rho for each pair of neighbours and 0 for all others, ``eta`` (K,)
+    their eta, ``share`` (K, K) the step of a client's weights by the losses of each client.
+    """
+    (T, K), z, N = y.shape, features(X) * math.sqrt(D), len(DICTIONARY)
+    theta, multiplier = np.zeros((2, K, N, 2 * D))
+    log_w, y_hat = np.zeros((K, N)), np.zeros((T, K))
+    all_pull = pull.sum(axis=1)
+    for t in range(T):
+        f = np.sum(theta * z[t], axis=2)
+        w = np.exp(log_w)
+        y_hat[t] = np.sum(w * f, axis=1) / w.sum(axis=1)
+        new = np.empty_like(theta)
+        for k in range(K):
+            for i in range(N):
+                zi, neighbours = z[t, k, i], pull[k] @ theta[:, i]
+                right = 2.0 * y[t, k] * zi + eta[k] * theta[k, i] - multiplier[k, i]
+                right += (all_pull[k] * theta[k, i] + neighbours) / 2.0
+                A = 2.0 * np.outer(zi, zi) + (eta[k] + all_pull[k]) * np.eye(2 * D)
+                new[k, i] = np.linalg.inv(A) @ right
+        theta = new
+        apart = all_pull[:, None, None] * theta - np.einsum("kl,lnf->knf", pull, theta)
+        multiplier = multiplier + apart / 2.0
+        log_w -= share @ (f - y[t][:, None]) ** 2
+    return y_hat
+
+
+def test_domkl_with_a_server_is_the_authors_code_of_clients_that_are_all_neighbours():
+    X, y = streams(40, K=4)
+    apart = 1.0 - np.eye(4)
+    settings = {"c": (10.0 + 3 * 100.0) / D, "rho": 4 * 100.0 / D, "eta_w": Schedule(4 * 0.1, 0.0)}
+    _, trace = learned("domkl", None, X, y, **settings)
+    expected = domkl(X, y, 100.0 * apart, np.full(4, 10.0), np.full((4, 4), 0.1))
+    np.testing.assert_allclose(trace.y_hat, expected, rtol=0, atol=1e-11)
+
+
+def test_domkl_on_a_graph_has_the_weights_of_its_means():
+    X, y = streams(40, K=6)
+    mixing, c, rho = metropolis(house()), 3.0, 2.0
+    settings = {"c": c, "rho": rho, "eta_w": Schedule(ETA_W, 0.0)}
+    federation, trace = learned("domkl", links_of_graph(house()), X, y, **settings)
+    pull = D * rho * (mixing - np.diag(np.diag(mixing)))
+    expected = domkl(X, y, pull, D * c - pull.sum(axis=1), ETA_W * mixing)
+    np.testing.assert_allclose(trace.y_hat, expected, rtol=0, atol=1e-12)
+    sums = federation.clients.multiplier.sum(axis=0)
+    np.testing.assert_allclose(sums, 0.0, rtol=0, atol=1e-12)
+    assert np.abs(federation.clients.multiplier).max() > 0.01
 
 
 @pytest.mark.parametrize("name", ON_A_GRAPH)

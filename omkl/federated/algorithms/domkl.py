@@ -1,0 +1,99 @@
+"""DOMKL: online ADMM of every kernel between neighbours, and weights by the neighbours' losses.
+
+Paper    J. Chae, S. Hong, "Distributed Online Learning with Multiple Kernels", arXiv 2102.12733,
+         2021, whose abstract alone could be read; the rules are those of the authors' code
+         (JeongminChae/MKL_Active_Learning, Domkl_online_rf.m).
+Task     regression; K clients on a graph, or with a server.
+Round    Client k has its own theta_ik and lambda_ik of all N kernels, 0 at first. m_ik is the mean
+         of the theta_il that it last received and of its own.
+         1. It predicts the mean of theta_ik'z_i(x) weighted by w_ik.
+         2. lambda_ik <- lambda_ik + rho (theta_ik - m_ik) / 2.
+         3. theta_ik <- the minimum over v of (v'z_i - y)^2 + lambda_ik'v + c ||v - theta_ik||^2 / 2
+            + rho (theta_ik - m_ik)'v / 2, in closed form.
+         4. It sends theta_ik and the losses L_ik = (f_ik - y)^2 from before the step;
+            w_ik <- w_ik exp(-eta_w times the mean of the losses that came and of its own).
+Symbols  c      weight of the last theta, > 0; from c = rho on, no graph is unstable
+         rho    weight of the neighbours' theta, >= 0
+         eta_w  step size of the weights, > 0, a schedule
+Cost     a client: O(N D d) time per round, N (2 D + 1) numbers sent to each neighbour, 4 N D kept.
+Bound    its abstract has O(sqrt(T)) for all clients together.
+Reading  the code sums over the d neighbours of a client, with eta = 10, rho = 100, a step of
+         eta_g = 0.1 of the weights, D = 50 and features without 1 / sqrt(D). Where all clients have
+         d neighbours, that is c = (eta + rho d) / D, rho (1 + d) / D in place of rho and
+         (1 + d) eta_g in place of eta_w. Elsewhere means have the weights of
+         ``omkl.federated.exchange``.
+Differs  from the code: all clients share the random features; the code draws features for each
+         client and exchanges theta all the same. Its active form, DAMKL, is not here: federations
+         request every target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from omkl.core.hyperparameters import NON_NEGATIVE, POSITIVE, Schedule
+from omkl.core.representations.random_features import RandomFeatures, gradient_step
+from omkl.core.weights import mean_of_all_by_shares
+from omkl.federated.algorithms import vm_kofl
+from omkl.federated.algorithms.em_kofl import learned_by
+from omkl.federated.algorithms.vm_kofl import send_losses
+from omkl.federated.client_features import evaluate, tile_outputs
+from omkl.federated.messages import copy_row
+from omkl.federated.protocol import register
+
+if TYPE_CHECKING:
+    from omkl.core.kernels import Kernel
+
+
+class Params(NamedTuple):
+    c: POSITIVE
+    rho: NON_NEGATIVE
+    eta_w: Schedule
+
+
+class ClientState(NamedTuple):
+    """State of the clients: coefficients, their squared norms, and Lagrange multipliers."""
+
+    theta: np.ndarray  # (K, N, 2 D)
+    norm2: np.ndarray  # (K, N)
+    multiplier: np.ndarray  # (K, N, 2 D)
+
+
+def client_state(
+    params: Params, dictionary: Sequence[Kernel], model: RandomFeatures, K: int
+) -> ClientState:
+    N, W = model.theta.shape
+    return ClientState(np.zeros((K, N, W)), np.zeros((K, N)), np.zeros((K, N, W)))
+
+
+select, aggregate, upload = vm_kofl.select, vm_kofl.aggregate, vm_kofl.upload
+
+
+def predict(params, server, clients, k, t, X, row, scratch):
+    evaluate(learned_by(server, clients, k), X, row, scratch)
+    return mean_of_all_by_shares(scratch.w, scratch.f)
+
+
+def local_step(params, server, clients, k, t, y, y_hat, scratch, message):
+    learned, multiplier = learned_by(server, clients, k), clients.multiplier[k]
+    N, W = learned.theta.shape
+    scratch.own_loss[0] = (y_hat - y) * (y_hat - y)
+    for i in range(N):
+        scratch.loss[i] = (scratch.f[i] - y) * (scratch.f[i] - y)
+        for e in range(W):
+            force = 0.5 * params.rho * (learned.theta[i, e] - server.model.theta[i, e])
+            multiplier[i, e] += force
+            learned.theta[i, e] -= (force + multiplier[i, e]) / params.c
+    # Without the row's error this is the minimum. z'z = 1, so the error changes it along z by this:
+    tile_outputs(learned, scratch.model, scratch.f)
+    for i in range(N):
+        step = 2.0 * (scratch.f[i] - y) / (params.c + 2.0)
+        gradient_step(learned, i, i, scratch.model, step, 1.0)
+        copy_row(learned.theta, i, message.theta, i)
+    send_losses(scratch, message)
+
+
+algorithm = register(__name__, shared_weights=True)
