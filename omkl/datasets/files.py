@@ -9,11 +9,13 @@ import hashlib
 import io
 import os
 import stat
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
 from omkl.datasets.base import DataError
+from omkl.utils.wording import few
 
 BLOCK = 2**20
 GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"
@@ -69,12 +71,20 @@ class FileContent:
 
     @contextlib.contextmanager
     def open_text(self) -> Iterator[IO[bytes]]:
-        """Open the bytes of a text file, unpacked if it is a gzip file, whatever its name."""
-        if self._start == ZIP:
-            raise DataError(
-                f"{self.name}: this is a zip or Excel file. Name it .xlsx, or unpack it."
-            )
+        """Open the bytes of a text file, unpacked if it is gzip or a zip of one file."""
         with self.open() as file:
+            if self._start == ZIP:
+                with zipfile.ZipFile(file) as archive:
+                    names = [n for n in archive.namelist() if not n.startswith("__MACOSX/")]
+                    names = [name for name in names if not name.endswith("/")]
+                    if len(names) != 1:
+                        raise DataError(
+                            f"{self.name}: this is a zip of {len(names)} files: {few(names)}. Name "
+                            "an Excel file .xlsx; of several files unpack the one with the table."
+                        )
+                    with archive.open(names[0]) as unpacked:
+                        yield unpacked
+                return
             packed: Any = gzip.GzipFile(fileobj=file)
             yield packed if self._start.startswith(GZIP) else file
 

@@ -1,4 +1,4 @@
-"""Files as pandas frames, in chunks: text, Parquet, Feather, JSON lines, Excel, and what the
+"""Files as pandas frames, in chunks: text, Parquet, Feather, JSON, Excel, and what the
 catalogue has besides, CSV files in a zip and MATLAB arrays.
 
 pandas reads text, since its parser takes separators, decimals and encodings as people write them
@@ -17,7 +17,8 @@ import json
 import math
 import re
 import zipfile
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
@@ -25,7 +26,16 @@ import numpy as np
 
 from omkl.datasets import prepare
 from omkl.datasets.base import DataError, RowCount, as_data_error, different_lengths
-from omkl.datasets.cells import PLAIN, is_text, plain_numbers, word
+from omkl.datasets.cells import (
+    PLAIN,
+    NumberFormat,
+    is_blank,
+    is_text,
+    number_format,
+    plain_numbers,
+    text_of,
+    word,
+)
 from omkl.datasets.columns import place_of, require_distinct, require_few
 from omkl.datasets.files import FileContent
 from omkl.utils.constraints import no_such
@@ -102,12 +112,12 @@ def count_rows(
 
         with as_data_error(content.name), content.open() as raw:
             return RowCount(int(pq.read_metadata(raw).num_rows), True)
-    in_parts = reader in (_text, _json_lines) and len(first) >= chunk_rows(first.shape[1])
+    in_parts = reader in (_text, _json) and len(first) >= chunk_rows(first.shape[1])
     if prepares or not (in_parts or reader is _feather):
         return RowCount(len(first), True)
     if content.n_lines is None or reader is _feather:
         return None
-    n = content.n_lines - (1 if reader is _text and cfg.get("header", True) else 0)
+    n = content.n_lines - (int(cfg.get("header", True)) if reader is _text else 0)
     return RowCount(n, False) if n >= len(first) else None  # lines may end in other ways
 
 
@@ -200,7 +210,10 @@ def column_names(header: Sequence[Any], cfg: Mapping[str, Any], where: str) -> l
     words = ["" if name is None else str(name).strip() for name in columns or header]
     # A column without a name is called as pandas calls it.
     names = [word or f"Unnamed: {k}" for k, word in enumerate(words)]
-    cure = "Rename one in the file, or give all columns a name in dataset.columns."
+    cure = (
+        "Rename one in the file, or give all columns a name in dataset.columns. If the header has "
+        "two rows, set dataset.header=2."
+    )
     require_distinct(names, f"{where}: dataset.columns" if columns else where, cure)
     return names
 
@@ -271,20 +284,24 @@ def _text(
     import pandas as pd
 
     delimiter, decimal = layout(content, cfg)
+    n_headers = int(cfg.get("header", True))
     with _lines(content, cfg) as file:
         rows = filter(None, _cells(file, delimiter))
-        header, first = next(rows, []), next(rows, [])
+        header = joined([next(rows, []) for _ in range(n_headers or 1)])
+        first = list(itertools.islice(rows, SNIFFED_LINES))
     if not header:
         raise DataError(f"{content.name}: the file is empty.")
-    if len(first) > len(header):  # pandas cuts all rows then
+    if first and len(first[0]) > len(header):  # pandas cuts all rows then
         problem = "the first row has more cells than the header"
         raise DataError(f"{content.name}: {different_lengths(problem)}")
-    if cfg.get("header", True):
+    if n_headers:
         _require_names(header, decimal, content.name)
+    if cfg.get("header", True) is True:
+        _require_one_header(header, first, NumberFormat(decimal), content.name)
     names = column_names(header, cfg, content.name)
     options: dict[str, Any] = {
         "sep": r"\s+" if delimiter is None else delimiter,
-        "header": 0 if cfg.get("header", True) else None,
+        "header": n_headers - 1 if n_headers else None,
         "skiprows": cfg.get("skip_lines") or 0,
         "decimal": decimal,
         "encoding": cfg.get("encoding") or "utf-8",
@@ -332,7 +349,41 @@ def _require_names(header: Sequence[str], decimal: str, where: str) -> None:
         )
 
 
-# --- Parquet, Feather, JSON lines -----------------------------------------------------------------
+def joined(headers: Sequence[Sequence[str]]) -> list[str]:
+    """Join rows of headers by column, ``mass`` above ``kg`` as "mass kg".
+
+    A blank in all rows but the last stands for the cell before it, as merged cells are written.
+    """
+    rows = [[cell.strip() for cell in row] for row in headers]
+    for row in rows[:-1]:
+        for k in range(1, len(row)):
+            row[k] = row[k] or row[k - 1]
+    return [" ".join(filter(None, column)) for column in itertools.zip_longest(*rows, fillvalue="")]
+
+
+def _require_one_header(
+    header: Sequence[str], rows: Sequence[Sequence[Any]], form: NumberFormat, where: str
+) -> None:
+    """DataError if the first of the rows has text where all others have numbers."""
+    texts: dict[str, Any] = {}  # first cells by column
+    n_numbers = 0
+    for name, (first, *cells) in zip(header, zip(*rows, strict=False), strict=False):
+        there = [cell for cell in cells if not is_blank(cell)]
+        if there and all(form.read(cell) is not None for cell in there):
+            n_numbers += 1
+            if number_format({text_of(first): 1}, form.decimal):
+                return
+            texts |= {} if is_blank(first) else {name: first}
+    if n_numbers > 1 and texts:
+        name, cell = next(iter(texts.items()))
+        raise DataError(
+            f"{where}: row 1 has {cell!r} in column {name!r}, and later rows have numbers. If it "
+            "is a second header row, set dataset.header=2, which joins both. If it is a row, set "
+            "dataset.header=1."
+        )
+
+
+# --- Parquet, Feather, JSON -----------------------------------------------------------------
 
 
 def _parquet(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[pd.DataFrame]:
@@ -366,39 +417,84 @@ def _of_batches(
         yield frame
 
 
-def _json_lines(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[pd.DataFrame]:
+def _json(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[pd.DataFrame]:
     import pandas as pd
 
     names: list[str] = []
+    rows = enumerate(_json_rows(content, cfg), start=1)
+    while piece := dict(itertools.islice(rows, CHUNK_ROWS)):
+        names = names or list(dict.fromkeys(name for row in piece.values() for name in row))
+        for n, row in piece.items():
+            if new := row.keys() - names:
+                raise DataError(
+                    f"{content.name}: row {n} has the key {min(new)!r}, which none of the "
+                    f"first {CHUNK_ROWS:,} rows has. Give every row all keys, with null."
+                )
+        frame = pd.DataFrame(list(piece.values()), columns=names).infer_objects()
+        frame.columns = column_names(names, cfg, content.name)
+        yield frame
+
+
+def _json_rows(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a file that holds one in each line, or in a .json file a whole table."""
     with content.open_lines(cfg.get("encoding") or "utf-8") as file:
-        lines = enumerate(filter(str.strip, file), start=1)
-        while rows := {n: _json_row(line, n, content.name)
-                       for n, line in itertools.islice(lines, CHUNK_ROWS)}:  # fmt: skip
-            names = names or list(dict.fromkeys(name for row in rows.values() for name in row))
-            for n, row in rows.items():
-                if new := row.keys() - names:
-                    raise DataError(
-                        f"{content.name}: row {n} has the key {min(new)!r}, which none of the "
-                        f"first {CHUNK_ROWS:,} rows has. Give every row all keys, with null."
-                    )
-            frame = pd.DataFrame(list(rows.values()), columns=names).infer_objects()
-            frame.columns = column_names(names, cfg, content.name)
-            yield frame
+        lines: Iterable[str] = file
+        if content.name.lower().endswith(".json"):
+            text = file.read()
+            try:
+                whole = json.loads(text, object_pairs_hook=_distinct_keys)
+            except DataError as error:
+                raise DataError(f"{content.name}: {error}") from None
+            except ValueError:
+                lines = text.splitlines()
+                if len(lines) < 2 or not lines[0].rstrip().endswith("}"):
+                    raise
+            else:
+                yield from _rows_of(whole, content.name)
+                return
+        for n, line in enumerate(filter(str.strip, lines), start=1):
+            try:
+                row = json.loads(line, object_pairs_hook=_distinct_keys)
+            except (ValueError, RecursionError) as error:
+                problem: Any = error
+            else:
+                problem = None if isinstance(row, dict) else f"it is {line.strip()[:40]}"
+            if problem is not None:
+                raise DataError(
+                    f"{content.name}: row {n} is no JSON object {{...}} a line: {problem}"
+                )
+            yield row
 
 
-def _json_row(line: str, n: int, where: str) -> dict[str, Any]:
-    try:
-        pairs = json.loads(line, object_pairs_hook=list)
-        row = dict(pairs)
-        if "\\ud" in line.lower():  # half a character may be among them
-            json.dumps(pairs, ensure_ascii=False).encode()
-    except (ValueError, TypeError, RecursionError) as error:
-        raise DataError(f"{where}: row {n} is no JSON object {{...}} a line: {error}") from error
-    if not line.lstrip().startswith("{"):
-        raise DataError(f"{where}: row {n} is no JSON object {{...}} a line.")
+def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    row = dict(pairs)
     if len(row) < len(pairs):
-        raise DataError(f"{where}: row {n} has a key twice. Rename one in the file.")
+        name, _ = Counter(name for name, _ in pairs).most_common(1)[0]
+        raise DataError(f"an object has the key {name!r} twice")
     return row
+
+
+def _rows_of(whole: Any, where: str) -> list[dict[str, Any]]:
+    """Return the rows of a list of objects, or of a table as pandas writes one."""
+    import pandas as pd
+
+    match whole:
+        case {"columns": list(names), "data": list(rows)}:
+            whole = pd.DataFrame(rows, columns=names, dtype=object).to_dict("records")
+        case {"schema": {"primaryKey": ["index"]}, "data": [{}, *_] as rows}:
+            whole = [{k: cell for k, cell in row.items() if k != "index"} for row in rows]
+        case {"data": [{}, *_] as rows}:
+            whole = rows
+        case dict() if any(isinstance(cells, list | dict) for cells in whole.values()):
+            whole = pd.DataFrame(whole, dtype=object).to_dict("records")
+        case dict():
+            whole = [whole]
+    if not (isinstance(whole, list) and all(isinstance(row, dict) for row in whole)):
+        raise DataError(
+            f"{where}: a table in JSON is a list of objects, [{{...}}, ...], an object in each "
+            "line, or what pandas.DataFrame.to_json writes."
+        )
+    return whole
 
 
 # --- Excel, zip, MATLAB ---------------------------------------------------------------------------
@@ -415,10 +511,14 @@ def _excel(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[pd.DataFram
         with CalamineWorkbook.from_filelike(file) as workbook:
             cells = workbook.get_sheet_by_index(0).to_python()
     rows = [[None if cell == "" else cell for cell in row] for row in cells]
-    has_header = cfg.get("header", True) and rows
-    header = rows.pop(0) if has_header else range(len(rows[0]) if rows else 0)
-    header = [name if name is None else word(name) for name in header]  # a year is a float
-    frame = pd.DataFrame(rows, columns=column_names(header, cfg, content.name))
+    n_headers = int(cfg.get("header", True)) if rows else 0
+    headers = [
+        ["" if cell is None else word(cell) for cell in row] for row in rows[: n_headers or 1]
+    ]
+    header = joined(headers)  # a year is a float
+    if cfg.get("header", True) is True:
+        _require_one_header(header, rows[1:SNIFFED_LINES], PLAIN, content.name)
+    frame = pd.DataFrame(rows[n_headers:], columns=column_names(header, cfg, content.name))
     yield frame.infer_objects()
 
 
@@ -499,8 +599,9 @@ def _mat(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[pd.DataFrame]
 Reader = Callable[[FileContent, Mapping[str, Any]], Iterator["pd.DataFrame"]]
 READERS: dict[str, Reader] = {
     ".csv": _text, ".csv.gz": _text, ".tsv": _text, ".tsv.gz": _text, ".txt": _text,
-    ".parquet": _parquet, ".feather": _feather, ".arrow": _feather, ".jsonl": _json_lines,
-    ".ndjson": _json_lines, ".xlsx": _excel, ".xls": _excel,
+    ".csv.zip": _text, ".zip": _text, ".parquet": _parquet, ".feather": _feather,
+    ".arrow": _feather, ".json": _json, ".jsonl": _json, ".ndjson": _json, ".xlsx": _excel,
+    ".xls": _excel,
 }  # fmt: skip
 FORMATS: dict[str, Reader] = {"csv": _text, "zip": _zip, "excel": _excel, "mat": _mat}
 

@@ -153,7 +153,7 @@ class Dataset(Section):
     decimal: Annotated[
         Any, Accepted(lambda value: value in ("auto", ".", ","), "auto, '.' or ','")
     ] = None
-    header: bool | None = None
+    header: bool | Annotated[int, Field(ge=1, le=9)] | None = None
     columns: Annotated[
         Any,
         Accepted(

@@ -11,10 +11,10 @@ import pytest
 from rich.console import Console
 
 import omkl
-from omkl.datasets import open_stream, read
+from omkl.datasets import DataError, open_stream, read
 from omkl.report.console import print_columns
 from omkl.river import OnlineMKLRegressor
-from tests.datasets.helpers import COLUMNS, RAW, collect, own, streamed, write
+from tests.datasets.helpers import COLUMNS, RAW, collect, own, streamed, write, write_excel
 
 RNG = np.random.default_rng(0)
 CODES = {"012": 20.0, "34": 10.0, "1E5": -20.0, "A7": 5.0, "B3": -5.0}
@@ -143,15 +143,39 @@ def test_control_characters_of_a_header_do_not_reach_the_terminal(tmp_path):
     assert r"a\x1b[31mRED" in shown.getvalue() and "\x1b" not in shown.getvalue()
 
 
-@pytest.mark.parametrize("pack", ["gzip", "dat"])
-def test_files_with_another_ending_are_read(tmp_path, pack):
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.zip", "t.dat"])
+def test_text_with_another_ending_is_read(tmp_path, name):
     frame = pd.DataFrame({"a": [1.0, 3.0], "y": [2.0, 4.0]})
-    if pack == "gzip":
-        frame.to_csv(tmp_path / "t.csv", index=False, compression="gzip")
-        assert streamed(tmp_path / "t.csv") == ([[1], [3]], [2, 4])
+    frame.to_csv(tmp_path / name, index=False, compression="gzip" if name == "t.csv" else "infer")
+    given = {"format": "csv"} if name == "t.dat" else {}
+    assert streamed(tmp_path / name, **given) == ([[1], [3]], [2, 4])
+
+
+@pytest.mark.parametrize("orient", ["records", "split", "table", "columns", "lines"])
+def test_json_of_pandas_is_the_table(tmp_path, orient):
+    frame = pd.DataFrame({"a": [1.5, None, 3.0], "b": ["x", "z", "x"], "y": [1.0, 2.0, 4.0]})
+    lines = orient == "lines"
+    frame.to_json(tmp_path / "t.json", orient="records" if lines else orient, lines=lines)
+    frame.to_parquet(tmp_path / "t.parquet")
+    stream = open_stream(own(tmp_path / "t.json"), RAW)
+    assert stream.inputs == ("a", "b=x", "b=z")
+    assert streamed(tmp_path / "t.json") == streamed(tmp_path / "t.parquet")
+
+
+@pytest.mark.parametrize("end", ["csv", "xlsx"])
+def test_two_header_rows_are_joined(tmp_path, end):
+    rows = [["temp", None, "mass", "y"], ["min", "max", "kg", None], [1.0, 2.0, 3.0, 4.0],
+            [5.0, 6.0, 7.0, 8.0]]  # fmt: skip
+    path = tmp_path / f"t.{end}"
+    if end == "xlsx":
+        write_excel(path, rows)
     else:
-        frame.to_csv(tmp_path / "t.dat", index=False)
-        assert streamed(tmp_path / "t.dat", format="csv") == ([[1], [3]], [2, 4])
+        pd.DataFrame(rows).to_csv(path, index=False, header=False)
+    with pytest.raises(DataError, match=r"row 1 has 'min' in column 'temp'.*dataset\.header=2"):
+        open_stream(own(path), RAW)
+    stream = open_stream(own(path, header=2), RAW)
+    assert stream.inputs == ("temp min", "temp max", "mass kg")
+    assert collect(stream)[0].tolist() == [[1, 2, 3], [5, 6, 7]]
 
 
 def test_a_frame_of_all_types_is_one_table_to_a_run_a_learner_and_a_row(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import zipfile
 
 import pandas as pd
 import pytest
@@ -13,6 +14,12 @@ HOUSES = "id,area,street,price\n1,50,A,100\n2,80,B,170\n3,65.5,A,140\n4,30,C,60\
 TABLE = "a,y\n1,2\n3,4\n"
 JUNK = bytes(range(256)) * 8
 DAMAGED = "cannot be read, it may be damaged"
+TWO_HEADERS = "a,y\nm2,\n1,2\n3,4\n"
+EXCEL = io.BytesIO()
+with zipfile.ZipFile(EXCEL, "w") as archive:
+    for name in ("[Content_Types].xml", "_rels/.rels", "a.xml", "b.xml", "c.xml"):
+        archive.writestr(name, "")
+EXCEL = EXCEL.getvalue()
 PARQUET = io.BytesIO()
 pd.DataFrame({"a": [1.0, None], "street": ["A", "B"], "y": [1, 2]}).to_parquet(PARQUET)
 PARQUET = PARQUET.getvalue()
@@ -58,7 +65,8 @@ FILES = [
     ("t.csv", JUNK, {}, "not utf-8 text"),
     ("t.csv", ("\ufeff" + TABLE).encode("utf-16-le"), {}, "dataset.encoding, for example utf-16"),
     ("t.csv", "größe,y\n1,2\n3,4\n".encode("latin-1"), {}, "not utf-8 text. Set dataset.encoding"),
-    ("t.csv", b"PK\x03\x04" + JUNK, {}, "this is a zip or Excel file. Name it .xlsx"),
+    ("t.csv", b"PK\x03\x04" + JUNK, {}, DAMAGED),
+    ("t.csv", EXCEL, {}, "this is a zip of 5 files: .*. Name an Excel file .xlsx"),
     ("t.csv.gz", b"\x1f\x8b\x08" + JUNK, {}, DAMAGED),
     ("t.csv.gz", gzip.compress(TABLE.encode() * 50)[:-20], {}, "may be damaged"),
     ("t.parquet", TABLE, {}, "of another kind than the end of its name says"),
@@ -71,7 +79,12 @@ FILES = [
     ("t.xls", bytes.fromhex("d0cf11e0a1b11ae1") + JUNK, {}, DAMAGED),
     ("t.jsonl", "[1, 2]\n", {}, "row 1 is no JSON object"),
     ("t.jsonl", '{"a": 1, "y": 2}\n{"a"', {}, "row 2 is no JSON object"),
-    ("t.jsonl", '{"a": 1, "y": 2}\n{"a": "\\ud800", "y": 2}\n', {}, "row 2 is no JSON object"),
+    ("t.json", '{"a": 1, "y": 2}\n{"a"', {}, "row 2 is no JSON object"),
+    ("t.json", '[{"a": 1, "y": 2}', {}, "may be damaged"),
+    ("t.json", '[{"a": 1, "a": 2}]', {}, "an object has the key 'a' twice"),
+    ("t.json", "[1, 2]", {}, r"a table in JSON is a list of objects, \[{...}, ...\]"),
+    ("t.csv", TWO_HEADERS, {}, r"row 1 has 'm2' in column 'a'.* second header.*dataset.header=2"),
+    ("t.csv", TWO_HEADERS, {"header": 1}, r"row 1, column 'a' has 'm2' where a number"),
     ("t.jsonl", '{"a": ' + "[" * 100_000 + "\n", {}, "row 1 is no JSON object"),
 ]
 CLASSES = {"task": "classification", "labels": [-1, 1]}
