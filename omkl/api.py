@@ -127,7 +127,7 @@ def learner(
 def panel(
     algorithm: str = "raker",
     *,
-    key: str | None = None,
+    series: str | None = None,
     inputs: int | Sequence[str] | None = None,
     kernels: str | Mapping[str, Any] | Sequence[Any] = PANEL["kernels"],
     D: int = PANEL["D"],
@@ -138,35 +138,35 @@ def panel(
     interval: float | None = None,
     interval_rate: float | None = None,
     features: str = "rff",
-    max_keys: int | None = None,
+    max_series: int | None = None,
     share_weights: bool = False,
     share_scaling: bool = False,
     threads: int | None = None,
     columns: Mapping[str, str] | None = None,
     **params: Any,
 ) -> Panel:
-    """Return a learner per key of one stream.
+    """Return a learner per series of one stream.
 
     Parameters
     ----------
     algorithm
         An algorithm whose state is numbers only: "raker", "rfomkr", "ridge", "ridge_rff", ...
-    key
-        Column of the key in rows by name; None: keys are given beside the rows.
+    series
+        Column of the series in rows by name; None: series are given beside the rows.
     inputs, kernels, D, seed, scaling, lags, horizon, features
-        As of ``omkl.learner``, for the learner of each key; all have the same random features. The
-        defaults are smaller: ``kernels="gauss5"``, ``D=24``.
+        As of ``omkl.learner``, for the learner of each series; all have the same random features.
+        The defaults are smaller: ``kernels="gauss5"``, ``D=24``.
     interval, interval_rate
-        As of ``omkl.learner``. All keys share the learning of intervals, in units of each key's
+        As of ``omkl.learner``. All series share the learning of intervals, in units of each series'
         errors.
-    max_keys
-        Most keys in memory, >= 1: a further key replaces the one whose last row is the oldest.
-        None: no limit, and memory grows with the number of keys.
+    max_series
+        Most series in memory, >= 1: a further series replaces the one whose last row is the oldest.
+        None: no limit, and memory grows with the number of series.
     share_weights
-        Whether all keys share the weights of kernels, which then learn from every row.
+        Whether all series share the weights of kernels, which then learn from every row.
     share_scaling
-        Whether the rows of all keys standardise inputs, in place of each key's own rows. The
-        targets of a key are standardised by its own targets.
+        Whether the rows of all series standardise inputs, in place of each series' own rows. The
+        targets of a series are standardised by its own targets.
     threads
         Threads for blocks of rows, at most 8; None: one per core. Numbers do not depend on it.
     columns
@@ -181,7 +181,7 @@ def panel(
 
     Examples
     --------
-    >>> panel = omkl.panel(key="device", inputs=["hour", "load"])  # doctest: +SKIP
+    >>> panel = omkl.panel(series="device", inputs=["hour", "load"])  # doctest: +SKIP
     >>> panel.predict_one({"device": "a", "hour": 3, "load": 1.5})  # doctest: +SKIP
     0.0
     >>> panel.learn_one({"device": "a", "hour": 3, "load": 1.5}, 2.5)  # doctest: +SKIP
@@ -192,7 +192,7 @@ def panel(
         interval=interval, interval_rate=interval_rate, features=features,
     )  # fmt: skip
     return Panel(
-        made, key=key, max_keys=max_keys, share_weights=share_weights,
+        made, series=series, max_series=max_series, share_weights=share_weights,
         share_scaling=share_scaling, threads=threads, declared=columns,
     )  # fmt: skip
 

@@ -307,24 +307,24 @@ class MultiTargetMKLRegressor(_Regressor, base.MultiTargetRegressor):
 
 @dataclasses.dataclass(eq=False, repr=False)
 class PanelMKLRegressor(PanelParameters, base.MiniBatchRegressor):
-    """Regression per key of one stream, for devices or shops, with common random features.
+    """Regression per series of one stream, for devices or shops, with common random features.
 
-    ``omkl.panel`` with River's interface. The first row decides the inputs. A new key begins as a
-    learner without rows. Use no scaler before the model.
+    ``omkl.panel`` with River's interface. The first row decides the inputs. A new series begins as
+    a     learner without rows. Use no scaler before the model.
 
     Parameters
     ----------
     algorithm, kernels, D, params, scaling, lags, horizon, features, columns
         As of ``omkl.online.estimator.PanelParameters``.
-    key
+    series
         Input that names the learner of a row, a whole number or a text.
-    max_keys, share_weights, share_scaling, interval, interval_rate
+    max_series, share_weights, share_scaling, interval, interval_rate
         As of ``omkl.panel``.
     seed
         Seed of random features and choices.
     """
 
-    key: str = "key"
+    series: str = "series"
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -339,10 +339,10 @@ class PanelMKLRegressor(PanelParameters, base.MiniBatchRegressor):
     _raw_memory_usage = _Online._raw_memory_usage
 
     def predict_one(self, x: dict, with_interval: bool = False) -> Any:
-        """Return the prediction for x as the next row of its key, or its interval.
+        """Return the prediction for x as the next row of its series, or its interval.
 
         Nothing is learned. Both ends of an interval are the prediction before the first error of
-        the key.
+        the series.
         """
         y_hat = float(self._panel.predict([x])[0])
         if not with_interval:
@@ -358,7 +358,7 @@ class PanelMKLRegressor(PanelParameters, base.MiniBatchRegressor):
         self._panel.learn_many(X, y)
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:
-        """Return the prediction of each row as the next of its key; nothing is learned."""
+        """Return the prediction of each row as the next of its series; nothing is learned."""
         return self._panel.predict_many(X)
 
 

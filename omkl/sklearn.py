@@ -292,18 +292,18 @@ class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
 
 @dataclasses.dataclass(eq=False, repr=False)
 class PanelMKLRegressor(RegressorMixin, PanelParameters, BaseEstimator):
-    """Regression per key, for devices or shops, with common random features (``omkl.panel``).
+    """Regression per series, for devices or shops, with common random features (``omkl.panel``).
 
-    Keys are a column ``key`` of a data frame X, or are given beside the rows as ``keys``, which
-    scikit-learn's metadata routing passes on.
+    Series are a column ``series`` of a data frame X, or are given beside the rows as ``series``,
+    which     scikit-learn's metadata routing passes on.
 
     Parameters
     ----------
     algorithm, kernels, D, params, scaling, lags, horizon, features, columns
         As of ``omkl.online.estimator.PanelParameters``.
-    key
-        Column of the key of a row; None: keys are given beside the rows.
-    max_keys, share_weights, share_scaling, interval, interval_rate
+    series
+        Column of the series of a row; None: series are given beside the rows.
+    max_series, share_weights, share_scaling, interval, interval_rate
         As of ``omkl.panel``.
     random_state
         The seed. A whole number is the seed of ``omkl-run seed=``.
@@ -316,42 +316,42 @@ class PanelMKLRegressor(RegressorMixin, PanelParameters, BaseEstimator):
 
     random_state: int | np.random.RandomState | None = 0
 
-    def fit(self, X: Any, y: Any, keys: Any = None) -> Self:
-        """Learn rows X (n, d), targets y (n,) and keys (n,), and forget earlier rows.
+    def fit(self, X: Any, y: Any, series: Any = None) -> Self:
+        """Learn rows X (n, d), targets y (n,) and series (n,), and forget earlier rows.
 
         Parameters
         ----------
         X, y
             Rows and targets.
-        keys
-            Key of each row; None: the column ``key`` of X.
+        series
+            Series of each row; None: the column ``series`` of X.
         """
         self.panel_ = self.new_panel(_seed(self.random_state))
-        return self.partial_fit(X, y, keys)
+        return self.partial_fit(X, y, series)
 
-    def partial_fit(self, X: Any, y: Any, keys: Any = None) -> Self:
-        """Continue with rows of any keys; any split into calls gives the same bits.
+    def partial_fit(self, X: Any, y: Any, series: Any = None) -> Self:
+        """Continue with rows of any series; any split into calls gives the same bits.
 
         Parameters
         ----------
-        X, y, keys
+        X, y, series
             As of ``fit``.
         """
         if not hasattr(self, "panel_"):
-            return self.fit(X, y, keys)
-        check_consistent_length(X, y, keys)
-        self.panel_.partial_fit(X, y, keys)
+            return self.fit(X, y, series)
+        check_consistent_length(X, y, series)
+        self.panel_.partial_fit(X, y, series)
         return self
 
-    def predict(self, X: Any, keys: Any = None) -> np.ndarray:
-        """Return the prediction of each row of X (n, d) as the next of its key, (n,)."""
+    def predict(self, X: Any, series: Any = None) -> np.ndarray:
+        """Return the prediction of each row of X (n, d) as the next of its series, (n,)."""
         check_is_fitted(self, "panel_")
-        return self.panel_.predict(X, keys)
+        return self.panel_.predict(X, series)
 
-    def predict_interval(self, X: Any, keys: Any = None) -> np.ndarray:
-        """Return the ends (n, 2) of the interval of each row as the next of its key."""
+    def predict_interval(self, X: Any, series: Any = None) -> np.ndarray:
+        """Return the ends (n, 2) of the interval of each row as the next of its series."""
         check_is_fitted(self, "panel_")
-        return self.panel_.predict_interval(X, keys)
+        return self.panel_.predict_interval(X, series)
 
 
 def _seed(random_state: Any) -> int:

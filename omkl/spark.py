@@ -1,7 +1,7 @@
 """Panel as a stateful operator of Spark Structured Streaming (extra ``spark``).
 
-Spark keeps the state of each key, a few kB, in its state store, and gives the rows of a key to the
-process with that state. Every process draws the random features from the seed.
+Spark keeps the state of each series, a few kB, in its state store, and gives the rows of a series
+to the process with that state. Every process draws the random features from the seed.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ if TYPE_CHECKING:
 
 STATE = "learned binary"
 NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double")
-KEYS = ("tinyint", "smallint", "int", "bigint", "string")
+NAME_TYPES = ("tinyint", "smallint", "int", "bigint", "string")
 
 
 def partial_fit(rows: DataFrame, panel: Panel, *, target: str, order: str) -> DataFrame:
     """Predict and learn each row of a streaming data frame, as ``Panel.partial_fit``.
 
     Predictions equal those of the panel in one process, to the last bit, if both read the rows of a
-    key in the same order. The column ``order`` sorts the rows of a micro-batch. Rows of a later
+    series in the same order. The column ``order`` sorts the rows of a micro-batch. Rows of a later
     micro-batch come later, whatever their ``order``.
 
     Parameters
     ----------
     rows
-        A streaming data frame: the panel's key, its inputs, ``target`` and ``order`` are columns.
+        A streaming data frame: series, inputs, ``target`` and ``order`` are columns.
     panel
-        A panel without rows, from ``omkl.panel(key=COLUMN, inputs=[NAMES])``. Only its settings are
-        used. Keys share random features and nothing else.
+        A panel without rows, from ``omkl.panel(series=COLUMN, inputs=[NAMES])``. Only its settings
+        are used. Series share random features and nothing else.
     target
         Column of targets; a row with null is predicted and not learned.
     order
-        Column of numbers or times, different in all rows of a key in a micro-batch.
+        Column of numbers or times, different in all rows of a series in a micro-batch.
 
     Returns
     -------
     DataFrame
-        Streaming, with the key, ``order`` and ``y_hat`` of each row, once each. Its query needs a
+        Streaming, with series, ``order`` and ``y_hat`` of each row, once each. Its query needs a
         checkpoint, the output mode "append", and ``omkl`` in Python on every machine.
 
     Raises
@@ -56,64 +56,69 @@ def partial_fit(rows: DataFrame, panel: Panel, *, target: str, order: str) -> Da
     """
     from pyspark.sql.streaming.state import GroupStateTimeout
 
-    key, inputs = _checked(rows, panel, target, order)
+    series, inputs = _checked(rows, panel, target, order)
     types = dict(rows.dtypes)
-    schema = f"`{key}` {types[key]}, `{order}` {types[order]}, y_hat double"
-    learn = _learner_of_keys(pickle.dumps(panel.settings), key, list(inputs), target, order)
+    schema = f"`{series}` {types[series]}, `{order}` {types[order]}, y_hat double"
+    learn = _learner_of_series(pickle.dumps(panel.settings), series, list(inputs), target, order)
     # A repeated column, such as a target that is also the order, would be ambiguous.
-    wanted = rows.select(*dict.fromkeys([key, order, target, *inputs]))
-    return wanted.groupBy(key).applyInPandasWithState(
+    wanted = rows.select(*dict.fromkeys([series, order, target, *inputs]))
+    return wanted.groupBy(series).applyInPandasWithState(
         learn, schema, STATE, "append", GroupStateTimeout.NoTimeout
     )
 
 
 def _checked(rows: DataFrame, panel: Panel, target: str, order: str) -> tuple[str, tuple[str, ...]]:
-    """Return the column of keys and the columns of inputs. Raises ValueError for a misfit."""
+    """Return the column of series and the columns of inputs. Raises ValueError for a misfit."""
     inputs = panel.settings.inputs
-    if panel.key is None or not inputs or not panel.settings.named:
-        raise ValueError("name the columns of the panel: omkl.panel(key=COLUMN, inputs=[NAMES])")
+    if panel.series is None or not inputs or not panel.settings.named:
+        raise ValueError("name the columns of the panel: omkl.panel(series=COLUMN, inputs=[NAMES])")
     shares = panel.share_weights or panel.share_scaling or panel.settings.interval is not None
-    if len(panel) or shares or panel.max_keys is not None:
+    if len(panel) or shares or panel.max_series is not None:
         raise ValueError(
-            "the panel has rows, max_keys, or something that keys share, which is for one process: "
-            "give a new omkl.panel without max_keys, share_weights, share_scaling and interval"
+            "the panel has rows, max_series, or something that series share, which is for one "
+            "process: give a new omkl.panel without max_series, share_weights, "
+            "share_scaling and interval"
         )
     types = dict(rows.dtypes)
-    if absent := [n for n in (panel.key, *inputs, target, order) if n not in types]:
+    if absent := [n for n in (panel.series, *inputs, target, order) if n not in types]:
         raise ValueError(f"the data frame has no column {', '.join(absent)}; it has {list(types)}")
-    if types[panel.key] not in KEYS:
-        raise ValueError(f"the key {panel.key} is {types[panel.key]}: cast it to one of {KEYS}")
+    if types[panel.series] not in NAME_TYPES:
+        raise ValueError(
+            f"the series {panel.series} is {types[panel.series]}: cast it to one of {NAME_TYPES}"
+        )
     for name in (*inputs, target):
         if types[name] not in NUMBERS:
             raise ValueError(f"column {name} is {types[name]}: cast it to one of {NUMBERS}")
-    return panel.key, inputs
+    return panel.series, inputs
 
 
-def _learner_of_keys(
-    settings: bytes, key: str, inputs: list[str], target: str, order: str
+def _learner_of_series(
+    settings: bytes, series: str, inputs: list[str], target: str, order: str
 ) -> Callable[..., Iterator[pd.DataFrame]]:
-    """Return the function that Spark calls with all rows of a key in a micro-batch."""
+    """Return the function that Spark calls with all rows of a series in a micro-batch."""
 
     def learn(
-        keys: tuple[Any], parts: Iterator[pd.DataFrame], state: Any
+        names: tuple[Any], parts: Iterator[pd.DataFrame], state: Any
     ) -> Iterator[pd.DataFrame]:
         import pandas as pd
 
-        if keys[0] is None:
-            raise ValueError(f"a row has no {key}, the key: leave such rows out")
+        if names[0] is None:
+            raise ValueError(f"a row has no {series}, the series: leave such rows out")
         panel, rows = _panel_of(settings), pd.concat(list(parts)).sort_values(order)
         if rows[order].isna().any() or rows[order].duplicated().any():
-            raise ValueError(f"two rows of key {keys[0]!r} have the same {order}, or one has none")
+            raise ValueError(
+                f"two rows of series {names[0]!r} have the same {order}, or one has none"
+            )
         X, y = (rows[names].to_numpy(dtype=np.float64) for names in (inputs, target))
         try:
             if state.exists:
-                panel.restore_key(keys[0], state.get[0])
-            y_hat = panel.partial_fit(X, y, np.array([keys[0]] * len(rows), dtype=object)).y_hat
-            state.update((panel.state_of(keys[0]),))
+                panel.restore_series(names[0], state.get[0])
+            y_hat = panel.partial_fit(X, y, np.array([names[0]] * len(rows), dtype=object)).y_hat
+            state.update((panel.state_of(names[0]),))
         finally:  # Spark stores the state, and repeats failed rows from it
-            if keys[0] in panel:
-                panel.forget(keys[0])
-        yield pd.DataFrame({key: rows[key], order: rows[order], "y_hat": y_hat})
+            if names[0] in panel:
+                panel.forget(names[0])
+        yield pd.DataFrame({series: rows[series], order: rows[order], "y_hat": y_hat})
 
     return learn
 

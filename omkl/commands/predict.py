@@ -21,12 +21,12 @@ from omkl.online.panel import Panel
 from omkl.online.panel import load as load_panel
 from omkl.runs.writing import MODEL
 from omkl.utils.disk import write_atomically
-from omkl.utils.wording import few, pluralize, warn
+from omkl.utils.wording import few, warn
 
 EPILOG = """\
 Each row is predicted as if it came next. Columns are found by name and encoded as when the model
 learned. The target is not needed and not read. A new category is 0 in all inputs of its column, a
-new key of a panel is predicted as before its first row, and both are reported on standard error.
+new series of a panel is predicted as before its first row, and both are reported on standard error.
 Rows of LIBSVM text have all a target, or none: they then begin with a pair index:value.
 
 columns: row (from 1), y_hat, spread (standard deviation), low and high (interval). Classes: row,
@@ -98,26 +98,28 @@ def _predicted(learner: OnlineLearner, columns: dict[str, Any] | None, file: str
 
 
 def _of_panel(panel: Panel, columns: dict[str, Any] | None, file: str) -> Iterator[str]:
-    """The same of a panel, whose keys are a column of the file."""
-    if panel.key is None:
-        raise ValueError("the panel was made without a column of keys: predict with it from Python")
+    """The same of a panel, whose series are a column of the file."""
+    if panel.series is None:
+        raise ValueError(
+            "the panel was made without a column of series: predict with it from Python"
+        )
     described = (columns or {}).get("columns")
-    cfg = {**(columns or {}).get("reading", {}), "path": file, "key": panel.key}
+    cfg = {**(columns or {}).get("reading", {}), "path": file, "series": panel.series}
     has = panel.settings.interval is not None
-    header = csv_text([["row", panel.key, "y_hat", *["low", "high"] * has]])
+    header = csv_text([["row", panel.series, "y_hat", *["low", "high"] * has]])
     new = dict[Any, None]()
-    whole = all(isinstance(key, int) for key in panel.keys)
+    whole = all(isinstance(name, int) for name in panel.names)
     words: dict[str, Counter[str]] = {}
-    for rows, X, keys in tables.inputs_in(cfg, described, panel.settings.inputs, whole, words):
-        new.update(dict.fromkeys(key for key in keys if key not in panel))
-        ends = list(panel.predict_interval(X, keys).T) if has else []
-        said = [array.astype(object) for array in (panel.predict(X, keys), *ends)]
-        yield header + csv_text(np.column_stack([rows.astype(object), keys, *said]))
+    for rows, X, series in tables.inputs_in(cfg, described, panel.settings.inputs, whole, words):
+        new.update(dict.fromkeys(name for name in series if name not in panel))
+        ends = list(panel.predict_interval(X, series).T) if has else []
+        said = [array.astype(object) for array in (panel.predict(X, series), *ends)]
+        yield header + csv_text(np.column_stack([rows.astype(object), series, *said]))
         header = ""
     yield header
     _tell_of(words)
     if new:
-        warn(f"{pluralize(len(new), 'key')} that the model has not: {few(new)}", "omkl-predict")
+        warn(f"{len(new):,} series that the model has not: {few(new)}", "omkl-predict")
 
 
 def _tell_of(words: dict[str, Counter[str]]) -> None:

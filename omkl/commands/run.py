@@ -166,7 +166,7 @@ def _print_hints(run: Run) -> None:
         elif len(result["seeds"]) == 1:  # model=true needs one
             steps = ["keep the model: model=true"]
         if "rmse" in result:
-            others = "kt,raker,vaw2" if "keys" in result else "auto,raker,vaw2"
+            others = "kt,raker,vaw2" if "series" in result else "auto,raker,vaw2"
             steps.append(f"compare: -m algorithm={others}")
     hints = ["; ".join(steps)] if steps else []
     compared = {"ridge_features", "server"} & result["regret"].keys()

@@ -156,7 +156,7 @@ def expand(
     """Write shorthand out.
 
     ``my.csv target=y`` becomes ``dataset=file dataset.path=my.csv dataset.target=y seeds=1``, with
-    the defaults of ``omkl.panel`` where a key is named. ``algorithm.module=mypkg.mine`` also
+    the defaults of ``omkl.panel`` where a series is named. ``algorithm.module=mypkg.mine`` also
     chooses the algorithm ``mine``. Values of Python that choose files become arguments.
     """
     choosing = {*conf.groups(config_dirs), "+experiment", "algorithm.module"}
@@ -180,7 +180,7 @@ def expand(
     if files or "dataset=file" in texts:
         texts = ["dataset=file"] * bool(files) + [of_file(text) for text in texts]
         values = {key_of_file(key): several for key, several in values.items()}
-        more = conf.PANEL if keys & {"key", "dataset.key"} else {}
+        more = conf.PANEL if keys & {"series", "dataset.series"} else {}
         more = more if keys & {"seeds", "debug"} else {**more, "seeds": 1}
         texts += [f"{key}={value}" for key, value in more.items() if key not in keys]
     return _with_module(texts, config_dirs), values

@@ -21,7 +21,7 @@ from omkl.federated.privacy import NO_SAFEGUARDS
 from omkl.utils import conf, registry
 from omkl.utils.extras import how_to_install
 
-OF_PANEL = ("max_keys", "share_weights", "share_scaling")  # keys of a data set, as of omkl.panel
+OF_PANEL = ("max_series", "share_weights", "share_scaling")  # of a data set, as of omkl.panel
 
 
 def complete(settings: Settings) -> Settings:
@@ -63,15 +63,15 @@ def complete(settings: Settings) -> Settings:
 
 def _require_panel(settings: Settings) -> None:
     dataset = settings.dataset
-    of_panel = [key for key in OF_PANEL if dataset.get(key) not in (None, False)]
-    if dataset.get("key") is None and of_panel:
+    of_panel = [name for name in OF_PANEL if dataset.get(name) not in (None, False)]
+    if dataset.get("series") is None and of_panel:
         raise ValueError(
-            f"dataset.{of_panel[0]} is of a panel: name the column of keys, key=COLUMN"
+            f"dataset.{of_panel[0]} is of a panel: name the column of series, series=COLUMN"
         )
-    if dataset.get("key") is not None and settings.scheme is not None:
+    if dataset.get("series") is not None and settings.scheme is not None:
         raise ValueError(
-            f"dataset.key={dataset['key']!r} gives each key a learner of its own, and the clients "
-            "of a federation share a learner: leave one of the two out"
+            f"dataset.series={dataset['series']!r} gives each series a learner of its own, "
+            "and the clients of a federation share a learner: leave one of the two out"
         )
 
 

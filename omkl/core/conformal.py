@@ -203,11 +203,11 @@ LEAST_LEVEL = -1.0
 FARTHEST = 4.0  # a score that is kept, in largest ones kept
 N_FARTHEST = 20  # scores from which on widths and scores have these limits
 
-# Places of what a key has for itself, see ``KeyedConformal``.
+# Places of what a series has for itself, see ``SeriesConformal``.
 LABELS, ERROR, LEAST, LARGEST = range(4)
 NO_LABELS = (0.0, 0.0, np.inf, -np.inf)
-FADES = 50.0  # errors of a key that its unit is about the mean of
-FARTHEST_KEY = 8.0  # an error that this mean takes, in its own units
+FADES = 50.0  # errors of a series that its unit is about the mean of
+FARTHEST_OF_SERIES = 8.0  # an error that this mean takes, in its own units
 
 
 class State(NamedTuple):
@@ -316,35 +316,35 @@ class Conformal:
         return half
 
 
-class KeyedConformal(Conformal):
-    """Intervals of many keys that share one window of scores, in units of each key's errors.
+class SeriesConformal(Conformal):
+    """Intervals of many series that share one window of scores, in units of each series' errors.
 
-    A row of ``units`` (S, 4) belongs to one key: number of targets, running mean of absolute
+    A row of ``units`` (S, 4) belongs to one series: number of targets, running mean of absolute
     errors, least and largest target. The mean fades after ``FADES`` errors. After ``N_FARTHEST``
-    errors a single one counts as at most ``FARTHEST_KEY`` times the mean. After n errors an
+    errors a single one counts as at most ``FARTHEST_OF_SERIES`` times the mean. After n errors an
     interval is wider by 1 / n, because the mean is uncertain. It is NaN before the first error of a
-    key. While all errors of a key are 0, they are no scores.
+    series. While all errors of a series are 0, they are no scores.
     """
 
-    def follow_keys(
+    def follow_series(
         self, units: np.ndarray, slots: np.ndarray, y_hat: np.ndarray, y: np.ndarray, late: int
     ) -> np.ndarray:
-        """Return half-widths (n,) as ``follow`` does, for rows of many keys in their order.
+        """Return half-widths (n,) as ``follow`` does, for rows of many series in their order.
 
         Parameters
         ----------
         units
-            Numbers of the keys (S, 4), updated in place.
+            Numbers of the series (S, 4), updated in place.
         slots
             Row of ``units`` of each prediction (n,).
         y_hat, y
             Predictions and targets (n,). If all targets are NaN, nothing changes.
         late
-            The first ``late`` targets of a key give no scores.
+            The first ``late`` targets of a series give no scores.
         """
         half = np.empty(len(y_hat))
         y_hat, y = (np.ascontiguousarray(a, dtype=float) for a in (y_hat, y))
-        _follow_keys(self.state, units, slots, y_hat, y, late, half, *self._constants)
+        _follow_series(self.state, units, slots, y_hat, y, late, half, *self._constants)
         return half
 
 
@@ -441,8 +441,8 @@ _learn_one = specialise_on_first_call(_follow)
 
 
 @compiled
-def _follow_keys(state, units, slots, y_hat, y, late, half, alpha, eta):
-    """Do the same as ``_follow`` for keys, whose scores are in units of their own errors."""
+def _follow_series(state, units, slots, y_hat, y, late, half, alpha, eta):
+    """Do the same as ``_follow`` for series, whose scores are in units of their own errors."""
     for r in range(y_hat.shape[0]):
         s = slots[r]
         n_errors = max(units[s, LABELS] - late, 0.0)
@@ -462,7 +462,7 @@ def _follow_keys(state, units, slots, y_hat, y, late, half, alpha, eta):
                 _keep_score(state, score / unit, False, alpha, eta)
             error = units[s, ERROR]
             if n_errors >= N_FARTHEST and error > 0.0:
-                score = min(score, FARTHEST_KEY * error)
+                score = min(score, FARTHEST_OF_SERIES * error)
             units[s, ERROR] += (score - error) / min(n_errors + 1.0, FADES)
         units[s, LABELS] += 1.0
         units[s, LEAST] = min(units[s, LEAST], y[r])

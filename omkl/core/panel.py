@@ -1,12 +1,12 @@
-"""Learners of many keys on one stream: states as rows of arrays, and one loop over a block.
+"""Learners of many series on one stream: states as rows of arrays, and one loop over a block.
 
-A state is a NamedTuple of arrays. The states of S keys are one NamedTuple of arrays (S, ...).
-Arrays that all keys share, random frequencies among them, are (1, ...). The rows of a block are
-sorted by key, and the rows of each key run through ``protocol.run_block``: the numbers are to the
-bit those of a learner of this key alone.
+A state is a NamedTuple of arrays. The states of S series are one NamedTuple of arrays (S, ...).
+Arrays that all series share, random frequencies among them, are (1, ...). The rows of a block are
+sorted by series, and the rows of each series run through ``protocol.run_block``: the numbers are
+to the bit those of a learner of this series alone.
 
-Slot 0 is a key before its first row. The next ``N_SCRATCH`` slots are scratch for predictions
-without targets: the slot of a key is copied there, as ``Learner.predict`` copies its state.
+Slot 0 is a series before its first row. The next ``N_SCRATCH`` slots are scratch for predictions
+without targets: the slot of a series is copied there, as ``Learner.predict`` copies its state.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from omkl.core.rng import Uniform
 from omkl.core.simd import aligned
 from omkl.core.snapshot import fields, mapped, named_arrays
 
-FRESH, N_SCRATCH = 0, 8  # slot of a fresh key, and number of scratch slots, one per thread
-FIRST = 1 + N_SCRATCH  # the first slot of a key
+FRESH, N_SCRATCH = 0, 8  # slot of a fresh series, and number of scratch slots, one per thread
+FIRST = 1 + N_SCRATCH  # the first slot of a series
 WORTH_THREADS = 5_000  # rows; fewer run faster than threads start
 
 
 class Slots(NamedTuple):
-    """States and generators of S keys, arrays (S, ...), or (1, ...) if all keys share one."""
+    """States and generators of S series, arrays (S, ...), or (1, ...) if all series share one."""
 
     state: Any
     rng: Uniform
 
 
 class Groups(NamedTuple):
-    """Rows of a block in the order in which they are learned: runs of rows of one key.
+    """Rows of a block in the order in which they are learned: runs of rows of one series.
 
     rows     (n,) int64, places of these rows in the block
     starts   (G + 1,) int64, first place of each run in ``rows``, and n
-    slots    (G,) int64, slot of the key of each run
+    slots    (G,) int64, slot of the series of each run
     learns   (G,) bool, whether the rows of each run have targets
     """
 
@@ -56,14 +56,14 @@ class Groups(NamedTuple):
 
 
 def groups_of(slots: np.ndarray, learns: np.ndarray, in_order: bool) -> Groups:
-    """Group rows into runs of one key, with or without targets.
+    """Group rows into runs of one series, with or without targets.
 
     Parameters
     ----------
     slots, learns
         Slot of each row, and whether it has a target, (n,).
     in_order
-        Keep the order of the rows, for keys that learn from each other.
+        Keep the order of the rows, for series that learn from each other.
     """
     n = len(slots)
     rows = np.arange(n) if in_order else np.argsort(slots, kind="stable")
@@ -95,14 +95,14 @@ def _run_groups(
 
 
 class PanelLearner:
-    """Learners of many keys, each equal to a ``Learner`` of the same settings.
+    """Learners of many series, each equal to a ``Learner`` of the same settings.
 
     Parameters
     ----------
     fresh
-        Learner that has learned nothing: the first state of every key.
+        Learner that has learned nothing: the first state of every series.
     share_weights
-        Whether all keys share one ``log_w``. Rows are then learned in their order.
+        Whether all series share one ``log_w``. Rows are then learned in their order.
     threads
         Number of threads, at most ``N_SCRATCH``. The numbers do not depend on it.
     """
@@ -169,7 +169,7 @@ class PanelLearner:
         trace = empty_trace(len(y))
         threads = self.threads if len(y) >= WORTH_THREADS else 1
         ends = np.searchsorted(groups.starts, np.linspace(0, len(y), threads + 1))
-        cuts = [_at_a_key(groups.slots, int(end)) for end in ends[:-1]] + [len(groups.slots)]
+        cuts = [_at_a_series(groups.slots, int(end)) for end in ends[:-1]] + [len(groups.slots)]
 
         def work(k: int) -> None:
             some, (selection, used, worst) = groups.part(cuts[k], cuts[k + 1]), self._workers[k]
@@ -186,15 +186,15 @@ class PanelLearner:
         return trace
 
 
-def _at_a_key(slots: np.ndarray, g: int) -> int:
-    """Return the first run from number g on whose key differs from that of the run before it."""
+def _at_a_series(slots: np.ndarray, g: int) -> int:
+    """Return the first run from number g on whose series differs from that of the run before it."""
     while 0 < g < len(slots) and slots[g] == slots[g - 1]:
         g += 1
     return min(g, len(slots))
 
 
 def _same_for_all(learner: Learner) -> set[int]:
-    """Return the ids of arrays that are the same for all keys.
+    """Return the ids of arrays that are the same for all series.
 
     They are the features, and arrays of whole numbers without a declared range, which never change.
     """

@@ -394,7 +394,7 @@ def standardise_rows(starts, slots, learns, moments, X, most, out, far, scratch)
     Parameters
     ----------
     starts, slots, learns
-        Runs of rows of one key: run g has the rows starts[g] .. starts[g + 1] - 1 and the slot
+        Runs of rows of one series: run g has the rows starts[g] .. starts[g + 1] - 1 and the slot
         slots[g] of ``moments``. If learns[g] is False, each row is taken as the next one, in the
         slot ``scratch``.
     moments
@@ -454,7 +454,7 @@ def follow_targets(starts, slots, moments, last, scaled, y, X, d, out):
     Parameters
     ----------
     starts, slots
-        Runs of rows of one key: run g has the rows starts[g] .. starts[g + 1] - 1 and the slot
+        Runs of rows of one series: run g has the rows starts[g] .. starts[g + 1] - 1 and the slot
         slots[g].
     moments, last
         Known targets of each slot: moments (S, 1, 20), and the last k (S, k), oldest first. Updated

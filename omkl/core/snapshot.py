@@ -157,7 +157,7 @@ def fields(state: Any, inside: str = "") -> Iterator[Field]:
 
 @functools.cache
 def _annotations(State: type) -> dict[str, tuple[Any, ...]]:
-    """Return the annotations of each field. Cached: panels need them per key, at 0.1 ms."""
+    """Return the annotations of each field. Cached: panels need them per series, at 0.1 ms."""
     hints = get_type_hints(State, include_extras=True)
     return {name: get_args(hint)[1:] for name, hint in hints.items()}
 

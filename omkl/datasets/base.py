@@ -32,7 +32,7 @@ class Chunk(NamedTuple):
 
     ``rows`` (n,) are their numbers in the file, from 1. In x only scaling "columns" takes NaN.
     ``time`` (n,) are days since 1970 of a date among the inputs, NaN where blank; else None.
-    ``keys`` (n,) are those of a panel, whole numbers or texts; None of one stream.
+    ``series`` (n,) are those of a panel, whole numbers or texts; None of one stream.
     ``far`` (n,) bool says which rows are far out of what was seen, of inputs that are scaled by it.
     ``ahead`` (n, d) are the rows as they are predicted, where targets come late and inputs are
     scaled by rows whose targets are in; else None.
@@ -43,7 +43,7 @@ class Chunk(NamedTuple):
     rows: np.ndarray
     time: np.ndarray | None = None
     truth: np.ndarray | None = None
-    keys: np.ndarray | None = None
+    series: np.ndarray | None = None
     far: np.ndarray | None = None
     ahead: np.ndarray | None = None
 

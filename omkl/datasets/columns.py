@@ -163,42 +163,44 @@ def _position(item: Any, names: Sequence[str], key: str, where: str) -> int:
     raise DataError(f"{where}: {key}: {missing}{hint}")
 
 
-# --- Keys and classes -----------------------------------------------------------------------------
+# --- Series and classes ---------------------------------------------------------------------------
 
 _BLANK_CURE = "If it stands for a missing value, add it to dataset.na_values."
 INPUT_CURE = f"Correct the file or leave the column out of dataset.inputs. {_BLANK_CURE}"
 TARGET_CURE = f"Correct the file; if these are classes, add task=classification. {_BLANK_CURE}"
 
 
-def keys_are_whole(series: pd.Series) -> bool:
-    """Return whether all keys of a column are whole numbers; 07 in text is none."""
+def series_are_whole(column: pd.Series) -> bool:
+    """Return whether all names of series are whole numbers; 07 in text is none."""
     import pandas as pd
 
-    if is_text(series):
-        return all(_WHOLE.fullmatch(text) for text in _texts(series))
-    return pd.api.types.is_numeric_dtype(series.dtype) and series.dtype != bool
+    if is_text(column):
+        return all(_WHOLE.fullmatch(text) for text in _texts(column))
+    return pd.api.types.is_numeric_dtype(column.dtype) and column.dtype != bool
 
 
-def keys_of(series: pd.Series, name: str, rows: np.ndarray, where: str, whole: bool) -> np.ndarray:
-    """Return the keys (n,) in a column, whole numbers or texts; None where blank."""
-    keys = np.full(len(series), None, dtype=object)
-    for n, cell in enumerate(series):
+def series_of(
+    column: pd.Series, name: str, rows: np.ndarray, where: str, whole: bool
+) -> np.ndarray:
+    """Return the names (n,) of series in a column, whole numbers or texts; None where blank."""
+    names = np.full(len(column), None, dtype=object)
+    for n, cell in enumerate(column):
         if is_blank(cell):
             continue
         if whole:
             number = PLAIN.read(cell)
             if number is not None and number == np.floor(number) and abs(number) <= MOST_WHOLE:
-                keys[n] = int(number)
+                names[n] = int(number)
         elif not isinstance(cell, int | float):
-            keys[n] = text_of(cell)
-        if keys[n] is None:
+            names[n] = text_of(cell)
+        if names[n] is None:
             kind = "whole number" if whole else "text"
             raise DataError(
                 f"{where}: row {rows[n]}, column {name!r} has {str(cell)!r} where a {kind} "
-                "should be, as in the first rows: keys are whole numbers, or they are texts. "
+                "should be, as in the first rows: series are whole numbers, or they are texts. "
                 "Correct the file."
             )
-    return keys
+    return names
 
 
 _WHOLE = re.compile(r"-?[1-9]\d{0,14}|0")  # as a text file has it

@@ -17,7 +17,7 @@ from omkl.datasets.files import FileContent
 from omkl.utils.wording import few
 
 CHUNK_ROWS = 1_024
-NOT_HERE = ("columns", "exclude", "na_values", "key", "client_column", "prepare")
+NOT_HERE = ("columns", "exclude", "na_values", "series", "client_column", "prepare")
 
 
 class LibsvmTable:

@@ -61,7 +61,7 @@ class Order:
                 yield (
                     f"{date} goes back in time {pluralize(self._back, 'time')}, first at row "
                     f"{self._first_back:,}. If it is the time of a row, sort the file by it; if "
-                    "the file holds several series, name their column: dataset.key=COLUMN."
+                    "the file holds several series, name their column: dataset.series=COLUMN."
                 )
 
 

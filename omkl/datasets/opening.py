@@ -57,8 +57,8 @@ def open_streams(
     """Open one stream per seed: of a shuffled data set another order each, else the same."""
     options, name = _checked(dataset_cfg, stream_cfg), str(dataset_cfg["name"])
     shuffles = options.order == "shuffled"
-    if dataset_cfg.get("key") is not None and "path" not in dataset_cfg:
-        raise DataError(f"{name}: dataset.key is for files of yours: dataset=file.")
+    if dataset_cfg.get("series") is not None and "path" not in dataset_cfg:
+        raise DataError(f"{name}: dataset.series is for files of yours: dataset=file.")
     if "n_centres" not in dataset_cfg:
         streams = _open_file(dataset_cfg, options, seeds if shuffles else None)
     elif shuffles:
@@ -155,8 +155,8 @@ def open_with_column(
     (stream,) = _open_file(dataset_cfg, options, None, key, holds=True)
     if key is None:
         return stream, None
-    keys = [chunk.keys for chunk in stream.rounds(read.CHUNK_ROWS) if chunk.keys is not None]
-    return stream, np.concatenate(keys)
+    names = [chunk.series for chunk in stream.rounds(read.CHUNK_ROWS) if chunk.series is not None]
+    return stream, np.concatenate(names)
 
 
 def _require_delay(options: Options, name: str) -> None:
@@ -258,12 +258,12 @@ def _open_file(
     is_own = "path" in cfg
     content = read.open_content(cfg) if is_own else catalogue.obtain(cfg)
     where = content.name if is_own else str(cfg["name"])
-    if cfg.get("key") is not None:
-        apart = "key"
+    if cfg.get("series") is not None:
+        apart = "series"
         _require_panel(cfg, options, where)
     classes = _classes(cfg, content)
     table = _table(cfg, content, classes, apart)
-    key_type = table.key_type if apart == "key" and isinstance(table, FileTable) else None
+    series_type = table.series_type if apart == "series" and isinstance(table, FileTable) else None
     if seeds is not None or holds or not is_own:
         held = ArrayTable.holding(table, MOST_SHUFFLED if seeds and is_own else None)
         if cfg.get("rows") not in (None, len(held.rows)):
@@ -280,7 +280,7 @@ def _open_file(
             ordered, order = held.shuffled(seed), {"shuffled": seed}
         missing, fills = cfg.get("missing", "error"), not (is_own or options.causal)
         source = TableSource(ordered, where, missing, options.causal, fills_target=fills)
-        more: dict[str, Any] = {"where": where, "key_type": key_type}
+        more: dict[str, Any] = {"where": where, "series_type": series_type}
         more |= {"survey": holds or not is_own, "classes": classes}
         provenance = _provenance(cfg, content, order, table.columns)
         streams.append(Stream(source, cfg, options, provenance, **more))
@@ -302,18 +302,18 @@ def _table(
 
 
 def _require_panel(cfg: Mapping[str, Any], options: Options, where: str) -> None:
-    """DataError where rows that have keys cannot be streamed in this way."""
+    """DataError where rows that have series cannot be streamed in this way."""
     if cfg.get("task") == "classification":
         cure = "a panel is for regression: set task=regression"
     elif options.order != "file":
-        cure = "shuffled rows have no last target of their key: set stream.order=file"
+        cure = "shuffled rows have no last target of their series: set stream.order=file"
     elif options.scaling == "whole":
-        cure = "each key scales its rows as they come: set stream.scaling=columns or none"
+        cure = "each series scales its rows as they come: set stream.scaling=columns or none"
     elif options.delay or options.horizon:
         cure = "targets of a panel come at once: leave stream.delay and stream.horizon out"
     else:
         return
-    raise DataError(f"{where}: dataset.key gives each key a learner of its own, and {cure}.")
+    raise DataError(f"{where}: dataset.series gives each series a learner of its own, and {cure}.")
 
 
 def _open_synthetic(cfg: Mapping[str, Any], options: Options) -> Stream:

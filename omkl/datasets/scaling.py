@@ -16,7 +16,7 @@ from omkl.core import robust_moments, snapshot
 from omkl.core.compiler import specialise_on_first_call
 from omkl.core.robust_moments import FAR, MOMENTS, in_units
 
-ONE_KEY = np.zeros(1, dtype=np.int64)  # the slot of a stream without keys
+ONE_SLOT = np.zeros(1, dtype=np.int64)  # the slot of a stream without series
 ONE_ROW = np.array([0, 2])  # and the one behind it
 _follow_targets = specialise_on_first_call(robust_moments.follow_targets)
 
@@ -76,7 +76,7 @@ class Moments:
     @staticmethod
     def _taken(slots: np.ndarray, values: np.ndarray, learns: bool) -> Standardised:
         """Standardise by the first of the slots; unless it ``learns``, the last is written to."""
-        found, runs = Standardised.empty(values.shape), (np.array([0, len(values)]), ONE_KEY)
+        found, runs = Standardised.empty(values.shape), (np.array([0, len(values)]), ONE_SLOT)
         robust_moments.standardise_rows(
             *runs, np.array([learns]), slots, values, math.inf, *found, len(slots) - 1
         )
@@ -217,7 +217,7 @@ class TargetScaler:
 
     def _follow(self, rows: np.ndarray, y: np.ndarray, lags: np.ndarray, out: np.ndarray) -> None:
         """Take in all of y but the last, which is NaN: units and lags before it are kept."""
-        _follow_targets(rows, ONE_KEY, self._moments, self._last, self.scaled, y, lags, 0, out)
+        _follow_targets(rows, ONE_SLOT, self._moments, self._last, self.scaled, y, lags, 0, out)
         _, centre, unit, n_known = out[:, -1].tolist()
         self.now, self.lags = TargetUnits(n_known, centre, unit), lags[-1]
 

@@ -189,8 +189,8 @@ class Dataset(Section):
             "a cell that stands for a missing value, or a list of these",
         ),
     ] = None
-    key: Column = None
-    max_keys: Whole | None = None
+    series: Column = None
+    max_series: Whole | None = None
     share_weights: bool | None = None
     share_scaling: bool | None = None
     client_column: Column = None

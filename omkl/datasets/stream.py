@@ -33,9 +33,9 @@ later than at once, so that the prediction of a row knows the targets of rows th
 1 + k + h rows before it, lags among them. Inputs of such a prediction are standardised by those
 rows and by its own; a row is learned with what its columns held up to and in it.
 
-Rows that have keys are a panel: each key has a scale and past labels of its own. Whoever learns
-them keeps those of each key (``omkl.online.panel``); the stream gives rows as they are, without
-lags.
+Rows that have series are a panel: each series has a scale and past labels of its own. Whoever
+learns them keeps those of each series (``omkl.online.panel``); the stream gives rows as they are,
+without lags.
 
 A target that is blank is never made up: its row is in ``rows`` with y NaN, to be predicted, and
 is left out of ``blocks``.
@@ -107,7 +107,7 @@ class Stream:
     change_rounds   1-based rounds that are the first after a known change
     horizon         how many rows later the row is whose target is that of a row
     target_delay    how many rows wait for their targets, the horizon among them
-    key_type        int or str, of the keys of a panel; None of rows without
+    series_type        int or str, of the series of a panel; None of rows without
     moments         what the latest pass has seen of the columns so far
     late_moments    the same of the rows whose targets are in
     """
@@ -123,11 +123,11 @@ class Stream:
         change_rounds: tuple[int, ...] = (),
         classes: tuple[Any, ...] = (),
         where: str | None = None,
-        key_type: type | None = None,
+        series_type: type | None = None,
     ) -> None:
         limit, scaling, _, lags, delay, horizon = options
         self.name, self.task = str(cfg["name"]), cfg.get("task", "regression")
-        self.where, self.key_type = where or self.name, key_type
+        self.where, self.series_type = where or self.name, series_type
         if lags and len(classes) > 2:
             raise DataError(
                 f"{self.where}: stream.lags={lags} takes labels for numbers, and there are "
@@ -161,9 +161,9 @@ class Stream:
         self.change_rounds = tuple(t for t in changes if t > 1 and (n is None or t <= n))
 
     @property
-    def keyed(self) -> bool:
-        """True if rows have keys, as in a panel."""
-        return self.key_type is not None
+    def has_series(self) -> bool:
+        """True if rows have series, as in a panel."""
+        return self.series_type is not None
 
     @cached_property
     def is_cut(self) -> bool:
@@ -198,7 +198,7 @@ class Stream:
     def notices(self) -> list[str]:
         """Messages about the rows for the user. Complete after a whole pass."""
         notices = list(getattr(self._source, "notices", ()))
-        if self._order is not None and self._provenance["order"] == "file" and not self.keyed:
+        if self._order is not None and self._provenance["order"] == "file" and not self.has_series:
             date = self._clock and self._clock[0].rpartition(".")[0]
             notices += self._order.notices(len(self.classes), date)
         return notices
@@ -408,7 +408,7 @@ class Stream:
             return chunk._replace(x=x / self._extent.max_norm if self._extent.max_norm > 0 else x)
         if self.scaling == "columns":
             self.require_small(x, self.inputs)
-        if self.scaling == "none" or self.keyed:
+        if self.scaling == "none" or self.has_series:
             return chunk
         standardised = moments.standardised(x)
         chunk = chunk._replace(x=standardised.z, far=standardised.far_rows)
@@ -436,7 +436,7 @@ class _Labels:
             chunk = self._in_units(chunk)
         self._n += int(np.sum(~np.isnan(chunk.y)))
         self._n_read += len(chunk.y)
-        if stream.n_lags and not stream.keyed:
+        if stream.n_lags and not stream.has_series:
             labels = np.concatenate([self._waiting, chunk.y])
             come, self._waiting = np.split(labels, [len(chunk.y)])
             lags = self._history.take(come).lags

@@ -21,11 +21,11 @@ from omkl.datasets.columns import (
     column_of,
     columns_described,
     example,
-    keys_are_whole,
-    keys_of,
     number_column,
     place_of,
     places_of,
+    series_are_whole,
+    series_of,
 )
 from omkl.datasets.files import FileContent
 from omkl.datasets.libsvm import LibsvmTable, words_in
@@ -53,7 +53,7 @@ class Table(Protocol):
         ...
 
     def raw(self) -> Iterator[tuple[np.ndarray, ...]]:
-        """Yield values (n, d + 1), NaN where blank, row numbers (n,), and keys (n,) if any."""
+        """Yield values (n, d + 1), NaN where blank, row numbers (n,), and series (n,) if any."""
         ...
 
 
@@ -64,8 +64,8 @@ class ArrayTable:
     ----------
     values, rows
         Numbers (T, d + 1), the target last, and their row numbers (T,) in the file.
-    keys
-        Keys of the rows (T,), None if they have none.
+    series
+        Series of the rows (T,), None if they have none.
     order
         In which order the rows come (T,).
     """
@@ -76,12 +76,12 @@ class ArrayTable:
         rows: np.ndarray,
         names: tuple[str, ...],
         columns: Sequence[Column] = (),
-        keys: np.ndarray | None = None,
+        series: np.ndarray | None = None,
         order: np.ndarray | None = None,
         notices: Sequence[str] = (),
     ) -> None:
         self.values, self.rows, self.names, self.columns = values, rows, names, columns
-        self.keys, self._notices = keys, notices
+        self.series, self._notices = series, notices
         self.row_count: RowCount | None = RowCount(len(values), True)
         self._order = np.arange(len(values)) if order is None else order
 
@@ -101,23 +101,23 @@ class ArrayTable:
                     f"{most_cells:,} cells. Shuffle the file once and set stream.order=file."
                 )
             pieces.append(piece)
-        values, rows, *keys = (np.concatenate(part) for part in zip(*pieces, strict=True))
-        key = keys[0] if keys else None
-        return cls(values, rows, table.names, table.columns, key, notices=table.notices)
+        values, rows, *names = (np.concatenate(part) for part in zip(*pieces, strict=True))
+        series = names[0] if names else None
+        return cls(values, rows, table.names, table.columns, series, notices=table.notices)
 
     def shuffled(self, seed: int) -> ArrayTable:
         """Return the same table, not copied, its rows in an order that the seed draws."""
         order = np.random.default_rng(seed).permutation(len(self.values))
         return ArrayTable(
-            self.values, self.rows, self.names, self.columns, self.keys, order, self._notices
+            self.values, self.rows, self.names, self.columns, self.series, order, self._notices
         )
 
     def raw(self) -> Iterator[tuple[np.ndarray, ...]]:
         size = read.chunk_rows(self.values.shape[1])
         for start in range(0, len(self.values), size):
             chosen = self._order[start : start + size]
-            keys = () if self.keys is None else (self.keys[chosen],)
-            yield self.values[chosen], self.rows[chosen], *keys
+            series = () if self.series is None else (self.series[chosen],)
+            yield self.values[chosen], self.rows[chosen], *series
 
 
 class FileTable:
@@ -128,16 +128,17 @@ class FileTable:
     content, cfg
         The file, and the data set, its ``labels`` those that were found.
     apart
-        The key of ``cfg`` that names a column of keys, None without. No input is made of it
-        unless ``dataset.inputs`` names it. The key of a row is None where blank, if such rows are
+        The key of ``cfg`` that names a column of series, None without. No input is made of it
+        unless ``dataset.inputs`` names it. The series of a row is None where blank, if such rows
+        are
         to be dropped.
 
     Attributes
     ----------
     columns
         What became of the columns: of the target only if there is something to say.
-    key_type
-        int or str, of the keys; None without.
+    series_type
+        int or str, of the series; None without.
     """
 
     def __init__(
@@ -152,24 +153,24 @@ class FileTable:
         is_text = read.is_text_file(content, cfg)
         self._decimal = read.layout(content, cfg).decimal if is_text else "."
         names, where = [str(name) for name in first.columns], self._where
-        self._key, self.key_type = None, None
+        self._series, self.series_type = None, None
         if apart is not None:
-            self._key = place_of(cfg[apart], names, where, f"dataset.{apart}")
-            self.key_type = int if keys_are_whole(first.iloc[:, self._key]) else str
+            self._series = place_of(cfg[apart], names, where, f"dataset.{apart}")
+            self.series_type = int if series_are_whole(first.iloc[:, self._series]) else str
         columns = self._columns_of(first)
-        usable = [c.kind != "left out" and k != self._key for k, c in enumerate(columns)]
+        usable = [c.kind != "left out" and k != self._series for k, c in enumerate(columns)]
         wanted = cfg.get("inputs")
         inputs, self._last = choose_columns(names, usable, wanted, cfg.get("target"), where)
-        if apart == "key" and self._last == self._key:
-            raise DataError(f"{where}: dataset.key and dataset.target are both {cfg[apart]!r}.")
+        if apart == "series" and self._last == self._series:
+            raise DataError(f"{where}: dataset.series and dataset.target are both {cfg[apart]!r}.")
         named = "dataset.inputs names it"
         self._inputs = {k: columns[k].as_named(named, where) for k in inputs}
         self._target = self._target_of(columns[self._last], first)
         self.columns: Sequence[Column] = ()
         if "path" in cfg or wanted is None:
-            of_key = "the key: each value has a learner" if apart == "key" else None
+            why_apart = "the series: each value has a learner" if apart == "series" else None
             for k, column in enumerate(columns):
-                why = of_key if k == self._key else column.why
+                why = why_apart if k == self._series else column.why
                 columns[k] = self._inputs.get(k) or column.left_out(why or "not in dataset.inputs")
             columns[self._last] = self._target
             self.columns = [c for c in columns if c is not self._target or c.why]
@@ -182,7 +183,7 @@ class FileTable:
         self.names = (*new, names[self._last])
         plain = {**NUMBERS, **NumberFormat(self._decimal).as_recipe()}
         self._plain = {c.name for c in (*self._inputs.values(), self._target) if c.recipe == plain}
-        self._plain -= set() if self._key is None else {names[self._key]}
+        self._plain -= set() if self._series is None else {names[self._series]}
         self._new: dict[str, Counter[str]] = {}  # categories that are in no first row
         # Read now, so that what is wrong in the first rows is told before a run begins.
         values, *_ = self._piece(first)
@@ -250,27 +251,27 @@ class FileTable:
             parts.append(class_codes(cells, self._cfg["labels"], rows, where)[:, None])
         values = np.concatenate(parts, axis=1)
         values = prepare.scale_values(values, self._cfg.get("prepare") or {})
-        if self._key is None:
+        if self._series is None:
             return values, rows
-        name = str(frame.columns[self._key])
-        keys = keys_of(frame.iloc[:, self._key], name, rows, where, self.key_type is int)
+        name = str(frame.columns[self._series])
+        series = series_of(frame.iloc[:, self._series], name, rows, where, self.series_type is int)
         if self._cfg.get("missing") != "drop":
-            require_keys(keys, name, rows, where)
-        return values, rows, keys
+            require_series(series, name, rows, where)
+        return values, rows, series
 
 
-def require_keys(keys: np.ndarray, name: str, rows: np.ndarray, where: str) -> None:
-    """DataError for a row whose key (n,) is not known."""
-    blank = _is_none(keys)
+def require_series(series: np.ndarray, name: str, rows: np.ndarray, where: str) -> None:
+    """DataError for a row whose series (n,) is not known."""
+    blank = _is_none(series)
     if blank.any():
         raise DataError(
-            f"{where}: row {rows[blank.argmax()]}, column {name!r} has no value, so the key of "
+            f"{where}: row {rows[blank.argmax()]}, column {name!r} has no value, so the series of "
             "that row is not known. Set dataset.missing=drop, or correct the file."
         )
 
 
-def _is_none(keys: np.ndarray) -> np.ndarray:
-    return np.array([key is None for key in keys], dtype=bool)
+def _is_none(series: np.ndarray) -> np.ndarray:
+    return np.array([name is None for name in series], dtype=bool)
 
 
 # --- Rows of a model ------------------------------------------------------------------------------
@@ -280,7 +281,7 @@ def inputs_in(
     cfg: Mapping[str, Any],
     columns: Sequence[Mapping[str, Any]] | None,
     inputs: Sequence[str],
-    whole_keys: bool = False,
+    whole_series: bool = False,
     new_words: dict[str, Counter[str]] | None = None,
 ) -> Iterator[tuple[np.ndarray, ...]]:
     """Yield row numbers (n,), from 1, and inputs X (n, d) of a file, chunk by chunk.
@@ -288,13 +289,13 @@ def inputs_in(
     Parameters
     ----------
     cfg
-        The file, and how it is read. With ``key`` the keys (n,) of the rows follow. No target is
+        The file, and how it is read. With ``series`` the names (n,) of series follow. No target is
         read.
     columns
         How the columns of the file that was learned from became ``inputs``; None: inputs are
         columns of numbers.
-    whole_keys
-        Whether keys are whole numbers.
+    whole_series
+        Whether series are whole numbers.
     new_words
         Gets, by column, the words that were in no row of that file, and how often they come.
 
@@ -306,7 +307,7 @@ def inputs_in(
     content = read.open_content(cfg)
     where = content.name
     if read.is_libsvm(content, cfg):
-        if columns or cfg.get("key") is not None:
+        if columns or cfg.get("series") is not None:
             raise DataError(f"{where}: the columns of a model have names, LIBSVM text has none.")
         for values, rows in LibsvmTable.like(content, cfg, inputs).raw():
             yield rows, _finite(values[:, :-1], rows, inputs, where)
@@ -323,13 +324,13 @@ def inputs_in(
         cells = (frame.iloc[:, names.index(column.name)] for column in known)
         parts = [c.encode(s, rows, where, new=new_words) for c, s in zip(known, cells, strict=True)]
         X = _finite(np.concatenate(parts, axis=1), rows, inputs, where)
-        if cfg.get("key") is None:
+        if cfg.get("series") is None:
             yield rows, X
             continue
-        place = place_of(cfg["key"], names, where, "the key of the model")
-        keys = keys_of(frame.iloc[:, place], names[place], rows, where, whole_keys)
-        require_keys(keys, names[place], rows, where)
-        yield rows, X, keys
+        place = place_of(cfg["series"], names, where, "the series of the model")
+        series = series_of(frame.iloc[:, place], names[place], rows, where, whole_series)
+        require_series(series, names[place], rows, where)
+        yield rows, X, series
 
 
 def _finite(X: np.ndarray, rows: np.ndarray, inputs: Sequence[str], where: str) -> np.ndarray:
@@ -431,21 +432,23 @@ class TableSource:
         return self._table.notices
 
     def chunks(self) -> Iterator[Chunk]:
-        for values, rows, *keyed in self._table.raw():
-            blank, keys = np.isnan(values), keyed[0] if keyed else None
+        for values, rows, *names in self._table.raw():
+            blank, series = np.isnan(values), names[0] if names else None
             if blank.any() and self._missing == "error":
                 cure = "Set dataset.missing=mean or dataset.missing=drop, or correct the file."
                 self._complain(blank, rows, "is missing", cure)
             if self._missing == "drop":
                 complete = ~blank.any(axis=1)
-                if keys is not None:
-                    complete &= ~_is_none(keys)
-                    keys = keys[complete]
+                if series is not None:
+                    complete &= ~_is_none(series)
+                    series = series[complete]
                 values, rows = values[complete], rows[complete]
             elif self._means is not None:
                 values = np.where(blank, self._means, values)
             self._require_finite(values, rows)
-            yield Chunk(np.ascontiguousarray(values[:, :-1]), values[:, -1].copy(), rows, keys=keys)
+            yield Chunk(
+                np.ascontiguousarray(values[:, :-1]), values[:, -1].copy(), rows, series=series
+            )
 
     def _whole_means(self, with_target: bool) -> np.ndarray:
         """Means of the columns (d + 1,); the target's is NaN where it is not to be filled."""

@@ -56,21 +56,23 @@ class RoundCounter:
     wait for theirs.
 
     n_unscored   how many of the rounds, the first ones, are not scored; at most ``metrics.FIRST``.
-                 In a panel the first round of each key is not, among later ones as well
+                 In a panel the first round of each series is not, among later ones as well
     """
 
     def __init__(self, stream: Stream) -> None:
         self._moving = stream.moving_units
         self._delay = stream.target_delay
         self._first_label: int | None = None  # the row that it is of, from 0
-        self._labelled_keys: set[int | str] = set()
+        self._labelled_series: set[int | str] = set()
         self.n_unscored = self.n_rows = self.n_rounds = self.n_blank = 0
 
     def add(self, block: Chunk) -> Rounds:
         """Count the next rows, and return them with which of them are scored."""
-        keys, known = block.keys, ~np.isnan(block.y)
-        late = self._before_a_label(known) if keys is None else self._before_its_label(known, keys)
-        rows = Rounds(block.x, block.y, known & ~late, keys, block.ahead)
+        series, known = block.series, ~np.isnan(block.y)
+        late = (
+            self._before_a_label(known) if series is None else self._before_its_label(known, series)
+        )
+        rows = Rounds(block.x, block.y, known & ~late, series, block.ahead)
         if self.n_unscored == self.n_rounds:
             scored = rows.scored[known]
             first = int(scored.argmax()) if scored.any() else len(scored)
@@ -81,14 +83,14 @@ class RoundCounter:
         self.n_blank += len(known) - n_rounds
         return rows
 
-    def _before_its_label(self, known: np.ndarray, keys: np.ndarray) -> np.ndarray:
-        """The same of a panel: of their keys (n,) nothing was known."""
+    def _before_its_label(self, known: np.ndarray, series: np.ndarray) -> np.ndarray:
+        """The same of a panel: of their series (n,) nothing was known."""
         late = np.zeros(len(known), dtype=bool)
         if self._moving:
-            for s, (key, there) in enumerate(zip(keys.tolist(), known.tolist(), strict=True)):
-                late[s] = key not in self._labelled_keys
+            for s, (name, there) in enumerate(zip(series.tolist(), known.tolist(), strict=True)):
+                late[s] = name not in self._labelled_series
                 if there:
-                    self._labelled_keys.add(key)
+                    self._labelled_series.add(name)
         return late
 
     def _before_a_label(self, known: np.ndarray) -> np.ndarray:
@@ -151,18 +153,18 @@ class StreamJob(LearnerJob):
     def warm_up(self) -> None:
         """Compile what a pass calls, or load what was compiled, before any clock starts."""
         stream, n = self.stream, 2 + self.stream.target_delay  # so that they learn
-        X = np.zeros((n, stream.n_inputs - (stream.n_lags if stream.keyed else 0)))
+        X = np.zeros((n, stream.n_inputs - (stream.n_lags if stream.has_series else 0)))
         y = np.zeros(n)
-        keys = np.zeros(n, dtype=np.int64) if stream.keyed else None
+        series = np.zeros(n, dtype=np.int64) if stream.has_series else None
         if stream.classes:
             y = np.resize([-1.0, 1.0] if len(stream.classes) == 2 else [0.0, 1.0], n)
-        learned(self.learner(self.seeds[0], self.n_threads_each), X, y, keys)
-        self.baselines(stream).add(Rounds(X, y, np.ones(n, dtype=bool), keys))
+        learned(self.learner(self.seeds[0], self.n_threads_each), X, y, series)
+        self.baselines(stream).add(Rounds(X, y, np.ones(n, dtype=bool), series))
 
     @property
     def n_threads_each(self) -> int:
         """Threads of each learner, of those that can use several."""
-        several = self.algorithm.representation.lookahead or self.stream.keyed
+        several = self.algorithm.representation.lookahead or self.stream.has_series
         return max(1, self.settings.n_threads // len(self.seeds)) if several else 1
 
     def compute(
@@ -256,7 +258,9 @@ def _streamed(
         known = ~np.isnan(block.y)
         for rows in histories[k].pieces(t, known):
             piece = block.at(rows)
-            parts.append(learned(learners[k], piece.x, piece.y, piece.keys, piece.far, piece.ahead))
+            parts.append(
+                learned(learners[k], piece.x, piece.y, piece.series, piece.far, piece.ahead)
+            )
             t += int(known[rows].sum())
             histories[k].look(t, learners[k])
         seconds[k] += time.perf_counter() - before

@@ -188,12 +188,12 @@ class LearnerJob(NamedTuple):
         return self.specification.params
 
     def learner(self, seed: int, threads: int = 1) -> OnlineLearner | Panel:
-        """Return its learner of a seed; of a stream with keys it is a panel."""
+        """Return its learner of a seed; of a stream with series it is a panel."""
         made = kept_model.settings_of(self, seed)
-        if self.stream.keyed:
+        if self.stream.has_series:
             dataset = self.settings.dataset
             options = {name: dataset[name] for name in OF_PANEL if name in dataset}
-            return Panel(made, key=str(dataset["key"]), threads=threads, **options)
+            return Panel(made, series=str(dataset["series"]), threads=threads, **options)
         # A stream that was scaled as a whole needs no more scaling.
         scaling = made.scaling if made.scaling in SCALINGS else "none"
         made = dataclasses.replace(made, scaling=scaling)
@@ -238,7 +238,7 @@ def prepare_learner(settings: Settings) -> LearnerJob:
     _require_memory(settings, stream, made, n_seeds)
     portable = content_addressed(settings, stream)
     job = LearnerJob(portable, streams, made, seeds)
-    if stream.keyed:
+    if stream.has_series:
         job.learner(seeds[0])  # refuses what a panel cannot have
     return job
 

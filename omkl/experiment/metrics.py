@@ -109,15 +109,15 @@ class ClientErrors:
         return len(self.lengths) * self.rounds.curve()[1] / self.served()
 
 
-FEWEST_SCORED = 10  # rows of a key that is ranked, where some key has so many
-MOST_RANKED = 5  # best keys, and worst ones
+FEWEST_SCORED = 10  # rows of a series that is ranked, where some series has so many
+MOST_RANKED = 5  # best series, and worst ones
 
 
-class KeyErrors:
-    """Squared errors of F forecasters, summed up for each key of a panel.
+class SeriesErrors:
+    """Squared errors of F forecasters, summed up for each series of a panel.
 
-    places   the place of each key, in the order in which they came
-    n        (K,) scored rows of each key
+    places   the place of each series, in the order in which they came
+    n        (K,) scored rows of each series
     total    (F, K) sums over them
     """
 
@@ -125,10 +125,10 @@ class KeyErrors:
         self.places: dict[int | str, int] = {}
         self.n, self.total = np.zeros(0), np.zeros((n_forecasters, 0))
 
-    def add(self, keys: np.ndarray, squared: np.ndarray, scored: np.ndarray) -> None:
-        """Add a block of rows: keys (n,), squared (F, n), and which of them count (n,)."""
+    def add(self, series: np.ndarray, squared: np.ndarray, scored: np.ndarray) -> None:
+        """Add a block of rows: series (n,), squared (F, n), and which of them count (n,)."""
         places = self.places
-        at = [places.setdefault(key, len(places)) for key in keys.tolist()]
+        at = [places.setdefault(name, len(places)) for name in series.tolist()]
         new = len(places) - len(self.n)
         self.n = np.pad(self.n, (0, new))
         self.total = np.pad(self.total, ((0, 0), (0, new)))
@@ -138,14 +138,14 @@ class KeyErrors:
 
     @property
     def rmse(self) -> np.ndarray:
-        """(F, K), NaN of a key without a scored row."""
+        """(F, K), NaN of a series without a scored row."""
         n = np.where(self.n > 0.0, self.n, np.nan)
         return np.sqrt(self.total / n)
 
     def result(self, column: str, baselines: Mapping[str, np.ndarray]) -> dict[str, Any]:
-        """Return the entry ``keys`` of result.json; ``baselines`` (K,) are RMSE of the keys.
+        """Return the entry ``series`` of result.json; ``baselines`` (K,) are RMSE of the series.
 
-        Ranked are keys with ``FEWEST_SCORED`` scored rows, or all where none has so many.
+        Ranked are series with ``FEWEST_SCORED`` scored rows, or all where none has so many.
         """
         rmse, names = self.rmse.mean(axis=0), list(self.places)
         ranked = np.flatnonzero(self.n >= min(FEWEST_SCORED, self.n.max(initial=0.0)))
@@ -153,7 +153,7 @@ class KeyErrors:
 
         def entry(k: int) -> dict[str, Any]:
             others = {n: float(v[k]) for n, v in baselines.items() if np.isfinite(v[k])}
-            return {"key": names[k], "rows": int(self.n[k]), "rmse": float(rmse[k]), **others}
+            return {"series": names[k], "rows": int(self.n[k]), "rmse": float(rmse[k]), **others}
 
         return {
             "column": column,
@@ -168,12 +168,12 @@ class KeyErrors:
         }
 
 
-def but_the_first(n_unscored: int, of_each_key: bool = False) -> str:
+def but_the_first(n_unscored: int, of_each_series: bool = False) -> str:
     """Format the rounds that do not count, for ``mse_over`` of result.json."""
     if not n_unscored:
         return ""
-    if of_each_key:
-        return " but the first of each key"
+    if of_each_series:
+        return " but the first of each series"
     return " but the first" + (f" {n_unscored}" if n_unscored > 1 else "")
 
 
@@ -522,13 +522,13 @@ OF_CLASSES = {"constant": "mean", "last": "last", "ridge": "ridge"}
 class Rounds(NamedTuple):
     """Rows X (n, d) with labels y (n,), NaN where there is none, of which ``scored`` (n,) count.
 
-    ``keys`` (n,) are those of a panel, or None. ``ahead`` (n, d) as ``Chunk`` has it.
+    ``series`` (n,) are those of a panel, or None. ``ahead`` (n, d) as ``Chunk`` has it.
     """
 
     X: np.ndarray
     y: np.ndarray
     scored: np.ndarray
-    keys: np.ndarray | None = None
+    series: np.ndarray | None = None
     ahead: np.ndarray | None = None
 
     @property
@@ -541,13 +541,13 @@ def learned(
     learner: OnlineLearner | Panel,
     X: np.ndarray,
     y: np.ndarray,
-    keys: np.ndarray | None = None,
+    series: np.ndarray | None = None,
     far: np.ndarray | None = None,
     ahead: np.ndarray | None = None,
 ) -> Predictions:
-    """Let the learner of a run predict and learn rows; those of a panel have ``keys``."""
+    """Let the learner of a run predict and learn rows; those of a panel have ``series``."""
     if isinstance(learner, Panel):
-        return learner.partial_fit(X, y, keys)
+        return learner.partial_fit(X, y, series)
     return learner.learn_rows(X, y, far, ahead)
 
 
@@ -582,7 +582,7 @@ class Baselines:
     """Baselines of a regression over rounds with a known label, in constant memory.
 
     They are told labels and lags as a learner is that asks always, as late as it is. Those of a
-    panel keep as many keys.
+    panel keep as many series.
 
     squared   their squared errors in the scale of the stream
     accuracy  in units of the target
@@ -591,7 +591,7 @@ class Baselines:
 
     NAMES: Mapping[str, str] = dict(zip(PARAMS, PARAMS, strict=True))
 
-    def __init__(self, stream: Stream, max_keys: int | None = None) -> None:
+    def __init__(self, stream: Stream, max_series: int | None = None) -> None:
         d = stream.n_inputs - stream.n_lags
         self.skipped = _skipped(stream.n_inputs)
         self.learners: dict[str, OnlineLearner | Panel] = {}
@@ -599,11 +599,11 @@ class Baselines:
             if shown in self.skipped:
                 continue
             made = forecaster_settings(name, d, stream.scaling, stream.n_lags, stream.classes)
-            if stream.keyed:
-                self.learners[shown] = Panel(made, max_keys=max_keys)
+            if stream.has_series:
+                self.learners[shown] = Panel(made, max_series=max_series)
             else:
                 self.learners[shown] = OnlineLearner(made, delay=stream.target_delay)
-        self.of_keys = KeyErrors(len(self.learners)) if stream.keyed else None
+        self.of_series = SeriesErrors(len(self.learners)) if stream.has_series else None
         self._delay = stream.target_delay
         self.squared = Recorder(len(self.learners))
         self.accuracy = Accuracy(len(self.learners), stream.target_unit)
@@ -614,20 +614,20 @@ class Baselines:
         before = time.perf_counter()
         losses = self._losses(rows)
         self.squared.add(losses[:, rows.known])
-        if self.of_keys and rows.keys is not None:
-            self.of_keys.add(rows.keys, losses, rows.scored)
+        if self.of_series and rows.series is not None:
+            self.of_series.add(rows.series, losses, rows.scored)
         self.seconds += time.perf_counter() - before
 
     def _losses(self, rounds: Rounds) -> np.ndarray:
         """Squared errors (B, n) of a block that is learned, 0 where they do not count."""
-        X, y, scored, keys, ahead = rounds
+        X, y, scored, series, ahead = rounds
         # Rows without a label wait as others do, and in a panel inputs are scaled by them, too.
-        rows = slice(None) if self._delay or keys is not None else rounds.known
-        keys, ahead = (None if a is None else a[rows] for a in (keys, ahead))
+        rows = slice(None) if self._delay or series is not None else rounds.known
+        series, ahead = (None if a is None else a[rows] for a in (series, ahead))
         errors = np.zeros((len(self.learners), len(y)))
         with np.errstate(over="ignore", invalid="ignore"):  # ``entries`` tells
             for k, learner in enumerate(self.learners.values()):
-                said = learned(learner, X[rows], y[rows], keys, None, ahead)
+                said = learned(learner, X[rows], y[rows], series, None, ahead)
                 errors[k, rows] = said.y_hat - y[rows]
             self.accuracy.add(errors[:, scored], y[scored])
             return np.where(scored, np.square(errors), 0.0)

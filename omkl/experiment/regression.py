@@ -27,11 +27,11 @@ from omkl.experiment.job import (
 from omkl.experiment.metrics import (
     Accuracy,
     Baselines,
-    KeyErrors,
     LastRows,
     Recorder,
     Rounds,
     ScoredIntervals,
+    SeriesErrors,
     Spreads,
     but_the_first,
     label_cost,
@@ -57,7 +57,7 @@ class Regression(StreamJob):
         return stream.rows(size)
 
     def baselines(self, stream: Stream) -> Baselines:
-        return Baselines(stream, self.settings.dataset.get("max_keys"))
+        return Baselines(stream, self.settings.dataset.get("max_series"))
 
     def metrics(self, seeds: Sequence[int], staging: Path | None) -> RegressionMetrics:
         return RegressionMetrics(self, staging)
@@ -82,19 +82,19 @@ class RegressionMetrics:
         self.intervals = ScoredIntervals(R, asked) if asked else None
         self.accuracy = Accuracy(R, job.stream.target_unit)
         self.scored, self.times = Recorder(1), Recorder(1)
-        self.of_keys = KeyErrors(R) if job.stream.keyed else None
+        self.of_series = SeriesErrors(R) if job.stream.has_series else None
         self.low, self.high, self.largest_norm, self.largest_error = np.inf, -np.inf, 0.0, 0.0
         self.predictions: PredictedNumbers | None = None
         if job.settings.keeps_predictions and staging:
             has = job.algorithm.has_spread, self.intervals is not None
-            key_type = job.stream.key_type
-            self.predictions = PredictedNumbers(staging / PREDICTIONS, job.seeds, *has, key_type)
+            series_type = job.stream.series_type
+            self.predictions = PredictedNumbers(staging / PREDICTIONS, job.seeds, *has, series_type)
 
     def add(self, block: Chunk, rows: Rounds, predictions: Sequence[Predictions]) -> None:
         """Sum up a block; rows without a label are predicted and counted, no more."""
         stacked = Predictions(*map(np.stack, zip(*predictions, strict=True)))
         if self.predictions:
-            self.predictions.add(block.rows, block.y, *stacked, block.keys)
+            self.predictions.add(block.rows, block.y, *stacked, block.series)
         scored, known = rows.scored, rows.known
         if not known.all():
             stacked = Predictions(*(array[:, known] for array in stacked))
@@ -111,8 +111,8 @@ class RegressionMetrics:
             if block.time is not None:
                 self.times.add(np.diff(block.time[None, :], prepend=self.times.total[0]))
             self.scored.add(scored[None, :].astype(float))
-            if self.of_keys and block.keys is not None:
-                self.of_keys.add(block.keys, squared, scored)
+            if self.of_series and block.series is not None:
+                self.of_series.add(block.series, squared, scored)
             self.accuracy.add(errors[:, scored], y[scored])
             if self.job.algorithm.has_spread:
                 self.spreads.add_block(squared, np.where(scored, stacked.spread, np.nan))
@@ -122,7 +122,7 @@ class RegressionMetrics:
         _require_finite(self.job, self.squared)
         self.low = min(self.low, float(y.min(initial=np.inf)))
         self.high = max(self.high, float(y.max(initial=-np.inf)))
-        if not self.of_keys:  # whose inputs are scaled by each key
+        if not self.of_series:  # whose inputs are scaled by each series
             self.largest_norm = max(self.largest_norm, largest_norm(block.x))
         self.largest_error = max(self.largest_error, float(squared.max(initial=0.0)))
 
@@ -177,17 +177,17 @@ def _computed(
         "deterministic": job.algorithm.deterministic,
         "max_squared_error": metrics.largest_error,
         "max_kernel_squared_error": worst if worst < np.inf else None,
-        "max_norm": None if metrics.of_keys else metrics.largest_norm,
+        "max_norm": None if metrics.of_series else metrics.largest_norm,
         "kernels_per_round": float(used.sum() / (T * len(left.learners))),
         **label_cost(n_queried[:, -1], T),
         "mse_over": "all rounds"
-        + but_the_first(n_unscored, of_each_key=metrics.of_keys is not None),
+        + but_the_first(n_unscored, of_each_series=metrics.of_series is not None),
         "target_unit": job.stream.target_unit,
         "rmse": float(metrics.accuracy.rmse.mean()),
         "mae": float(metrics.accuracy.mae.mean()),
         "r2": r2 if np.isfinite(r2) else None,
         "baselines": left.baselines.entries(),
-        **_of_keys(job, metrics, left.baselines),
+        **_of_series(job, metrics, left.baselines),
         "regret": {},
         **({"spread": spread} if (spread := metrics.spreads.means()) else {}),
         **({"interval": interval} if (interval := metrics.interval()) else {}),
@@ -211,7 +211,7 @@ def _computed(
     ends, names = (weights, importance), job.stream.inputs_without_lags
     curves |= weight_curves(left.histories, T, *ends, inputs=names)
     of_kernels = all(kernel.family in FAMILIES for kernel in kernels)  # experts, say, are none
-    if of_kernels and not job.stream.keyed:  # one function for all keys is no comparator
+    if of_kernels and not job.stream.has_series:  # one function for all series is no comparator
         own["regret"], found = against_comparators(job, rounds, sums, n_unscored, progress)
         curves |= found
     files = {}
@@ -235,14 +235,14 @@ def graph_of(learner: OnlineLearner | Panel) -> dict[str, np.ndarray]:
     return {}
 
 
-def _of_keys(job: Regression, metrics: RegressionMetrics, baselines: Baselines) -> dict[str, Any]:
-    """Return the entry ``keys`` of result.json, or {} without keys."""
-    own, others = metrics.of_keys, baselines.of_keys
+def _of_series(job: Regression, metrics: RegressionMetrics, baselines: Baselines) -> dict[str, Any]:
+    """Return the entry ``series`` of result.json, or {} without series."""
+    own, others = metrics.of_series, baselines.of_series
     if own is None or others is None:
         return {}
-    at = [others.places[key] for key in own.places]
+    at = [others.places[name] for name in own.places]
     of_each = dict(zip(baselines.learners, others.rmse[:, at], strict=True))
-    return {"keys": own.result(str(job.settings.dataset["key"]), of_each)}
+    return {"series": own.result(str(job.settings.dataset["series"]), of_each)}
 
 
 def _require_finite(job: Regression, squared: Recorder) -> None:

@@ -29,7 +29,7 @@ FRAMES = "frames"  # the folder of outputs that keeps data frames
 QUIET = {"figures": False, "tracking": "none"}
 SECTIONS = {*schema.GROUPS, *(k for k, value in schema.DEFAULTS.items() if isinstance(value, dict))}
 # Settings that name columns of a data frame.
-NAMING = ("target", "inputs", "exclude", "key", "client_column", "columns")
+NAMING = ("target", "inputs", "exclude", "series", "client_column", "columns")
 
 
 def read_run(what: Sequence[Any], settings: Mapping[str, Any]) -> Settings:

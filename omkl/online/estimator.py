@@ -125,22 +125,22 @@ class RegressorParameters(LearnerParameters):
 
 @dataclasses.dataclass(eq=False, repr=False)
 class PanelParameters(LearnerParameters):
-    """Parameters of a learner per key, with those of a panel.
+    """Parameters of a learner per series, with those of a panel.
 
     The algorithm is one of ``omkl.panel``. The defaults have few kernels and features, because each
-    key has its own coefficients.
+    series has its own coefficients.
 
     Parameters
     ----------
-    max_keys, share_weights, share_scaling, interval, interval_rate
+    max_series, share_weights, share_scaling, interval, interval_rate
         As of ``omkl.panel``.
     """
 
     algorithm: str = PANEL["algorithm"]
     kernels: Any = PANEL["kernels"]
     D: int = PANEL["D"]
-    key: str | None = None
-    max_keys: int | None = None
+    series: str | None = None
+    max_series: int | None = None
     share_weights: bool = False
     share_scaling: bool = False
     interval: float | None = None
@@ -153,7 +153,7 @@ class PanelParameters(LearnerParameters):
             interval=self.interval, interval_rate=self.interval_rate,
         )  # fmt: skip
         return Panel(
-            made.settings, key=self.key, max_keys=self.max_keys,
+            made.settings, series=self.series, max_series=self.max_series,
             share_weights=self.share_weights, share_scaling=self.share_scaling,
             declared=self.columns,
         )  # fmt: skip

@@ -11,7 +11,7 @@ because other sources or another machine may draw different ones. A file unpacks
     settings   JSON: format, omkl, code (fingerprint of its sources), learner (the settings)
     recent.rows, recent.said   rows that await their targets, and their predictions
     recent.learned   last rows of a classification, with the place of the class
-    keys, t, slots.NAME, scaler.NAME   of a panel: JSON, and arrays by key
+    series, t, slots.NAME, scaler.NAME   of a panel: JSON, and arrays by series
     learner.K.NAME, labels.NAME, columns.NAME   see ``OnlineLearner``. With several targets the
     first
                two begin with output.K, and arrays equal to those of output.0 are left out

@@ -1,8 +1,8 @@
-"""One learner per key of a stream, for devices or shops. Use ``omkl.panel`` to make a panel.
+"""One learner per series of a stream, for devices or shops. Use ``omkl.panel`` to make a panel.
 
-Every key begins as the same ``OnlineLearner`` and learns from its own rows, to the last bit as that
-learner would. All keys share the random frequencies. The state of a key is a row of arrays
-(``omkl.core.panel``).
+Every series begins as the same ``OnlineLearner`` and learns from its own rows, to the last bit as
+that learner would. All series share the random frequencies. The state of a series is a row of
+arrays (``omkl.core.panel``).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.core import conformal, snapshot
-from omkl.core.conformal import NO_LABELS, KeyedConformal
+from omkl.core.conformal import NO_LABELS, SeriesConformal
 from omkl.core.hyperparameters import COUNTS, require_count
 from omkl.core.panel import (
     FIRST,
@@ -44,18 +44,18 @@ from omkl.utils.disk import write_atomically
 if TYPE_CHECKING:
     import pandas as pd
 
-Key = int | str
+Name = int | str
 KINDS = (int, str)
-OPTIONS = ("key", "max_keys", "share_weights", "share_scaling")
+OPTIONS = ("series", "max_series", "share_weights", "share_scaling")
 
 
 class Scaler(NamedTuple):
-    """Scaling of inputs and targets of S keys, and the units of their errors.
+    """Scaling of inputs and targets of S series, and the units of their errors.
 
-    inputs   (S, d, N_NUMBERS); d is 0 if all keys share the scaling of inputs
+    inputs   (S, d, N_NUMBERS); d is 0 if all series share the scaling of inputs
     targets  (S, 1, N_NUMBERS)
     last     (S, n_lags) targets, the oldest first
-    units    (S, 4) as in ``KeyedConformal``; None without intervals
+    units    (S, 4) as in ``SeriesConformal``; None without intervals
     """
 
     inputs: MOMENTS
@@ -75,43 +75,43 @@ class State(NamedTuple):
 
 
 class Panel:
-    """One learner per key; all keys have the same settings, seed and random features.
+    """One learner per series; all series have the same settings, seed and random features.
 
-    Rows are as for ``OnlineLearner``. Their keys, whole numbers or texts, are in a column named
-    ``key`` or are given beside the rows. A new key begins as a learner without rows. Predictions
-    equal exactly those of one ``OnlineLearner`` per key, unless keys share weights or scaling.
-    All keys share the learning of intervals.
+    Rows are as for ``OnlineLearner``. Their series, whole numbers or texts, are in a column named
+    ``series`` or are given beside the rows. A new series begins as a learner without rows.
+    Predictions equal exactly those of one ``OnlineLearner`` per series, unless series share weights
+    or scaling. All series share the learning of intervals.
 
     Attributes
     ----------
-    settings    settings of the learner of every key
-    key         name of the column of keys, None if keys are given beside the rows
-    max_keys    most keys in memory: a further key replaces the one whose last row is the oldest.
-                None: no limit
+    settings    settings of the learner of every series
+    series      name of the column of series, None if series are given beside the rows
+    max_series  most series in memory: a further series replaces the one whose last row is the
+                oldest. None: no limit
     """
 
     def __init__(
         self,
         settings: LearnerSettings,
         *,
-        key: str | None = None,
-        max_keys: int | None = None,
+        series: str | None = None,
+        max_series: int | None = None,
         share_weights: bool = False,
         share_scaling: bool = False,
         threads: int | None = None,
         declared: Mapping[str, str] | None = None,
     ) -> None:
-        self.settings, self.key, self.max_keys = settings, key, max_keys
+        self.settings, self.series, self.max_series = settings, series, max_series
         self.share_weights, self.share_scaling = share_weights, share_scaling
-        for name, number in (("max_keys", max_keys), ("threads", threads)):
+        for name, number in (("max_series", max_series), ("threads", threads)):
             if number is not None:
                 require_count(name, number)
         self._threads = threads or os.cpu_count() or 1
         _require_supported(settings, share_weights, share_scaling)
-        self._slots: dict[Key, int] = {}  # with max_keys the least recent key is first
+        self._slots: dict[Name, int] = {}  # with max_series the least recent series is first
         self._free: list[int] = []
         self._digest = b""  # see _layout
-        # The initial learner of every key.
+        # The initial learner of every series.
         self._one = OnlineLearner(settings, declared=declared)
         if self._one.inputs:
             _require_numbers(self._one)
@@ -120,7 +120,7 @@ class Panel:
             _require_numbers(OnlineLearner(dataclasses.replace(settings, inputs=("x",))))
 
     def _make(self) -> None:
-        """Make room for the first keys, once the inputs are known."""
+        """Make room for the first series, once the inputs are known."""
         one, n_lags = self._one, self.settings.lags
         self.settings = one.settings
         self._learner = PanelLearner(one.learners[0], self.share_weights, self._threads)
@@ -130,9 +130,9 @@ class Panel:
         self._moments = Moments(d) if self._scaled and self.share_scaling else None
         n = self._learner.n_slots
         n_own = d if self._scaled and not self.share_scaling else 0
-        self._conformal: KeyedConformal | None = None
+        self._conformal: SeriesConformal | None = None
         if around := self.settings.intervals:
-            self._conformal = KeyedConformal(around.level, rates_of(around))
+            self._conformal = SeriesConformal(around.level, rates_of(around))
         self._scaler = Scaler(
             inputs=np.zeros((n, n_own, N_NUMBERS)),
             targets=np.zeros((n, 1, N_NUMBERS)),
@@ -142,45 +142,45 @@ class Panel:
 
     def __repr__(self) -> str:
         name, inputs = self.settings.algorithm, len(self._one.inputs) or "unknown"
-        return f"Panel({name!r}, {len(self):,} keys, {inputs} inputs)"
+        return f"Panel({name!r}, {len(self):,} series, {inputs} inputs)"
 
     def __len__(self) -> int:
-        """Return the number of keys in memory."""
+        """Return the number of series in memory."""
         return len(self._slots)
 
-    def __contains__(self, key: object) -> bool:
-        plain = key.item() if isinstance(key, np.generic) else key
+    def __contains__(self, series: object) -> bool:
+        plain = series.item() if isinstance(series, np.generic) else series
         return type(plain) in KINDS and plain in self._slots
 
     @property
-    def keys(self) -> tuple[Key, ...]:
-        """Keys in memory; with ``max_keys`` the next one to be forgotten is first."""
+    def names(self) -> tuple[Name, ...]:
+        """Names of the series in memory; with ``max_series`` the next to be forgotten is first."""
         return tuple(self._slots)
 
     @property
-    def bytes_per_key(self) -> int:
-        """Bytes of the arrays of a key; twice as many while the arrays grow."""
+    def bytes_per_series(self) -> int:
+        """Bytes of the arrays of a series; twice as many while the arrays grow."""
         self._require_inputs()
         return sum(array[FRESH].nbytes for array in self._own().values())
 
-    def n_rows(self, key: Key) -> int:
-        """Return the number of rows that a key has learned; 0 for an unknown key."""
-        slot = self._slots.get(_checked(key))
+    def n_rows(self, series: Name) -> int:
+        """Return the number of rows that a series has learned; 0 for an unknown series."""
+        slot = self._slots.get(_checked(series))
         return 0 if slot is None else int(self._learner.t[slot])
 
-    def weights(self, key: Key) -> pd.Series:
-        """Return the weight of each kernel for a key, as ``OnlineLearner.weights``."""
+    def weights(self, series: Name) -> pd.Series:
+        """Return the weight of each kernel for a series, as ``OnlineLearner.weights``."""
         import pandas as pd
 
         self._require_inputs()
         log_w = self._learner.slots.state.log_w
-        slot = min(self._slots.get(_checked(key), FRESH), len(log_w) - 1)
+        slot = min(self._slots.get(_checked(series), FRESH), len(log_w) - 1)
         index = pd.Index(self._one.expert_names, name="expert")
         return pd.Series(normalised(log_w[slot]), index=index, name="weight")
 
     @property
     def kernel_weights(self) -> np.ndarray:
-        """Weights (N,) of the kernels, mean over the keys in memory."""
+        """Weights (N,) of the kernels, mean over the series in memory."""
         log_w = self._learner.slots.state.log_w
         slots = np.fromiter(self._slots.values(), dtype=np.int64) if len(log_w) > 1 else [0]
         weights = np.exp(log_w[slots] - log_w[slots].max(axis=1, keepdims=True))
@@ -193,7 +193,7 @@ class Panel:
 
     @property
     def used(self) -> np.ndarray:
-        """Number of evaluations (N,) of each kernel, over all keys, since the panel was made."""
+        """Number of evaluations (N,) of each kernel, over all series, since the panel was made."""
         return self._learner.used
 
     @property
@@ -205,50 +205,52 @@ class Panel:
         if not self._one.inputs:
             raise RuntimeError("the panel has seen no row: it does not know its inputs yet")
 
-    def forget(self, key: Key) -> None:
-        """Remove a key: its next row counts as its first. Raises KeyError for an unknown key."""
-        self._free.append(self._slots.pop(_checked(key)))
+    def forget(self, series: Name) -> None:
+        """Remove a series: its next row counts as its first. Raises KeyError if it is unknown."""
+        self._free.append(self._slots.pop(_checked(series)))
 
-    def state_of(self, key: Key) -> bytes:
-        """Return the state of a key as about ``bytes_per_key`` bytes, for ``restore_key``.
+    def state_of(self, series: Name) -> bytes:
+        """Return the state of a series as about ``bytes_per_series`` bytes, for ``restore_series``.
 
-        It does not include the errors that the intervals of all keys share. Raises KeyError for an
-        unknown key.
+        It does not include the errors that the intervals of all series share. Raises KeyError for
+        an unknown series.
         """
-        slot = self._slots[_checked(key)]
+        slot = self._slots[_checked(series)]
         kept = b"".join(array[slot].tobytes() for array in self._own().values())
         return self._checksum(kept) + kept
 
-    def restore_key(self, key: Key, state: bytes) -> None:
-        """Restore a key from ``state_of`` of a panel with the same settings, to the last bit.
+    def restore_series(self, series: Name, state: bytes) -> None:
+        """Restore a series from ``state_of`` of a panel with the same settings, to the last bit.
 
         The shared state does not change. Raises ValueError if the bytes are damaged, or belong to
-        other settings or random features. The key is then unchanged.
+        other settings or random features. The series is then unchanged.
         """
         at, kept = len(self._layout()), self._shared()
         if state[:at] != self._checksum(state[at:]):
             raise ValueError(
-                f"the state of key {key!r} is of other settings or of other sources than this "
-                "panel, or damaged: go on with those, or begin the key anew"
+                f"the state of series {series!r} is of other settings or of other sources than "
+                "this panel, or damaged: go on with those, or begin the series anew"
             )
         for name, array in self._own().items():
             size = array[FRESH].nbytes
             part = np.frombuffer(state[at : at + size], dtype=array.dtype)
             kept[name], at = part.reshape(array.shape[1:]), at + size
         snapshot.require_fit(self._like(()), kept)
-        if _checked(key) not in self._slots:
-            if self.max_keys is not None and len(self) >= self.max_keys:
-                raise ValueError(f"{len(self)} keys are kept, and max_keys is {self.max_keys}")
-            self._begin([_checked(key)])
+        if _checked(series) not in self._slots:
+            if self.max_series is not None and len(self) >= self.max_series:
+                raise ValueError(
+                    f"{len(self)} series are kept, and max_series is {self.max_series}"
+                )
+            self._begin([_checked(series)])
         for name, array in self._own().items():
-            array[self._slots[_checked(key)]] = kept[name]
+            array[self._slots[_checked(series)]] = kept[name]
 
     def _checksum(self, kept: bytes) -> bytes:
-        """Return a checksum of the state of a key and of the layout."""
+        """Return a checksum of the state of a series and of the layout."""
         return hashlib.sha256(self._layout() + kept).digest()
 
     def _layout(self) -> bytes:
-        """Return a digest of the settings and arrays that states of a key must have in common."""
+        """Return a digest of the settings and arrays that states must have in common."""
         self._require_inputs()
         if not self._digest:
             digest = hashlib.sha256(json.dumps(dataclasses.asdict(self.settings)).encode())
@@ -260,33 +262,33 @@ class Panel:
             self._digest = digest.digest()
         return self._digest
 
-    def partial_fit(self, X: Any, y: Any, keys: Any = None) -> Predictions:
-        """Predict and learn, row by row of each key. Any split into blocks gives the same bits.
+    def partial_fit(self, X: Any, y: Any, series: Any = None) -> Predictions:
+        """Predict and learn, row by row of each series. Any split into blocks gives the same bits.
 
         Parameters
         ----------
         X, y
             Rows (n, d), and targets (n,). A row with the target NaN or None is predicted and not
             learned.
-        keys
-            The key (n,) of each row; None: the column ``key`` of X.
+        series
+            The series (n,) of each row; None: the column ``series`` of X.
 
         Returns
         -------
         Predictions
-            Of each row before its target, as of ``OnlineLearner``. The interval of a key is NaN
-            before its first error, and until the errors of some key differ and are not all 0. It
-            has width 0 while all errors of the key are exactly 0.
+            Of each row before its target, as of ``OnlineLearner``. The interval of a series is NaN
+            before its first error, and until the errors of some series differ and are not all 0. It
+            has width 0 while all errors of the series are exactly 0.
 
         Raises
         ------
         ValueError
-            A row, a target or a key is invalid; nothing is learned.
+            A row, a target or a series is invalid; nothing is learned.
         """
-        X, keys = self._with_keys(X, keys)
-        labels, (codes, names) = self._one.labels(y), _factorised(keys)
+        X, series = self._with_series(X, series)
+        labels, (codes, names) = self._one.labels(y), _factorised(series)
         if not len(X) == len(labels) == len(codes):
-            raise ValueError(f"{len(X)} rows X, {len(labels)} targets y and {len(codes)} keys")
+            raise ValueError(f"{len(X)} rows X, {len(labels)} targets y and {len(codes)} series")
         rows = self._rows(X)
         parts = [
             self._run(slots, rows[part], labels[part], learns=True)
@@ -298,30 +300,30 @@ class Panel:
         self._one.require_finite(said.y_hat)
         return said
 
-    def predict(self, X: Any, keys: Any = None) -> np.ndarray:
-        """Return the prediction of each row of X as the next row of its key, (n,); nothing changes.
+    def predict(self, X: Any, series: Any = None) -> np.ndarray:
+        """Return the prediction (n,) of each row of X as the next of its series; nothing changes.
 
-        An unknown key is predicted by a learner without rows.
+        An unknown series is predicted by a learner without rows.
         """
-        return self._as_next(X, keys).y_hat
+        return self._as_next(X, series).y_hat
 
-    def predict_interval(self, X: Any, keys: Any = None) -> np.ndarray:
-        """Return the ends (n, 2) of intervals of rows, each as the next of its key.
+    def predict_interval(self, X: Any, series: Any = None) -> np.ndarray:
+        """Return the ends (n, 2) of intervals of rows, each as the next of its series.
 
-        Nothing changes. They are NaN before the first error of a key. Raises ValueError if the
+        Nothing changes. They are NaN before the first error of a series. Raises ValueError if the
         panel has no intervals.
         """
         if self.settings.interval is None:
             raise ValueError("there are no intervals: make the panel with interval=0.9, say")
-        said = self._as_next(X, keys)
+        said = self._as_next(X, series)
         return np.stack([said.low, said.high], axis=-1)
 
-    def _as_next(self, X: Any, keys: Any) -> Predictions:
-        """Return the predictions of each row as the next of its key."""
-        X, keys = self._with_keys(X, keys)
-        codes, names = _factorised(keys)
+    def _as_next(self, X: Any, series: Any) -> Predictions:
+        """Return the predictions of each row as the next of its series."""
+        X, series = self._with_series(X, series)
+        codes, names = _factorised(series)
         if len(X) != len(codes):
-            raise ValueError(f"{len(X)} rows X and {len(codes)} keys")
+            raise ValueError(f"{len(X)} rows X and {len(codes)} series")
         if self._one.waits_for_inputs:  # a prediction must not decide the inputs
             nothing = np.full(len(X), np.nan)
             return Predictions(np.asarray(self._one.predict(X)), nothing > 0, nothing, nothing)
@@ -331,46 +333,48 @@ class Panel:
         self._one.require_finite(said.y_hat)
         return said
 
-    def predict_many(self, X: Any, keys: Any = None) -> pd.Series:
+    def predict_many(self, X: Any, series: Any = None) -> pd.Series:
         """Return ``predict`` of a data frame as a Series with its index, for River."""
         import pandas as pd
 
         X = with_names(X)
         index = X.index if is_frame(X) else None
-        return pd.Series(self.predict(X, keys), index=index, name="y_hat")
+        return pd.Series(self.predict(X, series), index=index, name="y_hat")
 
-    def learn_many(self, X: Any, y: Any, keys: Any = None) -> None:
+    def learn_many(self, X: Any, y: Any, series: Any = None) -> None:
         """Call ``partial_fit``, by River's name."""
-        self.partial_fit(X, y, keys)
+        self.partial_fit(X, y, series)
 
-    def predict_one(self, x: Any, key: Key | None = None) -> float:
-        """Predict the row x (d,) as the next of its key: a number; nothing changes."""
-        return float(self.predict([with_names(x)], None if key is None else [key])[0])
+    def predict_one(self, x: Any, series: Name | None = None) -> float:
+        """Predict the row x (d,) as the next of its series: a number; nothing changes."""
+        return float(self.predict([with_names(x)], None if series is None else [series])[0])
 
-    def learn_one(self, x: Any, y: Any, key: Key | None = None) -> None:
-        """Learn the target y of the row x (d,) as the next row of its key; None: no target."""
-        self.partial_fit([with_names(x)], [y], None if key is None else [key])
+    def learn_one(self, x: Any, y: Any, series: Name | None = None) -> None:
+        """Learn the target y of the row x (d,) as the next row of its series; None: no target."""
+        self.partial_fit([with_names(x)], [y], None if series is None else [series])
 
-    def _with_keys(self, X: Any, keys: Any) -> tuple[Any, Any]:
-        """Return rows without their column of keys, and the keys (n,)."""
+    def _with_series(self, X: Any, series: Any) -> tuple[Any, Any]:
+        """Return rows without their column of series, and the series (n,)."""
         X = with_names(X)
-        if self.key is None:
-            if keys is None:
-                raise ValueError("say which key each row has: keys=, or omkl.panel(key=COLUMN)")
-            return X, keys
+        if self.series is None:
+            if series is None:
+                raise ValueError(
+                    "say which series each row has: series=, or omkl.panel(series=COLUMN)"
+                )
+            return X, series
         if is_frame(X):
-            if keys is None and self.key not in X.columns:
-                raise ValueError(f"the data frame has no column {self.key!r}, the key")
-            rows = X.drop(columns=[self.key], errors="ignore")
-            return rows, X[self.key] if keys is None else keys
+            if series is None and self.series not in X.columns:
+                raise ValueError(f"the data frame has no column {self.series!r}, the series")
+            rows = X.drop(columns=[self.series], errors="ignore")
+            return rows, X[self.series] if series is None else series
         if not isinstance(X, Sequence) or not all(isinstance(x, Mapping) for x in X):
-            if keys is None:
-                raise ValueError(f"rows by position have no column {self.key!r}: give keys=")
-            return X, keys
-        if keys is None and not all(self.key in x for x in X):
-            raise ValueError(f"a row has no {self.key!r}, the key")
-        rows = [{name: cell for name, cell in x.items() if name != self.key} for x in X]
-        return rows, [x[self.key] for x in X] if keys is None else keys
+            if series is None:
+                raise ValueError(f"rows by position have no column {self.series!r}: give series=")
+            return X, series
+        if series is None and not all(self.series in x for x in X):
+            raise ValueError(f"a row has no {self.series!r}, the series")
+        rows = [{name: cell for name, cell in x.items() if name != self.series} for x in X]
+        return rows, [x[self.series] for x in X] if series is None else series
 
     def _rows(self, X: Any) -> np.ndarray:
         """Return rows as checked numbers (n, d). The first rows decide the inputs."""
@@ -380,9 +384,11 @@ class Panel:
             self._make()
         return rows
 
-    def _spans(self, codes: np.ndarray, names: Sequence[Key]) -> Iterator[tuple[slice, np.ndarray]]:
-        """Yield parts of a block, and their slots, such that no part forgets one of its keys."""
-        if self.max_keys is None:
+    def _spans(
+        self, codes: np.ndarray, names: Sequence[Name]
+    ) -> Iterator[tuple[slice, np.ndarray]]:
+        """Yield parts of a block, and their slots, such that no part forgets one of its series."""
+        if self.max_series is None:
             self._begin([name for name in names if name not in self._slots])
             slots = np.array([self._slots[name] for name in names], dtype=np.int64)
             yield slice(0, len(codes)), slots[codes]
@@ -396,7 +402,7 @@ class Panel:
             if name in self._slots:
                 self._slots[name] = self._slots.pop(name)  # the most recent
             else:
-                if len(self._slots) >= self.max_keys:
+                if len(self._slots) >= self.max_series:
                     gone = self._slots.pop(next(iter(self._slots)))
                     if gone in touched:
                         self._reset(new)
@@ -409,12 +415,12 @@ class Panel:
         self._reset(new)
         yield slice(start, len(codes)), np.array(slots_of_rows, dtype=np.int64)
 
-    def _begin(self, names: Sequence[Key]) -> None:
-        """Give new keys slots with the initial state."""
+    def _begin(self, names: Sequence[Name]) -> None:
+        """Give new series slots with the initial state."""
         self._reset(self._allocate(names))
 
-    def _allocate(self, names: Sequence[Key]) -> list[int]:
-        """Return slots for new keys. The caller must ``_reset`` them."""
+    def _allocate(self, names: Sequence[Name]) -> list[int]:
+        """Return slots for new series. The caller must ``_reset`` them."""
         n = len(names)
         slots = [self._free.pop() for _ in range(min(n, len(self._free)))]
         used = FIRST + len(self._slots) + len(self._free) + len(slots)
@@ -422,15 +428,15 @@ class Panel:
         slots += range(used, most)
         if most > self._learner.n_slots:
             room = max(most, 2 * self._learner.n_slots)
-            if self.max_keys is not None:
-                room = max(most, min(room, FIRST + self.max_keys))
+            if self.max_series is not None:
+                room = max(most, min(room, FIRST + self.max_series))
             self._learner.make_room(room)
             self._scaler = snapshot.mapped(lambda _, a: longer(a, room), "", self._scaler)
         self._slots.update(zip(names, slots, strict=True))
         return slots
 
     def _reset(self, slots: Sequence[int]) -> None:
-        """Write the initial state of a key into all these slots."""
+        """Write the initial state of a series into all these slots."""
         for array in self._own().values() if slots else ():
             array[slots] = array[FRESH]
 
@@ -462,7 +468,7 @@ class Panel:
         if self._conformal is not None:
             units, late = self._scaler.units, int(self._scaled)
             assert units is not None
-            half = self._conformal.follow_keys(units, slots, result[0], labels, late)
+            half = self._conformal.follow_series(units, slots, result[0], labels, late)
         return Predictions(result[0], known, result[1], half)
 
     def _standardised(self, groups: Groups, rows: np.ndarray, learns: bool) -> np.ndarray:
@@ -484,7 +490,7 @@ class Panel:
         return np.concatenate([X, np.zeros((len(X), lags))], axis=1) if lags else X
 
     def save(self, path: str | Path) -> None:
-        """Write all keys to a file for ``omkl.load_panel``. Raises RuntimeError without a row."""
+        """Write all series to a file for ``omkl.load_panel``. Raises RuntimeError without a row."""
         write_atomically(Path(path).expanduser(), self.content())
 
     def content(self, columns: Any = None) -> bytes:
@@ -492,7 +498,7 @@ class Panel:
         self._require_inputs()
         slots = np.fromiter(self._slots.values(), dtype=np.int64)
         text = json.dumps(list(self._slots)).encode()
-        arrays = {"keys": np.frombuffer(text, dtype=np.uint8)}
+        arrays = {"series": np.frombuffer(text, dtype=np.uint8)}
         arrays |= {name: array[slots] for name, array in self._own().items()}
         arrays |= self._shared()
         options = {name: getattr(self, name) for name in OPTIONS}
@@ -506,22 +512,22 @@ class Panel:
         return State(self._learner.t, self._learner.slots, self._scaler, columns, interval)
 
     def _own(self) -> dict[str, np.ndarray]:
-        """Return the arrays (S, ...) with a row per key, by name."""
+        """Return the arrays (S, ...) with a row per series, by name."""
         arrays = snapshot.named_arrays(self._state)
         return {name: array for name, array in arrays if _is_own(name, array)}
 
     def _shared(self) -> dict[str, np.ndarray]:
-        """Return the arrays that all keys share, by name."""
+        """Return the arrays that all series share, by name."""
         arrays = snapshot.named_arrays(self._state)
         return {name: array for name, array in arrays if not _is_own(name, array)}
 
-    def _like(self, keys: tuple[int, ...]) -> State:
-        """Return the state with initial arrays (*keys, ...) in place of those by key."""
+    def _like(self, shape: tuple[int, ...]) -> State:
+        """Return the state with initial arrays (*shape, ...) in place of those by series."""
 
         def fresh(name: str, array: np.ndarray) -> np.ndarray:
             if not _is_own(name, array):
                 return array
-            return np.broadcast_to(array[FRESH], keys + array.shape[1:])
+            return np.broadcast_to(array[FRESH], shape + array.shape[1:])
 
         return State(
             *(snapshot.mapped(fresh, name, part) for name, part in self._state._asdict().items())
@@ -532,13 +538,15 @@ class Panel:
 
         Raises ValueError if the arrays do not fit. The panel is then unusable.
         """
-        names = json.loads(kept["keys"].tobytes())
+        names = json.loads(kept["series"].tobytes())
         alike = isinstance(names, list) and all(type(name) in KINDS for name in names)
         if not alike or len(set(names)) < len(names):
-            raise ValueError("its keys are no list of different whole numbers and texts")
-        if self.max_keys is not None and len(names) > self.max_keys:
-            raise ValueError(f"it has {len(names)} keys, and max_keys is {self.max_keys}")
-        kept = {name: array for name, array in kept.items() if name != "keys"}
+            raise ValueError(
+                "the names of its series are no list of different whole numbers and texts"
+            )
+        if self.max_series is not None and len(names) > self.max_series:
+            raise ValueError(f"it has {len(names)} series, and max_series is {self.max_series}")
+        kept = {name: array for name, array in kept.items() if name != "series"}
         snapshot.require_fit(self._like((len(names),)), kept)
         self._begin(names)
         slots = np.fromiter(self._slots.values(), dtype=np.int64)
@@ -553,7 +561,7 @@ class Panel:
 def _require_supported(settings: LearnerSettings, weights: bool, scaling: bool) -> None:
     """Raise ValueError for settings that a panel cannot have."""
     if settings.classes:
-        raise ValueError("a panel is for regression: make a learner per key for classes")
+        raise ValueError("a panel is for regression: make a learner per series for classes")
     if scaling and settings.scaling == "none":
         raise ValueError('share_scaling=True needs scaling="columns"')
     specification = settings.specification()
@@ -575,7 +583,7 @@ def _require_supported(settings: LearnerSettings, weights: bool, scaling: bool) 
 
 
 def _is_own(name: str, array: np.ndarray) -> bool:
-    """Return whether an array of ``State`` has a row per key."""
+    """Return whether an array of ``State`` has a row per series."""
     return name == "t" or (name.startswith(("slots.", "scaler.")) and len(array) > 1)
 
 
@@ -583,39 +591,39 @@ ADVICE = "raker, rfomkr, ridge and ridge_rff are possible"
 
 
 def _require_numbers(one: OnlineLearner) -> None:
-    """Raise ValueError if the state of a key has counts or positions, as that of ``auto``."""
+    """Raise ValueError if the state of a series has counts or positions, as that of ``auto``."""
     algorithm, slots = one.algorithm, PanelLearner(one.learners[0]).slots
     own = [field for field in snapshot.fields(slots) if len(field.array) > 1]
     if any(field.array.dtype.kind != "f" for field in own if not field.name.startswith("rng.")):
         size = sum(field.array[0].nbytes for field in own)
         raise ValueError(
             f"{algorithm.name} keeps counts and places besides numbers ({size / 1000:,.0f} kB per "
-            f"key), and a panel has no such learners: {ADVICE}"
+            f"series), and a panel has no such learners: {ADVICE}"
         )
 
 
-def _factorised(keys: Any) -> tuple[np.ndarray, list[Key]]:
-    """Return the code (n,) of each key, and the list of different keys."""
+def _factorised(series: Any) -> tuple[np.ndarray, list[Name]]:
+    """Return the code (n,) of each series, and the list of different series."""
     import pandas as pd
 
-    if isinstance(keys, str) or not hasattr(keys, "__len__"):
-        raise ValueError(f"keys={keys!r} is no list: give the key of each row")
-    if not hasattr(keys, "dtype"):
-        keys = np.array([*keys, None], dtype=object)[:-1]  # keeps tuples as single cells
-    codes, names = pd.factorize(keys)
+    if isinstance(series, str) or not hasattr(series, "__len__"):
+        raise ValueError(f"series={series!r} is no list: give the series of each row")
+    if not hasattr(series, "dtype"):
+        series = np.array([*series, None], dtype=object)[:-1]  # keeps tuples as single cells
+    codes, names = pd.factorize(series)
     if (codes < 0).any():
-        raise ValueError(f"row {int(np.argmin(codes)) + 1} of the block has no key")
-    if keys.dtype == object:  # pandas takes 1, 1.0 and True for equal
-        for kind in set(map(type, keys)):
-            _checked(next(key for key in keys if type(key) is kind))
+        raise ValueError(f"row {int(np.argmin(codes)) + 1} of the block has no series")
+    if series.dtype == object:  # pandas takes 1, 1.0 and True for equal
+        for kind in set(map(type, series)):
+            _checked(next(name for name in series if type(name) is kind))
     return codes, [_checked(name) for name in names]
 
 
-def _checked(key: Any) -> Key:
-    """Return a key that is a whole number or a text. Raises ValueError for others, such as True."""
-    plain = key.item() if isinstance(key, np.generic) else key
+def _checked(series: Any) -> Name:
+    """Return a name that is a whole number or a text. Raises ValueError for others (True)."""
+    plain = series.item() if isinstance(series, np.generic) else series
     if type(plain) not in KINDS:
-        raise ValueError(f"key {plain!r} is no whole number and no text, so it cannot be saved")
+        raise ValueError(f"series {plain!r} is no whole number and no text, so it cannot be saved")
     return plain
 
 

@@ -95,7 +95,7 @@ def print_run(run: Run, console: Console) -> None:
         text = f"Warning: {name_of(run)} is worse here than {better}."
         console.print(Text(text, style="bold"))
         easy = "auto_classifier" if measure(result) is ERROR_RATE else "auto"
-        if result["algorithm"] != easy and not {"federated", "keys"} & result.keys():
+        if result["algorithm"] != easy and not {"federated", "series"} & result.keys():
             console.print(Text(f"algorithm={easy} is the learner that has nothing to set."))
     for notice in plain_texts(result.get("notices", ())):
         console.print(Text(f"Warning: {notice}", style="bold"))
@@ -191,8 +191,8 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
     if far := result.get("far_out"):
         shares = {name: f"{name} {100 * share:.2g} %" for name, share in far.items()}
         yield "far out", f"values beyond 4 deviations: {_largest(far, shares)}"
-    if keys := result.get("keys"):
-        yield from _key_rows(keys)
+    if series := result.get("series"):
+        yield from _series_rows(series)
     if federated:
         yield from _federated_rows(federated)
     if classify:
@@ -224,17 +224,17 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
     )
 
 
-def _key_rows(keys: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the number of keys of a panel, the best and worst keys, and the baselines beaten."""
-    few = keys["n"] - keys["ranked"]
+def _series_rows(series: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the number of series, the best and worst of them, and the baselines beaten."""
+    few = series["n"] - series["ranked"]
     unranked = f"; {few:,} with too few rows are not ranked" if few else ""
-    yield "keys", f"{keys['n']:,} of {keys['column']}{unranked}"
-    half = keys["ranked"] // 2  # no key is named as both
-    for name, most in (("best", keys["ranked"] - half), ("worst", half)):
-        named = keys[name][: min(3, most)]
-        if each := [f"{entry['key']} {readable(entry['rmse'])}" for entry in named]:
+    yield "series", f"{series['n']:,} of {series['column']}{unranked}"
+    half = series["ranked"] // 2  # no series is named as both
+    for name, most in (("best", series["ranked"] - half), ("worst", half)):
+        named = series[name][: min(3, most)]
+        if each := [f"{entry['series']} {readable(entry['rmse'])}" for entry in named]:
             yield "", f"{name} RMSE: {', '.join(each)}"
-    ahead = [f"{stats.NAMES[name]} on {n:,}" for name, n in keys["better_than"].items()]
+    ahead = [f"{stats.NAMES[name]} on {n:,}" for name, n in series["better_than"].items()]
     yield "", f"ahead of {', '.join(ahead)}"
 
 

@@ -49,7 +49,7 @@ interrupted leaves nothing. ``outputs/replaced`` has the folders that force=true
     mse_over          "all rounds". With stream.scaling=columns " but the first" follows: it
                       counts for nobody, and curves begin with the second round. With targets
                       that come late it is " but the first 8", as many as knew of no target;
-                      of a panel " but the first of each key"
+                      of a panel " but the first of each series"
     labels, labels_per_seed   asked for: mean over the seeds, list
     al_efficiency, al_efficiency_std
                       labels over rounds: mean and sample standard deviation over the seeds;
@@ -61,10 +61,10 @@ interrupted leaves nothing. ``outputs/replaced`` has the folders that force=true
                       error above the comparator's at the last round; or
                       {comparator: {"label": .., "skipped": reason}}; {} where what the
                       learner weighs are no kernels, and of a panel
-    keys              of a panel (``dataset.key``): {"column", "n", "ranked": keys with ten scored
-                      rows, all where none has so many, "better_than": {baseline: on how many of
-                      these}, "best", "worst": [{"key", "rows", "rmse", and the RMSE of baselines
-                      by name}]}, at most five each; else absent
+    series            of a panel (``dataset.series``): {"column", "n", "ranked": those with ten
+                      scored rows, or all, "better_than": {baseline: on how many of
+                      these}, "best", "worst": [{"series", "rows", "rmse", and the RMSE of
+                      baselines by name}]}, at most five each; else absent
     spread            of a learner whose predictions have one, scored as normal distributions:
                       {"log_loss", "coverage_90", "width_90", "interval_score_90"}, means over
                       seeds and the rounds whose spread is known, in the unit of mse; else absent

@@ -174,8 +174,8 @@ class _Table:
 class PredictedNumbers(_Table):
     """Predictions of the rows of a regression: about 20 bytes per row and seed.
 
-    Columns: ``seed`` if there are several; ``row`` in the file, from 1; ``key`` of the row of a
-    panel, a whole number or a text (``key_type``); ``y``, null if there is no target or it was not
+    Columns: ``seed`` if there are several; ``row`` in the file, from 1; ``series`` of the row,
+    a whole number or a text (``series_type``); ``y``, null if there is no target or it was not
     requested; ``y_hat``; ``asked``; ``spread`` if the learner has one; and ``low`` and ``high`` of
     an interval, null if unknown.
     """
@@ -186,10 +186,10 @@ class PredictedNumbers(_Table):
         seeds: Sequence[int],
         has_spread: bool,
         has_interval: bool = False,
-        key_type: type | None = None,
+        series_type: type | None = None,
     ) -> None:
         columns: dict[str, type] = {"seed": int} if len(seeds) > 1 else {}
-        columns |= {"row": int} | ({"key": key_type} if key_type else {})
+        columns |= {"row": int} | ({"series": series_type} if series_type else {})
         columns |= {"y": float, "y_hat": float, "asked": bool}
         columns |= {"spread": float} if has_spread else {}
         columns |= {"low": float, "high": float} if has_interval else {}
@@ -204,20 +204,20 @@ class PredictedNumbers(_Table):
         asked: np.ndarray,
         spread: np.ndarray,
         half: np.ndarray,
-        keys: np.ndarray | None = None,
+        series: np.ndarray | None = None,
     ) -> None:
         """Add a block of rows.
 
         Parameters
         ----------
-        rows, y, keys
-            (n,) positions in the file, targets, and keys of a panel.
+        rows, y, series
+            (n,) positions in the file, targets, and series of a panel.
         y_hat, asked, spread, half
             (R, n) predictions of R seeds; NaN if unknown.
         """
         for r, seed in enumerate(self._seeds):
             columns = {"seed": np.full(len(y), seed), "row": rows, "y": y, "y_hat": y_hat[r]}
-            columns |= {"key": keys, "asked": asked[r], "spread": spread[r]}
+            columns |= {"series": series, "asked": asked[r], "spread": spread[r]}
             columns |= {"low": y_hat[r] - half[r], "high": y_hat[r] + half[r]}
             self.write(columns)
 

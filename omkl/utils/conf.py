@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 from omkl.utils import outside
 from omkl.utils.constraints import no_such_key
 
-# Defaults of panels: each key has its own coefficients, so they have few kernels and features.
+# Defaults of panels: each series has its own coefficients, so they have few kernels and features.
 PANEL: dict[str, Any] = {"algorithm": "raker", "kernels": "gauss5", "D": 24}
 
 

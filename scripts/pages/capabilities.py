@@ -54,7 +54,7 @@ These need K clients and a server. All except eM-KOFL also learn without a serve
   is for regression.
 - **interval**: adaptive ones around its predictions (`interval=0.9`).
 - **std**: a standard deviation with every prediction.
-- **panel**: a learner per key (`key=`, `omkl.panel`).
+- **panel**: a learner per series (`series=`, `omkl.panel`).
 - **outputs**: several targets per row (`omkl.learner(outputs=...)`).
 - **delay**: targets that come late (`stream.delay`, `stream.horizon`).
 - **features**: `features=orthogonal` and `features=qmc` place its random frequencies.

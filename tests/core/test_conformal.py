@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from omkl.core import conformal, snapshot
-from omkl.core.conformal import NO_LABELS, RATES, WINDOW, Conformal, KeyedConformal
+from omkl.core.conformal import NO_LABELS, RATES, WINDOW, Conformal, SeriesConformal
 
 NONE = math.nan
 
@@ -120,8 +120,8 @@ def test_holds_again_after_a_change(scale):
     assert abs(covered[1:].mean() - 0.9) < 0.005
 
 
-def keyed_by_the_letter(slots, y_hat, y):
-    """Widths of keys whose first label is no score, each error in units of its key's mean error."""
+def series_by_the_letter(slots, y_hat, y):
+    """Widths of series whose first label is no score, in units of the mean error of each."""
     units, scores = [], []
     for r, s in enumerate(slots):
         labels = y[:r][slots[:r] == s]
@@ -141,34 +141,34 @@ def keyed_by_the_letter(slots, y_hat, y):
     return np.array([min(unit * half[n], most) for unit, most, n in units])
 
 
-def test_intervals_of_keys_are_as_the_letter_has_them():
+def test_intervals_of_series_are_as_the_letter_has_them():
     rng = np.random.default_rng(10)
     slots = rng.integers(4, size=600)
     y = rng.standard_normal(600) * 10.0 ** np.arange(-2, 2)[slots]
     y[300:320] *= 50.0  # errors that a unit takes at eight of it
     y_hat, units = np.zeros(600), np.tile(NO_LABELS, (4, 1))
-    one = KeyedConformal(0.9)
+    one = SeriesConformal(0.9)
     parts = [
-        one.follow_keys(units, slots[p], y_hat[p], y[p], 1)
+        one.follow_series(units, slots[p], y_hat[p], y[p], 1)
         for p in np.split(np.arange(600), 7 * [0] + [1, 250])
     ]
-    expected = keyed_by_the_letter(slots, y_hat, y)
+    expected = series_by_the_letter(slots, y_hat, y)
     assert np.isnan(expected).sum() >= 8
     np.testing.assert_allclose(np.concatenate(parts), expected, rtol=1e-9)
 
 
 def test_every_key_is_covered_whatever_its_scale():
     """Scales 10,000 times apart share a quantile: in units of its errors each covers 90 %."""
-    rng, n_keys = np.random.default_rng(11), 20
-    slots = rng.permutation(np.repeat(np.arange(n_keys), 1000))
-    error = rng.standard_normal(len(slots)) * np.geomspace(0.01, 100.0, n_keys)[slots]
-    half = KeyedConformal(0.9).follow_keys(
-        np.tile(NO_LABELS, (n_keys, 1)), slots, np.zeros(len(slots)), error, 1
+    rng, n_series = np.random.default_rng(11), 20
+    slots = rng.permutation(np.repeat(np.arange(n_series), 1000))
+    error = rng.standard_normal(len(slots)) * np.geomspace(0.01, 100.0, n_series)[slots]
+    half = SeriesConformal(0.9).follow_series(
+        np.tile(NO_LABELS, (n_series, 1)), slots, np.zeros(len(slots)), error, 1
     )
-    covered = [np.mean((np.abs(error) <= half)[slots == s]) for s in range(n_keys)]
+    covered = [np.mean((np.abs(error) <= half)[slots == s]) for s in range(n_series)]
     assert min(covered) > 0.87 and max(covered) < 0.93
     common = np.abs(error) <= widths(error)  # of all errors as they are: too wide, or none
-    shares = [common[slots == s].mean() for s in range(n_keys)]
+    shares = [common[slots == s].mean() for s in range(n_series)]
     assert min(shares) < 0.6 and max(shares) > 0.99
 
 

@@ -35,7 +35,7 @@ def test_rows_that_run_backwards_in_time_are_named(tmp_path):
     assert notice.startswith("the rows run backwards in time by day, so that")
     (notice,) = told(tmp_path, table(day=[*DAYS[:300], *DAYS[:100]]))
     assert notice.startswith("day goes back in time 1 time, first at row 301.")
-    assert "dataset.key=COLUMN" in notice
+    assert "dataset.series=COLUMN" in notice
     (notice,) = told(tmp_path, table(day=RNG.permutation(DAYS)))
     assert notice.startswith("day goes back in time ")
     shuffled = RAW | {"order": "shuffled"}

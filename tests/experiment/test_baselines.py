@@ -50,7 +50,7 @@ def told(n_inputs, unit=1.0):
     """What of a stream decides how labels are told: as they are."""
     return SimpleNamespace(
         n_inputs=n_inputs, target_unit=unit, scaling="none", n_lags=0, classes=(), target_delay=0,
-        keyed=False,
+        has_series=False,
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Runs of a panel: one stream with a key, a learner per key."""
+"""Runs of a panel: one stream with a series, a learner per series."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def run(file: Path, *what: str, **more: object) -> omkl.Results:
-    settings = {"target": "sales", "key": "shop", "outputs": str(file.parent / "out"), **QUIET}
+    settings = {"target": "sales", "series": "shop", "outputs": str(file.parent / "out"), **QUIET}
     return omkl.run(*what, str(file), **(settings | more))
 
 
@@ -43,22 +43,22 @@ def rmse(error: pd.Series) -> float:
 
 @pytest.mark.parametrize("block", [1000, 7])
 def test_a_run_drives_the_panel_that_users_have(file: Path, block: int) -> None:
-    """Its errors are those of the panel, and each key is compared with its own last target."""
+    """Its errors are those of the panel, and each series is compared with its own last target."""
     rows = shops()
     found = run(file, block=block, seed=3, stream={"lags": 2}, model=True, interval=0.9)
-    panel = omkl.panel(key="shop", seed=3, lags=2, interval=0.9)
+    panel = omkl.panel(series="shop", seed=3, lags=2, interval=0.9)
     inputs = rows[["shop", "price", "town"]]
     said = panel.partial_fit(inputs, rows.sales)
     y_hat = said.y_hat
     np.testing.assert_array_equal(found.predictions.y_hat, y_hat)
     np.testing.assert_array_equal(found.predictions[["low", "high"]].T, [said.low, said.high])
     assert 0.8 < found["interval"]["coverage"] < 0.97
-    assert found.predictions.key.tolist() == rows.shop.tolist()
+    assert found.predictions.series.tolist() == rows.shop.tolist()
 
     known = rows.assign(y_hat=y_hat).dropna(subset="sales")
     known["last"] = known.groupby("shop").sales.shift()
     scored = known[known.groupby("shop").cumcount() > 0]
-    assert found["mse_over"] == "all rounds but the first of each key"
+    assert found["mse_over"] == "all rounds but the first of each series"
     assert found["rmse"] == pytest.approx(rmse(scored.y_hat - scored.sales))
     assert found["baselines"]["last"]["rmse"] == pytest.approx(rmse(scored["last"] - scored.sales))
     of_each = {
@@ -67,17 +67,17 @@ def test_a_run_drives_the_panel_that_users_have(file: Path, block: int) -> None:
     }
     in_order = sorted(of_each, key=lambda shop: of_each[shop][1])
     assert found["regret"] == {} and found["max_norm"] is None
-    keys = found["keys"]
-    assert (keys["column"], keys["n"], keys["ranked"]) == ("shop", 6, 6)
-    assert [entry["key"] for entry in keys["best"]] == in_order[:5]
-    assert [entry["key"] for entry in keys["worst"]] == in_order[::-1][:5]
-    for entry in keys["best"]:
+    series = found["series"]
+    assert (series["column"], series["n"], series["ranked"]) == ("shop", 6, 6)
+    assert [entry["series"] for entry in series["best"]] == in_order[:5]
+    assert [entry["series"] for entry in series["worst"]] == in_order[::-1][:5]
+    for entry in series["best"]:
         said = entry["rows"], entry["rmse"], entry["last"]
-        assert said == pytest.approx(of_each[entry["key"]])
-    assert keys["better_than"]["last"] == sum(own < last for _, own, last in of_each.values())
+        assert said == pytest.approx(of_each[entry["series"]])
+    assert series["better_than"]["last"] == sum(own < last for _, own, last in of_each.values())
 
     kept = omkl.load_panel(found.folder / "model.npz")
-    assert kept.keys == panel.keys
+    assert kept.names == panel.names
     np.testing.assert_array_equal(kept.predict(inputs[:20]), panel.predict(inputs[:20]))
 
 
@@ -94,18 +94,18 @@ def test_the_learner_of_a_key_is_by_default_as_the_panel_has_it(file: Path) -> N
 
 
 @pytest.mark.parametrize(
-    "options", [{"max_keys": 2}, {"share_weights": True, "share_scaling": True}]
+    "options", [{"max_series": 2}, {"share_weights": True, "share_scaling": True}]
 )
-def test_what_keys_share_and_how_many_are_kept_is_set(file: Path, options: dict) -> None:
+def test_what_series_share_and_how_many_are_kept_is_set(file: Path, options: dict) -> None:
     rows, found = shops(), run(file, model=True, **options)
-    panel = omkl.panel(key="shop", **options)
+    panel = omkl.panel(series="shop", **options)
     y_hat = panel.partial_fit(rows[["shop", "price", "town"]], rows.sales).y_hat
     np.testing.assert_array_equal(found.predictions.y_hat, y_hat)
     kept = omkl.load_panel(found.folder / "model.npz")
-    assert kept.keys == panel.keys and all(getattr(kept, k) == v for k, v in options.items())
+    assert kept.names == panel.names and all(getattr(kept, k) == v for k, v in options.items())
     assert (found["rmse"] != run(file)["rmse"]) and found.folder != run(file).folder
     with pytest.raises((RuntimeError, ValueError), match=f"dataset.{next(iter(options))} is of a"):
-        run(file, key=None, **options)
+        run(file, series=None, **options)
 
 
 def test_several_seeds_are_a_panel_each(file: Path) -> None:
@@ -127,8 +127,8 @@ def test_a_kept_panel_predicts_a_file(
     said = panel.predict(coming), *panel.predict_interval(coming).T
     expected = _plain(zip([1, 2, 3], [0, 5, 77], *said, strict=True))
     assert lines == [",".join(map(repr, row)) for row in expected]
-    assert lines[2].endswith(",nan,nan"), "of a key that is new"
-    assert "1 key that the model has not: 77" in err
+    assert lines[2].endswith(",nan,nan"), "of a series that is new"
+    assert "1 series that the model has not: 77" in err
 
 
 def _plain(rows: object) -> list[tuple]:
@@ -144,15 +144,15 @@ def test_keys_of_a_text_file_stay_texts_where_one_is_no_whole_number(file: Path)
     rows = shops()
     rows.assign(shop=rows.shop.map("{:02d}".format)).to_csv(file, index=False)
     found = run(file, model=True)
-    assert set(omkl.load_panel(found.folder / "model.npz").keys) == {f"0{k}" for k in range(6)}
-    assert found.predictions.key.tolist() == rows.shop.map("{:02d}".format).tolist()
+    assert set(omkl.load_panel(found.folder / "model.npz").names) == {f"0{k}" for k in range(6)}
+    assert found.predictions.series.tolist() == rows.shop.map("{:02d}".format).tolist()
 
 
 def test_a_row_without_a_key_is_an_error_or_dropped(file: Path) -> None:
     rows = shops()
     rows.shop = rows.shop.astype(object).where(rows.index != 30, None)
     rows.to_csv(file, index=False)
-    with pytest.raises(RuntimeError, match=r"row 31, column 'shop' has no value, so the key"):
+    with pytest.raises(RuntimeError, match=r"row 31, column 'shop' has no value, so the series"):
         run(file)
     found = run(file, missing="drop")
     assert found["n_rounds"] == rows.drop(30).sales.notna().sum()
@@ -168,8 +168,8 @@ def test_a_row_without_a_key_is_an_error_or_dropped(file: Path) -> None:
         ({"stream": {"scaling": "whole"}}, "set stream.scaling=columns or none"),
         ({"stream": {"horizon": 2}}, "leave stream.delay and stream.horizon out"),
         ({"federation": "iid", "clients": 2, "algorithm": "pof_mkl"}, "federation share a learner"),
-        ({"key": "sales"}, "dataset.key and dataset.target are both 'sales'"),
-        ({"key": "shpo"}, r"dataset\.key: there is no column 'shpo'. Did you mean 'shop'"),
+        ({"series": "sales"}, "dataset.series and dataset.target are both 'sales'"),
+        ({"series": "shpo"}, r"dataset\.series: there is no column 'shpo'. Did you mean 'shop'"),
     ],
 )
 def test_what_a_panel_cannot_do_is_said(file: Path, settings: dict, message: str) -> None:
@@ -177,6 +177,6 @@ def test_what_a_panel_cannot_do_is_said(file: Path, settings: dict, message: str
         run(file, **settings)
 
 
-def test_a_data_set_of_the_catalogue_has_no_key(tmp_path: Path) -> None:
-    with pytest.raises((RuntimeError, ValueError), match=r"dataset\.key is for files of yours"):
-        omkl.run("ridge", "+dataset.key=1", "airfoil", outputs=str(tmp_path), **QUIET)
+def test_a_data_set_of_the_catalogue_has_no_series(tmp_path: Path) -> None:
+    with pytest.raises((RuntimeError, ValueError), match=r"dataset\.series is for files of yours"):
+        omkl.run("ridge", "+dataset.series=1", "airfoil", outputs=str(tmp_path), **QUIET)

@@ -41,7 +41,7 @@ def require_little_more(learner, run):
 def test_a_run_takes_little_more_than_its_learner(kind, tmp_path):
     name, n = KINDS[kind]
     rng = np.random.default_rng(0)
-    X, keys = rng.normal(size=(n, 5)), rng.integers(1000, size=n)
+    X, series = rng.normal(size=(n, 5)), rng.integers(1000, size=n)
     y = np.sin(X).sum(axis=1) + 0.3 * rng.normal(size=n)
     rows = pd.DataFrame(X, columns=[f"x{k}" for k in range(1, 6)]).assign(y=y)
     own, options = {}, {"inputs": 5, "horizon": n, "kernels": "rbf51"}
@@ -49,13 +49,13 @@ def test_a_run_takes_little_more_than_its_learner(kind, tmp_path):
         rows["y"] = y = np.where(y > 0.0, "yes", "no")
         own, options = {"task": kind}, options | {"classes": ["no", "yes"]}
     elif kind == "panel":
-        rows["key"] = keys
-        own, options = {"dataset.key": "key"}, options | {"D": 50}
+        rows["shop"] = series
+        own, options = {"dataset.series": "shop"}, options | {"D": 50}
 
     def learner():
         for seed in range(SEEDS):
             if kind == "panel":
-                omkl.panel(name, seed=seed, **options).partial_fit(X, y, keys)
+                omkl.panel(name, seed=seed, **options).partial_fit(X, y, series)
             else:
                 omkl.learner(name, seed=seed, **options).partial_fit(X, y)
 

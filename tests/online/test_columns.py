@@ -348,7 +348,7 @@ def test_declared_columns_are_those_of_a_run_and_go_with_the_model(tmp_path, mon
     for x, label in zip(X.to_dict("records"), y, strict=True):
         for model in (by_row, river):
             model.learn_one(x, label)
-        panel.learn_one(x, label, key="a")
+        panel.learn_one(x, label, series="a")
     assert by_row.inputs == tuple(names) and not by_row.new_categories
     assert by_row.predict_one(new[0]) == pytest.approx(y[0], abs=1)
     assert river.predict_one(new[0]) == pytest.approx(y[0], abs=1)

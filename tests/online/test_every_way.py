@@ -1,7 +1,7 @@
 """The same rows give the same predictions to the bit, whichever way they reach a learner.
 
 A run of the command line, a block, blocks, one row after the other, through a saved model, a panel
-of one key and the estimators of scikit-learn and River: 100 configurations drawn at random.
+of one series and the estimators of scikit-learn and River: 100 configurations drawn at random.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def test_every_way_has_the_same_predictions(number, tmp_path):
         panel = omkl.panel(name, inputs=d, horizon=horizon, threads=1, **settings)
         found = [panel.partial_fit(X[k : k + 9], y[k : k + 9], ["a"] * len(y[k : k + 9])).y_hat
                  for k in range(0, n, 9)]  # fmt: skip
-        same("a panel of one key", np.concatenate(found))
+        same("a panel of one series", np.concatenate(found))
 
     rest = {**settings, "algorithm": name, "horizon": horizon}
     seed = rest.pop("seed")

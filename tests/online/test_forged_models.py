@@ -61,9 +61,9 @@ def use_learner(learner: Any) -> None:
 
 
 def use_panel(panel: Any) -> None:
-    keys = np.arange(40) % 5
-    panel.predict(X[:5], keys[:5])
-    panel.partial_fit(X[:40], Y[:40], keys)
+    series = np.arange(40) % 5
+    panel.predict(X[:5], series[:5])
+    panel.partial_fit(X[:40], Y[:40], series)
     panel.state_of(0)
     panel.content()
 

@@ -254,12 +254,12 @@ def test_of_a_row_that_is_refused_nothing_stays():
     assert fresh.predict_one({"b": 1.0}) == 1.0
 
 
-def test_a_panel_is_a_learner_per_key():
+def test_a_panel_is_a_learner_per_series():
     rng = np.random.default_rng(0)
     rows = [
         ({"a": a, "device": f"d{k % 3}"}, a * (k % 3)) for k, a in enumerate(rng.normal(size=60))
     ]
-    model = PanelMKLRegressor(key="device", interval=0.9)
+    model = PanelMKLRegressor(series="device", interval=0.9)
     alone = {
         f"d{k}": omkl.learner("raker", inputs=["a"], kernels=model.kernels, D=24) for k in range(3)
     }
@@ -281,7 +281,7 @@ def test_a_panel_is_a_learner_per_key():
 
 
 def test_a_panel_that_cannot_be_is_refused_by_its_setting():
-    with pytest.raises(ValueError, match="max_keys=0 lies outside"):
-        PanelMKLRegressor(max_keys=0).learn_one({"key": "a", "load": 1.0}, 1.0)
+    with pytest.raises(ValueError, match="max_series=0 lies outside"):
+        PanelMKLRegressor(max_series=0).learn_one({"series": "a", "load": 1.0}, 1.0)
     with pytest.raises(ValueError, match="auto keeps counts"):
-        PanelMKLRegressor(algorithm="auto").predict_one({"key": "a", "load": 1.0})
+        PanelMKLRegressor(algorithm="auto").predict_one({"series": "a", "load": 1.0})

@@ -208,26 +208,26 @@ def test_classes_are_those_of_the_first_call():
     assert model.predict(X).dtype == bool
 
 
-def test_a_panel_takes_keys_as_a_column_or_by_metadata_routing():
+def test_a_panel_takes_series_as_a_column_or_by_metadata_routing():
     rng = np.random.default_rng(0)
     rows = pd.DataFrame({"device": rng.integers(4, size=200), "load": rng.normal(size=200)})
     y = rows.device + np.sin(rows.load)
-    panel = omkl.panel(key="device", seed=2, lags=1, interval=0.9)
+    panel = omkl.panel(series="device", seed=2, lags=1, interval=0.9)
     panel.partial_fit(rows, y)
     expected = panel.predict(rows)
-    model = PanelMKLRegressor(key="device", lags=1, random_state=2, interval=0.9)
+    model = PanelMKLRegressor(series="device", lags=1, random_state=2, interval=0.9)
     np.testing.assert_array_equal(model.fit(rows, y).fit(rows, y).predict(rows), expected)
     parts = clone(model).partial_fit(rows[:90], y[:90]).partial_fit(rows[90:], y[90:])
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(parts)).predict(rows), expected)
     np.testing.assert_array_equal(parts.predict_interval(rows), panel.predict_interval(rows))
     with config_context(enable_metadata_routing=True):
         beside = PanelMKLRegressor(lags=1, random_state=2)
-        beside.set_fit_request(keys=True).set_predict_request(keys=True)
+        beside.set_fit_request(series=True).set_predict_request(series=True)
         pipeline = make_pipeline(FunctionTransformer(), beside)
-        pipeline.fit(rows[["load"]], y, keys=rows.device)
-        said = pipeline.predict(rows[["load"]], keys=rows.device)
+        pipeline.fit(rows[["load"]], y, series=rows.device)
+        said = pipeline.predict(rows[["load"]], series=rows.device)
     np.testing.assert_array_equal(said, expected)
     with pytest.raises(NotFittedError):
         clone(model).predict(rows)
-    with pytest.raises(ValueError, match="which key each row has"):
+    with pytest.raises(ValueError, match="which series each row has"):
         clone(beside).fit(rows, y)

@@ -46,7 +46,7 @@ WORDS = {
         "coverage, standard deviation",
     r"\bas released\b|\((recovered|fitted)\)": "authors' code, settings found by search",
     r"\b(features|kernels|numbers|times?|rows|bytes|seconds|us|µs) an? "
-    r"(client|kernel|key|round|row|seed)\b": "per client, per kernel, ...",
+    r"(client|kernel|series|round|row|seed)\b": "per client, per kernel, ...",
     r"\bone's own\b|(?<!your )\bown files?\b": "your own",
     r"\b(is|was|are|were) told\b|\bas was said\b|\bto the bit\b|words (and|or) dates"
     r"|which the text does not|nothing to choose\b": "plain words",

@@ -6,7 +6,7 @@ from pathlib import Path
 import omkl
 from omkl import spark
 
-SETTINGS = {"key": "device", "inputs": ["a", "b"], "lags": 1, "eta": 0.1}
+SETTINGS = {"series": "device", "inputs": ["a", "b"], "lags": 1, "eta": 0.1}
 
 
 def main(folder: Path) -> None:
