@@ -198,6 +198,7 @@ def finish(folder: Path, settings: Settings, interrupted: bool = False) -> int:
     frame = frame_of(runs)
     print()
     sweep_table.print_frame(frame, Console())
+    console.print_notices(finished, Console())
     sweep_table.write(frame, folder)
     print()
     console.print_saved("table", folder, settings.outputs)

@@ -188,7 +188,8 @@ def number_format(counts: Mapping[str, int], decimal: str) -> NumberFormat | Non
     """Return the format that reads most texts of a column, None if it reads too few of them.
 
     ``counts`` says how often each text is there. Of formats that read as many, one with the
-    ``decimal`` mark is taken. Codes of digits among codes with letters are no numbers.
+    ``decimal`` mark is taken. Digits among codes with letters, or among true and false, are no
+    numbers.
     """
     if counts and all(text in FLAGS for text in counts):
         return NumberFormat(flags=True)
@@ -204,7 +205,8 @@ def number_format(counts: Mapping[str, int], decimal: str) -> NumberFormat | Non
         return None
     others = [text for text in counts if best.read(text) is None]
     are_codes = all(text.isalnum() for text in counts.keys() - set(others))
-    return None if len(others) > 1 and are_codes and most < MOST * total else best
+    are_words = len(others) > 1 or FLAGS.keys() & others
+    return None if are_words and are_codes and most < MOST * total else best
 
 
 _AROUND = re.compile(r"([^\d.,'+-]*)[-+]?([^\d.,'+-]*)\d[\d.,' ]*(\D*)")

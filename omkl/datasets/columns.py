@@ -166,7 +166,7 @@ def _position(item: Any, names: Sequence[str], key: str, where: str) -> int:
 # --- Series and classes ---------------------------------------------------------------------------
 
 _BLANK_CURE = "If it stands for a missing value, add it to dataset.na_values."
-INPUT_CURE = f"Correct the file or leave the column out of dataset.inputs. {_BLANK_CURE}"
+INPUT_CURE = f"Correct the file, leave the column out, or say what it is: columns=. {_BLANK_CURE}"
 TARGET_CURE = f"Correct the file; if these are classes, add task=classification. {_BLANK_CURE}"
 
 

@@ -97,14 +97,27 @@ def print_run(run: Run, console: Console) -> None:
         easy = "auto_classifier" if measure(result) is ERROR_RATE else "auto"
         if result["algorithm"] != easy and not {"federated", "series"} & result.keys():
             console.print(Text(f"algorithm={easy} is the learner that has nothing to set."))
-    for notice in plain_texts(result.get("notices", ())):
-        console.print(Text(f"Warning: {notice}", style="bold"))
+    print_notices([run], console)
     for name, entry in result.get("baselines", {}).items():
         if "skipped" in entry:
             console.print(Text(f"Not computed: {stats.NAMES[name]} ({entry['skipped']})."))
     for entry in result["regret"].values():
         if "skipped" in entry:
             console.print(Text(f"Not computed: {entry['label']} ({entry['skipped']})."))
+
+
+def print_notices(runs: Sequence[Run], console: Console) -> None:
+    """Print each notice of the rows once, with the data set if the runs have several."""
+    from rich.text import Text
+
+    several = len({data_name(run) for run in runs}) > 1
+    notices = {
+        f"{data_name(run)}: {notice}" if several else notice: None
+        for run in runs
+        for notice in run.result.get("notices", ())
+    }
+    for notice in notices:
+        console.print(Text(f"Warning: {plain(notice)}", style="bold"))
 
 
 LATEST = "latest"

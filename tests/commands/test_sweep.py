@@ -52,6 +52,16 @@ def test_of_jobs_with_the_same_settings_the_first_runs(tmp_path, capsys):
     assert [fact["number"] for fact, _ in facts_of_jobs(tmp_path / "sweep")] == [0, 1]
 
 
+def test_notices_of_a_data_set_are_printed_once(tmp_path, capsys):
+    text = "".join(f"{k * 7 % 30},{k}\n" for k in range(30))
+    (tmp_path / "t.csv").write_text(f"a,y\n{text}")
+    typed = [text for text in QUICK if "rows" not in text] + [f"outputs={tmp_path / 'out'}"]
+    typed += ["dataset=file", f"dataset.path={tmp_path / 't.csv'}", "dataset.target=y", "D=2,3"]
+    assert sweep.run(read_jobs(typed, sweep=True), tmp_path / "sweep")
+    printed = capsys.readouterr().out
+    assert printed.count("Warning: the rows come in the order of the target") == 1
+
+
 def test_a_sweep_that_is_started_again_finds_what_is_finished(tmp_path, capsys):
     assert run_in(tmp_path)
     notes = tmp_path / "sweep" / "jobs" / "notes.txt"

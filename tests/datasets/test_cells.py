@@ -85,6 +85,7 @@ def mixed() -> pd.DataFrame:
     return pd.DataFrame({
         "code": pd.Series(code).mask(rng.random(N) < 0.1), "size": size,
         "mass": SPELLINGS["unit"], "many": [f"w{k % 40}" for k in range(N)],
+        "word": rng.choice(["1e3", "true", "null", "7"], N),
         "when": DAYS.strftime("%Y-%m-%d %H:%M"), "y": (np.arange(N) % 7 / 2).astype(str),
     })  # fmt: skip
 
@@ -105,7 +106,7 @@ def written(folder, frame):
     return sorted(folder.iterdir())
 
 
-KINDS = ["words", "numbers", "numbers", "hashed", "date"]
+KINDS = ["words", "numbers", "numbers", "hashed", "words", "date"]
 
 
 def test_columns_learned_from_any_format_or_frame_encode_alike(tmp_path):
