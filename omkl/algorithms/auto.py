@@ -146,7 +146,8 @@ class Auto:
              d, or m = 127 with more than 256 inputs; the 400 frequencies F = 800 features; the M =
              200 trees depth L, about 5 to 10, and at most 32 for d. A row in which a
              tree grows takes O(L d W) for W rows, some milliseconds; one in which the 400 are
-             solved takes O(F^3). O(N D^2 + N d (D + m) + F^2 + d W) memory, 1,000 d of it for neighbours.
+             solved takes O(F^3). O(N D^2 + N d (D + m) + F^2 + d W) memory, 1,000 d of it for
+              neighbours.
     Bound    none. Without fading and clipping the regret of a mixture against the best fixed one
              is O(sqrt(N T ln T)), as of ``ml_poly``. Here rows fade with a memory of 1,000, and it
              may grow with T.
