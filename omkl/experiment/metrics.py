@@ -343,9 +343,10 @@ N_WINDOWS = 10
 HALF_90 = 1.6448536269514722  # of a central interval of 90 % of the normal distribution
 
 
-def interval_score(error: np.ndarray, half: np.ndarray, level: float) -> np.ndarray:
-    """Return the width of intervals, plus 2 / (1 - level) times the distance of labels outside."""
-    return 2.0 * half + np.maximum(error - half, 0.0) * 2.0 / (1.0 - level)
+def interval_score(y: np.ndarray, low: np.ndarray, high: np.ndarray, level: float) -> np.ndarray:
+    """Return the width of intervals, plus 2 / (1 - level) times the distance of targets outside."""
+    outside = np.maximum(0.0, np.maximum(low - y, y - high))
+    return high - low + outside * 2.0 / (1.0 - level)
 
 
 def spread_scores(squared_errors: np.ndarray, spread: np.ndarray) -> dict[str, np.ndarray]:
@@ -361,7 +362,7 @@ def spread_scores(squared_errors: np.ndarray, spread: np.ndarray) -> dict[str, n
         "log_loss": 0.5 * np.square(error / spread) + np.log(np.sqrt(2.0 * np.pi) * spread),
         "coverage_90": (error <= half).astype(float),
         "width_90": 2.0 * half,
-        "interval_score_90": interval_score(error, half, 0.9),
+        "interval_score_90": interval_score(error, -half, half, 0.9),
     }
 
 
@@ -414,13 +415,15 @@ class ScoredIntervals(MeanScores):
         super().__init__(n_seeds)
         self.level, self._rates = settings.level, list(rates_of(settings))
 
-    def add_block(self, errors: np.ndarray, half: np.ndarray, scored: np.ndarray) -> None:
-        """Add errors and half widths (R, n) of rounds of which ``scored`` (n,) count."""
-        known = scored & ~np.isnan(half)
-        error, half = np.where(known, np.abs(errors), 0.0), np.where(known, half, 0.0)
-        covered = (error <= half).astype(float)
-        score = interval_score(error, half, self.level)
-        self.add(known, {"coverage": covered, "width": 2.0 * half, "interval_score": score})
+    def add_block(
+        self, y: np.ndarray, low: np.ndarray, high: np.ndarray, scored: np.ndarray
+    ) -> None:
+        """Add targets (n,) and ends (R, n) of rounds of which ``scored`` (n,) count."""
+        known = scored & ~np.isnan(low)
+        y, low, high = (np.where(known, array, 0.0) for array in (y, low, high))
+        covered = ((low <= y) & (y <= high)).astype(float)
+        score = interval_score(y, low, high, self.level)
+        self.add(known, {"coverage": covered, "width": high - low, "interval_score": score})
 
     def result(self) -> dict[str, Any]:
         """Return level, rates, mean scores and windows, or {} if a seed had no interval."""

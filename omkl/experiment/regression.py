@@ -100,9 +100,9 @@ class RegressionMetrics:
             stacked = Predictions(*(array[:, known] for array in stacked))
             block, scored = block.at(known), scored[known]
         y = block.y
-        half = {"half": stacked.half[0]} if self.intervals else {}
+        ends = {"low": stacked.low[0], "high": stacked.high[0]} if self.intervals else {}
         time = {} if block.time is None else {"time": block.time}
-        one = {"y": y, "y_hat": stacked.y_hat[0], "spread": stacked.spread[0], **half, **time}
+        one = {"y": y, "y_hat": stacked.y_hat[0], "spread": stacked.spread[0], **ends, **time}
         with np.errstate(over="ignore", invalid="ignore"):  # _require_finite tells
             errors = stacked.y_hat - y
             squared = np.where(scored, np.square(errors), 0.0)
@@ -117,7 +117,7 @@ class RegressionMetrics:
             if self.job.algorithm.has_spread:
                 self.spreads.add_block(squared, np.where(scored, stacked.spread, np.nan))
             if self.intervals:
-                self.intervals.add_block(errors, stacked.half, scored)
+                self.intervals.add_block(y, stacked.low, stacked.high, scored)
         self.asked.add(stacked.asked)
         _require_finite(self.job, self.squared)
         self.low = min(self.low, float(y.min(initial=np.inf)))

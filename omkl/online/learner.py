@@ -267,7 +267,7 @@ class OnlineLearner:
     def interval(self) -> tuple[Any, Any]:
         if self._said is None or self.classes:
             return math.nan, math.nan
-        return self._said.y_hat - self._said.half, self._said.y_hat + self._said.half
+        return self._said.low, self._said.high
 
     @property
     def probabilities(self) -> tuple[float, ...]:
@@ -847,7 +847,9 @@ class OnlineLearner:
             trace = Trace(y_hat, trace.asked, unit * trace.spread)
         intervals = target.intervals
         half = intervals.follow(trace, y, far) if intervals else np.full(len(y), np.nan)
-        return Predictions(*trace, half)
+        if trace.y_hat.ndim > 1:  # scores of classes have no interval
+            return Predictions(*trace, half, half)
+        return Predictions(*trace, trace.y_hat - half, trace.y_hat + half)
 
     def _row_by_row(
         self, X: np.ndarray, ahead: np.ndarray, y: np.ndarray, far: np.ndarray
@@ -903,8 +905,8 @@ class OnlineLearner:
             whole = self._predict_row_of(self._targets[0], rows[0], far)
         else:
             said = tuple(map(self._predict_row_of, self._targets, rows, [far] * len(rows)))
-            y_hat, spread, half = (np.array([one[k] for one in said]) for k in (0, 2, 3))
-            whole = RowPrediction(y_hat, True, spread, half, far, of_outputs=said)
+            y_hat, spread, low, high = (np.array([one[k] for one in said]) for k in (0, 2, 3, 4))
+            whole = RowPrediction(y_hat, True, spread, low, high, far, of_outputs=said)
         self._last = whole, z, rows
         return whole
 
@@ -925,7 +927,7 @@ class OnlineLearner:
         if intervals:
             half, scored = intervals.half_width(far), asked and intervals.scores_next
         past = (scaler.lags, *(learner.context() for learner in learners))
-        return RowPrediction(y_hat, asked, spread, half, far, scored, past)
+        return RowPrediction(y_hat, asked, spread, y_hat - half, y_hat + half, far, scored, past)
 
     def _learn_scaled(self, z: np.ndarray, y: Any, said: RowPrediction) -> None:
         """Learn the target y of the row z, with the prediction ``said`` of ``_predict_scaled``.

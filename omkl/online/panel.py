@@ -326,7 +326,7 @@ class Panel:
             raise ValueError(f"{len(X)} rows X and {len(codes)} series")
         if self._one.waits_for_inputs:  # a prediction must not decide the inputs
             nothing = np.full(len(X), np.nan)
-            return Predictions(np.asarray(self._one.predict(X)), nothing > 0, nothing, nothing)
+            return Predictions(np.asarray(self._one.predict(X)), nothing > 0, *[nothing] * 3)
         rows = self._rows(X)
         slots = np.array([self._slots.get(name, FRESH) for name in names], dtype=np.int64)
         said = self._run(slots[codes], rows, np.full(len(rows), np.nan), learns=False)
@@ -469,7 +469,7 @@ class Panel:
             units, late = self._scaler.units, int(self._scaled)
             assert units is not None
             half = self._conformal.follow_series(units, slots, result[0], labels, late)
-        return Predictions(result[0], known, result[1], half)
+        return Predictions(result[0], known, result[1], result[0] - half, result[0] + half)
 
     def _standardised(self, groups: Groups, rows: np.ndarray, learns: bool) -> np.ndarray:
         """Return standardised rows in the order of the groups, with room for lags."""

@@ -18,23 +18,14 @@ class Predictions(NamedTuple):
              whose sign is the class, or (n, K) for K > 2
     asked    (n,) bool, whether the target was requested
     spread   (n,) expected standard deviation of the target around y_hat
-    half     (n,) half the width of the interval around y_hat
+    low, high   (n,) ends of the interval around y_hat
     """
 
     y_hat: np.ndarray
     asked: np.ndarray
     spread: np.ndarray
-    half: np.ndarray
-
-    @property
-    def low(self) -> np.ndarray:
-        """Lower ends (n,) of the intervals."""
-        return self.half if self.y_hat.dtype.kind != "f" else self.y_hat - self.half
-
-    @property
-    def high(self) -> np.ndarray:
-        """Upper ends (n,) of the intervals."""
-        return self.half if self.y_hat.dtype.kind != "f" else self.y_hat + self.half
+    low: np.ndarray
+    high: np.ndarray
 
 
 class RowPrediction(NamedTuple):
@@ -43,17 +34,18 @@ class RowPrediction(NamedTuple):
     y_hat    a number, or scores (K,) of classes
     asked    whether the target is requested
     spread   expected standard deviation of the target
-    half     half the width of the interval
+    low, high   ends of the interval
     far      whether the row is far out
     scored   whether intervals learn from its error
     past     the past targets that it used: lags, and the context of each core learner
-    of_outputs   the prediction of each of m outputs; y_hat, spread and half are then (m,)
+    of_outputs   the prediction of each of m outputs; y_hat, spread and ends are then (m,)
     """
 
     y_hat: Any
     asked: bool
     spread: Any
-    half: Any
+    low: Any
+    high: Any
     far: bool
     scored: bool = False
     past: tuple[np.ndarray, ...] = ()
@@ -67,7 +59,8 @@ def stacked(said: Sequence[RowPrediction], y: np.ndarray) -> Predictions:
         np.array([row.y_hat for row in said], dtype=np.float64),
         (asked if y.ndim == 1 else asked[:, None]) & ~np.isnan(y),
         np.array([row.spread for row in said], dtype=np.float64),
-        np.array([row.half for row in said], dtype=np.float64),
+        np.array([row.low for row in said], dtype=np.float64),
+        np.array([row.high for row in said], dtype=np.float64),
     )
 
 

@@ -274,15 +274,17 @@ def predictions(run: Run, into: Axes | None = None) -> Figure | None:
     shuffled = run.config.get("stream", {}).get("order") == "shuffled"
     colour, percent = style.COLOURS[0], 90.0
     if interval := run.result.get("interval"):  # of so few rows none may be known
-        percent, half = 100.0 * interval["level"], recent.get("half", np.full(len(t), np.nan))
+        percent, unknown = 100.0 * interval["level"], np.full(len(t), np.nan)
+        low, high = recent.get("low", unknown), recent.get("high", unknown)
     else:
         half = NormalDist().inv_cdf(0.95) * recent["spread"]
-    if np.isfinite(half).any():
+        low, high = y_hat - half, y_hat + half
+    if np.isfinite(low).any():
         looks: dict[str, Any] = {"color": colour, "label": f"{percent:g} % interval"}
         if shuffled:
-            axes.vlines(t, y_hat - half, y_hat + half, alpha=0.4, linewidth=1.6, **looks)
+            axes.vlines(t, low, high, alpha=0.4, linewidth=1.6, **looks)
         else:
-            axes.fill_between(t, y_hat - half, y_hat + half, alpha=0.2, linewidth=0, **looks)
+            axes.fill_between(t, low, high, alpha=0.2, linewidth=0, **looks)
     line: dict[str, Any] = {"linestyle": "none", "marker": "_"} if shuffled else {"linewidth": 1.2}
     axes.plot(t, y_hat, color=colour, label="prediction", **line)
     axes.plot(t, y, color="#444444", linestyle="none", marker=".", markersize=3, label="target")

@@ -104,7 +104,7 @@ interrupted leaves nothing. ``outputs/replaced`` has the folders that force=true
     time              (P,) days since 1970 at these rounds, where a date is among the inputs
     recent_t, recent_y, recent_y_hat, recent_spread   (up to 120,) the last rounds of the first
                       seed: label, prediction and its spread, NaN where it is not known; and
-                      recent_half, half the width of the interval of ``interval``; and
+                      recent_low, recent_high, the ends of the interval of ``interval``; and
                       recent_time, days since 1970, where a date is among the inputs
     graph             (nodes, M) kernels that each node of a feedback graph sees, first seed
     regret_<name>     (R, P) cumulative squared error minus the comparator's

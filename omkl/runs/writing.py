@@ -203,7 +203,8 @@ class PredictedNumbers(_Table):
         y_hat: np.ndarray,
         asked: np.ndarray,
         spread: np.ndarray,
-        half: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
         series: np.ndarray | None = None,
     ) -> None:
         """Add a block of rows.
@@ -212,13 +213,13 @@ class PredictedNumbers(_Table):
         ----------
         rows, y, series
             (n,) positions in the file, targets, and series of a panel.
-        y_hat, asked, spread, half
+        y_hat, asked, spread, low, high
             (R, n) predictions of R seeds; NaN if unknown.
         """
         for r, seed in enumerate(self._seeds):
             columns = {"seed": np.full(len(y), seed), "row": rows, "y": y, "y_hat": y_hat[r]}
             columns |= {"series": series, "asked": asked[r], "spread": spread[r]}
-            columns |= {"low": y_hat[r] - half[r], "high": y_hat[r] + half[r]}
+            columns |= {"low": low[r], "high": high[r]}
             self.write(columns)
 
 

@@ -124,7 +124,7 @@ def test_intervals_of_a_run_follow_from_its_predictions(name, tmp_path):
     inside = (np.abs(y - y_hat) <= half)[~np.isnan(y) & ~np.isnan(half)]
     assert found["coverage"] == pytest.approx(inside.mean(), abs=1e-12)
     assert 0.6 < found["coverage"] < 0.95 and found["width"] < found["interval_score"]
-    assert run.curves["recent_half"].tolist() == half[~np.isnan(y)][-120:].tolist()
+    assert run.curves["recent_low"].tolist() == kept["low"][~np.isnan(y)][-120:].tolist()
 
 
 def test_one_rate_or_several(tmp_path):

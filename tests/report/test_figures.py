@@ -168,7 +168,7 @@ def test_predictions_coverage_and_experts_are_drawn(run_folder_maker, tmp_path):
     assert named == ["pairs, length 1", "pairs, length 2.5"]
     assert expert_names(change(folder, experts)) == ["mean", "linear"]
     adaptive = {"level": 0.8, "windows": {"until": [100, 400], "coverage": [0.7, 0.8]}}
-    half = {"recent_half": np.full(len(t), 0.5)}
+    half = {"recent_low": np.full(len(t), -0.5), "recent_high": np.full(len(t), 0.5)}
     assert figures.predictions(change(folder, half)).axes  # none known
     run = change(folder, {}, interval=adaptive)
     assert figures.predictions(run).axes
