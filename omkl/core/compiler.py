@@ -70,12 +70,6 @@ def for_this_process(function: Any) -> Any:
     return numba.njit(nogil=True, **_OPTIONS)(function) if ENABLED else function
 
 
-@functools.cache
-def compiled_uncached(function: Any) -> Any:
-    """Compile a ``compiled`` function again, and keep nothing on disk."""
-    return for_this_process(function.py_func) if ENABLED else function
-
-
 def compiled_for(Params: type, function: Any) -> Any:
     """Return a compiled function for an algorithm with these ``Params``.
 

@@ -150,14 +150,18 @@ class StreamJob(LearnerJob):
         """Return the numbers of all passes, with comparators in hindsight."""
         raise NotImplementedError
 
-    def warm_up(self) -> None:
-        """Compile what a pass calls, or load what was compiled, before any clock starts."""
+    def warm_up(self, compiled: Callable[[], object] = lambda: None) -> None:
         stream, n = self.stream, 2 + self.stream.target_delay  # so that they learn
         X = np.zeros((n, stream.n_inputs - (stream.n_lags if stream.has_series else 0)))
         y = np.zeros(n)
         series = np.zeros(n, dtype=np.int64) if stream.has_series else None
         if stream.classes:
             y = np.resize([-1.0, 1.0] if len(stream.classes) == 2 else [0.0, 1.0], n)
+        if series is None:  # the core alone, as the other process compiles the scaling
+            core = self.specification.learner(stream.n_inputs, self.seeds[0])
+            one = y if core.n_classes or len(stream.classes) <= 2 else np.sign(2.0 * y - 1.0)
+            core.partial_fit(X, one)
+        compiled()
         learned(self.learner(self.seeds[0], self.n_threads_each), X, y, series)
         self.baselines(stream).add(Rounds(X, y, np.ones(n, dtype=bool), series))
 

@@ -43,7 +43,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -124,7 +124,7 @@ class FederatedJob(Plan):
     def notes(self) -> list[str]:
         return self.settings.notes
 
-    def warm_up(self) -> None:
+    def warm_up(self, compiled: Callable[[], object] = lambda: None) -> None:
         X, y = self.split.X[:2], self.split.y[:2]
         self.federation(0).partial_fit(X, y)
         ClientBaselines(self.stream, self.lengths).add_rounds(X, y)

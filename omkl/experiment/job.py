@@ -75,8 +75,11 @@ class Job(Protocol):
         """Return notes that the user should read before the job runs."""
         ...
 
-    def warm_up(self) -> None:
-        """Compile, or load compiled code, before any clock starts."""
+    def warm_up(self, compiled: Callable[[], object] = lambda: None) -> None:
+        """Compile, or load compiled code, before any clock starts.
+
+        ``compiled`` waits until another process has compiled the baselines: the learner is first.
+        """
         ...
 
     def compute(self, progress: Progress | None = None, staging: Path | None = None) -> Computed:

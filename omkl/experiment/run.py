@@ -15,7 +15,7 @@ from omkl.config.schema import Settings
 from omkl.config.settings import complete
 from omkl.core import cache
 from omkl.datasets import DataError
-from omkl.experiment import classification, federation, regression
+from omkl.experiment import classification, federation, regression, warm
 from omkl.experiment.job import Computed, Job, Progress, own_modules, prepare_learner
 from omkl.runs import provenance, run_folder
 from omkl.runs.provenance import stamp_of
@@ -73,17 +73,18 @@ def run(
     ``outputs/failures``. KeyboardInterrupt passes through and changes nothing.
     ``omkl.experiment.viewers`` draws and tracks runs.
     """
-    started = _begin(settings, progress)
-    if isinstance(started, Outcome):
-        return started
-    try:
-        with staging_folder(started.folder) as staging:
-            if begun:
-                begun(started.job)
-            computed = _computed(started.job, progress, staging)
-            return _finished(started, staging, computed)
-    except Exception as error:
-        return _broken(started, error)
+    with warm.helper(settings) as compiled:
+        started = _begin(settings, progress)
+        if isinstance(started, Outcome):
+            return started
+        try:
+            with staging_folder(started.folder) as staging:
+                if begun:
+                    begun(started.job)
+                computed = _computed(started.job, progress, staging, compiled)
+                return _finished(started, staging, computed)
+        except Exception as error:
+            return _broken(started, error)
 
 
 class StartedJob(NamedTuple):
@@ -162,17 +163,21 @@ def _broken(begun: StartedJob, error: Exception) -> Outcome:
     return Outcome(failed, "failed", [])
 
 
-def _computed(job: Job, progress: Progress | None, staging: Path) -> Computed:
+def _computed(
+    job: Job, progress: Progress | None, staging: Path, compiled: Callable[[], object]
+) -> Computed:
     def tell(stage: str) -> None:
         if progress:
             progress(stage, 0, None, None)
 
+    name = job.settings.algorithm.name
     tell("preparing")
     with (
-        cache.on_cache_miss(lambda: tell("compiling, which takes seconds once")),
+        cache.on_cache_miss(lambda: tell(f"compiling {name} and its baselines, once")),
+        warm.fewer_collections(),
         thread_pool(1) as pool,  # the compiler would swallow a Ctrl-C in the main thread
     ):
-        pool.submit(job.warm_up).result()
+        pool.submit(job.warm_up, compiled).result()
 
     return job.compute(progress, staging)
 
