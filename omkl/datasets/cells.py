@@ -265,8 +265,8 @@ class DateFormat(NamedTuple):
         return f"a date written {'2024-03-31' if self.format in (ISO, None) else self.format}"
 
     def _moment(self, cell: Any) -> datetime.datetime | None:
-        if isinstance(cell, datetime.datetime):
-            return cell
+        if isinstance(cell, datetime.datetime):  # pandas subtracts in 20 us, Python in 0.2 us
+            return cell.to_pydatetime(warn=False) if hasattr(cell, "to_pydatetime") else cell
         if isinstance(cell, datetime.date):
             return datetime.datetime.combine(cell, datetime.time())
         if hasattr(cell, "to_timestamp"):  # a period

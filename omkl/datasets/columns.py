@@ -513,7 +513,7 @@ def _column_of(series: pd.Series, name: str, decimal: str) -> Column:
     if is_codes:
         cure = f"leading zeros are codes; columns='{name}: number' reads numbers"
         return _categories(name, different, len(texts), True).noted(cure)
-    if not is_declared and (form := _number_format(series, texts, decimal)):
+    if not is_declared and (form := _number_format(series, decimal)):
         return _numbers(name, series, form)
     if not is_declared and (date := _date_format(texts)):
         return _date_column(name, series, *date)
@@ -522,16 +522,16 @@ def _column_of(series: pd.Series, name: str, decimal: str) -> Column:
 
 def number_column(series: pd.Series, name: str, decimal: str = ".") -> Column:
     """Return a column as numbers, whatever its first cells are; they decide the format."""
-    form = _number_format(series, _texts(series), decimal) or NumberFormat(decimal)
+    form = _number_format(series, decimal) or NumberFormat(decimal)
     return _numbers(name, series, form)
 
 
-def _number_format(series: pd.Series, texts: Sequence[str], decimal: str) -> NumberFormat | None:
+def _number_format(series: pd.Series, decimal: str) -> NumberFormat | None:
     """The format of a column's numbers; None where less than half of its cells are some."""
     if plain_numbers(series, decimal) is not None:
         return NumberFormat(decimal) if is_text(series) else PLAIN
     if is_text(series):
-        return number_format(Counter(texts), decimal)
+        return number_format(Counter(_texts(series)), decimal)
     cells = [cell for cell in series if not is_blank(cell)]
     written = Counter(text_of(cell) for cell in cells if isinstance(cell, str))
     form = (number_format(written, decimal) if written else None) or PLAIN
@@ -555,9 +555,11 @@ def example(series: pd.Series, form: NumberFormat) -> str | None:
     """Return how a column's numbers are read, with one of them; None if they are plain."""
     what = ["thousands have a separator"] if form.thousands else []
     what += [f"the unit is {form.unit}"] if form.unit else []
+    if not what:
+        return None
     there = (text for text in _texts(series) if form.thousands in text and form.unit in text)
-    if not what or (text := next(there, None)) is None:
-        return " and ".join(what) or None
+    if (text := next(there, None)) is None:
+        return " and ".join(what)
     return f"{' and '.join(what)}: {text} is read as {form.read(text) or 0:.15g}"
 
 
@@ -711,7 +713,7 @@ def _declared(series: pd.Series, name: str, made: Declaration, decimal: str) -> 
     elif made.kind == "text":
         column = hashed(name, len(different), len(series))
     elif made.kind == "number":
-        form = _number_format(series, texts, made.decimal or decimal) or NumberFormat(decimal)
+        form = _number_format(series, made.decimal or decimal) or NumberFormat(decimal)
         form = form._replace(decimal=made.decimal or form.decimal, unit=made.unit or form.unit)
         column = _numbers(name, series, form).changed(kind="numbers")
     else:
