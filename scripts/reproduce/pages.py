@@ -284,6 +284,8 @@ def _overview(
     complete = [run for run in runs if run.complete]
     links = [f"- [{p['name']}: {p['title']}]({file}.md)" for file, (p, _) in every.items()]
     links += ["- [OMKC: bounds and corollaries evaluated; the paper has no experiments](omkc.md)"]
+    if (folder / "logistic.md").exists():
+        links += ["- [JMLR: its learners as classifiers, with the logistic loss](logistic.md)"]
     links += ["- [What the papers themselves have wrong](../errata.md)"] if errata.exists() else []
     return _joined([
         f"# {TITLE}",
