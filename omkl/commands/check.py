@@ -1,4 +1,4 @@
-"""``omkl-check``: the conformance suite, on an algorithm of one's own or of the package."""
+"""``omkl-check``: the conformance suite of an algorithm, and with ``--warm`` its compilation."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import collections
 import importlib
 import inspect
+import tempfile
 import textwrap
 import traceback
 from collections.abc import Iterator, Sequence
@@ -32,6 +33,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
 
     def act() -> int:
+        if arguments.warm:
+            for name in arguments.algorithms or ["auto"]:
+                _warm(name, arguments.config_dir)
+            return 0
+        if not arguments.algorithms:
+            raise ValueError("name an algorithm: omkl-check ALGORITHM")
         asked = [one for text in arguments.algorithms for one in _asked(text, arguments.config_dir)]
         return EXIT_FAILED if any([_check(one, arguments) for one in asked]) else 0
 
@@ -43,13 +50,18 @@ def _parser() -> argparse.ArgumentParser:
         "omkl-check", "Run the conformance suite. The exit status is 1 where a check fails."
     )
     parser.add_argument(
-        "algorithms", nargs="+", metavar="ALGORITHM",
+        "algorithms", nargs="*", metavar="ALGORITHM",
         help="gf, say; a file of --config-dir; or your own module, mypkg.fixed_share",
     )  # fmt: skip
     parser.add_argument(
         "--config-dir", type=Path, metavar="FOLDER", help="more YAML files, in FOLDER/algorithm"
     )
     parser.add_argument("--only", metavar="CHECK,CHECK", help="these checks and no others")
+    parser.add_argument(
+        "--warm", action="store_true",
+        help="run no checks: compile the algorithms (default: auto) into the cache folder, for "
+        "an image",
+    )  # fmt: skip
     parser.add_argument("--traceback", action="store_true", help="where each failure comes from")
     return parser
 
@@ -60,6 +72,39 @@ def _asked(text: str, config_dir: Path | None) -> Iterator[Algorithm]:
         (made,) = read_jobs([f"algorithm={name}"], [config_dir] if config_dir else []).settings
         registry.declare_named({"algorithm": dict(made.algorithm), "kernels": made.kernels})
         yield made.algorithm
+
+
+def _warm(text: str, config_dir: Path | None) -> None:
+    """Compile an algorithm for runs, and for rows that come one by one. Print where the code is.
+
+    Raises ValueError if the algorithm does not exist, or nothing can be kept.
+    """
+    from omkl.config.settings import task_of
+    from omkl.core import cache
+    from omkl.experiment import run as runner
+    from omkl.experiment.job import LearnerJob
+
+    config_dirs = [config_dir] if config_dir else []
+    for name in registry.declare_all(text) if "." in text else [text]:
+        typed = [f"algorithm={name}", "dataset=synthetic", "stream.limit=20", "seeds=1"]
+        if registry.is_federated(name):
+            typed += ["federation=iid", "clients=2"]
+        else:
+            typed += ["stream.scaling=columns"]
+            typed += ["interval=0.9"] if task_of(name) == "regression" else []
+        with tempfile.TemporaryDirectory() as folder:
+            (settings,) = read_jobs([*typed, f"outputs={folder}"], config_dirs).settings
+            outcome = runner.run(settings)
+            if outcome.status == "failed":
+                raise ValueError(f"{name}: {outcome.run.result['error']['message']}")
+            job = runner.prepare(settings)
+        if isinstance(job, LearnerJob):
+            learner, row = job.learner(0), [0.0] * job.stream.n_inputs
+            learner.predict_one(row)
+            learner.learn_one(row, (*job.stream.classes, 0.0)[0])
+        if cache.folder() is None:
+            raise ValueError("nothing was kept: set NUMBA_CACHE_DIR to a writable folder")
+        print(f"{name} is compiled: {cache.folder()}", flush=True)
 
 
 def _check(asked: Algorithm, arguments: argparse.Namespace) -> bool:
