@@ -32,7 +32,6 @@ PAGES = [
         "docs/**/*.py",
     )
     for path in sorted(ROOT.glob(name))
-    if "reproduction" not in path.parts and path.name != "errata.md"  # in the words of the papers
 ]
 # What does not appear where users read, and the one word for it.
 WORDS = {
@@ -44,7 +43,9 @@ WORDS = {
     r"\bclient-rounds?\b|\brounds/s\b|rounds? is open|\bkernels / round\b": "row, step",
     r"\bintervals? (held|hold)\b|of 90 % held|hold so often|a spread with|\b(no|a) spread\b":
         "coverage, standard deviation",
-    r"\bas released\b|\((recovered|fitted)\)": "authors' code, settings found by search",
+    r"\bas released\b|\((recovered|fitted)\)|\b(only|at|with) fitted\b|\bfitted settings\b"
+    r"|\| fitted \|":
+        "authors' code, settings found by search",
     r"\b(features|kernels|numbers|times?|rows|bytes|seconds|us|µs) an? "
     r"(client|kernel|series|round|row|seed)\b": "per client, per kernel, ...",
     r"\bone's own\b|(?<!your )\bown files?\b": "your own",
