@@ -229,7 +229,7 @@ def against_selected(cells: pd.DataFrame, metric: str, learners: Sequence[str]) 
 _LOOKS: dict[str, dict[str, Any]] = {
     "regret": {"color": style.COLOURS[0], "linewidth": 1.8},
     "promised slope": {"color": style.COLOURS[1], "linestyle": style.LINES[1]},
-    "measured slope": {"color": style.COLOURS[4], "linestyle": style.LINES[2], "linewidth": 2},
+    "fitted slope": {"color": style.COLOURS[4], "linestyle": style.LINES[2], "linewidth": 2},
     "T": {"color": style.GREY, "linewidth": 0.9},
     "theorem's right-hand side": {"color": style.COLOURS[2], "linestyle": style.LINES[3]},
 }
@@ -277,11 +277,11 @@ def _draw_bound(axes: Axes, run: Run, with_value: bool) -> None:
     axes.plot(t[chosen], expected, **_LOOKS["promised slope"])
     slope = regret_bounds.fitted_slope(t, regret)
     gap = ", unproved" if theorems.unproved(algorithm, run.result["params"]) else ""
-    measured = "none: regret below 0" if slope is None else f"{slope:.2f}".replace("-", "−")
+    fitted = "none: regret below 0" if slope is None else f"{slope:.2f}".replace("-", "−")
     if slope is not None:
         late = t >= t[-1] / 2
         x, y = np.log(t[late]), np.log(regret[late])
-        axes.plot(t[late], np.exp(y.mean() + slope * (x - x.mean())), **_LOOKS["measured slope"])
+        axes.plot(t[late], np.exp(y.mean() + slope * (x - x.mean())), **_LOOKS["fitted slope"])
     axes.plot(t[chosen], t[chosen], **_LOOKS["T"])
     highest, bound = float(t[-1]), theorems.bound_of_run(run) if with_value else None
     if bound is not None and np.isfinite(bound.value).all():
@@ -291,7 +291,7 @@ def _draw_bound(axes: Axes, run: Run, with_value: bool) -> None:
     low = max(min(float(shown.min()) if shown.size else 1.0, expected[0]), 1e-3 * anchor)
     axes.set(xscale="log", yscale="log", xlim=(1, 1.05 * float(t[-1])))
     axes.set_ylim(low / 1.3, highest * (100 if with_value else 30))
-    text = f"promised {theorem.rate:.2f}\n({theorem.name}{gap})\nmeasured {measured}"
+    text = f"promised {theorem.rate:.2f}\n({theorem.name}{gap})\nfitted {fitted}"
     axes.text(0.03, 0.97, text, transform=axes.transAxes, va="top", fontsize=7.5)
 
 
@@ -365,7 +365,7 @@ def jmlr(filled: Filled, folder: Path) -> list[Drawn]:
             folder,
             "regret_and_theory",
             "The same regret on logarithmic axes beside the rate that the theorem promises and the "
-            "slope measured on the second half of the rounds. The grey line is T, the largest "
+            "slope fitted to the second half of the rounds. The grey line is T, the largest "
             "regret that losses in [0, 1] allow.",
         )
         return drawn + _save(

@@ -587,7 +587,7 @@ def _theory(paper: Mapping[str, Any], filled: Filled) -> list[str]:
                  "dataset": result["dataset"]}
                 for a in theorems.assumptions(run)
             ]  # fmt: skip
-    headings = ["learner", "data set", "T", "regret", "measured slope", "promised slope",
+    headings = ["learner", "data set", "T", "regret", "fitted slope", "promised slope",
                 "bound, random features", "bound, kernel's space"]  # fmt: skip
     lines = []
     for name, group in pd.DataFrame(judged).groupby("name", sort=False):
