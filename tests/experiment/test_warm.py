@@ -14,6 +14,7 @@ print(sum(run_block.stats.cache_misses.values()), sum(run_block.stats.cache_hits
 """
 WARM = "from omkl.commands import check; assert check.main(['--warm', 'mean']) == 0" + COUNT
 USE = f"""
+import sys
 import omkl
 from omkl.core import cache
 missing = []
@@ -24,6 +25,7 @@ with cache.on_cache_miss(lambda: missing.append(1)):
     learner.predict_one([1, 2, 3])
     learner.learn_one([1, 2, 3], 4)
 assert not missing
+assert "pandas" not in sys.modules  # a run of numbers does without, predictions.parquet included
 {COUNT}"""
 
 
