@@ -129,6 +129,11 @@ def named_arrays(state: Any) -> Iterator[tuple[str, np.ndarray]]:
     return ((field.name, field.array) for field in fields(state) if not field.derived)
 
 
+def named(head: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the arrays by names that begin with ``head``."""
+    return {f"{head}{name}": array for name, array in arrays.items()}
+
+
 def below(head: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return the arrays whose names begin with ``head``, by the rest of their names."""
     return {n.removeprefix(head): array for n, array in arrays.items() if n.startswith(head)}

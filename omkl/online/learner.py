@@ -39,7 +39,7 @@ from omkl.datasets.columns import (
 )
 from omkl.datasets.scaling import KnownTargets, Moments, TargetScaler, softened
 from omkl.online import model_file
-from omkl.online.intervals import AdaptiveIntervals
+from omkl.online.intervals import AdaptiveIntervals, Ends, RowWidths, Width
 from omkl.online.predictions import (
     ROWS,
     SAID,
@@ -56,7 +56,7 @@ from omkl.online.rows import (
     targets_of,
     with_names,
 )
-from omkl.online.settings import LearnerSettings, checked_classes, input_names
+from omkl.online.settings import LearnerSettings, checked_classes, input_names, specify
 from omkl.utils.disk import write_atomically
 
 if TYPE_CHECKING:
@@ -74,11 +74,13 @@ class TargetLearner(NamedTuple):
     learners    one, or one per class against the rest
     scaler      past values of the target, and its units
     intervals   None without intervals
+    widths      intervals whose width depends on the row, of ``auto``; None without them
     """
 
     learners: list[Learner]
     scaler: TargetScaler
     intervals: AdaptiveIntervals | None
+    widths: RowWidths | None
 
 
 class OnlineLearner:
@@ -110,7 +112,8 @@ class OnlineLearner:
     new_categories   learned rows with each category that the first rows do not have, by column
     asks        whether the target of the last predicted row is requested; False only for learners
                 of active learning
-    spread      expected standard deviation of the error of the last prediction, NaN if unknown
+    spread      expected standard deviation of the error of the last prediction, NaN if unknown; of
+                ``auto`` with ``interval=`` it varies with the row
     interval    ends of the interval of the last prediction: NaN before the first label, and without
                 ``interval=``
     probabilities   probabilities of the classes, in order, at the last prediction; () if the
@@ -185,7 +188,11 @@ class OnlineLearner:
             around = settings.intervals
             intervals = AdaptiveIntervals(around, late=columns_scaled) if around else None
             scaler = TargetScaler(settings.lags, columns_scaled)
-            self._targets.append(TargetLearner(learners, scaler, intervals))
+            widths = None
+            if around and settings.algorithm == "auto":
+                small = specify("auto", {"size": "small"}, self.specification.dictionary, 1, None)
+                widths = RowWidths(around, small.learner(learners[0].d, settings.seed))
+            self._targets.append(TargetLearner(learners, scaler, intervals, widths))
 
     def _core_learner(self, drawn: Learner | None) -> Learner:
         """Return a fresh core learner with the random features of ``drawn``, if it has any."""
@@ -458,9 +465,9 @@ class OnlineLearner:
         if return_std and not self.algorithm.has_spread:
             name = self.settings.algorithm
             raise ValueError(f"{name} gives no standard deviation of its predictions; auto does")
-        y_hat, spread, _ = self._predicted(X)
+        y_hat, ends = self._predicted(X, with_ends=return_std)
         answers = self._answers(y_hat) if self.classes else y_hat
-        return (answers, spread) if return_std else answers
+        return (answers, ends.spread) if return_std else answers
 
     def predict_interval(self, X: Any) -> np.ndarray:
         """Return the ends (n, 2) of the interval of each row of X as the next row; nothing changes.
@@ -470,11 +477,8 @@ class OnlineLearner:
         """
         if not self.has_intervals:
             raise ValueError("there are no intervals: make the learner with interval=0.9, say")
-        look = self._looking_at(X)
-        y_hat, _, far = look._predicted(X)
-        half = np.stack([_half_widths(one, far) for one in look._targets], axis=-1)
-        half = half if self.outputs else half[:, 0]
-        return np.stack([y_hat - half, y_hat + half], axis=-1)
+        _, ends = self._predicted(X, with_ends=True)
+        return np.stack([ends.low, ends.high], axis=-1)
 
     def far_out(self, X: Any) -> np.ndarray:
         """Return which inputs (n, d) of X are beyond 4 deviations of their columns so far.
@@ -695,6 +699,8 @@ class OnlineLearner:
             found |= _named(f"{head}labels.", target.scaler.arrays())
             if target.intervals:
                 found |= _named(f"{head}interval.", target.intervals.arrays())
+            if target.widths:
+                found |= _named(f"{head}widths.", target.widths.arrays())
         if self._moments:
             found |= _named("columns.", self._moments.arrays())
         return found
@@ -713,6 +719,8 @@ class OnlineLearner:
             target.scaler.restore(below("labels.", own))
             if target.intervals:
                 target.intervals.restore(below("interval.", own))
+            if target.widths:
+                target.widths.restore(below("widths.", own))
         if self._moments:
             self._moments.restore(below("columns.", kept))
 
@@ -729,15 +737,40 @@ class OnlineLearner:
             raise ValueError("its last rows have classes that are none of this learner")
         self._learned.extend(self._checked(rows))
 
-    def _predicted(self, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return y_hat, (n,) or (n, K), spread (n,), and far (n,) of rows as the next row."""
+    def _predicted(self, X: Any, with_ends: bool = False) -> tuple[np.ndarray, Ends]:
+        """Return y_hat, (n,) or (n, K), of rows as the next row, and their intervals.
+
+        The intervals are NaN without ``with_ends``, which saves their time.
+        """
         learner = self._looking_at(X)
         rows, far = learner._standardised(learner._read(X), learns=False)
         found = [learner._predict_rows_of(target, rows) for target in learner._targets]
-        y_hat, spread = found[0]
-        if self.outputs:
-            y_hat, spread = (np.stack(arrays, axis=1) for arrays in zip(*found, strict=True))
-        return y_hat, spread, far
+        unknown = np.full(len(rows), np.nan)
+        ends = [Ends(unknown, unknown, unknown)] * len(found)
+        if with_ends:
+            parts = zip(learner._targets, found, strict=True)
+            ends = [learner._ends_of(one, learner._inputs(rows, one), *f, far) for one, f in parts]
+        if not self.outputs:
+            return found[0][0], ends[0]
+        y_hat = np.stack([f for f, _ in found], axis=1)
+        return y_hat, Ends(*(np.stack(arrays, axis=1) for arrays in zip(*ends, strict=True)))
+
+    def _ends_of(
+        self,
+        target: TargetLearner,
+        rows: np.ndarray,
+        y_hat: np.ndarray,
+        spread: np.ndarray,
+        far: np.ndarray,
+    ) -> Ends:
+        """Return the intervals and spreads of predictions of rows, each as the next."""
+        half = np.full(len(far), np.nan)
+        if target.intervals:
+            widths = [target.intervals.half_width(is_far) for is_far in (False, True)]
+            half = np.where(far, widths[1], widths[0])
+        if target.widths:
+            return target.widths.predict(rows, y_hat, half, spread, far)
+        return _ends_around(y_hat, half, spread)
 
     def _looking_at(self, rows: Any) -> OnlineLearner:
         """Return the learner, or before the first row a copy whose inputs are those of ``rows``."""
@@ -847,9 +880,11 @@ class OnlineLearner:
             trace = Trace(y_hat, trace.asked, unit * trace.spread)
         intervals = target.intervals
         half = intervals.follow(trace, y, far) if intervals else np.full(len(y), np.nan)
-        if trace.y_hat.ndim > 1:  # scores of classes have no interval
-            return Predictions(*trace, half, half)
-        return Predictions(*trace, trace.y_hat - half, trace.y_hat + half)
+        if target.widths:
+            ends = target.widths.follow(rows, trace, half, y, far)
+        else:
+            ends = _ends_around(trace.y_hat, half, trace.spread)
+        return Predictions(trace.y_hat, trace.asked, ends.spread, ends.low, ends.high)
 
     def _row_by_row(
         self, X: np.ndarray, ahead: np.ndarray, y: np.ndarray, far: np.ndarray
@@ -911,7 +946,7 @@ class OnlineLearner:
         return whole
 
     def _predict_row_of(self, target: TargetLearner, row: np.ndarray, far: bool) -> RowPrediction:
-        learners, scaler, intervals = target
+        learners, scaler, intervals, widths = target
         y_hat: Any
         if len(learners) > 1:
             y_hat = np.array([learner.predict_one(row)[0] for learner in learners])
@@ -927,7 +962,12 @@ class OnlineLearner:
         if intervals:
             half, scored = intervals.half_width(far), asked and intervals.scores_next
         past = (scaler.lags, *(learner.context() for learner in learners))
-        return RowPrediction(y_hat, asked, spread, y_hat - half, y_hat + half, far, scored, past)
+        ends = Ends(y_hat - half, y_hat + half, spread)
+        width: tuple[np.ndarray, ...] = ()
+        if widths:
+            ends, width = widths.predict_one(row, y_hat, half, spread, far)
+        low, high, spread = ends
+        return RowPrediction(y_hat, asked, spread, low, high, far, scored, past, width)
 
     def _learn_scaled(self, z: np.ndarray, y: Any, said: RowPrediction) -> None:
         """Learn the target y of the row z, with the prediction ``said`` of ``_predict_scaled``.
@@ -959,7 +999,7 @@ class OnlineLearner:
         ``row`` is z as the core learners have just predicted it, or None if they predicted another
         row.
         """
-        learners, scaler, intervals = target
+        learners, scaler, intervals, widths = target
         if math.isnan(y) and (said.asked or row is None):
             return
         (lags, *contexts), asked, is_last = said.past, True, row is not None
@@ -978,6 +1018,8 @@ class OnlineLearner:
             scaler.take_one(y)
         if intervals:
             intervals.follow_one(said.y_hat, said.scored, y, said.far)
+        if widths and said.scored:
+            widths.learn_one(row, said.y_hat, Width(*said.width), y, said.far, is_last)
 
     # --- Measurements for runs, of a single target ------------------------------------------------
 
@@ -1082,12 +1124,11 @@ def _labels_of(y: np.ndarray, k: int, n_learners: int) -> np.ndarray:
     return np.where(np.isnan(y), np.nan, np.where(y == k, 1.0, -1.0))
 
 
-def _half_widths(target: TargetLearner, far: np.ndarray) -> np.ndarray:
-    """Return half widths (n,) of the intervals of n predictions, each as the next; NaN for none."""
-    if target.intervals is None:
-        return np.full(len(far), np.nan)
-    half = [target.intervals.half_width(is_far) for is_far in (False, True)]
-    return np.where(far, half[1], half[0])
+def _ends_around(y_hat: np.ndarray, half: np.ndarray, spread: np.ndarray) -> Ends:
+    """Return intervals (n,) of half a width each; scores (n, K) of classes have none."""
+    if y_hat.ndim > 1:
+        return Ends(half, half, spread)
+    return Ends(y_hat - half, y_hat + half, spread)
 
 
 def _named(head: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

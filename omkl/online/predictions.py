@@ -38,6 +38,7 @@ class RowPrediction(NamedTuple):
     far      whether the row is far out
     scored   whether intervals learn from its error
     past     the past targets that it used: lags, and the context of each core learner
+    width    numbers of the width that was learned for the row, see ``RowWidths``
     of_outputs   the prediction of each of m outputs; y_hat, spread and ends are then (m,)
     """
 
@@ -49,6 +50,7 @@ class RowPrediction(NamedTuple):
     far: bool
     scored: bool = False
     past: tuple[np.ndarray, ...] = ()
+    width: tuple[np.ndarray, ...] = ()
     of_outputs: tuple[RowPrediction, ...] = ()
 
 
@@ -145,7 +147,7 @@ def _numbers(said: RowPrediction) -> np.ndarray:
     if said.of_outputs:
         return np.concatenate([_numbers(one) for one in said.of_outputs])
     flags = np.array([said.far, said.scored], dtype=np.float64)
-    return np.concatenate([flags, np.ravel(said.y_hat), *said.past])
+    return np.concatenate([flags, np.ravel(said.y_hat), *said.past, *said.width])
 
 
 def _of_numbers(like: RowPrediction, numbers: np.ndarray) -> RowPrediction:
@@ -154,7 +156,8 @@ def _of_numbers(like: RowPrediction, numbers: np.ndarray) -> RowPrediction:
         parts = np.split(numbers, len(like.of_outputs))
         pairs = zip(like.of_outputs, parts, strict=True)
         return like._replace(of_outputs=tuple(_of_numbers(one, part) for one, part in pairs))
-    sizes = [2, np.size(like.y_hat), *(len(part) for part in like.past)]
-    (far, scored), y_hat, *past = np.split(numbers, np.cumsum(sizes)[:-1])
+    sizes = [2, np.size(like.y_hat), *(len(part) for part in (*like.past, *like.width))]
+    (far, scored), y_hat, *parts = np.split(numbers, np.cumsum(sizes)[:-1])
+    past, width = tuple(parts[: len(like.past)]), tuple(parts[len(like.past) :])
     answer = y_hat if np.ndim(like.y_hat) else float(y_hat[0])
-    return like._replace(y_hat=answer, far=far != 0.0, scored=scored != 0.0, past=tuple(past))
+    return like._replace(y_hat=answer, far=far != 0.0, scored=scored != 0.0, past=past, width=width)
