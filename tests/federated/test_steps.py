@@ -213,7 +213,7 @@ def test_fomd_oms(eta, step, radius):
 
 
 def test_fomd_oms_without_exchange_is_nco_oms():
-    """Each client is a federation of its own: the authors' NCO-OMS-2.R has the same rounds."""
+    """Each client is a federation of its own, as in the authors' NCO-OMS-2.R."""
     settings = 1.0, 0.2, 0.5
     links = links_of(Exchange(every=61), K, SEED)
     federation, (x, y), y_hat, p, drawn = play_fomd_oms(*settings, links)

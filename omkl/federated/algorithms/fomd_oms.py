@@ -31,7 +31,8 @@ Reading  the code computes steps from a theory and puts constants in their place
          Y the largest label, begins with nearly all weight on the first model and subtracts a
          number from the losses with which the weights add up to 1 without being normalised.
          Where ``exchange.every`` exceeds the number of rounds, clients never exchange: the
-         reference NCO-OMS (NCO-OMS-2.R), whose code has linear models in place of kernels.
+         reference NCO-OMS. Its code (NCO-OMS-2.R) has linear models of several radii in place
+         of kernels, and the steps and the first weights of the theory.
 Differs  from the code: a client draws its kernels by the server's p, since a server here sends
          the same to all; so it receives N kernels and N weights, where M kernels would do. It
          evaluates all N kernels, since its regret is measured against each of them: learning
