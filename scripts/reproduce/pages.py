@@ -425,7 +425,7 @@ def numbers(
             shown = [
                 row
                 for _, row in panel.groupby("row", sort=False)
-                if not set(_identities(row)) <= seen
+                if not set(_identities(row)) <= seen and not _by_definition(row)
             ]
             if shown:
                 heading = f"**{METRICS[str(metric)].heading}**"
@@ -435,6 +435,10 @@ def numbers(
             panels[name_of(paper, tables[name])] = parts
         seen.update(_identities(of_table))
     return panels
+
+
+def _by_definition(row: pd.DataFrame) -> bool:
+    return row["published"].notna().any() and not row["judged"].any()
 
 
 def _identities(cells: pd.DataFrame) -> list[tuple[object, ...]]:

@@ -30,14 +30,13 @@ MEANINGS = {
     "reproduced": f"at most {REPRODUCED_PERCENT:g} % from the published number, whose last digit "
     "may be cut or rounded",
     "consistent": f"farther, but at most {STANDARD_ERRORS:g} standard errors of the difference of "
-    f"both means. That is {STANDARD_ERRORS:g} sqrt(2) s / sqrt(R) for R seeds of standard "
-    "deviation s; the published seeds are taken to vary as ours. Without a standard deviation, as "
-    "where nothing is drawn, the percentage alone counts",
+    f"both means, {STANDARD_ERRORS:g} sqrt(2) s / sqrt(R) for R seeds of standard deviation s. "
+    "Without a standard deviation the percentage alone counts",
     "close": f"at most {CLOSE_PERCENT:g} % away",
     "differs": "farther away",
-    "scatters": f"within those {STANDARD_ERRORS:g} standard errors, but they are more than "
-    f"{CLOSE_PERCENT:g} % of the published number. The seeds cannot tell, and it is never counted "
-    "as reproduced",
+    "scatters": f"within those {STANDARD_ERRORS:g} standard errors, which exceed "
+    f"{CLOSE_PERCENT:g} % of the published number: the seeds cannot tell. Never counted as "
+    "reproduced",
     NO_DATA: "the file is not there and cannot be fetched",
     "failed": "the run ended in an error",
 }
