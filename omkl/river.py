@@ -27,7 +27,7 @@ except ImportError as error:
     ) from None
 
 from omkl.datasets.cells import is_blank
-from omkl.datasets.columns import NUMBERS, Column
+from omkl.datasets.columns import Column, plain_column
 from omkl.online.estimator import LearnerParameters, PanelParameters, RegressorParameters
 from omkl.online.learner import REPLAYED
 from omkl.online.panel import Panel
@@ -73,10 +73,9 @@ class _Online(LearnerParameters, base.Estimator):
         texts = [str(name) if words else repr(name) for name in self._names]
         columns: list[Column] = []
         if self._columns:
-            plain = [Column(text, "numbers", (text,), recipe=NUMBERS) for text in texts]
             columns = [
-                self._columns.get(name, column)
-                for name, column in zip(self._names, plain, strict=True)
+                self._columns.get(name) or plain_column(text)
+                for name, text in zip(self._names, texts, strict=True)
             ]
             texts = [name for column in columns for name in column.inputs]
         self._learner = self.new_learner(

@@ -88,7 +88,7 @@ def _predicted(learner: OnlineLearner, columns: dict[str, Any] | None, file: str
     header = csv_text([["row", *_names(learner), *["far_out"] * tells_far]])
     inputs = np.array(learner.inputs, dtype=object)
     words: dict[str, Counter[str]] = {}
-    for rows, X in tables.inputs_in(cfg, described, learner.inputs, new_words=words):
+    for X, rows, _ in tables.inputs_in(cfg, described, learner.inputs, new_words=words):
         texts = [";".join(inputs[row]) for row in learner.far_out(X)] if tells_far else None
         far = [] if texts is None else [np.array(texts, dtype=object)]
         yield header + csv_text(np.column_stack([rows.astype(object), *_columns(learner, X), *far]))
@@ -110,7 +110,8 @@ def _of_panel(panel: Panel, columns: dict[str, Any] | None, file: str) -> Iterat
     new = dict[Any, None]()
     whole = all(isinstance(name, int) for name in panel.names)
     words: dict[str, Counter[str]] = {}
-    for rows, X, series in tables.inputs_in(cfg, described, panel.settings.inputs, whole, words):
+    for X, rows, series in tables.inputs_in(cfg, described, panel.settings.inputs, whole, words):
+        assert series is not None  # the settings name their column
         new.update(dict.fromkeys(name for name in series if name not in panel))
         ends = list(panel.predict_interval(X, series).T) if has else []
         said = [array.astype(object) for array in (panel.predict(X, series), *ends)]

@@ -27,6 +27,22 @@ class MissingFile(DataError):
     """The data's file is in no data folder and cannot be fetched."""
 
 
+class Piece(NamedTuple):
+    """Consecutive rows of a table.
+
+    ``values`` (n, d + 1), NaN where blank, the target last; ``rows`` (n,) are their numbers in the
+    file, from 1; ``series`` (n,) are those of a panel, None where blank; None of one stream.
+    """
+
+    values: np.ndarray
+    rows: np.ndarray
+    series: np.ndarray | None = None
+
+    def at(self, rows: slice | np.ndarray) -> Piece:
+        """Return some of the rows."""
+        return Piece(*(None if array is None else array[rows] for array in self))  # type: ignore[arg-type]
+
+
 class Chunk(NamedTuple):
     """Consecutive rows: ``x`` (n, d), ``y`` (n,), NaN where blank, ``truth`` (n,) or None.
 

@@ -180,27 +180,32 @@ def series_are_whole(column: pd.Series) -> bool:
 
 
 def series_of(
-    column: pd.Series, name: str, rows: np.ndarray, where: str, whole: bool
+    cells: pd.Series, rows: np.ndarray, where: str, whole: bool, may_be_blank: bool = False
 ) -> np.ndarray:
-    """Return the names (n,) of series in a column, whole numbers or texts; None where blank."""
-    names = np.full(len(column), None, dtype=object)
-    for n, cell in enumerate(column):
+    """Return the series (n,) in cells of rows (n,): whole numbers or texts, None where blank.
+
+    Raises DataError for another cell, and for a blank one unless it ``may_be_blank``.
+    """
+    series = np.full(len(cells), None, dtype=object)
+    for n, cell in enumerate(cells):
         if is_blank(cell):
-            continue
-        if whole:
-            number = PLAIN.read(cell)
-            if number is not None and number == np.floor(number) and abs(number) <= MOST_WHOLE:
-                names[n] = int(number)
-        elif not isinstance(cell, int | float):
-            names[n] = text_of(cell)
-        if names[n] is None:
+            if may_be_blank:
+                continue
+            problem = "has no value, so the series of that row is not known. Set"
+            cure = "dataset.missing=drop, or correct the file."
+        else:
+            if not whole and not isinstance(cell, int | float):
+                series[n] = text_of(cell)
+            elif whole and (number := PLAIN.read(cell)) is not None:
+                is_whole = number == np.floor(number) and abs(number) <= MOST_WHOLE
+                series[n] = int(number) if is_whole else None
+            if series[n] is not None:
+                continue
             kind = "whole number" if whole else "text"
-            raise DataError(
-                f"{where}: row {rows[n]}, column {name!r} has {str(cell)!r} where a {kind} "
-                "should be, as in the first rows: series are whole numbers, or they are texts. "
-                "Correct the file."
-            )
-    return names
+            problem = f"has {str(cell)!r} where a {kind} should be, as in the first rows:"
+            cure = "series are whole numbers, or they are texts. Correct the file."
+        raise DataError(f"{where}: row {rows[n]}, column {str(cells.name)!r} {problem} {cure}")
+    return series
 
 
 _WHOLE = re.compile(r"-?[1-9]\d{0,14}|0")  # as a text file has it
@@ -518,6 +523,11 @@ def _column_of(series: pd.Series, name: str, decimal: str) -> Column:
     if not is_declared and (date := _date_format(texts)):
         return _date_column(name, series, *date)
     return _categories(name, different, len(texts), not is_declared)
+
+
+def plain_column(name: str) -> Column:
+    """Return a column of plain numbers."""
+    return Column(name, "numbers", (name,), recipe=NUMBERS)
 
 
 def number_column(series: pd.Series, name: str, decimal: str = ".") -> Column:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from omkl.datasets import read
-from omkl.datasets.base import MOST_COLUMNS, DataError, RowCount, as_data_error
+from omkl.datasets.base import MOST_COLUMNS, DataError, Piece, RowCount, as_data_error
 from omkl.datasets.cells import NumberFormat
 from omkl.datasets.columns import Column, class_codes
 from omkl.datasets.files import FileContent
@@ -64,7 +64,7 @@ class LibsvmTable:
             )
         return table
 
-    def raw(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def raw(self) -> Iterator[Piece]:
         d, classes = len(self.names) - 1, self._cfg.get("labels")
         size = max(1, min(CHUNK_ROWS, read.CHUNK_CELLS // (d + 1)))
         rows = enumerate(self._rows(), start=1)
@@ -79,7 +79,7 @@ class LibsvmTable:
                 values[:, d] = list(map(self._target, numbers, labels))
             else:
                 values[:, d] = class_codes(labels, classes, numbers, self._where)
-            yield values, numbers
+            yield Piece(values, numbers)
 
     def _target(self, row: int, text: str) -> float:
         number = NumberFormat().read(text)

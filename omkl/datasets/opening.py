@@ -117,7 +117,8 @@ def load(name: str, *, as_frame: bool = True) -> tuple[Any, Any]:
         content = catalogue.obtain(cfg)
         classes = _classes(cfg, content)
         table = ArrayTable.holding(_table(cfg, content, classes))
-        X, y, (*inputs, target) = table.values[:, :-1], table.values[:, -1], table.names
+        values, (*inputs, target) = table.whole.values, table.names
+        X, y = values[:, :-1], values[:, -1]
     else:
         stream = open_stream(cfg, {"limit": None, "scaling": "none", "order": "file"})
         X, y = (np.concatenate(arrays) for arrays in zip(*stream.blocks(1000), strict=True))
@@ -266,9 +267,9 @@ def _open_file(
     series_type = table.series_type if apart == "series" and isinstance(table, FileTable) else None
     if seeds is not None or holds or not is_own:
         held = ArrayTable.holding(table, MOST_SHUFFLED if seeds and is_own else None)
-        if cfg.get("rows") not in (None, len(held.rows)):
+        if cfg.get("rows") not in (None, len(held.order)):
             raise DataError(
-                f"{where}: {content.path} leaves {len(held.rows)} rows, {cfg['rows']} were "
+                f"{where}: {content.path} leaves {len(held.order)} rows, {cfg['rows']} were "
                 "expected. For another version of the file set dataset.rows=null."
             )
         table = held

@@ -117,7 +117,7 @@ def count_rows(
         return RowCount(len(first), True)
     if content.n_lines is None or reader is _feather:
         return None
-    n = content.n_lines - (int(cfg.get("header", True)) if reader is _text else 0)
+    n = content.n_lines - (count_headers(cfg) if reader is _text else 0)
     return RowCount(n, False) if n >= len(first) else None  # lines may end in other ways
 
 
@@ -191,6 +191,11 @@ def _without(frame: pd.DataFrame, na_values: Any) -> pd.DataFrame:
         ).isin(numbers)
 
     return frame.mask(frame.apply(is_one))
+
+
+def count_headers(cfg: Mapping[str, Any]) -> int:
+    """Return how many header rows ``dataset.header`` says there are."""
+    return int(cfg.get("header", True) or 0)
 
 
 def column_names(header: Sequence[Any], cfg: Mapping[str, Any], where: str) -> list[str]:
@@ -284,10 +289,10 @@ def _text(
     import pandas as pd
 
     delimiter, decimal = layout(content, cfg)
-    n_headers = int(cfg.get("header", True))
+    n_headers = count_headers(cfg)
     with _lines(content, cfg) as file:
         rows = filter(None, _cells(file, delimiter))
-        header = joined([next(rows, []) for _ in range(n_headers or 1)])
+        header = _joined([next(rows, []) for _ in range(n_headers or 1)])
         first = list(itertools.islice(rows, SNIFFED_LINES))
     if not header:
         raise DataError(f"{content.name}: the file is empty.")
@@ -349,7 +354,7 @@ def _require_names(header: Sequence[str], decimal: str, where: str) -> None:
         )
 
 
-def joined(headers: Sequence[Sequence[str]]) -> list[str]:
+def _joined(headers: Sequence[Sequence[str]]) -> list[str]:
     """Join rows of headers by column, ``mass`` above ``kg`` as "mass kg".
 
     A blank in all rows but the last stands for the cell before it, as merged cells are written.
@@ -455,14 +460,12 @@ def _json_rows(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[dict[st
         for n, line in enumerate(filter(str.strip, lines), start=1):
             try:
                 row = json.loads(line, object_pairs_hook=_distinct_keys)
+                if not isinstance(row, dict):
+                    raise DataError(f"it is {line.strip()[:40]}")
             except (ValueError, RecursionError) as error:
-                problem: Any = error
-            else:
-                problem = None if isinstance(row, dict) else f"it is {line.strip()[:40]}"
-            if problem is not None:
                 raise DataError(
-                    f"{content.name}: row {n} is no JSON object {{...}} a line: {problem}"
-                )
+                    f"{content.name}: row {n} is no JSON object {{...}} a line: {error}"
+                ) from None
             yield row
 
 
@@ -511,11 +514,11 @@ def _excel(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[pd.DataFram
         with CalamineWorkbook.from_filelike(file) as workbook:
             cells = workbook.get_sheet_by_index(0).to_python()
     rows = [[None if cell == "" else cell for cell in row] for row in cells]
-    n_headers = int(cfg.get("header", True)) if rows else 0
+    n_headers = count_headers(cfg) if rows else 0
     headers = [
         ["" if cell is None else word(cell) for cell in row] for row in rows[: n_headers or 1]
     ]
-    header = joined(headers)  # a year is a float
+    header = _joined(headers)  # a year is a float
     if cfg.get("header", True) is True:
         _require_one_header(header, rows[1:SNIFFED_LINES], PLAIN, content.name)
     frame = pd.DataFrame(rows[n_headers:], columns=column_names(header, cfg, content.name))

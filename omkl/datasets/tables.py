@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from omkl.datasets import notices, prepare, read
-from omkl.datasets.base import MOST_COLUMNS, Chunk, DataError, RowCount, as_data_error
+from omkl.datasets.base import MOST_COLUMNS, Chunk, DataError, Piece, RowCount, as_data_error
 from omkl.datasets.cells import NumberFormat, is_blank, word
 from omkl.datasets.columns import (
     NUMBERS,
@@ -24,6 +25,7 @@ from omkl.datasets.columns import (
     number_column,
     place_of,
     places_of,
+    plain_column,
     series_are_whole,
     series_of,
 )
@@ -52,72 +54,58 @@ class Table(Protocol):
         """Messages about the rows read so far for the user."""
         ...
 
-    def raw(self) -> Iterator[tuple[np.ndarray, ...]]:
-        """Yield values (n, d + 1), NaN where blank, row numbers (n,), and series (n,) if any."""
+    def raw(self) -> Iterator[Piece]:
+        """Yield all rows."""
         ...
 
 
+@dataclasses.dataclass
 class ArrayTable:
     """A table in memory.
 
-    Parameters
+    Attributes
     ----------
-    values, rows
-        Numbers (T, d + 1), the target last, and their row numbers (T,) in the file.
-    series
-        Series of the rows (T,), None if they have none.
+    whole
+        All T rows.
     order
         In which order the rows come (T,).
     """
 
-    def __init__(
-        self,
-        values: np.ndarray,
-        rows: np.ndarray,
-        names: tuple[str, ...],
-        columns: Sequence[Column] = (),
-        series: np.ndarray | None = None,
-        order: np.ndarray | None = None,
-        notices: Sequence[str] = (),
-    ) -> None:
-        self.values, self.rows, self.names, self.columns = values, rows, names, columns
-        self.series, self._notices = series, notices
-        self.row_count: RowCount | None = RowCount(len(values), True)
-        self._order = np.arange(len(values)) if order is None else order
-
-    @property
-    def notices(self) -> Sequence[str]:
-        return self._notices
+    names: tuple[str, ...]
+    columns: Sequence[Column]
+    notices: Sequence[str]
+    row_count: RowCount | None
+    whole: Piece
+    order: np.ndarray
 
     @classmethod
     def holding(cls, table: Table, most_cells: int | None = None) -> ArrayTable:
         """Return all rows of a table; DataError if they have more cells than ``most_cells``."""
         pieces, n_cells = [], 0
         for piece in table.raw():
-            n_cells += piece[0].size
+            n_cells += piece.values.size
             if most_cells and n_cells > most_cells:
                 raise DataError(
                     f"stream.order=shuffled holds all rows in memory, and these are more than "
                     f"{most_cells:,} cells. Shuffle the file once and set stream.order=file."
                 )
             pieces.append(piece)
-        values, rows, *names = (np.concatenate(part) for part in zip(*pieces, strict=True))
-        series = names[0] if names else None
-        return cls(values, rows, table.names, table.columns, series, notices=table.notices)
+        parts: Any = zip(*pieces, strict=True)
+        arrays: list[Any] = [None if p[0] is None else np.concatenate(p) for p in parts]
+        whole = Piece(*arrays)
+        n = len(whole.rows)
+        count = RowCount(n, True)
+        return cls(table.names, table.columns, table.notices, count, whole, np.arange(n))
 
     def shuffled(self, seed: int) -> ArrayTable:
         """Return the same table, not copied, its rows in an order that the seed draws."""
-        order = np.random.default_rng(seed).permutation(len(self.values))
-        return ArrayTable(
-            self.values, self.rows, self.names, self.columns, self.series, order, self._notices
-        )
+        order = np.random.default_rng(seed).permutation(len(self.order))
+        return dataclasses.replace(self, order=order)
 
-    def raw(self) -> Iterator[tuple[np.ndarray, ...]]:
-        size = read.chunk_rows(self.values.shape[1])
-        for start in range(0, len(self.values), size):
-            chosen = self._order[start : start + size]
-            series = () if self.series is None else (self.series[chosen],)
-            yield self.values[chosen], self.rows[chosen], *series
+    def raw(self) -> Iterator[Piece]:
+        size = read.chunk_rows(len(self.names))
+        for start in range(0, len(self.order), size):
+            yield self.whole.at(self.order[start : start + size])
 
 
 class FileTable:
@@ -233,12 +221,12 @@ class FileTable:
     def notices(self) -> list[str]:
         return [*self._of_first, *notices.of_new_categories(self._new)]
 
-    def raw(self) -> Iterator[tuple[np.ndarray, ...]]:
+    def raw(self) -> Iterator[Piece]:
         self._new = {}
         for frame in read.frames(self._content, self._cfg, self._plain):
             yield self._piece(frame)
 
-    def _piece(self, frame: pd.DataFrame) -> tuple[np.ndarray, ...]:
+    def _piece(self, frame: pd.DataFrame) -> Piece:
         where, rows = self._where, frame.index.to_numpy() + 1
         parts = [
             column.encode(frame.iloc[:, k], rows, where, new=self._new)
@@ -252,21 +240,10 @@ class FileTable:
         values = np.concatenate(parts, axis=1)
         values = prepare.scale_values(values, self._cfg.get("prepare") or {})
         if self._series is None:
-            return values, rows
-        name = str(frame.columns[self._series])
-        series = series_of(frame.iloc[:, self._series], name, rows, where, self.series_type is int)
-        if self._cfg.get("missing") != "drop":
-            require_series(series, name, rows, where)
-        return values, rows, series
-
-
-def require_series(series: np.ndarray, name: str, rows: np.ndarray, where: str) -> None:
-    """DataError for a row whose series (n,) is not known."""
-    blank = _is_none(series)
-    if blank.any():
-        raise DataError(
-            f"{where}: row {rows[blank.argmax()]}, column {name!r} has no value, so the series of "
-            "that row is not known. Set dataset.missing=drop, or correct the file."
+            return Piece(values, rows)
+        whole, drops = self.series_type is int, self._cfg.get("missing") == "drop"
+        return Piece(
+            values, rows, series_of(frame.iloc[:, self._series], rows, where, whole, drops)
         )
 
 
@@ -283,14 +260,13 @@ def inputs_in(
     inputs: Sequence[str],
     whole_series: bool = False,
     new_words: dict[str, Counter[str]] | None = None,
-) -> Iterator[tuple[np.ndarray, ...]]:
-    """Yield row numbers (n,), from 1, and inputs X (n, d) of a file, chunk by chunk.
+) -> Iterator[Piece]:
+    """Yield the rows of a file, chunk by chunk, whose values are the inputs (n, d) of a model.
 
     Parameters
     ----------
     cfg
-        The file, and how it is read. With ``series`` the names (n,) of series follow. No target is
-        read.
+        The file, and how it is read; without ``series`` rows have none. No target is read.
     columns
         How the columns of the file that was learned from became ``inputs``; None: inputs are
         columns of numbers.
@@ -309,11 +285,12 @@ def inputs_in(
     if read.is_libsvm(content, cfg):
         if columns or cfg.get("series") is not None:
             raise DataError(f"{where}: the columns of a model have names, LIBSVM text has none.")
-        for values, rows in LibsvmTable.like(content, cfg, inputs).raw():
-            yield rows, _finite(values[:, :-1], rows, inputs, where)
+        for values, rows, _ in LibsvmTable.like(content, cfg, inputs).raw():
+            X = values[:, :-1]
+            refuse(np.isinf(X), rows, inputs, where, "is infinite. Correct the file.")
+            yield Piece(X, rows)
         return
-    plain = [Column(name, "numbers", (name,), recipe=NUMBERS) for name in inputs]
-    known = columns_described(columns) if columns else plain
+    known = columns_described(columns) if columns else list(map(plain_column, inputs))
     for frame in read.frames(content, cfg):
         names, rows = [str(name) for name in frame.columns], frame.index.to_numpy() + 1
         if missing := [column.name for column in known if column.name not in names]:
@@ -323,22 +300,21 @@ def inputs_in(
             )
         cells = (frame.iloc[:, names.index(column.name)] for column in known)
         parts = [c.encode(s, rows, where, new=new_words) for c, s in zip(known, cells, strict=True)]
-        X = _finite(np.concatenate(parts, axis=1), rows, inputs, where)
-        if cfg.get("series") is None:
-            yield rows, X
-            continue
-        place = place_of(cfg["series"], names, where, "the series of the model")
-        series = series_of(frame.iloc[:, place], names[place], rows, where, whole_series)
-        require_series(series, names[place], rows, where)
-        yield rows, X, series
+        X, series = np.concatenate(parts, axis=1), None
+        refuse(np.isinf(X), rows, inputs, where, "is infinite. Correct the file.")
+        if cfg.get("series") is not None:
+            place = place_of(cfg["series"], names, where, "the series of the model")
+            series = series_of(frame.iloc[:, place], rows, where, whole_series)
+        yield Piece(X, rows, series)
 
 
-def _finite(X: np.ndarray, rows: np.ndarray, inputs: Sequence[str], where: str) -> np.ndarray:
-    """Return X (n, d) itself; DataError names a cell that is infinite."""
-    if np.isinf(X).any():
-        n, k = np.argwhere(np.isinf(X))[0]
-        raise DataError(f"{where}: row {rows[n]}, {inputs[k]!r} is infinite. Correct the file.")
-    return X
+def refuse(
+    cells: np.ndarray, rows: np.ndarray, names: Sequence[str], where: str, what: str
+) -> None:
+    """Raise DataError for the first True of cells (n, d) of rows (n,) and columns ``names``."""
+    if cells.any():
+        n, k = np.argwhere(cells)[0]
+        raise DataError(f"{where}: row {rows[n]}, column {names[k]!r} {what}")
 
 
 # --- Classes --------------------------------------------------------------------------------------
@@ -432,31 +408,28 @@ class TableSource:
         return self._table.notices
 
     def chunks(self) -> Iterator[Chunk]:
-        for values, rows, *names in self._table.raw():
-            blank, series = np.isnan(values), names[0] if names else None
-            if blank.any() and self._missing == "error":
+        for piece in self._table.raw():
+            blank = np.isnan(piece.values)
+            if self._missing == "error":
                 cure = "Set dataset.missing=mean or dataset.missing=drop, or correct the file."
-                self._complain(blank, rows, "is missing", cure)
-            if self._missing == "drop":
+                refuse(blank, piece.rows, self._table.names, self._where, f"is missing. {cure}")
+            elif self._missing == "drop":
                 complete = ~blank.any(axis=1)
-                if series is not None:
-                    complete &= ~_is_none(series)
-                    series = series[complete]
-                values, rows = values[complete], rows[complete]
+                if piece.series is not None:
+                    complete &= ~_is_none(piece.series)
+                piece = piece.at(complete)
             elif self._means is not None:
-                values = np.where(blank, self._means, values)
-            self._require_finite(values, rows)
-            yield Chunk(
-                np.ascontiguousarray(values[:, :-1]), values[:, -1].copy(), rows, series=series
-            )
+                piece = piece._replace(values=np.where(blank, self._means, piece.values))
+            values, rows, series = self._finite(piece)
+            X, y = np.ascontiguousarray(values[:, :-1]), values[:, -1].copy()
+            yield Chunk(X, y, rows, series=series)
 
     def _whole_means(self, with_target: bool) -> np.ndarray:
         """Means of the columns (d + 1,); the target's is NaN where it is not to be filled."""
         width = len(self._table.names)
         total, count, n = np.zeros(width), np.zeros(width), 0
-        for values, rows, *_ in self._table.raw():
+        for values, *_ in map(self._finite, self._table.raw()):
             blank = np.isnan(values)
-            self._require_finite(values, rows)
             with np.errstate(over="ignore"):  # an infinite mean is refused as a cell of its own
                 total += np.where(blank, 0.0, values).sum(axis=0)
             count += (~blank).sum(axis=0)
@@ -475,12 +448,8 @@ class TableSource:
             means[-1] = np.nan
         return means
 
-    def _require_finite(self, values: np.ndarray, rows: np.ndarray) -> None:
-        if np.isinf(values).any():
-            self._complain(np.isinf(values), rows, "is infinite", "Correct the file.")
-
-    def _complain(self, bad: np.ndarray, rows: np.ndarray, what: str, cure: str) -> None:
-        n, k = np.argwhere(bad)[0]
-        raise DataError(
-            f"{self._where}: row {rows[n]}, column {self._table.names[k]!r} {what}. {cure}"
-        )
+    def _finite(self, piece: Piece) -> Piece:
+        """Return the piece. DataError names a cell that is infinite."""
+        what = "is infinite. Correct the file."
+        refuse(np.isinf(piece.values), piece.rows, self._table.names, self._where, what)
+        return piece

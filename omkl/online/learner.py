@@ -36,6 +36,7 @@ from omkl.datasets.columns import (
     columns_described,
     declaration,
     place_of_word,
+    plain_column,
 )
 from omkl.datasets.scaling import KnownTargets, Moments, TargetScaler, softened
 from omkl.online import model_file
@@ -220,8 +221,7 @@ class OnlineLearner:
             columns = columns_in(first, given or None, self._declared)
             if given:
                 there = {column.name: column for column in columns}
-                plain = (Column(name, "numbers", (name,), recipe=NUMBERS) for name in given)
-                columns = [there.get(column.name, column) for column in plain]
+                columns = [there.get(name) or plain_column(name) for name in given]
             self.left_out = tuple(column.name for column in columns if not column.inputs)
             why = [
                 f"{column.name}: {column.why}"

@@ -24,6 +24,7 @@ from omkl.datasets.columns import (
     hashed,
     hashed_place,
     place_of,
+    plain_column,
     require_distinct,
 )
 from omkl.datasets.notices import NewCategories, of_new_categories
@@ -62,7 +63,7 @@ class Rows:
         self.columns, self.left_out = tuple(columns), frozenset(left_out)
         self.names = tuple(column.name for column in self.columns) or self.inputs
         self._plain = all(column.recipe == NUMBERS for column in self.columns)
-        self._readers = self.columns or tuple(map(number_column, self.inputs))
+        self._readers = self.columns or tuple(map(plain_column, self.inputs))
         self._warned: set[str] = set()  # subjects of warnings so far
         # The first word of each input of a column that few rows made hashed.
         self._hashed: dict[str, dict[int, str]]
@@ -94,8 +95,9 @@ class Rows:
             if np.ndim(x) == 0 or len(x) != len(self._readers):
                 raise self._misshapen((len(x),) if np.ndim(x) else ())
             row: list[float] = []
+            where = f"row {n}, " if len(X) > 1 else ""
             for column, cell in zip(self._readers, x, strict=True):
-                numbers = column.cell(cell, f"row {n}, " if len(X) > 1 else "", CURE)
+                numbers = column.cell(cell, where, CURE)
                 if column.how == "words" and not any(numbers):
                     found.setdefault(column.name, Counter())[word(cell)] += 1
                 elif column.name in self._hashed:
@@ -299,7 +301,7 @@ def columns_in(
         rows = [first] if isinstance(first, Mapping) else first
         names = [str(name) for name in dict.fromkeys(name for row in rows for name in row)]
         require_distinct(names, "the row")
-        return [number_column(name) for name in names if inputs is None or name in inputs]
+        return [plain_column(name) for name in names if inputs is None or name in inputs]
     frame = _as_frame(first).iloc[:CHUNK_ROWS]
     for name in declared:
         place_of(name, list(frame.columns), "the data frame", "columns")
@@ -307,16 +309,13 @@ def columns_in(
     for name in frame.columns:
         if inputs is not None and name not in inputs:
             continue
-        said = declared.get(name)
-        column = column_of(frame[name], name, "the data frame", declared=said)
-        has_words = said is not None and declaration(name, said).words
+        column = column_of(frame[name], name, "the data frame", declared=declared.get(name))
+        has_words = name in declared and declaration(name, declared[name]).words
         if len(frame) < FEWEST_ROWS and column.how == "words" and not has_words:
             column = hashed(name, len(column.recipe["known"]), len(frame), of_few=True)
-        if said is not None:
-            pass
-        elif all(map(is_blank, frame[name])):
+        if name not in declared and all(map(is_blank, frame[name])):
             column = column.changed(kind="numbers", why=f"{column.why}: numbers are expected")
-        elif inputs is not None:
+        elif name not in declared and inputs is not None:
             column = column.as_named("it is named in inputs", "the data frame")
         elif column.kind == "left out":
             column = column.left_out(column.why)
@@ -367,8 +366,3 @@ def encoded(
     rows = np.arange(1, len(frame) + 1)
     parts = [column.encode(frame[column.name], rows, "the rows", CURE, new) for column in columns]
     return np.ascontiguousarray(np.concatenate(parts, axis=1))
-
-
-def number_column(name: str) -> Column:
-    """Return a column of plain numbers."""
-    return Column(name, "numbers", (name,), recipe=NUMBERS)

@@ -130,7 +130,7 @@ def test_what_cannot_be_predicted_is_told(table, capsys):
     pd.DataFrame({"a": [1.0, np.inf], "town": "Ulm"}).to_csv(table / "far.csv", index=False)
     cases = {
         "the model has the columns a, town; the file has a, city, and not town": "other.csv",
-        "far.csv: row 2, 'a' is infinite": "far.csv",
+        "far.csv: row 2, column 'a' is infinite": "far.csv",
         "no data file": "gone.csv",
     }
     for words, name in cases.items():

@@ -173,6 +173,8 @@ def test_two_header_rows_are_joined(tmp_path, end):
         pd.DataFrame(rows).to_csv(path, index=False, header=False)
     with pytest.raises(DataError, match=r"row 1 has 'min' in column 'temp'.*dataset\.header=2"):
         open_stream(own(path), RAW)
+    with pytest.raises(DataError, match=r"row 1, column 'x1' has 'temp' where a number"):
+        open_stream(own(path, header=None, target=4), RAW)
     stream = open_stream(own(path, header=2), RAW)
     assert stream.inputs == ("temp min", "temp max", "mass kg")
     assert collect(stream)[0].tolist() == [[1, 2, 3], [5, 6, 7]]

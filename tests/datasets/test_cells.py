@@ -134,7 +134,7 @@ def test_all_formats_frames_and_rows_give_the_same_numbers_to_the_bit(tmp_path, 
     expected = encoded(frame, columns)
     monkeypatch.setattr(read, "CHUNK_ROWS", chunk)
     for path in written(tmp_path, frame):
-        pieces = [X for _, X in tables.inputs_in(own(path), described, inputs)]
+        pieces = [X for X, *_ in tables.inputs_in(own(path), described, inputs)]
         np.testing.assert_array_equal(np.concatenate(pieces), expected, err_msg=path.name)
         np.testing.assert_array_equal(
             encoded(pd.concat(read.frames(read.open_content(own(path)), own(path))), columns),
