@@ -45,7 +45,6 @@ from omkl.core.hyperparameters import (
     NODE_WEIGHTS,
     NON_NEGATIVE,
     RATE,
-    SWITCH,
     TREES,
     UP_TO_N,
     Choice,
@@ -315,7 +314,6 @@ class RefinedState(NamedTuple):
     links: DERIVED  # (6, N) see omkl.core.feedback_graph
     distance: DERIVED  # (N,) divergence of d_i from i, times sign
     best: DERIVED  # (rank,) the last one is the smallest log u of DS'_t
-    frozen: SWITCH  # (N,) int64, DS'_t where it stays as it is for good; else (0,)
     w: np.ndarray  # (N,) weights of the combined kernels, in their order, summing to 1
     q: EVALUATED_WITH  # (N,)
     node: DERIVED  # (1,) int64
@@ -353,7 +351,6 @@ def on_refined_graph(
         links=links,
         distance=np.zeros(N),
         best=np.zeros(rank),
-        frozen=np.zeros(0, dtype=np.int64),
         w=np.zeros(N),
         q=np.full(N, np.nan),
         node=np.zeros(1, dtype=np.int64),

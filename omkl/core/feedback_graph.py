@@ -298,7 +298,7 @@ def refine(params, state, sign):
         state.links[CHANGED],
     )
     if n > 0:
-        rewire(state, n, sign, params.only_undominated, False)
+        rewire(state, n, sign, params.only_undominated)
 
 
 @inlined
@@ -383,7 +383,7 @@ def list_equal(values, number, left_out, listed):
 
 
 @inlined
-def rewire(state, n, sign, only_undominated, everyone):
+def rewire(state, n, sign, only_undominated):
     """Let the first ``n`` nodes of CHANGED enter or leave DS'_t, and update every d_i and its edge.
 
     Parameters
@@ -396,22 +396,19 @@ def rewire(state, n, sign, only_undominated, everyone):
         As in ``refine``.
     only_undominated
         Add an edge to i only if DS'_t has no edge to i yet.
-    everyone
-        Whether nodes inside DS'_t have a d_i too.
     """
     edges, trees, cover, links = state.edges, state.trees, state.cover, state.links
     begun = trees[COUNT, 1] > 0.0
     for k in range(n):
         toggle_member(edges, trees, cover, links[CHANGED, k])
-    connect(state, list_unconnected(cover, links, n, begun, everyone), sign, only_undominated)
+    connect(state, list_unconnected(cover, links, n, begun), sign, only_undominated)
     # Those that entered may be a better d_i, and need none.
     for k in range(n):
         i = links[CHANGED, k]
         if cover[MEMBER, i] == 1:
-            if not everyone:
-                links[PARTNER, i] = -1
-                set_edge(edges, cover, links, i, only_undominated)
-            offer(state, i, sign, only_undominated, everyone)
+            links[PARTNER, i] = -1
+            set_edge(edges, cover, links, i, only_undominated)
+            offer(state, i, sign, only_undominated)
     if only_undominated:  # whom they reach has changed
         for k in range(n):
             for m in range(edges.shape[2]):
@@ -428,7 +425,7 @@ def list_members(cover, links):
 
 
 @inlined
-def list_unconnected(cover, links, n, begun, everyone):
+def list_unconnected(cover, links, n, begun):
     """List in OTHERS the nodes without a valid d_i, and return their number.
 
     They lost their d_i, or left DS'_t and have none yet.
@@ -441,8 +438,6 @@ def list_unconnected(cover, links, n, begun, everyone):
         Number of nodes in CHANGED.
     begun
         Whether all other nodes have a d_i already.
-    everyone
-        As in ``rewire``.
     """
     n_left, left = 0, -1
     for k in range(n):
@@ -454,13 +449,12 @@ def list_unconnected(cover, links, n, begun, everyone):
     if begun and n_left == 0:
         return 0
     if begun and n_left == 1:
-        itself = -1 if everyone else left
         for i in range(cover.shape[1]):
             links[OTHERS, n_others] = i
-            n_others += (links[PARTNER, i] == left) | (i == itself)
+            n_others += (links[PARTNER, i] == left) | (i == left)
         return n_others
     for i in range(cover.shape[1]):
-        if everyone or cover[MEMBER, i] == 0:
+        if cover[MEMBER, i] == 0:
             partner = links[PARTNER, i]
             if partner < 0 or cover[MEMBER, partner] == 0:
                 links[OTHERS, n_others] = i
@@ -497,7 +491,7 @@ def connect(state, n, sign, only_undominated):
 
 
 @inlined
-def offer(state, j, sign, only_undominated, everyone):
+def offer(state, j, sign, only_undominated):
     """Make node j the d_i of each node i that it suits better than its present d_i.
 
     Parameters
@@ -506,7 +500,7 @@ def offer(state, j, sign, only_undominated, everyone):
         State with the arrays of ``sfg.RefinedState``.
     j
         Node that entered DS'_t.
-    sign, only_undominated, everyone
+    sign, only_undominated
         As in ``rewire``.
     """
     edges, cover, links = state.edges, state.cover, state.links
@@ -516,7 +510,7 @@ def offer(state, j, sign, only_undominated, everyone):
         v = sign * to[i]
         closer = (v > distance[i]) | ((v == distance[i]) & (j < links[PARTNER, i]))
         links[OTHERS, n] = i
-        n += closer & (everyone | (cover[MEMBER, i] == 0))
+        n += closer & (cover[MEMBER, i] == 0)
     for k in range(n):
         i = links[OTHERS, k]
         distance[i] = sign * to[i]

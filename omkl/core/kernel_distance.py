@@ -215,15 +215,11 @@ class Matrix(NamedTuple):
     turned: np.ndarray
 
 
-def matrix_of(values: np.ndarray) -> Matrix:
-    """Store distances (N, N) in the form in which learners look them up."""
-    return Matrix(values, np.ascontiguousarray(values.T))
-
-
 @functools.lru_cache(maxsize=4)
 def ranked(kernels: tuple[Kernel, ...], d: int) -> Matrix:
     """Return the ranks of Delta, for learners that look up the farthest or nearest kernel."""
-    return matrix_of(ranks(overlaps(kernels, d)))
+    values = ranks(overlaps(kernels, d))
+    return Matrix(values, np.ascontiguousarray(values.T))
 
 
 # --- Other divergences ----------------------------------------------------------------------------

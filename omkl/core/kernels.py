@@ -111,7 +111,20 @@ class Family:
         raise ValueError(f"{self.name} kernels have no quantiles for features=qmc: take rff")
 
     def gram(self, A: np.ndarray, B: np.ndarray, b: float) -> np.ndarray:
-        """Return the exact kernel matrix (m, n) of rows A (m, d) and B (n, d)."""
+        """Compute the exact kernel matrix.
+
+        Parameters
+        ----------
+        A, B
+            Rows (m, d) and (n, d).
+        b
+            Bandwidth.
+
+        Returns
+        -------
+        ndarray
+            Values (m, n) of the kernel.
+        """
         return np.stack([self.value(a - B, b) for a in A])
 
     def parameter(self, b: float) -> float:
@@ -150,7 +163,17 @@ def register(family: type[Family]) -> type[Family]:
 
 
 def exponential(exp, c, s):
-    """Return exp(c s), for c <= 0."""
+    """Compute exp(c s), the ``finish`` of families whose values are exponentials.
+
+    Parameters
+    ----------
+    exp
+        Exponential for arguments <= 0, of numbers or packs.
+    c
+        Parameter of the kernel, <= 0.
+    s
+        Sum of ``term`` over the inputs, >= 0.
+    """
     return exp(s * c)
 
 

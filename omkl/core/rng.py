@@ -47,48 +47,41 @@ def uniform(generator: np.random.Generator) -> Uniform:
     return Uniform(np.array(words, dtype=np.uint64))
 
 
-def feature_generator(seed: int) -> np.random.Generator:
-    """Make the generator of random features, the same for every algorithm."""
-    return np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[0])
+# Children of a seed: each draws for one purpose, so that no purpose changes the draws of another.
+FEATURES, SELECTION, SPLIT, ASKING, NOISE, ROUNDING, GRAPH = range(7)
+
+
+def _child(seed: int, purpose: int) -> np.random.SeedSequence:
+    return np.random.SeedSequence(seed).spawn(purpose + 1)[purpose]
+
+
+def generator(seed: int, purpose: int) -> np.random.Generator:
+    """Make the generator of a seed for a purpose.
+
+    FEATURES are the random features, the same for every algorithm; SPLIT is the order in which rows
+    are dealt to clients; ASKING chooses the clients that send; GRAPH is the random graph of a
+    federation without a server.
+    """
+    return np.random.default_rng(_child(seed, purpose))
+
+
+def generators(seed: int, purpose: int, n: int) -> list[np.random.Generator]:
+    """Make n generators of a seed for a purpose. A generator does not depend on n.
+
+    NOISE is the noise on the clients' messages in a simulation, which anyone who knows the seed can
+    remove: deployed clients use ``SecretNormals``. ROUNDING rounds the entries of messages.
+    """
+    return [np.random.default_rng(child) for child in _child(seed, purpose).spawn(n)]
 
 
 def selection_generator(seed: int) -> Uniform:
     """Make the generator of a learner's selections."""
-    return uniform(np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[1]))
+    return uniform(generator(seed, SELECTION))
 
 
 def party_generators(seed: int, n_clients: int) -> list[np.random.Generator]:
-    """Make one generator for a server and one per client.
-
-    That of a client does not depend on the number of clients.
-    """
-    children = np.random.SeedSequence(seed).spawn(2)[1].spawn(n_clients + 1)
-    return [np.random.default_rng(child) for child in children]
-
-
-def asking_generator(seed: int) -> np.random.Generator:
-    """Make the generator by which a server chooses the clients that send."""
-    return np.random.default_rng(np.random.SeedSequence(seed).spawn(5)[3])
-
-
-def noise_generators(seed: int, n_clients: int) -> list[np.random.Generator]:
-    """Make the generators of noise on the clients' messages in a simulation, one per client.
-
-    Anyone who knows the seed can remove this noise. Deployed clients use ``SecretNormals``.
-    """
-    children = np.random.SeedSequence(seed).spawn(5)[4].spawn(n_clients)
-    return [np.random.default_rng(child) for child in children]
-
-
-def rounding_generators(seed: int, n_clients: int) -> list[np.random.Generator]:
-    """Make the generators that round the entries of messages, one per client."""
-    children = np.random.SeedSequence(seed).spawn(6)[5].spawn(n_clients)
-    return [np.random.default_rng(child) for child in children]
-
-
-def graph_generator(seed: int) -> np.random.Generator:
-    """Make the generator of the random graph of a federation without a server."""
-    return np.random.default_rng(np.random.SeedSequence(seed).spawn(7)[6])
+    """Make one generator for a server and one per client, in that order."""
+    return generators(seed, SELECTION, n_clients + 1)
 
 
 if compiler.ENABLED:

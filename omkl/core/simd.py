@@ -101,7 +101,13 @@ def pack(x):
 
 
 def fma(a, b, c):
-    """Return a b + c by element, rounded once if the processor can. Numbers count as packs."""
+    """Return a b + c by element, rounded once if the processor can.
+
+    Parameters
+    ----------
+    a, b, c
+        Packs, or numbers that count as packs of eight times the number.
+    """
     return a * b + c
 
 
@@ -113,7 +119,13 @@ def total(pack):
 
 
 def totals(a, b, c, d, e, f, g, h):
-    """Return the pack of the ``total`` of each of eight packs, at the cost of three."""
+    """Return the totals of eight packs as one pack, at the cost of three calls of ``total``.
+
+    Parameters
+    ----------
+    a, b, c, d, e, f, g, h
+        Packs.
+    """
     packs = np.array((a, b, c, d, e, f, g, h))
     four = packs[:, :4] + packs[:, 4:]
     two = four[:, :2] + four[:, 2:]

@@ -54,7 +54,7 @@ def snapshot(learner: Learner) -> dict[str, np.ndarray]:
     return copies(_snapshot_of(learner))
 
 
-def restore(learner: Learner, kept: Mapping[str, np.ndarray]) -> None:
+def restore(learner: Learner, arrays: Mapping[str, np.ndarray]) -> None:
     """Restore a fresh learner from the arrays of ``snapshot``, to the bit.
 
     If memory grows with the stream, the arrays may have room for more rows.
@@ -63,7 +63,7 @@ def restore(learner: Learner, kept: Mapping[str, np.ndarray]) -> None:
     ----------
     learner
         Fresh learner of the same settings.
-    kept
+    arrays
         Arrays by name.
 
     Raises
@@ -71,8 +71,8 @@ def restore(learner: Learner, kept: Mapping[str, np.ndarray]) -> None:
     Mismatch
         The arrays do not fit. The learner does not change.
     """
-    own = _with_room(learner, kept)
-    require_fit(own, kept, N=own.state.model.n_kernels)
+    own = _with_room(learner, arrays)
+    require_fit(own, arrays, N=own.state.model.n_kernels)
     saved = {field.name for field in fields(own) if not field.derived}
     made: dict[int, np.ndarray] = {}  # by the id of the old array: one in two fields stays one
 
@@ -81,13 +81,13 @@ def restore(learner: Learner, kept: Mapping[str, np.ndarray]) -> None:
             return array
         if id(array) not in made:
             made[id(array)] = aligned(array.shape, array.dtype.name)
-            made[id(array)][...] = kept[name]
+            made[id(array)][...] = arrays[name]
         return made[id(array)]
 
     learner.state = mapped(filled, "state", own.state)
-    learner.used[:], learner.worst[:] = kept["used"], kept["worst"]
-    learner.rng.state[:] = kept["rng"]
-    learner.t = int(kept["t"][0])
+    learner.used[:], learner.worst[:] = arrays["used"], arrays["worst"]
+    learner.rng.state[:] = arrays["rng"]
+    learner.t = int(arrays["t"][0])
 
 
 def _snapshot_of(learner: Learner) -> Snapshot:
@@ -95,13 +95,13 @@ def _snapshot_of(learner: Learner) -> Snapshot:
     return Snapshot(t, learner.state, learner.used, learner.worst, learner.rng.state)
 
 
-def _with_room(learner: Learner, kept: Mapping[str, np.ndarray]) -> Snapshot:
-    """Return a snapshot, with arrays as long as in ``kept`` if memory grows with the stream."""
+def _with_room(learner: Learner, arrays: Mapping[str, np.ndarray]) -> Snapshot:
+    """Return a snapshot, with arrays as long as in ``arrays`` if memory grows with the stream."""
     own, grow = _snapshot_of(learner), learner.representation.with_room
     lengths = [
-        max(kept[name].shape, default=0)
+        max(arrays[name].shape, default=0)
         for name, array, *_ in fields(own)
-        if name in kept and array.shape != kept[name].shape
+        if name in arrays and array.shape != arrays[name].shape
     ]
     if grow is None or not lengths:
         return own
@@ -112,11 +112,11 @@ def _with_room(learner: Learner, kept: Mapping[str, np.ndarray]) -> Snapshot:
     return own._replace(state=own.state._replace(model=model))
 
 
-def restore_arrays(state: Any, kept: Mapping[str, np.ndarray]) -> None:
-    """Write ``kept`` into the arrays of a state. Raises Mismatch unless it fits."""
-    require_fit(state, kept)
+def restore_arrays(state: Any, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write ``arrays`` into the arrays of a state. Raises Mismatch unless it fits."""
+    require_fit(state, arrays)
     for name, array in named_arrays(state):
-        array[...] = kept[name]
+        array[...] = arrays[name]
 
 
 def copies(state: Any) -> dict[str, np.ndarray]:
@@ -191,24 +191,24 @@ def mapped(function: Callable[[str, np.ndarray], np.ndarray], name: str, value: 
     return type(value)(*(mapped(function, f"{name}.{field}", part) for field, part in parts))
 
 
-def require_fit(own: Any, kept: Mapping[str, np.ndarray], N: int = 0) -> None:
-    """Raise Mismatch unless ``kept`` are arrays of a state like ``own``.
+def require_fit(own: Any, arrays: Mapping[str, np.ndarray], N: int = 0) -> None:
+    """Raise Mismatch unless ``arrays`` are arrays of a state like ``own``.
 
     Parameters
     ----------
     own
-        State with the same settings. Numbers of ``kept`` must be finite where those of ``own`` are,
-        and lie in the range that their field declares. Whole numbers without a range must equal
-        those of ``own``.
-    kept
+        State with the same settings. Numbers must be finite where those of ``own`` are, and lie in
+        the range that their field declares. Whole numbers without a range must equal those of
+        ``own``.
+    arrays
         Arrays by name.
     N
         Number of kernels, for ranges that name it.
     """
     saved = [field for field in fields(own) if not field.derived]
-    require_names((field.name for field in saved), kept)
+    require_names((field.name for field in saved), arrays)
     for name, array, *_ in saved:
-        found = kept[name]
+        found = arrays[name]
         if (array.dtype, array.shape) != (found.dtype, found.shape):
             raise Mismatch(
                 f"{name} is {found.dtype} {found.shape}, where these settings have "
@@ -219,16 +219,16 @@ def require_fit(own: Any, kept: Mapping[str, np.ndarray], N: int = 0) -> None:
                 f"{name} holds {found[~np.isfinite(found)][0]}, where numbers are finite"
             )
     for name, array, known, _, inside in saved:
-        found = kept[name]
+        found = arrays[name]
         if known is not None:
-            _require_within(name, found, known, lambda end: _bound(end, inside, kept, N))  # noqa: B023
+            _require_within(name, found, known, lambda end: _bound(end, inside, arrays, N))  # noqa: B023
         elif array.dtype.kind in "bi" and not np.array_equal(array, found):
             raise Mismatch(f"{name} is not what these settings make it, and no range is said of it")
 
 
-def require_names(own: Iterable[str], kept: Iterable[str]) -> None:
+def require_names(own: Iterable[str], arrays: Iterable[str]) -> None:
     """Raise Mismatch that lists the names in only one of both."""
-    if different := set(own) ^ set(kept):
+    if different := set(own) ^ set(arrays):
         raise Mismatch(f"one has, and the other has not: {', '.join(sorted(different))}")
 
 
@@ -245,15 +245,15 @@ def _require_within(
         raise Mismatch(f"{name} holds {out[0]}, which is not in {low:g} .. {high:g}")
 
 
-def _bound(end: float | str, inside: str, kept: Mapping[str, np.ndarray], N: int) -> float:
+def _bound(end: float | str, inside: str, arrays: Mapping[str, np.ndarray], N: int) -> float:
     """Return the value of one end of a range."""
     if not isinstance(end, str):
         return end
     if end == "N":
         return N
     if end == "t":
-        return int(kept["t"][0])  # the first field: it is within its own range
+        return int(arrays["t"][0])  # the first field: it is within its own range
     array, _, axis = f"{inside}{end}".rpartition(".")
     if axis.isdigit():
-        return kept[array].shape[int(axis)]
-    return sum(int(kept[f"{inside}{part}"].max()) for part in end.split(" + "))
+        return arrays[array].shape[int(axis)]
+    return sum(int(arrays[f"{inside}{part}"].max()) for part in end.split(" + "))

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from omkl.core.rng import graph_generator
+from omkl.core.rng import GRAPH, generator
 
 GRAPHS = ("complete", "ring", "grid", "random")
 TRIES = 1000  # draws of a random graph before giving up on a connected one
@@ -53,17 +53,17 @@ class Links(NamedTuple):
 
     S states receive messages: the server's single state, or one state per client.
 
-    home    (K,) int64: the state that a client reads
-    first   (K + 1,) int64: client k has the links first[k] .. first[k + 1] - 1
-    to      (E,) int64: the state at the end of each link
-    weight  (E,) weight of a message there, above 0
-    own     1 if the first link of a client leads to its own state, otherwise 0
-    copies  most copies of a message that a client sends: 1 to a server
-    every   rounds from one exchange to the next
-    levels  positive values of a rounded entry; 0: entries are float64
+    state_of  (K,) int64: the state that a client reads
+    first     (K + 1,) int64: client k has the links first[k] .. first[k + 1] - 1
+    to        (E,) int64: the state at the end of each link
+    weight    (E,) weight of a message there, above 0
+    own       1 if the first link of a client leads to its own state, otherwise 0
+    copies    most copies of a message that a client sends: 1 to a server
+    every     rounds from one exchange to the next
+    levels    positive values of a rounded entry; 0: entries are float64
     """
 
-    home: np.ndarray
+    state_of: np.ndarray
     first: np.ndarray
     to: np.ndarray
     weight: np.ndarray
@@ -74,7 +74,7 @@ class Links(NamedTuple):
 
     @property
     def n_states(self) -> int:
-        return int(self.home.max()) + 1
+        return int(self.state_of.max()) + 1
 
 
 def links_to_server(K: int, levels: int = 0) -> Links:
@@ -183,14 +183,29 @@ def graph_of(name: str, K: int, edges: float, rng: np.random.Generator) -> np.nd
 
 
 def links_of(exchange: Exchange, K: int, seed: int) -> Links:
-    """Return the links of a federation of K clients. A random graph is drawn from ``seed``."""
+    """Return the links of a federation.
+
+    Parameters
+    ----------
+    exchange
+        Settings.
+    K
+        Number of clients.
+    seed
+        Seed of a random graph.
+
+    Raises
+    ------
+    ValueError
+        No connected graph is drawn.
+    """
     levels = 0 if exchange.bits is None else 2 ** (exchange.bits - 1) - 1
     if exchange.graph is None and exchange.every == 1:
         return links_to_server(K, levels)
     # Between exchanges every client needs its own state: a server with ``every`` > 1 is therefore a
     # complete graph with one copy of each message, which the server passes on.
     name = exchange.graph or "complete"
-    graph = graph_of(name, K, exchange.edges, graph_generator(seed))
+    graph = graph_of(name, K, exchange.edges, generator(seed, GRAPH))
     return links_of_graph(graph, exchange.every, None if exchange.graph else 1)._replace(
         levels=levels
     )

@@ -86,7 +86,17 @@ def broadcast_record(kind: str, broadcast: Broadcast) -> RecordDict:
 
 
 def reply_record(client: int, t: int, reply: Reply) -> RecordDict:
-    """Return the reply of a client: the update, counts of rows and sums of errors, nothing else."""
+    """Return the message with a client's reply: the update, counts of rows and sums of errors.
+
+    Parameters
+    ----------
+    client
+        Number of the client.
+    t
+        Round.
+    reply
+        Reply of the data owner.
+    """
     fields = reply._asdict()
     update = fields.pop("update")
     names = () if update is None else Update._fields[2:]
@@ -345,7 +355,17 @@ class Coordinator:
 
 
 def serve(coordinator: Coordinator, grid: Grid, timeout: float) -> None:
-    """Run all remaining rounds with the nodes of a grid, ``timeout`` seconds each."""
+    """Run all remaining rounds with the nodes of a grid.
+
+    Parameters
+    ----------
+    coordinator
+        Server with its folder.
+    grid
+        Flower's grid.
+    timeout
+        Seconds per round.
+    """
     n_clients = coordinator.server.n_clients
     while len(nodes := list(grid.get_node_ids())) < n_clients:
         print(f"{len(nodes)} of {n_clients} clients are here", flush=True)

@@ -61,7 +61,15 @@ class Clients:
         return np.sum([self.equations(i, k) for k in range(len(self.inputs))], axis=0)
 
     def errors(self, i: int, k: int, theta: np.ndarray) -> np.ndarray:
-        """Return the squared errors (n,) of theta (2 D,) of kernel i on the rows of client k."""
+        """Return the squared errors (n,) of a kernel's function on the rows of a client.
+
+        Parameters
+        ----------
+        i, k
+            Kernel and client.
+        theta
+            Coefficients (2 D,).
+        """
         return np.square(self.features(i, k) @ theta - self.targets[k])
 
 

@@ -68,7 +68,17 @@ def empty_message(n_rows: int, n_parameters: int, n_losses: int) -> Message:
 
 @inlined
 def copy(numbers, first, target, start, n):
-    """Copy numbers[first : first + n] to target[start : start + n] of flat arrays, in packs."""
+    """Copy consecutive numbers of a flat array to another, in packs.
+
+    Parameters
+    ----------
+    numbers, first
+        Array, and flat index of the first number.
+    target, start
+        Output, and flat index of the first number.
+    n
+        Number of numbers.
+    """
     j = 0
     while j + LANES <= n:
         store(target, start + j, load(numbers, first + j))
@@ -79,7 +89,15 @@ def copy(numbers, first, target, start, n):
 
 @inlined
 def copy_row(source, i, target, j):
-    """Copy source[i] to target[j], rows of two matrices of the same width W."""
+    """Copy a row of a matrix to a row of another matrix of the same width.
+
+    Parameters
+    ----------
+    source, i
+        Matrix (N, W), and its row.
+    target, j
+        Output (m, W), and its row.
+    """
     W = source.shape[1]
     D = W // 2
     copy(source, W * i, target, W * j, D)
@@ -88,7 +106,21 @@ def copy_row(source, i, target, j):
 
 @inlined
 def step_into(model, i, message, j, features, step, shrink):
-    """Write message.theta[j] = shrink theta_i - step z_i, like ``gradient_step`` in place."""
+    """Write shrink theta_i - step z_i to a row of a message, like ``gradient_step`` in place.
+
+    Parameters
+    ----------
+    model
+        Shared parameters.
+    i
+        Kernel; it is number i of the evaluated ones.
+    message, j
+        Output, and its row.
+    features
+        Tile with the features of the row.
+    step, shrink
+        Factors of the features and of the parameters.
+    """
     theta = model.theta
     target = message.theta
     D = theta.shape[1] // 2
@@ -138,7 +170,17 @@ def squared_norm(theta, i):
 
 @inlined
 def scale_row(model, i, share):
-    """Multiply theta_i by ``share`` and update its norm."""
+    """Multiply theta_i by a factor, and update its norm.
+
+    Parameters
+    ----------
+    model
+        Shared parameters, updated in place.
+    i
+        Kernel.
+    share
+        Factor.
+    """
     W = model.theta.shape[1]
     D = W // 2
     for start in (W * i, W * i + D):
@@ -150,7 +192,19 @@ def scale_row(model, i, share):
 
 @inlined
 def add_entries(source, start, target, at, n, weight):
-    """Add weight source.flat[start : start + n] to target.flat[at : at + n]."""
+    """Add a multiple of consecutive entries to those of another array.
+
+    Parameters
+    ----------
+    source, start
+        Array, and flat index of the first entry.
+    target, at
+        Array, updated in place, and flat index of the first entry.
+    n
+        Number of entries.
+    weight
+        Factor of the source.
+    """
     e = 0
     while e + LANES <= n:
         store(target, at + e, fma(load(source, start + e), weight, load(target, at + e)))
@@ -168,7 +222,17 @@ def has_losses_of_rows(n):
 
 @inlined
 def add_message(server, message, weight):
-    """Add ``weight`` times a message to the server's sums of this round."""
+    """Add a multiple of a message to the sums of this round.
+
+    Parameters
+    ----------
+    server
+        State of the server, updated in place.
+    message
+        Message of a client.
+    weight
+        Factor, > 0; 1 with a server.
+    """
     N, W = server.sums.shape
     D = W // 2
     n = message.n[0]
@@ -195,7 +259,19 @@ def add_message(server, message, weight):
 
 @inlined
 def average_entries(theta, sums, start, n, silent, share):
-    """Set flat entries start .. start + n: theta = (silent theta + sums) share, then sums = 0."""
+    """Replace entries of theta by their means with the sums of messages, and empty the sums.
+
+    Parameters
+    ----------
+    theta, sums
+        Parameters and sums (N, W), updated in place.
+    start, n
+        Flat index of the first entry, and number of entries.
+    silent
+        Weight of the present parameters: members without a message.
+    share
+        1 / members.
+    """
     e = 0
     while e < n:
         k = min(LANES, n - e)
@@ -299,8 +375,18 @@ def share_within(norm2, clip):
 def protect(protection, theta, message, normals):
     """Clip a message, then add noise.
 
-    theta (N, W) as last broadcast; normals (m W + E,) independent standard normal numbers. A change
-    that is not finite is sent as zero, because no noise could hide it.
+    A change that is not finite is sent as zero, because no noise could hide it.
+
+    Parameters
+    ----------
+    protection
+        Clips and noise.
+    theta
+        Shared parameters (N, W) as last broadcast.
+    message
+        Message, updated in place.
+    normals
+        Independent standard normal numbers (m W + E,).
     """
     if not protection.clip < math.inf:
         return
@@ -334,10 +420,22 @@ def protect(protection, theta, message, normals):
 def quantise(levels, whole, theta, message, uniform):
     """Round the changes in a message to 0 and ``levels`` values on either side of 0.
 
-    theta (N, W) as last broadcast; uniform (m W,) numbers in [0, 1). An entry between two values
-    goes to the upper value with a probability that makes its expectation the entry. The largest
-    value of a row is its largest entry. ``whole`` rounds the rows themselves, because the client
-    does not receive the server's rows.
+    An entry between two values goes to the upper value with a probability that makes its
+    expectation the entry. The largest value of a row is its largest entry.
+
+    Parameters
+    ----------
+    levels
+        Values on either side of 0; 0 for no rounding.
+    whole
+        Whether the rows themselves are rounded, because the client does not receive the server's
+        rows.
+    theta
+        Shared parameters (N, W) as last broadcast.
+    message
+        Message, updated in place.
+    uniform
+        Numbers (m W,) in [0, 1).
     """
     if levels == 0:
         return
@@ -363,7 +461,17 @@ def quantise(levels, whole, theta, message, uniform):
 
 @inlined
 def accepts(inbox, theta, message):
-    """Return whether the server takes the message; theta (N, W) are the server's parameters."""
+    """Return whether the server takes a message.
+
+    Parameters
+    ----------
+    inbox
+        Limits of messages.
+    theta
+        Parameters (N, W) of the server.
+    message
+        Message of a client.
+    """
     if inbox.max_loss < math.inf:
         for e in range(message.n[1]):
             if not abs(message.losses[e]) <= inbox.max_loss:
@@ -380,7 +488,19 @@ def accepts(inbox, theta, message):
 
 @inlined
 def receive(server, message, inbox, weight):
-    """Add ``weight`` times a message to this round, and return whether the server accepts it."""
+    """Add a multiple of a message to this round, and return whether the server accepts it.
+
+    Parameters
+    ----------
+    server
+        State of the server, updated in place.
+    message
+        Message of a client.
+    inbox
+        Limits, and room for the messages of a robust mean.
+    weight
+        Factor, > 0; 1 with a server.
+    """
     if not accepts(inbox, server.model.theta, message):
         return False
     add_message(server, message, weight)
@@ -400,9 +520,16 @@ def receive(server, message, inbox, weight):
 
 @inlined
 def trimmed_sum(values, n, cut):
-    """Return n times the mean of values[:n] without the ``cut`` largest and smallest.
+    """Return n times the mean of the first n values without the largest and the smallest ones.
 
-    Sorts values[:n] in place.
+    Parameters
+    ----------
+    values
+        Values (n,) or longer; the first n are sorted in place.
+    n
+        Number of values.
+    cut
+        Number of values left out at either end, < n / 2.
     """
     gap = 1
     while gap < n:

@@ -13,9 +13,10 @@ owner gives the same reply again.
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -125,7 +126,8 @@ def read_rows(path: Path, terms: Terms, skip: int, n: int) -> tuple[np.ndarray, 
     with file:
         header = file.readline()
         delimiter = max(DELIMITERS, key=header.count)
-        names = [cell.strip() for cell in next(csv.reader([header], delimiter=delimiter), [])]
+        cells_of_lines = csv.reader(itertools.chain([header], file), delimiter=delimiter)
+        names = [cell.strip() for cell in next(cells_of_lines, [])]
         wanted = (*terms.inputs, terms.target)
         if wrong := [name for name in wanted if names.count(name) != 1]:
             raise DataError(
@@ -133,31 +135,28 @@ def read_rows(path: Path, terms: Terms, skip: int, n: int) -> tuple[np.ndarray, 
                 f"{', '.join(wanted)}; the header is {header.strip()[:200]!r}"
             )
         places = [names.index(name) for name in wanted]
-        rows: list[list[float]] = []
-        for line, cells in enumerate(csv.reader(file, delimiter=delimiter), start=2):
-            if not any(cell.strip() for cell in cells):
-                continue
-            if len(cells) != len(names):
-                raise DataError(
-                    f"{path.name}, line {line} has {len(cells)} cells; the header has {len(names)}"
-                )
-            if cells[places[-1]].strip().lower() in MISSING:
-                continue
-            if skip > 0:
-                skip -= 1
-                continue
-            if len(rows) == n:
-                break
-            place = f"{path.name}, line {line}"
-            rows.append([_number(cells[k], f"{place}, column {names[k]}") for k in places])
-        else:
-            return *_split(rows, len(wanted)), True
-    return *_split(rows, len(wanted)), False
+        labelled = _labelled(cells_of_lines, path.name, len(names), places[-1])
+        values = [
+            [_number(cells[k], f"{place}, column {names[k]}") for k in places]
+            for place, cells in itertools.islice(labelled, skip, skip + n)
+        ]
+        ended = next(labelled, None) is None
+    rows = np.array(values).reshape(-1, len(wanted))
+    return rows[:, :-1], rows[:, -1], ended
 
 
-def _split(rows: list[list[float]], n_columns: int) -> tuple[np.ndarray, np.ndarray]:
-    values = np.array(rows).reshape(-1, n_columns)
-    return values[:, :-1], values[:, -1]
+def _labelled(
+    lines: Iterator[list[str]], name: str, n_columns: int, target: int
+) -> Iterator[tuple[str, list[str]]]:
+    """Yield the cells of each row with a label, and its place for errors."""
+    for number, cells in enumerate(lines, start=2):
+        place = f"{name}, line {number}"
+        if not any(cell.strip() for cell in cells):
+            continue
+        if len(cells) != n_columns:
+            raise DataError(f"{place} has {len(cells)} cells; the header has {n_columns}")
+        if cells[target].strip().lower() not in MISSING:
+            yield place, cells
 
 
 def _number(cell: str, place: str) -> float:
@@ -251,7 +250,17 @@ def read_state(folder: Path, terms: Terms) -> dict[str, np.ndarray]:
 
 
 def write_state(folder: Path, terms: Terms, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write the arrays and terms for ``read_state``."""
+    """Write the state of a party for ``read_state``.
+
+    Parameters
+    ----------
+    folder
+        Folder of the party.
+    terms
+        Terms of the federation.
+    arrays
+        Arrays of the state by name.
+    """
     write_atomically(folder / STATE, npz_bytes({"terms": np.array(terms.text()), **arrays}))
 
 

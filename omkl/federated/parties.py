@@ -17,7 +17,7 @@ import numpy as np
 from omkl.core import snapshot
 from omkl.core.compiler import compiled, compiled_for
 from omkl.core.hyperparameters import COUNTS, KERNELS
-from omkl.core.rng import asking_generator, party_generators
+from omkl.core.rng import ASKING, generator, party_generators
 from omkl.federated import privacy, protocol
 from omkl.federated.messages import (
     clear,
@@ -95,7 +95,23 @@ class Refused(ValueError):
 
 @compiled
 def run_client_round(params, server, clients, t, X, y, u, normals, protection, scratch, message):
-    """Run the round of one client, X (1, d), on the server's state as broadcast; return y_hat."""
+    """Run the round of one client, and return its prediction.
+
+    Parameters
+    ----------
+    params, server, clients
+        Hyper-parameters, the server's state as broadcast, and the client's own.
+    t
+        Round, >= 1.
+    X, y
+        Row (1, d) and its target.
+    u
+        Uniform numbers of the client.
+    normals, protection
+        Standard normal numbers of the noise, and its settings.
+    scratch, message
+        Scratch of the client, and output.
+    """
     select(params, server, clients, 0, t, u, scratch, message)
     y_hat = learn(params, server, clients, 0, t, X, 0, y, scratch, message)
     protect(protection, server.model.theta, message, normals)
@@ -104,19 +120,49 @@ def run_client_round(params, server, clients, t, X, y, u, normals, protection, s
 
 @compiled
 def run_broadcast_selection(params, server, t, u):
-    """Run the server's part before the clients' parts."""
+    """Run the server's part before the clients' parts.
+
+    Parameters
+    ----------
+    params, server
+        Hyper-parameters, and the server's state, updated in place.
+    t
+        Round, >= 1.
+    u
+        Uniform numbers of the server.
+    """
     broadcast_selection(params, server, t, u)
 
 
 @compiled
 def run_receipt(server, message, inbox):
-    """Receive one message at the server; return whether it is taken."""
+    """Receive one message at the server, and return whether it is taken.
+
+    Parameters
+    ----------
+    server
+        State of the server, updated in place.
+    message
+        Message of a client.
+    inbox
+        Limits of messages.
+    """
     return receive(server, message, inbox, 1.0)
 
 
 @compiled
 def run_aggregation(params, server, t, inbox):
-    """Run the server's part after the clients' parts."""
+    """Run the server's part after the clients' parts.
+
+    Parameters
+    ----------
+    params, server
+        Hyper-parameters, and the server's state, updated in place.
+    t
+        Round, >= 1.
+    inbox
+        Messages of the round that a robust mean needs.
+    """
     combine_messages(server, inbox)
     aggregate(params, server, t)
     clear(server)
@@ -124,7 +170,17 @@ def run_aggregation(params, server, t, inbox):
 
 @compiled
 def set_row(model, i, values):
-    """Set model.theta[i] to values (W,), and update its norm."""
+    """Write a row of the shared parameters, and its norm.
+
+    Parameters
+    ----------
+    model
+        Shared parameters, updated in place.
+    i
+        Row.
+    values
+        Numbers (W,).
+    """
     for e in range(values.shape[0]):
         model.theta[i, e] = values[e]
     model.norm2[i] = squared_norm(model.theta, i)
@@ -180,7 +236,7 @@ class Server:
         self._rng = party_generators(seed, self.n_clients)[0]
         self._message = protocol.new_message(job.algorithm, job.params, model)
         self._inbox = privacy.inbox_for(self.guards, self.n_clients, self._message)
-        self._asking_rng = asking_generator(seed)
+        self._asking_rng = generator(seed, ASKING)
         self._asked: list[int] = []  # in this round
         self._senders: set[int] = set()  # of this round
         N, W = self.shape
@@ -206,10 +262,10 @@ class Server:
 
     def _ask(self) -> np.ndarray:
         """Draw the clients that are to send an update; (0,) stands for all."""
-        there = np.array(self.present(), dtype=np.int64)
+        present = np.array(self.present(), dtype=np.int64)
         wanted = self.guards.clients_per_round
-        drawn = privacy.draw_asked(self._asking_rng, 1, self.n_clients, there, wanted)
-        self._asked = there[drawn[0]].tolist()
+        drawn = privacy.draw_asked(self._asking_rng, 1, self.n_clients, present, wanted)
+        self._asked = present[drawn[0]].tolist()
         return np.array(self._asked if wanted else [], dtype=np.int64)
 
     def receive(self, update: Update) -> bool:

@@ -95,7 +95,17 @@ def cuts(trim: float, n_senders: int) -> np.ndarray:
 
 
 def inbox_for(safeguards: Safeguards, n_clients: int, message: Message) -> Inbox:
-    """Return the server's inbox for messages of the shapes of ``message``."""
+    """Return an empty inbox of the server.
+
+    Parameters
+    ----------
+    safeguards
+        Limits and share of trimmed values.
+    n_clients
+        K.
+    message
+        Empty message, for the shapes.
+    """
     senders = min(n_clients, safeguards.clients_per_round or n_clients)
     left_out = cuts(safeguards.trim, senders)
     K = max(0, len(left_out) - 1)  # messages kept for a robust mean

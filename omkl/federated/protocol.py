@@ -99,7 +99,15 @@ class NoClientState(NamedTuple):
 def no_client_state(
     params: Any, dictionary: Sequence[Kernel], model: Any, n_clients: int
 ) -> NoClientState:
-    """Return the ``client_state`` of clients that keep nothing."""
+    """Return the ``client_state`` of clients that keep nothing.
+
+    Parameters
+    ----------
+    params, dictionary, model
+        Not read.
+    n_clients
+        K.
+    """
     return NoClientState(np.zeros((n_clients, 0)))
 
 
@@ -113,25 +121,67 @@ def no_draws(params: Any) -> tuple[int, int]:
 
 @functools.singledispatch
 def broadcast_selection(params, server, t, u):
-    """Draw the rows that the server names to all clients, from the uniform numbers u."""
+    """Draw the rows that the server names to all clients.
+
+    Parameters
+    ----------
+    params, server
+        Hyper-parameters, and the server's state, updated in place.
+    t
+        Round, >= 1.
+    u
+        Uniform numbers of the server.
+    """
     raise TypeError(f"no federated algorithm is registered for {type(params)}")
 
 
 @functools.singledispatch
 def select(params, server, clients, k, t, u, scratch, message):
-    """Draw the rows that client k will learn: message.rows, message.n[0], scratch.p."""
+    """Draw the rows that a client will learn: message.rows, message.n[0] and scratch.p.
+
+    Parameters
+    ----------
+    params, server, clients
+        Hyper-parameters, the server's state as broadcast, and the state of all clients.
+    k
+        Client.
+    t
+        Round, >= 1.
+    u
+        Uniform numbers of the client.
+    scratch, message
+        Scratch of the client, and output.
+    """
     raise TypeError(f"no federated algorithm is registered for {type(params)}")
 
 
 @functools.singledispatch
 def predict(params, server, clients, k, t, X, row, scratch):
-    """Return y_hat for X[row] and write scratch.f."""
+    """Return the prediction of a client, and write the outputs of its kernels to scratch.f.
+
+    Parameters
+    ----------
+    params, server, clients, k, t
+        As in ``select``.
+    X, row
+        Rows (C, d) of the clients, and the index of one.
+    scratch
+        Scratch of the client.
+    """
     raise TypeError(f"no federated algorithm is registered for {type(params)}")
 
 
 @functools.singledispatch
 def local_step(params, server, clients, k, t, y, y_hat, scratch, message):
-    """Learn from the label y as client k: its own state, scratch.loss and the message."""
+    """Learn a target as a client: its own state, scratch.loss and the message.
+
+    Parameters
+    ----------
+    params, server, clients, k, t, scratch, message
+        As in ``select``.
+    y, y_hat
+        Target and prediction.
+    """
     raise TypeError(f"no federated algorithm is registered for {type(params)}")
 
 
@@ -140,6 +190,13 @@ def aggregate(params, server, t):
     """Learn from the sums of this round's messages, as the server.
 
     ``server.members`` counts the clients that have a sample in this round and were asked.
+
+    Parameters
+    ----------
+    params, server
+        Hyper-parameters, and the server's state, updated in place.
+    t
+        Round, >= 1.
     """
     raise TypeError(f"no federated algorithm is registered for {type(params)}")
 
@@ -149,12 +206,26 @@ def aggregate(params, server, t):
 
 @inlined
 def no_announcement(params, server, t, u):
-    """Draw nothing: ``broadcast_selection`` of a server that names no rows."""
+    """Draw nothing: ``broadcast_selection`` of a server that names no rows.
+
+    Parameters
+    ----------
+    params, server, t, u
+        Not read.
+    """
 
 
 @inlined
 def choose_all(server, scratch, message):
-    """Select all rows to learn and send."""
+    """Select all rows to learn and send.
+
+    Parameters
+    ----------
+    server
+        State of the server, for the number of rows.
+    scratch, message
+        Output: the probability 1, and all rows.
+    """
     N = server.model.theta.shape[0]
     if message.n[0] != N:
         for i in range(N):
@@ -165,7 +236,17 @@ def choose_all(server, scratch, message):
 
 @inlined
 def learn(params, server, clients, k, t, X, row, y, scratch, message):
-    """Predict and learn one row of a client whose rows are selected; return y_hat."""
+    """Predict and learn one row of a client whose rows are selected, and return the prediction.
+
+    Parameters
+    ----------
+    params, server, clients, k, t
+        As in ``select``.
+    X, row, y
+        Rows (C, d) of the clients, the index of one, and its target.
+    scratch, message
+        Scratch of the client, and output.
+    """
     message.n[1] = 0
     y_hat = predict(params, server, clients, k, t, X, row, scratch)
     local_step(params, server, clients, k, t, y, y_hat, scratch, message)
@@ -210,7 +291,15 @@ def repeated(server: ServerState, n: int) -> ServerState:
 
 
 def new_message(algorithm: FederatedAlgorithm, params: Any, model: Any) -> Message:
-    """Return an empty message with room for the largest message of a client."""
+    """Return an empty message with room for the largest message of a client.
+
+    Parameters
+    ----------
+    algorithm, params
+        The learner and its hyper-parameters.
+    model
+        Shared parameters, for their shape.
+    """
     N, W = model.theta.shape
     most = algorithm.upload(params, N, W)
     if algorithm.losses_of_rows:

@@ -13,12 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.core.compiler import compiled, compiled_for, element, inlined
-from omkl.core.rng import (
-    asking_generator,
-    noise_generators,
-    party_generators,
-    rounding_generators,
-)
+from omkl.core.rng import ASKING, NOISE, ROUNDING, generator, generators, party_generators
 from omkl.federated import privacy, protocol
 from omkl.federated.exchange import Links, links_to_server
 from omkl.federated.messages import (
@@ -100,7 +95,19 @@ class FederatedTrace(NamedTuple):
 
 @inlined
 def add_losses(losses, k, scratch, worst):
-    """Add the losses of a round to losses[k] (1 + N,); return the least sum of a kernel."""
+    """Add the losses of a round to those of a client, and return the least sum of a kernel.
+
+    Parameters
+    ----------
+    losses
+        Sums (K, 1 + N), updated in place.
+    k
+        Client.
+    scratch
+        Losses of the round.
+    worst
+        Largest squared error and largest loss (2,), updated in place.
+    """
     losses[k, 0] += scratch.own_loss[0]
     best = np.inf
     for i in range(scratch.loss.shape[0]):
@@ -112,7 +119,19 @@ def add_losses(losses, k, scratch, worst):
 
 @inlined
 def count_members(servers, links, exchanged, present, asked):
-    """Write to every state the number of clients that may send it a message, each by its weight."""
+    """Write to every state the number of clients that may send it a message, each by its weight.
+
+    Parameters
+    ----------
+    servers
+        States, of which ``members`` is written.
+    links
+        Recipients of messages.
+    exchanged
+        Whether messages are exchanged in this round.
+    present, asked
+        Clients with a row (C,), and whether each is to send a message.
+    """
     servers.members[:] = 0.0
     for c in range(present.shape[0]):
         if asked[c]:
@@ -126,7 +145,25 @@ def count_members(servers, links, exchanged, present, asked):
 
 @inlined
 def deliver(servers, links, exchanged, k, message, inbox, totals):
-    """Send the message of client k along all its links, or between exchanges to itself alone."""
+    """Send a client's message along all its links, or between exchanges to itself alone.
+
+    Parameters
+    ----------
+    servers
+        States, updated in place.
+    links
+        Recipients of messages.
+    exchanged
+        Whether messages are exchanged in this round.
+    k
+        Client.
+    message
+        Its message.
+    inbox
+        Limits of messages.
+    totals
+        Counts, updated in place.
+    """
     first = links.first[k]
     stop = links.first[k + 1] if exchanged else first + links.own
     sent = min(stop - first - links.own, links.copies)
@@ -146,11 +183,28 @@ def run_rounds(
     params, servers, clients, t, present, X, Y, draws, links, protection, inbox, scratch, message,
     totals, trace,
 ):  # fmt: skip
-    """Run rounds t + 1 .. t + n of the C clients ``present`` (C,) int64, of K.
+    """Run rounds t + 1 .. t + n of the clients that have rows.
 
-    X (n, C, d), Y (n, C); ``servers`` (S, ...) are the states that receive messages, ``draws`` the
-    random numbers of these rounds. Writes the sums ``totals`` of all K clients, and ``trace`` (n,
-    C) of the clients present.
+    Parameters
+    ----------
+    params, servers, clients
+        Hyper-parameters, the states (S, ...) that receive messages, and the state of all K clients.
+    t
+        Number of rounds before.
+    present
+        Clients with a row (C,) int64.
+    X, Y
+        Rows (n, C, d) and targets (n, C).
+    draws
+        Random numbers of these rounds.
+    links, protection, inbox
+        Recipients of messages, their noise, and their limits.
+    scratch, message
+        Scratch of a client.
+    totals
+        Sums over all rounds, updated in place.
+    trace
+        Output (n, C).
     """
     n, C = Y.shape
     S = servers.members.shape[0]
@@ -163,7 +217,7 @@ def run_rounds(
             broadcast_selection(params, element(servers, h), now, draws.v[s])
         for c in range(C):
             k = present[c]
-            server = element(servers, links.home[k])
+            server = element(servers, links.state_of[k])
             y = Y[s, c]
             u = draws.u[s, c]
             select(params, server, clients, k, now, u, scratch, message)
@@ -267,9 +321,9 @@ class Federation:
         self.guards = guards
         n_rounds = int(self.lengths.max())
         self._protection = privacy.protection_for(guards, algorithm, params, N, n_rounds)
-        self._asking_rng = asking_generator(seed)
-        self._noise_rngs = noise_generators(seed, n_clients if guards.privacy else 0)
-        self._rounding_rngs = rounding_generators(seed, n_clients if self.links.levels else 0)
+        self._asking_rng = generator(seed, ASKING)
+        self._noise_rngs = generators(seed, NOISE, n_clients if guards.privacy else 0)
+        self._rounding_rngs = generators(seed, ROUNDING, n_clients if self.links.levels else 0)
         self.t = 0
         self.totals = Totals(
             losses=np.zeros((n_clients, 1 + N)),

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from omkl.core.rng import SPLIT, generator
 from omkl.datasets import DataError, Stream, opening
 
 
@@ -159,13 +160,9 @@ def streams_of(stream: Stream, rows: np.ndarray, clients: list[str]) -> Split:
     blocks = list(stream.blocks(65_536))
     X = stream.softened(np.concatenate([block[0] for block in blocks]))
     y = np.concatenate([block[1] for block in blocks])
-    there = rows >= 0
-    lengths = there.sum(axis=0)
-    if there.all():
-        return Split(X[rows], y[rows], clients, rows, lengths, stream)
     inputs, targets = X[rows], y[rows]
-    inputs[~there], targets[~there] = 0.0, np.nan
-    return Split(inputs, targets, clients, rows, lengths, stream)
+    inputs[rows < 0], targets[rows < 0] = 0.0, np.nan
+    return Split(inputs, targets, clients, rows, (rows >= 0).sum(axis=0), stream)
 
 
 def split(
@@ -216,8 +213,7 @@ def split(
     stream, labels = opening.open_with_column(dataset, stream_options, key)
     if stream.n_rounds is None:
         raise DataError(f"{data}: the number of rows is not known")
-    # The third child of the seed: features and selection draw from the first and the second.
-    rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(3)[2])
+    rng = generator(seed, SPLIT)
     if scheme == "column":
         assert labels is not None
         rows, clients = by_column(labels, n_rounds)

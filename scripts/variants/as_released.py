@@ -24,30 +24,42 @@ from omkl.algorithms import sfg as paper_sfg
 from omkl.algorithms.parts import State, init, predict_mean, select_all
 from omkl.algorithms.raker import Rfomkr
 from omkl.core.compiler import inlined, qualify_name
-from omkl.core.feedback_graph import (
-    CHANGED,
-    dissimilarity_graph,
-    rank_largest,
-    rewire,
-)
+from omkl.core.feedback_graph import rank_largest
 from omkl.core.graph_sampling import COUNT as SET_SIZE
-from omkl.core.graph_sampling import MASS, MEMBER, draw_node, edges_of, probability, refresh
+from omkl.core.graph_sampling import (
+    MASS,
+    OUT,
+    clear,
+    cover_of,
+    draw_node,
+    edges_of,
+    empty_in_mass,
+    in_probabilities,
+    probability,
+    refresh,
+    toggle_member,
+    trees_of,
+)
 from omkl.core.hyperparameters import (
     COUNT,
     COUNT_OR_ZERO,
+    DERIVED,
+    EVALUATED_WITH,
     FRACTION,
+    NODE_WEIGHTS,
     NODES,
     NON_NEGATIVE,
     POSITIVE,
     RATE,
+    SWITCH,
+    TREES,
     UP_TO_N,
     Range,
     Schedule,
     rate,
 )
-from omkl.core.kernel_distance import Matrix, matrix_of
 from omkl.core.kernels import Kernel
-from omkl.core.protocol import register_as
+from omkl.core.protocol import choose, register_as
 from omkl.core.representations import Representation
 from omkl.core.representations.random_features import (
     RANDOM_FEATURES,
@@ -57,9 +69,22 @@ from omkl.core.representations.random_features import (
     gradient_step,
     gradient_steps,
 )
-from omkl.core.representations.second_order import STACKED_RECURSIVE, StackedRls, learn_both
+from omkl.core.representations.second_order import (
+    STACKED_RLS,
+    StackedRls,
+    StackedScratch,
+    learn_both,
+    rls_scratch,
+)
 from omkl.core.simd import LANES, fma, load, pack, total
-from omkl.core.weights import draw, exp_of_pack, exponential_update, mean_by_shares, shares_of_all
+from omkl.core.weights import (
+    draw,
+    exp_of_pack,
+    exponential_update,
+    mean_by_shares,
+    shares,
+    shares_of_all,
+)
 
 REPLAY = Annotated[int, Range(0), "T"]
 RUNS = (5, 10, 1, 15, 20)  # values of M, in the order of the notebooks
@@ -293,15 +318,14 @@ def shifted(i, N):
 
 
 @functools.lru_cache(maxsize=4)
-def released_graph(N: int, M: int) -> tuple[np.ndarray, Matrix]:
-    """Make edges (3, N, M) and divergence of the released code, once for all seeds.
+def released_graph(N: int, M: int) -> np.ndarray:
+    """Make the edges (3, N, M) of the released code, once for all seeds.
 
     Its function ``kernel_distance`` ends without a ``return``, so every divergence is NaN, and
-    ``argmax`` of NaNs is the smallest index. Equal divergences lead there too. The out-neighbours
-    of node i are i and the M - 1 smallest other indices.
+    ``argmax`` of NaNs is the smallest index. The out-neighbours of node i are i and the M - 1
+    smallest other indices.
     """
-    divergence = np.zeros((N, N))
-    return edges_of(dissimilarity_graph(divergence, M)), matrix_of(divergence)
+    return edges_of(np.array([[i, *np.delete(np.arange(N), i)[: M - 1]] for i in range(N)]))
 
 
 SHIFTED = {"importance_weights": "q is of the draw as it should be, the draw is shifted by one"}
@@ -569,7 +593,7 @@ class Sfg:
 
     @staticmethod
     def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> paper_sfg.GraphState:
-        return paper_sfg.on_graph(released_graph(len(dictionary), params.M)[0], model)
+        return paper_sfg.on_graph(released_graph(len(dictionary), params.M), model)
 
     @staticmethod
     def select(params, state, t, rng, selection):
@@ -583,32 +607,75 @@ class Sfg:
         paper_sfg.choose_neighbours(state, xi, selection)
 
 
+class RootedState(NamedTuple):
+    """State of OMKL-SFG-R as released: the smallest index of DS'_t has an edge to every kernel."""
+
+    model: Any
+    log_w: np.ndarray  # (N,) kernels
+    log_u: NODE_WEIGHTS  # (N,)
+    edges: DERIVED  # (3, N, M) the unrefined graph; these four as in omkl.core.graph_sampling
+    trees: TREES  # (3, 2 P) sums over u and over DS'_t
+    cover: DERIVED  # (2, N) DS'_t
+    in_mass: DERIVED  # (2 N M,) sums over in-neighbours
+    scale: np.ndarray  # (1,) of the sums over u
+    best: DERIVED  # (rank,)
+    member: SWITCH  # (N,) int64, DS'_t
+    changed: DERIVED  # (N,) int64, nodes that enter or leave DS'_t
+    w: np.ndarray  # (N,) weights of the combined kernels, in their order, summing to 1
+    q: EVALUATED_WITH  # (N,)
+    node: DERIVED  # (1,) int64
+
+
 @inlined
 def refine(params, state, xi):
-    """Update DS'_t, and add an edge from it to every node."""
+    """Update DS'_t."""
     share = state.w  # written anew once the node is drawn
-    n = shares_that_changed(
-        state.trees[MASS],
-        state.cover[MEMBER],
-        params.slack / (1.0 - xi),
-        share,
-        state.best,
-        state.links[CHANGED],
-    )
-    if n > 0:
-        rewire(state, n, 1.0, False, True)
-        for i in range(state.frozen.shape[0]):
-            state.frozen[i] = state.cover[MEMBER, i]
+    slack = params.slack / (1.0 - xi)
+    mass = state.trees[MASS]
+    n = shares_that_changed(mass, state.member, slack, share, state.best, state.changed)
+    for k in range(n):
+        i = state.changed[k]
+        state.member[i] = 1 - state.member[i]
+        toggle_member(state.edges, state.trees, state.cover, i)
 
 
 @inlined
-def restore_frozen(state):
-    """Restore DS'_t of a loaded learner, and its edges, after the last round that refines."""
-    n = 0
-    for i in range(state.frozen.shape[0]):
-        state.links[CHANGED, n] = i
-        n += state.frozen[i]
-    rewire(state, n, 1.0, False, True)
+def restore_members(state):
+    """Restore the trees of DS'_t in a loaded learner, after the last round that refines."""
+    for i in range(state.member.shape[0]):
+        if state.member[i] == 1:
+            toggle_member(state.edges, state.trees, state.cover, i)
+
+
+@inlined
+def has_edge(edges, i, j):
+    """Return whether the unrefined graph has an edge from node i to node j."""
+    found = False
+    for m in range(edges.shape[2]):
+        found = found or edges[OUT, i, m] == j
+    return found
+
+
+@inlined
+def choose_rooted_neighbours(state, xi, selection):
+    """Combine the node's out-neighbours; evaluate those in the refined graph, and write their q."""
+    clear(state.q, selection.evaluate, selection.n_evaluated[0])
+    edges, trees, node, q = state.edges, state.trees, state.node[0], state.q
+    choose(selection, edges[OUT, node], edges.shape[2])
+    shares(state.log_w, selection.combine, selection.n_combined[0], state.w)
+    root = 0
+    while state.member[root] == 0:
+        root += 1
+    evaluate, n = selection.evaluate, selection.n_evaluated
+    if node == root:
+        for i in range(q.shape[0]):
+            if not has_edge(edges, root, i):
+                evaluate[n[0]] = i
+                n[0] += 1
+    in_probabilities(edges, trees, state.in_mass, state.cover, evaluate, n[0], xi, q)
+    for m in range(n[0]):
+        if not has_edge(edges, root, evaluate[m]):
+            q[evaluate[m]] += probability(trees, root, xi)
 
 
 @inlined
@@ -686,13 +753,28 @@ class SfgR:
         floor_p: NON_NEGATIVE
         replay: REPLAY = 0
 
-    State, predict, update = paper_sfg.RefinedState, paper_sfg.predict, update_with_floors
+    State, predict, update = RootedState, paper_sfg.predict, update_with_floors
 
     @staticmethod
-    def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> paper_sfg.RefinedState:
-        edges, divergence = released_graph(len(dictionary), params.M)
-        state = paper_sfg.on_refined_graph(edges, divergence, params.rank, model)
-        return state._replace(frozen=np.zeros(len(dictionary), dtype=np.int64))
+    def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> RootedState:
+        N = len(dictionary)
+        edges = released_graph(N, params.M)
+        return RootedState(
+            model,
+            log_w=np.zeros(N),
+            log_u=np.zeros(N),
+            edges=edges,
+            trees=trees_of(edges),
+            cover=cover_of(edges),
+            in_mass=empty_in_mass(edges),
+            scale=np.zeros(1),
+            best=np.zeros(params.rank),
+            member=np.zeros(N, dtype=np.int64),
+            changed=np.zeros(N, dtype=np.int64),
+            w=np.zeros(N),
+            q=np.full(N, np.nan),
+            node=np.zeros(1, dtype=np.int64),
+        )
 
     @staticmethod
     def select(params, state, t, rng, selection):
@@ -701,15 +783,21 @@ class SfgR:
         if t <= params.freeze:
             refine(params, state, xi)
         elif state.trees[SET_SIZE, 1] == 0.0:
-            restore_frozen(state)
+            restore_members(state)
         if t <= params.freeze:
             next_uniform(state.model, rng)  # the draw that is thrown away
         v = next_uniform(state.model, rng)
         state.node[0] = shifted(draw_node(state.trees, xi, v), state.log_u.shape[0])
-        paper_sfg.choose_refined_neighbours(state, xi, selection)
+        choose_rooted_neighbours(state, xi, selection)
 
 
-@register_as("as_released/vaw2", representation=STACKED_RECURSIVE)
+def _scratch(model: StackedRls, threads: int) -> StackedScratch:
+    """Make a scratch with which both levels predict before they take the row in."""
+    first, second = (rls_scratch(level, threads) for level in model)
+    return StackedScratch(first, second, np.zeros(1))
+
+
+@register_as("as_released/vaw2", representation=STACKED_RLS._replace(scratch=_scratch))
 class ReleasedVaw2:
     """VAW^2 as in its authors' notebook: both levels predict before they take the row in.
 

@@ -26,6 +26,7 @@ import numpy as np
 from omkl.algorithms import active
 from omkl.algorithms.baselines import polynomial
 from omkl.algorithms.parts import State, gaussian_kernel, init, predict_mean, select_all
+from omkl.core import rng as generators
 from omkl.core.compiler import inlined
 from omkl.core.frequencies import orthogonal_normals
 from omkl.core.hyperparameters import (
@@ -47,7 +48,6 @@ from omkl.core.representations.random_features import (
     gradient_step,
 )
 from omkl.core.representations.support_vectors import GROWING, append
-from omkl.core.rng import feature_generator
 from omkl.core.weights import exponential_update, mean_of_all, variance_of_all
 
 # --- one exact kernel ---------------------------------------------------------------------------
@@ -160,7 +160,7 @@ def _fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) ->
     A kernel's bandwidth, 10^((i - 9) / 2), multiplies its frequencies. They are orthogonal in
     blocks of d, and their squared norms are chi-square with one degree of freedom.
     """
-    model, rng = blank(len(kernels), d, D), feature_generator(seed)
+    model, rng = blank(len(kernels), d, D), generators.generator(seed, generators.FEATURES)
     for i, kernel in enumerate(kernels):
         if kernel.family == "gaussian":
             rows = orthogonal_normals(rng, D, d)

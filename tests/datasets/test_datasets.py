@@ -16,12 +16,7 @@ from pooch import file_hash
 
 from omkl.commands import data
 from omkl.core.kernels import FAMILIES
-from omkl.core.rng import (
-    asking_generator,
-    feature_generator,
-    noise_generators,
-    party_generators,
-)
+from omkl.core.rng import ASKING, FEATURES, NOISE, generator, generators, party_generators
 from omkl.datasets import (
     DataError,
     catalogue,
@@ -469,8 +464,8 @@ def test_synthetic_rows_do_not_depend_on_how_many_are_asked_for():
 def test_rows_and_features_of_a_seed_have_nothing_to_do_with_each_other():
     """What the stream draws from a seed is nobody else's: no two generators begin alike."""
     source = SyntheticSource(catalogue.entry("synthetic") | {"seed": 0})
-    begin = [np.random.default_rng(0), feature_generator(0), *party_generators(0, 9),
-             asking_generator(0), *noise_generators(0, 9)]  # fmt: skip
+    begin = [np.random.default_rng(0), generator(0, FEATURES), *party_generators(0, 9),
+             generator(0, ASKING), *generators(0, NOISE, 9)]  # fmt: skip
     taken = {str(rng.bit_generator.state["state"]) for rng in begin}
     assert len(taken) == len(begin)
     for key in ((0,), (1,), (2, 0), (2, 1)):

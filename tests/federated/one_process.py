@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from omkl.core.rng import noise_generators
+from omkl.core.rng import NOISE, generators
 from omkl.federated.parties import Broadcast, Client, Server, Update
 
 
@@ -23,7 +23,7 @@ def play(job: Any, seed: int) -> tuple[Server, np.ndarray]:
     K, n_rounds = len(job.lengths), int(job.lengths.max())
     server = Server(job, seed)
     clients = [Client(job, seed, k) for k in range(K)]
-    for client, noise in zip(clients, noise_generators(seed, K), strict=True):
+    for client, noise in zip(clients, generators(seed, NOISE, K), strict=True):
         client.noise = noise
     y_hat = np.full((n_rounds, K), np.nan)
     while server.t < n_rounds:

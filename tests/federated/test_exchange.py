@@ -11,7 +11,7 @@ from omkl.config.settings import complete
 from omkl.core.hyperparameters import Schedule
 from omkl.core.kernels import Kernel
 from omkl.core.representations.random_features import draw_features
-from omkl.core.rng import rounding_generators
+from omkl.core.rng import ROUNDING, generators
 from omkl.experiment import run as runner
 from omkl.federated import load
 from omkl.federated.exchange import (
@@ -75,7 +75,7 @@ def vm_kofl(X, y, mixing, lengths, every=1, levels=0):
     """
     (T, K), z, N = y.shape, features(X), len(DICTIONARY)
     theta, log_w = np.zeros((K, N, 2 * D)), np.zeros((K, N))
-    y_hat, rngs = np.full((T, K), np.nan), rounding_generators(SEED, K)
+    y_hat, rngs = np.full((T, K), np.nan), generators(SEED, ROUNDING, K)
     for t in range(T):
         there = np.flatnonzero(t < lengths)
         sent, losses = {}, {}

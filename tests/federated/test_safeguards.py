@@ -14,7 +14,7 @@ from omkl.config.settings import complete
 from omkl.core.hyperparameters import Schedule
 from omkl.core.kernels import Kernel
 from omkl.core.representations.random_features import draw_features
-from omkl.core.rng import asking_generator, noise_generators
+from omkl.core.rng import ASKING, NOISE, generator, generators
 from omkl.experiment import run as runner
 from omkl.federated.messages import NO_PROTECTION, Protection
 from omkl.federated.parties import Client, Server
@@ -91,8 +91,8 @@ def test_noise_and_robust_means_against_plain_numpy(wanted, trim, middle):
     blocks = np.split(np.arange(T), [1, 8])
     ours = np.concatenate([federation.partial_fit(X[b], y[b]).y_hat for b in blocks])
     size = len(DICTIONARY) * (2 * D + 1)
-    noise = [rng.standard_normal((T, size)) for rng in noise_generators(SEED, K)]
-    drawn = asking_generator(SEED).random((T, K)) if wanted else np.zeros((T, K))
+    noise = [rng.standard_normal((T, size)) for rng in generators(SEED, NOISE, K)]
+    drawn = generator(SEED, ASKING).random((T, K)) if wanted else np.zeros((T, K))
     asked = np.argsort(np.argsort(drawn, axis=1), axis=1) < (wanted or K)
     counted = account(PRIVACY, algorithm, params, len(DICTIONARY), T)
     sigma = counted.noise / (2.0 * PRIVACY.clip) / math.sqrt(2.0)  # two vectors are one of this

@@ -27,7 +27,7 @@ from omkl.core.representations.sincos_features import (
     output_at_row,
     waves_of_rows,
 )
-from omkl.core.rng import feature_generator
+from omkl.core.rng import FEATURES, generator
 from omkl.core.simd import LANES, aligned, load, store, total, totals
 from omkl.core.trigonometry import Waves, empty_waves, sincos_of_pack
 
@@ -139,7 +139,7 @@ def draw_features(kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Rando
     seed
         Integer >= 0.
     """
-    return random_features(kernels, d, D, feature_generator(seed))
+    return random_features(kernels, d, D, generator(seed, FEATURES))
 
 
 @inlined

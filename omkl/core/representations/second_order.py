@@ -8,8 +8,7 @@ inputs and 1.
 
 RECURSIVE      recursive least squares; FORECASTERS predict as Vovk, Azoury and Warmuth do
 RANDOM_WALK    coefficients walk, and the whole covariance is stored
-STACKED_RLS    a forecaster over the forecasters of the kernels; STACKED_RECURSIVE predicts on both
-               levels before it takes the row in
+STACKED_RLS    a forecaster over the forecasters of the kernels
 """
 
 from __future__ import annotations
@@ -545,11 +544,6 @@ def _stacked_scratch(model: StackedRls, threads: int) -> StackedScratch:
     return StackedScratch(first, second, np.zeros(1))
 
 
-def _recursive_stacked_scratch(model: StackedRls, threads: int) -> StackedScratch:
-    first, second = (rls_scratch(level, threads) for level in model)
-    return StackedScratch(first, second, np.zeros(1))
-
-
 def _evaluate_stacked(scratch, model, X, row, selection):
     evaluate_rls(scratch.first, model.first, X, row, selection)
     for i in range(selection.f.shape[0]):
@@ -582,5 +576,3 @@ STACKED_RLS = FORECASTERS._replace(
     fresh=_fresh_stacked,
     scratch=_stacked_scratch,
 )
-# Both levels predict before they take the row in.
-STACKED_RECURSIVE = STACKED_RLS._replace(scratch=_recursive_stacked_scratch)

@@ -74,23 +74,51 @@ def _added(term: Callable[..., Any]) -> Callable[..., Any]:
 
     @inlined
     def add_four(x, rows, k, start, row, s, n):
-        """Add to row[s : s + n] the terms of up to four inputs from the k-th on, n <= 8."""
+        """Add the terms of up to four inputs to the sums of up to eight support rows.
+
+        Parameters
+        ----------
+        x
+            Row (d,).
+        rows
+            Support rows (d, capacity).
+        k
+            First input; the sums begin with input 0.
+        start
+            First column of ``rows``.
+        row, s
+            Sums, updated in place, and the first place.
+        n
+            Number of support rows, 0..8.
+        """
         d, stride = rows.shape
         first = k * stride + start + s
-        kept = term(x[k], load(rows, first, n))
+        terms = term(x[k], load(rows, first, n))
         if k + 1 < d:
-            kept = kept + term(x[k + 1], load(rows, first + stride, n))
+            terms = terms + term(x[k + 1], load(rows, first + stride, n))
         if k + 2 < d:
-            kept = kept + term(x[k + 2], load(rows, first + 2 * stride, n))
+            terms = terms + term(x[k + 2], load(rows, first + 2 * stride, n))
         if k + 3 < d:
-            kept = kept + term(x[k + 3], load(rows, first + 3 * stride, n))
+            terms = terms + term(x[k + 3], load(rows, first + 3 * stride, n))
         if k > 0:
-            kept = kept + load(row, s, n)
-        store(row, s, kept, n)
+            terms = terms + load(row, s, n)
+        store(row, s, terms, n)
 
     @inlined
     def distances(c, x, rows, start, n, row):
-        """Write to row[:n] the distances of x to the columns start .. start + n - 1 of rows."""
+        """Write the distances of a row to consecutive support rows.
+
+        Parameters
+        ----------
+        c
+            Not read: families that share distances have no parameter here.
+        x, rows, start
+            As in ``add_four``.
+        n
+            Number of support rows.
+        row
+            Output (n,) or longer.
+        """
         whole = n - n % LANES
         # Four inputs at a time: the sums in ``row`` are read and written once for all four.
         for k in range(0, rows.shape[0], 4):
@@ -108,16 +136,40 @@ def _multiplied(term: Callable[..., Any], finish: Callable[..., Any]) -> Callabl
 
     @inlined
     def multiply(c, x, rows, start, row, s, n):
-        """Write the values of one kernel to row[s : s + n], n <= 8."""
+        """Write the values of one kernel at up to eight support rows.
+
+        Parameters
+        ----------
+        c
+            Parameter of the kernel.
+        x
+            Row (d,).
+        rows, start
+            Support rows (d, capacity), and the first column.
+        row, s
+            Output, and its first place.
+        n
+            Number of support rows, 0..8.
+        """
         d, stride = rows.shape
-        kept = pack(1.0)
+        product = pack(1.0)
         for k in range(d):
-            kept = kept * term(x[k], load(rows, k * stride + start + s, n), c)
-        store(row, s, finish(exp_of_pack, c, kept), n)
+            product = product * term(x[k], load(rows, k * stride + start + s, n), c)
+        store(row, s, finish(exp_of_pack, c, product), n)
 
     @inlined
     def values(c, x, rows, start, n, row):
-        """Write to row[:n] the values at x and the columns start .. start + n - 1 of rows."""
+        """Write the values of one kernel at consecutive support rows.
+
+        Parameters
+        ----------
+        c, x, rows, start
+            As in ``multiply``.
+        n
+            Number of support rows.
+        row
+            Output (n,) or longer.
+        """
         whole = n - n % LANES
         for s in range(0, whole, LANES):
             multiply(c, x, rows, start, row, s, LANES)
@@ -188,16 +240,28 @@ def _sum(finish: Callable[..., Any]) -> Callable[..., Any]:
 
     @inlined
     def add(c, distance, alpha, n):
-        """Return the sum over the first n of distance and alpha."""
+        """Return the sum of alpha kappa over the first n terms.
+
+        Parameters
+        ----------
+        c
+            Parameter of the kernel.
+        distance
+            Distances, or values of a family that shares nothing.
+        alpha
+            Coefficients.
+        n
+            Number of terms.
+        """
         whole = n - n % LANES
-        kept = pack(0.0)
+        sums = pack(0.0)
         for s in range(0, whole, LANES):
-            kept = fma(load(alpha, s), finish(exp_of_pack, c, load(distance, s)), kept)
+            sums = fma(load(alpha, s), finish(exp_of_pack, c, load(distance, s)), sums)
         if whole < n:
             rest = n - whole
             kappa = finish(exp_of_pack, c, load(distance, whole, rest))
-            kept = fma(load(alpha, whole, rest), kappa, kept)
-        return total(kept)
+            sums = fma(load(alpha, whole, rest), kappa, sums)
+        return total(sums)
 
     return add
 
@@ -206,21 +270,43 @@ def _gathered_sum(finish: Callable[..., Any]) -> Callable[..., Any]:
     """Make ``_sum`` over the entries members - base (n,) of the distances, to the same bits."""
 
     @inlined
-    def add_eight(c, distance, members, base, alpha, s, n, kept):
-        """Add the terms s .. s + n - 1 to the pack ``kept``, n <= 8."""
+    def add_eight(c, distance, members, base, alpha, s, n, sums):
+        """Add up to eight terms to a pack of sums, and return it.
+
+        Parameters
+        ----------
+        c, distance, alpha
+            As in ``_sum``.
+        members
+            Columns of the support, ascending.
+        base
+            Column of the first distance.
+        s, n
+            First term, and number of terms, 1..8.
+        sums
+            Sums so far.
+        """
         kappa = finish(exp_of_pack, c, gather(distance, members, s, base, n))
-        return fma(load(alpha, s, n), kappa, kept)
+        return fma(load(alpha, s, n), kappa, sums)
 
     @inlined
     def add(c, distance, members, base, alpha, n):
-        """Return the sum over the first n members; distance begins at the column ``base``."""
+        """Return the sum of alpha kappa over the first n members.
+
+        Parameters
+        ----------
+        c, distance, members, base, alpha
+            As in ``add_eight``.
+        n
+            Number of members.
+        """
         whole = n - n % LANES
-        kept = pack(0.0)
+        sums = pack(0.0)
         for s in range(0, whole, LANES):
-            kept = add_eight(c, distance, members, base, alpha, s, LANES, kept)
+            sums = add_eight(c, distance, members, base, alpha, s, LANES, sums)
         if whole < n:
-            kept = add_eight(c, distance, members, base, alpha, whole, n - whole, kept)
-        return total(kept)
+            sums = add_eight(c, distance, members, base, alpha, whole, n - whole, sums)
+        return total(sums)
 
     return add
 

@@ -77,7 +77,17 @@ def client_state(
 
 @inlined
 def learned_by(server, clients, k):
-    """Return the N kernels as client k has learned them; theta (N, 2 D)."""
+    """Return the kernels as one client has learned them, ``RandomFeatures`` with theta (N, 2 D).
+
+    Parameters
+    ----------
+    server
+        State of the server, for the frequencies.
+    clients
+        State of all clients.
+    k
+        Client.
+    """
     model = server.model
     return RandomFeatures(model.padded, clients.theta[k], clients.norm2[k], model.n_waves)
 

@@ -64,10 +64,19 @@ class Params(NamedTuple):
 
 @inlined
 def draw_others(rows, M, N, u):
-    """Write to rows[1:M] a uniform set of kernels other than rows[0], from u[1:M].
+    """Write a uniform set of kernels other than the first to rows[1:M].
 
     Floyd's algorithm (Bentley and Floyd, "A sample of brilliance", 1987): number m is drawn from
     the first N - M + m other kernels, and replaced by the last of these if it was drawn before.
+
+    Parameters
+    ----------
+    rows
+        Kernels (M,) or longer; rows[0] is given, the others are written.
+    M, N
+        Number of kernels in the set, and of all kernels.
+    u
+        Uniform numbers (M,) in [0, 1), of which the first is not read.
     """
     for m in range(1, M):
         n = N - M + m

@@ -36,6 +36,7 @@ import numpy as np
 
 from omkl.core.compiler import inlined
 from omkl.core.hyperparameters import SIZE, Schedule, rate
+from omkl.core.rng import FEATURES, generator
 from omkl.core.simd import LANES, at_least, fma, load, pack, store, totals
 from omkl.federated.messages import average
 from omkl.federated.protocol import choose_all, register
@@ -79,9 +80,26 @@ def n_parameters(sizes: Sequence[int]) -> int:
 
 
 def layer_sizes(d: int, neurons: int, limit: int) -> list[int]:
-    """Return the sizes of input, hidden and output layers within ``limit`` parameters.
+    """Choose the sizes of input, hidden and output layers, with as many hidden layers as fit.
 
-    There are as many hidden layers as ``limit`` allows. Raises ValueError if one neuron exceeds it.
+    Parameters
+    ----------
+    d
+        Number of inputs.
+    neurons
+        Most units of a hidden layer, >= 1.
+    limit
+        Most parameters of the network.
+
+    Returns
+    -------
+    list of int
+        Sizes, d first and 1 last.
+
+    Raises
+    ------
+    ValueError
+        A single neuron exceeds the limit.
     """
     widest = neurons
     while widest > 1 and n_parameters([d, widest, 1]) > limit:
@@ -102,7 +120,7 @@ def network(
     params: Params, dictionary: Sequence[Kernel], d: int, D: int, seed: int, max_upload: int | None
 ) -> Network:
     sizes = layer_sizes(d, params.neurons, LIMIT if max_upload is None else max_upload)
-    rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[0])
+    rng = generator(seed, FEATURES)
     pieces = []
     for a, b in itertools.pairwise(sizes):
         pieces += [np.sqrt(2.0 / a) * rng.standard_normal(a * b), np.zeros(b)]
@@ -121,9 +139,22 @@ def no_kernels(params: Params, dictionary: Sequence[Kernel], d: int) -> Sequence
 
 @inlined
 def eight_sums(theta, row, next_row, n_rows, value, first, n_in):
-    """Return theta'value of eight rows from ``row`` on, ``next_row`` apart, with n_in weights each.
+    """Return the pack of theta'value of eight rows of weights.
 
-    Lanes beyond the last of n_rows repeat the last row.
+    Lanes beyond the last row repeat the last row.
+
+    Parameters
+    ----------
+    theta
+        Parameters (1, P).
+    row, next_row
+        Flat index of the first weight, and distance from row to row.
+    n_rows
+        Number of rows left, >= 1.
+    value, first
+        Values of all units, and the first unit that is read.
+    n_in
+        Number of weights of a row.
     """
     s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = pack(0.0)
     last = row + (n_rows - 1) * next_row
@@ -143,7 +174,17 @@ def eight_sums(theta, row, next_row, n_rows, value, first, n_in):
 
 @inlined
 def forward(theta, sizes, value):
-    """Return the output of the network theta (1, P), with the inputs first in ``value``."""
+    """Return the output of the network.
+
+    Parameters
+    ----------
+    theta
+        Parameters (1, P).
+    sizes
+        Sizes of the layers (L + 1,).
+    value
+        Values of all units; the inputs come first, the others are written.
+    """
     first = 0
     w = 0
     last = sizes.shape[0] - 2
@@ -163,9 +204,26 @@ def forward(theta, sizes, value):
 
 @inlined
 def descend(theta, start, sizes, layers, slope, step, target):
-    """Write target = start - step times the gradient at theta of the output times ``slope``.
+    """Write the parameters after one gradient step.
 
-    All are (1, P). Call ``forward`` with theta first. The gradient itself is not stored.
+    Call ``forward`` with ``theta`` first. The gradient itself is not stored.
+
+    Parameters
+    ----------
+    theta
+        Parameters (1, P) at which the gradient is taken.
+    start
+        Parameters (1, P) from which the step begins.
+    sizes
+        Sizes of the layers (L + 1,).
+    layers
+        Values of the units, and scratch.
+    slope
+        Derivative of the loss by the output.
+    step
+        Step size.
+    target
+        Output (1, P).
     """
     value, delta = layers.value, layers.delta
     last = sizes.shape[0] - 2
