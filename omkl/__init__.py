@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         run,
         sweep,
     )
-    from omkl.utils.version import __version__ as __version__
+    from omkl.utils import __version__ as __version__
 
 __all__ = [
     "OnlineLearner",
@@ -55,7 +55,7 @@ if not TYPE_CHECKING:  # with __getattr__ a type checker would accept any name
 
     def __getattr__(name: str) -> Any:
         if name == "__version__":
-            return importlib.import_module("omkl.utils.version").__version__
+            return importlib.import_module("omkl.utils").__version__
         if name in SUBPACKAGES:
             return importlib.import_module(f"omkl.{name}")
         if name not in __all__:

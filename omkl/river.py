@@ -17,7 +17,7 @@ from collections.abc import Callable, Hashable, Mapping
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from omkl.utils.extras import how_to_install
+from omkl.utils.wording import how_to_install
 
 try:
     from river import base, conf

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from omkl.utils.extras import how_to_install
+from omkl.utils.wording import how_to_install
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_regressor

@@ -57,7 +57,7 @@ def test_names_and_titles_do_without_the_compiler():
     code = (
         "import sys; from omkl.utils import registry; from omkl.report import naming;"
         "assert 'raker' in registry.names('omkl.algorithms');"
-        "assert naming.display_name('raker') == 'Raker';"
+        "assert registry.title('raker') == 'Raker';"
         "assert 'omkl.algorithms' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

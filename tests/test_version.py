@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 def test_the_version_is_written_once():
     given = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert given["project"]["dynamic"] == ["version"]
-    assert given["tool"]["hatch"]["version"]["path"] == "omkl/utils/version.py"
+    assert given["tool"]["hatch"]["version"]["path"] == "omkl/utils/__init__.py"
     assert conf.read(ROOT / "CITATION.cff")["version"] == omkl.__version__
 
 

@@ -106,13 +106,13 @@ def run_alone(settings: Settings) -> int:
     from omkl.experiment import viewers
     from omkl.report import console
 
-    def begun(job: Job) -> None:
+    def on_begin(job: Job) -> None:
         rows = str(job.stream.row_count or "")
         bar.print(lambda where: console.print_columns(job.stream.provenance, rows, where))
 
     bar = sweep.bar_of(sweep.title_of(settings), settings)
     with bar as progress:
-        outcome = runner.run(settings, progress, begun)
+        outcome = runner.run(settings, progress, on_begin)
         if outcome.status == "reused":
             bar.print(lambda where: console.print_inputs(outcome.run, where))
         if outcome.status != "failed":

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omkl.utils.version import __version__
+from omkl.utils import __version__
 from omkl.utils.wording import UNEXPLAINED, cannot_use, plain, warn
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from omkl.datasets.base import default_order, default_scaling, name_of_file
 from omkl.federated.exchange import SERVER
 from omkl.federated.privacy import NO_SAFEGUARDS
 from omkl.utils import conf, registry
-from omkl.utils.extras import how_to_install
+from omkl.utils.wording import how_to_install
 
 OF_PANEL = ("max_series", "share_weights", "share_scaling")  # of a data set, as of omkl.panel
 

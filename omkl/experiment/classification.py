@@ -1,10 +1,9 @@
-"""A classification: what is counted of its predictions, and what its run says of them.
+"""Jobs of classification: their metrics and the entries of their results.
 
-Of two classes -1 and +1 a round is a mistake where y_t times the prediction is not
-positive, so that saying nothing (0) is one. More classes are learned together by a
-learner that can; else one against the rest, a learner per class, told +1 for its own and
--1 for the others. The class of the largest prediction is the answer, and of equal ones
-the first.
+With two classes, -1 and +1, a round is a mistake if y_t times the prediction is not positive; a
+prediction of 0 is a mistake too. More than two classes are learned together if the algorithm does
+that. Otherwise each class has a learner against the rest, whose target is +1 for the class and -1
+for the others. The predicted class is the first one with the largest prediction.
 """
 
 from __future__ import annotations
@@ -19,13 +18,7 @@ from omkl.datasets import DataError, Stream
 from omkl.datasets.base import Chunk
 from omkl.experiment import kept_model
 from omkl.experiment.evaluate import Left, StreamJob
-from omkl.experiment.job import (
-    Computed,
-    Progress,
-    Timing,
-    kernel_curves,
-    reported,
-)
+from omkl.experiment.job import Computed, Progress, Timing, kernel_curves, reported
 from omkl.experiment.metrics import (
     MOST_CLASSES,
     Baselines,
@@ -45,7 +38,7 @@ from omkl.runs.writing import MODEL, PREDICTIONS, PredictedClasses, join
 
 
 class Classification(StreamJob):
-    """A job whose labels are classes. Every seed has a pass of its own, in an order of its own."""
+    """Job whose targets are classes. Every seed has its own pass, in its own order of rows."""
 
     def passes(self) -> list[list[int]]:
         return [[r] for r in range(len(self.seeds))]
@@ -70,7 +63,7 @@ class Classification(StreamJob):
     ) -> Computed:
         metrics = passes[0].metrics
         metrics.require_enough()
-        computed = _computed(self, passes, timing)
+        computed = _summarise(self, passes, timing)
         parts = [one.metrics.predictions.finish() for one in passes if one.metrics.predictions]
         if parts:
             join(parts, parts[0].with_name(PREDICTIONS))
@@ -93,7 +86,22 @@ class ClassificationMetrics:
             self.predictions = PredictedClasses(path, job.stream.classes, seed)
 
     def add(self, block: Chunk, rows: Rounds, predictions: Sequence[Predictions]) -> None:
-        """Sum up a block. Raises FloatingPointError where predictions are not finite."""
+        """Sum up a block.
+
+        Parameters
+        ----------
+        block
+            Rows of the stream.
+        rows
+            Not read: all rows are scored.
+        predictions
+            Predictions of the only seed.
+
+        Raises
+        ------
+        FloatingPointError
+            Predictions are not finite.
+        """
         y, y_hat = block.y, predictions[0].y_hat
         if not np.isfinite(y_hat).all():
             raise FloatingPointError(
@@ -117,7 +125,7 @@ class ClassificationMetrics:
         return float(self.mistakes.total[0]), self.mistakes.n_rounds
 
     def require_enough(self) -> None:
-        """DataError for a stream that nothing can be learned from."""
+        """Raise DataError for a stream from which nothing can be learned."""
         where, T = self.job.stream.where, self.mistakes.n_rounds
         if len(self.classes_met) < 2:
             raise DataError(
@@ -127,11 +135,16 @@ class ClassificationMetrics:
 
 
 class OneSeed(NamedTuple):
-    """Results of one seed over its learners (one, or one per class). N kernels.
+    """Results of one seed over its learners, one or one per class; N kernels.
 
-    weights (N,) are means; updates (of a learner that does not count them the rounds in which a
-    kernel was evaluated) and support (N,) sums, and so is ``rows``, which are kept;
-    importance is that of the inputs, as of ``OnlineLearner``.
+    weights     (N,) means of the kernels' weights
+    importance  (C,) importance of the inputs, as of ``OnlineLearner``
+    updates     (N,) sums of updates, or of the rounds in which a kernel was evaluated
+    support     (N,) sums of the support vectors
+    used        (N,) rounds in which a kernel was evaluated
+    rows        number of rows in memory
+    seconds     seconds inside each learner
+    model       content of ``model.npz``; None unless requested
     """
 
     metrics: ClassificationMetrics
@@ -148,24 +161,26 @@ class OneSeed(NamedTuple):
 
 
 def _one_seed(job: Classification, left: Left) -> OneSeed:
-    learner, kept = left.learners[0], job.algorithm.representation
+    learner, representation = left.learners[0], job.algorithm.representation
     learners = learner.learners
     return OneSeed(
         left.metrics,
         weights=learner.kernel_weights,
         importance=learner.input_importance,
         updates=np.sum([getattr(x.state, "updates", x.used) for x in learners], axis=0),
-        support=np.sum([kept.support_size(x.state.model) for x in learners], axis=0),
+        support=np.sum([representation.support_size(x.state.model) for x in learners], axis=0),
         used=learner.used,
-        rows=sum(kept.kept_rows(x.state.model) for x in learners),
+        rows=sum(representation.kept_rows(x.state.model) for x in learners),
         seconds=left.seconds,
-        model=kept_model.content(job, learner, left.moments) if job.settings.model else None,
+        model=kept_model.content(job.settings, job.stream, learner, left.moments)
+        if job.settings.model
+        else None,
         history=left.histories[0],
         baselines=left.baselines,
     )
 
 
-def _computed(
+def _summarise(
     job: Classification,
     done: Sequence[OneSeed],
     timing: Timing,
@@ -217,12 +232,12 @@ def _computed(
         "change_rounds": np.array(job.stream.change_rounds, dtype=np.int64),
         **baseline_curves,
     }
-    kept = {} if done[0].model is None else {MODEL: done[0].model}
-    return Computed(result, curves, kept)
+    files = {} if done[0].model is None else {MODEL: done[0].model}
+    return Computed(result, curves, files)
 
 
 def _scores(of_seeds: Sequence[ClassificationMetrics]) -> dict[str, Any]:
-    """Return the confusion and, for learners with probabilities, their scores over all seeds."""
+    """Return the confusion matrix, and the scores of probabilities, over all seeds."""
     entries: dict[str, Any] = {}
     if tables := [one.confusion.counts for one in of_seeds if one.confusion]:
         entries["confusion"] = np.sum(tables, axis=0).tolist()
@@ -235,7 +250,7 @@ def _scores(of_seeds: Sequence[ClassificationMetrics]) -> dict[str, Any]:
 def _baselines(
     of_streams: Sequence[Baselines],
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Their error rates, as in result.json, and the means (P,) of their curves over the streams."""
+    """Return the error rates of the baselines, and the means (P,) of their curves over streams."""
     first = of_streams[0]
     rounds = first.squared.curve()[0]
     sums = np.mean([one.squared.curve()[1] for one in of_streams], axis=0)

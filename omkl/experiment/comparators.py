@@ -1,11 +1,9 @@
-"""Regret of a regression: what it is measured against, the best of the dictionary in hindsight.
+"""Comparators of the regret of a regression: the best kernel of the dictionary in hindsight.
 
-Each comparator is fitted to the whole stream and then kept fixed (static
-regret): "best kernel in hindsight" always means such a ridge regression. The least
-loss of a kernel that learns online is another comparator, called that of the "best
-kernel's online learner". Regret is counted in squared error; the regularisation
-lam T, the sum of the lam a round of the learners' loss, only shapes the fit. A comparator is
-computed once for a whole sweep.
+A comparator is a ridge regression that is fitted to the whole stream (static regret). The "best
+kernel's online learner" is a different one: the least loss of a kernel that learns online. Regret
+is counted in squared errors. The regularisation, lam per round, only shapes the fit. A comparator
+is computed once for a whole sweep.
 """
 
 from __future__ import annotations
@@ -51,16 +49,34 @@ class Unsolvable(ValueError):
 def ridge_features(omega: np.ndarray, blocks: Blocks, lam: float) -> tuple[int, np.ndarray]:
     """Find the kernel whose ridge regression on random features fits the stream best.
 
-    omega (N, d, D) are one seed's frequencies. Minimises, kernel by kernel, the
-    sum over t of (theta'z_t - y_t)^2 + lam ||theta||^2 from normal equations
-    gathered block by block: N (2 D)^2 numbers of memory, however long the stream.
+    For each kernel the sum over t of (theta'z_t - y_t)^2 + lam ||theta||^2 is minimised, from
+    normal equations gathered block by block: N (2 D)^2 numbers of memory for any length of the
+    stream.
 
-    Rounds only add to that sum, so its minimum over the first rounds is not above that over all.
-    A kernel that is worse on the first rounds than another one on all is left there: the answer is
-    the same, to the last bit, as if all kernels had been fitted to all rounds.
+    Rounds only add to that sum, so its minimum over the first rounds is not above its minimum over
+    all rounds. A kernel that is worse on the first rounds than another kernel on all rounds is left
+    out early. The result is the same, to the last bit, as if all kernels had been fitted to all
+    rounds.
 
-    Returns the kernel's index and its theta (2 D,). Numbers do not depend on the
-    seeds of selection.
+    Parameters
+    ----------
+    omega
+        Frequencies (N, d, D) of one seed.
+    blocks
+        Returns an iterator over blocks of rows X (n, d) and targets y (n,), each time the same.
+    lam
+        Regularisation per round, >= 0.
+
+    Returns
+    -------
+    int, ndarray
+        Index of the kernel, and its theta (2 D,). They do not depend on the selections of a
+        learner.
+
+    Raises
+    ------
+    LinAlgError
+        Normal equations cannot be solved in float64.
     """
     N, _, D = omega.shape
     squares, T = 0.0, 0
@@ -102,7 +118,7 @@ LOOK_GROWTH = 1.25  # of the rounds from one look to the next
 
 
 def _bound(equations: np.ndarray, ridge: float) -> float:
-    """The least objective on the rounds so far; -inf where it is not found in float64."""
+    """Return the least objective on the rounds so far; -inf if it is not found in float64."""
     try:
         return solve(equations, ridge)[0]
     except np.linalg.LinAlgError:
@@ -110,11 +126,12 @@ def _bound(equations: np.ndarray, ridge: float) -> float:
 
 
 def _slack(T: int, D: int, squares: float, ridge: float) -> float:
-    """More than rounding can move an objective that is found from normal equations.
+    """Return a bound of the rounding errors of two objectives that are compared.
 
-    An error E of the bordered matrix moves it by at most ||E|| (1 + ||theta||^2). Sums of T and
-    factorisations of 2 D + 1 terms have ||E|| <= (T + 2 D + 1) eps trace, features have norm 1,
-    and at the minimum ridge ||theta||^2 <= squares. Both sides of a comparison have such an error.
+    An error E of the bordered matrix moves an objective by at most ||E|| (1 + ||theta||^2). Sums of
+    T and factorisations of 2 D + 1 terms have ||E|| <= (T + 2 D + 1) eps trace, features have norm
+    1, and at the minimum ridge ||theta||^2 <= squares. Both sides of a comparison have such an
+    error.
     """
     trace = T + 2 * D * ridge + squares
     eps = float(np.finfo(np.float64).eps)
@@ -124,17 +141,48 @@ def _slack(T: int, D: int, squares: float, ridge: float) -> float:
 def squared_errors(
     omega: np.ndarray, theta: np.ndarray, X: np.ndarray, y: np.ndarray
 ) -> np.ndarray:
-    """(theta'z(x) - y)^2 for a block, one kernel: omega (d, D), theta (2 D,), X (n, d), y (n,)."""
+    """Return the squared errors (n,) of one kernel's function on a block of rows.
+
+    Parameters
+    ----------
+    omega
+        Frequencies (d, D).
+    theta
+        Coefficients (2 D,).
+    X, y
+        Rows (n, d) and targets (n,).
+    """
     return np.square(features_of(omega, X) @ theta - y)
 
 
 def kernel_ridge(
     kernels: Sequence[Kernel], X: np.ndarray, y: np.ndarray, lam: float, n_threads: int = 1
 ) -> tuple[int, np.ndarray]:
-    """Find the kernel with the best kernel ridge regression, and its squared errors (T,).
+    """Find the kernel with the best kernel ridge regression.
 
-    Minimises the sum over t of (f(x_t) - y_t)^2 + lam ||f||^2, exactly: O(N T^3) time,
-    O(T^2) memory. Raises Unsolvable.
+    It minimises the sum over t of (f(x_t) - y_t)^2 + lam ||f||^2, exactly: O(N T^3) time, O(T^2)
+    memory.
+
+    Parameters
+    ----------
+    kernels
+        N kernels.
+    X, y
+        Rows (T, d) and targets (T,).
+    lam
+        Regularisation per round, >= 0.
+    n_threads
+        Kernels that are fitted at the same time.
+
+    Returns
+    -------
+    int, ndarray
+        Index of the kernel, and its squared errors (T,).
+
+    Raises
+    ------
+    Unsolvable
+        The equations of a kernel have no solution in float64.
     """
     from scipy.linalg import cho_factor, cho_solve
 
@@ -173,10 +221,25 @@ def against_comparators(
     n_unscored: int,
     progress: Progress | None,
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Cumulative squared error above each comparator's, (R, P) on the recorded rounds (P,).
+    """Return the regret against each comparator, as entries of result.json and as curves.
 
-    sums (R, P) are the learner's. The first ``n_unscored`` rounds, at most ``metrics.FIRST``, are
-    not among them, and count for nobody.
+    Parameters
+    ----------
+    job
+        The job.
+    rounds
+        Recorded rounds (P,).
+    sums
+        Squared errors (R, P) of the learner, summed up to these rounds.
+    n_unscored
+        First rounds that are not scored, at most ``metrics.FIRST``. They are not among ``rounds``.
+    progress
+        Callback, or None.
+
+    Returns
+    -------
+    dict, dict
+        Entries by comparator, and curves (R, P) ``regret_NAME``.
     """
     settings, stream, T = job.settings.regret, job.stream, int(rounds[-1])
     entries: dict[str, dict[str, Any]] = {}
@@ -231,16 +294,14 @@ def _too_much(job: Job, name: str, T: int) -> str | None:
 def _least_of_ridge_features(
     job: Job, progress: Progress | None
 ) -> tuple[np.ndarray, Sequence[int]]:
-    """Return squared errors (R, P) up to each recorded round of each seed's comparator, and its
-    kernel.
-    """
+    """Return the summed squared errors (R, P) of each seed's comparator, and its kernel."""
     what = f"ridge_features {job.seeds}"
     found = load_or_compute(job, what, lambda: _ridge_features(job, progress))
     return found["sums"], found["best"].tolist()
 
 
 def _least_of_kernel_ridge(job: Job, progress: Progress | None) -> tuple[np.ndarray, Sequence[int]]:
-    """Return the same (1, P) for all seeds."""
+    """Return the summed squared errors (1, P) of the comparator of all seeds, and its kernel."""
     found = load_or_compute(job, "kernel_ridge", lambda: _kernel_ridge(job, progress))
     recorder = Recorder(1)
     recorder.add(found["errors"][None, :])
@@ -254,7 +315,7 @@ IN_HINDSIGHT = {
 
 
 def _ridge_features(job: Job, progress: Progress | None) -> dict[str, np.ndarray]:
-    """Cumulative squared errors (R, P) of each seed's comparator, and the kernels chosen (R,)."""
+    """Return the summed squared errors (R, P) of each seed's comparator, and the kernels (R,)."""
     d, D, lam = job.stream.n_inputs, job.D, job.settings.regret.lam
 
     def find(seed: int) -> dict[str, np.ndarray]:
@@ -314,13 +375,26 @@ def _kernel_name(kernel: Kernel) -> str:
 def load_or_compute(
     job: Job, what: str, make: Callable[[], dict[str, np.ndarray]]
 ) -> dict[str, np.ndarray]:
-    """Load the arrays of a comparator, or compute them once for all algorithms of a sweep."""
+    """Load the arrays of a comparator, or compute them once for all algorithms of a sweep.
+
+    Parameters
+    ----------
+    job
+        The job.
+    what
+        Name of the comparator, and all that it depends on besides ``job``.
+    make
+        Computes the arrays by name.
+    """
     folder = job.settings.outputs / "comparators"
     return cached_arrays.load_or_make(folder, _comparator_identity(job, what), make)
 
 
 def _comparator_identity(job: Job, what: str) -> str:
-    """All that a comparator depends on: data, their preparation, dictionary, D and lam."""
+    """Return a text with all that a comparator depends on.
+
+    These are the data, their preparation, the dictionary, D and lam.
+    """
     settings = job.settings
     identity = {
         "stream": without_prose(job.stream.provenance),

@@ -1,8 +1,8 @@
-"""The two apps of a deployed federation, for a Flower app (``docs/federation-app``).
+"""Apps of a deployed federation, for a Flower app (``docs/federation-app``).
 
-``federated.flower`` plays the rounds. Here is what terms mean as settings of ``omkl-run``, and what
-the parties have learned as a learner of the Python API (``omkl.load_learner``). It predicts as the
-party that keeps it would in the next round, and learns on by itself as Raker does, which takes the
+``federated.flower`` runs the rounds. This module reads the terms as settings of ``omkl-run``, and
+writes what the parties have learned as a learner of the Python API (``omkl.load_learner``). Such a
+learner predicts as its party would in the next round, and learns on as Raker does, which takes the
 same steps: theta of every kernel by its own loss, weights by the losses.
 """
 

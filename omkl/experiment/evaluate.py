@@ -1,4 +1,4 @@
-"""The loop of a run: rows of a stream through learners, block by block, and what is counted.
+"""Loop of a run: rows of a stream through learners and metrics, block by block.
 
     for block in stream:
         prediction = learner.learn_rows(block.x, block.y)
@@ -32,31 +32,42 @@ FIRST_ROWS = 1_000  # of the first block
 
 
 class Metrics(Protocol):
-    """Metrics that a job sums up in a pass."""
+    """Metrics of a pass, summed up block by block."""
 
     def add(self, block: Chunk, rows: Rounds, predictions: Sequence[Predictions]) -> None:
-        """Sum up a block, its rows as they are scored, and the predictions of each seed.
+        """Sum up a block.
 
-        Raises FloatingPointError where predictions are not finite.
+        Parameters
+        ----------
+        block
+            Rows of the stream.
+        rows
+            The same rows, and which of them are scored.
+        predictions
+            Predictions of each seed.
+
+        Raises
+        ------
+        FloatingPointError
+            Predictions are not finite.
         """
         ...
 
     @property
     def running(self) -> tuple[float, int]:
-        """The loss so far, mean over the seeds, and the number of rounds that it is of."""
+        """Loss so far, mean over the seeds, and the number of its rounds."""
         ...
 
 
 class RoundCounter:
-    """Counter of the rounds of a pass, and of those that are scored.
+    """Counter of the rounds of a pass, and of the scored ones.
 
-    A row without a target is no round. In a stream in moving units rows that are predicted before
-    the first label is in are not scored, of learners and baselines alike: nothing says where the
-    target lies. That is the row of the first label, and with targets that come late as many more as
-    wait for theirs.
+    A row without a target is not a round. In a stream in moving units, rows that are predicted
+    before the first target is in are not scored, because no target tells the scale. With late
+    targets these are more rows than one.
 
-    n_unscored   how many of the rounds, the first ones, are not scored; at most ``metrics.FIRST``.
-                 In a panel the first round of each series is not, among later ones as well
+    n_unscored   number of first rounds that are not scored, at most ``metrics.FIRST``. In a panel
+                 the first round of each series is not scored, wherever it is
     """
 
     def __init__(self, stream: Stream) -> None:
@@ -67,7 +78,7 @@ class RoundCounter:
         self.n_unscored = self.n_rows = self.n_rounds = self.n_blank = 0
 
     def add(self, block: Chunk) -> Rounds:
-        """Count the next rows, and return them with which of them are scored."""
+        """Count the next rows, and return them with the mask of scored rows."""
         series, known = block.series, ~np.isnan(block.y)
         late = (
             self._before_a_label(known) if series is None else self._before_its_label(known, series)
@@ -84,12 +95,14 @@ class RoundCounter:
         return rows
 
     def _before_its_label(self, known: np.ndarray, series: np.ndarray) -> np.ndarray:
-        """The same of a panel: of their series (n,) nothing was known."""
+        """Return the mask (n,) of the rows that came before any target of their series (n,)."""
         late = np.zeros(len(known), dtype=bool)
         if self._moving:
-            for s, (name, there) in enumerate(zip(series.tolist(), known.tolist(), strict=True)):
+            for s, (name, has_target) in enumerate(
+                zip(series.tolist(), known.tolist(), strict=True)
+            ):
                 late[s] = name not in self._labelled_series
-                if there:
+                if has_target:
                     self._labelled_series.add(name)
         return late
 
@@ -105,10 +118,15 @@ class RoundCounter:
 
 
 class Left(NamedTuple):
-    """Results of a pass: its learners, one per seed, and its counts.
+    """Results of a pass.
 
-    ``seconds`` are those inside each learner, ``moments`` what the stream knows of its columns
-    after the last row that was learned; baselines are None where an earlier pass has them.
+    metrics    sums of the pass
+    learners   one per seed
+    histories  weights over time, one per seed
+    counter    numbers of rounds
+    baselines  None if an earlier pass has them
+    seconds    seconds inside each learner
+    moments    moments of the stream's columns after the last row that was learned
     """
 
     metrics: Any
@@ -121,7 +139,7 @@ class Left(NamedTuple):
 
 
 class StreamJob(LearnerJob):
-    """A job whose learners go over a stream; ``Regression`` and ``Classification`` are that."""
+    """Job that streams rows through learners, the base of the jobs without a federation."""
 
     def passes(self) -> list[list[int]]:
         """Return the seeds, by their numbers, of each pass over a stream."""
@@ -147,7 +165,17 @@ class StreamJob(LearnerJob):
         timing: Timing,
         progress: Progress | None,
     ) -> Computed:
-        """Return the numbers of all passes, with comparators in hindsight."""
+        """Return the numbers of all passes, with comparators in hindsight.
+
+        Parameters
+        ----------
+        passes
+            Results of ``keep``, one per pass.
+        timing
+            Times of all passes.
+        progress
+            Callback, or None.
+        """
         raise NotImplementedError
 
     def warm_up(self, compiled: Callable[[], object] = lambda: None) -> None:
@@ -176,9 +204,9 @@ class StreamJob(LearnerJob):
         progress: Progress | None = None,
         staging: Path | None = None,
     ) -> Computed:
-        """Stream every seed through its learner, in one pass for all or in a pass each.
+        """Stream every seed through its learner, in one pass for all seeds or in a pass for each.
 
-        Passes go side by side in threads, or else the seeds of the only one. Files that are as
+        Passes run side by side in threads, or else the seeds of the only pass. Files that are as
         long as the stream grow in the folder ``staging``.
         """
         passes, baselines = self.passes(), list[Baselines | None]()
@@ -246,10 +274,10 @@ def _streamed(
     mapped: Any,
     report: Callable[[int, float, int], None],
 ) -> Left:
-    """Take some seeds of a job, by their numbers, through their stream.
+    """Stream some seeds of a job, by their numbers, through their learners.
 
-    ``mapped`` maps a function over the seeds, in threads or not. ``report`` hears after each block
-    how many rounds are over, and what ``metrics`` says of them.
+    ``mapped`` maps a function over the seeds, in threads or not. ``report`` is called after each
+    block with the number of rounds so far, and with ``metrics.running``.
     """
     stream = job.streams[seeds[0]]
     counter, seconds = RoundCounter(stream), np.zeros(len(seeds))

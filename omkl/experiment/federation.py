@@ -161,7 +161,7 @@ class FederatedJob(Plan):
                     progress("rounds", done.n_rounds, T, float(done.total.mean() / done.n_rounds))
         elapsed = time.perf_counter() - clock - sums.baselines.seconds
         timing = Timing(elapsed, seconds.tolist(), n_threads)
-        return _computed(self, federations, sums, histories, timing, progress)
+        return _summarise(self, federations, sums, histories, timing, progress)
 
 
 def choose_learner(
@@ -172,9 +172,21 @@ def choose_learner(
 ) -> Plan:
     """Return the learner that settings name. ``D`` follows from the budget if it is not set.
 
-    ``n_rounds`` is None where nobody knows how many.
+    Parameters
+    ----------
+    settings
+        Settings of the run.
+    n_rounds
+        Rounds of the longest stream; None if unknown.
+    n_inputs
+        Inputs of a row; 0 if unknown.
+    lengths
+        Rounds of each client (K,).
 
-    ValueError names the setting that is wrong, or a budget that is too small.
+    Raises
+    ------
+    ValueError
+        A setting is wrong, or the budget is too small; the text names it.
     """
     dictionary = kernels.dictionary(settings.placed_kernels, n_inputs or None)
     algorithm = federated.load(settings.algorithm.name)
@@ -195,10 +207,19 @@ def choose_learner(
 
 
 def prepare(settings: Settings, clients: Split | None = None) -> FederatedJob:
-    """Check settings against the data, and build what they name.
+    """Check settings against the data, and build the job.
 
-    ``clients`` are the clients' streams where they are known already. Raises ValueError (DataError
-    for data) that names what is wrong and what to do.
+    Parameters
+    ----------
+    settings
+        Settings of the run.
+    clients
+        Streams of the clients; None reads and splits the data set.
+
+    Raises
+    ------
+    ValueError
+        A setting is wrong (DataError for data); the text names it and the cure.
     """
     # Before the data are opened: a wrong number should not wait for a large file.
     early = choose_learner(settings, 2)
@@ -289,7 +310,7 @@ class Sums:
         self.baselines.add_rounds(self.job.split.X[rows], y)
 
 
-def _computed(
+def _summarise(
     job: FederatedJob,
     federations: list[Federation],
     sums: Sums,
@@ -347,10 +368,10 @@ def _computed(
 
 
 def communication(job: FederatedJob, runs: list[Federation]) -> dict[str, Any]:
-    """Return numbers and bytes between a client and the server, mean over clients and seeds.
+    """Return numbers and bytes between a client and the server, means over clients and seeds.
 
-    Numbers are float64 values, parameters and losses; an index of a row is no number but
-    takes bytes. Features are not sent: all parties draw them from the seed.
+    Numbers are float64 values, parameters and losses. The index of a row does not count as a number
+    but has bytes. Features are not sent: all parties draw them from the seed.
     """
     settings, server, lengths = job.settings, runs[0].server, job.split.lengths
     exchange = settings.message_exchange._asdict()
@@ -389,7 +410,7 @@ def exchanged(job: FederatedJob, runs: list[Federation]) -> dict[str, Any]:
 
 
 def _weights(run: Federation) -> np.ndarray:
-    """Weights (N,) after the last round, mean over the clients where each has its own."""
+    """Return the weights (N,) after the last round, means over clients with their own weights."""
     N = len(run.server.model.theta)
     if "log_w" in run.clients._fields:
         return normalised(run.clients.log_w).mean(axis=0)
@@ -418,7 +439,19 @@ def _require_finite(job: FederatedJob, recorder: Recorder) -> None:
 def against_comparators(
     job: FederatedJob, sums: Sums, largest_loss: float, progress: Progress | None
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Entries of ``regret``, and their curves: (11), the same above ridge regressions, and (12)."""
+    """Return the regrets, as entries of result.json and as curves.
+
+    They are (11), the same above ridge regressions in hindsight, and (12).
+
+    Parameters
+    ----------
+    job, sums
+        The job and its metrics.
+    largest_loss
+        Largest loss of a kernel in a round.
+    progress
+        Callback, or None.
+    """
     rounds = sums.squared.rounds.curve()[0]
     regret = {"clients": over_clients(COMPARATOR, sums.client_regret)}
     regret["clients"]["largest_loss"] = largest_loss

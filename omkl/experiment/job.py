@@ -1,8 +1,4 @@
-"""What the kinds of experiment have in common: a job, what it computes, and what all report.
-
-A kind is a module with a ``Job``: ``regression``, ``classification`` and
-``federation``.
-"""
+"""Common parts of the kinds of jobs: ``regression``, ``classification`` and ``federation``."""
 
 from __future__ import annotations
 
@@ -19,13 +15,7 @@ from omkl.config.settings import OF_PANEL, content_addressed, with_defaults_cut
 from omkl.core import kernels
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import Algorithm
-from omkl.datasets import (
-    DataError,
-    Stream,
-    catalogue,
-    open_stream,
-    open_streams,
-)
+from omkl.datasets import DataError, Stream, catalogue, open_stream, open_streams
 from omkl.datasets.files import FileContent
 from omkl.experiment import kept_model, memory
 from omkl.experiment.kept_model import require_keepable
@@ -43,17 +33,17 @@ UNKNOWN_HORIZON = 10**6  # stands for the length of a stream that is not open ye
 
 
 class Computed(NamedTuple):
-    """The numbers of result.json and of curves.npz, and further files of the run by name."""
+    """Numbers of result.json and of curves.npz, and the content of further files by name."""
 
     result: dict[str, Any]
     curves: dict[str, np.ndarray]
-    kept: Mapping[str, bytes] = {}
+    files: Mapping[str, bytes] = {}
 
 
 class Job(Protocol):
-    """A job that has been checked and built, before its first round.
+    """Job that has been checked and built, before its first round.
 
-    ``settings`` name own files by their content.
+    ``settings`` name a user's file by its content.
     """
 
     @property
@@ -117,7 +107,19 @@ def reported(
     timing: Timing,
     **further: Any,
 ) -> dict[str, Any]:
-    """Return the fields of result.json of any job: losses (R,) per seed, and ``further`` fields."""
+    """Return the fields of result.json that every kind of job has.
+
+    Parameters
+    ----------
+    job
+        The job.
+    losses
+        Main error of each seed (R,).
+    timing
+        Times of the job.
+    further
+        Fields of this kind of job, which follow the error.
+    """
     measure = ERROR_RATE if job.settings.task == "classification" else MSE
     mean, deviation = mean_and_deviation(losses)
     for name, entry in further.get("regret", {}).items():
@@ -150,10 +152,10 @@ def kernel_curves(used: Sequence[Kernel]) -> dict[str, np.ndarray]:
 
 
 class LearnerJob(NamedTuple):
-    """A job without a federation: one learner a seed.
+    """Job without a federation: one learner per seed.
 
-    ``streams`` has one a seed: in a regression all the same, in a classification that is
-    shuffled each seed its own permutation.
+    ``streams`` has one stream per seed. In a shuffled classification each is a permutation of its
+    own, otherwise all are the same stream.
     """
 
     settings: Settings
@@ -191,8 +193,8 @@ class LearnerJob(NamedTuple):
         return self.specification.params
 
     def learner(self, seed: int, threads: int = 1) -> OnlineLearner | Panel:
-        """Return its learner of a seed; of a stream with series it is a panel."""
-        made = kept_model.settings_of(self, seed)
+        """Return the learner of a seed; for a stream with series a panel."""
+        made = kept_model.settings_of(self.settings, self.stream, self.D, seed)
         if self.stream.has_series:
             dataset = self.settings.dataset
             options = {name: dataset[name] for name in OF_PANEL if name in dataset}
@@ -204,9 +206,9 @@ class LearnerJob(NamedTuple):
 
 
 def prepare_learner(settings: Settings) -> LearnerJob:
-    """Check settings against the data, and build what they name.
+    """Check settings against the data, and build the job.
 
-    Raises ValueError (DataError for data) that names what is wrong and what to do.
+    Raises ValueError (DataError for data) that names the problem and the cure.
     """
     D = FEATURES if settings.D is None else settings.D
     dictionary = kernels.dictionary(settings.placed_kernels)
@@ -226,7 +228,7 @@ def prepare_learner(settings: Settings) -> LearnerJob:
         )
     classify = algorithm.task == "classification"
     own_order = classify and settings.stream.order == "shuffled"
-    # Of a learner that draws nothing, as with exact kernels, one repetition says all.
+    # All repetitions of a learner that draws nothing are equal.
     n_seeds = 1 if algorithm.deterministic and not own_order else settings.seeds
     seeds = settings.seed_list[:n_seeds]
     require_keepable(settings, n_seeds)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from omkl.datasets import Stream
 from omkl.datasets.scaling import LateMoments, Moments
@@ -22,7 +22,7 @@ READING = ("na_values", "delimiter", "header", "skip_lines", "zero_based", "colu
 
 
 def require_keepable(settings: Settings, n_seeds: int) -> None:
-    """ValueError where model=true is asked of a job that has no one learner for other rows."""
+    """Raise ValueError for model=true of a job whose learner cannot predict other rows."""
     if not settings.model:
         return
     if n_seeds > 1:
@@ -40,46 +40,55 @@ def require_keepable(settings: Settings, n_seeds: int) -> None:
         )
 
 
-class Keepable(Protocol):
-    """Job whose learner can be saved."""
+def content(
+    settings: Settings, stream: Stream, learner: OnlineLearner | Panel, moments: Moments
+) -> bytes:
+    """Return the content of ``model.npz`` after a job of one seed.
 
-    @property
-    def settings(self) -> Settings: ...
-    @property
-    def stream(self) -> Stream: ...
-    @property
-    def D(self) -> int: ...
+    It holds the predictions whose targets are not in yet.
 
-
-def content(job: Keepable, learner: OnlineLearner | Panel, moments: Moments) -> bytes:
-    """``model.npz`` of a job of one seed that has ended; ``moments`` of the stream's columns.
-
-    Predictions whose targets are not in yet are in it.
+    Parameters
+    ----------
+    settings, stream
+        Settings and stream of the job.
+    learner
+        Its learner after the last row.
+    moments
+        Moments of the stream's columns after the last row that was learned.
     """
     if isinstance(learner, Panel):
-        return learner.content(_columns(job))
+        return learner.content(_columns(settings, stream))
     recent = RecentPredictions(MOST_PENDING + len(learner.waiting))
-    settings = dataclasses.replace(learner.settings, max_pending=recent.limit)
-    n_own = job.stream.n_inputs - job.stream.n_lags
+    n_own = stream.n_inputs - stream.n_lags
     rows = moments.waiting if isinstance(moments, LateMoments) else [x for x, *_ in learner.waiting]
-    for x, (_, said, _) in zip(rows, learner.waiting, strict=True):
-        recent.add(x[:n_own], said)
+    for x, (_, prediction, _) in zip(rows, learner.waiting, strict=True):
+        recent.add(x[:n_own], prediction)
     arrays = learner.arrays() | recent.arrays()
-    if job.stream.scaling == "columns":
+    if stream.scaling == "columns":
         arrays |= {f"columns.{name}": array for name, array in moments.arrays().items()}
-    return model_file.content(settings, arrays, _columns(job))
+    own = dataclasses.replace(learner.settings, max_pending=recent.limit)
+    return model_file.content(own, arrays, _columns(settings, stream))
 
 
-def settings_of(job: Keepable, seed: int) -> LearnerSettings:
-    """Return the settings of the learner of a job, as one called from Python."""
-    stream, settings = job.stream, job.settings
+def settings_of(settings: Settings, stream: Stream, D: int, seed: int) -> LearnerSettings:
+    """Return the settings of the learner of a job, as one called from Python.
+
+    Parameters
+    ----------
+    settings, stream
+        Settings and stream of the job.
+    D
+        Random features per kernel.
+    seed
+        Seed of the learner.
+    """
     given = settings.algorithm.params
     names_T = any(isinstance(value, str) and "T" in value for value in given.values())
     return LearnerSettings(
         algorithm=settings.algorithm.name,
         params=dict(given),
         kernels=settings.placed_kernels,
-        D=job.D,
+        D=D,
         seed=seed,
         inputs=tuple(stream.inputs[: len(stream.inputs) - stream.n_lags]),
         named=True,
@@ -92,11 +101,11 @@ def settings_of(job: Keepable, seed: int) -> LearnerSettings:
     )
 
 
-def _columns(job: Keepable) -> dict[str, Any] | None:
+def _columns(settings: Settings, stream: Stream) -> dict[str, Any] | None:
     """Return how an own file is read and its columns become inputs; None for other data."""
-    taken = [column for column in job.stream.columns if column.inputs]
-    if "path" not in job.settings.dataset:
+    dataset = settings.dataset
+    if "path" not in dataset:
         return None
-    reading = {key: job.settings.dataset[key] for key in READING if key in job.settings.dataset}
-    return {"reading": reading, "target": job.stream.target,
-            "columns": [dataclasses.asdict(column) for column in taken]}  # fmt: skip
+    columns = [dataclasses.asdict(column) for column in stream.columns if column.inputs]
+    reading = {key: dataset[key] for key in READING if key in dataset}
+    return {"reading": reading, "target": stream.target, "columns": columns}

@@ -1,4 +1,4 @@
-"""Whether the machine can hold what the settings ask for: told before the first round."""
+"""Memory of a job, estimated before the first row."""
 
 from __future__ import annotations
 
@@ -36,8 +36,12 @@ def require_memory(
 
     Parameters
     ----------
+    settings, stream
+        Settings and stream of the job.
+    n_kernels, D
+        Kernels of a learner, and random features of a kernel.
     model_bytes, n_models
-        Bytes of one learner before the first row, and how many learners there are at a time.
+        Bytes of one learner before the first row, and learners at a time.
     keeps_rows
         Whether each learner keeps every row, with a coefficient for each kernel.
 
@@ -54,13 +58,13 @@ def require_memory(
     kept = 8.0 * n_models * T * (n_kernels + d) if keeps_rows and T is not None else 0.0
     rows = 8 * (d + CURVES * R) * (block if T is None else min(T, block))
     taken = n_models * model_bytes + curve_bytes(R, T) + rows + kept
-    there = usable_bytes()
-    if taken <= there:
+    usable = usable_bytes()
+    if taken <= usable:
         return
-    size = f"at least {taken / 1e9:,.1f} GB, and this process may use {there / 1e9:,.1f}"
+    size = f"at least {taken / 1e9:,.1f} GB, and this process may use {usable / 1e9:,.1f}"
     if taken > 1e18:  # estimated to be infinite, say
-        size = f"more than the {there / 1e9:,.1f} GB that this process may use"
-    if kept > there / 2:
+        size = f"more than the {usable / 1e9:,.1f} GB that this process may use"
+    if kept > usable / 2:
         raise ValueError(
             f"exact kernels keep all of {T:,} rows for {pluralize(n_kernels, 'kernel')}, which "
             f"takes {size}: set stream.limit, choose fewer kernels, or a learner with random "
@@ -76,17 +80,31 @@ def require_memory(
 
 
 def block_rows(block: int | None, d: int, R: int) -> int:
-    """Return how many rows of d inputs R seeds learn at a time at most: ``block``, or up to 16 MB.
+    """Return the most rows of a block, up to 16 MB of them unless ``block`` is set.
 
-    A row has its inputs and some numbers for each seed.
+    Parameters
+    ----------
+    block
+        Rows of a block; None: as many as memory suggests.
+    d
+        Inputs of a row.
+    R
+        Number of seeds, each of which has some numbers per row.
     """
     return block or max(1, min(MOST_ROWS, MOST_BYTES // (8 * (d + CURVES * R))))
 
 
 def n_models(algorithm: Algorithm, stream: Stream, settings: Settings, R: int) -> int:
-    """Return how many models R seeds need at a time.
+    """Return the number of models in memory at a time.
 
     A regression streams all seeds together, a classification as many as there are threads.
+
+    Parameters
+    ----------
+    algorithm, stream, settings
+        Parts of the job.
+    R
+        Number of seeds.
     """
     if algorithm.task != "classification":
         return R
@@ -95,12 +113,20 @@ def n_models(algorithm: Algorithm, stream: Stream, settings: Settings, R: int) -
 
 
 def curve_bytes(R: int, T: int | None) -> int:
-    """Bytes of the curves of R seeds over T rounds."""
+    """Return the bytes of the curves of R seeds over T rounds."""
     return 8 * CURVES * R * (LIMIT if T is None else min(T, LIMIT))
 
 
 def model_bytes(representation: Representation, params: Any, kernels: Any, d: int, D: int) -> float:
-    """Bytes of a learner's model, or some of them where it is too large to look; see below."""
+    """Return the bytes of a learner's model, or a part of them if no such model can be made here.
+
+    Parameters
+    ----------
+    representation, params, kernels
+        Parts of the learner.
+    d, D
+        Inputs of a row, and random features of a kernel.
+    """
 
     def measured(features: int) -> int:
         return bytes_of(representation.fresh(params, kernels, d, features, 0))
@@ -111,9 +137,9 @@ def model_bytes(representation: Representation, params: Any, kernels: Any, d: in
 
 
 def extrapolated(measured: Callable[[int], int], D: int) -> float:
-    """Bytes at D, from those at small D: they are a polynomial in it, of degree 2 at most.
+    """Return the bytes at D, from the bytes at small D; they are a polynomial of degree 2 in D.
 
-    Infinite where not even a small one can be had.
+    The result is infinite if memory does not suffice for a small D.
     """
     try:
         if D <= 3 * STEP:
@@ -126,7 +152,7 @@ def extrapolated(measured: Callable[[int], int], D: int) -> float:
 
 
 def bytes_of(tree: Any) -> int:
-    """Bytes of all arrays in nested tuples."""
+    """Return the bytes of all arrays in nested tuples."""
     if isinstance(tree, np.ndarray):
         return tree.nbytes
     return sum(map(bytes_of, tree)) if isinstance(tree, tuple) else 0

@@ -1,9 +1,8 @@
-"""What is counted of a run: errors, mistakes, labels, how well spreads fit, weights over time.
+"""Metrics of a run: errors, mistakes, requested targets, intervals, and weights over time.
 
-Beside the learner go ``Baselines``, what it has to beat: the algorithms ``mean``, ``last`` and
-``ridge``, forecasters without a kernel, on the rows that it learns from. They learn every label
-that the data have, whether the learner asks for it or not: a learner that asks seldom is compared
-with what all labels give.
+``Baselines`` learn the same rows as the learner: the algorithms ``mean``, ``last`` and ``ridge``,
+which have no kernel. They learn every target of the data, whether the learner requests it or not,
+so that a learner which requests few targets is compared with forecasters that have all of them.
 """
 
 from __future__ import annotations
@@ -28,12 +27,11 @@ STRETCH = 120  # last rows, whose predictions are drawn
 
 
 class Recorder:
-    """A running sum of R seeds, of squared errors say, on a grid of rounds, in constant memory.
+    """Running sums of R seeds, such as squared errors, on a grid of rounds, in constant memory.
 
-    The first 1,024 rounds are recorded one by one; after them every k-th, k
-    doubling whenever more than 16,384 are held. The grid depends on the number
-    of rounds alone, not on how they are cut into blocks. The last round is
-    always recorded.
+    The first 1,024 rounds are recorded one by one. Then every k-th round is recorded, and k doubles
+    whenever more than 16,384 are in memory. The grid depends on the number of rounds and not on the
+    blocks. The last round is always recorded.
     """
 
     def __init__(self, n_seeds: int) -> None:
@@ -68,7 +66,7 @@ class Recorder:
             self._held = int(keep.sum())
 
     def curve(self) -> tuple[np.ndarray, np.ndarray]:
-        """Recorded rounds (P,), 1-based, and the sums up to them (R, P)."""
+        """Return the recorded rounds (P,), 1-based, and the sums up to them (R, P)."""
         rounds, sums = np.concatenate(self._rounds), np.concatenate(self._sums, axis=1)
         if self.n_rounds and rounds[-1] != self.n_rounds:
             rounds = np.append(rounds, self.n_rounds)
@@ -77,9 +75,9 @@ class Recorder:
 
 
 class ClientErrors:
-    """Squared errors of R forecasters that serve K clients, of which some may be done earlier.
+    """Squared errors of R forecasters for K clients, whose streams may differ in length.
 
-    rounds   sums over the rounds of the mean over all clients, 0 where one is done
+    rounds   sums over the rounds of the mean over all clients, 0 after the end of a stream
     total    (R, K) sums of each client
     """
 
@@ -126,7 +124,17 @@ class SeriesErrors:
         self.n, self.total = np.zeros(0), np.zeros((n_forecasters, 0))
 
     def add(self, series: np.ndarray, squared: np.ndarray, scored: np.ndarray) -> None:
-        """Add a block of rows: series (n,), squared (F, n), and which of them count (n,)."""
+        """Add a block of rows.
+
+        Parameters
+        ----------
+        series
+            Series (n,).
+        squared
+            Squared errors (F, n).
+        scored
+            Mask (n,) of the rows that count.
+        """
         places = self.places
         at = [places.setdefault(name, len(places)) for name in series.tolist()]
         new = len(places) - len(self.n)
@@ -239,7 +247,7 @@ class Accuracy:
 
 
 def mean_and_deviation(values: np.ndarray) -> tuple[float, float | None]:
-    """Mean and sample standard deviation over seeds; the deviation of one value is None."""
+    """Return mean and sample standard deviation over seeds; the deviation of one value is None."""
     values = np.asarray(values, dtype=float)
     return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else None
 
@@ -286,8 +294,8 @@ LEAST_PROBABILITY = 1e-15  # of a class that came, in the log loss
 class Confusion:
     """Confusion matrix.
 
-    counts (K, K + 1) int64: classes of the rows, predicted classes; the last column counts rows of
-    which nothing was said, a score of 0 of two classes.
+    counts (K, K + 1) int64: classes of the rows, predicted classes; the last column counts scores
+    of 0 between two classes, which predict neither.
     """
 
     def __init__(self, n_classes: int) -> None:
@@ -344,7 +352,19 @@ HALF_90 = 1.6448536269514722  # of a central interval of 90 % of the normal dist
 
 
 def interval_score(y: np.ndarray, low: np.ndarray, high: np.ndarray, level: float) -> np.ndarray:
-    """Return the width of intervals, plus 2 / (1 - level) times the distance of targets outside."""
+    """Return the width of intervals, plus a penalty for targets outside.
+
+    The penalty is 2 / (1 - level) times the distance of a target from the interval.
+
+    Parameters
+    ----------
+    y
+        Targets.
+    low, high
+        Ends of the intervals, of a shape to which the targets broadcast.
+    level
+        Share of targets that intervals should cover, in (0, 1).
+    """
     outside = np.maximum(0.0, np.maximum(low - y, y - high))
     return high - low + outside * 2.0 / (1.0 - level)
 
@@ -418,7 +438,17 @@ class ScoredIntervals(MeanScores):
     def add_block(
         self, y: np.ndarray, low: np.ndarray, high: np.ndarray, scored: np.ndarray
     ) -> None:
-        """Add targets (n,) and ends (R, n) of rounds of which ``scored`` (n,) count."""
+        """Add a block of rounds.
+
+        Parameters
+        ----------
+        y
+            Targets (n,).
+        low, high
+            Ends of the intervals (R, n); NaN where they are unknown.
+        scored
+            Mask (n,) of the rounds that count.
+        """
         known = scored & ~np.isnan(low)
         y, low, high = (np.where(known, array, 0.0) for array in (y, low, high))
         covered = ((low <= y) & (y <= high)).astype(float)
@@ -434,25 +464,29 @@ class ScoredIntervals(MeanScores):
 
 # --- weights of kernels, and importance of inputs, over time --------------------------------------
 
-# They are looked at in a bounded number of rounds, whatever the length of the stream.
-
-MOST_WEIGHTS = 32  # times that weights are kept, and the last round besides
-FIRST_STRIDE = 16  # the first of them
+MOST_WEIGHTS = 32  # recorded rounds besides the last one, whatever the length of the stream
+FIRST_STRIDE = 16  # rounds up to the first recorded one
 
 
 def stride(t: int) -> int:
-    """Weights are looked at every so many rounds around round t >= 1: 16 up to 512, then 32, .."""
+    """Return the rounds from one recorded weight to the next around round t >= 1.
+
+    They are 16 up to round 512, then 32, and so on.
+    """
     return FIRST_STRIDE << ((t - 1) // (FIRST_STRIDE * MOST_WEIGHTS)).bit_length()
 
 
 class WeightHistory:
-    """Weights (N,) of one learner after some rounds, at most ``MOST_WEIGHTS`` of them and the last.
+    """Weights (N,) of one learner after at most ``MOST_WEIGHTS`` rounds and after the last one.
 
-    Beside them is the importance of its inputs, where it is measured.
+    The importance of inputs is recorded too, if the learner measures it. Recorded rounds depend on
+    the number of rounds, and not on the blocks. All are rounds of ``Recorder``.
 
-    Of a stream of ``expected`` rounds they are looked at no more often than they are kept, since a
-    block is cut for it; None: it is not known. Which rounds are kept depends on how many there
-    were, and not on how they were cut into blocks; all are rounds that ``Recorder`` keeps.
+    Parameters
+    ----------
+    expected
+        Rounds of the stream, None if unknown. A block is cut at each recorded round, so a known
+        length saves cuts whose weights would be dropped later.
     """
 
     def __init__(self, expected: int | None) -> None:
@@ -463,9 +497,19 @@ class WeightHistory:
         return t % stride(max(t, self._expected)) == 0
 
     def pieces(self, before: int, known: np.ndarray) -> list[slice]:
-        """A block of rows, cut after those after whose rounds weights are looked at.
+        """Cut a block of rows after each round whose weights are recorded.
 
-        Rows (n,) that are ``known`` are rounds, of which there were ``before`` in earlier blocks.
+        Parameters
+        ----------
+        before
+            Rounds in earlier blocks.
+        known
+            Mask (n,) of the rows that are rounds.
+
+        Returns
+        -------
+        list of slice
+            Consecutive parts of the block.
         """
         rows = np.flatnonzero(known)
         first = (before // FIRST_STRIDE + 1) * FIRST_STRIDE
@@ -500,8 +544,16 @@ def weight_curves(
 ) -> dict[str, np.ndarray]:
     """Return weights and importance over time, means over the seeds, as in curves.npz.
 
-    Those after round T are ``last``: weights (R, N), and the importance (R, C) of ``inputs`` and of
-    past targets. C is 0 where it is not measured; nothing is said of it where it never was known.
+    Parameters
+    ----------
+    histories
+        Recorded arrays of each seed.
+    T
+        Number of rounds.
+    last
+        Arrays after round T: weights (R, N), and importance (R, C) of inputs and past targets.
+    inputs
+        Names of the inputs. Importance is left out if it is never known, or not measured (C = 0).
     """
     of_seeds = zip(histories, *last, strict=True)
     rounds, *means = (
@@ -523,9 +575,13 @@ OF_CLASSES = {"constant": "mean", "last": "last", "ridge": "ridge"}
 
 
 class Rounds(NamedTuple):
-    """Rows X (n, d) with labels y (n,), NaN where there is none, of which ``scored`` (n,) count.
+    """Rows of a block, and which of them are scored.
 
-    ``series`` (n,) are those of a panel, or None. ``ahead`` (n, d) as ``Chunk`` has it.
+    X       (n, d) inputs
+    y       (n,) targets; NaN for none
+    scored  (n,) mask of the rows that count
+    series  (n,) series of a panel, or None
+    ahead   as in ``Chunk``
     """
 
     X: np.ndarray
@@ -548,7 +604,19 @@ def learned(
     far: np.ndarray | None = None,
     ahead: np.ndarray | None = None,
 ) -> Predictions:
-    """Let the learner of a run predict and learn rows; those of a panel have ``series``."""
+    """Predict and learn rows with the learner of a run, and return the predictions.
+
+    Parameters
+    ----------
+    learner
+        Learner, updated in place.
+    X, y
+        Rows (n, d) and targets (n,); NaN for no target.
+    series
+        Series (n,) of a panel; None otherwise.
+    far, ahead
+        As in ``Chunk``; None for a stream without them.
+    """
     if isinstance(learner, Panel):
         return learner.partial_fit(X, y, series)
     return learner.learn_rows(X, y, far, ahead)
@@ -557,7 +625,17 @@ def learned(
 def forecaster_settings(
     name: str, d: int, scaling: str = "none", lags: int = 0, classes: Sequence[Any] = ()
 ) -> LearnerSettings:
-    """Return the settings of the baseline ``name``, of d inputs."""
+    """Return the settings of a baseline.
+
+    Parameters
+    ----------
+    name
+        "mean", "last" or "ridge".
+    d
+        Number of inputs.
+    scaling, lags, classes
+        As of ``LearnerSettings``.
+    """
     return LearnerSettings(
         algorithm=name,
         params=dict(PARAMS[name]),
@@ -584,12 +662,11 @@ def _skipped(d: int) -> dict[str, dict[str, Any]]:
 class Baselines:
     """Baselines of a regression over rounds with a known label, in constant memory.
 
-    They are told labels and lags as a learner is that asks always, as late as it is. Those of a
-    panel keep as many series.
+    They have the past targets and the delay of the learner, and in a panel its number of series.
 
-    squared   their squared errors in the scale of the stream
-    accuracy  in units of the target
-    seconds   time spent in them, which is none of the learner's
+    squared   squared errors in the scale of the stream
+    accuracy  errors in units of the target
+    seconds   time spent in baselines, which does not count as the learner's
     """
 
     NAMES: Mapping[str, str] = dict(zip(PARAMS, PARAMS, strict=True))
@@ -622,7 +699,7 @@ class Baselines:
         self.seconds += time.perf_counter() - before
 
     def _losses(self, rounds: Rounds) -> np.ndarray:
-        """Squared errors (B, n) of a block that is learned, 0 where they do not count."""
+        """Learn a block, and return the squared errors (B, n); 0 for rows that do not count."""
         X, y, scored, series, ahead = rounds
         # Rows without a label wait as others do, and in a panel inputs are scaled by them, too.
         rows = slice(None) if self._delay or series is not None else rounds.known
@@ -630,8 +707,8 @@ class Baselines:
         errors = np.zeros((len(self.learners), len(y)))
         with np.errstate(over="ignore", invalid="ignore"):  # ``entries`` tells
             for k, learner in enumerate(self.learners.values()):
-                said = learned(learner, X[rows], y[rows], series, None, ahead)
-                errors[k, rows] = said.y_hat - y[rows]
+                found = learned(learner, X[rows], y[rows], series, None, ahead)
+                errors[k, rows] = found.y_hat - y[rows]
             self.accuracy.add(errors[:, scored], y[scored])
             return np.where(scored, np.square(errors), 0.0)
 
@@ -651,9 +728,14 @@ class Baselines:
         return entries | self.skipped
 
     def curves(self, n_scored: np.ndarray, first: int) -> dict[str, np.ndarray]:
-        """Running MSE (P - first,) of each, without the first of P recorded rounds.
+        """Return the running MSE (P - first,) of each baseline by its name in curves.npz.
 
-        n_scored (P - first,) are the labels that counted up to them.
+        Parameters
+        ----------
+        n_scored
+            Scored rounds (P - first,) up to each recorded round.
+        first
+            First recorded rounds to leave out.
         """
         sums = self.squared.curve()[1][:, first:]
         return {f"baseline_{name}": sums[k] / n_scored for k, name in enumerate(self.learners)}
@@ -671,10 +753,9 @@ class ClassBaselines(Baselines):
 
 
 class ClientBaselines(Baselines):
-    """Baselines of a federation: one central forecaster that learns the rows of all clients.
+    """Baselines of a federation: central forecasters that learn the rows of all clients.
 
-    Rows are those of the clients in turn, round by round. What is counted of each client is as for
-    the federation: ``ClientErrors``.
+    They learn the rows of the clients in turn, round by round. ``of_clients`` are their errors.
     """
 
     def __init__(self, stream: Stream, lengths: np.ndarray) -> None:
@@ -684,8 +765,8 @@ class ClientBaselines(Baselines):
     def add_rounds(self, X: np.ndarray, y: np.ndarray) -> None:
         """Add the next rounds of K clients: X (n, K, d), y (n, K), NaN where a client is done."""
         before = time.perf_counter()
-        there = ~np.isnan(y).ravel()
-        squared = self._losses(Rounds(X.reshape(-1, X.shape[2]), y.ravel(), there))
+        present = ~np.isnan(y).ravel()
+        squared = self._losses(Rounds(X.reshape(-1, X.shape[2]), y.ravel(), present))
         self.of_clients.add(squared.reshape(len(squared), *y.shape))
         self.seconds += time.perf_counter() - before
 
@@ -694,6 +775,6 @@ class ClientBaselines(Baselines):
         return self.of_clients.mse
 
     def curves_of_rounds(self) -> dict[str, np.ndarray]:
-        """Running MSE (P,) of each on the recorded rounds."""
+        """Return the running MSE (P,) of each baseline by its name in curves.npz."""
         found = self.of_clients.curve()
         return {f"baseline_{name}": found[k] for k, name in enumerate(self.learners)}

@@ -10,8 +10,8 @@ from contextlib import AbstractContextManager
 from typing import TypeVar
 
 from omkl.config.overrides import UsageError
-from omkl.utils.extras import how_to_install
 from omkl.utils.threads import usable_cores
+from omkl.utils.wording import how_to_install
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

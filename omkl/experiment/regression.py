@@ -1,4 +1,4 @@
-"""A regression: what is counted of its predictions, and what its run says of them."""
+"""Jobs of regression: their metrics and the entries of their results."""
 
 from __future__ import annotations
 
@@ -17,13 +17,7 @@ from omkl.datasets.base import Chunk
 from omkl.experiment import kept_model
 from omkl.experiment.comparators import against_comparators
 from omkl.experiment.evaluate import Left, StreamJob
-from omkl.experiment.job import (
-    Computed,
-    Progress,
-    Timing,
-    kernel_curves,
-    reported,
-)
+from omkl.experiment.job import Computed, Progress, Timing, kernel_curves, reported
 from omkl.experiment.metrics import (
     Accuracy,
     Baselines,
@@ -45,7 +39,7 @@ from omkl.runs.writing import MODEL, PREDICTIONS, PredictedNumbers
 
 
 class Regression(StreamJob):
-    """A job whose labels are numbers. All seeds go through the stream in one pass."""
+    """Job whose targets are numbers. All seeds go through the stream in one pass."""
 
     def notes(self) -> list[str]:
         return super().notes() + _expansive_steps(self)
@@ -68,7 +62,7 @@ class Regression(StreamJob):
         timing: Timing,
         progress: Progress | None,
     ) -> Computed:
-        return _computed(self, passes[0], timing, progress)
+        return _summarise(self, passes[0], timing, progress)
 
 
 class RegressionMetrics:
@@ -91,7 +85,22 @@ class RegressionMetrics:
             self.predictions = PredictedNumbers(staging / PREDICTIONS, job.seeds, *has, series_type)
 
     def add(self, block: Chunk, rows: Rounds, predictions: Sequence[Predictions]) -> None:
-        """Sum up a block; rows without a label are predicted and counted, no more."""
+        """Sum up a block. Rows without a target are predicted, and do not enter the errors.
+
+        Parameters
+        ----------
+        block
+            Rows of the stream.
+        rows
+            The same rows, and which of them are scored.
+        predictions
+            Predictions of each seed.
+
+        Raises
+        ------
+        FloatingPointError
+            Predictions are not finite.
+        """
         stacked = Predictions(*map(np.stack, zip(*predictions, strict=True)))
         if self.predictions:
             self.predictions.add(block.rows, block.y, *stacked, block.series)
@@ -136,7 +145,7 @@ class RegressionMetrics:
         return self.intervals.result() if self.intervals else {}
 
     def require_enough(self) -> None:
-        """DataError for a stream that nothing can be learned from."""
+        """Raise DataError for a stream from which nothing can be learned."""
         stream, T = self.job.stream, self.squared.n_rounds
         if not self.accuracy.n_rounds:
             raise DataError(
@@ -151,7 +160,7 @@ class RegressionMetrics:
             )
 
 
-def _computed(
+def _summarise(
     job: Regression,
     left: Left,
     timing: Timing,
@@ -218,7 +227,7 @@ def _computed(
     if metrics.predictions:
         metrics.predictions.finish()
     if job.settings.model:
-        files[MODEL] = kept_model.content(job, left.learners[0], left.moments)
+        files[MODEL] = kept_model.content(job.settings, job.stream, left.learners[0], left.moments)
     return Computed(reported(job, mse, timing, **own), curves, files)
 
 

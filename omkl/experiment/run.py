@@ -37,8 +37,8 @@ class Outcome(NamedTuple):
     run       its folder; with status "failed" there may be none, then run holds the
               result and the configuration in memory
     status    "complete", "reused" or "failed"
-    notes     what the user should know
-    settings  those of the job; None if it failed
+    notes     remarks for the user
+    settings  settings of the job; None if it failed
     """
 
     run: Run
@@ -48,7 +48,7 @@ class Outcome(NamedTuple):
 
 
 def prepare(settings: Settings) -> Job:
-    """Check settings against the data, and build what they name, for the kind that they are of.
+    """Check settings against the data, and build the job of their kind.
 
     Raises ValueError (DataError for data) that names what is wrong and what to do.
     """
@@ -63,15 +63,22 @@ def prepare(settings: Settings) -> Job:
 def run(
     settings: Settings,
     progress: Progress | None = None,
-    begun: Callable[[Job], None] | None = None,
+    on_begin: Callable[[Job], None] | None = None,
 ) -> Outcome:
     """Run one job, or find it finished. Failures are returned, not raised.
-
-    ``begun`` is called with a job that is computed, before its first row.
 
     A job that cannot begin leaves nothing behind. One that breaks writes its failure into
     ``outputs/failures``. KeyboardInterrupt passes through and changes nothing.
     ``omkl.experiment.viewers`` draws and tracks runs.
+
+    Parameters
+    ----------
+    settings
+        Settings of the job.
+    progress
+        Callback between blocks of rows.
+    on_begin
+        Callback with the job before its first row. It is not called for a run that is found.
     """
     with warm.helper(settings) as compiled:
         started = _begin(settings, progress)
@@ -79,21 +86,26 @@ def run(
             return started
         try:
             with staging_folder(started.folder) as staging:
-                if begun:
-                    begun(started.job)
-                computed = _computed(started.job, progress, staging, compiled)
-                return _finished(started, staging, computed)
+                if on_begin:
+                    on_begin(started.job)
+                computed = _compute(started.job, progress, staging, compiled)
+                return _finish(started, staging, computed)
         except Exception as error:
-            return _broken(started, error)
+            explained = isinstance(error, DataError | FloatingPointError | OSError | MemoryError)
+            begun_at = started.facts["started"]
+            failed = failure(started.job.settings, error, explained, started.folder, begun_at)
+            with contextlib.suppress(OSError):  # without a disk to write on, it is still returned
+                failed = failed._replace(run=write_failure(failed.run))
+            return failed
 
 
 class StartedJob(NamedTuple):
-    """A job that is to be computed.
+    """Job that is to be computed.
 
-    folder    where its run will be
-    facts     what ``result.json`` says of it before any number is known
-    notes     what the user should know
-    replace   whether another folder may be in its place, which is to be moved away
+    folder    folder of its run
+    facts     entries of ``result.json`` that are known before the first row
+    notes     remarks for the user
+    replace   whether a folder in its place is moved away first
     """
 
     job: Job
@@ -104,7 +116,13 @@ class StartedJob(NamedTuple):
 
 
 def _begin(settings: Settings, progress: Progress | None = None) -> StartedJob | Outcome:
-    """Check a job and look for its finished run; an outcome where nothing is to be computed."""
+    """Check a job and look for its finished run.
+
+    Returns
+    -------
+    StartedJob or Outcome
+        An outcome if nothing is to be computed: the run is found, or the job failed.
+    """
     started = now()
     try:
         if progress:
@@ -114,8 +132,7 @@ def _begin(settings: Settings, progress: Progress | None = None) -> StartedJob |
         facts = _facts(job, started, modules)
     except Exception as error:
         explained = isinstance(error, ValueError | OSError | MemoryError)
-        folder = folder_of(settings, "unknown")
-        return Outcome(_failed(settings, folder, started, error, explained), "failed", [])
+        return failure(settings, error, explained, started=started)
     folder = folder_of(job.settings, facts["stamp"])
     notes, replace = job.notes(), job.settings.force
     if not replace and not provenance.edited(modules) and folder.exists():
@@ -131,7 +148,7 @@ def _begin(settings: Settings, progress: Progress | None = None) -> StartedJob |
 
 
 def _facts(job: Job, started: str, modules: Mapping[str, str]) -> dict[str, Any]:
-    """Return what ``result.json`` says of a job before any number is known."""
+    """Return the entries of ``result.json`` that are known before the first row."""
     return {
         **_identity(job.settings, started),
         "stamp": stamp_of(job.stream.provenance, modules),
@@ -140,40 +157,19 @@ def _facts(job: Job, started: str, modules: Mapping[str, str]) -> dict[str, Any]
     }
 
 
-def _finished(begun: StartedJob, staging: Path, computed: Computed) -> Outcome:
-    """Publish the run, under a name that no later start finds if sources were edited meanwhile."""
-    settings, folder, facts = begun.job.settings, begun.folder, begun.facts
-    if edited := provenance.edited(facts.get("modules", {})):
-        facts = facts | {"stamp": f"edited-{uuid.uuid4().hex[:9]}"}
-        folder = folder_of(settings, facts["stamp"])
-        begun.notes.append(edited)
-    result = {"status": "complete", **facts, **computed.result}
-    files = files_of_run(settings.content(), result, computed.curves, computed.kept)
-    publish(staging, folder, files, begun.replace)
-    return Outcome(Run(folder), "complete", begun.notes, settings)
-
-
-def _broken(begun: StartedJob, error: Exception) -> Outcome:
-    """Write the failure of a job that had begun."""
-    explained = isinstance(error, DataError | FloatingPointError | OSError | MemoryError)
-    settings, started = begun.job.settings, begun.facts["started"]
-    failed = _failed(settings, begun.folder, started, error, explained)
-    with contextlib.suppress(OSError):  # without a disk to write on, it is still returned
-        failed = write_failure(failed)
-    return Outcome(failed, "failed", [])
-
-
-def _computed(
+def _compute(
     job: Job, progress: Progress | None, staging: Path, compiled: Callable[[], object]
 ) -> Computed:
-    def tell(stage: str) -> None:
+    """Compile the code of a job, then stream its rows."""
+
+    def report_stage(stage: str) -> None:
         if progress:
             progress(stage, 0, None, None)
 
     name = job.settings.algorithm.name
-    tell("preparing")
+    report_stage("preparing")
     with (
-        cache.on_cache_miss(lambda: tell(f"compiling {name} and its baselines, once")),
+        cache.on_cache_miss(lambda: report_stage(f"compiling {name} and its baselines, once")),
         warm.fewer_collections(),
         thread_pool(1) as pool,  # the compiler would swallow a Ctrl-C in the main thread
     ):
@@ -182,13 +178,26 @@ def _computed(
     return job.compute(progress, staging)
 
 
+def _finish(started: StartedJob, staging: Path, computed: Computed) -> Outcome:
+    """Publish the run, under a name that no later start finds if sources were edited meanwhile."""
+    settings, folder, facts = started.job.settings, started.folder, started.facts
+    if edited := provenance.edited(facts.get("modules", {})):
+        facts = facts | {"stamp": f"edited-{uuid.uuid4().hex[:9]}"}
+        folder = folder_of(settings, facts["stamp"])
+        started.notes.append(edited)
+    result = {"status": "complete", **facts, **computed.result}
+    files = files_of_run(settings.content(), result, computed.curves, computed.files)
+    publish(staging, folder, files, started.replace)
+    return Outcome(Run(folder), "complete", started.notes, settings)
+
+
 def now() -> str:
     """Return the time, ISO, UTC, in seconds."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def _identity(settings: Settings, started: str) -> dict[str, Any]:
-    """Return what result.json calls a run: its key, names as typed, and where it comes from."""
+    """Return the entries of ``result.json`` that identify a run, and its provenance."""
     return {
         "key": settings.key(),
         "algorithm": settings.algorithm.name,
@@ -203,34 +212,39 @@ def _identity(settings: Settings, started: str) -> dict[str, Any]:
     }
 
 
-def _failed(
-    settings: Settings, folder: Path, started: str, error: Exception, explained: bool
-) -> Run:
-    """Return a failure as a run in memory, without traceback if its message is enough."""
+def failure(
+    settings: Settings,
+    error: Exception,
+    explained: bool,
+    folder: Path | None = None,
+    started: str | None = None,
+) -> Outcome:
+    """Return the outcome of a job that failed, with its run in memory.
+
+    Parameters
+    ----------
+    settings
+        Settings of the job.
+    error
+        Its error.
+    explained
+        Whether the message is enough, so that no traceback is kept.
+    folder
+        Folder that the run would have; None where its data could not be read.
+    started
+        Time at which the job began; None for the present time.
+    """
+    folder = folder or folder_of(settings, "unknown")
     message = str(error)
     if isinstance(error, OSError) and error.strerror:
         message = cannot_use(error, folder)
     elif isinstance(error, MemoryError):
         message = f"not enough memory for this D, seeds and dictionary ({message})"
-    failure = {
+    entry = {
         "type": type(error).__name__,
         "message": message,
         "traceback": None if explained else traceback.format_exc(),
     }
-    result = {"status": "failed", **_identity(settings, started), "error": failure}
+    result = {"status": "failed", **_identity(settings, started or now()), "error": entry}
     result = run_folder.plain_texts(json.loads(run_folder.result_text(result)))
-    return Run.in_memory(folder, result=result, config=settings.content())
-
-
-def crashed(settings: Settings, message: str, kind: type[Exception] = RuntimeError) -> Outcome:
-    """Return the outcome of a job that could not return one itself."""
-    folder = folder_of(settings, "unknown")
-    return Outcome(_failed(settings, folder, now(), kind(message), explained=True), "failed", [])
-
-
-def failed_in_postprocessing(outcome: Outcome, error: Exception) -> Outcome:
-    """Return the outcome of a finished job whose figures could not be drawn."""
-    assert outcome.settings is not None
-    explained = isinstance(error, DataError | OSError | MemoryError)
-    settings, folder = outcome.settings, outcome.run.folder
-    return Outcome(_failed(settings, folder, now(), error, explained), "failed", [])
+    return Outcome(Run.in_memory(folder, result=result, config=settings.content()), "failed", [])

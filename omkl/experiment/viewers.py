@@ -11,12 +11,13 @@ from collections.abc import Generator, Sequence
 from pathlib import Path
 
 from omkl.config.schema import Settings
+from omkl.datasets import DataError
 from omkl.experiment import queue
 from omkl.experiment import run as runner
 from omkl.experiment.job import Progress
 from omkl.experiment.run import Outcome
 from omkl.runs.run_folder import FIGURES, Run
-from omkl.utils.extras import how_to_install
+from omkl.utils.wording import how_to_install
 
 
 def run_and_draw(settings: Settings, progress: Progress | None = None) -> Outcome:
@@ -33,7 +34,7 @@ def run_and_draw_all(
     """
     threads = jobs[0].threads or 1
     for number, outcome in queue.side_by_side(run_and_draw, jobs, n_jobs, threads):
-        yield number, outcome or runner.crashed(jobs[number], queue.DIED)
+        yield number, outcome or runner.failure(jobs[number], RuntimeError(queue.DIED), True)
 
 
 def draw(outcome: Outcome, progress: Progress | None = None) -> Outcome:
@@ -56,18 +57,28 @@ def draw(outcome: Outcome, progress: Progress | None = None) -> Outcome:
             suffixes = ("png", "pdf") if settings.figures == "pdf" else ("png",)
             figures.write_figures(outcome.run, suffixes)
     except Exception as error:
-        return runner.failed_in_postprocessing(outcome, error)
+        explained = isinstance(error, DataError | OSError | MemoryError)
+        return runner.failure(settings, error, explained, outcome.run.folder)
     return outcome
 
 
 def track(runs: Sequence[Run], settings: Settings, sweep: Path | None = None) -> str | None:
-    """Log finished runs to MLflow, below those of a ``sweep``, if the settings ask for it.
+    """Log finished runs to MLflow, if the settings ask for it.
+
+    Parameters
+    ----------
+    runs
+        Finished runs.
+    settings
+        Settings of one of them: ``tracking`` and ``outputs``.
+    sweep
+        Folder of the sweep that the runs belong to; None for single runs.
 
     Returns
     -------
     str or None
         "" if the runs are logged, None if nobody asks for it or MLflow is missing, else the reason
-        why they are not.
+        why they are not logged.
     """
     if settings.tracking == "none" or not runs:
         return None

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.federated.messages import NO_PROTECTION, OFF, Inbox, Message, Protection
-from omkl.utils.extras import how_to_install
+from omkl.utils.wording import how_to_install
 
 if TYPE_CHECKING:
     from omkl.federated.protocol import FederatedAlgorithm

@@ -155,10 +155,10 @@ def sweep(
     names, data = (
         one if isinstance(one, list | tuple) else [one] for one in (algorithms, datasets)
     )
-    return Runs.of(_computed(requests.read(names, data, texts, settings, sweeps=True), n_jobs))
+    return Runs.of(_run_jobs(requests.read(names, data, texts, settings, sweeps=True), n_jobs))
 
 
-def _computed(jobs: Sequence[Settings], n_jobs: int | str | None) -> list[Run]:
+def _run_jobs(jobs: Sequence[Settings], n_jobs: int | str | None) -> list[Run]:
     """Return the runs of jobs, in their order."""
     from omkl.experiment import viewers
 

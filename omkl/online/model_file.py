@@ -31,8 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from omkl.online.settings import LearnerSettings, input_names, output_names
-from omkl.utils import sources
-from omkl.utils.version import __version__
+from omkl.utils import __version__, sources
 
 FORMAT = 1
 SETTINGS = "settings"

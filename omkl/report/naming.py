@@ -39,13 +39,9 @@ def scored_rows(result: Mapping[str, Any]) -> str:
 OF_INPUTS = ("dataset.inputs", "dataset.client_column", "stream.lags")
 
 
-def display_name(algorithm: str) -> str:
-    """Return the title of an algorithm."""
-    return registry.title(algorithm)
-
-
 def name_of(run: Run) -> str:
-    return display_name(run.result["algorithm"])
+    """Return the printed name of the algorithm of a run."""
+    return registry.title(run.result["algorithm"])
 
 
 def data_name(run: Run) -> str:

@@ -58,7 +58,7 @@ def holm(p: ArrayLike) -> Array:
     return adjusted
 
 
-def same_as_best(scores: ArrayLike, level: float = LEVEL) -> Comparison:
+def same_as_best(scores: ArrayLike) -> Comparison:
     """Decide which of K learners share the star, by their scores (R, K) on R seeds.
 
     Lower is better; NaN where a learner has no such seed. A learner that draws nothing has the
@@ -87,7 +87,7 @@ def same_as_best(scores: ArrayLike, level: float = LEVEL) -> Comparison:
             p[j], excess[j] = max(tests)
     adjusted = holm(p)
     untested = np.isnan(p) & ~lowest
-    worse = (adjusted <= level) & (excess > 0.0)
+    worse = (adjusted <= LEVEL) & (excess > 0.0)
     return Comparison(~worse & ~untested, adjusted, untested)
 
 

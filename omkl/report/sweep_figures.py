@@ -20,6 +20,7 @@ from omkl.report import naming, style
 from omkl.report.frame import NUMBERS, frame_of, settings_in
 from omkl.report.naming import Entry
 from omkl.runs.run_folder import ERROR_RATE, MSE, Run, measure
+from omkl.utils import registry
 from omkl.utils.constraints import no_such
 from omkl.utils.wording import over_seeds
 
@@ -180,7 +181,7 @@ def against(frame: pd.DataFrame, x: str, y: str = "") -> Panels:
             if name != x and row[name] == row[name]
             and not (x in NUMBERS and _is_number(row[name]))
         }  # fmt: skip
-        learner, pairs = naming.display_name(row["algorithm"]), naming.pairs_text(others)
+        learner, pairs = registry.title(row["algorithm"]), naming.pairs_text(others)
         value, entry = row[x], Entry(learner, pairs)
         if x == "algorithm":  # settings alone tell lines apart
             value, entry = learner, Entry(pairs, "")

@@ -19,6 +19,7 @@ from omkl.report.frame import (
 )
 from omkl.report.naming import markdown_text, readable, value_text
 from omkl.report.tables import Column, absent, fits, padded_markdown, print_columns
+from omkl.utils import registry
 from omkl.utils.disk import write_atomically
 from omkl.utils.wording import few
 
@@ -31,7 +32,7 @@ def columns_of(frame: pd.DataFrame) -> list[Column]:
     rows, settings = frame.to_dict("records"), settings_in(frame)
     names = [
         f"({row['algorithm']})" if row["status"] == BASELINE
-        else naming.display_name(row["algorithm"])
+        else registry.title(row["algorithm"])
         for row in rows
     ]  # fmt: skip
     kinds = dict.fromkeys(row["measure"] for row in rows)
@@ -97,7 +98,7 @@ def notes_of(frame: pd.DataFrame) -> list[str]:
 
 
 def _called(row: dict[str, Any]) -> str:
-    return f"{naming.display_name(row['algorithm'])} on {row['dataset']}"
+    return f"{registry.title(row['algorithm'])} on {row['dataset']}"
 
 
 def described(row: dict[str, Any], settings: Iterable[str]) -> str:
@@ -184,7 +185,7 @@ def csv(frame: pd.DataFrame, sort: str = "") -> str:
     frame = pd.concat([shown_of(frame, sort), failed]).drop(columns=HIDDEN)
     frame = frame.drop(columns=[name for name in NUMBERS if frame[name].isna().all()])
     frame["algorithm"] = [
-        f"{name} (baseline)" if status == BASELINE else naming.display_name(name)
+        f"{name} (baseline)" if status == BASELINE else registry.title(name)
         for name, status in zip(frame["algorithm"], frame["status"], strict=True)
     ]
     columns = {_safe(name): pd.Series([*map(_safe, frame[name])], dtype=object) for name in frame}

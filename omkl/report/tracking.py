@@ -34,8 +34,7 @@ from omkl.runs import run_folder
 from omkl.runs.run_folder import CONFIG, CURVES, FIGURES, RESULT, Run, measure
 from omkl.utils import disk
 from omkl.utils.conf import NEUTRAL, flattened
-from omkl.utils.extras import how_to_install
-from omkl.utils.wording import few
+from omkl.utils.wording import few, how_to_install
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

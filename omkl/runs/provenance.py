@@ -14,11 +14,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from omkl.utils import outside, sources
+from omkl.utils import __version__, outside, sources
 from omkl.utils.conf import KEY_DIGITS, PROSE
 from omkl.utils.disk import sha256_of
 from omkl.utils.threads import usable_cores
-from omkl.utils.version import __version__
 
 # Libraries that compute numbers or read them from files.
 COMPUTING = ("python", "numpy", "numba", "scipy", "pandas", "pyarrow", "python-calamine")

@@ -1,3 +1,5 @@
 """Helpers of every layer, which import no other layer: files, threads, messages."""
 
+__version__ = "0.1.0"
+
 import omkl.utils.sources  # noqa: F401  must read all sources before other modules are imported

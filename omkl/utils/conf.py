@@ -87,9 +87,9 @@ def entry(group: str, name: str, config_dirs: Sequence[Path] = ()) -> dict[str, 
     return merged
 
 
-def default_settings(name: str, config_dirs: Sequence[Path] = ()) -> dict[str, Any]:
+def default_settings(name: str) -> dict[str, Any]:
     """Return the parameters of an algorithm in its YAML file."""
-    parameters = entry("algorithm", name, config_dirs)
+    parameters = entry("algorithm", name)
     return {key: value for key, value in parameters.items() if key not in ("name", "module")}
 
 

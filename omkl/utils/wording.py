@@ -1,9 +1,10 @@
-"""Format counts, and sanitise untrusted text for the terminal."""
+"""Format counts and messages, and sanitise untrusted text for the terminal."""
 
 from __future__ import annotations
 
 import functools
 import re
+import shlex
 import sys
 from collections.abc import Iterable
 
@@ -80,3 +81,24 @@ def time_left(elapsed: float, done: float, total: float) -> str:
 def over_seeds(n_seeds: int) -> str:
     """Describe a number that was computed with ``n_seeds`` seeds."""
     return f"mean ± std over {n_seeds} seeds" if n_seeds > 1 else "1 seed"
+
+
+def how_to_install(extra: str) -> str:
+    """Return the command that installs the libraries of an extra of omkl.
+
+    Parameters
+    ----------
+    extra
+        A name of ``[project.optional-dependencies]`` in pyproject.toml, such as ``"mlflow"``.
+    """
+    from importlib.metadata import (  # only needed for a missing library
+        PackageNotFoundError,
+        requires,
+    )
+
+    try:
+        wanted = [text for text in requires("omkl") or () if f"extra == '{extra}'" in text]
+    except PackageNotFoundError:  # a checkout on PYTHONPATH
+        wanted = []
+    named = [text.partition(";")[0] for text in wanted] or [f".[{extra}]"]
+    return f"pip install {' '.join(map(shlex.quote, named))}"

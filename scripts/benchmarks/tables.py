@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from omkl.report import naming
 from omkl.report.tables import markdown_table
+from omkl.utils.registry import title
 
 Bench = Mapping[str, Any]
 
@@ -22,10 +22,6 @@ def between(s: Sequence[float]) -> str:
 def verdict(value: float, goal: float) -> str:
     """The goal, and whether it is met."""
     return f"≤ {number(goal)}: {'yes' if value <= goal else 'no'}"
-
-
-def title(algorithm: str) -> str:
-    return naming.display_name(algorithm)
 
 
 def machine(bench: Bench) -> str:

@@ -16,6 +16,7 @@ from matplotlib.lines import Line2D
 
 from omkl.report import naming, style, sweep_figures
 from omkl.runs.run_folder import Run
+from omkl.utils import registry
 from reproduce import regret_bounds, theorems
 from reproduce.results import Runs
 from reproduce.tables import METRICS, VARIANTS, WRITTEN, Table
@@ -215,7 +216,7 @@ def against_selected(cells: pd.DataFrame, metric: str, learners: Sequence[str]) 
         panel.axes.set_xlabel("selected kernels M" if panel.lowest else "")
         panel.axes.set_ylabel(METRICS[metric].heading if panel.leftmost else "")
     handles = [
-        Line2D([], [], label=naming.display_name(learner), **style.look(index))
+        Line2D([], [], label=registry.title(learner), **style.look(index))
         for index, learner in enumerate(learners)
     ]
     grey: dict[str, Any] = {"color": style.GREY, "marker": "o"}

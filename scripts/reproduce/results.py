@@ -54,13 +54,13 @@ def run_jobs(tables: Sequence[Table], outputs: Path) -> dict[Job, Run]:
     configs = [composer.compose([*job, *quiet]) for job in jobs]
     missing = _missing_data(configs)
     runs = {
-        job: runner.crashed(config, missing[config.dataset["name"]], MissingFile).run
+        job: runner.failure(config, MissingFile(missing[config.dataset["name"]]), True).run
         for job, config in zip(jobs, configs, strict=True)
         if config.dataset["name"] in missing
     }
     there = [number for number, job in enumerate(jobs) if job not in runs]
     for place, ended in queue.side_by_side(runner.run, [configs[number] for number in there]):
-        outcome = ended or runner.crashed(configs[there[place]], queue.DIED)
+        outcome = ended or runner.failure(configs[there[place]], RuntimeError(queue.DIED), True)
         job, run = jobs[there[place]], outcome.run
         runs[job] = run
         text = f"  [{len(runs)}/{len(jobs)}] {' '.join(job[:2])}"

@@ -641,7 +641,7 @@ def refine(params, state, xi):
 
 @inlined
 def restore_members(state):
-    """Restore the trees of DS'_t in a loaded learner, after the last round that refines."""
+    """Restore the trees of DS'_t in a loaded learner, which has its members alone."""
     for i in range(state.member.shape[0]):
         if state.member[i] == 1:
             toggle_member(state.edges, state.trees, state.cover, i)
@@ -780,11 +780,10 @@ class SfgR:
     def select(params, state, t, rng, selection):
         xi = rate(params.xi, t)
         refresh(state.edges, state.trees, state.in_mass, state.scale, state.log_u, state.node[0])
-        if t <= params.freeze:
-            refine(params, state, xi)
-        elif state.trees[SET_SIZE, 1] == 0.0:
+        if state.trees[SET_SIZE, 1] == 0.0:
             restore_members(state)
         if t <= params.freeze:
+            refine(params, state, xi)
             next_uniform(state.model, rng)  # the draw that is thrown away
         v = next_uniform(state.model, rng)
         state.node[0] = shifted(draw_node(state.trees, xi, v), state.log_u.shape[0])
