@@ -68,12 +68,30 @@ def gaussian_kernel(params: Any, dictionary: Sequence[Kernel], d: int) -> Sequen
 
 
 def select_all(params, state, t, rng, selection):
-    """Evaluate and combine every kernel."""
+    """Evaluate and combine every kernel.
+
+    Parameters
+    ----------
+    params, state, t, rng
+        Not read.
+    selection
+        Output: all kernels.
+    """
     choose_all(selection)
 
 
 def predict_mean(params, state, t, selection):
-    """Predict the mean of all outputs by their weights."""
+    """Predict the mean of all outputs by their weights.
+
+    Parameters
+    ----------
+    params, t
+        Not read.
+    state
+        State with ``log_w`` (N,).
+    selection
+        Outputs of all kernels.
+    """
     return mean_of_all(state.log_w, selection.f), True
 
 
@@ -101,5 +119,13 @@ def learn_evaluated(params, state, t, y, selection):
 
 
 def predict_only(params, state, t, selection):
-    """Predict the output of the only kernel."""
+    """Predict the output of the only kernel.
+
+    Parameters
+    ----------
+    params, state, t
+        Not read.
+    selection
+        Output of the kernel.
+    """
     return selection.f[0], True

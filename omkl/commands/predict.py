@@ -81,7 +81,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _predicted(learner: OnlineLearner, columns: dict[str, Any] | None, file: str) -> Iterator[str]:
-    """The lines of the output, in pieces, the header with the first: a file has to fit for it."""
+    """Yield pieces of the output; the header comes with the first rows.
+
+    A file that cannot be read therefore prints nothing.
+    """
     described = (columns or {}).get("columns")
     cfg = {**(columns or {}).get("reading", {}), "path": file}
     tells_far = learner.settings.scaling == "columns"
@@ -98,7 +101,7 @@ def _predicted(learner: OnlineLearner, columns: dict[str, Any] | None, file: str
 
 
 def _of_panel(panel: Panel, columns: dict[str, Any] | None, file: str) -> Iterator[str]:
-    """The same of a panel, whose series are a column of the file."""
+    """Yield pieces of the output of a panel, whose series are a column of the file."""
     if panel.series is None:
         raise ValueError(
             "the panel was made without a column of series: predict with it from Python"
@@ -141,7 +144,7 @@ def _names(learner: OnlineLearner) -> list[str]:
 
 
 def _columns(learner: OnlineLearner, X: np.ndarray) -> list[np.ndarray]:
-    """The columns that ``_names`` names, (n,) or of m outputs (n, m), of Python's own numbers."""
+    """Return the columns that ``_names`` names, (n,) or (n, m) for m outputs, of Python's numbers."""
     if learner.classes:
         shares = learner.predict_proba(X).T if learner.algorithm.probabilities else ()
         return [learner.predict(X).astype(object), *(p.astype(object) for p in shares)]

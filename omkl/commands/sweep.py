@@ -76,9 +76,18 @@ def run(jobs: Jobs, folder: Path | None = None, n_jobs: int | str = 1) -> bool:
 
 
 def begin(folder: Path, jobs: Sequence[Settings], swept: Sequence[str]) -> list[Task]:
-    """Make the folder of a sweep, and return its jobs. Of jobs with equal settings the first runs.
+    """Make the folder of a sweep, and return its jobs; of jobs with equal settings the first.
 
     Files of jobs that an earlier start has written there are removed.
+
+    Parameters
+    ----------
+    folder
+        Folder of the sweep.
+    jobs
+        Settings of each job.
+    swept
+        Keys with several values, for the labels.
     """
     (folder / "jobs").mkdir(parents=True, exist_ok=True)
     if (folder / "sweep.json").exists():
@@ -180,9 +189,21 @@ def _line_of(head: str, outcome: Outcome) -> str:
 
 
 def finish(folder: Path, settings: Settings, interrupted: bool = False) -> int:
-    """Print and write the table, draw the plots, log the runs, and count the complete jobs.
+    """Print and write the table, draw the plots and log the runs.
 
-    Nothing is drawn or logged of a sweep that the user interrupted.
+    Parameters
+    ----------
+    folder
+        Folder of the sweep.
+    settings
+        Settings of the first job: ``outputs``, ``figures`` and ``tracking``.
+    interrupted
+        Whether the user interrupted the sweep. Then nothing is drawn or logged.
+
+    Returns
+    -------
+    int
+        Number of complete jobs.
     """
     from rich.console import Console
 

@@ -48,7 +48,15 @@ def write_data(pieces: Iterable[str]) -> None:
 
 
 def parser(prog: str, description: str, epilog: str | None = None) -> argparse.ArgumentParser:
-    """Return the parser of a command. It answers ``--version`` and keeps the epilog's lines."""
+    """Return the parser of a command. It answers ``--version`` and keeps the epilog's lines.
+
+    Parameters
+    ----------
+    prog
+        Name of the command.
+    description, epilog
+        Texts before and after the options.
+    """
     import argparse
 
     made = argparse.ArgumentParser(
@@ -62,7 +70,19 @@ def parser(prog: str, description: str, epilog: str | None = None) -> argparse.A
 def add_command(
     commands: Any, name: str, act: Callable[[Any], int], text: str
 ) -> argparse.ArgumentParser:
-    """Add a subcommand that calls ``act`` with the arguments. ``text`` describes it."""
+    """Add a subcommand, and return its parser.
+
+    Parameters
+    ----------
+    commands
+        Subparsers of the command.
+    name
+        Name of the subcommand.
+    act
+        Called with the arguments; it returns the exit status.
+    text
+        Description, which begins with a small letter.
+    """
     made: argparse.ArgumentParser = commands.add_parser(
         name, help=text, description=f"{text[0].upper()}{text[1:]}."
     )

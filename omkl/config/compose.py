@@ -95,7 +95,15 @@ class Composer:
         return [f"{key}={value}" for key, value in params.items()]
 
     def text(self, overrides: Sequence[str], values: Mapping[str, Any], resolve: bool) -> str:
-        """Return the configuration of one job as YAML, with references resolved or as they are."""
+        """Return the configuration of one job as YAML.
+
+        Parameters
+        ----------
+        overrides, values
+            As of ``compose``.
+        resolve
+            Whether references are resolved.
+        """
         from omegaconf import OmegaConf
 
         read = self.mapping if resolve else self._config

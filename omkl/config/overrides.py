@@ -123,7 +123,20 @@ def composed_text(
     resolve: bool,
     values: Values,
 ) -> str:
-    """Return the settings of one job as YAML, for ``--cfg job``."""
+    """Return the settings of one job as YAML, for ``--cfg job``.
+
+    Parameters
+    ----------
+    arguments, config_dirs, values
+        As of ``read_jobs``.
+    resolve
+        Whether references are resolved.
+
+    Raises
+    ------
+    UsageError
+        As of ``read_jobs``.
+    """
     composer = _composer(config_dirs)
     arguments, values = expand(arguments, config_dirs, values)
     job = Job(_single([parse(one) for one in arguments]), {k: v for k, (v,) in values.items()})
@@ -153,11 +166,21 @@ def _composer(config_dirs: Sequence[Path]) -> Composer:
 def expand(
     arguments: Sequence[str], config_dirs: Sequence[Path] = (), values: Values | None = None
 ) -> tuple[list[str], dict[str, Sequence[Any]]]:
-    """Write shorthand out.
+    """Write shorthand out, and return the arguments and the values of Python.
 
     ``my.csv target=y`` becomes ``dataset=file dataset.path=my.csv dataset.target=y seeds=1``, with
-    the defaults of ``omkl.panel`` where a series is named. ``algorithm.module=mypkg.mine`` also
+    the defaults of ``omkl.panel`` if a series is named. ``algorithm.module=mypkg.mine`` also
     chooses the algorithm ``mine``. Values of Python that choose files become arguments.
+
+    Parameters
+    ----------
+    arguments, config_dirs, values
+        As of ``read_jobs``.
+
+    Raises
+    ------
+    UsageError
+        There are two files, or one that contradicts other arguments.
     """
     choosing = {*conf.groups(config_dirs), "+experiment", "algorithm.module"}
     values = dict(values or {})

@@ -43,7 +43,7 @@ and `dataset.target`. Its keys, of which a YAML in `conf/dataset` has those that
 
 
 def markdown() -> str:
-    """The page ``docs/settings.md``."""
+    """Return the page ``docs/settings.md``."""
     groups = [
         f"| `{group}=` | {', '.join(f'`{name}`' for name in conf.names(group))} |"
         for group in GROUPS
@@ -164,7 +164,17 @@ def _about(name: str, config_dirs: Sequence[Path]) -> list[str]:
 
 
 def hanging(head: str, text: str, width: int = 9) -> list[str]:
-    """The text beside its head, which is so wide at least."""
+    """Return lines with a text beside its head.
+
+    Parameters
+    ----------
+    head
+        First words of the first line.
+    text
+        Text, wrapped at 79 characters.
+    width
+        Least width of the head.
+    """
     return textwrap.wrap(
         text,
         WIDTH,
@@ -175,7 +185,7 @@ def hanging(head: str, text: str, width: int = 9) -> list[str]:
 
 
 def _plain(value: Any) -> str:
-    """As it is written in YAML."""
+    """Return a value as it is written in YAML."""
     if value is None:
         return "null"
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -25,10 +25,11 @@ OF_PANEL = ("max_series", "share_weights", "share_scaling")  # of a data set, as
 
 
 def complete(settings: Settings) -> Settings:
-    """Return the settings with what follows from others; ``auto`` of classes has its own name.
+    """Return the settings with everything that follows from other settings.
 
-    The modules that they name, outside the package, are imported: they are the user's.
-    Raises ValueError that names settings that do not fit together.
+    ``auto`` becomes ``auto_classifier`` in a classification. Modules outside the package that the
+    settings name are imported: pass only settings that the user wrote. Raises ValueError that names
+    settings which do not fit together.
     """
     if settings.tracking == "mlflow" and importlib.util.find_spec("mlflow") is None:
         raise ValueError(
@@ -76,7 +77,7 @@ def _require_panel(settings: Settings) -> None:
 
 
 def _require_federation(settings: Settings, name: str) -> None:
-    """ValueError where settings of a federation and of one learner meet."""
+    """Raise ValueError for settings of a federation beside those of one learner."""
     exchange = settings.message_exchange
     if exchange.edges != SERVER.edges and exchange.graph != "random":
         raise ValueError(f"exchange.edges={exchange.edges} is of exchange.graph=random")
@@ -104,7 +105,7 @@ def _require_federation(settings: Settings, name: str) -> None:
 
 
 def _with_whole_numbers(value: Any) -> Any:
-    """1 for 1.0, in lists and mappings too, so that equal dictionaries have equal keys."""
+    """Write 1.0 as 1, in lists and mappings too, so that equal dictionaries have equal keys."""
     if isinstance(value, Mapping):
         return {key: _with_whole_numbers(held) for key, held in value.items()}
     if isinstance(value, list):
@@ -126,7 +127,7 @@ def _parameters_in_one_form(name: str, params: Mapping[str, Any]) -> dict[str, A
 
 
 def _defaults(name: str) -> Mapping[str, Any]:
-    """The algorithm's YAML; {} where it lies in a folder of ``--config-dir``."""
+    """Return the algorithm's YAML; {} if it lies in a folder of ``--config-dir``."""
     try:
         return conf.entry("algorithm", name)
     except conf.MissingEntry:
@@ -137,9 +138,23 @@ _PLAIN_NUMBER = re.compile(r"\d+(\.\d*)?(e[+-]?\d+)?")
 
 
 def with_defaults_cut(settings: Settings, Params: type, sizes: Mapping[str, int]) -> Settings:
-    """The settings with defaults of the algorithm's YAML that are too large for a dictionary cut.
+    """Cut defaults of the algorithm's YAML that are too large for a dictionary.
 
-    What differs from the YAML was typed, and is left to be refused.
+    A value that differs from the YAML was typed. It stays, and is refused later.
+
+    Parameters
+    ----------
+    settings
+        Settings of the run.
+    Params
+        NamedTuple of the algorithm.
+    sizes
+        Values of the letters that ranges may name (N, D).
+
+    Returns
+    -------
+    Settings
+        The settings, with a note for each cut value.
     """
     given = settings.algorithm.params
     defaults = _defaults(settings.algorithm.name)
@@ -156,7 +171,7 @@ def with_defaults_cut(settings: Settings, Params: type, sizes: Mapping[str, int]
 
 
 def _require_task(settings: Settings, name: str, task: str) -> None:
-    """ValueError where data set and algorithm are for different tasks."""
+    """Raise ValueError if data set and algorithm are for different tasks."""
     dataset = settings.dataset
     if task != dataset["task"] and not _may_be_either(dataset):
         raise ValueError(
@@ -173,7 +188,10 @@ def _require_task(settings: Settings, name: str, task: str) -> None:
 
 
 def task_in(settings: Settings) -> str:
-    """The task that is meant: what may be either is classified where the algorithm does that."""
+    """Return the task of a run.
+
+    Data that may be of either task is classified if the algorithm is a classifier.
+    """
     registry.declare_named({"algorithm": dict(settings.algorithm), "kernels": settings.kernels})
     dataset = settings.dataset
     if settings.task or not _may_be_either(dataset):
@@ -193,9 +211,9 @@ def task_of(name: str) -> str:
 
 
 def content_addressed(settings: Settings, stream: Stream) -> Settings:
-    """The settings with the user's file named by its content instead of its place.
+    """Return the settings with the user's file named by its content instead of its place.
 
-    So the run folder can move, and a file that has changed makes another run.
+    The run folder can then move, and a file with other content makes another run.
     """
     dataset = settings.dataset
     if "path" in dataset:

@@ -66,10 +66,19 @@ def generator(seed: int, purpose: int) -> np.random.Generator:
 
 
 def generators(seed: int, purpose: int, n: int) -> list[np.random.Generator]:
-    """Make n generators of a seed for a purpose. A generator does not depend on n.
+    """Make several generators of a seed for a purpose.
 
     NOISE is the noise on the clients' messages in a simulation, which anyone who knows the seed can
     remove: deployed clients use ``SecretNormals``. ROUNDING rounds the entries of messages.
+
+    Parameters
+    ----------
+    seed
+        Integer >= 0.
+    purpose
+        One of the purposes above.
+    n
+        Number of generators; the first ones do not depend on it.
     """
     return [np.random.default_rng(child) for child in _child(seed, purpose).spawn(n)]
 

@@ -185,9 +185,9 @@ def _named(value: Any, names: Sequence[Any]) -> Any:
 
 
 def kept_frame(frame: pd.DataFrame, outputs: Path) -> Path:
-    """The Parquet file of a data frame, below ``outputs``; written unless it is there.
+    """Write a data frame to a Parquet file below ``outputs`` unless it is there; return its path.
 
-    An index of dates, or with a name, becomes a column; another index is left out.
+    An index of dates, or with a name, becomes a column. Another index is left out.
     """
     data = parquet_bytes(frame)
     digest = hashlib.sha256(data).hexdigest()[:16]
@@ -199,7 +199,7 @@ def kept_frame(frame: pd.DataFrame, outputs: Path) -> Path:
 
 
 def parquet_bytes(frame: pd.DataFrame) -> bytes:
-    """A data frame as a Parquet file; ValueError for what no file can hold."""
+    """Return a data frame as a Parquet file. Raises ValueError for values that no file can hold."""
     import pandas as pd
 
     if isinstance(frame.index, pd.DatetimeIndex) or any(n is not None for n in frame.index.names):
@@ -216,7 +216,7 @@ def parquet_bytes(frame: pd.DataFrame) -> bytes:
 
 
 def _storable(column: pd.Series) -> pd.Series:
-    """A column of several types as text, and time spans as numbers of seconds."""
+    """Return a column of several types as text, and time spans as numbers of seconds."""
     import pandas as pd
 
     if isinstance(column.dtype, pd.PeriodDtype):

@@ -70,7 +70,7 @@ class Results(Mapping[str, Any]):
         )
 
     def _repr_html_(self) -> str:
-        """The learner and its baselines, best first, as a notebook shows them."""
+        """Return a table of the learner and its baselines, best first, for a notebook."""
         from omkl.report import naming, stats
 
         result = self._run.result
@@ -122,7 +122,7 @@ class Results(Mapping[str, Any]):
         return figures.draw_into(self._run, name, ax)
 
     def plots(self) -> Plots:
-        """All plots of the run by their names, as Matplotlib figures; a notebook shows them."""
+        """Draw all plots of the run, and return them by name; a notebook shows them."""
         from omkl.report import figures
 
         return Plots(figures.figures_of(self._run))

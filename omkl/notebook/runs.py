@@ -36,9 +36,16 @@ class Runs(pd.DataFrame):
 
     @classmethod
     def of(cls, runs: Sequence[Run], long: bool = False, shown: Sequence[str] = ()) -> Runs:
-        """The frame of these runs, those that failed included.
+        """Return the frame of these runs, failures included.
 
-        ``long``: one row per seed. D and the settings ``shown`` are columns in any case.
+        Parameters
+        ----------
+        runs
+            Runs, in the order of the rows.
+        long
+            Whether there is one row per seed.
+        shown
+            Settings that are columns even if they do not vary. D always is.
         """
         every = frame_of(runs, extra=("D", *shown))
         public = every.drop(columns=HIDDEN).dropna(axis=1, how="all")
@@ -128,7 +135,13 @@ def _panels(n: int) -> list[Axes]:
 
 
 def load_runs(outputs: str | Path, long: bool, where: Mapping[str, Any]) -> Runs:
-    """As ``omkl.load_runs``."""
+    """Return the runs of ``omkl.load_runs``.
+
+    Parameters
+    ----------
+    outputs, long, where
+        As of ``omkl.load_runs``.
+    """
     outputs = Path(outputs).expanduser()
     runs = list(run_folder.find(outputs))
     if not runs:
@@ -147,7 +160,13 @@ def sweep(
     n_jobs: int | str | None,
     settings: Mapping[str, Any],
 ) -> Runs:
-    """As ``omkl.sweep``."""
+    """Run a sweep, and return the runs of ``omkl.sweep``.
+
+    Parameters
+    ----------
+    algorithms, datasets, texts, n_jobs, settings
+        As of ``omkl.sweep``.
+    """
     if extra := [text for text in texts if not requests.is_override(text)]:
         raise ValueError(
             f"{extra[0]}: several algorithms or data sets go in one list: omkl.sweep([...], [...])"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def loss_text(result: Mapping[str, Any]) -> str:
-    """Mean squared error or error rate, with its name and its deviation over seeds."""
+    """Return the main error with its name and its deviation over seeds."""
     return f"{measure(result).short} {error_text(result)}"
 
 
@@ -36,7 +36,7 @@ def error_text(result: Mapping[str, Any]) -> str:
 
 
 def target_text(result: Mapping[str, Any]) -> str:
-    """Errors in units of the target, and R2."""
+    """Return the errors in units of the target, and R2."""
     R2 = "" if result["r2"] is None else f"   R2 {result['r2']:.3f}"
     errors = stats.accuracy_text(result).replace(", ", "   ") + R2
     return f"{errors}   (in units of {result['stream']['target']})"
@@ -48,7 +48,7 @@ def _in_units(result: Mapping[str, Any]) -> bool:
 
 
 def _baseline_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Errors of baselines in the scale of the run's first line, the best first."""
+    """Yield the errors of baselines, the smallest first, in the scale of the run's first line."""
     key, own = stats.compared_by(result)
     if key == "rmse" and not _in_units(result):
         key, own = "mse", "mse_mean"
@@ -127,8 +127,16 @@ MOST_LINES = 12  # columns of a file that are described
 def print_columns(stream: Mapping[str, Any], rows: str, console: Console) -> None:
     """Print the use of the columns of a user's file, and nothing for other data.
 
-    ``stream`` is as in ``result.json``, ``rows`` says how many there are, "" where unknown.
-    Columns of numbers that are inputs as they are, are counted; others have a line each.
+    Columns of numbers that are inputs unchanged are counted. Other columns have a line each.
+
+    Parameters
+    ----------
+    stream
+        Provenance of the stream, as in ``result.json``.
+    rows
+        Number of rows as text; "" if unknown.
+    console
+        Output.
     """
     from rich.text import Text
 
@@ -180,7 +188,7 @@ def _print_table(title: str, rows: Iterable[tuple[str, str]], console: Console) 
 
 
 def _rows(run: Run) -> Iterator[tuple[str, str]]:
-    """Errors, what they are compared with, and then what the run was made of."""
+    """Yield the lines of a run: errors, comparisons, and then the parts of the run."""
     result = run.result
     n_seeds = len(result["seeds"])
     over = over_seeds(n_seeds)
@@ -272,7 +280,7 @@ MOST_SHOWN = 10  # classes of a confusion matrix
 
 
 def _class_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Accuracy, scores of probabilities, and of few classes which was taken for which."""
+    """Yield accuracy, scores of probabilities, and a small confusion matrix."""
     accuracy = f"accuracy {100 * (1 - result['error_rate_mean']):.2f} %"
     if "log_loss" in result:
         accuracy += f", log loss {result['log_loss']:.4g}, Brier score {result['brier_score']:.4g}"
@@ -369,14 +377,32 @@ def _of_seeds(mean: float, n_seeds: int) -> str:
 
 
 def print_saved(name: str, folder: Path, outputs: Path) -> None:
-    """Let ``latest`` in the outputs lead to a folder, where links work, and print where it is."""
+    """Print the folder of results, and point ``latest`` in the outputs to it where links work.
+
+    Parameters
+    ----------
+    name
+        Head of the line.
+    folder, outputs
+        Folder of the results, and the folder of all outputs.
+    """
     print_path(name, folder, "/")
     if point_to(outputs / LATEST, folder):
         print(plain(f"         also as {outputs / LATEST}/"))
 
 
 def print_path(name: str, path: Path, after: str = "") -> None:
-    """Print a path, as a link where the terminal has links."""
+    """Print a path, as a link where the terminal has links.
+
+    Parameters
+    ----------
+    name
+        Head of the line.
+    path
+        File or folder.
+    after
+        Text after the path, such as "/".
+    """
     from rich.console import Console
     from rich.style import Style
     from rich.text import Text
@@ -387,7 +413,7 @@ def print_path(name: str, path: Path, after: str = "") -> None:
 
 
 def wrapped(head: str, names: Sequence[str]) -> str:
-    """List file names beside their head, in lines of at most 80 characters."""
+    """List file names after a head, in lines of at most 80 characters."""
     text = f"{head:9}{', '.join(names)}"
     return textwrap.fill(text, 80, subsequent_indent=" " * 9, break_long_words=False)
 

@@ -38,9 +38,21 @@ LEAST_WEIGHT = 0.005  # of an expert with a bar
 
 
 def all_figures(run: Run, folder: Path, suffixes: Sequence[str] = style.PNG) -> list[Path]:
-    """Save the figures of a run, and return the paths.
+    """Save the figures of a run, and return their paths.
 
-    Raises ValueError for a run that is not complete.
+    Parameters
+    ----------
+    run
+        Complete run.
+    folder
+        Folder of the files.
+    suffixes
+        "png" and "pdf", or one of them.
+
+    Raises
+    ------
+    ValueError
+        The run is not complete.
     """
     return [
         path
@@ -66,9 +78,21 @@ def figures_of(run: Run) -> Iterator[tuple[str, Figure]]:
 
 
 def draw_into(run: Run, name: str | None = None, axes: Axes | None = None) -> Axes:
-    """Draw the figure ``name`` (None: the running error) into ``axes`` (None: new ones of pyplot).
+    """Draw a figure with one panel into given axes, and return them.
 
-    Raises ValueError for a figure that there is none of, or that has several panels.
+    Parameters
+    ----------
+    run
+        Complete run.
+    name
+        Name of the figure; None: the running error.
+    axes
+        Axes to draw into; None: new ones of ``matplotlib.pyplot``.
+
+    Raises
+    ------
+    ValueError
+        There is no such figure, the run has nothing to draw in it, or it has several panels.
     """
     drawings = _drawings(run)
     name = measure(run.result).key if name is None else name

@@ -114,7 +114,7 @@ def of_stream(settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def streams(runs: Sequence[Run]) -> list[str]:
-    """For each run the name of its data set, and what tells its stream from others of these runs.
+    """Return for each run the name of its data set, and what distinguishes its stream.
 
     Only runs of one stream can be drawn in one panel.
     """
@@ -188,7 +188,7 @@ def has_kernels(run: Run) -> bool:
 
 
 def expert_names(run: Run) -> list[str]:
-    """Names of experts that are no kernels, with their lengths where several have one name."""
+    """Return the names of experts other than kernels, with lengths where names repeat."""
     names = run.curves["kernel_family"].tolist()
     lengths = run.curves["kernel_bandwidth"].tolist()
     return [

@@ -16,7 +16,17 @@ MOST_WITH_FIGURES = 30  # runs; each has about half a megabyte of them
 
 
 def write_page(runs: Sequence[Run], path: Path, figures: Iterable[Path] = ()) -> Path:
-    """Write the page of the runs, with the PNG files ``figures`` below their table, to ``path``."""
+    """Write the page of several runs, and return its path.
+
+    Parameters
+    ----------
+    runs
+        Runs, failures included.
+    path
+        HTML file.
+    figures
+        PNG files, drawn below the table.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, page(runs, figures))
     return path

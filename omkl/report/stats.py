@@ -48,7 +48,7 @@ class Comparison(NamedTuple):
 
 
 def holm(p: ArrayLike) -> Array:
-    """Adjusted p-values by Holm's step-down method; NaN are no tests, and stay."""
+    """Adjust p-values (K,) by Holm's step-down method; NaN stands for no test, and stays."""
     p = np.asarray(p, dtype=np.float64)
     adjusted = np.full(p.shape, np.nan)
     tested = np.flatnonzero(~np.isnan(p))
@@ -59,14 +59,23 @@ def holm(p: ArrayLike) -> Array:
 
 
 def same_as_best(scores: ArrayLike) -> Comparison:
-    """Decide which of K learners share the star, by their scores (R, K) on R seeds.
+    """Decide which learners share the star.
 
-    Lower is better; NaN where a learner has no such seed. A learner that draws nothing has the
-    same score on every seed. The mean of a learner is over its own seeds, a test is over those that
-    two learners have in common. Means that agree to rounding are best together, and of
-    them the one that is hardest to tell from a learner decides. With fewer than two seeds in common
-    nothing can be tested: such a learner has no star and is ``untested``. Raises ValueError where a
-    learner has no score at all, or an infinite one.
+    The mean of a learner is over its own seeds, a test over the seeds that two learners share.
+    Means that agree to rounding are best together, and the one that is hardest to distinguish from
+    a learner decides. A learner with fewer than two seeds in common with the best has no star and
+    is ``untested``.
+
+    Parameters
+    ----------
+    scores
+        Scores (R, K) of K learners on R seeds; lower is better. NaN: the learner has no such seed.
+        A learner that draws nothing has one score on every seed.
+
+    Raises
+    ------
+    ValueError
+        A learner has no score at all, or an infinite one.
     """
     scores = np.asarray(scores, dtype=np.float64)
     if scores.ndim != 2 or scores.shape[1] == 0:
@@ -175,7 +184,15 @@ def meaning(rows: Sequence[Mapping[str, Any]], measure: str) -> str:
 
 
 def loss_text(kind: Measure, mean: float, std: float | None) -> str:
-    """Format an error with its deviation over seeds: an MSE as it is, a rate in per cent."""
+    """Format an error with its deviation over seeds.
+
+    Parameters
+    ----------
+    kind
+        MSE, printed unscaled, or an error rate, printed in per cent.
+    mean, std
+        Mean and deviation; None: no deviation.
+    """
     if kind is MSE:
         return readable(mean) + ("" if std is None else f" ± {readable(std, mean)}")
     spread = "" if std is None else f" ± {kind.scale * std:.2f}"
@@ -253,11 +270,10 @@ class Windowed(NamedTuple):
 
 
 def windowed(run: Run, n_windows: int = N_WINDOWS) -> Windowed:
-    """Mean squared error, or error rate, of the rounds of each window, in the unit of the run.
+    """Return the error of consecutive windows of rounds, in the unit of the run.
 
-    Made of the sums that the curves hold, so that windows end at recorded rounds. A stream of few
-    rounds has fewer windows, of ``LEAST_ROUNDS`` at least. A window without a
-    scored round is NaN.
+    The sums in the curves give them, so windows end at recorded rounds. A window has at least
+    ``LEAST_ROUNDS`` rounds. The error of a window without a scored round is NaN.
     """
     curves, key = run.curves, measure(run.result).key
     t = curves["t"]

@@ -73,7 +73,7 @@ _SETTINGS: dict[str, Any] = {
 
 @contextmanager
 def applied() -> Iterator[None]:
-    """matplotlib's defaults plus our settings, whatever the user's matplotlibrc says."""
+    """Apply matplotlib's defaults and the settings of this module, whatever matplotlibrc says."""
     import matplotlib.style
 
     with matplotlib.style.context(["default", _SETTINGS]):
@@ -81,7 +81,7 @@ def applied() -> Iterator[None]:
 
 
 def look(index: int) -> dict[str, Any]:
-    """Colour, line style and marker number ``index`` of the cycle."""
+    """Return colour, line style and marker number ``index`` of the cycle."""
     return {
         "color": COLOURS[index % len(COLOURS)],
         "linestyle": LINES[index % len(LINES)],
@@ -113,7 +113,17 @@ def looks_of(legend: Sequence[Entry]) -> dict[Entry, dict[str, Any]]:
 
 
 def save(figure: Figure, folder: Path, name: str, suffixes: Sequence[str] = PNG) -> list[Path]:
-    """Write ``name``.png (150 dpi), and ``name``.pdf (undated) if asked, whole or not at all."""
+    """Write a figure to files, each completely or not at all, and return their paths.
+
+    Parameters
+    ----------
+    figure
+        Figure.
+    folder, name
+        Folder and stem of the files.
+    suffixes
+        "png" (150 dpi) and "pdf" (without a date), or one of them.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     figure.set_dpi(DPI)
     paths = []
@@ -129,12 +139,20 @@ def save(figure: Figure, folder: Path, name: str, suffixes: Sequence[str] = PNG)
 
 
 def wrapped(text: str, width: int) -> str:
-    """Text for matplotlib: broken into lines, a dollar sign is a dollar sign."""
+    """Break text into lines for matplotlib, with dollar signs that stay dollar signs."""
     return "\n".join(textwrap.wrap(text, width)).replace("$", r"\$")
 
 
 def log_axis(axis: Axis, low: float, high: float) -> None:
-    """Make an axis logarithmic from ``low`` to ``high`` (> 0), with few, plain tick labels."""
+    """Make an axis logarithmic, with few, plain tick labels.
+
+    Parameters
+    ----------
+    axis
+        X or y axis.
+    low, high
+        Limits, 0 < low < high.
+    """
     from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
     axis.axes.set(**{f"{axis.axis_name}scale": "log", f"{axis.axis_name}lim": (low, high)})  # type: ignore[attr-defined]
@@ -172,9 +190,24 @@ def band_line(
     opacity: float = 0.2,
     looks: Mapping[str, Any] | None = None,
 ) -> Line2D:
-    """Draw a line with its band, both at ``floor`` or above for a logarithmic axis.
+    """Draw a line with a band of one standard deviation.
 
-    It has the look ``index`` of the cycle, unless ``looks`` says another.
+    Parameters
+    ----------
+    axes
+        Axes to draw into.
+    t, mean, std
+        Abscissae, means and deviations (n,); std None: no band. A single point has error bars.
+    index
+        Number of the look in the cycle, and of the first marker.
+    label
+        Text of the legend.
+    floor
+        Least value that is drawn, for a logarithmic axis.
+    opacity
+        Opacity of the band.
+    looks
+        Colour, line style and marker in place of those of ``index``.
     """
     looks = look(index) if looks is None else looks
     if std is not None and len(t) > 1:
@@ -188,7 +221,17 @@ def band_line(
 
 
 def sorted_clients(axes: Axes, run: Run, index: int = 0) -> None:
-    """Draw each client's regret after the last round, smallest first, with its deviation."""
+    """Draw each client's regret after the last round, the smallest first, with its deviation.
+
+    Parameters
+    ----------
+    axes
+        Axes to draw into.
+    run
+        Run of a federation.
+    index
+        Number of the look in the cycle.
+    """
     mean, std = mean_std(run.curves["client_regret"])
     order = np.argsort(mean)
     share = (np.arange(len(mean)) + 0.5) / len(mean)
@@ -200,7 +243,17 @@ def sorted_clients(axes: Axes, run: Run, index: int = 0) -> None:
 def baseline_lines(
     axes: Axes, runs: Sequence[Run], choose: Callable[[Array], Array]
 ) -> list[tuple[float, float]]:
-    """Draw thin grey lines of the baselines of runs, and return limits that show each."""
+    """Draw thin grey lines of the baselines of runs, and return limits that show each line.
+
+    Parameters
+    ----------
+    axes
+        Axes to draw into.
+    runs
+        Runs on one stream.
+    choose
+        Returns the indices of the rounds to draw.
+    """
     limits = []
     for text, t, errors in stats.baseline_curves(runs):
         chosen = choose(t)
@@ -249,7 +302,17 @@ def row_axis(axes: Axes, curves: Mapping[str, Array], from_first: bool = False) 
 
 
 def mark_changes(axes: Axes, rounds: Array, t: Array) -> None:
-    """Draw lines where the stream is known to change; the first has the label."""
+    """Draw vertical lines where the stream is known to change; the first line has the label.
+
+    Parameters
+    ----------
+    axes
+        Axes of rows.
+    rounds
+        Rounds (C,) of the changes.
+    t
+        Drawn rounds (n,), which limit the lines.
+    """
     from matplotlib.patheffects import withStroke
 
     label: str | None = CHANGES
@@ -263,13 +326,23 @@ def mark_changes(axes: Axes, rounds: Array, t: Array) -> None:
 
 
 def mean_std(values: Array) -> tuple[Array, Array | None]:
-    """Mean and sample standard deviation over the first axis (seeds)."""
+    """Return mean and sample standard deviation over the first axis (seeds); None for one seed."""
     values = np.asarray(values, dtype=np.float64)
     return values.mean(axis=0), values.std(axis=0, ddof=1) if len(values) > 1 else None
 
 
 def drawn_rounds(t: Array, skip: float = 0.0, limit: int = N_DRAWN) -> Array:
-    """Indices of at most ``limit`` recorded rounds, dense early and even later."""
+    """Return the indices of the recorded rounds to draw, dense early and even later.
+
+    Parameters
+    ----------
+    t
+        Recorded rounds (P,).
+    skip
+        Share of the rounds that is left out at the beginning.
+    limit
+        Most indices.
+    """
     first = int(np.searchsorted(t, skip * t[-1]))
     if len(t) - first <= limit:
         return np.arange(first, len(t))
@@ -279,7 +352,7 @@ def drawn_rounds(t: Array, skip: float = 0.0, limit: int = N_DRAWN) -> Array:
 
 
 def positive_limits(mean: Array, std: Array | None) -> tuple[float, float]:
-    """Limits of a logarithmic axis that show the mean and, within reason, its band."""
+    """Return the limits of a logarithmic axis that show the mean and most of its band."""
     positive = mean[mean > 0]
     if positive.size == 0:
         return 1e-17, 1e-15
@@ -290,7 +363,7 @@ def positive_limits(mean: Array, std: Array | None) -> tuple[float, float]:
 
 
 def panel_grid(n_panels: int) -> tuple[int, int]:
-    """Rows and columns of panels; four make a square."""
+    """Return the numbers of rows and columns of panels; four panels make a square."""
     columns = 2 if n_panels == 4 else min(N_COLUMNS, n_panels)
     return math.ceil(n_panels / columns), columns
 

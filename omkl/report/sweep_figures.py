@@ -38,10 +38,20 @@ LABELS = {
 def all_figures(
     runs: Sequence[Run], folder: Path, suffixes: Sequence[str] = style.PNG
 ) -> list[Path]:
-    """Save the figures that a sweep ends with, and return the paths.
+    """Save the figures that a sweep ends with, and return their paths.
 
-    These are the running errors, and the final error against each setting that has three numbers or
-    more, against the algorithm, and against the share of targets requested where some are not.
+    These are the running errors, and the final error against each setting with three numbers or
+    more, against the algorithm, and against the share of requested targets if some are not
+    requested.
+
+    Parameters
+    ----------
+    runs
+        Runs of the sweep.
+    folder
+        Folder of the files.
+    suffixes
+        "png" and "pdf", or one of them.
     """
     runs = [run for run in runs if run.complete]
     if not runs:
@@ -62,7 +72,13 @@ def all_figures(
 
 
 def chosen_figure(runs: Sequence[Run], x: str, y: str = "") -> Figure:
-    """Draw the panels of ``panels_of`` as one figure."""
+    """Draw the panels of ``panels_of`` as one figure.
+
+    Parameters
+    ----------
+    runs, x, y
+        As of ``panels_of``.
+    """
     what = LABELS.get(y, y)
     panels = panels_of(runs, x, y)
     title = f"{what[:1].upper()}{what[1:]} by {x}, {_seeds(runs)}"
@@ -71,10 +87,21 @@ def chosen_figure(runs: Sequence[Run], x: str, y: str = "") -> Figure:
 
 
 def panels_of(runs: Sequence[Run], x: str = ROWS, y: str = "") -> Panels:
-    """Return panels of ``y`` of runs (the error by default) against ``x``.
+    """Return panels of a number of runs against another number or a setting.
 
-    ``x`` is "t", for running errors over the rows, or as ``against`` takes it. Raises ValueError
-    where no run has such a setting or number.
+    Parameters
+    ----------
+    runs
+        Complete runs.
+    x
+        "t", for running errors over the rows, or as in ``against``.
+    y
+        As in ``against``; "" is the error.
+
+    Raises
+    ------
+    ValueError
+        No run has such a setting or number.
     """
     if not runs:
         raise ValueError("there is no finished run to draw")

@@ -119,7 +119,17 @@ def failures_of(frame: pd.DataFrame) -> dict[str, list[str]]:
 
 
 def print_frame(frame: pd.DataFrame, console: Console, sort: str = "") -> None:
-    """Print complete runs with baselines and notes, then the failures."""
+    """Print complete runs with baselines and notes, then the failures.
+
+    Parameters
+    ----------
+    frame
+        Runs as ``frame_of`` returns them.
+    console
+        Output.
+    sort
+        As in ``in_order``.
+    """
     from rich.padding import Padding
     from rich.text import Text
 

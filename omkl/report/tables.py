@@ -33,7 +33,17 @@ class Column(NamedTuple):
 
 
 def fits(columns: Sequence[Column], console: Console, limit: int | None = LEAST_NAME) -> bool:
-    """Return whether a table has room, with names that are wrapped after ``limit`` characters."""
+    """Return whether the console has room for a table.
+
+    Parameters
+    ----------
+    columns
+        Columns of equal length.
+    console
+        Output, for its width.
+    limit
+        Characters after which a name is wrapped; None: names are not wrapped.
+    """
     unlimited = console.options.update(width=10_000)
     table = _rich_table(columns, limit)
     return console.measure(table, options=unlimited).maximum <= console.width
@@ -105,7 +115,17 @@ def absent(value: Any) -> bool:
 
 
 def markdown_table(headings: Sequence[Any], body: Iterable[Sequence[Any]], left: int = 1) -> str:
-    """Return a Markdown table whose first ``left`` columns are flush left."""
+    """Return a Markdown table.
+
+    Parameters
+    ----------
+    headings
+        Texts of the first row.
+    body
+        Rows of cells; an absent cell is blank.
+    left
+        Number of first columns that are flush left.
+    """
     lines = [["" if absent(cell) else markdown_text(plain(str(cell))) for cell in line]
              for line in (headings, *body)]  # fmt: skip
     return padded_markdown(lines[0], lines[1:], [i < left for i in range(len(headings))])

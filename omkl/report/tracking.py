@@ -62,10 +62,21 @@ def installed() -> bool:
 
 
 def log(runs: Sequence[Run], outputs: Path, sweep: Path | None = None) -> list[str]:
-    """Log runs that the view does not have, and return the ids of all their MLflow runs.
+    """Log the runs that the view does not have, and return the ids of all their MLflow runs.
 
-    With the folder of a ``sweep`` one MLflow run per data set stands above them. Raises
-    TrackingError whatever goes wrong.
+    Parameters
+    ----------
+    runs
+        Complete or failed runs.
+    outputs
+        Folder of the view.
+    sweep
+        Folder of their sweep, which becomes a parent run per data set; None for single runs.
+
+    Raises
+    ------
+    TrackingError
+        Logging failed for any reason.
     """
     with _client(outputs) as client:
         return _log(client, runs, outputs, sweep)

@@ -300,9 +300,8 @@ def _name_damaged(damaged: Sequence[tuple[Path, Exception]]) -> None:
 def find(outputs: Path) -> Iterator[Run]:
     """Yield the runs below an outputs folder, sorted by folder.
 
-    Of several runs with the same settings, by different code, only the newest is found. A failure
-    is found if no run with its settings has finished. ``leave_out`` is called with unreadable
-    folders.
+    Among runs with the same settings, by different code, only the newest is found. A failure is
+    found if no run with its settings has finished. Unreadable folders are named on stderr.
     """
     found: dict[Any, Run] = {}
     damaged = []
@@ -359,7 +358,7 @@ def sweep_folders(outputs: Path) -> list[Path]:
 
 
 def jobs_of(sweep: Path) -> list[Run]:
-    """Yield the run of each ended job, in the order of the jobs.
+    """Return the run of each ended job of a sweep, in the order of the jobs.
 
     An unreadable run is named on stderr and left out.
     """

@@ -251,7 +251,15 @@ class PredictedClasses(_Table):
         self._classes = np.array([str(label) for label in classes], dtype=object)
 
     def add(self, rows: np.ndarray, y: np.ndarray, y_hat: np.ndarray) -> None:
-        """Add a block of rows (n,): y and y_hat as of ``metrics.mistaken``."""
+        """Add a block of rows.
+
+        Parameters
+        ----------
+        rows
+            Positions (n,) in the file.
+        y, y_hat
+            Targets (n,) and predictions (n,) or (n, K), as of ``metrics.mistaken``.
+        """
         if y_hat.ndim == 1:
             score = y_hat
             meant, true = (score > 0.0).astype(int), (y > 0.0).astype(int)

@@ -74,7 +74,19 @@ def entry(group: str, name: str, config_dirs: Sequence[Path] = ()) -> dict[str, 
     """Return the content of ``group=name``, merged with the files of its ``defaults`` list.
 
     The later file counts, key by key in nested mappings, as with Hydra. Entries of other groups in
-    the list are ignored. Raises MissingEntry or UnreadableFile.
+    the list are ignored.
+
+    Parameters
+    ----------
+    group, name
+        Folder below ``conf``, and the rest of the path without its suffix.
+    config_dirs
+        Folders that are searched last.
+
+    Raises
+    ------
+    MissingEntry, UnreadableFile
+        There is no such file, or it cannot be read.
     """
     mapping = read(_path_of(group, name, config_dirs))
     bases = [base for base in mapping.pop("defaults", []) if _of_this_group(base)]
@@ -94,7 +106,13 @@ def default_settings(name: str) -> dict[str, Any]:
 
 
 def when(group: str, name: str, config_dirs: Sequence[Path] = ()) -> str:
-    """Return the first line "# when: ..." of a file, the advice when to choose it, or ""."""
+    """Return the advice of a file when to choose it: its first line "# when: ...", or "".
+
+    Parameters
+    ----------
+    group, name, config_dirs
+        As of ``entry``.
+    """
     with open(_path_of(group, name, config_dirs), encoding="utf-8") as file:
         match = re.match(r"# when: (.*)", file.readline())
     return match[1].strip() if match else ""
