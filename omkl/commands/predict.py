@@ -144,7 +144,7 @@ def _names(learner: OnlineLearner) -> list[str]:
 
 
 def _columns(learner: OnlineLearner, X: np.ndarray) -> list[np.ndarray]:
-    """Return the columns that ``_names`` names, (n,) or (n, m) for m outputs, of Python's numbers."""
+    """Return the columns that ``_names`` names, (n,) or (n, m), of numbers of Python."""
     if learner.classes:
         shares = learner.predict_proba(X).T if learner.algorithm.probabilities else ()
         return [learner.predict(X).astype(object), *(p.astype(object) for p in shares)]
