@@ -293,11 +293,11 @@ class MultiTargetMKLRegressor(_Regressor, base.MultiTargetRegressor):
         """Learn the targets y of x, numbers by name. Raises ValueError for other values."""
         if not isinstance(y, Mapping):
             raise ValueError(f"targets are numbers by name, {{'north': 1.0}}, and this is {y!r}")
-        there = {name: target for name, target in y.items() if not is_blank(target)}
-        new = [name for name in there if name not in self._places]
+        targets = {name: target for name, target in y.items() if not is_blank(target)}
+        new = [name for name in targets if name not in self._places]
         self._places |= {name: len(self._places) + k for k, name in enumerate(new)}
         try:
-            self._learn(x, {self._places[name]: there[name] for name in there}, bool(new))
+            self._learn(x, {self._places[name]: targets[name] for name in targets}, bool(new))
         except ValueError:
             for name in new:
                 del self._places[name]
@@ -394,9 +394,9 @@ class ActiveMKLRegressor(_Regressor, base.Regressor):
     def predict_one(self, x: dict, with_interval: bool = False) -> Any:
         """Return the prediction for x, or its interval, and end the round of the row before."""
         self._skip()
-        said = self._answer(x, with_interval)
+        answer = self._answer(x, with_interval)
         self._skipped = None if self.asks else self._row(x)
-        return said
+        return answer
 
     def learn_one(self, x: dict, y: Any) -> None:
         """Learn the target y of x if it was requested."""
@@ -490,5 +490,5 @@ class OnlineMKLClassifier(_MiniBatch, _Online, base.MiniBatchClassifier):
         """Return the probabilities of the classes, a column each, of each row as the next."""
         import pandas as pd  # where somebody has data frames
 
-        said = [self.predict_proba_one(x) for x in X.to_dict("records")]
-        return pd.DataFrame(said, index=X.index, columns=self._classes)
+        rows = [self.predict_proba_one(x) for x in X.to_dict("records")]
+        return pd.DataFrame(rows, index=X.index, columns=self._classes)

@@ -276,8 +276,8 @@ class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
         """
         if not return_std:
             return np.concatenate([self.learner_.predict(rows) for rows in self._predicted(X)])
-        said = [self.learner_.predict(rows, return_std=True) for rows in self._predicted(X)]
-        return tuple(np.concatenate(arrays) for arrays in zip(*said, strict=True))
+        blocks = [self.learner_.predict(rows, return_std=True) for rows in self._predicted(X)]
+        return tuple(np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
 
     def predict_interval(self, X: Any) -> np.ndarray:
         """Return low and high (n, 2) for each row of X (n, d) as the next; nothing is learned.
@@ -361,7 +361,7 @@ def _seed(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(2**31))
 
 
-def _says_probabilities(model: _Online) -> bool:
+def _has_probabilities(model: _Online) -> bool:
     """Return True if a classifier's algorithm has probabilities; else raise AttributeError."""
     if not model.algorithm_for("classification").probabilities:
         raise AttributeError(f"{model.algorithm} predicts no probabilities; auto does")
@@ -463,11 +463,10 @@ class OnlineMKLClassifier(ClassifierMixin, _Online):
         codes = [self.learner_.predict(rows) for rows in self._predicted(X)]
         return self.classes_[np.concatenate(codes)]
 
-    @available_if(_says_probabilities)
+    @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return probabilities (n, K) of the classes, in order, for each row of X as the next.
 
         The method exists only if the algorithm has probabilities.
         """
-        said = [self.learner_.predict_proba(rows) for rows in self._predicted(X)]
-        return np.concatenate(said)
+        return np.concatenate([self.learner_.predict_proba(rows) for rows in self._predicted(X)])

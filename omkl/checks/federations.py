@@ -136,13 +136,13 @@ def check_clients_that_are_done(case: Case) -> None:
     lengths = np.array([ROUNDS, 1, 57, ROUNDS, 120])
     whole = case.learner(lengths=lengths)
     expected = whole.partial_fit(X, y)
-    there = np.arange(ROUNDS)[:, None] < lengths
-    np.testing.assert_array_equal(np.isfinite(expected.y_hat), there)
+    present = np.arange(ROUNDS)[:, None] < lengths
+    np.testing.assert_array_equal(np.isfinite(expected.y_hat), present)
     for k, n in enumerate(lengths):
         assert np.all(expected.regret[n:, k] == expected.regret[n - 1, k])
         assert np.all(expected.loss[n:, k] == expected.loss[n - 1, k])
     federation = case.learner(lengths=lengths)
-    inputs, labels = np.where(there[..., None], X, np.nan), np.where(there, y, np.nan)
+    inputs, labels = np.where(present[..., None], X, np.nan), np.where(present, y, np.nan)
     shared.require_equal(shared.in_blocks(federation, inputs, labels, 7), expected)
     assert pickle.dumps(case.learned(federation)) == pickle.dumps(case.learned(whole))
 

@@ -572,9 +572,3 @@ def cases(name: str) -> Iterator[Check]:
 def run(name: str, settings: dict[str, Any] | None = None) -> None:
     """Run all checks for one algorithm. AssertionError names the first failure."""
     shared.run(Case(name, settings), cases(name))
-
-
-__all__ = [
-    "CHECKS", "DICTIONARY", "FEATURES", "INPUTS", "Case", "Check", "Skip", "cases",
-    "default_settings", "names", "play", "run",
-]  # fmt: skip

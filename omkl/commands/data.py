@@ -146,7 +146,7 @@ def _fetch(entries: Entries) -> int:
 
 
 def _where(entry: Mapping[str, Any]) -> str:
-    """Return whether the file is there, or what there is in its place."""
+    """Return where the rows come from, or whether the file is missing."""
     if "file" not in entry:
         return "your file" if "path" in entry else "made on the fly"
     if catalogue.locate(entry["file"]) is not None:

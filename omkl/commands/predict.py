@@ -1,4 +1,4 @@
-"""``omkl-predict``: what a learner that was kept says of other rows; it learns nothing."""
+"""``omkl-predict``: predict the rows of a file with a saved learner; nothing is learned."""
 
 from __future__ import annotations
 
@@ -117,8 +117,8 @@ def _of_panel(panel: Panel, columns: dict[str, Any] | None, file: str) -> Iterat
         assert series is not None  # the settings name their column
         new.update(dict.fromkeys(name for name in series if name not in panel))
         ends = list(panel.predict_interval(X, series).T) if has else []
-        said = [array.astype(object) for array in (panel.predict(X, series), *ends)]
-        yield header + csv_text(np.column_stack([rows.astype(object), series, *said]))
+        values = [array.astype(object) for array in (panel.predict(X, series), *ends)]
+        yield header + csv_text(np.column_stack([rows.astype(object), series, *values]))
         header = ""
     yield header
     _tell_of(words)

@@ -58,15 +58,15 @@ def run(jobs: Jobs, folder: Path | None = None, n_jobs: int | str = 1) -> bool:
     outcomes = _one_by_one(tasks) if n_jobs == 1 else _side_by_side(tasks, n_jobs)
     try:
         with contextlib.closing(outcomes):
-            told = set()  # messages of failures, each of which is printed once
+            printed = set()  # messages of failures, each of which is printed once
             for task, outcome in outcomes:
                 record(task, outcome)
                 failed = outcome.status == "failed"
                 message = outcome.run.result["error"]["message"] if failed else None
-                if message not in told:
+                if message not in printed:
                     print(_line_of(task.label, outcome), flush=True)
                 if failed:
-                    told.add(message)
+                    printed.add(message)
                     if task.settings.fail_fast:
                         break
     except BaseException as error:

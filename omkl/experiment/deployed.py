@@ -74,7 +74,7 @@ def plan_of(terms: Terms) -> Plan:
     return choose_learner(made, n_rounds, len(terms.inputs), lengths)
 
 
-# --- what was learned ---------------------------------------------------------------------------
+# --- models --------------------------------------------------------------------------------------
 
 
 def client_model(owner: DataOwner) -> bytes | None:

@@ -169,11 +169,11 @@ def matching(runs: Sequence[Run], wanted: Mapping[str, Sequence[str]]) -> list[R
         left = [one for one in left if any(_is(one[1].get(key), text) for text in texts)]
     if not left:
         pairs = " ".join(f"{key}={','.join(texts)}" for key, texts in wanted.items())
-        there = "; ".join(
+        known = "; ".join(
             f"{key}: {few(dict.fromkeys(naming.value_text(one.get(key)) for one in facts))}"
             for key in wanted
         )
-        raise ValueError(f"no run has {pairs}. There are {there}")
+        raise ValueError(f"no run has {pairs}. There are {known}")
     return [run for run, _ in left]
 
 

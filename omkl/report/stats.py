@@ -1,6 +1,6 @@
-"""What is computed of runs for a report: stars, codes that can be compared, baselines, windows.
+"""Statistics of runs for reports: stars, baselines and windows.
 
-The star of a table: the best learner, and all that no paired test tells from it.
+The star of a table marks the best learner, and all that no paired test distinguishes from it.
 
 Learners with the same seeds saw the same random features (and permutations, where the stream has
 them), so they are compared seed by seed: a two-sided t test of the log-ratios to the learner with

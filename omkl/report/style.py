@@ -1,4 +1,4 @@
-"""How figures look: colours, axes, lines with bands, panels and their legend.
+"""Appearance of figures: colours, axes, lines with bands, panels and their legend.
 
 matplotlib is imported by the functions that draw, so that tables do not need it. Only its object
 interface is used: no window system, no global list of figures.

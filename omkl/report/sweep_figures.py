@@ -192,11 +192,11 @@ def against(frame: pd.DataFrame, x: str, y: str = "") -> Panels:
     settings = settings_in(frame)
     numbers = [name for name in NUMBERS if frame[name].notna().any()]
     x = x if x in frame else x.removeprefix("algorithm.")
-    for what, name, there in (
+    for what, name, known in (
         ("x", x, ["algorithm", *settings, *numbers]), ("y", y or numbers[0], numbers)
     ):  # fmt: skip
-        if name not in there:
-            raise ValueError(no_such(f"{what}={name}", name, there))
+        if name not in known:
+            raise ValueError(no_such(f"{what}={name}", name, known))
     panels: dict[str, dict[Entry, list[tuple[Any, float, float]]]] = {}
     for row in frame[frame[x].notna() | (x in settings)].to_dict("records"):
         if row[x] != row[x]:  # a setting that the run does not have

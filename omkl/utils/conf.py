@@ -53,12 +53,12 @@ def groups(config_dirs: Sequence[Path] = ()) -> dict[str, list[str]]:
 
 def names(group: str, config_dirs: Sequence[Path] = ()) -> list[str]:
     """Return the choices of ``group=``; names in a sub-folder have a slash and come last."""
-    there = {
+    found = {
         path.relative_to(place / group).with_suffix("").as_posix()
         for place in _places(config_dirs)
         for path in (place / group).rglob("*.yaml")
     }
-    return sorted(there, key=lambda name: ("/" in name, name))
+    return sorted(found, key=lambda name: ("/" in name, name))
 
 
 def _path_of(group: str, name: str, config_dirs: Sequence[Path]) -> Path:

@@ -43,8 +43,8 @@ def no_such(what: str, name: str, known: Iterable[Any], dot: str = "") -> str:
         Prefix of the suggested name.
     """
     closest = _by_closeness(name, known)
-    there = f" There are: {few(closest)}." if closest else ""
-    return f"there is no {what}.{did_you_mean(name, closest, dot)}{there}"
+    names = f" There are: {few(closest)}." if closest else ""
+    return f"there is no {what}.{did_you_mean(name, closest, dot)}{names}"
 
 
 def did_you_mean(name: str, known: Iterable[Any], dot: str = "") -> str:

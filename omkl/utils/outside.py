@@ -132,12 +132,12 @@ def load(module: str) -> ModuleType:
     try:
         found = importlib.import_module(module)
     except Exception as error:
-        raise ModuleProblem(f"the module {module} cannot be imported: {_told(error)}") from error
+        raise ModuleProblem(f"the module {module} cannot be imported: {_located(error)}") from error
     digest_of(module)  # caches the digest before an edit
     return found
 
 
-def _told(error: Exception) -> str:
+def _located(error: Exception) -> str:
     """Return the text of an error, with file and line of its origin in the user's code."""
     not_theirs = ("<frozen", str(Path(__file__).parents[1]), str(Path(importlib.__file__).parent))
     lines = traceback.extract_tb(error.__traceback__)
