@@ -118,10 +118,7 @@ def read_jobs(
 
 
 def composed_text(
-    arguments: Sequence[str],
-    config_dirs: Sequence[Path],
-    resolve: bool,
-    values: Values,
+    arguments: Sequence[str], config_dirs: Sequence[Path], resolve: bool, values: Values
 ) -> str:
     """Return the settings of one job as YAML, for ``--cfg job``.
 

@@ -102,10 +102,7 @@ class Exchange(Section):
         1, ge=1, le=10**6, description="rounds from one exchange of messages to the next"
     )
     bits: int | None = Field(
-        None,
-        ge=2,
-        le=32,
-        description="of an entry of a message, rounded at random; null: float64",
+        None, ge=2, le=32, description="of an entry of a message, rounded at random; null: float64"
     )
 
 

@@ -56,10 +56,7 @@ class Classification(StreamJob):
         return _one_seed(self, left)
 
     def result(
-        self,
-        passes: Sequence[OneSeed],
-        timing: Timing,
-        progress: Progress | None,
+        self, passes: Sequence[OneSeed], timing: Timing, progress: Progress | None
     ) -> Computed:
         metrics = passes[0].metrics
         metrics.require_enough()
@@ -180,11 +177,7 @@ def _one_seed(job: Classification, left: Left) -> OneSeed:
     )
 
 
-def _summarise(
-    job: Classification,
-    done: Sequence[OneSeed],
-    timing: Timing,
-) -> Computed:
+def _summarise(job: Classification, done: Sequence[OneSeed], timing: Timing) -> Computed:
     T, R, classes = done[0].metrics.mistakes.n_rounds, len(done), job.stream.classes
     rounds = done[0].metrics.mistakes.curve()[0]
     sums = np.concatenate([seed.metrics.mistakes.curve()[1] for seed in done])
@@ -247,9 +240,7 @@ def _scores(of_seeds: Sequence[ClassificationMetrics]) -> dict[str, Any]:
     return entries
 
 
-def _baselines(
-    of_streams: Sequence[Baselines],
-) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def _baselines(of_streams: Sequence[Baselines]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Return the error rates of the baselines, and the means (P,) of their curves over streams."""
     first = of_streams[0]
     rounds = first.squared.curve()[0]

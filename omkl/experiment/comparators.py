@@ -215,11 +215,7 @@ MOST_MEBIBYTES = 4096  # of the normal equations, or of a kernel matrix
 
 
 def against_comparators(
-    job: Job,
-    rounds: np.ndarray,
-    sums: np.ndarray,
-    n_unscored: int,
-    progress: Progress | None,
+    job: Job, rounds: np.ndarray, sums: np.ndarray, n_unscored: int, progress: Progress | None
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Return the regret against each comparator, as entries of result.json and as curves.
 
@@ -335,10 +331,7 @@ def _ridge_features(job: Job, progress: Progress | None) -> dict[str, np.ndarray
                 return squared_errors(fit_of_seed["omega"], fit_of_seed["theta"], X, y)  # noqa: B023
 
             recorder.add(np.stack(list(pool.map(errors_of, chosen))))
-    return {
-        "sums": recorder.curve()[1],
-        "best": np.array([int(found["best"]) for found in chosen]),
-    }
+    return {"sums": recorder.curve()[1], "best": np.array([int(found["best"]) for found in chosen])}
 
 
 def _kernel_ridge(job: Job, progress: Progress | None) -> dict[str, np.ndarray]:

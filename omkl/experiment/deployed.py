@@ -119,12 +119,7 @@ def _units_of_bounds(terms: Terms) -> Units:
 
 
 def _model(
-    terms: Terms,
-    plan: Plan,
-    theta: np.ndarray,
-    log_w: np.ndarray,
-    units: Units | None,
-    t: int,
+    terms: Terms, plan: Plan, theta: np.ndarray, log_w: np.ndarray, units: Units | None, t: int
 ) -> bytes | None:
     if not plan.used:
         return None

@@ -159,12 +159,7 @@ class StreamJob(LearnerJob):
         """Return the part of a finished pass that ``result`` needs."""
         return left
 
-    def result(
-        self,
-        passes: Sequence[Any],
-        timing: Timing,
-        progress: Progress | None,
-    ) -> Computed:
+    def result(self, passes: Sequence[Any], timing: Timing, progress: Progress | None) -> Computed:
         """Return the numbers of all passes, with comparators in hindsight.
 
         Parameters
@@ -199,11 +194,7 @@ class StreamJob(LearnerJob):
         several = self.algorithm.representation.lookahead or self.stream.has_series
         return max(1, self.settings.n_threads // len(self.seeds)) if several else 1
 
-    def compute(
-        self,
-        progress: Progress | None = None,
-        staging: Path | None = None,
-    ) -> Computed:
+    def compute(self, progress: Progress | None = None, staging: Path | None = None) -> Computed:
         """Stream every seed through its learner, in one pass for all seeds or in a pass for each.
 
         Passes run side by side in threads, or else the seeds of the only pass. Files that are as

@@ -129,11 +129,7 @@ class FederatedJob(Plan):
         self.federation(0).partial_fit(X, y)
         ClientBaselines(self.stream, self.lengths).add_rounds(X, y)
 
-    def compute(
-        self,
-        progress: Progress | None = None,
-        staging: Path | None = None,
-    ) -> Computed:
+    def compute(self, progress: Progress | None = None, staging: Path | None = None) -> Computed:
         (T, K), R = self.split.y.shape, len(self.seeds)
         n_threads = min(self.settings.n_threads, R)
         federations = [self.federation(seed) for seed in self.seeds]

@@ -101,12 +101,7 @@ def modules_of_families(dictionary: Sequence[Kernel]) -> dict[str, str]:
     return outside.digests(type(kernels.FAMILIES[family]).__module__ for family in families)
 
 
-def reported(
-    job: Job,
-    losses: np.ndarray,
-    timing: Timing,
-    **further: Any,
-) -> dict[str, Any]:
+def reported(job: Job, losses: np.ndarray, timing: Timing, **further: Any) -> dict[str, Any]:
     """Return the fields of result.json that every kind of job has.
 
     Parameters

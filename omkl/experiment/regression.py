@@ -56,12 +56,7 @@ class Regression(StreamJob):
     def metrics(self, seeds: Sequence[int], staging: Path | None) -> RegressionMetrics:
         return RegressionMetrics(self, staging)
 
-    def result(
-        self,
-        passes: Sequence[Left],
-        timing: Timing,
-        progress: Progress | None,
-    ) -> Computed:
+    def result(self, passes: Sequence[Left], timing: Timing, progress: Progress | None) -> Computed:
         return _summarise(self, passes[0], timing, progress)
 
 
@@ -160,12 +155,7 @@ class RegressionMetrics:
             )
 
 
-def _summarise(
-    job: Regression,
-    left: Left,
-    timing: Timing,
-    progress: Progress | None,
-) -> Computed:
+def _summarise(job: Regression, left: Left, timing: Timing, progress: Progress | None) -> Computed:
     """Return the numbers of a job whose pass is over, with comparators in hindsight."""
     metrics: RegressionMetrics = left.metrics
     metrics.require_enough()

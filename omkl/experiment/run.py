@@ -20,13 +20,7 @@ from omkl.experiment.job import Computed, Job, Progress, own_modules, prepare_le
 from omkl.runs import provenance, run_folder
 from omkl.runs.provenance import stamp_of
 from omkl.runs.run_folder import Run
-from omkl.runs.writing import (
-    files_of_run,
-    folder_of,
-    publish,
-    staging_folder,
-    write_failure,
-)
+from omkl.runs.writing import files_of_run, folder_of, publish, staging_folder, write_failure
 from omkl.utils.threads import thread_pool
 from omkl.utils.wording import cannot_use
 

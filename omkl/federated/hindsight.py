@@ -56,10 +56,6 @@ class Clients:
         add_rows(equations, z, self.targets[k])
         return equations
 
-    def equations_of_all(self, i: int) -> np.ndarray:
-        """Return the normal equations of kernel i and all clients together."""
-        return np.sum([self.equations(i, k) for k in range(len(self.inputs))], axis=0)
-
     def errors(self, i: int, k: int, theta: np.ndarray) -> np.ndarray:
         """Return the squared errors (n,) of a kernel's function on the rows of a client.
 
@@ -113,7 +109,8 @@ def ridge(
         objectives[i] = [solve(of_clients[k], penalties[k])[0] for k in range(K)]
         shared_objectives[i] = solve(np.sum(of_clients, axis=0), shared_penalty)[0]
     kernels, shared_kernel = objectives.argmin(axis=0), int(shared_objectives.argmin())
-    _, theta = solve(data.equations_of_all(shared_kernel), shared_penalty)
+    together = np.sum([data.equations(shared_kernel, k) for k in range(K)], axis=0)
+    _, theta = solve(together, shared_penalty)
     errors, shared_errors = np.zeros((T, K)), np.zeros((T, K))
     for k in range(K):
         rows, i = slice(lengths[k]), int(kernels[k])

@@ -19,13 +19,7 @@ from omkl.core.compiler import compiled, compiled_for
 from omkl.core.hyperparameters import COUNTS, KERNELS
 from omkl.core.rng import ASKING, generator, party_generators
 from omkl.federated import privacy, protocol
-from omkl.federated.messages import (
-    clear,
-    combine_messages,
-    protect,
-    receive,
-    squared_norm,
-)
+from omkl.federated.messages import clear, combine_messages, protect, receive, squared_norm
 from omkl.federated.privacy import SecretNormals
 from omkl.federated.protocol import (
     Plan,

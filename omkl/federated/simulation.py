@@ -16,13 +16,7 @@ from omkl.core.compiler import compiled, compiled_for, element, inlined
 from omkl.core.rng import ASKING, NOISE, ROUNDING, generator, generators, party_generators
 from omkl.federated import privacy, protocol
 from omkl.federated.exchange import Links, links_to_server
-from omkl.federated.messages import (
-    clear,
-    combine_messages,
-    protect,
-    quantise,
-    receive,
-)
+from omkl.federated.messages import clear, combine_messages, protect, quantise, receive
 from omkl.federated.privacy import NO_SAFEGUARDS, Safeguards
 from omkl.federated.protocol import (
     FederatedAlgorithm,

@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from omkl.report import naming, stats
-from omkl.report.frame import (
-    BASELINE,
-    HIDDEN,
-    NUMBERS,
-    in_order,
-    settings_in,
-    with_baselines,
-)
+from omkl.report.frame import BASELINE, HIDDEN, NUMBERS, in_order, settings_in, with_baselines
 from omkl.report.naming import markdown_text, readable, value_text
 from omkl.report.tables import Column, absent, fits, padded_markdown, print_columns
 from omkl.utils import registry

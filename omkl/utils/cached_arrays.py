@@ -10,13 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from omkl.utils import sources
-from omkl.utils.disk import (
-    npz_bytes,
-    read_sealed,
-    remove_abandoned,
-    sealed,
-    write_atomically,
-)
+from omkl.utils.disk import npz_bytes, read_sealed, remove_abandoned, sealed, write_atomically
 from omkl.utils.wording import tell
 
 Arrays = dict[str, np.ndarray]
@@ -28,9 +22,7 @@ def name_of(identity: str) -> str:
 
 
 def load_or_make(
-    folder: Path,
-    identity: str,
-    make: Callable[[], Mapping[str, np.ndarray]],
+    folder: Path, identity: str, make: Callable[[], Mapping[str, np.ndarray]]
 ) -> Arrays:
     """Return the arrays of ``identity`` from the cache, or make and store them.
 

@@ -24,7 +24,7 @@ PACKAGES = ("omkl.algorithms", FEDERATED)
 
 # Common description of the algorithms in a folder.
 FOLDERS = {
-    "rf/": "Kernel classifiers on random features: the memory does not grow with the stream.",
+    "rf/": "Kernel classifiers on random features: the memory does not grow with the stream."
 }
 
 
