@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import hydra
 import pytest
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
@@ -53,13 +52,10 @@ mine: {of: [1, "${seeds}"]}
     [
         [],
         ["algorithm=gf", "algorithm.eta=0.5", "seeds=3"],
-        ["algorithm.eta=0.5", "algorithm=gf"],
-        ["algorithm=raker", "++algorithm.M=3", "dataset=naval", "kernels=rbf41"],
         ["+experiment=mine", "regret.lam=0.25", "mine.of=[2,${D}]"],
         ["dataset.kernel={family: laplacian}", "+dataset.new.key=[1,{a: b}]"],
         ['algorithm.eta="0.1/sqrt(t)"', "D=${seeds}", "outputs='a, b'"],
         ["+algorithm.eta=3"],
-        ["algorithm=nothing"],
         ["stream.limt=3"],
         ["algorithm@other=gf"],
     ],
@@ -82,23 +78,6 @@ def test_values_set_in_a_copy_are_as_hydra_composes_them(overrides, tmp_path: Pa
 
     composer.mapping(["algorithm=gf", "algorithm.eta=77", "++stream.limit=1"])
     assert outcome(composer.mapping) == outcome(by_hydra_alone) == outcome(composer.mapping)
-
-
-def test_yaml_files_are_put_together_once_for_each_set_of_choices(monkeypatch):
-    calls = []
-    whole = hydra.compose
-
-    def counted(*given, **options):
-        calls.append(given)
-        return whole(*given, **options)
-
-    monkeypatch.setattr(hydra, "compose", counted)
-    composer = Composer()
-    for algorithm in ("gf", "raker"):
-        for D in (1, 2, 3):
-            config = composer.compose([f"algorithm={algorithm}", f"D={D}"])
-            assert (config.algorithm.name, config.D) == (algorithm, D)
-    assert len(calls) == 2
 
 
 def test_files_are_read_as_omegaconf_reads_them():

@@ -99,7 +99,7 @@ def test_a_run_has_settings_numbers_curves_and_files(outputs, run_folder_maker):
     assert {item.path for item in client(outputs).list_artifacts(run_id)} == files
 
 
-@pytest.mark.parametrize("n_rounds", [1, 201, 3000])
+@pytest.mark.parametrize("n_rounds", [1, 3000])
 def test_a_curve_has_at_most_200_points_with_both_ends(outputs, run_folder_maker, n_rounds):
     folder = run_folder_maker(outputs, n_rounds=n_rounds, n_seeds=2)
     run_id = log(Run(folder), outputs)
@@ -181,27 +181,15 @@ def test_the_server_that_the_user_names_is_used(tmp_path, outputs, run_folder_ma
         tracking.ui(outputs)
 
 
-def test_a_run_is_logged_once(outputs, run_folder_maker):
-    run = Run(run_folder_maker(outputs))
-    first = log(run, outputs)
-    assert log(run, outputs) == first and len(all_runs(outputs)) == 1
-
-
-@pytest.mark.parametrize(
-    ("error", "raised"), [(OSError(28, "No space left on device"), TrackingError),
-                          (KeyboardInterrupt(), KeyboardInterrupt)],
-)  # fmt: skip
-def test_a_run_that_was_cut_short_is_replaced(
-    outputs, run_folder_maker, monkeypatch, error, raised
-):
+def test_a_run_that_was_cut_short_is_replaced(outputs, run_folder_maker, monkeypatch):
     run = Run(run_folder_maker(outputs))
 
     def interrupted(*what):
-        raise error
+        raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
         patched.setattr(tracking, "_curves", interrupted)
-        with pytest.raises(raised):
+        with pytest.raises(TrackingError):
             log(run, outputs)
     run_id = log(run, outputs)
     assert [run.info.run_id for run in all_runs(outputs)] == [run_id]
@@ -321,8 +309,7 @@ def test_ui_makes_the_view_first(tmp_path, run_folder_maker, monkeypatch, capsys
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ui_serves_until_a_signal_and_leaves_nothing(outputs, run_folder_maker, tmp_path, number):
+def test_ui_serves_until_a_signal_and_leaves_nothing(outputs, run_folder_maker, tmp_path):
     """And runs nothing that lies in the outputs folder, which may be a stranger's."""
     log(Run(run_folder_maker(outputs)), outputs)
     for name in ("flask", "mlflow", "uvicorn", "sqlalchemy"):
@@ -349,7 +336,7 @@ def test_ui_serves_until_a_signal_and_leaves_nothing(outputs, run_folder_maker, 
             except OSError:
                 assert process.poll() is None and time.monotonic() < deadline
                 time.sleep(0.1)
-        process.send_signal(number)
+        process.send_signal(signal.SIGTERM)
         process.wait(timeout=30)
         with pytest.raises(ProcessLookupError):  # whoever it has started has ended as well
             os.killpg(process.pid, 0)

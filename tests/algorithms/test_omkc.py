@@ -253,11 +253,6 @@ def test_kernels_are_at_most_one_on_the_diagonal():
         assert np.all((0.0 <= ours.selection.f) & (ours.selection.f <= 1.0 + 1e-12)) and again > 0.5
 
 
-def test_polynomials_have_no_random_features():
-    with pytest.raises(ValueError, match="no random features: choose a dictionary without"):
-        learner("rf/omkc_da_p1")
-
-
 def test_the_step_of_the_theorem_may_be_replaced():
     assert learner("omkc_sua_o", eta=0.25).state.eta[0] == 0.25
     with pytest.raises(ValueError, match="eta='best' is not a number"):

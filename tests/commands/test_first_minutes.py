@@ -100,14 +100,6 @@ def test_dir_shows_the_public_names():
     assert dir(omkl) == sorted(omkl.__all__)
 
 
-def test_git_keeps_the_page_of_outputs_and_nothing_else():
-    ignored = subprocess.run(
-        ["git", "check-ignore", "outputs/README.md", "outputs/latest", "outputs/runs/x"],
-        cwd=ROOT, capture_output=True, text=True,
-    )  # fmt: skip
-    assert ignored.stdout.split() == ["outputs/latest", "outputs/runs/x"]
-
-
 @pytest.mark.slow
 def test_jobs_that_fail_alike_have_one_message(tmp_path):
     (tmp_path / "my.csv").write_text("a,price\n" + "1,none\n" * 50)

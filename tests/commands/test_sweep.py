@@ -13,18 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import startup
 
 from omkl.commands import sweep
 from omkl.config.overrides import read_jobs
-from tests.commands.test_cli import (
-    TINY,
-    interrupted,
-    omkl_run,
-    results_of,
-    started,
-    write_table,
-)
+from tests.commands.test_cli import TINY, interrupted, omkl_run, results_of, started, write_table
 
 # --- the files of a sweep -------------------------------------------------------------------------
 
@@ -230,25 +222,3 @@ def test_workers_of_dask_run_the_jobs(tmp_path):
     with distributed.LocalCluster(1, threads_per_worker=1, processes=False) as cluster:
         assert not sweep.run(jobs, n_jobs=cluster.scheduler_address)
     assert len(results_of(tmp_path)) == 2
-
-
-# --- start-up -----------------------------------------------------------------------------------
-
-
-def test_startup_tells_where_the_time_goes(monkeypatch):
-    """What is started is not started here."""
-
-    def started(words, **options):
-        code = words[words.index("-c") + 1] if "-c" in words else ""
-        exec(code.partition(";")[0], {})  # what is imported is there
-        outputs = [Path(word[8:]) for word in words if word.startswith("outputs=")]
-        if outputs and outputs[0].name != "plain":
-            folder = outputs[0] / "runs" / "synthetic" / "gf-1"
-            folder.mkdir(parents=True)
-            (folder / "result.json").write_text('{"seconds": 0.25}')
-
-    monkeypatch.setattr(startup.subprocess, "run", started)
-    measured = startup.measure(TINY, repeat=1)
-    assert measured["rounds"] == 0.25 and measured["arguments"] == TINY
-    seconds = dict(re.findall(r"^  (\w[\w ]*?) +([\d.]+) s", startup.table(measured), re.M))
-    assert list(seconds) == ["libraries", "imports", "rounds", "plain", "total"]

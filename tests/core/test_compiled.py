@@ -3,12 +3,9 @@
 A guard that is not a timed test: each of these would cost a factor, and none shows in a number.
 """
 
-import ast
 import inspect
-import pickle
 import platform
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -76,66 +73,6 @@ def test_one_specialisation_serves_every_federation(name):
     federation.partial_fit(X[1:90:3, ::2, 1:], y[1:90:3, ::2])  # strided
     federation.partial_fit(np.asfortranarray(X[:9, :3, :2], dtype=np.float32), y[:9, :3] > 0.5)
     assert compiler.n_specialisations(simulation.run_rounds) == once
-
-
-# --- helpers -------------------------------------------------------------------------------------
-
-
-@compiler.inlined
-def never(state, k):
-    return False
-
-
-@compiler.inlined
-def reach(state, k):
-    return state[k] if never(state, k) else 0.0
-
-
-@compiler.inlined
-def bounded(state, k, x):
-    inside, most = never(state, k), reach(state, k)
-    return 1.0 if inside and abs(x) <= most else x
-
-
-@compiler.inlined
-def counted(state, k, x):
-    inside = never(state, k) and x <= reach(state, k)
-    z = bounded(state, k, x)
-    if abs(z) > 4.0 and not inside:
-        state[k] += 1.0
-    return z
-
-
-@compiler.inlined
-def root(x):
-    if x < 0.0:
-        raise ValueError("negative")
-    return x**0.5
-
-
-def test_a_helper_that_returns_a_constant_runs():
-    """Several callers share it, and nothing of it is left in the machine code of any."""
-
-    @compiler.for_this_process
-    def total(state, x):
-        found = 0.0
-        for k in range(x.shape[0]):
-            found += counted(state, k, x[k])
-        return found
-
-    state = np.ones(6)
-    assert total(state, np.arange(6.0)) == 15.0
-    assert state.tolist() == [1.0, 1.0, 1.0, 1.0, 1.0, 2.0]
-
-
-def test_a_helper_raises_through_its_caller():
-    @compiler.for_this_process
-    def one_more(x):
-        return root(x) + 1.0
-
-    assert one_more(4.0) == 3.0
-    with pytest.raises(ValueError, match="negative"):
-        one_more(-4.0)
 
 
 # --- no allocation -------------------------------------------------------------------------------
@@ -296,38 +233,3 @@ def test_the_guard_sees_scalar_code(packed):
     llvm, assembly = generated(plain, np.ones(8), np.ones(8))
     assert re.findall(TRANSCENDENTAL, llvm)
     assert packed(assembly) == 0
-
-
-# --- symbols --------------------------------------------------------------------------------------
-
-
-def test_every_type_has_a_name_of_its_own():
-    """Numba's symbols carry the bare names of classes: two equal ones would clash."""
-    kinds = set()
-    for name in algorithms.names():
-        learner = learner_of(name)
-        kinds |= {type(learner.params), type(learner.state)}
-    for name in federated.names():
-        federation = federated_checks.Case(name).learner()
-        kinds |= {type(federation.params), type(federation.clients), type(federation.server.model)}
-    assert len({kind.__name__ for kind in kinds}) == len(kinds)
-    assert all(pickle.loads(pickle.dumps(kind)) is kind for kind in kinds)
-    assert all(kind.__name__ == f"{kind.__module__}.{kind.__qualname__}" for kind in kinds)
-
-
-def test_no_name_depends_on_what_else_is_imported():
-    """A type that gets its full name when another module is imported is compiled twice."""
-    named, at_home = {}, set()
-    for path in Path(compiler.__file__).parents[1].rglob("*.py"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        own = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                place = {"dispatch": 1, "qualify_name": 0}.get(node.func.id)
-                if place is None or not isinstance(kind := node.args[place], ast.Name):
-                    continue
-                named.setdefault(kind.id, path)
-                at_home |= {kind.id} & own
-    assert "RandomFeatures" in at_home
-    given = {"Params", "State", "kind"}  # in the functions that register
-    assert {kind: path for kind, path in named.items() if kind not in at_home | given} == {}

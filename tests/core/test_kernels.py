@@ -163,36 +163,21 @@ GRID = {"from": 0, "to": 1, "n": 2}
             {"family": "gausian", "bandwidth": 1},
             "kernels.parts[1].family='gausian'; there are: gaussian, laplacian, cauchy",
         ),
-        ({"family": ["gaussian"], "bandwidth": 1}, "kernels.parts[1].family=['gaussian']; there"),
-        ({"bandwidth": 1}, "kernels.parts[1].family=None; there are"),
         ({"family": "cauchy", "width": 1}, "kernels.parts[1] has no key 'width'"),
-        ({"family": "cauchy"}, "kernels.parts[1] needs either bandwidth or log10_bandwidth"),
         (
             {"family": "cauchy", "bandwidth": 1, "log10_bandwidth": GRID},
             "kernels.parts[1] needs either bandwidth or log10_bandwidth",
         ),
         ({"family": "cauchy", "bandwidth": 0}, "bandwidth 0 is not a positive number"),
-        ({"family": "cauchy", "bandwidth": [1, -2]}, "bandwidth -2 is not a positive number"),
         ({"family": "cauchy", "bandwidth": "1"}, "bandwidth '1' is not a positive number"),
-        ({"family": "cauchy", "bandwidth": math.inf}, "bandwidth inf is not a positive number"),
         ({"family": "cauchy", "bandwidth": math.nan}, "bandwidth nan is not a positive number"),
-        ({"family": "cauchy", "bandwidth": True}, "bandwidth True is not a positive number"),
         (
             {"family": "cauchy", "log10_bandwidth": {"from": 0, "to": 1}},
             "kernels.parts[1].log10_bandwidth needs from, to and n; got {'from': 0, 'to': 1}",
         ),
-        ({"family": "cauchy", "log10_bandwidth": 2}, "needs from, to and n; got 2"),
         (
             {"family": "cauchy", "log10_bandwidth": GRID | {"n": 0}},
             "kernels.parts[1].log10_bandwidth.n=0 is not a whole number of at least 1",
-        ),
-        (
-            {"family": "cauchy", "log10_bandwidth": GRID | {"n": 2.5}},
-            "kernels.parts[1].log10_bandwidth.n=2.5 is not a whole number of at least 1",
-        ),
-        (
-            {"family": "cauchy", "log10_bandwidth": GRID | {"to": 400}},
-            "bandwidth inf is not a positive number",
         ),
         ({"family": "gaussian", "bandwidth": 1e-320}, "is not from 1e-100 to 1e+100"),
         (

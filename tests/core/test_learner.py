@@ -111,14 +111,6 @@ def test_predict_draws_nothing(name):
         np.testing.assert_array_equal(a, b)
 
 
-def test_a_module_that_lacks_a_step_is_told_which(monkeypatch):
-    module = ModuleType("incomplete")
-    module.Params = module.State = module.init = module.predict = object
-    monkeypatch.setitem(sys.modules, "incomplete", module)
-    with pytest.raises(AttributeError, match=r"incomplete registers .* without select, update"):
-        register("incomplete", representation=RANDOM_FEATURES)
-
-
 def test_an_algorithm_does_not_take_the_params_of_another(monkeypatch):
     """Its steps would be those of both."""
     second = ModuleType("second")

@@ -112,17 +112,6 @@ def test_libsvm_text_is_read_in_blocks(tmp_path, monkeypatch):
     assert X.shape == (4, 5)
 
 
-@pytest.mark.real_data
-def test_a9a_streams_as_it_shuffles():
-    """In the order of the file it stays there, shuffled it is held: the same rows."""
-    cfg = catalogued("a9a")
-    X, y = rows(open_stream(cfg, RAW))
-    Z, z = rows(open_stream(cfg, RAW | {"order": "shuffled"}, seed=4))
-    order = np.random.default_rng(4).permutation(len(y))
-    np.testing.assert_array_equal(Z, X[order])
-    np.testing.assert_array_equal(z, y[order])
-
-
 # --- own files and the runner -------------------------------------------------------------------
 
 
@@ -262,12 +251,6 @@ def test_what_does_not_go_together_is_refused(tmp_path, overrides, message):
     outcome = run(tmp_path, *overrides)
     assert outcome.status == "failed"
     assert re.search(message, outcome.run.result["error"]["message"])
-
-
-def test_an_algorithm_for_classification_wants_such_data(tmp_path):
-    config = compose(["algorithm=omkc_da_p1", "dataset=airfoil", f"outputs={tmp_path}"])
-    with pytest.raises(ValueError, match="omkc_da_p1 is an algorithm for classification"):
-        runner.prepare(config)
 
 
 def test_what_may_be_either_is_what_the_algorithm_does():

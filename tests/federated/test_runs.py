@@ -10,7 +10,7 @@ from omkl.core.representations.random_features import draw_features, features_of
 from omkl.datasets import DataError, catalogue, opening, prepare
 from omkl.experiment import run as runner
 from omkl.federated import hindsight
-from omkl.federated.split import by_column, by_site, consecutive, deal
+from omkl.federated.split import by_column, by_site, consecutive
 from omkl.report import figures
 from omkl.report.frame import frame_of, with_baselines
 from omkl.report.stats import windowed
@@ -23,15 +23,6 @@ def outcome_of(tmp_path, *overrides):
 
 
 SYNTHETIC = ("dataset=synthetic", "dataset.rows=400", "federation=iid", "clients=5")
-
-
-def test_every_row_goes_to_one_client():
-    rng = np.random.default_rng(0)
-    rows = deal(100, 7, 14, rng)
-    assert rows.shape == (14, 7) and len(np.unique(rows)) == 98
-    np.testing.assert_array_equal(deal(6, 2, 3, None), [[0, 1], [2, 3], [4, 5]])
-    with pytest.raises(ValueError, match="7 clients with 15 rounds each need 105 rows, there are"):
-        deal(100, 7, 15, rng)
 
 
 def test_the_streams_of_the_clients_are_kept_for_jobs_that_deal_the_same(tmp_path):
@@ -270,23 +261,6 @@ def test_own_data_with_a_column_of_clients(tmp_path):
         assert outcome_of(tmp_path, *own).run.result["n_rounds"] == 30
 
 
-def test_rows_of_nobody(tmp_path):
-    """A blank in the column of clients is a missing value."""
-    frame = pd.DataFrame({"a": np.arange(60.0) % 7, "who": np.tile(["ann", "bob", "cid"], 20)})
-    frame["y"] = np.sin(frame["a"])
-    frame.loc[[7, 40], "who"] = None  # bob's
-    for name in ("own.csv", "own.parquet"):
-        path = tmp_path / name
-        frame.to_csv(path, index=False) if name.endswith("csv") else frame.to_parquet(path)
-        own = ["dataset=file", f"dataset.path={path}", "dataset.target=y", "algorithm=vm_kofl"]
-        own += ["federation=column", "dataset.client_column=who", "kernels=gaussian17"]
-        with pytest.raises(DataError, match=rf"{name}: row 8, column 'who' .*missing=drop"):
-            runner.prepare(compose([*own, "dataset.missing=mean"]))
-        job = runner.prepare(compose([*own, "dataset.missing=drop"]))
-        assert job.split.clients == ["ann", "bob", "cid"] and job.split.X.shape == (20, 3, 1)
-        assert job.split.lengths.tolist() == [20, 18, 20]
-
-
 def test_a_column_of_clients_that_is_not_there(tmp_path):
     """The error names the key that was mistyped, not the target's."""
     _, own = table_of_three(tmp_path)
@@ -298,18 +272,6 @@ def test_a_column_of_clients_that_is_not_there(tmp_path):
         runner.prepare(compose([*own, *sites]))
 
 
-def test_more_rounds_than_sites_give(tmp_path):
-    frame = pd.DataFrame({"a": np.arange(40.0), "site": ["x", "y"] * 20, "y": np.arange(40.0)})
-    frame.to_csv(tmp_path / "own.csv", index=False)
-    own = ["dataset=file", f"dataset.path={tmp_path / 'own.csv'}", "dataset.target=y", "clients=4"]
-    own += ["+dataset.sites=site", "federation=by_site", "federation.home=3", "federation.away=1"]
-    own += ["kernels=gaussian17", "algorithm=pof_mkl", "dataset.inputs=[a]"]  # it counts the rows
-    assert runner.prepare(compose(own)).split.y.shape == (4, 4)
-    assert runner.prepare(compose([*own, "federation.rounds=3"])).split.y.shape == (3, 4)
-    with pytest.raises(ValueError, match=r"federation.rounds=5: .* give each client 4 rows"):
-        runner.prepare(compose([*own, "federation.rounds=5"]))
-
-
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
@@ -317,7 +279,6 @@ def test_more_rounds_than_sites_give(tmp_path):
         (("algorithm=raker", *SYNTHETIC), "raker does not learn in a federation"),
         (("algorithm=pof_mkl", "federation=iid"), "how many clients"),
         (("algorithm=pof_mkl", *SYNTHETIC, "algorithm.M=17", "D=50"), "would send 1700 numbers"),
-        (("algorithm=pof_mkl", *SYNTHETIC, "max_upload=1"), "sends at least 2 numbers"),
         (("algorithm=pof_mkl", "federation=by_site"), "dataset.sites"),
         (("algorithm=pof_mkl", "federation=column", "dataset=file"), "dataset.client_column=NAME"),
         (("algorithm=pof_mkl", *SYNTHETIC, "stream.scaling=columns"), "scaling=whole or none"),

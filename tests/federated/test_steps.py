@@ -8,8 +8,6 @@ gradients are plain NumPy. Only what is random is read from the generators.
 import collections
 import itertools
 import math
-import sys
-import types
 
 import numpy as np
 import pytest
@@ -23,7 +21,6 @@ from omkl.core.learner import Learner
 from omkl.core.representations.random_features import draw_features
 from omkl.core.rng import party_generators
 from omkl.core.weights import normalised
-from omkl.federated import protocol
 from omkl.federated.algorithms.fomd_oms import draw_others
 from omkl.federated.algorithms.perfedavg import layer_sizes, n_parameters
 from omkl.federated.exchange import Exchange, links_of
@@ -406,13 +403,3 @@ def test_features_from_the_budget(name, M, D_of_the_paper, numbers):
     assert algorithm.upload(params, 51, 2 * D_of_the_paper) == numbers
     with pytest.raises(ValueError, match=r"max_upload=1: .* sends at least"):
         features_for(algorithm, params, 51, 1)
-
-
-def test_what_a_module_does_not_define_is_named(monkeypatch):
-    module = types.ModuleType("half_a_learner")
-    module.Params = federated.load("vm_kofl").Params
-    module.predict = module.select = lambda *arguments: None
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    message = "half_a_learner registers a federated algorithm without upload, local_step, aggregate"
-    with pytest.raises(AttributeError, match=message):
-        protocol.register(module.__name__)

@@ -215,8 +215,6 @@ def test_it_works_where_models_work():
 @pytest.mark.parametrize(
     ("settings", "x", "y", "message"),
     [
-        ({"algorithm": "gff"}, {"a": 1.0}, 1.0, "no algorithm 'gff'. Did you mean gf?"),
-        ({"params": {"lamb": 1}}, {"a": 1.0}, 1.0, "there is no algorithm.lamb"),
         ({}, {"a": ["red"]}, 1.0, "column 'a' is no input: lists or objects in its cells"),
         ({}, {"a": math.inf}, 1.0, "input a of row 1 is inf: no number"),
         ({}, {"a": 1.0}, None, "a target is a number, and this is None"),

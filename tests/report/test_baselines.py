@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from omkl.report import console, figures, stats, style, sweep_figures, sweep_table
+from omkl.report import console, stats, sweep_table
 from omkl.report import frame as frames
 from omkl.report.naming import readable
 from tests.conftest import change
@@ -107,11 +107,6 @@ def test_widths_of_intervals_say_when_they_are_scaled(with_baselines, kind, said
     assert line.endswith(f"cover 90.0 %, mean width 0.5000, interval score 0.7000{said}")
 
 
-def test_names_of_columns_are_no_markup(with_baselines):
-    text = printed(with_baselines(stream={"target": "[/red] of [b]x[/b]"}))
-    assert "(in units of [/red] of [b]x[/b])" in text
-
-
 def test_no_warning_where_the_learner_is_the_best_or_there_is_nothing_to_beat(with_baselines):
     assert "Warning" not in printed(with_baselines(rmse=3.99))
     assert stats.worse_than({"baselines": {}, "rmse": 1.0}) == ""
@@ -146,33 +141,6 @@ def test_a_row_a_baseline_and_data_set(with_baselines, tmp_path):
     lines = list(csv.DictReader(io.StringIO(table.read_text(encoding="utf-8"))))
     assert [float(x["mse"]) for x in lines if x["status"] == "baseline"] == [0.0113, 0.034] * 2
     assert "(last target)" in markdown.read_text(encoding="utf-8")
-
-
-def test_thin_grey_lines(with_baselines, tmp_path, monkeypatch):
-    drawn = {}
-    monkeypatch.setattr(
-        style, "save", lambda figure, to, name, *_: drawn.update({name: figure}) or []
-    )
-    run = with_baselines()
-    figures.all_figures(run, tmp_path)
-    sweep_figures.all_figures([run], tmp_path)
-    drawn = {name: drawn[name] for name in ("mse", "comparison")}
-    for figure in drawn.values():
-        (axes,) = figure.axes
-        found = {str(line.get_label()): line for line in axes.get_lines()}
-        for name, mse in (("running mean", 0.034), ("last target", 0.0113)):
-            assert found[name].get_color() == style.GREY and found[name].get_linewidth() < 1
-            assert set(found[name].get_ydata()) == {mse}
-        low, high = axes.get_ylim()
-        assert low < 0.0113 and high > 0.034 and "linear ridge" not in found
-    labels = [text.get_text() for text in drawn["comparison"].legends[0].get_texts()]
-    assert labels == ["Raker", "running mean", "last target"]
-
-
-def test_what_has_no_kernel_has_no_figure_of_weights(with_baselines):
-    run = with_baselines("last")
-    run.curves["kernel_family"] = np.array(["constant"] * 76)
-    assert figures.weights(run) is None
 
 
 def test_one_scale_for_a_learner_and_its_baselines(with_baselines):

@@ -1,17 +1,14 @@
 """Figures of one run and of several, from invented run folders."""
 
-import itertools
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from omkl.report import figures, naming, style, sweep_figures
-from omkl.report.naming import expert_names
 from omkl.report.stats import windowed
 from omkl.runs.run_folder import Run
 from tests.conftest import change, configure
@@ -84,14 +81,6 @@ def test_what_a_run_does_not_have_is_not_drawn(run_folder_maker, tmp_path):
         figures.all_figures(Run(run_folder_maker(tmp_path, "gf", failed=True)), tmp_path)
 
 
-def test_a_pdf_is_saved_where_it_is_asked_for(run_folder_maker, tmp_path):
-    run = Run(run_folder_maker(tmp_path))
-    png, pdf, *_ = figures.all_figures(run, tmp_path, ("png", "pdf"))
-    assert (png.name, pdf.name) == ("mse.png", "mse.pdf")
-    raw = pdf.read_bytes()
-    assert raw.startswith(b"%PDF") and b"CreationDate" not in raw
-
-
 def test_windowed_errors_are_those_of_their_rounds(run_folder_maker, tmp_path):
     run = Run(run_folder_maker(tmp_path, n_rounds=400))
     squared = np.diff(run.curves["mse"] * run.curves["t"], axis=1, prepend=0.0)
@@ -142,38 +131,6 @@ def test_importance_over_time_is_a_map_of_inputs(run_folder_maker, tmp_path):
     np.testing.assert_array_equal(lines[1:], shares[:, order[-12:]].T)
     np.testing.assert_allclose(lines[0], shares[:, order[:-12]].sum(axis=1))
     assert axes.get_title().endswith("importance of inputs, first known at row 256")
-
-
-@pytest.mark.parametrize(("kind", "label"), [("whole", "y, scaled to [0, 1]"), ("none", "y")])
-def test_an_axis_says_when_labels_are_scaled(run_folder_maker, tmp_path, kind, label):
-    recent = {f"recent_{name}": np.arange(1.0, 9.0) for name in ("t", "y", "y_hat", "spread")}
-    stream = {"target": "y", "scaling": {"kind": kind}}
-    figure = figures.predictions(change(run_folder_maker(tmp_path), recent, stream=stream))
-    assert figure.axes[0].get_ylabel() == label
-
-
-def test_predictions_coverage_and_experts_are_drawn(run_folder_maker, tmp_path):
-    folder = run_folder_maker(tmp_path, "raker")
-    t = np.arange(281, 401)
-    recent = {"recent_t": t, "recent_y": np.sin(t), "recent_y_hat": np.sin(t) + 0.1}
-    experts = {"kernel_family": np.array(["mean", "linear"]), "kernel_bandwidth": np.ones(2)}
-    arrays = recent | {"recent_spread": np.full(len(t), 0.3)} | experts
-    arrays["weights"] = np.array([[0.1, 0.9], [0.2, 0.8]])
-    run = change(folder, arrays)
-    assert figures.predictions(run).axes
-    assert figures.coverage(run) is None
-    assert figures.experts(run).axes
-    twins = {"kernel_family": np.array(["pairs"] * 2), "kernel_bandwidth": np.array([1.0, 2.5])}
-    named = expert_names(change(folder, twins))
-    assert named == ["pairs, length 1", "pairs, length 2.5"]
-    assert expert_names(change(folder, experts)) == ["mean", "linear"]
-    adaptive = {"level": 0.8, "windows": {"until": [100, 400], "coverage": [0.7, 0.8]}}
-    half = {"recent_low": np.full(len(t), -0.5), "recent_high": np.full(len(t), 0.5)}
-    assert figures.predictions(change(folder, half)).axes  # none known
-    run = change(folder, {}, interval=adaptive)
-    assert figures.predictions(run).axes
-    assert figures.coverage(run).axes
-    assert figures.weights(run) is None
 
 
 def test_weights_are_drawn_of_a_family_of_a_module_outside(run_folder_maker, tmp_path):
@@ -256,17 +213,6 @@ def test_labels_name_what_varies_and_tell_all_runs_apart(sweep, run_folder_maker
     assert legend(sweep[0], configure(again.folder, D=100)) == ["Raker, D=50", "Raker, D=100"]
 
 
-def test_a_colour_is_an_algorithm_and_a_dash_its_settings(sweep, run_folder_maker, tmp_path):
-    assert len({str(style.look(i)) for i in range(280)}) == 280
-    legend = naming.legend(sweep[:3])
-    raker, five, ten = (style.looks_of(legend)[entry] for entry in legend)
-    assert raker["color"] != five["color"] == ten["color"]
-    assert raker["linestyle"] == "solid" and five["linestyle"] != ten["linestyle"]
-    many = [Run(run_folder_maker(tmp_path, f"learner_{i}", "wine")) for i in range(8)]
-    looks = style.looks_of(naming.legend(many)).values()
-    assert len({str(one) for one in looks}) == 8 and len({one["color"] for one in looks}) == 7
-
-
 def test_the_error_is_drawn_against_each_number_that_was_swept(run_folder_maker, tmp_path):
     runs = [
         Run(
@@ -291,17 +237,6 @@ def test_the_error_is_drawn_against_each_number_that_was_swept(run_folder_maker,
         sweep_figures.panels_of(runs, "M", "second")
 
 
-def test_the_graph_shows_the_kernels_that_a_node_sees(run_folder_maker, tmp_path):
-    folder = run_folder_maker(tmp_path, "sfg")
-    graph = np.stack([np.arange(76), np.roll(np.arange(76), 1)], axis=1)
-    (axes,) = figures.graph(change(folder, {"graph": graph})).axes
-    seen = {tuple(point) for point in axes.collections[0].get_offsets().astype(int)}
-    place = np.argsort(figures._kernel_order(Run(folder).curves))
-    assert seen == {(place[j], place[i]) for i, row in enumerate(graph) for j in row}
-    (axes,) = figures.graph(change(folder, {"graph": graph[:3]})).axes
-    assert axes.get_ylabel() == "selective node"
-
-
 def test_rows_of_a_file_with_dates_have_dates_at_their_axis(run_folder_maker, tmp_path):
     days = 19_723.0 + np.arange(400)  # from 2024-01-01 on
     (axes,) = figures.error(change(run_folder_maker(tmp_path), {"time": days})).axes
@@ -313,24 +248,6 @@ def test_rows_of_a_file_with_dates_have_dates_at_their_axis(run_folder_maker, tm
         axes.get_xlabel() == "2024-01-01 to 2025-02-03"
         and axes.get_lines()[0].get_xdata()[-1] == 400
     )
-
-
-@pytest.mark.parametrize("limits", [(0.0055, 0.0085), (0.078, 0.104), (0.01, 0.3), (1e-9, 1e4)])
-def test_no_tick_label_of_a_logarithmic_axis_lies_on_another(limits):
-    with style.applied():
-        figure = Figure(figsize=(2.4, 1.5))
-        FigureCanvasAgg(figure)
-        axes = figure.add_subplot()
-        style.log_axis(axes.xaxis, *limits)
-        figure.draw_without_rendering()
-        low, high = axes.get_xlim()
-        shown = [
-            label.get_window_extent()
-            for tick, label in zip(axes.get_xticks(), axes.get_xticklabels(), strict=True)
-            if low <= tick <= high
-        ]
-        assert 2 <= len(shown) <= 7
-        assert all(left.x1 < right.x0 for left, right in itertools.pairwise(shown))
 
 
 @pytest.mark.slow

@@ -246,11 +246,3 @@ def test_one_seed_has_no_spread_and_markup_is_text(run_folder_maker, tmp_path):
     assert "[red]|x" in stream.getvalue()
     assert "±" not in stream.getvalue()
     assert r"\[red\]\|x" in sweep_table.markdown(frame)
-
-
-def test_a_run_is_shown_by_its_folder(run_folder_maker, tmp_path, capsys):
-    run_folder_maker(tmp_path, "gf", "mine", "0000000b")
-    folder = run_folder_maker(tmp_path, "raker", "mine", "0000000a")
-    assert report.main(["show", str(folder)]) == 0
-    text = capsys.readouterr().out
-    assert "Raker" in text and "OMKL-GF" not in text
