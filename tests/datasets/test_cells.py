@@ -148,14 +148,6 @@ def test_all_formats_frames_and_rows_give_the_same_numbers_to_the_bit(tmp_path, 
         np.testing.assert_array_equal([rows.one(row) for row in cells], expected)
 
 
-def test_codes_of_digits_stay_categories_in_a_later_chunk(tmp_path, monkeypatch):
-    monkeypatch.setattr(read, "CHUNK_ROWS", 20)
-    codes = ["A7", "12", "012", "B3"] * 5 + ["12", "012"] * 10
-    frame_of(codes).to_csv(tmp_path / "t.csv", index=False)
-    X, _ = collect(open_stream(own(tmp_path / "t.csv"), RAW))
-    assert X[20:].tolist() == [[0, 1, 0, 0], [0, 0, 1, 0]] * 10
-
-
 def test_a_number_is_the_category_that_spells_it():
     columns = columns_in(frame_of(["012", "A7", "B3", "1E5"] * 10)[["a"]])
     for cells in ([12, 100_000], [12.0, 1e5], ["012", "1E5"]):

@@ -172,8 +172,9 @@ def test_text(
 
 
 @fuzz
-@given(data=st.binary(max_size=60), end=st.sampled_from(["csv", "jsonl", "svm", "txt", "csv.gz",
-       "parquet", "feather", "xlsx", "xls"]), given_keys=keys, streaming=options)  # fmt: skip
+@given(data=st.binary(max_size=60), end=st.sampled_from(["csv", "json", "zip", "jsonl", "svm",
+       "txt", "csv.gz", "parquet", "feather", "xlsx", "xls"]), given_keys=keys,
+       streaming=options)  # fmt: skip
 def test_bytes(folder, data, end, given_keys, streaming):
     path = folder / f"t.{end}"
     path.write_bytes(data)
@@ -274,7 +275,7 @@ def test_json_lines(folder, table, cuts, given_keys, streaming, more):
             pairs.append((more.draw(names), more.draw(extra)))
         lines.append(", ".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in pairs))
     text = "".join(f"{{{line}}}\n" for line in lines)
-    path = folder / "t.jsonl"
+    path = folder / more.draw(st.sampled_from(["t.jsonl", "t.json"]))
     path.write_bytes(damaged(text.encode(errors="replace"), cuts))
     try_out(path, given_keys, streaming)
 

@@ -108,12 +108,6 @@ def test_cells_as_people_write_them(tmp_path, text, inputs):
     assert streamed(tmp_path / "t.csv") == (inputs, [1, 2, 3])
 
 
-def test_switches_beside_blanks_are_numbers_in_parquet_too(tmp_path):
-    frame = pd.DataFrame({"a": [True, None, False], "y": [1.0, 2.0, 3.0]})
-    frame.to_parquet(tmp_path / "t.parquet")
-    assert streamed(tmp_path / "t.parquet") == ([[1], [0.5], [0]], [1, 2, 3])
-
-
 def test_what_was_done_to_cells_is_told(tmp_path):
     (tmp_path / "t.csv").write_text('a,y\n"1,234","2,000"\n5,4\n7,9\n')
     stream = open_stream(own(tmp_path / "t.csv"), RAW)
