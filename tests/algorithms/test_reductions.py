@@ -57,22 +57,6 @@ def test_without_exploration_rounds_nothing_is_random(data, name):
     assert first.used.min() > 0  # the node with the largest u changes all the time
 
 
-def test_gf_that_only_explores_ignores_its_weights(data):
-    """eta_e -> 1: kernels and nodes are drawn uniformly, q = 1 - (1 - 1/N)^M for ever."""
-    ours = learner("gf", eta_e=1 - 1e-13, eta=2.0)
-    q = 1 - (1 - 1 / N) ** ours.params.M
-
-    def spy(selection):
-        np.testing.assert_allclose(
-            ours.state.q[selection.evaluate[: selection.n_evaluated[0]]], q, rtol=1e-11
-        )
-        np.testing.assert_allclose(ours.state.p, 1 / ours.params.J, rtol=1e-11)
-        return lambda: None
-
-    learners.play(ours, *data, spy)
-    assert np.ptp(ours.state.log_w) > 1.0
-
-
 def test_gf_with_one_selective_node_weighs_without_bias(data):
     """J = 1: p is 1 whatever was drawn, so q is the probability of being observed, (21)."""
     ours = learner("gf", J=1)
