@@ -12,7 +12,7 @@ import contextlib
 import dataclasses
 import math
 import pickle
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Hashable, Mapping
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -60,6 +60,11 @@ class _Online(LearnerParameters, base.Estimator):
     def _raw_memory_usage(self) -> int:
         """Bytes of the pickle: River's own count would include the compiler."""
         return len(pickle.dumps(self))
+
+    @property
+    def new_categories(self) -> dict[str, Counter[str]]:
+        """Rows of the current learner with a category that is not declared, by column."""
+        return {} if self._learner is None else self._learner.new_categories
 
     def _further(self) -> dict[str, Any]:
         """Return the settings of the learner that only this estimator has."""

@@ -352,6 +352,9 @@ def test_declared_columns_are_those_of_a_run_and_go_with_the_model(tmp_path, mon
     assert by_row.inputs == tuple(names) and not by_row.new_categories
     assert by_row.predict_one(new[0]) == pytest.approx(y[0], abs=1)
     assert river.predict_one(new[0]) == pytest.approx(y[0], abs=1)
+    with pytest.warns(UserWarning, match=r"shop has new categories in 1 row: 104 \(1\)"):
+        river.learn_one({**new[0], "shop": "104"}, 1.0)
+    assert river.new_categories == {"shop": {"104": 1}}
     assert panel.settings.inputs == tuple(names)
 
 
