@@ -26,7 +26,8 @@ def readable(value: float, like: float | None = None) -> str:
 
 def markdown_text(text: str) -> str:
     """Escape text for a Markdown table: one line without markup."""
-    return re.sub(r"([\\|*_<>`\[\]])", r"\\\1", " ".join(text.split()))
+    escaped = re.sub(r"([\\|*_>`\[\]])", r"\\\1", " ".join(text.split()))
+    return escaped.replace("<", "&lt;")  # not every renderer knows a backslash before it
 
 
 def scored_rows(result: Mapping[str, Any]) -> str:
