@@ -26,7 +26,7 @@ from omkl.experiment import memory
 from omkl.experiment.job import Computed, LearnerJob, Progress, Timing
 from omkl.experiment.metrics import FIRST, Baselines, Rounds, WeightHistory, learned
 from omkl.online.predictions import Predictions
-from omkl.utils.threads import thread_pool
+from omkl.utils.threads import read_ahead, thread_pool
 
 FIRST_ROWS = 1_000  # of the first block
 
@@ -291,6 +291,8 @@ def _streamed(
 
     most = memory.block_rows(job.settings.block, stream.n_inputs, len(seeds))
     rows = job.blocks(stream, most)
+    if job.settings.n_threads > 1:  # a file is parsed and scaled while its last rows are learned
+        rows = read_ahead(rows)
     for block in rows if job.settings.block else _growing(rows, most):
         predictions = list(mapped(functools.partial(learn, block=block), range(len(seeds))))
         counted = counter.add(block)

@@ -9,10 +9,12 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
+
+Block = TypeVar("Block")
 
 
 def usable_cores() -> int:
@@ -45,6 +47,16 @@ def thread_pool(n: int) -> Iterator[ThreadPoolExecutor]:
             yield pool
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+def read_ahead(blocks: Iterator[Block]) -> Iterator[Block]:
+    """Yield the items of ``blocks`` while a thread makes the next one."""
+    end: Any = object()
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(next, blocks, end)
+        while (block := future.result()) is not end:
+            future = pool.submit(next, blocks, end)
+            yield block
 
 
 def one_thread_each() -> AbstractContextManager[object]:
