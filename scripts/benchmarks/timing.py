@@ -1,8 +1,10 @@
-"""Time functions by repetition, and keep the calls that no other process disturbed.
+"""Time functions by repetition, in processor time, and keep the calls that nothing disturbed.
 
-Another process, or another machine on the same processor, makes one moment slower than the next. A
-short work that is always the same shows that, whatever is measured: it is timed before and after
-each call, and a call counts where both times are near the best that there was before.
+Processor time leaves out the time in which another process has the core: a call longer than a time
+slice always loses the core on a busy machine. Another process still slows a call down, through
+caches and the other half of a core. A short work that is always the same shows that, whatever is
+measured: it is timed before and after each call, and a call counts where both times are near the
+best that there was before.
 """
 
 import statistics
@@ -34,7 +36,7 @@ def times(
     function: Callable[[], Any],
     seconds: float,
     fewest: int = 5,
-    clock: Callable[[], float] = time.perf_counter,
+    clock: Callable[[], float] = time.process_time,
 ) -> list[float]:
     """Times of repeated calls for about that many seconds, and no fewer than ``fewest``."""
     function()
@@ -73,9 +75,9 @@ class Pace:
 
     def near(self) -> bool:
         """Do the work: whether that took no longer than NEAR times the best so far."""
-        start = time.perf_counter()
+        start = time.process_time()
         _work(self.x, self.sin, self.cos, self.y)
-        took = time.perf_counter() - start
+        took = time.process_time() - start
         self.best = min(self.best, took)
         return took <= NEAR * self.best
 
@@ -84,7 +86,11 @@ PACE = Pace()  # one for all: its best is that of the whole run
 
 
 def undisturbed(
-    function: Callable[[], Any], seconds: float, fewest: int = 5, pace: Pace = PACE
+    function: Callable[[], Any],
+    seconds: float,
+    fewest: int = 5,
+    pace: Pace = PACE,
+    clock: Callable[[], float] = time.process_time,
 ) -> list[float]:
     """Times of repeated calls for about that many seconds, of those that nobody disturbed.
 
@@ -96,9 +102,9 @@ def undisturbed(
     quiet: list[float] = []
     begun = time.perf_counter()
     while True:
-        before, start = pace.near(), time.perf_counter()
+        before, start = pace.near(), clock()
         function()
-        every.append(time.perf_counter() - start)
+        every.append(clock() - start)
         if pace.near() and before:
             quiet.append(every[-1])
         spent = time.perf_counter() - begun
@@ -114,6 +120,7 @@ def undisturbed_streams(
     seconds: float,
     fewest: int = 3,
     pace: Pace = PACE,
+    clock: Callable[[], float] = time.process_time,
 ) -> list[float]:
     """Times of whole streams, for about that many seconds, of which every part is another work.
 
@@ -130,9 +137,9 @@ def undisturbed_streams(
         quiet.append([])
         before = pace.near()
         for part in range(n_parts):
-            start = time.perf_counter()
+            start = clock()
             take(part)
-            every[-1].append(time.perf_counter() - start)
+            every[-1].append(clock() - start)
             after = pace.near()
             quiet[-1].append(before and after)
             before = after
