@@ -63,7 +63,7 @@ def fresh_experts(
     kernels=kernels_of_auto,
     deterministic=False,
     equivariant=True,
-    reads_uncut=True,
+    standardises=True,
 )
 class Auto:
     """Auto: experts of second order on standardised inputs and past targets, mixed twice.
@@ -95,10 +95,11 @@ class Auto:
                 - The linear expert in the inputs plus its mean error in these 10 rows.
                 - 100 boosted trees of at most 32 leaves on the raw inputs and the last two labels
                   of the last 32,768 rows (fewer with more than 62 inputs). They begin to grow after
-                  500 rows, again when there are 1.4 times as many rows, and later after every
-                  quarter of the window; up to 4 times as rarely while their weight is at most 0.1
-                  and b (see 5) at most 0.3. A round bins one column or grows one tree, more of them
-                  while the window has fewer than 65,536 rows; those of all are used at once.
+                  500 rows, again when there are 1.25 times as many rows, and later after every
+                  quarter of the window; up to 8 times as rarely while their weight is at most 0.1
+                  and b (see 5) at most 0.3. Half of the bins of a column lie around the cuts of the
+                  trees before. A round bins one column or grows one tree, more of them while the
+                  window has fewer than 65,536 rows; new trees are used once all have grown.
                 - A ridge regression, lam = 0.05, on the sines and cosines of 400 normal frequencies
                   of all inputs, of three and of two. With at most 40 inputs it has these and two
                   past labels as well. It learns from row 513 on, in tiles of 32 rows, labels within
@@ -147,7 +148,7 @@ class Auto:
              200 trees depth L, about 5 to 10, and at most 32 for d. A row in which a
              tree grows takes O(L d W) for W rows, some milliseconds; one in which the 400 are
              solved takes O(F^3). O(N D^2 + N d (D + m) + F^2 + d W) memory, 1,000 d of it for
-              neighbours.
+             neighbours.
     Bound    none. Without fading and clipping the regret of a mixture against the best fixed one
              is O(sqrt(N T ln T)), as of ``ml_poly``. Here rows fade with a memory of 1,000, and it
              may grow with T.
@@ -300,7 +301,7 @@ together = register(
     task="classification",
     kernels=kernels_of_classifier,
     deterministic=False,
-    reads_uncut=True,
+    standardises=True,
     probabilities=True,
     of_classes=together,
 )

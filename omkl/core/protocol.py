@@ -299,6 +299,8 @@ class Algorithm(NamedTuple):
     equivariant   whether targets a + b y give predictions a + b y_hat, except in the first round
     reads_uncut   whether it limits the influence of inputs far out itself: with
                stream.scaling=columns it reads inputs and targets that are not softened
+    standardises   whether it standardises inputs itself: with stream.scaling=columns it reads them
+               as they are in the data
     has_spread    whether its definition has ``variance``
     independent   whether each of its classifiers learns from its own mistakes alone
     probabilities   of a classifier: whether (1 + y_hat) / 2 is the probability of +1
@@ -320,6 +322,7 @@ class Algorithm(NamedTuple):
     queries: bool
     equivariant: bool
     reads_uncut: bool
+    standardises: bool
     has_spread: bool
     independent: bool
     probabilities: bool
@@ -371,6 +374,7 @@ def register(
     queries: bool = False,
     equivariant: bool = False,
     reads_uncut: bool = False,
+    standardises: bool = False,
     independent: bool = False,
     probabilities: bool = False,
     of_classes: Algorithm | None = None,
@@ -391,7 +395,7 @@ def register(
         Class with the steps, if they are not in the module: see ``register_as``.
     deterministic
         False if ``select`` draws.
-    representation, task, kernels, queries, equivariant, reads_uncut
+    representation, task, kernels, queries, equivariant, reads_uncut, standardises
         As the fields of ``Algorithm``.
     independent, probabilities, of_classes, expected_failures
         As the fields of ``Algorithm``.
@@ -419,6 +423,7 @@ def register(
         queries=queries,
         equivariant=equivariant,
         reads_uncut=reads_uncut,
+        standardises=standardises,
         has_spread=hasattr(definition, "variance"),
         independent=independent,
         probabilities=probabilities,

@@ -52,6 +52,7 @@ class Chunk(NamedTuple):
     ``far`` (n,) bool says which rows are far out of what was seen, of inputs that are scaled by it.
     ``ahead`` (n, d) are the rows as they are predicted, where targets come late and inputs are
     scaled by rows whose targets are in; else None.
+    ``raw`` (n, d) are the rows before x was scaled by its columns; None if x was not.
     """
 
     x: np.ndarray
@@ -62,6 +63,7 @@ class Chunk(NamedTuple):
     series: np.ndarray | None = None
     far: np.ndarray | None = None
     ahead: np.ndarray | None = None
+    raw: np.ndarray | None = None
 
     def at(self, rows: slice | np.ndarray) -> Chunk:
         """Return some of the rows."""

@@ -411,7 +411,7 @@ class Stream:
         if self.scaling == "none" or self.has_series:
             return chunk
         standardised = moments.standardised(x)
-        chunk = chunk._replace(x=standardised.z, far=standardised.far_rows)
+        chunk = chunk._replace(x=standardised.z, far=standardised.far_rows, raw=x)
         if not self.target_delay:
             return chunk
         ahead = late.standardised(x)
@@ -440,9 +440,9 @@ class _Labels:
             labels = np.concatenate([self._waiting, chunk.y])
             come, self._waiting = np.split(labels, [len(chunk.y)])
             lags = self._history.take(come).lags
-            if chunk.ahead is not None:
-                chunk = chunk._replace(ahead=np.concatenate([chunk.ahead, lags], axis=1))
-            chunk = chunk._replace(x=np.concatenate([chunk.x, lags], axis=1))
+            rows = {"x": chunk.x, "ahead": chunk.ahead, "raw": chunk.raw}
+            with_lags = {n: np.hstack([X, lags]) for n, X in rows.items() if X is not None}
+            chunk = chunk._replace(**with_lags)
         return chunk
 
     def _in_units(self, chunk: Chunk) -> Chunk:

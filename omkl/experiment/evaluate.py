@@ -279,6 +279,8 @@ def _streamed(
         """Predict and learn a block with the learner of seed k; weights are kept on the way."""
         before, t, parts = time.perf_counter(), counter.n_rounds, []
         known = ~np.isnan(block.y)
+        if job.algorithm.standardises and block.raw is not None:
+            block = block._replace(x=block.raw, ahead=None)  # raw rows are the same at any time
         for rows in histories[k].pieces(t, known):
             piece = block.at(rows)
             parts.append(

@@ -175,7 +175,8 @@ class OnlineLearner:
         columns_scaled = settings.scaling == "columns"
         # Whether the targets known at prediction define the unit in which a target is learned.
         self.moves = columns_scaled and not (self.classes or self.algorithm.equivariant)
-        self.softens = columns_scaled and not self.algorithm.reads_uncut
+        reads_uncut = self.algorithm.reads_uncut or self.algorithm.standardises
+        self.softens = columns_scaled and not reads_uncut
         self._targets: list[TargetLearner] = []
         if not self.inputs:
             return
@@ -807,7 +808,8 @@ class OnlineLearner:
             if found is None:
                 self._checked(x[None, :])
             else:
-                x, is_far = found.z, True in found.far.tolist()
+                is_far = True in found.far.tolist()
+                x = x if self.algorithm.standardises else found.z
         elif not abs(x).max() <= LARGEST:  # true for NaN as well
             self._checked(x[None, :])
         return x, is_far
@@ -817,7 +819,7 @@ class OnlineLearner:
         far = np.zeros(len(X), dtype=np.bool_)
         if moments := self._moments:
             taken = moments.standardised(X) if learns else moments.standardised_each(X)
-            X, far = taken.z, taken.far_rows
+            X, far = X if self.algorithm.standardises else taken.z, taken.far_rows
         return X, far
 
     # --- Rows whose inputs are scaled -------------------------------------------------------------
@@ -837,8 +839,9 @@ class OnlineLearner:
         Parameters
         ----------
         X, y
-            Rows (n, d + lags) with scaled inputs and room for lags, and targets (n,), or (n, m) of
-            m outputs; NaN for none, and classes as codes.
+            Rows (n, d + lags) with scaled inputs, or inputs as they are if the algorithm
+            standardises them, and room for lags. Targets (n,), or (n, m) of m outputs; NaN for
+            none, and classes as codes.
         far
             (n,) bool, rows far out, whose intervals are wider; None: no row.
         ahead

@@ -223,8 +223,8 @@ def test_an_ensemble_reads_the_first_columns_alone():
     X, y = stream(1000)
     _, narrow = learned(X[:, :2].copy(), y)
     _, both = learned(X, y, y, n_columns=[2, 3])
-    for rows in (slice(0, 500), slice(502, 700), slice(703, 979)):  # a refit takes a round longer
-        np.testing.assert_array_equal(both[0, rows], narrow[0, rows])
+    # Two ensembles take a round longer. Later, bins depend on the cuts of both.
+    np.testing.assert_array_equal(both[0, 502:620], narrow[0, 502:620])
 
 
 def test_a_refit_that_is_resumed_with_another_scratch_grows_the_same_trees():
@@ -234,14 +234,14 @@ def test_a_refit_that_is_resumed_with_another_scratch_grows_the_same_trees():
     learn_rows_compiled(model, boosted.boosted_scratch(model), X, labels, whole, False)
     parts, begun = np.zeros((2, len(y))), []
     model = boosted.fresh_boosted([3, 3])
-    for start, stop in ((0, 500), (500, 699), (699, 1500)):
+    for start, stop in ((0, 500), (500, 625), (625, 1500)):
         rows = slice(start, stop)
         part = np.zeros((2, stop - start))
         scratch = boosted.boosted_scratch(model)
         learn_rows_compiled(model, scratch, X[rows], labels[:, rows].copy(), part, False)
         parts[:, rows] = part
         begun.append(int(model.begun[0]))
-    assert begun[:2] == [500, 699]  # cut in the middle of two refits
+    assert begun[:2] == [500, 625]  # cut in the middle of two refits
     np.testing.assert_array_equal(parts, whole)
 
 
@@ -287,7 +287,7 @@ def test_the_newest_rows_have_bins_of_their_own():
     learn_rows_compiled(model, scratch, X, np.sin(X.T), np.zeros((1, T)), False)
     edges = scratch.edges[0][: scratch.n_bins[0] - 1]
     assert model.n[0] == T and np.diff(edges).max() < 2.0 * T / boosted.LEAST_BINS
-    assert edges[-1] > 0.85 * T
+    assert edges[-1] > 0.95 * scratch.begun[0] > 0.8 * T
 
 
 def test_numbers_that_lie_close_to_a_few_are_told_apart():
@@ -297,3 +297,13 @@ def test_numbers_that_lie_close_to_a_few_are_told_apart():
     X = (near + 0.02 * rng.standard_normal(3000))[:, None]
     _, y_hat = learned(X, np.where(near == 2, 1.0, 0.0))
     assert np.abs(y_hat[0, 2800:] - (near[2800:] == 2)).max() < 0.05
+
+
+def test_later_trees_find_the_place_of_a_step_more_exactly_than_a_bin():
+    rng = np.random.default_rng(4)
+    X = rng.uniform(-1.0, 1.0, (5000, 2))
+    model, _ = learned(X, np.where(X[:, 0] > 0.123, 1.0, 0.0))
+    first = model.forest.threshold[0][model.forest.column[0] == 0]
+    nearest = np.abs(first[first < boosted.NEVER] - 0.123).min()
+    assert nearest < 0.2 * 2.0 / boosted.N_BINS  # of a bin of equally many rows
+    assert model.fits[0] > 3

@@ -44,8 +44,8 @@ MOST_COLUMNS = 32  # columns per tree, drawn for each tree
 TAIL, FARTHEST = 0.02, 3.0  # targets are clipped to FARTHEST ranges beyond these quantiles
 UNSEEN = 0.5  # rows that each class counts as having before the first
 FIRST = 500  # rows before the first fit
-MOST_PATIENCE, MOST_PATIENCE_OF_CLASSES = 4, 8  # largest factor of the wait for unused trees
-GROWTH = 1.4  # of the rows from one fit to the next, at most a quarter of a window
+MOST_PATIENCE = 8  # largest factor of the wait for unused trees
+GROWTH, GROWTH_OF_CLASSES = 1.25, 1.4  # of the rows from one refit to the next, at most W / 4
 MOST_ROWS = 2**15
 LEAST_ROWS = 2**10
 MOST_NUMBERS = 2**21  # rows times columns of a window
@@ -97,8 +97,8 @@ class Boosted(NamedTuple):
     labels: np.ndarray
     n_columns: np.ndarray
     n: ROUNDS
-    wait: Annotated[np.ndarray, Range(0, MOST_PATIENCE_OF_CLASSES * MOST_ROWS // 4)]
-    patience: Annotated[np.ndarray, Range(1, MOST_PATIENCE_OF_CLASSES)]
+    wait: Annotated[np.ndarray, Range(0, MOST_PATIENCE * MOST_ROWS // 4)]
+    patience: Annotated[np.ndarray, Range(1, MOST_PATIENCE)]
     fits: ROUNDS
     begun: ROUNDS
     n_steps: ROUNDS
@@ -117,7 +117,8 @@ class BoostedScratch(NamedTuple):
     x       (C,) row
     edges   (C, B - 1); n_bins (C,) int64, one more than the edges of a column, B at most
     bins    (W, C) uint8, bins_of (C, W) uint8 the same by column: number of lower edges
-    sample  (SAMPLED,) numbers of a column, sorted
+    sample  (SAMPLED,) numbers of a column, sorted; near (SAMPLED + 1,) cuts around each of them
+    places  (B + 1,) int64, where bins begin among them
     rest    (W, 2) G and H of the rows; for squared error the residual and 1
     scores, p     (E, W) for classes: logits and probabilities
     order, spare  (W,) int32, places of the rows that a tree is grown on, those of a leaf together
@@ -143,6 +144,8 @@ class BoostedScratch(NamedTuple):
     edges: np.ndarray
     n_bins: np.ndarray
     sample: np.ndarray
+    near: np.ndarray
+    places: np.ndarray
     rest: np.ndarray
     scores: np.ndarray
     p: np.ndarray
@@ -240,6 +243,8 @@ def boosted_scratch(model: Boosted, of_classes: bool = False) -> BoostedScratch:
         edges=np.zeros((C, most_bins(C) - 1)),
         n_bins=np.ones(C, dtype=np.int64),
         sample=np.zeros(SAMPLED),
+        near=np.zeros(SAMPLED + 1),
+        places=np.zeros(most_bins(C) + 1, dtype=np.int64),
         rest=np.zeros((W, 2)),
         scores=np.zeros(of_scores),
         p=np.zeros(of_scores),
@@ -354,6 +359,42 @@ def _place(model, n, j):
 
 
 @inlined
+def _write_places(model, scratch, c, m, most):
+    """Write the places among m sorted numbers where ``most`` bins begin.
+
+    Half of the bins have equally many numbers each. The other half lie around the cuts of the
+    present trees, so that the next trees find the place of a step more exactly than one bin.
+    """
+    forest, near, places = model.forest, scratch.near, scratch.places
+    radius = m // most
+    for k in range(m + 1):
+        near[k] = 0.0
+    total = 0.0
+    for e in range(forest.leaf.shape[0] if model.fits[0] > 0 and m > 1 else 0):
+        for i in range(forest.leaf.shape[1]):
+            for k in range(N_CUTS):
+                if forest.column[e, i, k] == c and forest.threshold[e, i, k] < NEVER:
+                    at = n_less(scratch.sample, m, forest.threshold[e, i, k])
+                    low, high = max(0, at - radius), min(m, at + radius)
+                    near[low] += 1.0
+                    near[high] -= 1.0
+                    total += high - low
+    for b in range(most + 1):
+        places[b] = b * m // most
+    if total > 0.0:
+        b, inside, weight = 1, 0.0, 0.0
+        for k in range(m):
+            inside += near[k]
+            weight += 0.5 / m + 0.5 * inside / total
+            while b < most and weight * most >= b:
+                places[b] = k + 1
+                b += 1
+        while b < most:
+            places[b] = m
+            b += 1
+
+
+@inlined
 def _make_bins(model, scratch, c, n):
     """Cut column c into bins of about equally many numbers, and write the bins of the n rows.
 
@@ -370,8 +411,9 @@ def _make_bins(model, scratch, c, n):
             m += 1
     _sort(scratch.sample, m)
     edges, n_edges = scratch.edges[c], 0
+    _write_places(model, scratch, c, m, most)
     for b in range(1, most if m > 1 else 0):
-        k = _edge(scratch.sample, b * m // most, (b + 1) * m // most, m)
+        k = _edge(scratch.sample, scratch.places[b], scratch.places[b + 1], m)
         edge = 0.5 * (scratch.sample[k - 1] + scratch.sample[k])
         if n_edges == 0 or edge > edges[n_edges - 1]:
             edges[n_edges] = edge
@@ -545,8 +587,14 @@ def _grow(scratch, of_classes, e, m, n_rows, n_chosen):
         n_leaves += 1
         if n_leaves < most:
             _find_both_cuts(scratch, leaf, other, n_chosen, least)
-    for leaf in range(n_leaves):
-        forest.leaf[e, m, leaf] = shrink * whole[leaf, G] / (whole[leaf, H] + RIDGE)
+    for k in range(max(1, n_leaves - 1), N_CUTS):  # cuts of an earlier, larger tree
+        forest.column[e, m, k] = 0
+        forest.threshold[e, m, k] = NEVER
+        forest.child[e, m, k, 0] = -1
+        forest.child[e, m, k, 1] = -1
+    for leaf in range(N_LEAVES):
+        value = shrink * whole[leaf, G] / (whole[leaf, H] + RIDGE)
+        forest.leaf[e, m, leaf] = value if leaf < n_leaves else 0.0
     return n_leaves
 
 
@@ -650,7 +698,7 @@ def _write_chances(scratch, n):
 
 
 @inlined
-def _end_fit(model, scratch, is_used, most_patience):
+def _end_fit(model, scratch, is_used, growth):
     """Take the grown trees, and set the rows until the next refit: more if trees are not used."""
     forest, grown = model.forest, scratch.forest
     for e in range(forest.base.shape[0]):  # copies of whole arrays would allocate
@@ -665,8 +713,8 @@ def _end_fit(model, scratch, is_used, most_patience):
                 forest.threshold[e, m, k] = grown.threshold[e, m, k]
                 for side in range(2):
                     forest.child[e, m, k, side] = grown.child[e, m, k, side]
-    model.patience[0] = 1 if is_used else min(most_patience, 2 * model.patience[0])
-    until = min(int((GROWTH - 1.0) * model.begun[0]), _n_window(model) // 4)
+    model.patience[0] = 1 if is_used else min(MOST_PATIENCE, 2 * model.patience[0])
+    until = min(int((growth - 1.0) * model.begun[0]), _n_window(model) // 4)
     model.wait[0] = max(1, model.patience[0] * until - (model.n[0] - model.begun[0]))
     model.fits[0] += 1
     model.begun[0] = 0
@@ -751,7 +799,7 @@ def learn_boosted(model, scratch, is_used):
             _learn_tree(model, scratch, step // n_trees, step % n_trees, n)
         scratch.n_steps[0] += 1
     if n_due == _most_steps(model):
-        _end_fit(model, scratch, is_used, MOST_PATIENCE)
+        _end_fit(model, scratch, is_used, GROWTH)
 
 
 @inlined
@@ -791,7 +839,7 @@ def learn_boosted_classes(model, scratch, is_used):
             _learn_tree_of_class(model, scratch, step % E, step // E, n)
         scratch.n_steps[0] += 1
     if n_due == _most_steps(model):
-        _end_fit(model, scratch, is_used, MOST_PATIENCE_OF_CLASSES)
+        _end_fit(model, scratch, is_used, GROWTH_OF_CLASSES)
 
 
 @inlined
