@@ -63,6 +63,7 @@ def learner(
     max_pending: int = MOST_PENDING,
     outputs: int | Sequence[str] | None = None,
     columns: Mapping[str, str] | None = None,
+    target_transform: str | float | None = None,
     **params: Any,
 ) -> OnlineLearner:
     """Return a learner without rows.
@@ -107,6 +108,11 @@ def learner(
         What columns are, by name, as in ``omkl.run``: ``{"shop": "category 007 012", "mass":
         "number kg", "when": "date dayfirst Europe/Berlin", "note": "skip"}``. The first rows decide
         what others are.
+    target_transform
+        "log" (targets > 0), or the power in (0, 1] of a Box-Cox transform (targets >= 0). The
+        learner learns the transformed targets, for targets that are skewed. A prediction is then
+        near the median of a target, not its mean. Predictions and intervals have the unit of the
+        target. None: no transform.
     params
         Parameters of the algorithm, as in ``algorithm.NAME=``; missing ones are those of its YAML.
 
@@ -119,7 +125,7 @@ def learner(
         algorithm, inputs=inputs, kernels=kernels, task=task, classes=classes, params=params, D=D,
         seed=seed, scaling=scaling, lags=lags, horizon=horizon,
         interval=interval, interval_rate=interval_rate, features=features, outputs=outputs,
-        max_pending=max_pending,
+        max_pending=max_pending, target_transform=target_transform,
     )  # fmt: skip
     return OnlineLearner(made, declared=columns)
 

@@ -167,9 +167,14 @@ class RowWidths:
         Level and rate of the intervals.
     learner
         Fresh learner of the same rows.
+    ends_at_zero
+        Whether ends are 0 or more while targets are; False for transformed targets.
     """
 
-    def __init__(self, settings: IntervalSettings, learner: Learner) -> None:
+    def __init__(
+        self, settings: IntervalSettings, learner: Learner, ends_at_zero: bool = True
+    ) -> None:
+        self._fewest = N_FARTHEST if ends_at_zero else math.inf  # targets for an end at 0
         self._learner, self._penalty = learner, 2.0 / (1.0 - settings.level)
         level, rates = 0.5 + 0.5 * settings.level, rates_of(settings)
         self._sides = [(Conformal(level, rates), Conformal(level, rates)) for _ in range(N_GROUPS)]
@@ -338,7 +343,7 @@ class RowWidths:
         if self.is_used and not math.isnan(sum(sides)):
             below, above = sides
             spread = scale * math.sqrt(self._squares[group])
-        least = 0.0 if self._least >= 0.0 and self._n >= N_FARTHEST else -math.inf
+        least = 0.0 if self._least >= 0.0 and self._n >= self._fewest else -math.inf
         return Ends(max(y_hat - below, least), max(y_hat + above, least), spread)
 
     def _count(

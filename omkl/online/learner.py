@@ -149,7 +149,7 @@ class OnlineLearner:
                 "columns= declares columns by name: name the inputs, or leave them out"
             )
         self.classes, self.outputs = settings.classes, settings.outputs
-        self.left_out = tuple(left_out)
+        self.left_out, self._transform = tuple(left_out), settings.transform
         self.new_categories: dict[str, Counter[str]] = {}
         self._threads, self._delay = threads, delay
         self._recent = RecentPredictions(settings.max_pending)
@@ -193,7 +193,8 @@ class OnlineLearner:
             widths = None
             if around and settings.algorithm == "auto":
                 small = specify("auto", {"size": "small"}, self.specification.dictionary, 1, None)
-                widths = RowWidths(around, small.learner(learners[0].d, settings.seed))
+                small_learner = small.learner(learners[0].d, settings.seed)
+                widths = RowWidths(around, small_learner, ends_at_zero=self._transform is None)
             self._targets.append(TargetLearner(learners, scaler, intervals, widths))
 
     def _core_learner(self, drawn: Learner | None) -> Learner:
@@ -269,13 +270,17 @@ class OnlineLearner:
 
     @property
     def spread(self) -> Any:
-        return math.nan if self._said is None else self._said.spread
+        if self._said is None:
+            return math.nan
+        if self._transform is None:
+            return self._said.spread
+        return self._transform.spread(self._said.y_hat, self._said.spread)
 
     @property
     def interval(self) -> tuple[Any, Any]:
         if self._said is None or self.classes:
             return math.nan, math.nan
-        return self._said.low, self._said.high
+        return self._in_unit(self._said.low), self._in_unit(self._said.high)
 
     @property
     def probabilities(self) -> tuple[float, ...]:
@@ -326,8 +331,8 @@ class OnlineLearner:
         if self.classes:
             return self.classes[_codes_of(np.array([said.y_hat]))[0]]
         if self._names_outputs:
-            return dict(zip(self.outputs, said.y_hat.tolist(), strict=True))
-        return said.y_hat
+            return dict(zip(self.outputs, self._in_unit(said.y_hat).tolist(), strict=True))
+        return self._in_unit(said.y_hat)
 
     def _predict_row(self, row: np.ndarray) -> RowPrediction:
         """Predict a row of numbers (d,). Raises FloatingPointError for an infinite result."""
@@ -428,7 +433,19 @@ class OnlineLearner:
             self.require_finite(found.y_hat)
             if self.classes:
                 self._remember(rows, labels)
-        return found._replace(y_hat=self._answers(found.y_hat)) if self.classes else found
+        if self.classes:
+            return found._replace(y_hat=self._answers(found.y_hat))
+        if self._transform is None:
+            return found
+        y_hat, low, high = map(self._in_unit, (found.y_hat, found.low, found.high))
+        spread = self._transform.spread(found.y_hat, found.spread)
+        return Predictions(y_hat, found.asked, spread, low, high)
+
+    def _in_unit(self, z: Any) -> Any:
+        """Return predictions or ends in the unit of the targets."""
+        if self._transform is None:
+            return z
+        return self._transform.inverse(z) if np.ndim(z) else float(self._transform.inverse(z))
 
     def _remember(self, rows: np.ndarray, labels: np.ndarray) -> None:
         """Keep the last rows (n, d) whose class is known, for a learner of a new class."""
@@ -609,7 +626,7 @@ class OnlineLearner:
         """Predict standardised rows (n, d): (n,), or (n, m) of outputs or of classes."""
         found = [self._predict_rows_of(target, Z)[0] for target in self._targets]
         y_hat = np.stack(found, axis=1) if self.outputs else found[0]
-        return probabilities_of(y_hat) if self.algorithm.probabilities else y_hat
+        return probabilities_of(y_hat) if self.algorithm.probabilities else self._in_unit(y_hat)
 
     def experts(self, x: Any) -> pd.DataFrame:
         """Return prediction and weight of the kernels or experts with a weight above 0.001.
@@ -635,7 +652,7 @@ class OnlineLearner:
 
         look = self._looking_at(x)
         row, _ = look._standardised(look._checked(look._numbers(x)[None, :]), learns=False)
-        outputs = [f for target in look._targets for f in look._outputs_of(target, row)]
+        outputs = [look._in_unit(f) for one in look._targets for f in look._outputs_of(one, row)]
         predictions, weights = look._by_expert(outputs, "prediction"), look.weights
         parts = {"prediction": predictions, "weight": weights}
         if len(outputs) == 1:
@@ -751,10 +768,15 @@ class OnlineLearner:
         if with_ends:
             parts = zip(learner._targets, found, strict=True)
             ends = [learner._ends_of(one, learner._inputs(rows, one), *f, far) for one, f in parts]
-        if not self.outputs:
-            return found[0][0], ends[0]
-        y_hat = np.stack([f for f, _ in found], axis=1)
-        return y_hat, Ends(*(np.stack(arrays, axis=1) for arrays in zip(*ends, strict=True)))
+        y_hat, whole = found[0][0], ends[0]
+        if self.outputs:
+            y_hat = np.stack([f for f, _ in found], axis=1)
+            whole = Ends(*(np.stack(arrays, axis=1) for arrays in zip(*ends, strict=True)))
+        if self._transform:
+            low, high, spread = whole
+            spread = self._transform.spread(y_hat, spread)
+            whole = Ends(self._in_unit(low), self._in_unit(high), spread)
+        return self._in_unit(y_hat), whole
 
     def _ends_of(
         self,
@@ -1066,14 +1088,16 @@ class OnlineLearner:
             return self.labels([y])[0]
         if y is None:
             return math.nan
-        if not self.classes and isinstance(y, int | float) and abs(y) < math.inf:
+        plain = not self.classes and self._transform is None
+        if plain and isinstance(y, int | float) and abs(y) < math.inf:
             return float(y)
         return float(self.labels([y])[0])
 
     def labels(self, y: Any) -> np.ndarray:
         """Return labels (n,), codes of classes, or (n, m) of several outputs; NaN for none."""
         if self.outputs:
-            return targets_of(y, self.outputs)
+            labels = targets_of(y, self.outputs)
+            return self._transform.forward(labels) if self._transform else labels
         if self.classes:
             return self._codes(y, self.classes)
         try:
@@ -1085,7 +1109,7 @@ class OnlineLearner:
         if labels.ndim != 1 or np.isinf(labels).any():
             bad = labels.shape if labels.ndim != 1 else labels[np.isinf(labels)][0]
             raise ValueError(f"labels are finite numbers y (n,); got {bad}")
-        return labels
+        return self._transform.forward(labels) if self._transform else labels
 
     def _codes(self, y: Any, classes: Sequence[Any]) -> np.ndarray:
         """Return the codes (n,) of labels among these classes, NaN for none."""

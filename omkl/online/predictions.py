@@ -11,6 +11,34 @@ import numpy as np
 ROWS, SAID = "recent.rows", "recent.said"  # names of arrays in a file
 
 
+class TargetTransform(NamedTuple):
+    """Box-Cox transform of targets, (y ** power - 1) / power; log y for the power 0.
+
+    It keeps the order of targets, so a median and the ends of an interval remain what they are.
+    """
+
+    power: float
+
+    def forward(self, y: np.ndarray) -> np.ndarray:
+        """Transform targets; NaN stays. Raises ValueError for a target out of its domain."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            found = (y**self.power - 1.0) / self.power if self.power else np.log(y)
+        if wrong := y[~np.isfinite(found) & ~np.isnan(y)].tolist():
+            least = "0 or more" if self.power else "more than 0"
+            raise ValueError(f"target_transform needs targets of {least}, and one is {wrong[0]:g}")
+        return found
+
+    def inverse(self, z: Any) -> Any:
+        """Return targets or ends of intervals in the unit of y."""
+        if not self.power:
+            return np.exp(z)
+        return np.maximum(0.0, 1.0 + self.power * np.asarray(z)) ** (1.0 / self.power)
+
+    def spread(self, z: Any, spread: Any) -> Any:
+        """Return the standard deviation in the unit of y, to the first order in ``spread``."""
+        return spread * self.inverse(z) ** (1.0 - self.power)
+
+
 class Predictions(NamedTuple):
     """Predictions of n rows, each made before its target was learned; NaN for none.
 

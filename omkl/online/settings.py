@@ -21,7 +21,9 @@ from omkl.core.kernels import FAMILIES, Kernel, dictionary, with_features
 from omkl.core.learner import Learner
 from omkl.core.protocol import Algorithm
 from omkl.core.representations import Representation
+from omkl.online.predictions import TargetTransform
 from omkl.utils import conf, registry
+from omkl.utils.constraints import is_number, shown
 from omkl.utils.wording import few
 
 SCALINGS = ("columns", "none")
@@ -55,6 +57,7 @@ class LearnerSettings:
     interval, interval_rate   level, None for no intervals; rate of adaptation, None for a mixture
     outputs             names or positions 0, 1, ... of the targets of a row; () for a single target
     max_pending         most predictions remembered until the targets of their rows come
+    target_transform    "log", the power of a Box-Cox transform, or None
     """
 
     algorithm: str
@@ -72,6 +75,23 @@ class LearnerSettings:
     interval_rate: float | None
     outputs: tuple[str | int, ...] = ()
     max_pending: int = MOST_PENDING
+    target_transform: str | float | None = None
+
+    @property
+    def transform(self) -> TargetTransform | None:
+        """Transform of the targets, or None. Raises ValueError for a wrong one."""
+        given = self.target_transform
+        if given is None:
+            return None
+        power = 0.0 if isinstance(given, str) else given
+        if given != "log" and not (is_number(given) and 0 < power <= 1):
+            raise ValueError(
+                f"target_transform={shown(given)} is none of 'log', the power of a Box-Cox "
+                "transform from 0 to 1, and None"
+            )
+        if self.classes:
+            raise ValueError("target_transform is for regression: classes are no numbers")
+        return TargetTransform(float(power))
 
     @property
     def intervals(self) -> IntervalSettings | None:

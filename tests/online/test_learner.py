@@ -223,6 +223,8 @@ def test_rows_by_name_are_rows_by_position():
         ({"scaling": "whole"}, "scaling='whole' is none of columns, none: it looks ahead"),
         ({"interval": 90}, "interval=90 is not a number between 0 and 1"),
         ({"algorithm": "auto", "classes": "ab", "interval": 0.9}, "this is a classification"),
+        ({"target_transform": "sqrt"}, "target_transform='sqrt' is none of 'log', the power of a"),
+        ({"target_transform": 2}, "target_transform=2 is none of"),
         ({"features": "sobol"}, "features='sobol' is none of rff, orthogonal, qmc"),
         ({"features": "orthogonal"}, "laplacian kernels are a product over the inputs"),
         ({"algorithm": "omkr", "features": "qmc"}, "omkr draws none that can be placed"),
@@ -287,3 +289,50 @@ def test_partial_fit_returns_what_its_docs_list():
     assert said.y_hat.shape == said.asked.shape == said.spread.shape == (50,)
     inside = (said.low <= said.y_hat) & (said.y_hat <= said.high)
     assert np.all(inside, where=np.isfinite(said.low))
+
+
+@pytest.mark.parametrize("transform", ["log", 0.5])
+def test_target_transform_learns_transformed_targets(tmp_path, transform):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 2))
+    y = np.exp(X[:, 0] + rng.normal(size=500))
+    y[7] = np.nan
+    settings = {"inputs": 2, "interval": 0.9, **SMALL}
+    learner, by_hand = (
+        omkl.learner("gf", **settings, **given) for given in ({"target_transform": transform}, {})
+    )
+    z = by_hand.partial_fit(X, np.log(y) if transform == "log" else 2.0 * (np.sqrt(y) - 1.0))
+    said = learner.partial_fit(X, y)
+    for ours, theirs in zip(
+        (said.y_hat, said.low, said.high), (z.y_hat, z.low, z.high), strict=True
+    ):
+        back = np.exp(theirs) if transform == "log" else np.maximum(0.0, 1.0 + theirs / 2.0) ** 2
+        np.testing.assert_allclose(ours, back)
+    learner.save(tmp_path / "model.npz")
+    loaded = omkl.load_learner(tmp_path / "model.npz")
+    assert loaded.predict_one(X[3]) == learner.predict(X[3:4])[0]
+    np.testing.assert_array_equal(loaded.interval, learner.predict_interval(X[3:4])[0])
+    assert learner.explain(X[3]).sum() == pytest.approx(loaded.predict_one(X[3]))
+    loaded.learn_one(X[3], 2.0)
+    with pytest.raises(ValueError, match=r"target_transform needs targets of .* one is -1"):
+        loaded.learn_one(X[3], -1.0)
+
+
+def test_log_target_predicts_the_median():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(2000, 2))
+    y = np.exp(X[:, 0] + rng.normal(size=2000))
+    logs = omkl.learner("auto", inputs=2, interval=0.9, target_transform="log")
+    plain = omkl.learner("auto", inputs=2)
+    said = logs.partial_fit(X, y)
+    errors, mean_errors = (
+        np.abs(one - y)[500:] for one in (said.y_hat, plain.partial_fit(X, y).y_hat)
+    )
+    assert errors.mean() < 0.95 * mean_errors.mean()
+    assert np.mean(said.y_hat[500:] < y[500:]) == pytest.approx(0.5, abs=0.05)
+    expected = (
+        said.y_hat * omkl.learner("auto", inputs=2, interval=0.9).partial_fit(X, np.log(y)).spread
+    )
+    np.testing.assert_allclose(said.spread[500:], expected[500:])
+    known = said.low[500:]
+    assert known.min() > 0.0 and np.mean((known <= y[500:]) & (y[500:] <= said.high[500:])) > 0.85
