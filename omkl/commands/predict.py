@@ -14,6 +14,9 @@ import numpy as np
 
 from omkl.commands import terminal
 from omkl.datasets import notices, tables
+from omkl.datasets.base import Chunk
+from omkl.datasets.columns import columns_described, known_ahead
+from omkl.datasets.stream import ahead
 from omkl.online import learner as online
 from omkl.online import model_file
 from omkl.online.learner import OnlineLearner
@@ -91,13 +94,28 @@ def _predicted(learner: OnlineLearner, columns: dict[str, Any] | None, file: str
     header = csv_text([["row", *_names(learner), *["far_out"] * tells_far]])
     inputs = np.array(learner.inputs, dtype=object)
     words: dict[str, Counter[str]] = {}
-    for X, rows, _ in tables.inputs_in(cfg, described, learner.inputs, new_words=words):
+    pieces = tables.inputs_in(cfg, described, learner.inputs, new_words=words)
+    for X, rows in _with_known_ahead(pieces, columns or {}):
         texts = [";".join(inputs[row]) for row in learner.far_out(X)] if tells_far else None
         far = [] if texts is None else [np.array(texts, dtype=object)]
         yield header + csv_text(np.column_stack([rows.astype(object), *_columns(learner, X), *far]))
         header = ""
     yield header
     _tell_of(words)
+
+
+def _with_known_ahead(
+    pieces: Iterable[tuple[np.ndarray, np.ndarray, Any]], columns: dict[str, Any]
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield inputs and row numbers; inputs that are known ahead are of the predicted row."""
+    horizon = columns.get("horizon")
+    if not horizon:
+        yield from ((X, rows) for X, rows, _ in pieces)
+        return
+    known = known_ahead(columns_described(columns["columns"]), columns["reading"].get("columns"))
+    chunks = (Chunk(X, np.full(len(X), np.nan), rows) for X, rows, _ in pieces)
+    for chunk in ahead(chunks, horizon, known):
+        yield chunk.x, chunk.rows
 
 
 def _of_panel(panel: Panel, columns: dict[str, Any] | None, file: str) -> Iterator[str]:

@@ -190,10 +190,18 @@ def expand(
             f"{' and '.join(files)}: a run reads one file. For a run of each: "
             f"-m dataset=file dataset.path={','.join(files)}"
         )
-    for text in [one for one in texts if key_of(one) in ("columns", "dataset.columns")]:
-        if (declared := _declared(text.partition("=")[2])) is not None:
-            texts.remove(text)
-            values["dataset.columns"] = [declared]
+    declared_columns = dict[str, Any]()
+    for text in list(texts):
+        key, _, value = text.removeprefix("dataset.").partition("=")
+        if key == "columns" and (declared := _declared(value)) is not None:
+            declared_columns |= declared
+        elif key.startswith("columns."):
+            declared_columns[key.removeprefix("columns.")] = value.strip("\"'")
+        else:
+            continue
+        texts.remove(text)
+    if declared_columns:
+        values["dataset.columns"] = [declared_columns]
     keys = {key_of(one) for one in (*texts, *values)}
     if files and (twice := keys & {"dataset", "dataset.path"}):
         raise UsageError(f"{files[0]} is the data set already: leave {min(twice)}= out")

@@ -663,8 +663,8 @@ def hashed_place(text: str) -> int:
 
 
 DECLARATIONS = (
-    "number [comma|point] [UNIT], category [WORD ...], text, date [dayfirst|monthfirst] [ZONE], "
-    "skip"
+    "number [comma|point] [UNIT] [known], category [WORD ...] [known], text [known], "
+    "date [dayfirst|monthfirst] [ZONE], skip"
 )
 
 
@@ -677,6 +677,7 @@ class Declaration(NamedTuple):
     words       categories; () for those of the first rows
     day_first   of dates; None if the cells decide
     zone        time zone of dates, or None
+    ahead       the column is known ahead: with a horizon its value in the target's row is an input
     """
 
     kind: str
@@ -685,11 +686,14 @@ class Declaration(NamedTuple):
     words: tuple[str, ...] = ()
     day_first: bool | None = None
     zone: str | None = None
+    ahead: bool = False
 
 
 def declaration(name: str, declared: Any) -> Declaration:
     """Return what a text declares of a column. Raises DataError if it is no declaration."""
     kind, *options = (declared.split() if isinstance(declared, str) else ()) or [""]
+    if options[-1:] == ["known"] and kind in ("number", "category", "text"):
+        return declaration(name, declared.rpartition("known")[0])._replace(ahead=True)
     if kind == "number":
         mark = {"comma": ",", "point": "."}.get(options[0], "") if options else ""
         return Declaration(kind, decimal=mark, unit=" ".join(options[1 if mark else 0 :]))
@@ -731,4 +735,25 @@ def _declared(series: pd.Series, name: str, made: Declaration, decimal: str) -> 
         found = None if is_typed else _date_format(texts, made.zone, made.day_first)
         date = found or (DateFormat(None if is_typed else ISO, made.zone),)
         column = _date_column(name, series, *date)
-    return column.noted("declared")
+    return column.noted("declared" + ", known ahead" * made.ahead)
+
+
+def known_ahead(columns: Sequence[Column], declared: Any) -> np.ndarray:
+    """Return the places of inputs whose value in a later row is known: dates, and declared columns.
+
+    Parameters
+    ----------
+    columns
+        Columns that are inputs, in order.
+    declared
+        ``dataset.columns``: what columns are, by name; others are declared as nothing.
+    """
+    texts = declared if isinstance(declared, Mapping) else {}
+    places, start = list[int](), 0
+    for column in columns:
+        text = texts.get(column.name)
+        is_known = text is not None and declaration(column.name, text).ahead
+        if is_known or column.recipe.get("how") == "date":
+            places += range(start, start + len(column.inputs))
+        start += len(column.inputs)
+    return np.array(places, dtype=np.int64)

@@ -53,6 +53,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.datasets.base import Chunk, DataError, RowCount, Source
+from omkl.datasets.columns import known_ahead
 from omkl.datasets.notices import Order
 from omkl.datasets.scaling import LateMoments, Moments, TargetScaler, softened
 
@@ -128,6 +129,7 @@ class Stream:
         limit, scaling, _, lags, delay, horizon = options
         self.name, self.task = str(cfg["name"]), cfg.get("task", "regression")
         self.where, self.series_type = where or self.name, series_type
+        self._declared = cfg.get("columns")
         if lags and len(classes) > 2:
             raise DataError(
                 f"{self.where}: stream.lags={lags} takes labels for numbers, and there are "
@@ -193,6 +195,12 @@ class Stream:
     def columns(self) -> Sequence[Column]:
         """Columns of an own file. () for other data."""
         return getattr(self._source, "columns", ())
+
+    @cached_property
+    def known_ahead(self) -> np.ndarray:
+        """Places of inputs that are known ahead: with a horizon those of the target's row."""
+        taken = [column for column in self.columns if column.inputs]
+        return known_ahead(taken, self._declared)
 
     @property
     def notices(self) -> list[str]:
@@ -326,7 +334,7 @@ class Stream:
 
     def _limited(self) -> Iterator[Chunk]:
         """Rows as they were read, with the targets that they have."""
-        return _ahead(self._read(), self.horizon) if self.horizon else self._read()
+        return ahead(self._read(), self.horizon, self.known_ahead) if self.horizon else self._read()
 
     def _read(self) -> Iterator[Chunk]:
         """All rows up to the limit."""
@@ -459,8 +467,18 @@ class _Labels:
         self._stream.require_rows(self._n, self._n_read)
 
 
-def _ahead(chunks: Iterable[Chunk], horizon: int) -> Iterator[Chunk]:
-    """Rows with the targets of those ``horizon`` >= 1 later; NaN for the last rows."""
+def ahead(chunks: Iterable[Chunk], horizon: int, known: np.ndarray) -> Iterator[Chunk]:
+    """Yield rows with targets and known inputs of those ``horizon`` >= 1 later.
+
+    Parameters
+    ----------
+    chunks
+        Rows as they were read.
+    horizon
+        Rows from a row to the one whose target it predicts.
+    known
+        Places of inputs that are known ahead. Of the last rows they are NaN, as targets are.
+    """
     held: Chunk | None = None
     for chunk in chunks:
         if held is not None:
@@ -469,10 +487,13 @@ def _ahead(chunks: Iterable[Chunk], horizon: int) -> Iterator[Chunk]:
         held = chunk.at(slice(n, None))
         if n:
             truth = None if chunk.truth is None else chunk.truth[horizon:]
-            yield chunk.at(slice(n))._replace(y=chunk.y[horizon:].copy(), truth=truth)
+            x = chunk.x[:n].copy()
+            x[:, known] = chunk.x[horizon:, known]
+            yield chunk.at(slice(n))._replace(x=x, y=chunk.y[horizon:].copy(), truth=truth)
     if held is not None:
-        none = np.full(len(held.y), np.nan)
-        yield held._replace(y=none, truth=None if held.truth is None else none)
+        none, x = np.full(len(held.y), np.nan), held.x.copy()
+        x[:, known] = np.nan
+        yield held._replace(x=x, y=none, truth=None if held.truth is None else none)
 
 
 def _regrouped(chunks: Iterable[Chunk], size: int) -> Iterator[Chunk]:

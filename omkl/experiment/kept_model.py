@@ -108,4 +108,5 @@ def _columns(settings: Settings, stream: Stream) -> dict[str, Any] | None:
         return None
     columns = [dataclasses.asdict(column) for column in stream.columns if column.inputs]
     reading = {key: dataset[key] for key in READING if key in dataset}
-    return {"reading": reading, "target": stream.target, "columns": columns}
+    ahead = {"horizon": stream.horizon} if stream.horizon else {}
+    return {"reading": reading, "target": stream.target, "columns": columns, **ahead}

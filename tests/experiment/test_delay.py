@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import omkl
+from omkl.commands import predict
 
 QUICK = {"kernels": "gaussian17", "D": 4, "seeds": 1}
 N = 160
@@ -161,3 +164,38 @@ def test_what_cannot_be_is_said(frame, what, stream, message):
         (pd.DataFrame({"row": [1, 2], "label": [0.0, 1.0]})).to_csv("my.csv", index=False)
     with pytest.raises((ValueError, RuntimeError), match=message):
         omkl.run(*what, stream=stream, **QUICK)
+
+
+def heated(n: int = 120) -> pd.DataFrame:
+    rng = np.random.default_rng(7)
+    hours = pd.date_range("2024-03-01", periods=n, freq="h")
+    rows = pd.DataFrame({"time": hours, "cold": rng.normal(size=n), "wind": rng.normal(size=n)})
+    rows["load"] = 3.0 * rows.cold + np.sin(2 * np.pi * hours.hour / 24)
+    return rows
+
+
+def test_calendar_and_declared_columns_are_those_of_the_row_that_is_predicted(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    rows, h = heated(), 5
+    rows.to_csv("heat.csv", index=False)
+    settings = {"target": "load", "figures": False, "tracking": "none", "model": True}
+    settings |= {"stream": {"horizon": h}, "columns": {"cold": "number known"}}
+    found = omkl.run("ridge", "heat.csv", **settings)
+    by_hand = rows.assign(load=rows.load.shift(-h), cold=rows.cold.shift(-h))
+    by_hand["time"] = rows.time + pd.Timedelta(hours=h)
+    by_hand[:-h].to_csv("shifted.csv", index=False)
+    same = omkl.run(
+        "ridge", "shifted.csv", target="load", stream={"delay": h}, figures=False, tracking="none"
+    )
+    np.testing.assert_allclose(found.predictions.y_hat[:-h], same.predictions.y_hat)
+    assert (
+        found["rmse"]
+        < 0.5 * omkl.run("ridge", "heat.csv", **settings | {"columns": {"cold": "number"}})["rmse"]
+    )
+    rows.drop(columns="load").to_csv("new.csv", index=False)
+    assert predict.main([str(found.folder), "new.csv"]) == 0
+    said = pd.read_csv(io.StringIO(capsys.readouterr().out), index_col="row").y_hat
+    learner = omkl.load_learner(found.folder / "model.npz")
+    np.testing.assert_allclose(said[:-h], learner.predict(by_hand[:-h].drop(columns="load")))
