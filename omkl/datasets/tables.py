@@ -118,8 +118,7 @@ class FileTable:
     apart
         The key of ``cfg`` that names a column of series, None without. No input is made of it
         unless ``dataset.inputs`` names it. The series of a row is None where blank, if such rows
-        are
-        to be dropped.
+        are to be dropped.
 
     Attributes
     ----------
