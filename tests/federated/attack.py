@@ -26,7 +26,9 @@ from omkl.core.weights import normalised
 ANGLES = (0.25 * math.pi, 0.5 * math.pi, math.pi, 2.0 * math.pi, 4.0 * math.pi)
 EXACT = 1e-6  # a residual of angles below which they are those of an input
 NEAREST, FARTHEST = 1e-6, 1e3  # from the network's output, that a label is looked for
-ATTACKED = ("ofskl", "ofmkl_avg", "vm_kofl", "em_kofl", "pof_mkl", "fomd_oms", "perfedavg")
+ATTACKED = (
+    "domkl", "ofskl", "ofmkl_avg", "vm_kofl", "em_kofl", "pof_mkl", "fomd_oms", "perfedavg",
+)  # fmt: skip
 
 
 class Guess(NamedTuple):
@@ -40,7 +42,8 @@ class Guess(NamedTuple):
 class Seen(NamedTuple):
     """What the server knows of a client's message of round t.
 
-    theta (N, W) as it was broadcast, the rows that it named, and the rows sent with their values;
+    theta (N, W) as it was broadcast, of domkl ``before_the_error``; the rows that it named, and the
+    rows sent with their values;
     log_w (N,) as it was broadcast, where the server has weights
     """
 
@@ -77,10 +80,21 @@ def guess(name, params, model, seen):
     if name == "fomd_oms" and params.M < len(theta):
         uniform = (params.M - 1) / (len(theta) - 1)
         p = (1.0 - uniform) * normalised(seen.log_w)[seen.rows] + uniform
-    eta = rate(params.eta, seen.t)
+    eta = 1.0 / (params.c + 2.0) if name == "domkl" else rate(params.eta, seen.t)
     return from_step(
         model.omega, theta[seen.rows], seen.rows, seen.sent, eta, getattr(params, "lam", 0.0), p
     )
+
+
+def before_the_error(params, theta, multiplier, mean):
+    """theta of a client of DOMKL in step 3 but for the row's error, and the new multiplier.
+
+    ``theta`` is its last message, and ``mean`` what was broadcast: a server that has kept the
+    messages of a client knows all of it.
+    """
+    force = 0.5 * params.rho * (theta - mean)
+    multiplier = multiplier + force
+    return theta - (force + multiplier) / params.c, multiplier
 
 
 def from_step(omega, theta, rows, sent, eta, lam, p=1.0):
