@@ -602,19 +602,21 @@ class OnlineLearner:
         require_count("n_orders", n_orders)
         look = self._looking_at(x)
         z, _ = look._standardised(look._checked(look._numbers(x)[None, :]), learns=False)
+        means, _ = look._standardised(np.full(z.shape, np.nan), learns=False)
         columns = {column.name: column.inputs for column in look.columns}
         columns = columns or {name: (name,) for name in look.inputs}
         places = {name: k for k, name in enumerate(look.inputs)}
         groups = [[places[name] for name in inputs] for inputs in columns.values()]
-        known = [k for k, group in enumerate(groups) if z[0, group].any()]
+        same = (z == means) | (np.isnan(z) & np.isnan(means))
+        known = [k for k, group in enumerate(groups) if not same[0, group].all()]
         rng = np.random.default_rng(self.settings.seed)
-        Z = np.zeros((len(known) + 1, z.shape[1]))
+        Z = np.tile(means, (len(known) + 1, 1))
         base = look._predicted_scaled(Z[:1])
         total = np.zeros((len(groups), *base.shape[1:]))
         for _ in range(n_orders):
             order = rng.permutation(known)
             for way in (order, order[::-1]):
-                Z[:] = 0.0
+                Z[:] = means
                 for k, group in enumerate(way):
                     Z[k + 1 :, groups[group]] = z[0, groups[group]]
                 total[way] += np.diff(look._predicted_scaled(Z), axis=0)
