@@ -1,6 +1,6 @@
 """Time a row of Raker in omkl, NumPy, Numba, C and JAX, in one run on one thread.
 
-    cd scripts && python -m benchmarks.peers
+    cd scripts && python -m benchmarks.languages
 
 All five compute the same predictions, which is checked. The times are processor time, the least of
 calls in turns. C needs gcc with libmvec, JAX its package; without them their rows are left out.
@@ -27,7 +27,7 @@ from omkl.utils.threads import one_thread_each
 
 ROWS, TURNS = 1000, 7
 LAM, ETA = 1e-3, 0.1  # of the step eta / sqrt(t), as in conf/algorithm/raker.yaml
-Peer = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+Program = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 C = r"""
 #include <math.h>
@@ -108,7 +108,7 @@ def with_numba(omega: np.ndarray, X: np.ndarray, y: np.ndarray) -> np.ndarray:
     return y_hat
 
 
-def with_c(folder: Path) -> Peer:
+def with_c(folder: Path) -> Program:
     """Compile the C code by gcc -O3 with libmvec, and return its function."""
     source, library = folder / "raker.c", folder / "raker.so"
     source.write_text(C)
@@ -129,7 +129,7 @@ def with_c(folder: Path) -> Peer:
     return call
 
 
-def with_jax() -> Peer:
+def with_jax() -> Program:
     """Return the function that JAX compiles: a scan over the rows."""
     import jax
     import jax.numpy as jnp
@@ -171,25 +171,27 @@ def main() -> int:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     with tempfile.TemporaryDirectory() as folder, one_thread_each():
         fresh = [case.learner() for _ in range(TURNS + 1)]
-        peers: dict[str, Peer] = {
+        programs: dict[str, Program] = {
             "omkl": lambda omega, X, y: fresh.pop().partial_fit(X, y).y_hat,
             "NumPy": with_numpy,
             "Numba, fastmath": with_numba,
         }
         if shutil.which("gcc"):
-            peers["C, gcc -O3 with libmvec"] = with_c(Path(folder))
+            programs["C, gcc -O3 with libmvec"] = with_c(Path(folder))
         if importlib.util.find_spec("jax"):
-            peers["JAX, jit and scan"] = with_jax()
-        wanted, least = peers["omkl"](omega, X, y), dict.fromkeys(peers, math.inf)
-        for name, peer in list(peers.items())[1:]:
-            np.testing.assert_allclose(peer(omega, X, y), wanted, rtol=1e-6, err_msg=name)
+            programs["JAX, jit and scan"] = with_jax()
+        wanted, least = programs["omkl"](omega, X, y), dict.fromkeys(programs, math.inf)
+        for name, program in list(programs.items())[1:]:
+            np.testing.assert_allclose(program(omega, X, y), wanted, rtol=1e-6, err_msg=name)
         for _ in range(TURNS):
-            for name, peer in peers.items():
+            for name, program in programs.items():
                 start = time.process_time()
-                peer(omega, X, y)
+                program(omega, X, y)
                 least[name] = min(least[name], time.process_time() - start)
     for name, took in least.items():
-        print(f"{name:26}{1e6 * took / len(y):8.1f} us a row{took / least['omkl']:8.1f} times omkl")
+        print(
+            f"{name:26}{1e6 * took / len(y):8.1f} us per row{took / least['omkl']:8.1f} times omkl"
+        )
     return 0
 
 
