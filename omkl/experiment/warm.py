@@ -35,7 +35,8 @@ _PROGRAM = "from omkl.experiment import warm; warm.main()"
 def helper(settings: Settings) -> Iterator[Callable[[], object]]:
     """Start a process that compiles scaling and baselines, if none was compiled before.
 
-    There is no process on a single core, in a process of a sweep, or for a federation.
+    There is no process on a single core, with ``threads=1``, in a process of a sweep, for a
+    federation, or where the system refuses one.
 
     Yields
     ------
@@ -47,18 +48,23 @@ def helper(settings: Settings) -> Iterator[Callable[[], object]]:
         folder is None
         or any(folder.glob("omkl.core.protocol.run_block-*"))
         or usable_cores() == 1
+        or settings.threads == 1
         or settings.scheme is not None
         or multiprocessing.parent_process() is not None
     ):
         yield lambda: None
         return
-    process = subprocess.Popen(
-        [sys.executable, "-c", _PROGRAM],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,  # the run reports what is wrong with its settings
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,  # the run reports what is wrong with its settings
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )
+    except OSError:
+        yield lambda: None
+        return
     try:
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError), process.stdin as pipe:
