@@ -10,8 +10,8 @@ SPARK  := .venv-spark
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # As many workers as cores, at most four; tests/conftest.py says what stays together.
 WORKERS ?= auto
-# What make benchmark runs: quick, or regression-1, regression-long, classification-1,
-# classification-long, drift-1, faults-1, river-tracks.
+# What make benchmark runs: quick, or regression-1, regression-long, outside-1,
+# classification-1, classification-long, drift-1, faults-1, river-tracks.
 SUITE ?= quick
 TABLE ?= jmlr_table1
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --no-loadscope-reorder
