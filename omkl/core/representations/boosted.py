@@ -195,7 +195,7 @@ def fresh_boosted(
     E, C = len(n_columns), max(n_columns)
     n_places = (n_rows or window_rows(C)) + C + E * n_trees
     return Boosted(
-        rows=np.zeros((C, n_places)),
+        rows=np.full((C, n_places), np.nan),  # as missing inputs are: a saved state may hold NaN
         labels=np.zeros((1 if of_classes else E, n_places)),
         n_columns=np.array(n_columns),
         n=np.zeros(1, dtype=np.int64),
