@@ -17,7 +17,7 @@ from omkl.online.learner import load as load_learner
 from omkl.online.panel import Panel
 from omkl.online.panel import load as load_panel
 from omkl.online.rows import columns_in
-from omkl.online.settings import FEATURES, MOST_PENDING
+from omkl.online.settings import DATE, FEATURES, MOST_PENDING
 from omkl.utils import conf
 from omkl.utils.conf import PANEL
 from omkl.utils.constraints import no_such_key
@@ -64,6 +64,10 @@ def learner(
     outputs: int | Sequence[str] | None = None,
     columns: Mapping[str, str] | None = None,
     target_transform: str | float | None = None,
+    series: str | None = None,
+    season: int | Sequence[int] | None = None,
+    series_delay: str | int = DATE,
+    max_series: int | None = None,
     **params: Any,
 ) -> OnlineLearner:
     """Return a learner without rows.
@@ -113,6 +117,19 @@ def learner(
         learner learns the transformed targets, for targets that are skewed. A prediction is then
         near the median of a target, not its mean. Predictions and intervals have the unit of the
         target. None: no transform.
+    series
+        For "auto": column of the series, such as "shop", in rows by name. Rows by position have it
+        beside them, as ``series=`` of the methods. All series share one learner in units of each
+        series: its last target and its usual change.
+    season
+        For "auto": rows of a season of each series, such as 7 days, or several. None: seasons are
+        searched in the first rows, 1,500 of a single series. 0: there is none.
+    series_delay
+        "date": with a column of dates, or ``dates=``, all rows of a date are predicted before one
+        of them is learned. 0: each row is learned before the next is predicted.
+    max_series
+        Most series in memory, >= 1: a further one replaces the one whose last row is the oldest.
+        None: no limit.
     params
         Parameters of the algorithm, as in ``algorithm.NAME=``; missing ones are those of its YAML.
 
@@ -125,7 +142,9 @@ def learner(
         algorithm, inputs=inputs, kernels=kernels, task=task, classes=classes, params=params, D=D,
         seed=seed, scaling=scaling, lags=lags, horizon=horizon,
         interval=interval, interval_rate=interval_rate, features=features, outputs=outputs,
-        max_pending=max_pending, target_transform=target_transform,
+        max_pending=max_pending, target_transform=target_transform, series=series,
+        season=season if season is None or isinstance(season, int) else tuple(season),
+        series_delay=series_delay, max_series=max_series,
     )  # fmt: skip
     return OnlineLearner(made, declared=columns)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -150,6 +150,38 @@ class Learner:
                 self._run(WHOLE, self.state, self.rng, X[rows], y[rows], part)
                 self.t += len(part.y_hat)
                 start = rows.stop
+        return trace
+
+    def learn_groups(
+        self, X: np.ndarray, ahead: np.ndarray, y: np.ndarray, starts: np.ndarray
+    ) -> Trace:
+        """Predict all rows of a group, then learn them with the contexts of their predictions.
+
+        Parameters
+        ----------
+        X, ahead
+            Rows (n, d) as learned, and as predicted.
+        y
+            Targets (n,). A row whose target is NaN is predicted only.
+        starts
+            (G + 1,) first row of each group, and n.
+
+        Returns
+        -------
+        Trace
+            Predictions (n,).
+        """
+        trace = empty_trace(len(y))
+        for rows, together in runs_of(starts):
+            if not together:
+                part = self.partial_fit(X[rows], y[rows])
+            else:
+                y_hat, spread = self.predict_with_spread(ahead[rows])
+                part, context = Trace(y_hat, ~np.isnan(y[rows]), spread), self.context()
+                for x, label in zip(X[rows][part.asked], y[rows][part.asked].tolist(), strict=True):
+                    self.learn_late(x, label, context)
+            for whole, found in zip(trace, part, strict=True):
+                whole[rows] = found
         return trace
 
     def predict_one(self, x: np.ndarray) -> tuple[Any, bool]:
@@ -381,3 +413,26 @@ class Learner:
             f=np.full(N, np.nan),
             scratch=scratch,
         )
+
+
+def runs_of(starts: np.ndarray) -> Iterator[tuple[slice, bool]]:
+    """Yield each group of several rows, and each run of groups of one row.
+
+    Parameters
+    ----------
+    starts
+        (G + 1,) first row of each group, and the number of rows.
+
+    Yields
+    ------
+    Rows, and whether they are one group.
+    """
+    several = np.flatnonzero(np.diff(starts) > 1)
+    start = 0
+    for first, last in zip(starts[several].tolist(), starts[several + 1].tolist(), strict=True):
+        if start < first:
+            yield slice(start, first), False
+        yield slice(first, last), True
+        start = last
+    if start < starts[-1]:
+        yield slice(start, int(starts[-1])), False

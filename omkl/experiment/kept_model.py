@@ -61,7 +61,7 @@ def content(
     recent = RecentPredictions(MOST_PENDING + len(learner.waiting))
     n_own = stream.n_inputs - stream.n_lags
     rows = moments.waiting if isinstance(moments, LateMoments) else [x for x, *_ in learner.waiting]
-    for x, (_, prediction, _) in zip(rows, learner.waiting, strict=True):
+    for x, (_, prediction, *_) in zip(rows, learner.waiting, strict=True):
         recent.add(x[:n_own], prediction)
     arrays = learner.arrays() | recent.arrays()
     if stream.scaling == "columns":

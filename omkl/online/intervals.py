@@ -13,7 +13,8 @@ import numpy as np
 from omkl.core import conformal, snapshot
 from omkl.core.conformal import N_FARTHEST, WINDOW, Conformal, IntervalSettings
 from omkl.core.hyperparameters import COUNTS, Range
-from omkl.core.learner import Learner, Trace
+from omkl.core.learner import Learner, Trace, runs_of
+from omkl.core.series import Units
 from omkl.core.snapshot import below, named
 
 
@@ -44,8 +45,13 @@ class AdaptiveIntervals:
     """
 
     def __init__(self, settings: IntervalSettings, late: bool) -> None:
-        self._conformal = Conformal(settings.level, rates_of(settings))
-        self._late, self._n_known = int(late), 0
+        self._settings, self._late = settings, int(late)
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget all targets."""
+        self._conformal = Conformal(self._settings.level, rates_of(self._settings))
+        self._n_known = 0
 
     def follow(self, trace: Trace, y: np.ndarray, far: np.ndarray) -> np.ndarray:
         """Return half widths of n predictions, each before its label is learned.
@@ -68,6 +74,36 @@ class AdaptiveIntervals:
         counts = self._n_known + np.cumsum(known) > self._late
         self._n_known += int(known.sum())
         return self._conformal.follow(trace.y_hat, np.where(counts & trace.asked, y, np.nan), far)
+
+    def follow_groups(
+        self,
+        trace: Trace,
+        y: np.ndarray,
+        far: np.ndarray,
+        starts: np.ndarray,
+        units: Units | None,
+    ) -> np.ndarray:
+        """Return half widths as ``follow`` does; rows of a group have those before its targets.
+
+        Parameters
+        ----------
+        trace, y, far
+            As of ``follow``.
+        starts
+            (G + 1,) first row of each group, and n.
+        units
+            Units of the rows, in which errors are scored; None: those of the target.
+        """
+        scored, half = trace, np.empty(len(y))
+        if units is not None:
+            scored, y = trace._replace(y_hat=units.of(trace.y_hat)), units.of(y)
+        for rows, together in runs_of(starts):
+            part = Trace(*(array[rows] for array in scored))
+            if together:
+                half[rows] = self.follow(part, np.full_like(y[rows], np.nan), far[rows])
+            learned = self.follow(part, y[rows], far[rows])
+            half[rows] = half[rows] if together else learned
+        return half if units is None else units.width(half)
 
     def follow_one(self, y_hat: float, scored: bool, y: float, far: bool) -> None:
         """Learn one round as ``follow`` does, to the last bit, if it is ``scored``."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import copy
 import dataclasses
+import json
 import math
 import warnings
 from collections import Counter
@@ -22,9 +23,9 @@ import numpy as np
 from omkl.core import snapshot
 from omkl.core.hyperparameters import require_count
 from omkl.core.kernels import FAMILIES
-from omkl.core.learner import Learner, Trace
+from omkl.core.learner import Learner, Trace, runs_of
 from omkl.core.robust_moments import FAR
-from omkl.core.snapshot import below
+from omkl.core.snapshot import below, named
 from omkl.core.weights import normalised
 from omkl.datasets.base import DataError
 from omkl.datasets.cells import is_blank, word
@@ -44,6 +45,7 @@ from omkl.online.intervals import AdaptiveIntervals, Ends, RowWidths, Width
 from omkl.online.predictions import (
     ROWS,
     SAID,
+    SERIES,
     Predictions,
     RecentPredictions,
     RowPrediction,
@@ -57,12 +59,18 @@ from omkl.online.rows import (
     targets_of,
     with_names,
 )
+from omkl.online.series import FRESH, TargetSeries
+from omkl.online.series_slots import SeriesName, SeriesSlots, checked, factorised, with_series
 from omkl.online.settings import LearnerSettings, checked_classes, input_names, specify
 from omkl.utils.disk import write_atomically
 
 if TYPE_CHECKING:
     import pandas as pd
 
+OWN_UNITS, RAW_TARGETS = "in units of series", "of raw targets"
+SERIES_CURE = (
+    'give the learner a column, omkl.learner("auto", series="shop"), and each row a series'
+)
 LARGEST = 1e150  # largest input that is scaled: its square is finite
 REPLAYED = 1000  # last rows, which a learner of a new class learns again
 LEARNED = "recent.learned"  # their array in a file: inputs, and the place of the class
@@ -75,13 +83,16 @@ class TargetLearner(NamedTuple):
     learners    one, or one per class against the rest
     scaler      past values of the target, and its units
     intervals   None without intervals
-    widths      intervals whose width depends on the row, of ``auto``; None without them
+    widths      intervals whose width depends on the row, of ``auto``; None without them, and with
+                units of series, which have widths of their own
+    series      units of series, or the search for a season; None without both
     """
 
     learners: list[Learner]
     scaler: TargetScaler
     intervals: AdaptiveIntervals | None
     widths: RowWidths | None
+    series: TargetSeries | None
 
 
 class OnlineLearner:
@@ -159,11 +170,19 @@ class OnlineLearner:
         # The last prediction, its standardised row, and this row as read by each target's learners.
         # Valid until something is learned. It saves ``learn_one`` the same work again.
         self._last: tuple[RowPrediction | None, Any, list[Any]] = None, None, []
-        # Rows, predictions and targets that ``learn_rows`` will learn after the delay.
-        self.waiting: collections.deque[tuple[np.ndarray, RowPrediction, Any]]
+        # Rows, predictions, targets and slots that ``learn_rows`` will learn after the delay.
+        self.waiting: collections.deque[tuple[np.ndarray, RowPrediction, Any, int]]
         self.waiting = collections.deque()
         self._open = settings.named and not columns  # the first rows decide the inputs
+        self._slots: SeriesSlots | None = None
+        if settings.series is not None:
+            self._slots = SeriesSlots(settings.max_series, FRESH + 1, self._allocate)
         self._make(settings, columns)
+
+    def _allocate(self, slots: Sequence[int]) -> None:
+        for target in self._targets:
+            if target.series:
+                target.series.allocate(slots)
 
     def _make(self, settings: LearnerSettings, columns: Sequence[Column]) -> None:
         """Build the core learners if the inputs are known."""
@@ -187,15 +206,34 @@ class OnlineLearner:
             for _ in range(self.specification.n_learners(len(self.classes))):
                 learners.append(self._core_learner(drawn))
                 drawn = drawn or learners[0]
-            around = settings.intervals
-            intervals = AdaptiveIntervals(around, late=columns_scaled) if around else None
+            around, intervals, has_series = settings.intervals, None, self._slots is not None
+            if around:  # units of series give the first error a unit, those of columns do not
+                intervals = AdaptiveIntervals(around, late=columns_scaled and not has_series)
             scaler = TargetScaler(settings.lags, columns_scaled)
             widths = None
             if around and settings.algorithm == "auto":
                 small = specify("auto", {"size": "small"}, self.specification.dictionary, 1, None)
                 small_learner = small.learner(learners[0].d, settings.seed)
                 widths = RowWidths(around, small_learner, ends_at_zero=self._transform is None)
-            self._targets.append(TargetLearner(learners, scaler, intervals, widths))
+            series = self._target_series(intervals) if settings.has_seasons else None
+            self._targets.append(TargetLearner(learners, scaler, intervals, widths, series))
+        self._settle()
+
+    def _target_series(self, intervals: AdaptiveIntervals | None) -> TargetSeries:
+        def make(n_inputs: int) -> Learner:
+            return self.specification.learner(n_inputs, self.settings.seed, self._threads)
+
+        d, n_slots = len(self.inputs), 0 if self._slots is None else FRESH + 1
+        return TargetSeries(make, d, self.settings.seasons, n_slots, intervals)
+
+    def _settle(self) -> None:
+        """Remove learned widths beside units of series, and the search for a season at its end."""
+        target = self._targets[0]
+        if target.series and target.series.is_idle:
+            self._targets[0] = target._replace(series=None)
+        elif target.series and target.series.learner and target.widths:
+            self._targets[0] = target._replace(widths=None)
+            self._recent.forget_widths()
 
     def _core_learner(self, drawn: Learner | None) -> Learner:
         """Return a fresh core learner with the random features of ``drawn``, if it has any."""
@@ -316,33 +354,34 @@ class OnlineLearner:
         """Largest number of rows that an output has learned."""
         return max((target.learners[0].t for target in self._targets), default=0)
 
-    def predict_one(self, x: Any) -> Any:
+    def predict_one(self, x: Any, series: SeriesName | None = None) -> Any:
         """Predict the row x as the next one: a number or a class. Nothing is learned.
 
         The prediction is remembered until ``learn_one`` of the same row. ``asks``, ``spread``,
         ``interval`` and ``probabilities`` then describe this prediction. Without ``inputs`` the
-        first row decides the inputs.
+        first row decides the inputs. ``series`` is that of the row; None: as its column says.
         """
+        x, name = self._row_with_series(x, series)
         if self._open:
             self._begin(x)
         row = self._numbers(x)
-        said = self._said = self._predict_row(row)
-        self._recent.add(row, said)
+        said = self._said = self._predict_row(row, self._slot_of(name))
+        self._recent.add(row, said, name)
         if self.classes:
             return self.classes[_codes_of(np.array([said.y_hat]))[0]]
         if self._names_outputs:
             return dict(zip(self.outputs, self._in_unit(said.y_hat).tolist(), strict=True))
         return self._in_unit(said.y_hat)
 
-    def _predict_row(self, row: np.ndarray) -> RowPrediction:
+    def _predict_row(self, row: np.ndarray, slot: int = FRESH) -> RowPrediction:
         """Predict a row of numbers (d,). Raises FloatingPointError for an infinite result."""
         z, far = self._standardised_row(row, learns=False)
-        said = self._predict_scaled(z, far)
+        said = self._predict_scaled(z, far, slot)
         if type(said.y_hat) is not float or not math.isfinite(said.y_hat):
             self.require_finite(np.array(said.y_hat))
         return said
 
-    def learn_one(self, x: Any, y: Any = None) -> None:
+    def learn_one(self, x: Any, y: Any = None, series: SeriesName | None = None) -> None:
         """Learn the target y of the row x.
 
         The row may be predicted before or not, and other rows may come between. A predicted row is
@@ -359,6 +398,7 @@ class OnlineLearner:
             label = float(labels[0])
         else:
             label = self._label(y)
+        x, name = self._row_with_series(x, series)
         if self._open:
             self._begin(x)
         new: dict[str, Counter[str]] = {}
@@ -366,7 +406,7 @@ class OnlineLearner:
         if added:
             self._checked(row[None, :])
             self._add_class(added[0])
-        self._learn_row(row, label)
+        self._learn_row(row, label, name)
         self._count(new)
 
     def _numbers(self, x: Any, new: dict[str, Counter[str]] | None = None) -> np.ndarray:
@@ -381,35 +421,63 @@ class OnlineLearner:
         for column, words in new.items():
             self.new_categories.setdefault(column, Counter()).update(words)
 
-    def _learn_row(self, row: np.ndarray, label: Any) -> RowPrediction:
+    def _learn_row(
+        self, row: np.ndarray, label: Any, name: SeriesName | None = None
+    ) -> RowPrediction:
         """Learn a row of numbers (d,), and return its prediction."""
-        said = self._recent.take(row) or self._predict_row(row)
+        slot, said = self._slot_of(name, begins=True), self._recent.take(row, name)
+        said = said or self._predict_row(row, slot)
         last, z, _ = self._last
         if said is not last:
             z, _ = self._standardised_row(row, learns=True)
         elif self._moments:
             self._moments.take_row_ahead()
-        self._learn_scaled(z, label, said)
+        self._learn_scaled(z, label, said, slot)
         if self.classes and not math.isnan(label):
             place = (label + 1.0) / 2.0 if len(self.classes) == 2 else label
             self._learned.append(np.append(row, place))
         return said
 
-    def partial_fit(self, X: Any, y: Any) -> Predictions:
+    def partial_fit(self, X: Any, y: Any, series: Any = None, dates: Any = None) -> Predictions:
         """Predict and learn rows X and targets y (n,), row by row. Any split gives the same bits.
 
         A row with the target NaN or None is predicted and not learned. A row that ``predict_one``
-        has predicted is learned as by ``learn_one``. Returns the predictions before each label. On
-        ValueError nothing is learned.
+        has predicted is learned as by ``learn_one``.
+
+        Parameters
+        ----------
+        X, y
+            Rows and targets.
+        series
+            Series (n,) of each row; None: the column of series in X.
+        dates
+            Dates (n,), of any type. Consecutive rows of one date are all predicted before one of
+            them is learned. A date that is split between two calls counts as two. None: a column of
+            dates in X, unless ``series_delay`` is 0; without one each row is learned before the
+            next.
+
+        Returns
+        -------
+        Predictions
+            Of each row before its target.
+
+        Raises
+        ------
+        ValueError
+            A row, target or series is invalid; nothing is learned.
         """
         labels, added = self._labels_and_new(y)
-        if len(labels) != len(X):
+        X, codes, names = self._rows_with_series(X, series)
+        if len(labels) != len(X) or (codes is not None and len(codes) != len(X)):
             raise ValueError(f"{len(X)} rows X and {len(labels)} labels y")
         if self._open:
             self._begin(X)
         new: dict[str, Counter[str]] = {}
         rows = self._read(X, new)
+        groups = self._groups(rows, dates)
         self._count(new)
+        if codes is not None:
+            return self._fit_series(rows, labels, codes, names, groups)
         if not added:
             return self._fit(rows, labels)
         starts = [int(np.argmax(labels == len(self.classes) + k)) for k in range(len(added))]
@@ -424,7 +492,7 @@ class OnlineLearner:
 
     def _fit(self, rows: np.ndarray, labels: np.ndarray) -> Predictions:
         """Do ``partial_fit`` of rows of numbers (n, d) and labels, which are codes of classes."""
-        if len(rows) == 1 or (len(self._recent) and any(row in self._recent for row in rows)):
+        if len(rows) == 1 or (len(self._recent) and any(map(self._recent.has, rows))):
             of_rows = labels if self.outputs else labels.tolist()
             found = stacked(list(map(self._learn_row, rows, of_rows)), labels)
         else:
@@ -435,6 +503,10 @@ class OnlineLearner:
                 self._remember(rows, labels)
         if self.classes:
             return found._replace(y_hat=self._answers(found.y_hat))
+        return self._predictions_in_unit(found)
+
+    def _predictions_in_unit(self, found: Predictions) -> Predictions:
+        """Return predictions in the unit of the targets."""
         if self._transform is None:
             return found
         y_hat, low, high = map(self._in_unit, (found.y_hat, found.low, found.high))
@@ -446,6 +518,29 @@ class OnlineLearner:
         if self._transform is None:
             return z
         return self._transform.inverse(z) if np.ndim(z) else float(self._transform.inverse(z))
+
+    def _fit_series(
+        self,
+        rows: np.ndarray,
+        y: np.ndarray,
+        codes: np.ndarray,
+        names: Sequence[SeriesName],
+        starts: np.ndarray,
+    ) -> Predictions:
+        """Do ``partial_fit`` of rows (n, d) of series, in groups of one date."""
+        of_rows = [names[code] for code in codes]
+        if len(rows) == 1 or (len(self._recent) and any(map(self._recent.has, rows, of_rows))):
+            said = list(map(self._learn_row, rows, y.tolist(), of_rows))
+            return self._predictions_in_unit(stacked(said, y))
+        assert self._slots is not None
+        parts = []
+        for part, slots in self._slots.spans(codes, names):
+            cut = np.unique(np.clip(starts - part.start, 0, part.stop - part.start))
+            learned, ahead, far = self._standardised_groups(rows[part], cut)
+            parts.append(self.learn_rows(learned, y[part], far, ahead, slots=slots, starts=cut))
+        found = Predictions(*map(np.concatenate, zip(*parts, strict=True)))
+        self.require_finite(found.y_hat)
+        return self._predictions_in_unit(found)
 
     def _remember(self, rows: np.ndarray, labels: np.ndarray) -> None:
         """Keep the last rows (n, d) whose class is known, for a learner of a new class."""
@@ -473,29 +568,29 @@ class OnlineLearner:
             self._fit(rows[:, :-1], rows[:, -1])
             self._learned = last
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
+    def predict(self, X: Any, return_std: bool = False, series: Any = None) -> Any:
         """Return the prediction of each row of X as the next row, (n,).
 
         Nothing changes: rows X do not decide the inputs either. With ``return_std`` also return the
-        expected standard deviation (n,), NaN if unknown. Raises ValueError if the algorithm has
-        none.
+        expected standard deviation (n,), NaN if unknown. ``series`` (n,) are those of the rows;
+        None: the column of series in X. Raises ValueError if the algorithm has no deviation.
         """
         if return_std and not self.algorithm.has_spread:
             name = self.settings.algorithm
             raise ValueError(f"{name} gives no standard deviation of its predictions; auto does")
-        y_hat, ends = self._predicted(X, with_ends=return_std)
+        y_hat, ends = self._predicted(X, with_ends=return_std, series=series)
         answers = self._answers(y_hat) if self.classes else y_hat
         return (answers, ends.spread) if return_std else answers
 
-    def predict_interval(self, X: Any) -> np.ndarray:
+    def predict_interval(self, X: Any, series: Any = None) -> np.ndarray:
         """Return the ends (n, 2) of the interval of each row of X as the next row; nothing changes.
 
-        With m outputs the result is (n, m, 2). Rows ``far_out`` have wider intervals. Raises
-        ValueError unless the learner was made with ``interval=``.
+        With m outputs the result is (n, m, 2). Rows ``far_out`` have wider intervals. ``series`` is
+        as of ``predict``. Raises ValueError unless the learner was made with ``interval=``.
         """
         if not self.has_intervals:
             raise ValueError("there are no intervals: make the learner with interval=0.9, say")
-        _, ends = self._predicted(X, with_ends=True)
+        _, ends = self._predicted(X, with_ends=True, series=series)
         return np.stack([ends.low, ends.high], axis=-1)
 
     def far_out(self, X: Any) -> np.ndarray:
@@ -600,18 +695,19 @@ class OnlineLearner:
         if self.settings.scaling != "columns":
             raise ValueError("explain replaces inputs by their means: it needs scaling='columns'")
         require_count("n_orders", n_orders)
-        look = self._looking_at(x)
+        x, name = self._row_with_series(x, None)
+        look, slot = self._looking_at(x), self._slot_of(name)
         z, _ = look._standardised(look._checked(look._numbers(x)[None, :]), learns=False)
         means, _ = look._standardised(np.full(z.shape, np.nan), learns=False)
         columns = {column.name: column.inputs for column in look.columns}
-        columns = columns or {name: (name,) for name in look.inputs}
-        places = {name: k for k, name in enumerate(look.inputs)}
-        groups = [[places[name] for name in inputs] for inputs in columns.values()]
+        columns = columns or {own: (own,) for own in look.inputs}
+        places = {own: k for k, own in enumerate(look.inputs)}
+        groups = [[places[own] for own in inputs] for inputs in columns.values()]
         same = (z == means) | (np.isnan(z) & np.isnan(means))
         known = [k for k, group in enumerate(groups) if not same[0, group].all()]
         rng = np.random.default_rng(self.settings.seed)
         Z = np.tile(means, (len(known) + 1, 1))
-        base = look._predicted_scaled(Z[:1])
+        base = look._predicted_scaled(Z[:1], slot)
         total = np.zeros((len(groups), *base.shape[1:]))
         for _ in range(n_orders):
             order = rng.permutation(known)
@@ -619,14 +715,15 @@ class OnlineLearner:
                 Z[:] = means
                 for k, group in enumerate(way):
                     Z[k + 1 :, groups[group]] = z[0, groups[group]]
-                total[way] += np.diff(look._predicted_scaled(Z), axis=0)
+                total[way] += np.diff(look._predicted_scaled(Z, slot), axis=0)
         found = np.concatenate([total / (2 * n_orders), base])
         parts = [found] if found.ndim == 1 else list(found.T)
         return look._by_name(parts, "contribution", [*columns, "base"], "input")
 
-    def _predicted_scaled(self, Z: np.ndarray) -> np.ndarray:
+    def _predicted_scaled(self, Z: np.ndarray, slot: int) -> np.ndarray:
         """Predict standardised rows (n, d): (n,), or (n, m) of outputs or of classes."""
-        found = [self._predict_rows_of(target, Z)[0] for target in self._targets]
+        slots = np.full(len(Z), slot)
+        found = [self._predict_rows_of(target, Z, slots)[0] for target in self._targets]
         y_hat = np.stack(found, axis=1) if self.outputs else found[0]
         return probabilities_of(y_hat) if self.algorithm.probabilities else self._in_unit(y_hat)
 
@@ -652,6 +749,7 @@ class OnlineLearner:
         """
         import pandas as pd
 
+        x, _ = self._row_with_series(x, None)
         look = self._looking_at(x)
         row, _ = look._standardised(look._checked(look._numbers(x)[None, :]), learns=False)
         outputs = [look._in_unit(f) for one in look._targets for f in look._outputs_of(one, row)]
@@ -715,15 +813,24 @@ class OnlineLearner:
         for m, target in enumerate(self._targets):
             head = f"output.{m}." if self.outputs else ""
             for k, learner in enumerate(target.learners):
-                found |= _named(f"{head}learner.{k}.", snapshot.snapshot(learner))
-            found |= _named(f"{head}labels.", target.scaler.arrays())
+                found |= named(f"{head}learner.{k}.", snapshot.snapshot(learner))
+            found |= named(f"{head}labels.", target.scaler.arrays())
             if target.intervals:
-                found |= _named(f"{head}interval.", target.intervals.arrays())
+                found |= named(f"{head}interval.", target.intervals.arrays())
             if target.widths:
-                found |= _named(f"{head}widths.", target.widths.arrays())
+                found |= named(f"{head}widths.", target.widths.arrays())
+            if target.series:
+                found |= named("series.", target.series.arrays(self._slots_in_use))
         if self._moments:
-            found |= _named("columns.", self._moments.arrays())
+            found |= named("columns.", self._moments.arrays())
+        if self._slots is not None:
+            text = json.dumps(list(self._slots.names)).encode()
+            found["names"] = np.frombuffer(text, dtype=np.uint8)
         return found
+
+    @property
+    def _slots_in_use(self) -> np.ndarray:
+        return np.array([FRESH]) if self._slots is None else self._slots.slots
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
         """Restore the ``arrays`` of a learner with the same settings into a fresh learner.
@@ -731,7 +838,13 @@ class OnlineLearner:
         Raises ``snapshot.Mismatch`` if they do not fit. The learner is then unusable.
         """
         self._open = False
-        snapshot.require_names(self.arrays(), kept)
+        if self._slots is not None:
+            self._slots.restore(kept["names"])
+        if part := self._targets[0].series:
+            part.restore(below("series.", kept), self._slots_in_use)
+            self._settle()
+        names = (n for n in self.arrays() if not n.startswith("series."))
+        snapshot.require_names(names, (n for n in kept if not n.startswith("series.")))
         for m, target in enumerate(self._targets):
             own = below(f"output.{m}.", kept) if self.outputs else kept
             for k, learner in enumerate(target.learners):
@@ -757,19 +870,149 @@ class OnlineLearner:
             raise ValueError("its last rows have classes that are none of this learner")
         self._learned.extend(self._checked(rows))
 
-    def _predicted(self, X: Any, with_ends: bool = False) -> tuple[np.ndarray, Ends]:
+    # --- Series -----------------------------------------------------------------------------------
+
+    @property
+    def series(self) -> tuple[SeriesName, ...]:
+        """Series in memory; with ``max_series`` the next one to be forgotten is first."""
+        return () if self._slots is None else self._slots.names
+
+    @property
+    def seasons(self) -> tuple[int, ...]:
+        """Rows of each season that was given or found; () if there is none."""
+        own = self._targets[0].series if self._targets else None
+        return own.seasons if own else ()
+
+    @property
+    def bytes_per_series(self) -> int:
+        """Bytes of the arrays of a series; twice as many while the arrays grow."""
+        self._require_inputs()
+        own = self._targets[0].series
+        return own.bytes_per_series if self._slots is not None and own else 0
+
+    @property
+    def mixture(self) -> pd.Series:
+        """Weight of each prediction in units of series, of raw targets, and of past values."""
+        import pandas as pd
+
+        own = self._targets[0].series if self._targets else None
+        if own is None or own.learner is None:
+            return pd.Series([1.0], index=pd.Index([RAW_TARGETS], name="prediction"), name="weight")
+        names = [
+            OWN_UNITS,
+            RAW_TARGETS,
+            "last value",
+            *(f"value {m} rows ago" for m in own.seasons),
+        ]
+        index = pd.Index(names, name="prediction")
+        return pd.Series(own.state.regrets.w, index=index, name="weight")
+
+    def forget(self, series: SeriesName) -> None:
+        """Remove a series: its next row counts as its first. Raises KeyError for an unknown one."""
+        if self._slots is None:
+            raise KeyError(series)
+        self._slots.forget(series)
+
+    def _rows_with_series(
+        self, X: Any, series: Any
+    ) -> tuple[Any, np.ndarray | None, list[SeriesName]]:
+        """Return rows without their column of series, the code of each row's series, and names."""
+        if self._slots is None:
+            self._refuse_series(series)
+            return X, None, []
+        X, series = with_series(X, self.settings.series, series, SERIES_CURE)
+        return X, *factorised(series)
+
+    def _row_with_series(self, x: Any, series: Any) -> tuple[Any, SeriesName | None]:
+        """Return a row without its column of series, and its series."""
+        if self._slots is None:
+            self._refuse_series(series)
+            return x, None
+        given = None if series is None else [series]
+        (x,), (name,) = with_series([with_names(x)], self.settings.series, given, SERIES_CURE)
+        return x, checked(name)
+
+    def _refuse_series(self, series: Any) -> None:
+        if series is not None:
+            raise ValueError(f"the learner has no series: {SERIES_CURE}")
+
+    def _slot_of(self, name: SeriesName | None, begins: bool = False) -> int:
+        """Return the slot of a series; an unknown one ``begins``, or counts as without rows."""
+        if self._slots is None or name is None:
+            return FRESH
+        if begins:
+            ((_, slots),) = self._slots.spans(np.zeros(1, dtype=np.int64), [name])
+            return int(slots[0])
+        return self._slots.slot(name, FRESH)
+
+    def _groups(self, rows: np.ndarray, dates: Any) -> np.ndarray:
+        """Return the first row of each group of rows (n, d) of one date, and n."""
+        n = len(rows)
+        if dates is None:
+            at = self._date_inputs()
+            if not at:
+                return np.arange(n + 1)
+            dates = rows[:, at]
+        elif self._slots is None:
+            raise ValueError(
+                f"rows of one date are of several series, and there are none: {SERIES_CURE}"
+            )
+        else:
+            import pandas as pd
+
+            dates = pd.factorize(np.asarray(dates))[0][:, None]
+        if len(dates) != n:
+            raise ValueError(f"{n} rows X and {len(dates)} dates")
+        new = np.ones(n + 1, dtype=np.bool_)
+        new[1:n] = (dates[1:] != dates[:-1]).any(axis=1)
+        return np.flatnonzero(new) if n else np.zeros(1, dtype=np.int64)
+
+    def _date_inputs(self) -> list[int]:
+        """Return the inputs of the only column of dates, if rows of a date are learned together."""
+        dated = [column for column in self.columns if column.kind == "date"]
+        if self._slots is None or self.settings.series_delay == 0 or len(dated) != 1:
+            return []
+        return [self.inputs.index(name) for name in dated[0].inputs]
+
+    def _standardised_groups(
+        self, X: np.ndarray, starts: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+        """Standardise rows as learned, and as predicted; return also which are far out."""
+        if len(starts) == len(X) + 1:
+            learned, far = self._standardised(X, learns=True)
+            return learned, None, far
+        learned, ahead, far = np.empty(X.shape), np.empty(X.shape), np.empty(len(X), dtype=np.bool_)
+        for rows, together in runs_of(starts):
+            if together:
+                ahead[rows], far[rows] = self._standardised(X[rows], learns=False)
+                learned[rows], _ = self._standardised(X[rows], learns=True)
+            else:
+                learned[rows], far[rows] = self._standardised(X[rows], learns=True)
+                ahead[rows] = learned[rows]
+        return learned, ahead, far
+
+    def _predicted(
+        self, X: Any, with_ends: bool = False, series: Any = None
+    ) -> tuple[np.ndarray, Ends]:
         """Return y_hat, (n,) or (n, K), of rows as the next row, and their intervals.
 
         The intervals are NaN without ``with_ends``, which saves their time.
         """
+        X, codes, names = self._rows_with_series(X, series)
         learner = self._looking_at(X)
         rows, far = learner._standardised(learner._read(X), learns=False)
-        found = [learner._predict_rows_of(target, rows) for target in learner._targets]
+        slots = np.full(len(rows), FRESH)
+        if codes is not None:
+            slots = np.array([self._slot_of(name) for name in names], dtype=np.int64)[codes]
+        found = [learner._predict_rows_of(target, rows, slots) for target in learner._targets]
         unknown = np.full(len(rows), np.nan)
         ends = [Ends(unknown, unknown, unknown)] * len(found)
         if with_ends:
             parts = zip(learner._targets, found, strict=True)
-            ends = [learner._ends_of(one, learner._inputs(rows, one), *f, far) for one, f in parts]
+            ends = [
+                learner._ends_of(one, learner._inputs(rows, one), *f, far, slots)
+                for one, f in parts
+            ]
         y_hat, whole = found[0][0], ends[0]
         if self.outputs:
             y_hat = np.stack([f for f, _ in found], axis=1)
@@ -787,12 +1030,15 @@ class OnlineLearner:
         y_hat: np.ndarray,
         spread: np.ndarray,
         far: np.ndarray,
+        slots: np.ndarray,
     ) -> Ends:
         """Return the intervals and spreads of predictions of rows, each as the next."""
         half = np.full(len(far), np.nan)
         if target.intervals:
             widths = [target.intervals.half_width(is_far) for is_far in (False, True)]
             half = np.where(far, widths[1], widths[0])
+        if target.series:
+            half = target.series.width(half, slots)
         if target.widths:
             return target.widths.predict(rows, y_hat, half, spread, far)
         return _ends_around(y_hat, half, spread)
@@ -854,6 +1100,9 @@ class OnlineLearner:
         y: np.ndarray,
         far: np.ndarray | None = None,
         ahead: np.ndarray | None = None,
+        *,
+        slots: np.ndarray | None = None,
+        starts: np.ndarray | None = None,
     ) -> Predictions:
         """Predict, then learn, row by row. Any split into blocks gives the same numbers.
 
@@ -869,7 +1118,13 @@ class OnlineLearner:
         far
             (n,) bool, rows far out, whose intervals are wider; None: no row.
         ahead
-            With a ``delay``, rows (n, d + lags) scaled at the time of prediction; None: as X.
+            Rows (n, d + lags) scaled at the time of prediction, with a ``delay`` or groups; None:
+            as X.
+        slots
+            Slot (n,) of each row's series, of ``slots_of``; None: a stream without series.
+        starts
+            (G + 1,) first row of each group, and n: all rows of a group are predicted before one of
+            them is learned. None: each row is a group.
 
         Returns
         -------
@@ -877,19 +1132,61 @@ class OnlineLearner:
             (n,), or (n, m); scores in a classification.
         """
         far = np.zeros(len(y), dtype=np.bool_) if far is None else far
+        slots = np.full(len(y), FRESH) if slots is None else slots
+        starts = np.arange(len(y) + 1) if starts is None else starts
+        seen = X if ahead is None else ahead
         self._last = None, None, []
         # The units and lags of a learner that requests targets follow from the requested targets.
         if self._delay or (self.algorithm.queries and (self.moves or self.settings.lags)):
-            return self._row_by_row(X, X if ahead is None else ahead, y, far)
-        if not self.outputs:
-            return self._learn_rows_of(self._targets[0], X, y, far)
-        found = [
-            self._learn_rows_of(target, X, y[:, m], far) for m, target in enumerate(self._targets)
-        ]
-        return Predictions(*(np.stack(arrays, axis=1) for arrays in zip(*found, strict=True)))
+            return self._row_by_row(X, seen, y, far, slots)
+        if self.outputs:
+            found = [
+                self._learn_rows_of(target, X, seen, y[:, m], far, slots, starts)
+                for m, target in enumerate(self._targets)
+            ]
+            return Predictions(*(np.stack(arrays, axis=1) for arrays in zip(*found, strict=True)))
+        parts: list[Predictions] = []
+        start = 0
+        while start < len(y) or not parts:
+            target, left = self._targets[0], np.unique(np.maximum(starts - start, 0))
+            n, learn = len(y), self._learn_rows_of
+            if target.series:
+                n = target.series.n_before_search(y[start:], left)
+            if not n and len(left) > 1:  # a search is due: the first group after it goes by rows
+                n, learn = int(left[1]), self._learn_group
+            rows = slice(start, start + n)
+            part = learn(
+                target, X[rows], seen[rows], y[rows], far[rows], slots[rows], left[left <= n]
+            )
+            parts.append(part)
+            start += n
+        return Predictions(*map(np.concatenate, zip(*parts, strict=True)))
+
+    def _learn_group(
+        self,
+        target: TargetLearner,
+        X: np.ndarray,
+        ahead: np.ndarray,
+        y: np.ndarray,
+        far: np.ndarray,
+        slots: np.ndarray,
+        starts: np.ndarray,
+    ) -> Predictions:
+        """Predict the rows of a group one by one, then learn them, as single rows."""
+        said = list(map(self._predict_scaled, ahead, far.tolist(), slots.tolist()))
+        for x, label, earlier, slot in zip(X, y.tolist(), said, slots.tolist(), strict=True):
+            self._learn_scaled(x, label, earlier, slot)
+        return stacked(said, y)
 
     def _learn_rows_of(
-        self, target: TargetLearner, X: np.ndarray, y: np.ndarray, far: np.ndarray
+        self,
+        target: TargetLearner,
+        X: np.ndarray,
+        ahead: np.ndarray,
+        y: np.ndarray,
+        far: np.ndarray,
+        slots: np.ndarray,
+        starts: np.ndarray,
     ) -> Predictions:
         known = target.scaler.take(y) if self.moves or self.settings.lags else None
         rows, learners = self._inputs(X, target, known), target.learners
@@ -897,16 +1194,24 @@ class OnlineLearner:
             labels = [softened(known.scaled) if self.softens else known.scaled]
         else:
             labels = [_labels_of(y, k, len(learners)) for k in range(len(learners))]
-        traces = [one.partial_fit(rows, told) for one, told in zip(learners, labels, strict=True)]
-        trace = traces[0]
+        if len(starts) <= len(y):
+            seen = self._inputs(ahead, target, known)
+            traces = [learners[0].learn_groups(rows, seen, labels[0], starts)]
+        else:
+            traces = [one.partial_fit(rows, of) for one, of in zip(learners, labels, strict=True)]
+        trace, units = traces[0], None
         if len(traces) > 1:
             trace = trace._replace(y_hat=np.stack([one.y_hat for one in traces], axis=1))
         if known and self.moves:  # a spread is NaN before targets have a deviation
             unit = np.where(known.unit > 0.0, known.unit, np.nan)
             y_hat = known.centre + known.unit * trace.y_hat
             trace = Trace(y_hat, trace.asked, unit * trace.spread)
-        intervals = target.intervals
-        half = intervals.follow(trace, y, far) if intervals else np.full(len(y), np.nan)
+        if target.series:
+            d = len(self.inputs)
+            trace, units = target.series.learn(X[:, :d], ahead[:, :d], y, slots, starts, trace)
+        half = np.full(len(y), np.nan)
+        if target.intervals:
+            half = target.intervals.follow_groups(trace, y, far, starts, units)
         if target.widths:
             ends = target.widths.follow(rows, trace, half, y, far)
         else:
@@ -914,16 +1219,17 @@ class OnlineLearner:
         return Predictions(trace.y_hat, trace.asked, ends.spread, ends.low, ends.high)
 
     def _row_by_row(
-        self, X: np.ndarray, ahead: np.ndarray, y: np.ndarray, far: np.ndarray
+        self, X: np.ndarray, ahead: np.ndarray, y: np.ndarray, far: np.ndarray, slots: np.ndarray
     ) -> Predictions:
         """Learn single rows, each target ``delay`` rows later."""
         said = []
-        for x, seen, label, is_far in zip(X, ahead, y.tolist(), far.tolist(), strict=True):
-            said.append(self._predict_scaled(seen, is_far))
-            self.waiting.append((x.copy(), said[-1], label))
+        rows = zip(X, ahead, y.tolist(), far.tolist(), slots.tolist(), strict=True)
+        for x, seen, label, is_far, slot in rows:
+            said.append(self._predict_scaled(seen, is_far, slot))
+            self.waiting.append((x.copy(), said[-1], label, slot))
             if len(self.waiting) > self._delay:
-                x, earlier, label = self.waiting.popleft()
-                self._learn_scaled(x, label, earlier)
+                x, earlier, label, slot = self.waiting.popleft()
+                self._learn_scaled(x, label, earlier, slot)
         return stacked(said, y)
 
     def _inputs(
@@ -941,14 +1247,16 @@ class OnlineLearner:
         return softened(row) if self.softens and abs(row).max() > FAR else row
 
     def _predict_rows_of(
-        self, target: TargetLearner, X: np.ndarray
+        self, target: TargetLearner, Z: np.ndarray, slots: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Predict each row X as the next: y_hat, (n,) or (n, K), and spread (n,)."""
-        X = self._inputs(X, target)
+        """Predict each row Z as the next: y_hat, (n,) or (n, K), and spread (n,)."""
+        X = self._inputs(Z, target)
         found = [learner.predict_with_spread(X) for learner in target.learners]
         y_hat, spread = found[0]
         if len(found) > 1:
             return np.stack([f for f, _ in found], axis=1), spread
+        if target.series:
+            return target.series.predict(Z, slots, y_hat, spread)
         if not self.moves:
             return y_hat, spread
         _, centre, unit = target.scaler.now
@@ -960,20 +1268,25 @@ class OnlineLearner:
         outputs = [learner.outputs(row) for learner in target.learners]
         return [centre + unit * f for f in outputs] if self.moves else outputs
 
-    def _predict_scaled(self, z: np.ndarray, far: bool = False) -> RowPrediction:
+    def _predict_scaled(self, z: np.ndarray, far: bool = False, slot: int = FRESH) -> RowPrediction:
         """Predict the scaled row z as the next row; nothing is learned."""
         rows = [self._input_row(z, target.scaler.lags) for target in self._targets]
         if not self.outputs:
-            whole = self._predict_row_of(self._targets[0], rows[0], far)
+            whole = self._predict_row_of(self._targets[0], rows[0], far, z, slot)
         else:
-            said = tuple(map(self._predict_row_of, self._targets, rows, [far] * len(rows)))
+            said = tuple(
+                self._predict_row_of(target, row, far, z, slot)
+                for target, row in zip(self._targets, rows, strict=True)
+            )
             y_hat, spread, low, high = (np.array([one[k] for one in said]) for k in (0, 2, 3, 4))
             whole = RowPrediction(y_hat, True, spread, low, high, far, of_outputs=said)
         self._last = whole, z, rows
         return whole
 
-    def _predict_row_of(self, target: TargetLearner, row: np.ndarray, far: bool) -> RowPrediction:
-        learners, scaler, intervals, widths = target
+    def _predict_row_of(
+        self, target: TargetLearner, row: np.ndarray, far: bool, z: np.ndarray, slot: int
+    ) -> RowPrediction:
+        learners, scaler, intervals, widths, series = target
         y_hat: Any
         if len(learners) > 1:
             y_hat = np.array([learner.predict_one(row)[0] for learner in learners])
@@ -988,15 +1301,21 @@ class OnlineLearner:
         half, scored = math.nan, False
         if intervals:
             half, scored = intervals.half_width(far), asked and intervals.scores_next
+        part = None
+        if series:
+            y_hat, spread, part = series.predict_row(z[: len(self.inputs)], slot, y_hat, spread)
+            if part.units is not None:
+                half = float(part.units.width(np.array([half]))[0])
+                scored = scored and bool(part.units.scale[0] > 0.0)
         past = (scaler.lags, *(learner.context() for learner in learners))
         ends = Ends(y_hat - half, y_hat + half, spread)
         width: tuple[np.ndarray, ...] = ()
         if widths:
             ends, width = widths.predict_one(row, y_hat, half, spread, far)
         low, high, spread = ends
-        return RowPrediction(y_hat, asked, spread, low, high, far, scored, past, width)
+        return RowPrediction(y_hat, asked, spread, low, high, far, scored, past, width, part)
 
-    def _learn_scaled(self, z: np.ndarray, y: Any, said: RowPrediction) -> None:
+    def _learn_scaled(self, z: np.ndarray, y: Any, said: RowPrediction, slot: int = FRESH) -> None:
         """Learn the target y of the row z, with the prediction ``said`` of ``_predict_scaled``.
 
         The row has the past targets of its prediction, and intervals learn from the error of that
@@ -1006,12 +1325,12 @@ class OnlineLearner:
         self._last = None, None, []
         rows = rows if said is last else [None] * len(self._targets)
         if not self.outputs:
-            self._learn_row_of(self._targets[0], rows[0], z, y, said)
+            self._learn_row_of(self._targets[0], rows[0], z, y, said, slot)
             return
         for one, row, label, part in zip(
             self._targets, rows, y.tolist(), said.of_outputs, strict=True
         ):
-            self._learn_row_of(one, row, z, label, part)
+            self._learn_row_of(one, row, z, label, part, slot)
 
     def _learn_row_of(
         self,
@@ -1020,13 +1339,18 @@ class OnlineLearner:
         z: np.ndarray,
         y: float,
         said: RowPrediction,
+        slot: int,
     ) -> None:
         """Learn the target y of the row z with one target's learners.
 
         ``row`` is z as the core learners have just predicted it, or None if they predicted another
         row.
         """
-        learners, scaler, intervals, widths = target
+        learners, scaler, intervals, widths, series = target
+        part = said.series
+        if series and part:
+            series.learn_row(z[: len(self.inputs)], y, slot, part, said.y_hat, row is not None)
+            self._settle()
         if math.isnan(y) and (said.asked or row is None):
             return
         (lags, *contexts), asked, is_last = said.past, True, row is not None
@@ -1043,7 +1367,12 @@ class OnlineLearner:
                 asked = learner.learn_one(row, told)
         if asked and len(learners) == 1 and (self.moves or scaler.n_lags):
             scaler.take_one(y)
-        if intervals:
+        if series and part and part.version != series.version:
+            return  # units began anew, and the prediction has none
+        if intervals and part and part.units:
+            y_hat, scaled = part.units.of(np.array([said.y_hat, y])).tolist()
+            intervals.follow_one(y_hat, said.scored, scaled, said.far)
+        elif intervals:
             intervals.follow_one(said.y_hat, said.scored, y, said.far)
         if widths and said.scored:
             widths.learn_one(row, said.y_hat, Width(*said.width), y, said.far, is_last)
@@ -1160,10 +1489,6 @@ def _ends_around(y_hat: np.ndarray, half: np.ndarray, spread: np.ndarray) -> End
     return Ends(y_hat - half, y_hat + half, spread)
 
 
-def _named(head: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return {f"{head}{name}": array for name, array in arrays.items()}
-
-
 def _codes_of(y_hat: np.ndarray) -> np.ndarray:
     """Return codes (n,) of classes from scores (n,) of two classes or (n, K). Ties: the first."""
     return y_hat.argmax(axis=1) if y_hat.ndim > 1 else (y_hat > 0.0).astype(int)
@@ -1184,7 +1509,7 @@ def restored(model: model_file.Model, path: Any) -> OnlineLearner:
         raise model_file.ModelError(f"{path} holds a panel: omkl.load_panel goes on with it")
     try:
         learner = unlearned(model)
-        recent = {n: a for n, a in model.arrays.items() if n in (ROWS, SAID)}
+        recent = {n: a for n, a in model.arrays.items() if n in (ROWS, SAID, SERIES)}
         learned = {LEARNED: model.arrays[LEARNED]} if LEARNED in model.arrays else {}
         own = model.arrays.keys() - recent.keys() - learned.keys()
         learner.restore({n: a for n, a in model.arrays.items() if n in own})

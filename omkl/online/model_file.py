@@ -203,9 +203,11 @@ def _settings(given: Mapping[str, Any]) -> LearnerSettings:
     names, classes, outputs = input_names(list(given["inputs"])), given["classes"], given["outputs"]
     if outputs:  # a list of positions stands for a number of outputs
         outputs = output_names(outputs if isinstance(outputs[0], str) else len(outputs))
-    return LearnerSettings(
-        **{**given, "inputs": names, "classes": tuple(classes), "outputs": tuple(outputs)}
-    )
+    season = tuple(given["season"]) if isinstance(given["season"], list) else given["season"]
+    return LearnerSettings(**{
+        **given, "inputs": names, "classes": tuple(classes), "outputs": tuple(outputs),
+        "season": season,
+    })  # fmt: skip
 
 
 def _require_size(settings: LearnerSettings, arrays: Mapping[str, np.ndarray]) -> None:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import collections
+import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-ROWS, SAID = "recent.rows", "recent.said"  # names of arrays in a file
+if TYPE_CHECKING:
+    from omkl.online.series import RowUnits
+
+# Names of arrays in a file.
+ROWS, SAID, SERIES = "recent.rows", "recent.said", "recent.series"
 
 
 class TargetTransform(NamedTuple):
@@ -67,6 +72,7 @@ class RowPrediction(NamedTuple):
     scored   whether intervals learn from its error
     past     the past targets that it used: lags, and the context of each core learner
     width    numbers of the width that was learned for the row, see ``RowWidths``
+    series   units of its series; None for a learner without them
     of_outputs   the prediction of each of m outputs; y_hat, spread and ends are then (m,)
     """
 
@@ -79,6 +85,7 @@ class RowPrediction(NamedTuple):
     scored: bool = False
     past: tuple[np.ndarray, ...] = ()
     width: tuple[np.ndarray, ...] = ()
+    series: RowUnits | None = None
     of_outputs: tuple[RowPrediction, ...] = ()
 
 
@@ -94,8 +101,11 @@ def stacked(said: Sequence[RowPrediction], y: np.ndarray) -> Predictions:
     )
 
 
+Row = tuple[int | str | None, bytes]  # series and numbers of a row
+
+
 class RecentPredictions:
-    """Predictions of recent rows, found by the numbers of a row; equal rows first in, first out.
+    """Predictions of recent rows, found by series and numbers; equal rows first in, first out.
 
     Parameters
     ----------
@@ -105,32 +115,38 @@ class RecentPredictions:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._said: dict[int, tuple[bytes, RowPrediction]] = {}  # by number, the oldest first
-        self._numbers: dict[bytes, collections.deque[int]] = {}  # numbers by row
+        self._said: dict[int, tuple[Row, RowPrediction]] = {}  # by number, the oldest first
+        self._numbers: dict[Row, collections.deque[int]] = {}  # numbers by row
         self._next = 0
 
     def __len__(self) -> int:
         return len(self._said)
 
-    def __contains__(self, x: np.ndarray) -> bool:
-        return x.tobytes() in self._numbers
+    def has(self, x: np.ndarray, series: int | str | None = None) -> bool:
+        """Return whether there is a prediction of the row x (d,) of a series."""
+        return (series, x.tobytes()) in self._numbers
 
-    def add(self, x: np.ndarray, said: RowPrediction) -> None:
+    def add(self, x: np.ndarray, said: RowPrediction, series: int | str | None = None) -> None:
         """Remember the prediction ``said`` of the row x (d,), and forget the oldest of too many."""
         if len(self._said) >= self.limit:
             oldest, _ = next(iter(self._said.values()))
             self._pop(oldest)
-        row = x.tobytes()
+        row = series, x.tobytes()
         self._said[self._next] = row, said
         self._numbers.setdefault(row, collections.deque()).append(self._next)
         self._next += 1
 
-    def take(self, x: np.ndarray) -> RowPrediction | None:
-        """Remove and return the earliest prediction of the row x (d,), or None."""
-        row = x.tobytes()
+    def take(self, x: np.ndarray, series: int | str | None = None) -> RowPrediction | None:
+        """Remove and return the earliest prediction of the row x (d,) of a series, or None."""
+        row = series, x.tobytes()
         return self._pop(row) if row in self._numbers else None
 
-    def _pop(self, row: bytes) -> RowPrediction:
+    def forget_widths(self) -> None:
+        """Remove the learned widths of all predictions."""
+        for number, (row, said) in self._said.items():
+            self._said[number] = row, said._replace(width=())
+
+    def _pop(self, row: Row) -> RowPrediction:
         numbers = self._numbers[row]
         _, said = self._said.pop(numbers.popleft())
         if not numbers:
@@ -141,8 +157,15 @@ class RecentPredictions:
         """Return the rows (n, d) and their predictions (n, p) as numbers, for ``restore``."""
         if not self._said:
             return {}
-        rows = np.stack([np.frombuffer(row) for row, _ in self._said.values()])
-        return {ROWS: rows, SAID: np.stack([_numbers(said) for _, said in self._said.values()])}
+        rows = np.stack([np.frombuffer(x) for (_, x), _ in self._said.values()])
+        said = [_numbers(one) for _, one in self._said.values()]
+        width = max(map(len, said))  # predictions before a season was found have fewer
+        padded = [np.pad(one, (0, width - len(one)), constant_values=np.nan) for one in said]
+        found = {ROWS: rows, SAID: np.stack(padded)}
+        names = [series for (series, _), _ in self._said.values()]
+        if any(name is not None for name in names):
+            found[SERIES] = np.frombuffer(json.dumps(names).encode(), dtype=np.uint8)
+        return found
 
     def restore(self, kept: Mapping[str, np.ndarray], like: RowPrediction, d: int) -> None:
         """Restore the predictions of ``arrays``.
@@ -162,12 +185,18 @@ class RecentPredictions:
             The arrays do not fit this learner.
         """
         rows, said = kept[ROWS], kept[SAID]
-        shapes = (len(rows), d), (len(rows), len(_numbers(like)))
-        alike = (rows.shape, said.shape) == shapes and rows.dtype == said.dtype == np.float64
+        names = json.loads(kept[SERIES].tobytes()) if SERIES in kept else [None] * len(rows)
+        width = len(_numbers(like))  # predictions before a search for seasons ended have more
+        alike = rows.shape == (len(rows), d) and said.shape == (
+            len(rows),
+            max(width, said.shape[-1]),
+        )
+        alike = alike and rows.dtype == said.dtype == np.float64
+        alike = alike and isinstance(names, list) and len(names) == len(rows)
         if not alike or len(rows) > self.limit or np.isinf(rows).any() or np.isinf(said).any():
             raise ValueError("its recent predictions are none of this learner")
-        for row, numbers in zip(rows, said, strict=True):
-            self.add(row, _of_numbers(like, numbers))
+        for row, numbers, series in zip(rows, said, names, strict=True):
+            self.add(row, _of_numbers(like, numbers), series)
 
 
 def _numbers(said: RowPrediction) -> np.ndarray:
@@ -175,7 +204,8 @@ def _numbers(said: RowPrediction) -> np.ndarray:
     if said.of_outputs:
         return np.concatenate([_numbers(one) for one in said.of_outputs])
     flags = np.array([said.far, said.scored], dtype=np.float64)
-    return np.concatenate([flags, np.ravel(said.y_hat), *said.past, *said.width])
+    own = [] if said.series is None else [said.series.numbers()]
+    return np.concatenate([flags, np.ravel(said.y_hat), *said.past, *said.width, *own])
 
 
 def _of_numbers(like: RowPrediction, numbers: np.ndarray) -> RowPrediction:
@@ -185,7 +215,8 @@ def _of_numbers(like: RowPrediction, numbers: np.ndarray) -> RowPrediction:
         pairs = zip(like.of_outputs, parts, strict=True)
         return like._replace(of_outputs=tuple(_of_numbers(one, part) for one, part in pairs))
     sizes = [2, np.size(like.y_hat), *(len(part) for part in (*like.past, *like.width))]
-    (far, scored), y_hat, *parts = np.split(numbers, np.cumsum(sizes)[:-1])
+    (far, scored), y_hat, *parts, rest = np.split(numbers, np.cumsum(sizes))
     past, width = tuple(parts[: len(like.past)]), tuple(parts[len(like.past) :])
     answer = y_hat if np.ndim(like.y_hat) else float(y_hat[0])
-    return like._replace(y_hat=answer, far=far != 0.0, scored=scored != 0.0, past=past, width=width)
+    said = like._replace(y_hat=answer, far=far != 0.0, scored=scored != 0.0, past=past, width=width)
+    return said._replace(series=like.series.of_numbers(rest)) if like.series else said

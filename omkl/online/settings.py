@@ -28,6 +28,9 @@ from omkl.utils.wording import few
 
 SCALINGS = ("columns", "none")
 MOST_CLASSES = MOST_OUTPUTS = 10_000
+DATE = "date"
+SERIES_ALGORITHM = "auto"  # the only one that learns many series together
+SHORTEST, LONGEST, MOST_SEASONS = 2, 10_000, 4  # seasons that can be given
 MOST_PENDING = 1000  # default of the predictions remembered until their targets come
 
 
@@ -58,6 +61,10 @@ class LearnerSettings:
     outputs             names or positions 0, 1, ... of the targets of a row; () for a single target
     max_pending         most predictions remembered until the targets of their rows come
     target_transform    "log", the power of a Box-Cox transform, or None
+    series              name of the column of series; None: the stream is one series
+    season              rows of a season, or of several; 0: none; None: they are searched
+    series_delay        0: rows are learned one by one; "date": those of a date together
+    max_series          most series in memory; None: no limit
     """
 
     algorithm: str
@@ -76,6 +83,10 @@ class LearnerSettings:
     outputs: tuple[str | int, ...] = ()
     max_pending: int = MOST_PENDING
     target_transform: str | float | None = None
+    series: str | None = None
+    season: int | tuple[int, ...] | None = None
+    series_delay: str | int = DATE
+    max_series: int | None = None
 
     @property
     def transform(self) -> TargetTransform | None:
@@ -92,6 +103,19 @@ class LearnerSettings:
         if self.classes:
             raise ValueError("target_transform is for regression: classes are no numbers")
         return TargetTransform(float(power))
+
+    @property
+    def has_seasons(self) -> bool:
+        """True if the learner has units of series, or searches for seasons."""
+        is_possible = self.algorithm == SERIES_ALGORITHM and not self.outputs
+        return is_possible and (self.series is not None or self.season != 0)
+
+    @property
+    def seasons(self) -> tuple[int, ...] | None:
+        """Rows of each season; None if seasons are searched."""
+        if self.season is None:
+            return None
+        return tuple(season for season in np.atleast_1d(self.season).tolist() if season)
 
     @property
     def intervals(self) -> IntervalSettings | None:
@@ -119,6 +143,7 @@ class LearnerSettings:
                 "classes. Set lags=0."
             )
         self._require_horizon()
+        self._require_series()
         chosen = dictionary(self.kernels, len(self.inputs) + self.lags if self.inputs else None)
         made = specify(self.algorithm, self.params, chosen, self.D, self.horizon)
         if self.outputs and self.classes:
@@ -126,6 +151,34 @@ class LearnerSettings:
         if self.outputs and made.algorithm.queries:
             raise ValueError(f"{self.algorithm} requests some of the targets, so it has one output")
         return made
+
+    def _require_series(self) -> None:
+        if self.max_series is not None:
+            hyperparameters.require_count("max_series", self.max_series)
+        if self.series_delay not in (DATE, 0):
+            raise ValueError(f'series_delay={self.series_delay!r}: "{DATE}" or 0')
+        seasons = self.seasons or ()
+        if not all(type(m) is int and SHORTEST <= m <= LONGEST for m in seasons):
+            raise ValueError(
+                f"season={self.season!r}: whole numbers of rows from {SHORTEST} to {LONGEST:,}, "
+                "0 for none, or None to search for seasons"
+            )
+        if len(set(seasons)) < len(seasons) or len(seasons) > MOST_SEASONS:
+            raise ValueError(f"season={self.season!r}: at most {MOST_SEASONS} different seasons")
+        if self.series is None and not seasons:
+            return
+        where = "a classification" if self.classes else f"{len(self.outputs)} outputs"
+        if self.algorithm != SERIES_ALGORITHM or self.outputs:
+            where = where if self.classes or self.outputs else self.algorithm
+            raise ValueError(
+                f"series= and season= are for a regression with {SERIES_ALGORITHM}, and this is "
+                f"{where}: leave them out, or make one learner per series (omkl.panel)"
+            )
+        if self.lags and self.series is not None:
+            raise ValueError(
+                f"lags={self.lags} are past targets of all series: leave them out, as series= has "
+                "those of each series"
+            )
 
     def _require_horizon(self) -> None:
         for key, value in self.params.items():

@@ -1,0 +1,394 @@
+"""Many series in one stream: the units of each series, inputs in these units, and a mixture.
+
+The location of a series is its last known target. Its scale is a fading mean of its absolute
+changes, shrunk to that of all series in units of their levels. Past targets become inputs in these
+units, so that one learner serves series of all levels. ``Regrets`` mix its predictions with those
+of a learner of the raw targets, the last target of the series and those of a season ago.
+
+The state of S series is a row of arrays (S, ...). Rows come one by one: blocks change no bit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
+
+import numpy as np
+
+from omkl.core.compiler import compiled, inlined
+from omkl.core.hyperparameters import MOST_COUNT, Range
+from omkl.core.representations.experts import (
+    REGRET_FADING,
+    REGRET_FLOOR,
+    ROUNDING,
+    Regrets,
+    mixture_of,
+    no_regrets,
+)
+
+# Places of the numbers of a series.
+# STEPS, KNOWN      rows so far, and those with a target
+# LAST, LEVEL       last target, and mean of the absolute targets
+# CHANGES, WEIGHT   fading sums of absolute changes, and of ones
+# PEAK              largest CHANGES / WEIGHT so far; it fades
+STEPS, KNOWN, LAST, LEVEL, CHANGES, WEIGHT, PEAK = range(7)
+N_NUMBERS = 7
+NON_NEGATIVE = (STEPS, KNOWN, LEVEL, CHANGES, WEIGHT, PEAK)
+
+CHANGE_FADING = 0.98  # a memory of 50 rows of a series
+RELATIVE_FADING = 0.999  # a memory of 1,000 rows of all series
+PEAK_FADING = 0.998
+SHRINKAGE = 3.0  # changes that the changes of all series count as
+LEAST_RELATIVE = 0.1  # least scale, in mean changes of all series
+LEAST_OF_PEAK = 0.05  # least scale, in largest scales: quiet rows between spikes keep a scale
+NOISE_FADING = 0.99  # a memory of 100 rows
+FIRST_LAG, LAST_LAG = 2, 8  # past targets that are inputs; the first lag is the location
+FARTHEST_LAG, FARTHEST_TARGET, FARTHEST_ERROR = 50.0, 30.0, 10.0  # scales
+TINY = 1e-300
+OWN, RAW, LAST_VALUE, N_PLAIN = 0, 1, 2, 3  # candidates of the mixture; seasonal values follow
+
+
+class Series(NamedTuple):
+    """State of S series.
+
+    numbers   (S, N_NUMBERS), see above
+    ring      (S, R) last targets, NaN where unknown; row number t of a series is in place t mod R
+    relative  (2,) fading sums, over all series, of changes in units of the level, and of ones
+    regrets   weights of the K candidates, which all series share, from the groups before this one
+    group     (K + 1,) sums of the gains of each candidate in this group of rows, and its round
+    noise     (2,) fading sums of squared errors of the mixture in scales, and of ones
+    """
+
+    numbers: Annotated[np.ndarray, Range(0.0, MOST_COUNT, columns=NON_NEGATIVE[:2])]
+    ring: np.ndarray
+    relative: Annotated[np.ndarray, Range(0.0)]
+    regrets: Regrets
+    group: np.ndarray
+    noise: Annotated[np.ndarray, Range(0.0)]
+
+
+class Units(NamedTuple):
+    """Units and inputs of n rows, as of before each row.
+
+    inputs      (n, E) past targets in the units of the series, and these units
+    location    (n,) last target, and scale (n,); 0 without units
+    candidates  (n, K) last and seasonal values behind the predictions of both learners, which the
+                caller fills in
+    """
+
+    inputs: np.ndarray
+    location: np.ndarray
+    scale: np.ndarray
+    candidates: np.ndarray
+
+    def of(self, y: np.ndarray) -> np.ndarray:
+        """Return numbers (n,) in the units of their rows, NaN without units."""
+        return (y - self.location) / self._unit
+
+    def width(self, half: np.ndarray) -> np.ndarray:
+        """Return widths (n,) in units of the target, NaN without units."""
+        return half * self._unit
+
+    @property
+    def _unit(self) -> np.ndarray:
+        return np.where(self.scale > 0.0, self.scale, np.nan)
+
+
+def no_series(n: int, seasons: Sequence[int]) -> Series:
+    """Return the state of n series before their first rows, for seasons of so many rows."""
+    regrets = no_regrets(N_PLAIN + len(seasons))
+    regrets.w[:] = np.arange(len(regrets.w)) == LAST_VALUE
+    length = max(LAST_LAG + 1, 2 * max(seasons, default=0) + 1)
+    return Series(
+        np.zeros((n, N_NUMBERS)), np.full((n, length), np.nan), np.zeros(2),
+        regrets, np.zeros(N_PLAIN + len(seasons) + 1), np.zeros(2),
+    )  # fmt: skip
+
+
+def lags_of(seasons: Sequence[int]) -> np.ndarray:
+    """Return the past targets (L,) that are inputs."""
+    around = [lag for m in seasons for lag in (m - 1, m, m + 1, 2 * m)]
+    return np.array([*range(FIRST_LAG, LAST_LAG + 1), *around])
+
+
+def n_inputs(seasons: Sequence[int]) -> int:
+    """Return the number E of inputs that a series adds."""
+    return len(lags_of(seasons)) + 2
+
+
+def units_of(
+    series: Series,
+    seasons: np.ndarray,
+    slots: np.ndarray,
+    y: np.ndarray,
+    starts: np.ndarray,
+) -> Units:
+    """Return units and inputs of rows, and learn their targets.
+
+    Parameters
+    ----------
+    series
+        State, updated in place.
+    seasons
+        Whole numbers (M,).
+    slots, y
+        Series and target of each row, (n,). NaN advances a series without a target.
+    starts
+        (G + 1,) first row of each group, and n. All rows of a group have units as of before it.
+        (1,) learns nothing.
+    """
+    n, lags = len(slots), lags_of(seasons.tolist())
+    units = Units(
+        np.empty((n, len(lags) + 2)), np.empty(n), np.empty(n),
+        np.empty((n, N_PLAIN + len(seasons))),
+    )  # fmt: skip
+    _follow(series.numbers, series.ring, series.relative, seasons, lags, slots, y, starts, *units)
+    return units
+
+
+def learn_targets(series: Series, slots: np.ndarray, y: np.ndarray) -> None:
+    """Learn the targets y of rows in these slots, (n,) each."""
+    _learn(series.numbers, series.ring, series.relative, slots, y)
+
+
+def mixed(
+    series: Series, units: Units, y: np.ndarray, starts: np.ndarray, rounds: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return predictions and standard deviations (n,) of the mixture, and learn its weights.
+
+    Parameters
+    ----------
+    series
+        State, updated in place.
+    units
+        Of n rows, with all candidates.
+    y, starts
+        As of ``units_of``.
+    rounds
+        (n,) rows that were learned before each prediction: those of a group have one number.
+    """
+    y_hat, deviation = np.empty(len(y)), np.empty(len(y))
+    _mix(
+        series.regrets, series.group, series.noise, units.scale, units.candidates, y, starts,
+        rounds, y_hat, deviation,
+    )  # fmt: skip
+    return y_hat, deviation
+
+
+def learn_mixture(
+    series: Series, units: Units, y_hat: np.ndarray, y: np.ndarray, rounds: np.ndarray
+) -> None:
+    """Learn the weights of the mixture from rows that it predicted as y_hat, (n,)."""
+    _learn_mixture(
+        series.regrets, series.group, series.noise, units.scale, units.candidates, y_hat, y, rounds
+    )
+
+
+@inlined
+def _scale(numbers, relative, s):
+    """Return the scale of series s; 0 while nothing has changed."""
+    if not numbers[s, KNOWN] > 0.0:
+        return 0.0
+    usual = relative[0] / relative[1] * numbers[s, LEVEL] if relative[1] > 0.0 else 0.0
+    scale = (numbers[s, CHANGES] + SHRINKAGE * usual) / (numbers[s, WEIGHT] + SHRINKAGE)
+    return max(scale, LEAST_RELATIVE * usual, LEAST_OF_PEAK * numbers[s, PEAK])
+
+
+@inlined
+def _write(numbers, ring, relative, seasons, lags, s, r, inputs, location, scale, candidates):
+    """Write units and inputs of row r, whose series is s."""
+    R, n = ring.shape[1], int(numbers[s, STEPS])
+    last = numbers[s, LAST]
+    location[r] = last
+    scale[r] = _scale(numbers, relative, s)
+    unit = scale[r] if scale[r] > 0.0 else np.inf
+    L = lags.shape[0]
+    for k in range(L):
+        off = (ring[s, (n - lags[k]) % R] - last) / unit
+        inputs[r, k] = min(FARTHEST_LAG, max(-FARTHEST_LAG, off)) if math.isfinite(off) else 0.0
+    inputs[r, L] = math.log(scale[r]) if scale[r] > 0.0 else 0.0
+    inputs[r, L + 1] = math.copysign(math.log1p(abs(last)), last)
+    candidates[r, LAST_VALUE] = last
+    for j in range(seasons.shape[0]):
+        value = ring[s, (n - seasons[j]) % R]
+        candidates[r, N_PLAIN + j] = value if math.isfinite(value) else last
+
+
+@inlined
+def _learn_target(numbers, ring, relative, s, y):
+    """Learn the target y of series s."""
+    ring[s, int(numbers[s, STEPS]) % ring.shape[1]] = y
+    numbers[s, STEPS] += 1.0
+    if not math.isfinite(y):
+        return
+    change = abs(y - numbers[s, LAST])
+    numbers[s, KNOWN] += 1.0
+    numbers[s, LEVEL] += (abs(y) - numbers[s, LEVEL]) / numbers[s, KNOWN]
+    numbers[s, LAST] = y
+    if numbers[s, KNOWN] > 1.0:
+        numbers[s, CHANGES] = CHANGE_FADING * numbers[s, CHANGES] + change
+        numbers[s, WEIGHT] = CHANGE_FADING * numbers[s, WEIGHT] + 1.0
+        mean = numbers[s, CHANGES] / numbers[s, WEIGHT]
+        numbers[s, PEAK] = max(mean, PEAK_FADING * numbers[s, PEAK])
+        relative[0] = RELATIVE_FADING * relative[0] + change / max(numbers[s, LEVEL], TINY)
+        relative[1] = RELATIVE_FADING * relative[1] + 1.0
+
+
+@compiled
+def _follow(
+    numbers, ring, relative, seasons, lags, slots, y, starts, inputs, location, scale, candidates
+):
+    """Write units and inputs of all rows of a group, then learn their targets."""
+    if starts.shape[0] < 2:
+        for r in range(slots.shape[0]):
+            _write(
+                numbers, ring, relative, seasons, lags, slots[r], r, inputs, location, scale,
+                candidates,
+            )  # fmt: skip
+    for g in range(starts.shape[0] - 1):
+        for r in range(starts[g], starts[g + 1]):
+            _write(
+                numbers, ring, relative, seasons, lags, slots[r], r, inputs, location, scale,
+                candidates,
+            )  # fmt: skip
+        for r in range(starts[g], starts[g + 1]):
+            _learn_target(numbers, ring, relative, slots[r], y[r])
+
+
+@compiled
+def _learn(numbers, ring, relative, slots, y):
+    for r in range(slots.shape[0]):
+        _learn_target(numbers, ring, relative, slots[r], y[r])
+
+
+@inlined
+def _deviation(noise):
+    """Return the standard deviation of an error in scales; NaN before the first error."""
+    return math.sqrt(noise[0] / noise[1]) if noise[1] > 0.0 else math.nan
+
+
+@inlined
+def _learn_row(regrets, group, noise, scale, f, y_hat, y, number):
+    """Learn the weights and the noise from a row with units, in the group with this number.
+
+    The rows of a group share shocks, so that their gains are one gain of ML-Poly (``experts``).
+    Gains are in scales: otherwise the series of the highest levels would choose for all others.
+    """
+    K, new, largest, total = f.shape[0], group[f.shape[0]] != number, 0.0, 0.0
+    error = (y_hat - y) / scale
+    for i in range(K):
+        if new:
+            regrets.total[i] = REGRET_FADING * regrets.total[i] + group[i]
+            regrets.squares[i] = REGRET_FADING * regrets.squares[i] + group[i] * group[i]
+            group[i] = 0.0
+        off = y_hat - f[i]
+        if abs(off) > ROUNDING * abs(y_hat):
+            group[i] += 2.0 * min(FARTHEST_ERROR, max(-FARTHEST_ERROR, error)) * off / scale
+        largest = max(largest, REGRET_FADING * regrets.squares[i] + group[i] * group[i])
+    group[K] = number
+    for i in range(K):
+        gain = REGRET_FADING * regrets.total[i] + group[i]
+        squares = REGRET_FADING * regrets.squares[i] + group[i] * group[i]
+        regrets.w[i] = gain / (squares + REGRET_FLOOR * largest) if gain > 0.0 else 0.0
+        total += regrets.w[i]
+    for i in range(K):
+        regrets.w[i] = regrets.w[i] / total if total > 0.0 else 1.0 * (i == LAST_VALUE)
+    noise[0] = NOISE_FADING * noise[0] + error * error
+    noise[1] = NOISE_FADING * noise[1] + 1.0
+
+
+@compiled
+def _mix(regrets, group, noise, scale, candidates, y, starts, rounds, y_hat, deviation):
+    """Predict all rows of a group, then learn their targets."""
+    for g in range(max(1, starts.shape[0] - 1)):
+        first, last = 0, y.shape[0]
+        if starts.shape[0] > 1:
+            first, last = starts[g], starts[g + 1]
+        for r in range(first, last):
+            y_hat[r] = mixture_of(regrets.w, candidates[r])
+            deviation[r] = scale[r] * _deviation(noise)
+            if not scale[r] > 0.0:  # no units: all candidates are the learner of raw targets
+                y_hat[r] = candidates[r, RAW]
+                deviation[r] = math.nan
+        if starts.shape[0] > 1:
+            for r in range(first, last):
+                if scale[r] > 0.0 and math.isfinite(y[r]):
+                    _learn_row(
+                        regrets, group, noise, scale[r], candidates[r], y_hat[r], y[r], rounds[r]
+                    )
+
+
+@compiled
+def _learn_mixture(regrets, group, noise, scale, candidates, y_hat, y, rounds):
+    for r in range(y.shape[0]):
+        if scale[r] > 0.0 and math.isfinite(y[r]):
+            _learn_row(regrets, group, noise, scale[r], candidates[r], y_hat[r], y[r], rounds[r])
+
+
+# --- Seasons --------------------------------------------------------------------------------------
+#
+# A season shows as a local peak of the autocorrelation of a series' changes. c_t(k) adds up
+# d_t d_{t-k} over all series, where d are changes in units of their mean. z(k) is the sum of c_t(k)
+# over rows t in standard errors, from the mean square of c_t(k): this holds if series share shocks.
+# The median over lags gives this mean, as a season makes it large at its lags. Changes of white
+# noise and of random walks stay below LEAST_Z at all lags.
+
+
+SEARCHED = 1500  # first rows of a series
+LONGEST = 500  # rows of a season
+SHORTEST = 4  # shorter ones are among the lags of every series
+LEAST_Z, LEAST_CORRELATION = 6.5, 0.1
+LEAST_Z_CALENDAR = 3.5  # for seasons that the calendar suggests: a few lags in place of 500
+FARTHEST_CHANGE = 4.0  # mean absolute changes
+NEARLY = 0.9  # of the highest peak: a shorter season with such a peak is taken
+
+
+def find_seasons(y: np.ndarray, slots: np.ndarray, calendar: Sequence[int] = ()) -> tuple[int, ...]:
+    """Return at most two seasons of the targets y of series, in rows, the shorter one first.
+
+    Parameters
+    ----------
+    y, slots
+        Targets, NaN where unknown, and series of rows in their order, (n,) each.
+    calendar
+        Seasons that the spacing of dates suggests, in rows.
+
+    Returns
+    -------
+    tuple of int
+        () if there is none.
+    """
+    order = np.argsort(slots, kind="stable")
+    parts = np.split(y[order], np.flatnonzero(np.diff(slots[order])) + 1)
+    changes = [np.diff(part[:SEARCHED]) for part in parts if len(part) > SHORTEST]
+    T = max(map(len, changes), default=0)
+    n_lags = min(LONGEST, T // 3) + 2
+    products = np.zeros((n_lags, T))
+    for d in changes:
+        usual = np.nanmean(np.abs(d)) if np.isfinite(d).any() else 0.0
+        if not usual > 0.0:
+            continue
+        d = np.nan_to_num(np.clip((d - np.nanmean(d)) / usual, -FARTHEST_CHANGE, FARTHEST_CHANGE))
+        for k in range(min(n_lags, len(d))):
+            products[k, k : len(d)] += d[k:] * d[: len(d) - k]
+    sums, n_products = products.sum(axis=1), T - np.arange(n_lags)
+    if n_lags <= SHORTEST or not sums[0] > 0.0:
+        return ()
+    usual = np.sqrt(np.median(np.square(products).sum(axis=1)[2:] / n_products[2:]))
+    r, z = sums / sums[0], sums / (max(usual, TINY) * np.sqrt(n_products))
+    peaks = [
+        k
+        for k in range(2, n_lags - 1)
+        if r[k] > max(r[k - 1], r[k + 1], LEAST_CORRELATION)
+        and z[k] >= (LEAST_Z_CALENDAR if k in calendar else LEAST_Z)
+    ]
+    if dated := [k for k in peaks if k in calendar]:
+        return tuple(dated[:2])
+    highest = max(peaks, key=lambda k: r[k], default=0)
+    first = next((k for k in peaks if r[k] >= NEARLY * r[highest]), 0)
+    if first < SHORTEST:
+        return ()
+    others = [k for k in peaks if SHORTEST <= k < first and first % k == 0]
+    second = max(others, key=lambda k: r[k], default=highest)
+    return tuple(sorted({first, second}))

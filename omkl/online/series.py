@@ -1,0 +1,448 @@
+"""Series part of a target: units of each series, their learner, and the search for seasons.
+
+A stream without series is one series. It has no units until a season is found, and if none is, the
+learner of raw targets stands alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from omkl.core import series, snapshot
+from omkl.core.learner import Learner, Trace
+from omkl.core.panel import longer
+from omkl.core.series import FARTHEST_TARGET, OWN, RAW, SEARCHED, Series, Units
+from omkl.core.snapshot import below, named
+from omkl.online.intervals import AdaptiveIntervals
+
+FRESH = 0  # slot of a series without rows; the only slot of a stream without series
+NO_SLOT = -1
+MOST = 8 * SEARCHED  # targets of all series, after which no season is searched
+SEARCHING, PLAIN, SEASONAL = 0.0, 1.0, 2.0  # versions of the part that made a prediction
+SLOTS = 3  # place in ``FirstRows``
+NO_GROUPS = np.zeros(1, dtype=np.int64)
+
+
+class FirstRows(NamedTuple):
+    """Rows that were learned before seasons were found, as parts of arrays.
+
+    rows   (n, d) as learned, and raw (n,), predictions of the learner of raw targets
+    y      (n,) targets, and slots (n,)
+    round  (n,) rows that were learned before the prediction of each row
+    """
+
+    rows: list[np.ndarray]
+    raw: list[np.ndarray]
+    y: list[np.ndarray]
+    slots: list[np.ndarray]
+    round: list[np.ndarray]
+
+    def joined(self, d: int) -> tuple[np.ndarray, ...]:
+        """Return the parts as one array each; rows (n, d)."""
+        if not self.y:
+            whole = np.empty((0, d)), *np.empty((2, 0)), *np.empty((2, 0), dtype=np.int64)
+        else:
+            whole = tuple(np.concatenate(parts) for parts in self)
+        for parts, array in zip(self, whole, strict=True):
+            parts[:] = [array]
+        return whole
+
+
+class RowUnits(NamedTuple):
+    """Parts of a prediction that learning its target needs.
+
+    round    rows that were learned before it
+    version  of the part that predicted it
+    units    of one row; None while SEARCHING
+    context  of the learner in units
+    """
+
+    round: int
+    version: float
+    units: Units | None
+    context: np.ndarray
+
+    def numbers(self) -> np.ndarray:
+        """Return all parts as numbers (p,)."""
+        head = np.array([self.round, self.version])
+        if self.units is None:
+            return head
+        return np.concatenate([head, *map(np.ravel, self.units), self.context])
+
+    def of_numbers(self, numbers: np.ndarray) -> RowUnits:
+        """Return the parts in ``numbers``, with shapes as here; no units if of another version."""
+        head, version = int(numbers[0]), float(numbers[1])
+        if self.units is None or version != self.version:
+            return RowUnits(head, version, None, np.empty(0))
+        ends = np.cumsum([array.size for array in self.units])
+        *units, context = np.split(numbers[2:], ends)
+        parts = (a.reshape(like.shape) for a, like in zip(units, self.units, strict=True))
+        return RowUnits(head, version, Units(*parts), context)
+
+
+class TargetSeries:
+    """Units of series for one target, a learner in these units, and the mixture.
+
+    Parameters
+    ----------
+    make
+        Makes a core learner of a number of inputs.
+    d
+        Number of inputs of a row.
+    seasons
+        Rows of each season; None: they are searched.
+    n_slots
+        Number of slots; 0 for a stream without series.
+    intervals
+        Intervals around the mixture, which learn again with the rows so far; None: none.
+
+    Attributes
+    ----------
+    seasons   rows of each season, () while there is none
+    calendar  seasons that the spacing of dates suggests, in rows
+    """
+
+    def __init__(
+        self,
+        make: Callable[[int], Learner],
+        d: int,
+        seasons: Sequence[int] | None,
+        n_slots: int,
+        intervals: AdaptiveIntervals | None = None,
+    ) -> None:
+        self._make, self._d, self._has_series = make, d, n_slots > 0
+        self._intervals = intervals
+        self.seasons = tuple(seasons or ())
+        self.calendar: tuple[int, ...] = ()
+        self.n_rows, self._n_known, self._n_allocated = 0, 0, 0
+        # Seasons are searched after so many targets; 0, or the rows learned when this came due.
+        self._next, self._due = SEARCHED, 0
+        self._first = FirstRows([], [], [], [], []) if seasons is None else None
+        self.version, self._n_slots = SEARCHING, max(1, n_slots)
+        self.learner: Learner | None = None
+        if n_slots or self.seasons:
+            self._begin()
+
+    def _begin(self) -> None:
+        """Begin units with the present seasons."""
+        self.version = SEASONAL if self.seasons else PLAIN
+        self._seasons = np.array(self.seasons, dtype=np.int64)
+        self.state = series.no_series(self._n_slots, self.seasons)
+        self.learner = self._make(self._d + series.n_inputs(self.seasons))
+
+    @property
+    def is_idle(self) -> bool:
+        """True if it has no units, and searches for no season."""
+        return self.learner is None and self._first is None
+
+    @property
+    def bytes_per_series(self) -> int:
+        """Bytes of the arrays of a series."""
+        own = self.state if self.learner else series.no_series(1, ())
+        return own.numbers[FRESH].nbytes + own.ring[FRESH].nbytes
+
+    def allocate(self, slots: Sequence[int]) -> None:
+        """Write the initial state into slots, and make room for them."""
+        if not slots:
+            return
+        most, fresh = max(slots) + 1, series.no_series(1, self.seasons)
+        if self._first is not None and min(slots) < self._n_allocated:
+            old = self._first.joined(self._d)[SLOTS]  # rows of forgotten series
+            old[np.isin(old, slots)] = NO_SLOT
+        self._n_allocated = max(most, self._n_allocated)
+        if most > self._n_slots:
+            self._n_slots = max(most, 2 * self._n_slots)
+            self.state = self.state._replace(
+                numbers=longer(self.state.numbers, self._n_slots),
+                ring=longer(self.state.ring, self._n_slots),
+            )
+        self.state.numbers[slots] = fresh.numbers[0]
+        self.state.ring[slots] = fresh.ring[0]
+
+    # --- Blocks of rows ---------------------------------------------------------------------------
+
+    def n_before_search(self, y: np.ndarray, starts: np.ndarray) -> int:
+        """Return how many of rows with targets y (n,) come before the search for seasons.
+
+        It is the end of the group after which a search is due, and 0 if it is due already: the
+        first row of the next group must then be learned by ``learn_row``.
+        """
+        if self._first is None:
+            return len(y)
+        if self._due:
+            return 0
+        known = self._n_known + np.cumsum(np.isfinite(y))
+        row = int(np.searchsorted(known, self._next))
+        return int(starts[starts > row][0]) if row < len(y) else len(y)
+
+    def learn(
+        self,
+        X: np.ndarray,
+        ahead: np.ndarray,
+        y: np.ndarray,
+        slots: np.ndarray,
+        starts: np.ndarray,
+        trace: Trace,
+    ) -> tuple[Trace, Units | None]:
+        """Predict, then learn, the rows of each group.
+
+        Parameters
+        ----------
+        X, ahead
+            Rows (n, d) as learned, and as predicted.
+        y, slots
+            Targets, NaN where unknown, and slots, (n,) each.
+        starts
+            (G + 1,) first row of each group, and n.
+        trace
+            Predictions by the learner of raw targets.
+
+        Returns
+        -------
+        Predictions of the mixture, and the units of each row; None without units.
+        """
+        rounds = self.n_rows + np.repeat(starts[:-1], np.diff(starts))
+        self._keep(X, trace.y_hat, y, slots, rounds)
+        if self.learner is None:
+            return trace, None
+        units = series.units_of(self.state, self._seasons, slots, y, starts)
+        self._predict_in_units(units, X, ahead, y, starts)
+        self._complete(units, trace.y_hat)
+        y_hat, spread = series.mixed(self.state, units, y, starts, rounds)
+        return Trace(y_hat, trace.asked, spread), units
+
+    def _predict_in_units(
+        self, units: Units, X: np.ndarray, ahead: np.ndarray, y: np.ndarray, starts: np.ndarray
+    ) -> None:
+        """Let the learner in units predict and learn the rows that have units."""
+        learner, has = self.learner, units.scale > 0.0
+        assert learner is not None
+        before = np.concatenate([[0], np.cumsum(has)])
+        rows = np.concatenate([X, units.inputs], axis=1)[has]
+        seen = rows if X is ahead else np.concatenate([ahead, units.inputs], axis=1)[has]
+        found = learner.learn_groups(rows, seen, _scaled(units, y)[has], np.unique(before[starts]))
+        units.candidates[:, OWN] = 0.0
+        units.candidates[has, OWN] = found.y_hat
+
+    @staticmethod
+    def _complete(units: Units, raw: np.ndarray) -> None:
+        """Write the predictions of both learners among the candidates; OWN has it in units."""
+        f, has = units.candidates, (units.scale > 0.0)[:, None]
+        f[:, OWN] = units.location + units.scale * f[:, OWN]
+        far = FARTHEST_TARGET * units.scale
+        f[:, RAW] = np.clip(raw, units.location - far, units.location + far)
+        f[...] = np.where(has, f, raw[:, None])
+
+    def predict(
+        self, X: np.ndarray, slots: np.ndarray, raw: np.ndarray, spread: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Predict each row of X (n, d) as the next of its series; nothing changes.
+
+        Parameters
+        ----------
+        X, slots
+            Rows and their slots.
+        raw, spread
+            Predictions (n,) by the learner of raw targets, and their standard deviations.
+
+        Returns
+        -------
+        Predictions (n,) and their standard deviations.
+        """
+        if self.learner is None:
+            return raw, spread
+        units = series.units_of(self.state, self._seasons, slots, raw, NO_GROUPS)
+        rows = np.concatenate([X[:, : self._d], units.inputs], axis=1)
+        units.candidates[:, OWN] = self.learner.predict(rows)
+        self._complete(units, raw)
+        return series.mixed(self.state, units, raw, NO_GROUPS, slots)
+
+    def width(self, half: np.ndarray, slots: np.ndarray) -> np.ndarray:
+        """Return half widths (n,) of intervals in units of the target, of rows in these slots."""
+        if self.learner is None:
+            return half
+        units = series.units_of(self.state, self._seasons, slots, half, NO_GROUPS)
+        return units.width(half)
+
+    # --- Single rows ------------------------------------------------------------------------------
+
+    def predict_row(
+        self, x: np.ndarray, slot: int, raw: float, spread: float
+    ) -> tuple[float, float, RowUnits]:
+        """Predict the row x (d,) as the next of a series; nothing changes.
+
+        Parameters
+        ----------
+        x, slot
+            Row and its slot.
+        raw, spread
+            Prediction by the learner of raw targets, and its standard deviation.
+
+        Returns
+        -------
+        Prediction, its standard deviation, and what ``learn_row`` needs.
+        """
+        learner, empty = self.learner, np.empty(0)
+        if learner is None:
+            return raw, spread, RowUnits(self.n_rows, SEARCHING, None, empty)
+        units = series.units_of(
+            self.state, self._seasons, np.array([slot]), np.array([raw]), NO_GROUPS
+        )
+        units.candidates[0, OWN] = 0.0
+        if units.scale[0] > 0.0:
+            row = np.concatenate([x, units.inputs[0]])
+            units.candidates[0, OWN], _ = learner.predict_one(row)
+        self._complete(units, np.array([raw]))
+        y_hat, deviation = series.mixed(self.state, units, np.array([raw]), NO_GROUPS, NO_GROUPS)
+        said = RowUnits(self.n_rows, self.version, units, learner.context())
+        return float(y_hat[0]), float(deviation[0]), said
+
+    def learn_row(
+        self, x: np.ndarray, y: float, slot: int, said: RowUnits, y_hat: float, is_last: bool
+    ) -> None:
+        """Learn the target y of the row x (d,).
+
+        Parameters
+        ----------
+        x, y, slot
+            Row, its target or NaN, and its slot.
+        said
+            Of ``predict_row``.
+        y_hat
+            Prediction of the mixture.
+        is_last
+            Whether this row was predicted last, and nothing was learned since.
+        """
+        if self._due and said.round >= self._due:
+            self._search()
+        raw = y_hat if said.units is None else float(said.units.candidates[0, RAW])
+        if said.version != self.version:  # predicted before the units began anew
+            y_hat, _, said = self.predict_row(x, slot, raw, np.nan)
+            is_last = True
+        rounds = np.array([said.round])
+        self._keep(x[None, :], np.array([raw]), np.array([y]), np.array([slot]), rounds)
+        learner, units, label = self.learner, said.units, np.array([y])
+        if learner is None or units is None:
+            return
+        scaled = _scaled(units, label)[0]
+        if np.isfinite(scaled):
+            row = np.concatenate([x, units.inputs[0]])
+            if is_last or not len(said.context):
+                learner.learn_one(row, scaled)
+            else:
+                learner.learn_late(row, scaled, said.context)
+        series.learn_mixture(self.state, units, np.array([y_hat]), label, rounds)
+        series.learn_targets(self.state, np.array([slot]), label)
+
+    # --- Seasons ----------------------------------------------------------------------------------
+
+    def _keep(
+        self, X: np.ndarray, raw: np.ndarray, y: np.ndarray, slots: np.ndarray, rounds: np.ndarray
+    ) -> None:
+        """Count rows, and keep them while seasons are searched."""
+        self.n_rows += len(y)
+        if self._first is None:
+            return
+        for parts, array in zip(self._first, (X, raw, y, slots, rounds), strict=True):
+            parts.append(np.array(array))
+        self._n_known += int(np.isfinite(y).sum())
+        if self._n_known >= self._next and not self._due:
+            self._due = self.n_rows
+
+    def _search(self) -> None:
+        """Search for seasons. If there are some, begin anew and learn all rows so far again."""
+        assert self._first is not None
+        X, raw, y, slots, rounds = self._first.joined(self._d)
+        has = slots != NO_SLOT
+        self._due, self.seasons = 0, series.find_seasons(y[has], slots[has], self.calendar)
+        if not self.seasons and self._has_series and self._next < MOST:
+            self._next *= 2
+            return
+        self._first = None
+        if not self.seasons:
+            return
+        self._begin()
+        X, raw, y, slots, rounds = (array[has] for array in (X, raw, y, slots, rounds))
+        starts = np.concatenate([[0], np.flatnonzero(np.diff(rounds)) + 1, [len(y)]])
+        n_rows, self.n_rows, trace = self.n_rows, 0, Trace(raw, np.isfinite(y), raw)
+        found, units = self.learn(X, X, y, slots, starts, trace)
+        self.n_rows = n_rows
+        if self._intervals and units is not None:
+            self._intervals.restart()
+            far = np.zeros(len(y), dtype=np.bool_)
+            self._intervals.follow(found._replace(y_hat=units.of(found.y_hat)), units.of(y), far)
+
+    # --- Files ------------------------------------------------------------------------------------
+
+    def arrays(self, slots: np.ndarray) -> dict[str, np.ndarray]:
+        """Return copies of the learned state, for ``restore``; ``slots`` (S,) are in use."""
+        counts = np.array([self.n_rows, self._n_known, self._next, self._due])
+        found = {"seasons": np.array(self.seasons, dtype=np.int64), "counts": counts}
+        if self.learner:
+            found |= named("learner.", snapshot.snapshot(self.learner))
+            found |= named("state.", snapshot.copies(self._state_of(slots)))
+        if self._first is not None:
+            place = np.full(max(self._n_slots, 1) + 1, NO_SLOT)  # the last place is that of NO_SLOT
+            place[slots] = np.arange(len(slots))
+            first = list(self._first.joined(self._d))
+            first[SLOTS] = place[first[SLOTS]]
+            found |= dict(zip((f"first.{name}" for name in FirstRows._fields), first, strict=True))
+        return found
+
+    def restore(self, kept: Mapping[str, np.ndarray], slots: np.ndarray) -> None:
+        """Restore the arrays of a part with the same settings into a fresh one.
+
+        Raises ``snapshot.Mismatch`` if they do not fit. The part is then unusable.
+        """
+        if not kept:  # the search is over
+            self._first = None
+            return
+        seasons, counts, first = kept["seasons"], kept["counts"], below("first.", kept)
+        longest = kept["state.ring"].shape[-1] if "state.ring" in kept else 0
+        fits = seasons.dtype == counts.dtype == np.int64 and counts.shape == (4,)
+        if not fits or seasons.ndim != 1 or (counts < 0).any():
+            raise snapshot.Mismatch("seasons and counts are whole numbers")
+        if len(seasons) and not 2 <= seasons.min() <= 2 * seasons.max() < longest:
+            raise snapshot.Mismatch(f"there are seasons of {seasons} rows, and {longest} are kept")
+        self.n_rows, self._n_known, self._next, self._due = counts.tolist()
+        self.seasons = tuple(seasons.tolist())
+        if self.learner or self.seasons:
+            self._begin()
+            own = self._state_of(slots)
+            state = below("state.", kept)
+            snapshot.require_fit(own, state)
+            for name, array in snapshot.named_arrays(self.state):
+                array[slots if name in BY_SERIES else ...] = state[name]
+            assert self.learner is not None
+            snapshot.restore(self.learner, below("learner.", kept))
+        self._first = None
+        if first:
+            self._first = FirstRows(*([first[name]] for name in FirstRows._fields))
+            self._require_rows(len(slots))
+            self._first.slots[0] = np.append(slots, NO_SLOT)[self._first.slots[0]]
+
+    def _require_rows(self, n_series: int) -> None:
+        """Raise Mismatch unless the first rows are rows of these settings."""
+        assert self._first is not None
+        X, raw, y, slots, rounds = (parts[0] for parts in self._first)
+        n = len(y)
+        shapes = [array.shape for array in (X, raw, slots, rounds)]
+        kinds = "".join(array.dtype.kind for array in (X, raw, y, slots, rounds))
+        if shapes != [(n, self._d), (n,), (n,), (n,)] or kinds != "fffii":
+            raise snapshot.Mismatch("its first rows are of other settings")
+        if n and not NO_SLOT <= slots.min() <= slots.max() < n_series:
+            raise snapshot.Mismatch("its first rows are of no series")
+
+    def _state_of(self, slots: np.ndarray) -> Series:
+        return self.state._replace(numbers=self.state.numbers[slots], ring=self.state.ring[slots])
+
+
+BY_SERIES = ("numbers", "ring")
+
+
+def _scaled(units: Units, y: np.ndarray) -> np.ndarray:
+    """Return targets (n,) in units, as the learner in units reads them; NaN without units."""
+    return np.clip(units.of(y), -FARTHEST_TARGET, FARTHEST_TARGET)

@@ -1,0 +1,94 @@
+"""Series in ``auto``: units, groups of a date, seasons, files."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import omkl
+from omkl.core.series import find_seasons
+
+WEEK = np.array([1.0, 1.1, 1.05, 1.0, 1.3, 1.6, 0.6])
+
+
+def shops(n_shops: int, n_days: int, seed: int = 0):
+    """Return rows (n, 2), sales (n,), shops (n,) and days (n,): levels over four decades."""
+    rng = np.random.default_rng(seed)
+    day = np.arange(n_days)
+    walk = np.exp(np.cumsum(0.02 * rng.normal(size=(n_days, n_shops)), axis=0))
+    noise = np.exp(0.05 * rng.normal(size=walk.shape))
+    offer = rng.random(walk.shape) < 0.1
+    y = 10 ** rng.uniform(0, 4, n_shops) * walk * WEEK[day % 7][:, None] * (1 + 0.3 * offer) * noise
+    X = np.stack([np.repeat(day % 7, n_shops), offer.ravel()], axis=1).astype(float)
+    return X, y.ravel(), np.tile(np.arange(n_shops), n_days), np.repeat(day, n_shops)
+
+
+def learner(**settings):
+    return omkl.learner("auto", size="small", inputs=2, **settings)
+
+
+def by_rows(learner, X, y, shop, day):
+    """Predict all rows of a day, then learn them."""
+    found = []
+    for d in np.unique(day):
+        rows = np.flatnonzero(day == d)
+        for r in rows:
+            found.append((learner.predict_one(X[r], series=shop[r]), learner.spread))
+        for r in rows:
+            learner.learn_one(X[r], y[r], series=shop[r])
+    return np.array(found).T
+
+
+@pytest.mark.parametrize("season", [None, 7, 0])
+def test_single_rows_blocks_and_a_file_give_the_same_bits(tmp_path, season):
+    X, y, shop, day = shops(20, 80, seed=1)
+    y[[50, 700, 1570]] = np.nan
+    whole = learner(series="shop", season=season, interval=0.9)
+    said = whole.partial_fit(X, y, shop, day)
+    assert whole.seasons == (() if season == 0 else (7,))
+    rows = by_rows(learner(series="shop", season=season), X, y, shop, day)
+    np.testing.assert_array_equal(rows, [said.y_hat, said.spread])
+    cut, parts = 0, []
+    resumed = learner(series="shop", season=season, interval=0.9)
+    for end in (20, 700, 1500, 1520, 1600):
+        parts.append(resumed.partial_fit(*(a[cut:end] for a in (X, y, shop, day))))
+        resumed.save(tmp_path / "model.npz")
+        resumed, cut = omkl.load_learner(tmp_path / "model.npz"), end
+    for name in ("y_hat", "spread", "low", "high"):
+        found = np.concatenate([getattr(part, name) for part in parts])
+        np.testing.assert_array_equal(found, getattr(said, name))
+    np.testing.assert_array_equal(
+        resumed.predict(X[:30], series=np.arange(30)), whole.predict(X[:30], series=np.arange(30))
+    )
+
+
+def test_a_season_of_one_stream_is_found_and_learned_from_the_first_row():
+    rng = np.random.default_rng(2)
+    t = np.arange(1800)
+    X = rng.normal(size=(1800, 2))
+    y = 10 * WEEK[t % 7] + X[:, 0] + np.cumsum(0.1 * rng.normal(size=1800))
+    whole = learner(interval=0.9)
+    said = whole.partial_fit(X, y)
+    assert whole.seasons == (7,)
+    plain = learner(season=0, interval=0.9).partial_fit(X, y)
+    np.testing.assert_array_equal(said.y_hat[:1501], plain.y_hat[:1501])
+    rmse = [np.sqrt(np.mean((part.y_hat - y)[1501:] ** 2)) for part in (said, plain)]
+    assert rmse[0] < rmse[1]
+    covered = ((said.low <= y) & (y <= said.high))[1502:]
+    assert 0.8 < covered.mean() < 0.97
+    single = learner(interval=0.9)
+    rows = []
+    for x, target in zip(X, y, strict=True):
+        rows.append((single.predict_one(x), *single.interval))
+        single.learn_one(x, target)
+    np.testing.assert_array_equal(np.array(rows).T, [said.y_hat, said.low, said.high])
+
+
+def test_random_walks_and_noise_have_no_season():
+    rng = np.random.default_rng(3)
+    one = np.zeros(1500, dtype=int)
+    for _ in range(100):
+        noise = rng.standard_t(3, size=1500)
+        assert find_seasons(noise, one) == find_seasons(np.cumsum(noise), one) == ()
+        shared = np.cumsum(np.repeat(rng.normal(size=75), 20) + 0.3 * rng.normal(size=1500))
+        assert find_seasons(shared, np.tile(np.arange(20), 75)) == ()
