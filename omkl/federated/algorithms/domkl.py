@@ -16,7 +16,7 @@ Symbols  c      weight of the last theta, > 0; from c = rho on, no graph is unst
          rho    weight of the neighbours' theta, >= 0
          eta_w  step size of the weights, > 0, a schedule
 Cost     a client: O(N D d) time per round, N (2 D + 1) numbers sent to each neighbour, 4 N D kept.
-Bound    its abstract has O(sqrt(T)) for all clients together.
+Bound    none that could be read; its abstract speaks of an optimal sublinear regret.
 Reading  the code sums over the d neighbours of a client, with eta = 10, rho = 100, a step of
          eta_g = 0.1 of the weights, D = 50 and features without 1 / sqrt(D). Where all clients have
          d neighbours, that is c = (eta + rho d) / D, rho (1 + d) / D in place of rho and

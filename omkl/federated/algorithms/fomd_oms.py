@@ -27,12 +27,13 @@ Reading  the code computes steps from a theory and puts constants in their place
          defaults here. The theory's are, with G = 2 (U + 1) and a = (N - M)/(M - 1),
          eta = U / (2 G sqrt(1 + a/K) sqrt(max(a^2, t))) and, for T rounds of K clients,
          eta_w = min(sqrt(ln(N K T) / (4 K T (1 + a/K))), 1/(2 a)). The losses are divided by
-         U + 1 as the code for kernels does it; that for linear models divides by (U + Y)^2,
-         Y the largest label, begins with nearly all weight on the first model and subtracts a
-         number from the losses with which the weights add up to 1 without being normalised.
+         U + 1 as the code for kernels does it; that for linear models divides by (U + 1)^2,
+         begins with nearly all weight on the first model and subtracts a number from the losses
+         with which the weights add up to 1 without being normalised.
          Where ``exchange.every`` exceeds the number of rounds, clients never exchange: the
          reference NCO-OMS. Its code (NCO-OMS-2.R) has linear models of several radii in place
-         of kernels, and the steps and the first weights of the theory.
+         of kernels, with the weights of that code, and the steps above with a in place of a/K;
+         eta_w keeps K T, the rows of all clients.
 Differs  from the code: a client draws its kernels by the server's p, since a server here sends
          the same to all; so it receives N kernels and N weights, where M kernels would do. It
          evaluates all N kernels, since its regret is measured against each of them: learning
