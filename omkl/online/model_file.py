@@ -32,6 +32,7 @@ import numpy as np
 
 from omkl.online.settings import LearnerSettings, input_names, output_names
 from omkl.utils import __version__, sources
+from omkl.utils.wording import few
 
 FORMAT = 1
 SETTINGS = "settings"
@@ -199,7 +200,8 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
 def _settings(given: Mapping[str, Any]) -> LearnerSettings:
     fields = {field.name for field in dataclasses.fields(LearnerSettings)}
     if given.keys() != fields:
-        raise ValueError(f"settings {sorted(given.keys() ^ fields)} are missing, or not known")
+        differing = few(sorted(given.keys() ^ fields))
+        raise ValueError(f"settings {differing} are missing, or not known")
     names, classes, outputs = input_names(list(given["inputs"])), given["classes"], given["outputs"]
     if outputs:  # a list of positions stands for a number of outputs
         outputs = output_names(outputs if isinstance(outputs[0], str) else len(outputs))

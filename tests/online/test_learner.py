@@ -247,7 +247,7 @@ def test_a_wrong_setting_is_named(changes, message):
         ([1.0], "a row is x (2,), rows are X (n, 2); got (1,"),
         ([1.0, math.inf], "input b of row 1 is inf: no number"),
         ([1.0, 1e200], "input b of row 1 is 1e+200: beyond 1e+150; rescale it"),
-        (["word", 1.0], "'word' where a number should be. Make it a number, NaN or None"),
+        (["word", 1.0], "'word' where a number should be, as in the first rows"),
         ({"c": 1.0, "d": 2.0}, "these inputs came: c, d; the learner was made for: a, b"),
     ],
 )

@@ -235,3 +235,16 @@ def test_a_model_that_other_sources_keep_in_another_way_is_not_called_damaged(tm
     path.write_bytes(with_arrays(older, **{"learner.0.used": None}))
     with pytest.raises(ModelError, match=r"with other sources than these.*used.*or learn anew"):
         omkl.load_learner(path)
+
+
+@pytest.mark.parametrize("classes", [None, ("low", "high")])
+def test_auto_is_loaded_after_rows_with_missing_inputs(tmp_path, classes):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(60, 2))
+    rows[::7, 1] = np.nan
+    y = np.array(classes)[(rows[:, 0] > 0).astype(int)] if classes else rows[:, 0]
+    learner = omkl.learner("auto", inputs=2, classes=classes)
+    learner.partial_fit(rows, y)
+    learner.save(tmp_path / "model.npz")
+    loaded = omkl.load_learner(tmp_path / "model.npz")
+    np.testing.assert_array_equal(loaded.predict(rows), learner.predict(rows))
