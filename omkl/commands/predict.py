@@ -48,9 +48,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         path = _path_of(arguments.model)
         model = model_file.read(path)
         if model.panel is None:
-            pieces = _predicted(online.load(path), model.columns, arguments.file)
+            learner = online.load(path)
+            pieces = _predicted(learner, model.columns, arguments.file)
+            if column := learner.settings.series:
+                pieces = _of_series(learner, column, learner.series, model.columns, arguments.file)
         else:
-            pieces = _of_panel(load_panel(path), model.columns, arguments.file)
+            panel = load_panel(path)
+            if panel.series is None:
+                raise ValueError(
+                    "the panel was made without a column of series: predict with it from Python"
+                )
+            pieces = _of_series(panel, panel.series, panel.names, model.columns, arguments.file)
         if arguments.output is None:
             terminal.write_data(pieces)
         else:
@@ -118,24 +126,38 @@ def _with_known_ahead(
         yield chunk.x, chunk.rows
 
 
-def _of_panel(panel: Panel, columns: dict[str, Any] | None, file: str) -> Iterator[str]:
-    """Yield pieces of the output of a panel, whose series are a column of the file."""
-    if panel.series is None:
-        raise ValueError(
-            "the panel was made without a column of series: predict with it from Python"
-        )
+def _of_series(
+    model: OnlineLearner | Panel,
+    column: str,
+    names: Sequence[int | str],
+    columns: dict[str, Any] | None,
+    file: str,
+) -> Iterator[str]:
+    """Yield pieces of the output of a model of series, which are a column of the file.
+
+    Parameters
+    ----------
+    model, names
+        Model, and the series that it has learned.
+    column
+        Column of the series in the file.
+    columns
+        Of the file of the model.
+    file
+        File to predict.
+    """
     described = (columns or {}).get("columns")
-    cfg = {**(columns or {}).get("reading", {}), "path": file, "series": panel.series}
-    has = panel.settings.interval is not None
-    header = csv_text([["row", panel.series, "y_hat", *["low", "high"] * has]])
-    new = dict[Any, None]()
-    whole = all(isinstance(name, int) for name in panel.names)
+    cfg = {**(columns or {}).get("reading", {}), "path": file, "series": column}
+    has = model.settings.interval is not None
+    header = csv_text([["row", column, "y_hat", *["low", "high"] * has]])
+    new, known = dict[Any, None](), set(names)
+    whole = all(isinstance(name, int) for name in names)
     words: dict[str, Counter[str]] = {}
-    for X, rows, series in tables.inputs_in(cfg, described, panel.settings.inputs, whole, words):
+    for X, rows, series in tables.inputs_in(cfg, described, model.settings.inputs, whole, words):
         assert series is not None  # the settings name their column
-        new.update(dict.fromkeys(name for name in series if name not in panel))
-        ends = list(panel.predict_interval(X, series).T) if has else []
-        values = [array.astype(object) for array in (panel.predict(X, series), *ends)]
+        new.update(dict.fromkeys(name for name in series if name not in known))
+        ends = list(model.predict_interval(X, series=series).T) if has else []
+        values = [array.astype(object) for array in (model.predict(X, series=series), *ends)]
         yield header + csv_text(np.column_stack([rows.astype(object), series, *values]))
         header = ""
     yield header

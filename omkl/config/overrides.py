@@ -166,7 +166,7 @@ def expand(
     """Write shorthand out, and return the arguments and the values of Python.
 
     ``my.csv target=y`` becomes ``dataset=file dataset.path=my.csv dataset.target=y seeds=1``, with
-    the defaults of ``omkl.panel`` if a series is named. ``algorithm.module=mypkg.mine`` also
+    the kernels of ``omkl.panel`` if a series is named. ``algorithm.module=mypkg.mine`` also
     chooses the algorithm ``mine``. Values of Python that choose files become arguments.
 
     Parameters
@@ -208,7 +208,8 @@ def expand(
     if files or "dataset=file" in texts:
         texts = ["dataset=file"] * bool(files) + [of_file(text) for text in texts]
         values = {key_of_file(key): several for key, several in values.items()}
-        more = conf.PANEL if keys & {"series", "dataset.series"} else {}
+        has_series = keys & {"series", "dataset.series"}
+        more = {k: v for k, v in conf.PANEL.items() if has_series and k != "algorithm"}
         more = more if keys & {"seeds", "debug"} else {**more, "seeds": 1}
         texts += [f"{key}={value}" for key, value in more.items() if key not in keys]
     return _with_module(texts, config_dirs), values

@@ -22,6 +22,7 @@ from omkl.utils import conf, registry
 from omkl.utils.wording import how_to_install
 
 OF_PANEL = ("max_series", "share_weights", "share_scaling")  # of a data set, as of omkl.panel
+SHARED = OF_PANEL[1:]
 
 
 def complete(settings: Settings) -> Settings:
@@ -41,7 +42,7 @@ def complete(settings: Settings) -> Settings:
     if name == "auto" and task == "classification":
         name = "auto_classifier"
     _require_task(settings, name, task)
-    _require_panel(settings)
+    _require_series(settings, name)
     _require_federation(settings, name)
     where = "a federation" if settings.scheme else "a classification" * (task != "regression")
     interval_of(settings.interval, settings.interval_rate, where)
@@ -62,17 +63,26 @@ def complete(settings: Settings) -> Settings:
     )
 
 
-def _require_panel(settings: Settings) -> None:
+def _require_series(settings: Settings, name: str) -> None:
+    """ValueError where settings of series do not fit the algorithm ``name``."""
     dataset = settings.dataset
     of_panel = [name for name in OF_PANEL if dataset.get(name) not in (None, False)]
     if dataset.get("series") is None and of_panel:
-        raise ValueError(
-            f"dataset.{of_panel[0]} is of a panel: name the column of series, series=COLUMN"
-        )
+        raise ValueError(f"dataset.{of_panel[0]} is of series: name their column, series=COLUMN")
     if dataset.get("series") is not None and settings.scheme is not None:
         raise ValueError(
             f"dataset.series={dataset['series']!r} gives each series a learner of its own, "
             "and the clients of a federation share a learner: leave one of the two out"
+        )
+    if name != "auto" and dataset.get("season") is not None:
+        raise ValueError(
+            f"dataset.season={dataset['season']} is of auto, and {name} has no "
+            "seasons: leave it out, or algorithm= out"
+        )
+    if name == "auto" and (shared := [one for one in of_panel if one in SHARED]):
+        raise ValueError(
+            f"dataset.{shared[0]} is of a learner per series, and {name} is one learner of all: "
+            "leave it out"
         )
 
 

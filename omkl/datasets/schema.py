@@ -30,6 +30,10 @@ def _is_list(value: Any, holds: Callable[[Any], bool]) -> bool:
     return isinstance(value, list | tuple) and len(value) > 0 and all(map(holds, value))
 
 
+def _is_season(value: Any) -> bool:
+    return is_whole(value) and value >= 0
+
+
 def _is_path(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
@@ -191,6 +195,13 @@ class Dataset(Section):
     ] = None
     series: Column = None
     max_series: Whole | None = None
+    season: Annotated[
+        Any,
+        Accepted(
+            lambda value: _is_season(value) or _is_list(value, _is_season),
+            "rows of a season, such as 7, or several, [24, 168]; 0: none; null: found",
+        ),
+    ] = None
     share_weights: bool | None = None
     share_scaling: bool | None = None
     client_column: Column = None
@@ -262,6 +273,11 @@ class Stream(Section):
         ge=0,
         le=MOST_DELAY,
         description="rows between a row and the one whose target it predicts",
+    )
+    series_delay: Literal["date", 0] = Field(
+        "date",
+        description="of auto with series=: date, all rows of a date are predicted before one of "
+        "them is learned; 0, each row is learned before the next is predicted",
     )
     order: Literal["file", "shuffled"] | None = Field(
         None,

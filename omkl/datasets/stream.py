@@ -167,6 +167,11 @@ class Stream:
         """True if rows have series, as in a panel."""
         return self.series_type is not None
 
+    @property
+    def has_dates(self) -> bool:
+        """True if a date is among the inputs."""
+        return self._clock is not None
+
     @cached_property
     def is_cut(self) -> bool:
         """True if there are rows beyond the limit. A source of unknown length is read up to it."""
@@ -482,7 +487,7 @@ def ahead(chunks: Iterable[Chunk], horizon: int, known: np.ndarray) -> Iterator[
     held: Chunk | None = None
     for chunk in chunks:
         if held is not None:
-            chunk = _joined([held, chunk])
+            chunk = joined([held, chunk])
         n = max(len(chunk.y) - horizon, 0)
         held = chunk.at(slice(n, None))
         if n:
@@ -510,13 +515,14 @@ def _regrouped(chunks: Iterable[Chunk], size: int) -> Iterator[Chunk]:
             n_held += stop - start
             start = stop
             if n_held == size:
-                yield _joined(held)
+                yield joined(held)
                 held, n_held = [], 0
     if held:
-        yield _joined(held)
+        yield joined(held)
 
 
-def _joined(chunks: Sequence[Chunk]) -> Chunk:
+def joined(chunks: Sequence[Chunk]) -> Chunk:
+    """Return consecutive chunks as one."""
     if len(chunks) == 1:
         return chunks[0]
     parts: Iterator[Any] = zip(*chunks, strict=True)

@@ -155,7 +155,7 @@ class FileTable:
         self._target = self._target_of(columns[self._last], first)
         self.columns: Sequence[Column] = ()
         if "path" in cfg or wanted is None:
-            why_apart = "the series: each value has a learner" if apart == "series" else None
+            why_apart = "the column of series" if apart == "series" else None
             for k, column in enumerate(columns):
                 why = why_apart if k == self._series else column.why
                 columns[k] = self._inputs.get(k) or column.left_out(why or "not in dataset.inputs")

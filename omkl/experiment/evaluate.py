@@ -22,7 +22,8 @@ import numpy as np
 from omkl.datasets import Stream
 from omkl.datasets.base import Chunk
 from omkl.datasets.scaling import Moments
-from omkl.experiment import memory
+from omkl.datasets.stream import joined
+from omkl.experiment import kept_model, memory
 from omkl.experiment.job import Computed, LearnerJob, Progress, Timing
 from omkl.experiment.metrics import FIRST, Baselines, Rounds, WeightHistory, learned
 from omkl.online.predictions import Predictions
@@ -189,6 +190,14 @@ class StreamJob(LearnerJob):
         self.baselines(stream).add(Rounds(X, y, np.ones(n, dtype=bool), series))
 
     @property
+    def by_date(self) -> bool:
+        """True if all rows of a date are predicted before one of them is learned."""
+        is_possible = (
+            kept_model.learns_together(self.settings, self.stream) and self.stream.has_dates
+        )
+        return is_possible and self.settings.stream.series_delay != 0
+
+    @property
     def n_threads_each(self) -> int:
         """Threads of each learner, of those that can use several."""
         several = self.algorithm.representation.lookahead or self.stream.has_series
@@ -277,30 +286,34 @@ def _streamed(
 
     def learn(k: int, block: Chunk) -> Predictions:
         """Predict and learn a block with the learner of seed k; weights are kept on the way."""
-        before, t, parts = time.perf_counter(), counter.n_rounds, []
-        known = ~np.isnan(block.y)
+        before, t, start = time.perf_counter(), counter.n_rounds, 0
+        parts = list[Predictions]()
+        known, ends = ~np.isnan(block.y), _ends_of_dates(block) if by_date else None
         if job.algorithm.standardises and block.raw is not None:
             block = block._replace(x=block.raw, ahead=None)  # raw rows are the same at any time
         for rows in histories[k].pieces(t, known):
-            piece = block.at(rows)
-            parts.append(
-                learned(learners[k], piece.x, piece.y, piece.series, piece.far, piece.ahead)
-            )
+            end = rows.stop if ends is None else int(ends[np.searchsorted(ends, rows.stop)])
+            piece, start = block.at(slice(start, end)), max(start, end)
+            if len(piece.y) or not parts:
+                row = piece.x, piece.y, piece.series, piece.far, piece.ahead
+                parts.append(learned(learners[k], *row, None if ends is None else piece.time))
             t += int(known[rows].sum())
             histories[k].look(t, learners[k])
         seconds[k] += time.perf_counter() - before
         return _joined(parts)
 
+    by_date = job.by_date
     most = memory.block_rows(job.settings.block, stream.n_inputs, len(seeds))
     rows = job.blocks(stream, most)
     if job.settings.n_threads > 1:  # a file is parsed and scaled while its last rows are learned
         rows = read_ahead(rows)
-    for block in rows if job.settings.block else _growing(rows, most):
+    rows = rows if job.settings.block else _growing(rows, most)
+    for block in _whole_dates(rows) if by_date else rows:
         predictions = list(mapped(functools.partial(learn, block=block), range(len(seeds))))
         counted = counter.add(block)
         metrics.add(block, counted, predictions)
         if baselines:
-            baselines.add(counted)
+            baselines.add(counted, getattr(learners[0], "seasons", ()))
         report(counter.n_rounds, *metrics.running)
     is_late = stream.target_delay > 0 and stream.scaling == "columns"
     moments = stream.late_moments if is_late else stream.moments
@@ -318,6 +331,26 @@ def _growing(blocks: Iterable[Chunk], most: int) -> Iterator[Chunk]:
             start += n
             if time.perf_counter() - began < 0.5:
                 n = min(2 * n, most)
+
+
+def _ends_of_dates(block: Chunk) -> np.ndarray:
+    """Return the places (G,) behind the last row of each date."""
+    assert block.time is not None
+    return np.append(np.flatnonzero(block.time[1:] != block.time[:-1]) + 1, len(block.time))
+
+
+def _whole_dates(blocks: Iterable[Chunk]) -> Iterator[Chunk]:
+    """Cut blocks between dates: the rows of the last date wait for the next block."""
+    held: Chunk | None = None
+    for block in blocks:
+        block = block if held is None else joined([held, block])
+        ends = _ends_of_dates(block)
+        cut = int(ends[-2]) if len(ends) > 1 else 0
+        if cut:
+            yield block.at(slice(cut))
+        held = block.at(slice(cut, None))
+    if held is not None:
+        yield held
 
 
 def _joined(parts: Sequence[Predictions]) -> Predictions:

@@ -188,8 +188,10 @@ class LearnerJob(NamedTuple):
         return self.specification.params
 
     def learner(self, seed: int, threads: int = 1) -> OnlineLearner | Panel:
-        """Return the learner of a seed; for a stream with series a panel."""
+        """Return the learner of a seed: for a stream with series ``auto``, or a panel of others."""
         made = kept_model.settings_of(self.settings, self.stream, self.D, seed)
+        if made.series is not None:
+            return OnlineLearner(made, threads=threads)
         if self.stream.has_series:
             dataset = self.settings.dataset
             options = {name: dataset[name] for name in OF_PANEL if name in dataset}

@@ -11,7 +11,7 @@ from omkl.online import model_file
 from omkl.online.learner import OnlineLearner
 from omkl.online.panel import Panel
 from omkl.online.predictions import RecentPredictions
-from omkl.online.settings import MOST_PENDING, SCALINGS, LearnerSettings
+from omkl.online.settings import MOST_PENDING, SCALINGS, SERIES_ALGORITHM, LearnerSettings
 
 if TYPE_CHECKING:
     from omkl.config.schema import Settings
@@ -58,6 +58,8 @@ def content(
     """
     if isinstance(learner, Panel):
         return learner.content(_columns(settings, stream))
+    if learner.settings.series is not None:
+        return learner.file(_columns(settings, stream))
     recent = RecentPredictions(MOST_PENDING + len(learner.waiting))
     n_own = stream.n_inputs - stream.n_lags
     rows = moments.waiting if isinstance(moments, LateMoments) else [x for x, *_ in learner.waiting]
@@ -68,6 +70,11 @@ def content(
         arrays |= {f"columns.{name}": array for name, array in moments.arrays().items()}
     own = dataclasses.replace(learner.settings, max_pending=recent.limit)
     return model_file.content(own, arrays, _columns(settings, stream))
+
+
+def learns_together(settings: Settings, stream: Stream) -> bool:
+    """Return whether one learner learns all series of a stream."""
+    return settings.algorithm.name == SERIES_ALGORITHM and stream.has_series
 
 
 def settings_of(settings: Settings, stream: Stream, D: int, seed: int) -> LearnerSettings:
@@ -83,6 +90,9 @@ def settings_of(settings: Settings, stream: Stream, D: int, seed: int) -> Learne
         Seed of the learner.
     """
     given = settings.algorithm.params
+    dataset = settings.dataset
+    together = learns_together(settings, stream)
+    season = dataset.get("season")
     names_T = any(isinstance(value, str) and "T" in value for value in given.values())
     return LearnerSettings(
         algorithm=settings.algorithm.name,
@@ -98,6 +108,10 @@ def settings_of(settings: Settings, stream: Stream, D: int, seed: int) -> Learne
         horizon=stream.n_rounds if names_T else None,
         interval=settings.interval,
         interval_rate=settings.interval_rate,
+        series=str(dataset["series"]) if together else None,
+        season=tuple(season) if isinstance(season, list | tuple) else season,
+        series_delay=settings.stream.series_delay,
+        max_series=dataset.get("max_series") if together else None,
     )
 
 

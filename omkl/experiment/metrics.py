@@ -7,6 +7,9 @@ so that a learner which requests few targets is compared with forecasters that h
 
 from __future__ import annotations
 
+import collections
+import itertools
+import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -603,6 +606,7 @@ def learned(
     series: np.ndarray | None = None,
     far: np.ndarray | None = None,
     ahead: np.ndarray | None = None,
+    dates: np.ndarray | None = None,
 ) -> Predictions:
     """Predict and learn rows with the learner of a run, and return the predictions.
 
@@ -616,9 +620,14 @@ def learned(
         Series (n,) of a panel; None otherwise.
     far, ahead
         As in ``Chunk``; None for a stream without them.
+    dates
+        Dates (n,) whose rows are predicted before one of them is learned; None for single rows.
     """
     if isinstance(learner, Panel):
         return learner.partial_fit(X, y, series)
+    if learner.settings.series is not None:
+        dates = np.arange(len(y)) if dates is None else dates
+        return learner.partial_fit(X, y, series, dates)
     return learner.learn_rows(X, y, far, ahead)
 
 
@@ -687,11 +696,21 @@ class Baselines:
         self._delay = stream.target_delay
         self.squared = Recorder(len(self.learners))
         self.accuracy = Accuracy(len(self.learners), stream.target_unit)
+        self.seasonal = SeasonalValue(stream.target_unit, self._delay)
         self.seconds = 0.0
 
-    def add(self, rows: Rounds) -> None:
-        """Learn the labels of a block of rows, and count what is scored of them."""
+    def add(self, rows: Rounds, seasons: Sequence[int] = ()) -> None:
+        """Learn the labels of a block of rows, and count what is scored of them.
+
+        Parameters
+        ----------
+        rows
+            The block.
+        seasons
+            Rows of the seasons that the learner knows.
+        """
         before = time.perf_counter()
+        self.seasonal.add(rows, seasons)
         losses = self._losses(rows)
         self.squared.add(losses[:, rows.known])
         if self.of_series and rows.series is not None:
@@ -725,7 +744,7 @@ class Baselines:
             entries[name] = {key: float(values[k]) for key, values in columns.items()}
             if not np.isfinite(list(entries[name].values())).all():
                 entries[name] = {"skipped": "its predictions are not finite"}
-        return entries | self.skipped
+        return entries | self.seasonal.entry() | self.skipped
 
     def curves(self, n_scored: np.ndarray, first: int) -> dict[str, np.ndarray]:
         """Return the running MSE (P - first,) of each baseline by its name in curves.npz.
@@ -739,6 +758,61 @@ class Baselines:
         """
         sums = self.squared.curve()[1][:, first:]
         return {f"baseline_{name}": sums[k] / n_scored for k, name in enumerate(self.learners)}
+
+
+class SeasonalValue:
+    """Errors of the value one season ago of each row's series, or of its last value.
+
+    Rows before the season is known are held, at most ``MOST_HELD`` of them.
+
+    Parameters
+    ----------
+    unit
+        Units of the target per unit of y.
+    delay
+        Rows for which a target is not known yet: the value is of as many seasons ago as it takes.
+    """
+
+    MOST_HELD = 20_000
+
+    def __init__(self, unit: float, delay: int) -> None:
+        self.accuracy, self.season = Accuracy(1, unit), 0
+        self._delay = delay
+        self._held: list[Rounds] = []
+        self._past: dict[Any, collections.deque[float]] = {}
+
+    def add(self, rows: Rounds, seasons: Sequence[int]) -> None:
+        """Add a block of rows; ``seasons`` are those known behind it."""
+        self._held.append(rows._replace(X=np.empty(0), ahead=None))
+        if not self.season and seasons:
+            self.season = seasons[0]
+        if self.season:
+            for held in self._held:
+                self._score(held)
+        if self.season or sum(len(held.y) for held in self._held) > self.MOST_HELD:
+            self._held = []
+
+    def _score(self, rows: Rounds) -> None:
+        lag = self.season * (self._delay // self.season + 1)
+        names = np.zeros(len(rows.y)) if rows.series is None else rows.series
+        found = np.empty(len(rows.y))
+        for t, (name, y) in enumerate(zip(names.tolist(), rows.y.tolist(), strict=True)):
+            past = self._past.setdefault(name, collections.deque(maxlen=lag))
+            found[t] = past[0] if len(past) == lag else math.nan
+            if math.isnan(found[t]):
+                newest_first = itertools.islice(reversed(past), self._delay, None)
+                found[t] = next((value for value in newest_first if not math.isnan(value)), 0.0)
+            past.append(y)
+        errors = (found - rows.y)[rows.scored]
+        self.accuracy.add(errors[None, :], rows.y[rows.scored])
+
+    def entry(self) -> dict[str, Any]:
+        """Return its entry among the baselines of result.json, or {} without a season."""
+        if not self.accuracy.n_rounds:
+            return {}
+        rmse, mae = float(self.accuracy.rmse[0]), float(self.accuracy.mae[0])
+        mse = (rmse / self.accuracy.unit) ** 2
+        return {"seasonal": {"rmse": rmse, "mae": mae, "mse": mse, "season": self.season}}
 
 
 class ClassBaselines(Baselines):

@@ -187,6 +187,7 @@ def _summarise(job: Regression, left: Left, timing: Timing, progress: Progress |
         "r2": r2 if np.isfinite(r2) else None,
         "baselines": left.baselines.entries(),
         **_of_series(job, metrics, left.baselines),
+        **({"seasons": list(seasons)} if (seasons := _seasons(left.learners[0])) else {}),
         "regret": {},
         **({"spread": spread} if (spread := metrics.spreads.means()) else {}),
         **({"interval": interval} if (interval := metrics.interval()) else {}),
@@ -234,6 +235,11 @@ def graph_of(learner: OnlineLearner | Panel) -> dict[str, np.ndarray]:
     return {}
 
 
+def _seasons(learner: OnlineLearner | Panel) -> tuple[int, ...]:
+    """Return the seasons that were given or found, in rows."""
+    return () if isinstance(learner, Panel) else learner.seasons
+
+
 def _of_series(job: Regression, metrics: RegressionMetrics, baselines: Baselines) -> dict[str, Any]:
     """Return the entry ``series`` of result.json, or {} without series."""
     own, others = metrics.of_series, baselines.of_series
@@ -241,7 +247,8 @@ def _of_series(job: Regression, metrics: RegressionMetrics, baselines: Baselines
         return {}
     at = [others.places[name] for name in own.places]
     of_each = dict(zip(baselines.learners, others.rmse[:, at], strict=True))
-    return {"series": own.result(str(job.settings.dataset["series"]), of_each)}
+    how = {"together": kept_model.learns_together(job.settings, job.stream), "by_date": job.by_date}
+    return {"series": own.result(str(job.settings.dataset["series"]), of_each) | how}
 
 
 def _require_finite(job: Regression, squared: Recorder) -> None:

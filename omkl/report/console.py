@@ -212,6 +212,9 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
     if far := result.get("far_out"):
         shares = {name: f"{name} {100 * share:.2g} %" for name, share in far.items()}
         yield "far out", f"values beyond 4 deviations: {_largest(far, shares)}"
+    if seasons := result.get("seasons"):
+        given = run.config["dataset"].get("season")
+        yield "season", " and ".join(map(str, seasons)) + " rows" + ("" if given else ", found")
     if series := result.get("series"):
         yield from _series_rows(series)
     if federated:
@@ -249,7 +252,10 @@ def _series_rows(series: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the number of series, the best and worst of them, and the baselines beaten."""
     few = series["n"] - series["ranked"]
     unranked = f"; {few:,} with too few rows are not ranked" if few else ""
-    yield "series", f"{series['n']:,} of {series['column']}{unranked}"
+    how = "learned together" if series["together"] else "a learner for each"
+    yield "series", f"{series['n']:,} of {series['column']}, {how}{unranked}"
+    if series["by_date"]:
+        yield "", "rows of a date are predicted before one is learned (stream.series_delay=0: not)"
     half = series["ranked"] // 2  # no series is named as both
     for name, most in (("best", series["ranked"] - half), ("worst", half)):
         named = series[name][: min(3, most)]

@@ -202,6 +202,7 @@ def loss_text(kind: Measure, mean: float, std: float | None) -> str:
 NAMES = {
     "mean": "running mean",
     "last": "last target",
+    "seasonal": "last season",
     "ridge": "linear ridge",
     "constant": "most frequent class",
 }

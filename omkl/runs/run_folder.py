@@ -64,7 +64,10 @@ interrupted leaves nothing. ``outputs/replaced`` has the folders that force=true
     series            of a panel (``dataset.series``): {"column", "n", "ranked": those with ten
                       scored rows, or all, "better_than": {baseline: on how many of
                       these}, "best", "worst": [{"series", "rows", "rmse", and the RMSE of
-                      baselines by name}]}, at most five each; else absent
+                      baselines by name}]}, at most five each, "together": whether one learner
+                      learns all series, "by_date": whether rows of a date are predicted before one
+                      of them is learned; else absent
+    seasons           rows of each season of auto, given or found; absent without one
     spread            of a learner whose predictions have one, scored as normal distributions:
                       {"log_loss", "coverage_90", "width_90", "interval_score_90"}, means over
                       seeds and the rounds whose spread is known, in the unit of mse; else absent

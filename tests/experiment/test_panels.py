@@ -1,4 +1,4 @@
-"""Runs of a panel: one stream with a series, a learner per series."""
+"""Runs of many series in one stream with a learner per series."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ def file(tmp_path: Path) -> Path:
 
 
 def run(file: Path, *what: str, **more: object) -> omkl.Results:
+    """Run Raker, or the learner in ``what``."""
     settings = {"target": "sales", "series": "shop", "outputs": str(file.parent / "out"), **QUIET}
-    return omkl.run(*what, str(file), **(settings | more))
+    return omkl.run(*(what or ("raker",)), str(file), **(settings | more))
 
 
 def rmse(error: pd.Series) -> float:
@@ -81,12 +82,11 @@ def test_a_run_drives_the_panel_that_users_have(file: Path, block: int) -> None:
     np.testing.assert_array_equal(kept.predict(inputs[:20]), panel.predict(inputs[:20]))
 
 
-def test_the_learner_of_a_key_is_by_default_as_the_panel_has_it(file: Path) -> None:
+def test_kernels_of_a_learner_per_series_are_as_the_panel_has_them(file: Path) -> None:
     found = run(file)
     own = inspect.signature(omkl.panel).parameters
-    chosen = [found[name] for name in ("algorithm", "kernels", "D")]
-    assert chosen == [own[name].default for name in ("algorithm", "kernels", "D")]
-    assert (found["algorithm"], found["D"], found["n_kernels"]) == ("raker", 24, 5)
+    assert [found[name] for name in ("kernels", "D")] == [own[n].default for n in ("kernels", "D")]
+    assert not found["series"]["together"] and "seasons" not in found
     named = compose(["dataset=file", f"dataset.path={file}", "kernels=gauss5"]).kernels
     assert [part["bandwidth"] for part in named["parts"]] == [[0.1, 0.3, 1, 3, 10]]
     ridge = run(file, "ridge")
@@ -104,7 +104,7 @@ def test_what_series_share_and_how_many_are_kept_is_set(file: Path, options: dic
     kept = omkl.load_panel(found.folder / "model.npz")
     assert kept.names == panel.names and all(getattr(kept, k) == v for k, v in options.items())
     assert (found["rmse"] != run(file)["rmse"]) and found.folder != run(file).folder
-    with pytest.raises((RuntimeError, ValueError), match=f"dataset.{next(iter(options))} is of a"):
+    with pytest.raises((RuntimeError, ValueError), match=f"dataset.{next(iter(options))} is of s"):
         run(file, series=None, **options)
 
 
@@ -161,7 +161,6 @@ def test_a_row_without_a_key_is_an_error_or_dropped(file: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"algorithm": "auto"}, "auto keeps counts and places"),
         ({"algorithm": "amkl"}, "amkl requests some of the targets"),
         ({"task": "classification", "algorithm": "auto_classifier"}, "a panel is for regression"),
         ({"stream": {"order": "shuffled"}}, "set stream.order=file"),
@@ -173,8 +172,9 @@ def test_a_row_without_a_key_is_an_error_or_dropped(file: Path) -> None:
     ],
 )
 def test_what_a_panel_cannot_do_is_said(file: Path, settings: dict, message: str) -> None:
+    chosen = settings.pop("algorithm", "raker")
     with pytest.raises((RuntimeError, ValueError), match=message):
-        run(file, **settings)
+        run(file, chosen, **settings)
 
 
 def test_a_data_set_of_the_catalogue_has_no_series(tmp_path: Path) -> None:

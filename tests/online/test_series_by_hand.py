@@ -1,0 +1,162 @@
+"""Series in ``auto`` against their formulas in plain Python, one object per series."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import omkl
+from omkl.core.learner import Learner
+from omkl.datasets.scaling import Moments
+
+
+class OneSeries:
+    """State of a series: rows, targets, changes and the mean absolute target."""
+
+    def __init__(self) -> None:
+        self.targets: list[float] = []  # NaN where unknown
+        self.known: list[float] = []
+        self.changes = self.weight = self.peak = 0.0
+
+    @property
+    def level(self) -> float:
+        return float(np.mean(np.abs(self.known)))
+
+    def lag(self, k: int) -> float:
+        return self.targets[-k] if k <= len(self.targets) else math.nan
+
+
+class OwnUnits:
+    """Location, scale and inputs of each series."""
+
+    def __init__(self, seasons: tuple[int, ...]) -> None:
+        self.seasons, self.series = seasons, dict[object, OneSeries]()
+        self.lags = [*range(2, 9)]
+        for m in seasons:
+            self.lags += [m - 1, m, m + 1, 2 * m]
+        self.relative = self.n_relative = 0.0
+
+    def of(self, name: object) -> OneSeries:
+        return self.series.setdefault(name, OneSeries())
+
+    def units(self, name: object) -> tuple[float, float]:
+        """Location and scale of the next row; scale 0: the row has no units."""
+        one = self.of(name)
+        if not one.known:
+            return 0.0, 0.0
+        prior = self.relative / self.n_relative * one.level if self.n_relative else 0.0
+        scale = (one.changes + 3.0 * prior) / (one.weight + 3.0)
+        return one.known[-1], max(scale, 0.1 * prior, 0.05 * one.peak)
+
+    def inputs(self, name: object, location: float, scale: float) -> np.ndarray:
+        past = np.array([self.of(name).lag(k) for k in self.lags])
+        lags = np.clip(np.nan_to_num((past - location) / scale), -50.0, 50.0)
+        return np.array([*lags, math.log(scale), np.sign(location) * math.log1p(abs(location))])
+
+    def seasonal(self, name: object, m: int) -> float:
+        """Value a season ago, or the last one."""
+        value = self.of(name).lag(m)
+        return self.of(name).known[-1] if math.isnan(value) else value
+
+    def learn(self, name: object, y: float) -> None:
+        one = self.of(name)
+        one.targets.append(y)
+        if math.isnan(y):
+            return
+        before = one.known[-1] if one.known else None
+        one.known.append(y)
+        if before is not None:
+            change = abs(y - before)
+            one.changes, one.weight = 0.98 * one.changes + change, 0.98 * one.weight + 1.0
+            one.peak = max(one.changes / one.weight, 0.998 * one.peak)
+            self.relative = 0.999 * self.relative + change / max(one.level, 1e-300)
+            self.n_relative = 0.999 * self.n_relative + 1.0
+
+
+class Mixture:
+    """ML-Poly over candidates."""
+
+    def __init__(self, n: int) -> None:
+        self.R, self.V, self.w = np.zeros(n), np.zeros(n), np.full(n, 1.0 / n)
+
+    def learn(self, f: np.ndarray, p: float, y: float) -> None:
+        r = np.where(np.abs(p - f) > 1e-12 * abs(p), 2.0 * (p - y) * (p - f), 0.0)
+        self.R, self.V = 0.999 * self.R + r, 0.999 * self.V + r * r
+        gain = np.maximum(self.R, 0.0)
+        gain[gain > 0.0] /= (self.V + 1e-6 * self.V.max())[gain > 0.0]
+        self.w = gain / gain.sum() if gain.sum() > 0.0 else np.full(len(f), 1.0 / len(f))
+
+
+def core_learner(d: int) -> Learner:
+    return omkl.learner("auto", size="small", inputs=d).learners[0]
+
+
+def by_hand(
+    X: np.ndarray, y: np.ndarray, names: np.ndarray, groups: np.ndarray, seasons: tuple[int, ...]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Predictions and standard deviations (n,): rows of a group are predicted, then learned."""
+    moments, units, d = Moments(X.shape[1]), OwnUnits(seasons), X.shape[1]
+    own, plain = core_learner(d + len(units.lags) + 2), core_learner(d)
+    mixture, y_hat, spread = Mixture(3 + len(seasons)), np.empty(len(y)), np.full(len(y), np.nan)
+    squared = n_squared = 0.0
+    for group in np.unique(groups):
+        waiting = []
+        for t in np.flatnonzero(groups == group):
+            location, scale = units.units(names[t])
+            z = moments.standardised_each(X[t : t + 1]).z[0]
+            today = plain.predict(z[None])[0]
+            y_hat[t], block, f, contexts = today, np.empty(0), None, [plain.context()]
+            if scale > 0.0:
+                block = units.inputs(names[t], location, scale)
+                u = own.predict(np.concatenate([z, block])[None])[0]
+                contexts.append(own.context())
+                last = units.of(names[t]).known[-1]
+                of_season = [units.seasonal(names[t], m) for m in seasons]
+                f = np.array([location + scale * u, today, last, *of_season])
+                y_hat[t] = mixture.w @ f
+                if n_squared:
+                    spread[t] = scale * math.sqrt(squared / n_squared)
+            waiting.append((t, location, scale, block, f, contexts))
+        for t, location, scale, block, f, contexts in waiting:
+            z = moments.standardised(X[t : t + 1]).z[0]
+            if not math.isnan(y[t]):
+                plain.learn_late(z, y[t], contexts[0])
+            if f is not None and not math.isnan(y[t]):
+                u = np.clip((y[t] - location) / scale, -30.0, 30.0)
+                own.learn_late(np.concatenate([z, block]), u, contexts[1])
+                mixture.learn(f, y_hat[t], y[t])
+                squared = 0.99 * squared + ((y_hat[t] - y[t]) / scale) ** 2
+                n_squared = 0.99 * n_squared + 1.0
+            units.learn(names[t], y[t])
+    return y_hat, spread
+
+
+def stream(n: int = 1_200, n_series: int = 6) -> tuple[np.ndarray, ...]:
+    """Rows, targets with gaps and spikes on levels far apart, series and groups."""
+    rng = np.random.default_rng(4)
+    names = np.tile(np.arange(n_series), n // n_series)
+    t = np.arange(n) // n_series
+    X = rng.standard_normal((n, 2))
+    wave = 1.0 + 0.4 * np.sin(2 * np.pi * t / 7) + 0.1 * X[:, 0]
+    y = 10.0 ** np.linspace(-2, 3, n_series)[names] * (wave + 0.05 * rng.standard_normal(n))
+    y[rng.random(n) < 0.02] *= 8.0
+    y[rng.random(n) < 0.03] = np.nan
+    y[names == 2] = 5.0  # never changes
+    kept = (names != 5) | (t > 60)  # comes late
+    return X[kept], y[kept], names[kept], t[kept]
+
+
+@pytest.mark.parametrize("by_date", [False, True])
+@pytest.mark.parametrize("season", [0, 7])
+def test_the_learner_is_its_formulas(season: int, by_date: bool) -> None:
+    X, y, names, groups = stream()
+    seasons = (season,) if season else ()
+    rows = groups if by_date else np.arange(len(y))
+    expected, spread = by_hand(X, y, names, rows, seasons)
+    learner = omkl.learner("auto", size="small", inputs=2, series="shop", season=season)
+    said = learner.partial_fit(X, y, names, rows)
+    np.testing.assert_allclose(said.y_hat, expected, rtol=1e-7)
+    has = ~np.isnan(spread)
+    np.testing.assert_allclose(said.spread[has], spread[has], rtol=1e-6)
