@@ -181,7 +181,7 @@ def auto(stream: Stream, **settings: Any) -> np.ndarray:
     if "series" not in X:
         settings.pop("series", None)
         settings.pop("series_delay", None)
-    return omkl.learner("auto", lags=2, **settings).partial_fit(X, y).y_hat
+    return omkl.learner("auto", **settings).partial_fit(X, y).y_hat
 
 
 def models(stream: Stream) -> dict[str, Callable[[], np.ndarray]]:
@@ -197,7 +197,9 @@ def models(stream: Stream) -> dict[str, Callable[[], np.ndarray]]:
         found["omkl.panel ridge"] = lambda: panel(stream)
         found["auto by date"] = lambda: auto(stream, series="series")
         found["auto by row"] = lambda: auto(stream, series="series", series_delay=0)
-    found["auto without series"] = lambda: auto(stream)
+    else:
+        found["auto"] = lambda: auto(stream)
+    found["auto without series or season"] = lambda: auto(stream, season=0)
     return found
 
 
@@ -244,6 +246,8 @@ def summary(found: pd.DataFrame) -> Iterator[str]:
         ratios = pd.DataFrame({f"{name} / best": table[name] / best for name in ours})
         for name in ours:
             ratios[f"{name} / last"] = table[name] / table["last"]
+        if "auto" in table:
+            ratios["auto / without season"] = table["auto"] / table[ours[-1]]
         by_series = rows.pivot(index="stream", columns="model", values="by_series")
         for name in ours if kind == "panel" else ():
             ratios[f"{name} / last, by series"] = by_series[name]

@@ -9,7 +9,8 @@ import pytest
 
 import omkl
 from omkl.core.learner import Learner
-from omkl.datasets.scaling import Moments
+
+LAST = 2  # place of the own last value among the candidates
 
 
 class OneSeries:
@@ -76,17 +77,22 @@ class OwnUnits:
 
 
 class Mixture:
-    """ML-Poly over candidates."""
+    """ML-Poly over candidates, with gains in scales of the rows and a round per group."""
 
     def __init__(self, n: int) -> None:
-        self.R, self.V, self.w = np.zeros(n), np.zeros(n), np.full(n, 1.0 / n)
+        self.R, self.V, self.w = np.zeros(n), np.zeros(n), np.eye(n)[LAST]
 
-    def learn(self, f: np.ndarray, p: float, y: float) -> None:
-        r = np.where(np.abs(p - f) > 1e-12 * abs(p), 2.0 * (p - y) * (p - f), 0.0)
-        self.R, self.V = 0.999 * self.R + r, 0.999 * self.V + r * r
-        gain = np.maximum(self.R, 0.0)
-        gain[gain > 0.0] /= (self.V + 1e-6 * self.V.max())[gain > 0.0]
-        self.w = gain / gain.sum() if gain.sum() > 0.0 else np.full(len(f), 1.0 / len(f))
+    @staticmethod
+    def gains(f: np.ndarray, p: float, y: float, scale: float) -> np.ndarray:
+        error = np.clip((p - y) / scale, -10.0, 10.0)
+        return np.where(np.abs(p - f) > 1e-12 * abs(p), 2.0 * error * (p - f) / scale, 0.0)
+
+    def learn(self, gains: np.ndarray) -> None:
+        self.R, self.V = 0.999 * self.R + gains, 0.999 * self.V + gains**2
+        weights = np.maximum(self.R, 0.0)
+        weights[weights > 0.0] /= (self.V + 1e-6 * self.V.max())[weights > 0.0]
+        whole = weights.sum()
+        self.w = weights / whole if whole > 0.0 else np.eye(len(weights))[LAST]
 
 
 def core_learner(d: int) -> Learner:
@@ -97,7 +103,7 @@ def by_hand(
     X: np.ndarray, y: np.ndarray, names: np.ndarray, groups: np.ndarray, seasons: tuple[int, ...]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Predictions and standard deviations (n,): rows of a group are predicted, then learned."""
-    moments, units, d = Moments(X.shape[1]), OwnUnits(seasons), X.shape[1]
+    units, d = OwnUnits(seasons), X.shape[1]
     own, plain = core_learner(d + len(units.lags) + 2), core_learner(d)
     mixture, y_hat, spread = Mixture(3 + len(seasons)), np.empty(len(y)), np.full(len(y), np.nan)
     squared = n_squared = 0.0
@@ -105,31 +111,33 @@ def by_hand(
         waiting = []
         for t in np.flatnonzero(groups == group):
             location, scale = units.units(names[t])
-            z = moments.standardised_each(X[t : t + 1]).z[0]
-            today = plain.predict(z[None])[0]
+            today = plain.predict(X[t : t + 1])[0]
             y_hat[t], block, f, contexts = today, np.empty(0), None, [plain.context()]
             if scale > 0.0:
                 block = units.inputs(names[t], location, scale)
-                u = own.predict(np.concatenate([z, block])[None])[0]
+                u = own.predict(np.concatenate([X[t], block])[None])[0]
                 contexts.append(own.context())
                 last = units.of(names[t]).known[-1]
                 of_season = [units.seasonal(names[t], m) for m in seasons]
-                f = np.array([location + scale * u, today, last, *of_season])
+                raw = np.clip(today, location - 30.0 * scale, location + 30.0 * scale)
+                f = np.array([location + scale * u, raw, last, *of_season])
                 y_hat[t] = mixture.w @ f
                 if n_squared:
                     spread[t] = scale * math.sqrt(squared / n_squared)
             waiting.append((t, location, scale, block, f, contexts))
+        gains = list[np.ndarray]()
         for t, location, scale, block, f, contexts in waiting:
-            z = moments.standardised(X[t : t + 1]).z[0]
             if not math.isnan(y[t]):
-                plain.learn_late(z, y[t], contexts[0])
+                plain.learn_late(X[t], y[t], contexts[0])
             if f is not None and not math.isnan(y[t]):
                 u = np.clip((y[t] - location) / scale, -30.0, 30.0)
-                own.learn_late(np.concatenate([z, block]), u, contexts[1])
-                mixture.learn(f, y_hat[t], y[t])
+                own.learn_late(np.concatenate([X[t], block]), u, contexts[1])
+                gains.append(mixture.gains(f, y_hat[t], y[t], scale))
                 squared = 0.99 * squared + ((y_hat[t] - y[t]) / scale) ** 2
                 n_squared = 0.99 * n_squared + 1.0
             units.learn(names[t], y[t])
+        if gains:
+            mixture.learn(np.sum(gains, axis=0))
     return y_hat, spread
 
 
