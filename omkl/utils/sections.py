@@ -152,7 +152,7 @@ def _words(schema: Mapping[str, Any]) -> str:
     if "anyOf" in schema:
         return ", or ".join(map(_words, schema["anyOf"]))
     if "enum" in schema:
-        return f"one of {', '.join(schema['enum'])}"
+        return f"one of {', '.join(map(str, schema['enum']))}"
     if "const" in schema:
         return str(schema["const"])
     kind = schema["type"]
