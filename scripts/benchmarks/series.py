@@ -244,7 +244,7 @@ def summary(found: pd.DataFrame) -> Iterator[str]:
         others = table.drop(columns=ours)
         best = others.min(axis=1)
         ratios = pd.DataFrame({f"{name} / best": table[name] / best for name in ours})
-        for name in ours:
+        for name in ours if "last" in table else ():
             ratios[f"{name} / last"] = table[name] / table["last"]
         if "auto" in table:
             ratios["auto / without season"] = table["auto"] / table[ours[-1]]
