@@ -143,7 +143,7 @@ def learner(
         seed=seed, scaling=scaling, lags=lags, horizon=horizon,
         interval=interval, interval_rate=interval_rate, features=features, outputs=outputs,
         max_pending=max_pending, target_transform=target_transform, series=series,
-        season=season if season is None or isinstance(season, int) else tuple(season),
+        season=settings.season_of(season),
         series_delay=series_delay, max_series=max_series,
     )  # fmt: skip
     return OnlineLearner(made, declared=columns)

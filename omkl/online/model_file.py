@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.online.settings import LearnerSettings, input_names, output_names
+from omkl.online.settings import LearnerSettings, input_names, output_names, season_of
 from omkl.utils import __version__, sources
 from omkl.utils.wording import few
 
@@ -205,10 +205,9 @@ def _settings(given: Mapping[str, Any]) -> LearnerSettings:
     names, classes, outputs = input_names(list(given["inputs"])), given["classes"], given["outputs"]
     if outputs:  # a list of positions stands for a number of outputs
         outputs = output_names(outputs if isinstance(outputs[0], str) else len(outputs))
-    season = tuple(given["season"]) if isinstance(given["season"], list) else given["season"]
     return LearnerSettings(**{
         **given, "inputs": names, "classes": tuple(classes), "outputs": tuple(outputs),
-        "season": season,
+        "season": season_of(given["season"]),
     })  # fmt: skip
 
 

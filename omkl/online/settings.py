@@ -332,6 +332,11 @@ def input_names(inputs: int | Sequence[str]) -> tuple[str, ...]:
     return names
 
 
+def season_of(given: Any) -> Any:
+    """Return several seasons as a tuple, and anything else as it is."""
+    return tuple(given) if isinstance(given, list | tuple | range | np.ndarray) else given
+
+
 def output_names(outputs: int | Sequence[str]) -> tuple[str | int, ...]:
     """Return the names of the targets of a row, or the positions of ``outputs`` targets."""
     outputs = int(outputs) if isinstance(outputs, np.integer) else outputs

@@ -92,3 +92,18 @@ def test_random_walks_and_noise_have_no_season():
         assert find_seasons(noise, one) == find_seasons(np.cumsum(noise), one) == ()
         shared = np.cumsum(np.repeat(rng.normal(size=75), 20) + 0.3 * rng.normal(size=1500))
         assert find_seasons(shared, np.tile(np.arange(20), 75)) == ()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"algorithm": "ridge", "series": "shop"}, "regression with auto"),
+        ({"task": "classification", "classes": ["a", "b"], "series": "shop"}, "a classification"),
+        ({"season": 1.5}, "whole numbers of rows"),
+        ({"season": [7, 7]}, "different seasons"),
+        ({"series": "shop", "lags": 2}, "past targets of all series"),
+    ],
+)
+def test_settings_of_series_that_cannot_be_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        omkl.learner(**settings)
