@@ -362,7 +362,7 @@ class AutoClassifier:
     >>> X, y = learners.Case("auto_classifier").stream(2000)
     >>> y_hat = learners.Case("auto_classifier").learner().partial_fit(X, y).y_hat
     >>> int((y * y_hat <= 0.0).sum())
-    16
+    15
     """
 
     class Params(NamedTuple):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import copy
 import dataclasses
+import functools
 import json
 import math
 import warnings
@@ -220,9 +221,8 @@ class OnlineLearner:
         self._settle()
 
     def _target_series(self, intervals: AdaptiveIntervals | None) -> TargetSeries:
-        def make(n_inputs: int) -> Learner:
-            return self.specification.learner(n_inputs, self.settings.seed, self._threads)
-
+        made = self.specification.learner
+        make = functools.partial(made, seed=self.settings.seed, threads=self._threads)
         d, n_slots = len(self.inputs), 0 if self._slots is None else FRESH + 1
         return TargetSeries(make, d, self.settings.seasons, n_slots, intervals)
 
