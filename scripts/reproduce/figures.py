@@ -371,8 +371,8 @@ def jmlr(filled: Filled, folder: Path) -> list[Drawn]:
         )
         return drawn + _save(
             regret_bounds_figure(first, with_value=True), folder, "regret_and_bounds",
-            "Regret and the theorem's right-hand side for the run's own settings, against the best "
-            "function of the random features: above T, where a bound says nothing.",
+            "Regret and the theorem's bound, both against the best function of the random "
+            "features. The bound has the settings of the run. A bound above T says nothing.",
         )  # fmt: skip
 
 
