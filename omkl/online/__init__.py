@@ -1,1 +1,1 @@
-"""Learners that are called row by row, in the units of the caller."""
+"""Online learners for raw rows: encoding, scaling, intervals, panels and model files."""

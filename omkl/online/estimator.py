@@ -23,10 +23,10 @@ class LearnerParameters:
     Parameters
     ----------
     algorithm
-        Name, as in ``omkl-run algorithm=``; "auto" has no parameters to tune.
+        Name of the algorithm, as in ``omkl-run algorithm=``; "auto" has no parameters to tune.
     kernels
-        A dictionary of ``conf/kernels``, a mapping like such a file, or a list of bandwidths,
-        families and parts.
+        Name of a dictionary in ``conf/kernels``, a mapping with the content of such a file, or a
+        list of bandwidths, names of families and parts.
     D
         Random features per kernel, >= 1; 50 by default.
     params
@@ -37,11 +37,11 @@ class LearnerParameters:
     lags
         Number of past targets used as inputs, >= 0. A classification needs two classes for it.
     horizon
-        T, for parameters that name it; None: unknown.
+        Number of rows T, for parameters that contain T; None: unknown.
     features
         Placement of random frequencies: "rff", "orthogonal" (Gaussian kernels) or "qmc".
     columns
-        What columns of rows by name are, as of ``omkl.learner``.
+        Kind of a column by its name, as in ``omkl.learner``.
     """
 
     algorithm: str = "auto"
@@ -71,21 +71,21 @@ class LearnerParameters:
         columns: Sequence[Column] = (),
         outputs: int | None = None,
     ) -> OnlineLearner:
-        """Return a learner without rows.
+        """Return a learner that has learned no row yet.
 
         Parameters
         ----------
         inputs, seed, task, classes, interval, interval_rate
-            As of ``omkl.learner``.
+            As in ``omkl.learner``.
         columns
             Encodings of columns that are not numbers.
         outputs
-            Number of targets of a row; None: one target, a number.
+            Number of targets of a row; None: a single target, which is a number.
 
         Raises
         ------
         ValueError
-            A parameter is wrong; the text names it.
+            A parameter is invalid. The message names the parameter.
         """
         read = settings.read(
             self.algorithm,
@@ -125,15 +125,15 @@ class RegressorParameters(LearnerParameters):
 
 @dataclasses.dataclass(eq=False, repr=False)
 class PanelParameters(LearnerParameters):
-    """Parameters of a learner per series, with those of a panel.
+    """Parameters of a panel, which has one learner per series.
 
-    The algorithm is one of ``omkl.panel``. The defaults have few kernels and features, because each
-    series has its own coefficients.
+    The algorithm must be one that ``omkl.panel`` supports. By default there are few kernels and
+    features, because each series has its own coefficients.
 
     Parameters
     ----------
     max_series, share_weights, share_scaling, interval, interval_rate
-        As of ``omkl.panel``.
+        As in ``omkl.panel``.
     """
 
     algorithm: str = PANEL["algorithm"]
@@ -147,7 +147,7 @@ class PanelParameters(LearnerParameters):
     interval_rate: float | None = None
 
     def new_panel(self, seed: int) -> Panel:
-        """Return a panel without rows. Raises ValueError naming a wrong parameter."""
+        """Return a new panel. Raises ValueError naming an invalid parameter."""
         made = self.new_learner(
             inputs=None, seed=seed, task="regression",
             interval=self.interval, interval_rate=self.interval_rate,

@@ -1,4 +1,8 @@
-"""Intervals around the predictions of one target, of one width or of a width that is learned."""
+"""Intervals around predictions of one target.
+
+``AdaptiveIntervals`` have the same width for all rows, ``RowWidths`` a width that depends on the
+row.
+"""
 
 from __future__ import annotations
 
@@ -33,15 +37,16 @@ class IntervalState(NamedTuple):
 class AdaptiveIntervals:
     """Intervals (``omkl.core.conformal``) around the predictions of one learner.
 
-    Scores are plain errors, even for a learner with a spread. Dividing by the spread is 4 % worse
-    around ``auto`` on real streams and 1 % better around IE-GP (docs/intervals.md).
+    Scores are absolute errors, even if the learner predicts standard deviations. Division by the
+    standard deviation makes the intervals 4 % worse for ``auto`` on real streams and 1 % better for
+    IE-GP (docs/intervals.md).
 
     Parameters
     ----------
     settings
         Level and rate.
     late
-        Whether to learn from the second label on. With online scaling the first error has no unit.
+        Whether to learn from the second target on. With online scaling the first error has no unit.
     """
 
     def __init__(self, settings: IntervalSettings, late: bool) -> None:
@@ -54,21 +59,21 @@ class AdaptiveIntervals:
         self._n_known = 0
 
     def follow(self, trace: Trace, y: np.ndarray, far: np.ndarray) -> np.ndarray:
-        """Return half widths of n predictions, each before its label is learned.
+        """Return the half-widths of n intervals, each computed before its target is learned.
 
         Parameters
         ----------
         trace
-            Predictions (n,), and whether each label was requested. Other labels are ignored.
+            Predictions (n,), and whether each target was requested. Other targets are ignored.
         y
-            (n,) labels, NaN for none.
+            (n,) targets, NaN where unknown.
         far
-            (n,) bool, rows far out.
+            (n,) bool, whether each row is far out.
 
         Returns
         -------
         ndarray
-            (n,), NaN before the first label that counts.
+            Half-widths (n,), NaN before the first target that is learned.
         """
         known = ~np.isnan(y)
         counts = self._n_known + np.cumsum(known) > self._late
@@ -83,16 +88,18 @@ class AdaptiveIntervals:
         starts: np.ndarray,
         units: Units | None,
     ) -> np.ndarray:
-        """Return half widths as ``follow`` does; rows of a group have those before its targets.
+        """Return half-widths (n,) as ``follow`` does, for rows in groups.
+
+        The half-widths of a group are computed before any of its targets is learned.
 
         Parameters
         ----------
         trace, y, far
-            As of ``follow``.
+            As in ``follow``.
         starts
-            (G + 1,) first row of each group, and n.
+            (G + 1,) index of the first row of each group, and n.
         units
-            Units of the rows, in which errors are scored; None: those of the target.
+            Units of the rows, in which errors are measured; None: the unit of the target.
         """
         scored, half = trace, np.empty(len(y))
         if units is not None:
@@ -118,7 +125,7 @@ class AdaptiveIntervals:
         return self._n_known >= self._late
 
     def half_width(self, far: bool) -> float:
-        """Return half the width of the interval of the next prediction."""
+        """Return the half-width of the interval of the next prediction."""
         return self._conformal.half_width(far)
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -146,10 +153,10 @@ RANGE = (-7.0, 4.0)  # logarithms of the least and largest expected error, in me
 
 
 class Width(NamedTuple):
-    """Numbers of a predicted row that ``RowWidths`` needs when the target comes.
+    """Numbers of a predicted row that ``RowWidths`` needs when its target arrives.
 
-    numbers   (2,) output of the learner, and half the width of the plain interval
-    context   (p,) of the learner at the prediction
+    numbers   (2,) output of the learner of widths, and half-width of the plain interval
+    context   (p,) context of this learner at the prediction, see ``Learner.context``
     """
 
     numbers: np.ndarray
@@ -157,7 +164,7 @@ class Width(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """Ends of an interval, and the expected standard deviation of the error; or (n,) of each."""
+    """Ends of an interval and expected standard deviation of the error, numbers or (n,) each."""
 
     low: Any
     high: Any
@@ -168,14 +175,15 @@ POSITIVE = Annotated[np.ndarray, Range(0.0, math.inf)]
 
 
 class WidthState(NamedTuple):
-    """State of ``RowWidths`` besides its learner and its scores.
+    """State of ``RowWidths``, without its learner and its conformal scores.
 
-    n          (1,) number of errors
+    n          (1,) number of errors so far
     error      (1,) running mean of absolute errors, over about 1,000 rows
     scores     (2,) fading sums of the interval scores of plain and learned widths
-    n_squares, squares   (N_GROUPS,) number and running mean of squared errors, in expected errors
-    least      (1,) least target
-    outputs    (WINDOW,) last outputs of the learner, in order of arrival; NaN for none
+    n_squares, squares   (N_GROUPS,) per group: number and running mean of squared errors, each
+               divided by the expected error of its row
+    least      (1,) least target so far
+    outputs    (WINDOW,) last outputs of the learner, in order of arrival; NaN for empty entries
     """
 
     n: COUNTS
@@ -188,23 +196,26 @@ class WidthState(NamedTuple):
 
 
 class RowWidths:
-    """Intervals whose width depends on the row, used while they are better than plain ones.
+    """Intervals whose width depends on the row.
 
-    A learner predicts the logarithm of the absolute error of a row. Errors in units of this
-    expected error have conformal intervals, one for errors below the prediction and one for errors
-    above. Rows belong to four groups by the rank of their expected error among the last 1,000. Each
-    group has its own scores, which correct the learner where it underrates the extremes. Learned
-    widths are used while the fading sum of their interval scores is less than that of the plain
-    intervals. From 20 targets on, no end is negative while no target was.
+    A learner predicts the logarithm of the absolute error of a row. Errors are divided by this
+    expected error, and two conformal intervals follow the quotients: one for targets below the
+    prediction and one for targets above. Rows are divided into four groups by the rank of their
+    expected error among the last 1,000 rows. Each group has its own conformal scores, which correct
+    the learner if it underestimates large errors.
+
+    The learned widths are used as long as the fading sum of their interval scores is less than the
+    sum of the plain intervals of one width. From 20 targets on, no end is negative as long as no
+    target was negative.
 
     Parameters
     ----------
     settings
         Level and rate of the intervals.
     learner
-        Fresh learner of the same rows.
+        New core learner with the same inputs as the learner of the targets.
     ends_at_zero
-        Whether ends are 0 or more while targets are; False for transformed targets.
+        Whether ends are 0 or more as long as all targets are; False for transformed targets.
     """
 
     def __init__(
@@ -222,20 +233,20 @@ class RowWidths:
 
     @property
     def is_used(self) -> bool:
-        """True if the width of the next row is a learned one."""
+        """True if the width of the next interval is learned, and not the plain width."""
         return self._n >= WARM_UP and self._scores[1] < self._scores[0]
 
     def predict_one(
         self, row: np.ndarray, y_hat: float, half: float, spread: float, far: bool
     ) -> tuple[Ends, Width]:
-        """Return the ends and the spread of a prediction of the next row, and its width.
+        """Return the interval of the next row, and the numbers that ``learn_one`` needs.
 
         Parameters
         ----------
         row
             Row (d,) as the learner reads it.
         y_hat, half, spread
-            Prediction, half the width of its plain interval, and its standard deviation.
+            Prediction, half-width of its plain interval, and its standard deviation.
         far
             Whether the row is far out.
         """
@@ -251,7 +262,7 @@ class RowWidths:
         spread: np.ndarray,
         far: np.ndarray,
     ) -> Ends:
-        """Return ends and spreads (n,) of rows (n, d), each as the next. Nothing changes."""
+        """Return the intervals of rows (n, d), each as if it came next. Nothing changes."""
         columns = (self._learner.predict(rows), y_hat, half, spread, far)
         listed = zip(*(column.tolist() for column in columns), strict=True)
         return _stacked([self._next_ends(*row) for row in listed])
@@ -264,9 +275,9 @@ class RowWidths:
         Parameters
         ----------
         row, y_hat, far
-            As of ``predict_one``.
+            As in ``predict_one``.
         width
-            Width of the prediction.
+            Second result of ``predict_one``.
         y
             Target.
         is_last
@@ -293,18 +304,19 @@ class RowWidths:
     def follow(
         self, rows: np.ndarray, trace: Trace, half: np.ndarray, y: np.ndarray, far: np.ndarray
     ) -> Ends:
-        """Return ends and spreads (n,) of predictions, each before its target is learned.
+        """Return the intervals of n predictions, each computed before its target is learned.
 
-        The numbers are those of ``predict_one`` and ``learn_one`` row by row, to the last bit.
+        The numbers are equal, to the last bit, to those of ``predict_one`` and ``learn_one`` row by
+        row.
 
         Parameters
         ----------
         rows, far
             Rows (n, d) as the learner reads them, and whether each is far out.
         trace, half
-            Predictions, and half the width of their plain intervals, (n,).
+            Predictions, and half-widths of their plain intervals, (n,).
         y
-            (n,) targets; NaN for none.
+            (n,) targets, NaN where unknown.
         """
         n = len(y)
         errors = np.where(trace.asked & ~np.isnan(half), y - trace.y_hat, np.nan)
@@ -340,7 +352,7 @@ class RowWidths:
     def _next_ends(
         self, output: float, y_hat: float, half: float, spread: float, far: bool
     ) -> Ends:
-        """Return the ends of the next row, for which the learner says ``output``."""
+        """Return the interval of the next row, for which the learner predicts ``output``."""
         scale, group = self._scale(output, self._error)
         sides = (
             [scale * side.half_width(far) for side in self._sides[group]] if self.is_used else ()
@@ -348,7 +360,10 @@ class RowWidths:
         return self._ends(y_hat, half, sides, spread, scale, group)
 
     def _scale(self, output: float, mean: float) -> tuple[float, int]:
-        """Return the expected error for an output of the learner, NaN for none, and its group."""
+        """Return the expected error for an output of the learner, and the group of the row.
+
+        The expected error is NaN if no output is known.
+        """
         if not mean > 0.0 or math.isnan(output):
             return math.nan, 0
         centre = math.log(mean)
@@ -357,7 +372,7 @@ class RowWidths:
         return math.exp(min(max(output, centre + RANGE[0]), centre + RANGE[1])), group
 
     def _rank(self, output: float) -> None:
-        """Put an output of the learner into the window by which rows are grouped."""
+        """Add an output of the learner to the window by which rows are grouped."""
         if math.isnan(output):
             return
         if len(self._outputs) == WINDOW:
@@ -374,7 +389,10 @@ class RowWidths:
         scale: float,
         group: int,
     ) -> Ends:
-        """Return the ends of the better interval; ``sides`` is not read if it is the plain one."""
+        """Return the interval around y_hat, with the learned widths ``sides`` if they are used.
+
+        Otherwise ``half`` is the width on both sides.
+        """
         below = above = half
         if self.is_used and not math.isnan(sum(sides)):
             below, above = sides
@@ -392,7 +410,7 @@ class RowWidths:
         group: int,
         y: float,
     ) -> None:
-        """Count an error, and score the plain and the learned interval of its row."""
+        """Learn from an error, and add the scores of the plain and the learned interval."""
         self._n += 1
         self._least = min(self._least, y)
         if math.isnan(scale):
@@ -449,16 +467,19 @@ class RowWidths:
 
 
 def _logarithm(size: float, mean: float) -> float:
-    """Return the logarithm of an absolute error that the learner predicts; NaN if all were 0."""
+    """Return the logarithm of an absolute error, the target of the learner.
+
+    Return NaN if all errors so far are 0.
+    """
     total = size + OFFSET * mean
     return math.log(total) if total > 0.0 else math.nan
 
 
 def _mean(mean: float, number: float, n: int) -> float:
-    """Return a running mean over about 1,000 numbers; n came before ``number``."""
+    """Return the running mean over about 1,000 numbers after ``number``, the n + 1-th one."""
     return mean + (number - mean) / min(n + 1, WINDOW)
 
 
 def _stacked(ends: Sequence[Ends]) -> Ends:
-    """Return arrays (n,) of n ends."""
+    """Stack n intervals into one ``Ends`` with arrays (n,)."""
     return Ends(*np.array(ends, dtype=np.float64).reshape(-1, 3).T)

@@ -1,8 +1,9 @@
-"""Learner of users and runs: it reads and scales rows for ``core.Learner``.
+"""Online learner for raw rows: encode and scale them, then call ``core.Learner``.
 
-An input is standardised by its column up to its row, a target by the targets known before. Users
-call ``partial_fit``, ``predict_one`` and ``learn_one`` with raw rows. A run calls ``learn_rows``
-with rows that its stream has scaled once for all seeds.
+An input is standardised by the values of its column up to this row. A target is standardised by
+the targets that were known when its row was predicted. Users call ``partial_fit``, ``predict_one``
+and ``learn_one`` with raw rows. A run calls ``learn_rows`` with rows that its stream has scaled
+once for all seeds.
 """
 
 from __future__ import annotations
@@ -81,12 +82,12 @@ LEAST_WEIGHT = 0.001  # of the experts that ``experts`` lists
 class TargetLearner(NamedTuple):
     """Parts that learn one target of a row.
 
-    learners    one, or one per class against the rest
+    learners    one core learner, or one per class against the rest
     scaler      past values of the target, and its units
-    intervals   None without intervals
-    widths      intervals whose width depends on the row, of ``auto``; None without them, and with
-                units of series, which have widths of their own
-    series      units of series, or the search for a season; None without both
+    intervals   intervals of one width; None if the learner has no intervals
+    widths      intervals of ``auto`` whose width depends on the row; None if the learner has no
+                intervals, or predicts in the units of each series
+    series      units of each series, or the search for a season; None if the learner has neither
     """
 
     learners: list[Learner]
@@ -99,8 +100,8 @@ class TargetLearner(NamedTuple):
 class OnlineLearner:
     """Online learner of d inputs. Use ``omkl.learner`` to make one.
 
-    ``predict_one(x)`` learns nothing, and ``learn_one(x, y)`` learns a row. Targets may come at
-    once, or late and in any order.
+    ``predict_one(x)`` learns nothing, and ``learn_one(x, y)`` learns a row. A target may arrive
+    right after its prediction, or later and in any order.
 
     A row x is an array or a list (d,), or a mapping by name if inputs have names. Rows X are an
     array (n, d), a list of rows, or a data frame. An unknown input is NaN or None, or missing in a
@@ -111,26 +112,27 @@ class OnlineLearner:
     Attributes
     ----------
     settings    settings of the learner
-    inputs      names of the numbers that it learns from (d,), () before the first row
-    columns     encodings of texts and dates, ``omkl.datasets.columns.Column``; () if all columns
+    inputs      names (d,) of the inputs; () before the first row
+    columns     how each column becomes inputs (``omkl.datasets.columns.Column``); () if all columns
                 are numbers. ``left_out`` names the columns that are not inputs
-    classes     classes of a classification, () of a regression. A target of another class adds it,
-                with a warning: a new learner of all classes learns the last 1,000 rows again, and
-                forgets earlier rows and predictions that await their targets
+    classes     classes of a classification, () for a regression. A target of a new class adds the
+                class, with a warning. A new learner of all classes then learns the last 1,000 rows
+                again. Earlier rows and predictions that await their targets are forgotten
     outputs     names or positions of the targets of a row, () for a single target. With m outputs a
-                target is y (m,), or a mapping by name; a prediction is an array (m,), or a mapping
-                if outputs have names; n rows have arrays (n, m). An output learns nothing from None
-                or NaN
-    n_rows      rows learned
-    new_categories   learned rows with each category that the first rows do not have, by column
-    asks        whether the target of the last predicted row is requested; False only for learners
-                of active learning
-    spread      expected standard deviation of the error of the last prediction, NaN if unknown; of
-                ``auto`` with ``interval=`` it varies with the row
-    interval    ends of the interval of the last prediction: NaN before the first label, and without
-                ``interval=``
-    probabilities   probabilities of the classes, in order, at the last prediction; () if the
-                    algorithm has none
+                target is an array y (m,) or a mapping by name. A prediction is an array (m,), or a
+                mapping if the outputs have names. Predictions of n rows are arrays (n, m). An
+                output learns nothing from None or NaN
+    n_rows      number of rows learned
+    new_categories   by column: each category that the first rows do not contain, and the number of
+                learned rows with it
+    asks        whether the learner requests the target of the row that was predicted last. False
+                occurs only in active learning
+    spread      expected standard deviation of the error of the last prediction; NaN if unknown. For
+                ``auto`` with ``interval=`` the standard deviation depends on the row
+    interval    ends of the interval of the last prediction; NaN before the first target, and for a
+                learner without ``interval=``
+    probabilities   probability of each class at the last prediction, in the order of ``classes``;
+                    () if the algorithm does not predict probabilities
 
     Parameters
     ----------
@@ -141,7 +143,7 @@ class OnlineLearner:
     delay
         ``learn_rows`` learns a target after this many later rows are predicted.
     declared
-        What columns are, as ``columns=`` of ``omkl.learner``.
+        Kind of a column by name, as in ``columns=`` of ``omkl.learner``.
     """
 
     def __init__(
@@ -227,7 +229,11 @@ class OnlineLearner:
         return TargetSeries(make, d, self.settings.seasons, n_slots, intervals)
 
     def _settle(self) -> None:
-        """Remove learned widths beside units of series, and the search for a season at its end."""
+        """Remove parts that are no longer needed.
+
+        These are the search for a season after its end, and learned widths once the learner
+        predicts in the units of each series.
+        """
         target = self._targets[0]
         if target.series and target.series.is_idle:
             self._targets[0] = target._replace(series=None)
@@ -236,14 +242,14 @@ class OnlineLearner:
             self._recent.forget_widths()
 
     def _core_learner(self, drawn: Learner | None) -> Learner:
-        """Return a fresh core learner with the random features of ``drawn``, if it has any."""
+        """Return a new core learner. It shares the random features of ``drawn`` if possible."""
         share = self.algorithm.representation.with_zero_weights
         model = share(drawn.state.model) if drawn and share else None
         n_inputs = len(self.inputs) + self.settings.lags
         return self.specification.learner(n_inputs, self.settings.seed, self._threads, model)
 
     def _begin(self, first: Any) -> None:
-        """Take inputs and encodings from the first rows, or the first row.
+        """Decide inputs and encodings from the first row, or from the first block of rows.
 
         On ValueError the learner stays without inputs.
         """
@@ -355,11 +361,12 @@ class OnlineLearner:
         return max((target.learners[0].t for target in self._targets), default=0)
 
     def predict_one(self, x: Any, series: SeriesName | None = None) -> Any:
-        """Predict the row x as the next one: a number or a class. Nothing is learned.
+        """Predict the target of the row x, a number or a class. Nothing is learned.
 
-        The prediction is remembered until ``learn_one`` of the same row. ``asks``, ``spread``,
-        ``interval`` and ``probabilities`` then describe this prediction. Without ``inputs`` the
-        first row decides the inputs. ``series`` is that of the row; None: as its column says.
+        The prediction is remembered until ``learn_one`` is called with the same row. Meanwhile
+        ``asks``, ``spread``, ``interval`` and ``probabilities`` describe this prediction. If the
+        learner was made without ``inputs``, the first row decides the inputs. ``series`` names the
+        series of the row; None: the row contains the column of series.
         """
         x, name = self._row_with_series(x, series)
         if self._open:
@@ -384,13 +391,13 @@ class OnlineLearner:
     def learn_one(self, x: Any, y: Any = None, series: SeriesName | None = None) -> None:
         """Learn the target y of the row x.
 
-        The row may be predicted before or not, and other rows may come between. A predicted row is
-        learned with the past targets of its prediction, and intervals learn from the error of that
-        prediction. Of equal rows the one predicted first is learned first. The last ``max_pending``
-        predictions are remembered.
+        ``predict_one`` may have predicted the row, with other rows in between. Such a row is
+        learned with the past targets that its prediction used, and intervals learn from the error
+        of this prediction. If several equal rows were predicted, the first of them is learned
+        first. The last ``max_pending`` predictions are remembered.
 
-        If ``asks`` is False the target is ignored, and None ends the round of the row. Otherwise a
-        target of NaN or None updates only the scaling of inputs. On ValueError nothing is learned.
+        If ``asks`` is False, the target is ignored and may be None. Otherwise a target of NaN or
+        None updates only the scaling of inputs. On ValueError nothing is learned.
         """
         added: tuple[Any, ...] = ()
         if self.classes:
@@ -410,14 +417,14 @@ class OnlineLearner:
         self._count(new)
 
     def _numbers(self, x: Any, new: dict[str, Counter[str]] | None = None) -> np.ndarray:
-        """Return the row x as numbers (d,). DataError names the row and the column of a cell."""
+        """Return the row x as numbers (d,). Raises DataError naming row and column of a cell."""
         try:
             return self._table.one(x, new)
         except DataError as error:
             raise DataError(f"row {self.n_rows + 1}: {error}") from None
 
     def _count(self, new: Mapping[str, Counter[str]]) -> None:
-        """Count new categories of learned rows."""
+        """Add the new categories of learned rows to ``new_categories``."""
         for column, words in new.items():
             self.new_categories.setdefault(column, Counter()).update(words)
 
@@ -439,10 +446,11 @@ class OnlineLearner:
         return said
 
     def partial_fit(self, X: Any, y: Any, series: Any = None, dates: Any = None) -> Predictions:
-        """Predict and learn rows X and targets y (n,), row by row. Any split gives the same bits.
+        """Predict and learn the rows X with the targets y (n,), row by row.
 
-        A row with the target NaN or None is predicted and not learned. A row that ``predict_one``
-        has predicted is learned as by ``learn_one``.
+        Results do not depend on how rows are split between calls. A row with the target NaN or None
+        is predicted and not learned. A row that ``predict_one`` has predicted is learned as by
+        ``learn_one``.
 
         Parameters
         ----------
@@ -452,14 +460,14 @@ class OnlineLearner:
             Series (n,) of each row; None: the column of series in X.
         dates
             Dates (n,), of any type. Consecutive rows of one date are all predicted before one of
-            them is learned. A date that is split between two calls counts as two. None: a column of
-            dates in X, unless ``series_delay`` is 0; without one each row is learned before the
-            next.
+            them is learned. If a date is split between two calls, each part counts as a date. None:
+            the column of dates in X, unless ``series_delay`` is 0. If X has no such column, each
+            row is learned before the next.
 
         Returns
         -------
         Predictions
-            Of each row before its target.
+            Prediction of each row, made before its target was learned.
 
         Raises
         ------
@@ -491,7 +499,7 @@ class OnlineLearner:
         return Predictions(*map(np.concatenate, zip(*found, strict=True)))
 
     def _fit(self, rows: np.ndarray, labels: np.ndarray) -> Predictions:
-        """Do ``partial_fit`` of rows of numbers (n, d) and labels, which are codes of classes."""
+        """Do ``partial_fit`` for numeric rows (n, d). Classes are given as codes."""
         if len(rows) == 1 or (len(self._recent) and any(map(self._recent.has, rows))):
             of_rows = labels if self.outputs else labels.tolist()
             found = stacked(list(map(self._learn_row, rows, of_rows)), labels)
@@ -543,13 +551,13 @@ class OnlineLearner:
         return self._predictions_in_unit(found)
 
     def _remember(self, rows: np.ndarray, labels: np.ndarray) -> None:
-        """Keep the last rows (n, d) whose class is known, for a learner of a new class."""
+        """Store the last rows (n, d) with a known class. ``_add_class`` learns them again."""
         places = (labels + 1.0) / 2.0 if len(self.classes) == 2 else labels
         known = np.flatnonzero(~np.isnan(labels))[-REPLAYED:]
         self._learned.extend(np.column_stack([rows[known], places[known]]))
 
     def _add_class(self, name: Any) -> None:
-        """Replace the core learners by those of one more class, which learn the last rows again.
+        """Replace the core learners by learners with one more class that learn the last rows again.
 
         Raises ValueError if the settings allow no further class.
         """
@@ -569,11 +577,12 @@ class OnlineLearner:
             self._learned = last
 
     def predict(self, X: Any, return_std: bool = False, series: Any = None) -> Any:
-        """Return the prediction of each row of X as the next row, (n,).
+        """Return the prediction (n,) of each row of X, as if this row came next.
 
-        Nothing changes: rows X do not decide the inputs either. With ``return_std`` also return the
-        expected standard deviation (n,), NaN if unknown. ``series`` (n,) are those of the rows;
-        None: the column of series in X. Raises ValueError if the algorithm has no deviation.
+        Nothing changes, and X does not decide the inputs. With ``return_std`` also return the
+        expected standard deviations (n,), NaN if unknown. ``series`` (n,) names the series of each
+        row; None: the column of series in X. Raises ValueError if ``return_std`` is True and the
+        algorithm has no standard deviation.
         """
         if return_std and not self.algorithm.has_spread:
             name = self.settings.algorithm
@@ -583,10 +592,11 @@ class OnlineLearner:
         return (answers, ends.spread) if return_std else answers
 
     def predict_interval(self, X: Any, series: Any = None) -> np.ndarray:
-        """Return the ends (n, 2) of the interval of each row of X as the next row; nothing changes.
+        """Return the ends (n, 2) of the interval of each row of X, as if this row came next.
 
-        With m outputs the result is (n, m, 2). Rows ``far_out`` have wider intervals. ``series`` is
-        as of ``predict``. Raises ValueError unless the learner was made with ``interval=``.
+        Nothing changes. With m outputs the result is (n, m, 2). Rows with inputs that are
+        ``far_out`` have wider intervals. ``series`` is as in ``predict``. Raises ValueError unless
+        the learner was made with ``interval=``.
         """
         if not self.has_intervals:
             raise ValueError("there are no intervals: make the learner with interval=0.9, say")
@@ -594,9 +604,10 @@ class OnlineLearner:
         return np.stack([ends.low, ends.high], axis=-1)
 
     def far_out(self, X: Any) -> np.ndarray:
-        """Return which inputs (n, d) of X are beyond 4 deviations of their columns so far.
+        """Return a mask (n, d) of the inputs that are more than 4 deviations from their mean.
 
-        Each row counts as the next; nothing changes. In a column with one frequent number, only the
+        Mean and deviation are those of the column so far, and each row of X counts as the next
+        row. Nothing changes. If more than half of the values of a column are one number, only its
         other values define the deviation. Raises ValueError if the learner does not scale its
         inputs.
         """
@@ -622,9 +633,9 @@ class OnlineLearner:
 
     @property
     def expert_names(self) -> tuple[str, ...]:
-        """Names of its kernels, or of the experts of ``auto`` and the baselines.
+        """Names of the kernels, or of the experts of ``auto`` and the baselines.
 
-        Before the first row they are the experts of a learner with one input.
+        Before the first row the names are those of a learner with one input.
         """
         made = self.specification
         n_inputs = len(self.inputs) + self.settings.lags if self.inputs else 1
@@ -639,20 +650,21 @@ class OnlineLearner:
     def weights(self) -> pd.Series | pd.DataFrame:
         """Weight of each kernel or expert by name; the weights sum to 1.
 
-        With several outputs it is a frame with a column per output. With more than two classes,
-        each learned against the rest, it has a column per class.
+        With several outputs the result is a data frame with a column per output. With more than two
+        classes that are each learned against the rest, it is a data frame with a column per class.
         """
         return self._by_expert([normalised(one.state.log_w) for one in self.learners], "weight")
 
     @property
     def importance(self) -> pd.Series | pd.DataFrame:
-        """Importance of each input by name, as shares of 1; for ``auto`` and its classifier.
+        """Importance of each input by name, for ``auto`` and ``auto_classifier``; the sum is 1.
 
-        It is the share of an input in the gain of the boosted trees: how much its cuts reduced
-        their errors on the last rows. Past targets count together in the last entry. It is NaN
-        before the first trees, after 500 rows. Irrelevant inputs have small positive shares. With
-        several outputs it is a frame with a column per output. Raises ValueError if the learner has
-        no trees.
+        The importance of an input is its share in the gain of the boosted trees. The gain of an
+        input is the amount by which its cuts reduced the errors of the trees on the last rows. The
+        last entry is the share of all past targets. All shares are NaN until the first trees
+        exist, after 500 rows. Irrelevant inputs have small positive shares. With several outputs
+        the result is a data frame with a column per output. Raises ValueError if the learner has no
+        trees.
         """
         self._require_inputs()
         found = [self._importance_of(target.learners[0]) for target in self._targets]
@@ -682,15 +694,15 @@ class OnlineLearner:
         -------
         pandas.Series or pandas.DataFrame
             Contributions by input in the unit of the target. The last entry, "base", is the
-            prediction for a row of means: it includes past targets. All entries sum to the
-            prediction. With several outputs it is a frame with a column per output. In a
-            classification a column per class has the contributions to its probability. An algorithm
-            without probabilities has those to its scores.
+            prediction for a row of means, and includes the effect of past targets. All entries sum
+            to the prediction. With several outputs the result is a data frame with a column per
+            output. In a classification it has a column per class, with the contributions to the
+            probability of the class, or to its score if the algorithm has no probabilities.
 
         Raises
         ------
         ValueError
-            The learner does not scale its inputs, so that it has no mean to put for an input.
+            The learner does not scale its inputs, so their means are unknown.
         """
         if self.settings.scaling != "columns":
             raise ValueError("explain replaces inputs by their means: it needs scaling='columns'")
@@ -721,16 +733,19 @@ class OnlineLearner:
         return look._by_name(parts, "contribution", [*columns, "base"], "input")
 
     def _predicted_scaled(self, Z: np.ndarray, slot: int) -> np.ndarray:
-        """Predict standardised rows (n, d): (n,), or (n, m) of outputs or of classes."""
+        """Return the predictions (n,) of standardised rows (n, d).
+
+        With m outputs or m classes the result is (n, m).
+        """
         slots = np.full(len(Z), slot)
         found = [self._predict_rows_of(target, Z, slots)[0] for target in self._targets]
         y_hat = np.stack(found, axis=1) if self.outputs else found[0]
         return probabilities_of(y_hat) if self.algorithm.probabilities else self._in_unit(y_hat)
 
     def experts(self, x: Any) -> pd.DataFrame:
-        """Return prediction and weight of the kernels or experts with a weight above 0.001.
+        """Return prediction and weight of each kernel or expert with a weight above 0.001.
 
-        Nothing changes. ``weights`` has the weights of all.
+        Nothing changes. ``weights`` returns the weights of all kernels or experts.
 
         Parameters
         ----------
@@ -741,11 +756,13 @@ class OnlineLearner:
         -------
         pandas.DataFrame
             One row per kernel or expert, with the columns ``prediction`` and ``weight``. A
-            prediction is in the unit of the target, or between -1 and 1 for the second of two
-            classes; NaN if the next round would not evaluate the kernel. With more than two classes
-            learned together (``auto``) it is the probability of the expert's likeliest class. With
-            more than two classes learned against the rest, and with several outputs, the columns
-            are (class, "prediction"), (class, "weight"), and one weight above 0.001 is enough.
+            prediction is in the unit of the target. With two classes it lies between -1 for the
+            first and 1 for the second class. With more classes that are learned together (``auto``)
+            it is the probability of the class that the expert finds most likely. With more classes
+            that are each learned against the rest, the columns are (class, "prediction") and
+            (class, "weight"), and with several outputs (output, "prediction") and (output,
+            "weight"); such a row needs only one weight above 0.001. A prediction is NaN if the next
+            round would not evaluate the kernel.
         """
         import pandas as pd
 
@@ -786,11 +803,14 @@ class OnlineLearner:
         return pd.DataFrame(dict(zip(columns, values, strict=True)), index=index)
 
     def save(self, path: str | Path) -> None:
-        """Write the learner, and predictions that await targets, for ``omkl.load_learner``."""
+        """Write the learner to a file for ``omkl.load_learner``.
+
+        The file includes the predictions that await their targets.
+        """
         write_atomically(Path(path).expanduser(), self.file())
 
     def file(self, columns: Any = None) -> bytes:
-        """Return the bytes of the file of ``save``, with ``columns`` in place of its own."""
+        """Return the bytes of the file that ``save`` writes. ``columns`` replaces its encodings."""
         if not self.inputs:
             raise RuntimeError("it has seen no row and does not know its inputs: nothing to save")
         columns = columns or self.columns_of_rows()
@@ -800,7 +820,7 @@ class OnlineLearner:
         return model_file.content(self.settings, arrays, columns)
 
     def columns_of_rows(self) -> dict[str, Any] | None:
-        """Return the encodings of columns as in a model file; None if all are numbers."""
+        """Return the encodings of columns as in a model file; None if all columns are numbers."""
         if not self.columns:
             return None
         of_rows = [dataclasses.asdict(column) for column in self.columns]
@@ -833,9 +853,9 @@ class OnlineLearner:
         return np.array([FRESH]) if self._slots is None else self._slots.slots
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
-        """Restore the ``arrays`` of a learner with the same settings into a fresh learner.
+        """Restore the ``arrays`` of a learner with the same settings into a new learner.
 
-        Raises ``snapshot.Mismatch`` if they do not fit. The learner is then unusable.
+        Raises ``snapshot.Mismatch`` if the arrays do not fit. The new learner is then unusable.
         """
         self._open = False
         if self._slots is not None:
@@ -858,7 +878,7 @@ class OnlineLearner:
             self._moments.restore(below("columns.", kept))
 
     def _restore_recent(self, kept: Mapping[str, np.ndarray]) -> None:
-        """Restore the remembered predictions of a file. Raises ValueError if they do not fit."""
+        """Restore the remembered predictions of a file. Raises ValueError for a wrong shape."""
         d = len(self.inputs)
         self._recent.restore(kept, self._predict_scaled(np.zeros(d)), d)
 
@@ -874,25 +894,29 @@ class OnlineLearner:
 
     @property
     def series(self) -> tuple[SeriesName, ...]:
-        """Series in memory; with ``max_series`` the next one to be forgotten is first."""
+        """Series in memory. With ``max_series`` the series that is forgotten next is first."""
         return () if self._slots is None else self._slots.names
 
     @property
     def seasons(self) -> tuple[int, ...]:
-        """Rows of each season that was given or found; () if there is none."""
+        """Length, in rows, of each season that was given or found; () without a season."""
         own = self._targets[0].series if self._targets else None
         return own.seasons if own else ()
 
     @property
     def bytes_per_series(self) -> int:
-        """Bytes of the arrays of a series; twice as many while the arrays grow."""
+        """Bytes of the arrays of a series. While the arrays grow, they take twice as much."""
         self._require_inputs()
         own = self._targets[0].series
         return own.bytes_per_series if self._slots is not None and own else 0
 
     @property
     def mixture(self) -> pd.Series:
-        """Weight of each prediction in units of series, of raw targets, and of past values."""
+        """Weight of each candidate in the mixture of a learner with series or seasons.
+
+        The candidates are the learner in units of series, the learner of raw targets, the last
+        target of the series, and its targets one season ago.
+        """
         import pandas as pd
 
         own = self._targets[0].series if self._targets else None
@@ -908,7 +932,7 @@ class OnlineLearner:
         return pd.Series(own.state.regrets.w, index=index, name="weight")
 
     def forget(self, series: SeriesName) -> None:
-        """Remove a series: its next row counts as its first. Raises KeyError for an unknown one."""
+        """Remove a series. Its next row counts as its first. Raises KeyError if it is unknown."""
         if self._slots is None:
             raise KeyError(series)
         self._slots.forget(series)
@@ -916,7 +940,7 @@ class OnlineLearner:
     def _rows_with_series(
         self, X: Any, series: Any
     ) -> tuple[Any, np.ndarray | None, list[SeriesName]]:
-        """Return rows without their column of series, the code of each row's series, and names."""
+        """Return X without its column of series, the code (n,) of each series, and the names."""
         if self._slots is None:
             self._refuse_series(series)
             return X, None, []
@@ -937,7 +961,11 @@ class OnlineLearner:
             raise ValueError(f"the learner has no series: {SERIES_CURE}")
 
     def _slot_of(self, name: SeriesName | None, begins: bool = False) -> int:
-        """Return the slot of a series; an unknown one ``begins``, or counts as without rows."""
+        """Return the slot of a series.
+
+        An unknown series gets a new slot if ``begins`` is True. Otherwise its slot is FRESH, that
+        of a series that has learned no row yet.
+        """
         if self._slots is None or name is None:
             return FRESH
         if begins:
@@ -946,7 +974,7 @@ class OnlineLearner:
         return self._slots.slot(name, FRESH)
 
     def _groups(self, rows: np.ndarray, dates: Any) -> np.ndarray:
-        """Return the first row of each group of rows (n, d) of one date, and n."""
+        """Return the index of the first row of each group of rows with one date, and n last."""
         n = len(rows)
         if dates is None:
             at = self._date_inputs()
@@ -968,7 +996,10 @@ class OnlineLearner:
         return np.flatnonzero(new) if n else np.zeros(1, dtype=np.int64)
 
     def _date_inputs(self) -> list[int]:
-        """Return the inputs of the only column of dates, if rows of a date are learned together."""
+        """Return the inputs of the column of dates if the rows of a date are learned together.
+
+        Return no inputs if there is not exactly one column of dates.
+        """
         dated = [column for column in self.columns if column.kind == "date"]
         if self._slots is None or self.settings.series_delay == 0 or len(dated) != 1:
             return []
@@ -977,7 +1008,10 @@ class OnlineLearner:
     def _standardised_groups(
         self, X: np.ndarray, starts: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
-        """Standardise rows as learned, and as predicted; return also which are far out."""
+        """Return rows standardised for learning and for prediction, and which are far out.
+
+        For prediction all rows of a group are standardised by the rows before the group.
+        """
         if len(starts) == len(X) + 1:
             learned, far = self._standardised(X, learns=True)
             return learned, None, far
@@ -994,9 +1028,9 @@ class OnlineLearner:
     def _predicted(
         self, X: Any, with_ends: bool = False, series: Any = None
     ) -> tuple[np.ndarray, Ends]:
-        """Return y_hat, (n,) or (n, K), of rows as the next row, and their intervals.
+        """Return the predictions (n,) or (n, K) of rows, each as if it came next, and intervals.
 
-        The intervals are NaN without ``with_ends``, which saves their time.
+        If ``with_ends`` is False, intervals are not computed and are NaN.
         """
         X, codes, names = self._rows_with_series(X, series)
         learner = self._looking_at(X)
@@ -1032,7 +1066,7 @@ class OnlineLearner:
         far: np.ndarray,
         slots: np.ndarray,
     ) -> Ends:
-        """Return the intervals and spreads of predictions of rows, each as the next."""
+        """Return the intervals and standard deviations of the predictions y_hat of rows."""
         half = np.full(len(far), np.nan)
         if target.intervals:
             widths = [target.intervals.half_width(is_far) for is_far in (False, True)]
@@ -1044,7 +1078,7 @@ class OnlineLearner:
         return _ends_around(y_hat, half, spread)
 
     def _looking_at(self, rows: Any) -> OnlineLearner:
-        """Return the learner, or before the first row a copy whose inputs are those of ``rows``."""
+        """Return the learner. Before the first row return a copy with the inputs of ``rows``."""
         if not self._open:
             return self
         look = copy.copy(self)
@@ -1071,7 +1105,7 @@ class OnlineLearner:
         return X
 
     def _standardised_row(self, x: np.ndarray, learns: bool) -> tuple[np.ndarray, bool]:
-        """Standardise one row (d,), checked, as ``_standardised`` does, to the last bit."""
+        """Check and standardise one row (d,), with the same numbers as ``_standardised``."""
         is_far = False
         if self._moments:
             found = self._moments.standardised_row(x, LARGEST, learns)
@@ -1085,7 +1119,10 @@ class OnlineLearner:
         return x, is_far
 
     def _standardised(self, X: np.ndarray, learns: bool) -> tuple[np.ndarray, np.ndarray]:
-        """Return standardised rows with room for lags, and which rows (n,) are far out."""
+        """Return standardised rows (n, d + lags), and a mask (n,) of the rows far out.
+
+        The columns of the lags are not filled in yet.
+        """
         far = np.zeros(len(X), dtype=np.bool_)
         if moments := self._moments:
             taken = moments.standardised(X) if learns else moments.standardised_each(X)
@@ -1104,32 +1141,32 @@ class OnlineLearner:
         slots: np.ndarray | None = None,
         starts: np.ndarray | None = None,
     ) -> Predictions:
-        """Predict, then learn, row by row. Any split into blocks gives the same numbers.
+        """Predict, then learn, row by row. The numbers do not depend on the split into blocks.
 
-        A row without a target is predicted and not learned, and counts as not asked. With a
-        ``delay`` it waits like any other row.
+        A row without a target is predicted and not learned, and its ``asked`` is False. With a
+        ``delay`` such a row waits like any other row.
 
         Parameters
         ----------
         X, y
-            Rows (n, d + lags) with scaled inputs, or inputs as they are if the algorithm
-            standardises them, and room for lags. Targets (n,), or (n, m) of m outputs; NaN for
-            none, and classes as codes.
+            Rows (n, d + lags): scaled inputs, and columns for the lags that are not filled in yet.
+            If the algorithm standardises inputs itself, they are not scaled. Targets (n,), or
+            (n, m) of m outputs; NaN for an unknown target, and class codes in a classification.
         far
-            (n,) bool, rows far out, whose intervals are wider; None: no row.
+            (n,) bool, whether each row is far out, so that its interval is wider; None: no row is.
         ahead
-            Rows (n, d + lags) scaled at the time of prediction, with a ``delay`` or groups; None:
-            as X.
+            Rows (n, d + lags) scaled as at the time of their prediction, for a learner with a
+            ``delay`` or with groups; None: X.
         slots
-            Slot (n,) of each row's series, of ``slots_of``; None: a stream without series.
+            Slot (n,) of the series of each row, from ``slots_of``; None: a stream without series.
         starts
-            (G + 1,) first row of each group, and n: all rows of a group are predicted before one of
-            them is learned. None: each row is a group.
+            (G + 1,) index of the first row of each group, and n. All rows of a group are predicted
+            before one of them is learned. None: each row is a group.
 
         Returns
         -------
         Predictions
-            (n,), or (n, m); scores in a classification.
+            Predictions (n,), or (n, m) of m outputs. A classification returns scores.
         """
         far = np.zeros(len(y), dtype=np.bool_) if far is None else far
         slots = np.full(len(y), FRESH) if slots is None else slots
@@ -1172,7 +1209,7 @@ class OnlineLearner:
         slots: np.ndarray,
         starts: np.ndarray,
     ) -> Predictions:
-        """Predict the rows of a group one by one, then learn them, as single rows."""
+        """Predict all rows of a group, then learn them one by one."""
         said = list(map(self._predict_scaled, ahead, far.tolist(), slots.tolist()))
         for x, label, earlier, slot in zip(X, y.tolist(), said, slots.tolist(), strict=True):
             self._learn_scaled(x, label, earlier, slot)
@@ -1235,21 +1272,27 @@ class OnlineLearner:
     def _inputs(
         self, X: np.ndarray, target: TargetLearner, known: KnownTargets | None = None
     ) -> np.ndarray:
-        """Return rows X with lags, as core learners read them; the lags ``known`` or the latest."""
+        """Return the rows X as core learners read them, with the lags filled in.
+
+        The lags are those of ``known``, or the latest targets if ``known`` is None.
+        """
         if self.settings.lags:
             lags = known.lags if known else np.tile(target.scaler.lags, (len(X), 1))
             X = np.concatenate([X[:, : len(self.inputs)], lags], axis=1)
         return softened(X) if self.softens else X
 
     def _input_row(self, z: np.ndarray, lags: np.ndarray) -> np.ndarray:
-        """Return one row z (d + lags,) with these lags, as ``_inputs`` does, to the last bit."""
+        """Return one row z (d + lags,) with these lags, with the same numbers as ``_inputs``."""
         row = np.concatenate([z[: len(self.inputs)], lags]) if len(lags) else z
         return softened(row) if self.softens and abs(row).max() > FAR else row
 
     def _predict_rows_of(
         self, target: TargetLearner, Z: np.ndarray, slots: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Predict each row Z as the next: y_hat, (n,) or (n, K), and spread (n,)."""
+        """Return predictions (n,) or (n, K) and standard deviations (n,) of the rows Z.
+
+        Each row is predicted as if it came next.
+        """
         X = self._inputs(Z, target)
         found = [learner.predict_with_spread(X) for learner in target.learners]
         y_hat, spread = found[0]
@@ -1269,7 +1312,7 @@ class OnlineLearner:
         return [centre + unit * f for f in outputs] if self.moves else outputs
 
     def _predict_scaled(self, z: np.ndarray, far: bool = False, slot: int = FRESH) -> RowPrediction:
-        """Predict the scaled row z as the next row; nothing is learned."""
+        """Predict the target of the scaled row z. Nothing is learned."""
         rows = [self._input_row(z, target.scaler.lags) for target in self._targets]
         if not self.outputs:
             whole = self._predict_row_of(self._targets[0], rows[0], far, z, slot)
@@ -1316,10 +1359,11 @@ class OnlineLearner:
         return RowPrediction(y_hat, asked, spread, low, high, far, scored, past, width, part)
 
     def _learn_scaled(self, z: np.ndarray, y: Any, said: RowPrediction, slot: int = FRESH) -> None:
-        """Learn the target y of the row z, with the prediction ``said`` of ``_predict_scaled``.
+        """Learn the target y of the row z. ``said`` is its prediction by ``_predict_scaled``.
 
-        The row has the past targets of its prediction, and intervals learn from the error of that
-        prediction. A target that was not requested is ignored. A requested NaN teaches nothing.
+        The row is learned with the past targets that its prediction used, and intervals learn from
+        the error of this prediction. A target that was not requested is ignored. Nothing is learned
+        from a requested target that is NaN.
         """
         last, _, rows = self._last
         self._last = None, None, []
@@ -1341,10 +1385,10 @@ class OnlineLearner:
         said: RowPrediction,
         slot: int,
     ) -> None:
-        """Learn the target y of the row z with one target's learners.
+        """Let the parts of one target learn the value y of this target at the row z.
 
-        ``row`` is z as the core learners have just predicted it, or None if they predicted another
-        row.
+        If z is the row that was predicted last, ``row`` holds the inputs that its core learners
+        read. Otherwise ``row`` is None.
         """
         learners, scaler, intervals, widths, series = target
         part = said.series
@@ -1381,16 +1425,16 @@ class OnlineLearner:
 
     @property
     def kernel_weights(self) -> np.ndarray:
-        """Weights (N,) of the kernels; their mean over learners if each class has one."""
+        """Weights (N,) of the kernels. If each class has a learner, their mean over the classes."""
         with np.errstate(invalid="ignore"):  # a diverged learner is reported by its predictions
             found = [normalised(learner.state.log_w) for learner in self.learners]
             return found[0] if len(found) == 1 else np.mean(found, axis=0)
 
     @property
     def input_importance(self) -> np.ndarray:
-        """Share (d + 1,) of each input, and of past targets together, as in ``importance``.
+        """Importance (d + 1,) of each input and, last, of all past targets, as in ``importance``.
 
-        It is (0,) if the learner has no such measure.
+        The array is empty, (0,), if the algorithm does not measure importance.
         """
         return self._importance_of(self.learners[0])
 
@@ -1414,7 +1458,7 @@ class OnlineLearner:
     # --- Targets and answers ----------------------------------------------------------------------
 
     def _label(self, y: Any) -> Any:
-        """Return a label as a number, or (m,) of several outputs; NaN for none."""
+        """Return a target as a number, or as an array (m,) of m outputs. None becomes NaN."""
         if self.outputs:
             return self.labels([y])[0]
         if y is None:
@@ -1425,7 +1469,10 @@ class OnlineLearner:
         return float(self.labels([y])[0])
 
     def labels(self, y: Any) -> np.ndarray:
-        """Return labels (n,), codes of classes, or (n, m) of several outputs; NaN for none."""
+        """Return targets as numbers (n,), or (n, m) of m outputs. None becomes NaN.
+
+        Classes become their codes. ``target_transform`` is applied.
+        """
         if self.outputs:
             labels = targets_of(y, self.outputs)
             return self._transform.forward(labels) if self._transform else labels
@@ -1443,14 +1490,14 @@ class OnlineLearner:
         return self._transform.forward(labels) if self._transform else labels
 
     def _codes(self, y: Any, classes: Sequence[Any]) -> np.ndarray:
-        """Return the codes (n,) of labels among these classes, NaN for none."""
+        """Return the codes (n,) of targets among these classes. None becomes NaN."""
         cells = np.array(["" if label is None else label for label in y], dtype=object)
         return class_codes(cells, classes, self.n_rows + 1 + np.arange(len(cells)), "y")
 
     def _labels_and_new(self, y: Any) -> tuple[np.ndarray, tuple[Any, ...]]:
-        """Return ``labels`` of y (n,), and the classes that the learner lacks, in their order.
+        """Return the targets y (n,) as numbers, and the classes that the learner does not have yet.
 
-        The codes then count the new classes after the others.
+        Codes number these new classes, in the order of their first row, after the known classes.
         """
         try:
             return self.labels(y), ()
@@ -1463,7 +1510,7 @@ class OnlineLearner:
             return self._codes(y, classes), classes[len(self.classes) :]
 
     def _answers(self, y_hat: np.ndarray) -> np.ndarray:
-        """Return the classes (n,) of scores (n,) or (n, K)."""
+        """Return the predicted classes (n,) for scores (n,) of two classes or (n, K) of K."""
         return np.array(self.classes)[_codes_of(y_hat)]
 
     def require_finite(self, y_hat: np.ndarray) -> None:
@@ -1476,21 +1523,31 @@ class OnlineLearner:
 
 
 def _labels_of(y: np.ndarray, k: int, n_learners: int) -> np.ndarray:
-    """Return the targets (n,) of core learner k: y, or class k against the rest of several."""
+    """Return the targets (n,) of core learner k.
+
+    A single core learner learns y. With several core learners, learner k learns +1 for class k and
+    -1 for the other classes.
+    """
     if n_learners == 1:
         return y
     return np.where(np.isnan(y), np.nan, np.where(y == k, 1.0, -1.0))
 
 
 def _ends_around(y_hat: np.ndarray, half: np.ndarray, spread: np.ndarray) -> Ends:
-    """Return intervals (n,) of half a width each; scores (n, K) of classes have none."""
+    """Return the intervals from y_hat - half to y_hat + half, (n,) each, with their spreads.
+
+    Scores of classes (n, K) have no interval: both ends are then ``half``, which is NaN.
+    """
     if y_hat.ndim > 1:
         return Ends(half, half, spread)
     return Ends(y_hat - half, y_hat + half, spread)
 
 
 def _codes_of(y_hat: np.ndarray) -> np.ndarray:
-    """Return codes (n,) of classes from scores (n,) of two classes or (n, K). Ties: the first."""
+    """Return class codes (n,) for scores (n,) of two classes or (n, K) of K.
+
+    Of equal scores the first class is chosen.
+    """
     return y_hat.argmax(axis=1) if y_hat.ndim > 1 else (y_hat > 0.0).astype(int)
 
 
@@ -1549,10 +1606,11 @@ def columns_of(described: Mapping[str, Any] | None, inputs: Sequence[str]) -> li
 
 
 def load(path: str | Path) -> OnlineLearner:
-    """Return the learner in a file of ``OnlineLearner.save``, to the last bit.
+    """Return the learner that ``OnlineLearner.save`` wrote to a file, equal to the last bit.
 
-    Nothing in the file is executed. Warns if other sources wrote it, because their numbers may
-    differ. Raises ``model_file.ModelError`` if it is missing, damaged or another file.
+    Nothing in the file is executed. Warns if another version of the sources wrote the file, because
+    its numbers may differ. Raises ``model_file.ModelError`` if the file is missing, damaged or no
+    model file.
     """
     model = model_file.read(path)
     learner = restored(model, path)

@@ -41,7 +41,7 @@ MOST_UNPACKED, MOST_HEADER = 2**28, 2**10  # bytes of all arrays, and of the hea
 
 
 class ModelError(ValueError):
-    """A file holds no usable learner; the text names it and says why."""
+    """A file contains no usable learner. The message names the file and the reason."""
 
 
 class Model(NamedTuple):
@@ -97,7 +97,7 @@ def content(
     settings, arrays
         Settings and state of the learner.
     columns
-        Encoding of the columns of a table as inputs, JSON-able; None: plain numbers.
+        Encodings of the columns of a table, as JSON; None: all columns are numbers.
     panel
         Options of ``online.panel.Panel``; None for a single learner.
     """
@@ -114,7 +114,7 @@ def content(
 
 
 def _without_copies(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return the arrays without further outputs' copies of the first output's arrays."""
+    """Leave out the arrays of later outputs that equal those of the first output."""
     found = {}
     for name, array in arrays.items():
         like = arrays.get(f"output.0.{name.split('.', 2)[-1]}") if _is_further(name) else None
@@ -124,7 +124,7 @@ def _without_copies(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _with_copies(arrays: Mapping[str, np.ndarray], n_outputs: int) -> dict[str, np.ndarray]:
-    """Return the arrays with the copies that ``_without_copies`` left out."""
+    """Add the copies that ``_without_copies`` left out."""
     first = {n.removeprefix("output.0."): a for n, a in arrays.items() if n.startswith("output.0.")}
     copies = {f"output.{k}.{n}": a for k in range(1, n_outputs) for n, a in first.items()}
     return copies | dict(arrays)
@@ -147,7 +147,10 @@ def _packed(arrays: Mapping[str, np.ndarray]) -> bytes:
 
 
 def read(path: str | Path) -> Model:
-    """Return the model in a file. Raises ModelError if it is missing, damaged or another file."""
+    """Return the model in a file.
+
+    Raises ModelError if the file is missing, damaged or no model file.
+    """
     path = Path(path).expanduser()
     try:
         arrays = _arrays(path)

@@ -1,8 +1,8 @@
 """One learner per series of a stream, for devices or shops. Use ``omkl.panel`` to make a panel.
 
-Every series begins as the same ``OnlineLearner`` and learns from its own rows, to the last bit as
-that learner would. All series share the random frequencies. The state of a series is a row of
-arrays (``omkl.core.panel``).
+Every series begins as a copy of the same ``OnlineLearner`` and learns from its own rows. Its
+predictions equal those of a separate ``OnlineLearner`` to the last bit. All series share the random
+frequencies. The state of a series is a row of arrays (``omkl.core.panel``).
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ OPTIONS = ("series", "max_series", "share_weights", "share_scaling")
 class Scaler(NamedTuple):
     """Scaling of inputs and targets of S series, and the units of their errors.
 
-    inputs   (S, d, N_NUMBERS); d is 0 if all series share the scaling of inputs
-    targets  (S, 1, N_NUMBERS)
-    last     (S, n_lags) targets, the oldest first
-    units    (S, 4) as in ``SeriesConformal``; None without intervals
+    inputs   (S, d, N_NUMBERS) moments of the inputs; d is 0 if all series share their scaling
+    targets  (S, 1, N_NUMBERS) moments of the targets
+    last     (S, n_lags) last targets, the oldest first
+    units    (S, 4) units of the errors, as in ``SeriesConformal``; None without intervals
     """
 
     inputs: MOMENTS
@@ -65,7 +65,7 @@ class Scaler(NamedTuple):
 
 
 class State(NamedTuple):
-    """All arrays of a panel; ``columns`` and ``interval`` are shared, and None if unused."""
+    """All arrays of a panel. All series share ``columns`` and ``interval``, None if unused."""
 
     t: COUNTS
     slots: Slots
@@ -77,17 +77,17 @@ class State(NamedTuple):
 class Panel:
     """One learner per series; all series have the same settings, seed and random features.
 
-    Rows are as for ``OnlineLearner``. Their series, whole numbers or texts, are in a column named
-    ``series`` or are given beside the rows. A new series begins as a learner without rows.
-    Predictions equal exactly those of one ``OnlineLearner`` per series, unless series share weights
-    or scaling. All series share the learning of intervals.
+    Rows are given as for ``OnlineLearner``. The series of a row is a whole number or a text, in a
+    column of the rows or in a separate argument. A new series begins as a learner that has learned
+    no row yet. Predictions equal exactly those of one ``OnlineLearner`` per series, unless series
+    share weights or scaling. Intervals learn from the errors of all series together.
 
     Attributes
     ----------
     settings    settings of the learner of every series
-    series      name of the column of series, None if series are given beside the rows
-    max_series  most series in memory: a further series replaces the one whose last row is the
-                oldest. None: no limit
+    series      name of the column of series; None if series are a separate argument
+    max_series  largest number of series in memory. Each further series replaces the series whose
+                last row is the oldest. None: no limit
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Panel:
             _require_numbers(OnlineLearner(dataclasses.replace(settings, inputs=("x",))))
 
     def _make(self) -> None:
-        """Make room for the first series, once the inputs are known."""
+        """Allocate the arrays of the first series, once the inputs are known."""
         one, n_lags = self._one, self.settings.lags
         self.settings = one.settings
         self._learner = PanelLearner(one.learners[0], self.share_weights, self._threads)
@@ -154,12 +154,12 @@ class Panel:
 
     @property
     def names(self) -> tuple[Name, ...]:
-        """Names of the series in memory; with ``max_series`` the next to be forgotten is first."""
+        """Names of the series in memory. With ``max_series`` the one forgotten next is first."""
         return tuple(self._slots)
 
     @property
     def bytes_per_series(self) -> int:
-        """Bytes of the arrays of a series; twice as many while the arrays grow."""
+        """Bytes of the arrays of a series. While the arrays grow, they take twice as much."""
         self._require_inputs()
         return sum(array[FRESH].nbytes for array in self._own().values())
 
@@ -169,7 +169,7 @@ class Panel:
         return 0 if slot is None else int(self._learner.t[slot])
 
     def weights(self, series: Name) -> pd.Series:
-        """Return the weight of each kernel for a series, as ``OnlineLearner.weights``."""
+        """Return the weight of each kernel for a series, by name; the weights sum to 1."""
         import pandas as pd
 
         self._require_inputs()
@@ -180,7 +180,7 @@ class Panel:
 
     @property
     def kernel_weights(self) -> np.ndarray:
-        """Weights (N,) of the kernels, mean over the series in memory."""
+        """Mean weight (N,) of each kernel over the series in memory."""
         log_w = self._learner.slots.state.log_w
         slots = np.fromiter(self._slots.values(), dtype=np.int64) if len(log_w) > 1 else [0]
         weights = np.exp(log_w[slots] - log_w[slots].max(axis=1, keepdims=True))
@@ -206,24 +206,24 @@ class Panel:
             raise RuntimeError("the panel has seen no row: it does not know its inputs yet")
 
     def forget(self, series: Name) -> None:
-        """Remove a series: its next row counts as its first. Raises KeyError if it is unknown."""
+        """Remove a series. Its next row counts as its first. Raises KeyError if it is unknown."""
         self._free.append(self._slots.pop(_checked(series)))
 
     def state_of(self, series: Name) -> bytes:
         """Return the state of a series as about ``bytes_per_series`` bytes, for ``restore_series``.
 
-        It does not include the errors that the intervals of all series share. Raises KeyError for
-        an unknown series.
+        The state does not include the errors from which the intervals of all series learn. Raises
+        KeyError for an unknown series.
         """
         slot = self._slots[_checked(series)]
         kept = b"".join(array[slot].tobytes() for array in self._own().values())
         return self._checksum(kept) + kept
 
     def restore_series(self, series: Name, state: bytes) -> None:
-        """Restore a series from ``state_of`` of a panel with the same settings, to the last bit.
+        """Restore a series from the result of ``state_of`` for a panel with the same settings.
 
-        The shared state does not change. Raises ValueError if the bytes are damaged, or belong to
-        other settings or random features. The series is then unchanged.
+        The state that all series share does not change. Raises ValueError if the bytes are damaged,
+        or belong to other settings or random features. The series is then unchanged.
         """
         at, kept = len(self._layout()), self._shared()
         if state[:at] != self._checksum(state[at:]):
@@ -250,7 +250,7 @@ class Panel:
         return hashlib.sha256(self._layout() + kept).digest()
 
     def _layout(self) -> bytes:
-        """Return a digest of the settings and arrays that states must have in common."""
+        """Return a digest of the settings and of the shapes that a state must agree with."""
         self._require_inputs()
         if not self._digest:
             digest = hashlib.sha256(json.dumps(dataclasses.asdict(self.settings)).encode())
@@ -263,7 +263,7 @@ class Panel:
         return self._digest
 
     def partial_fit(self, X: Any, y: Any, series: Any = None) -> Predictions:
-        """Predict and learn, row by row of each series. Any split into blocks gives the same bits.
+        """Predict and learn the rows X. The results do not depend on the split into blocks.
 
         Parameters
         ----------
@@ -271,14 +271,15 @@ class Panel:
             Rows (n, d), and targets (n,). A row with the target NaN or None is predicted and not
             learned.
         series
-            The series (n,) of each row; None: the column ``series`` of X.
+            Series (n,) of each row; None: the column of X that the attribute ``series`` names.
 
         Returns
         -------
         Predictions
-            Of each row before its target, as of ``OnlineLearner``. The interval of a series is NaN
-            before its first error, and until the errors of some series differ and are not all 0. It
-            has width 0 while all errors of the series are exactly 0.
+            Prediction of each row, made before its target was learned, as for ``OnlineLearner``.
+            The interval of a series is NaN before its first error, and also until some series has
+            different errors that are not all 0. The interval has width 0 while all errors of the
+            series are exactly 0.
 
         Raises
         ------
@@ -301,17 +302,18 @@ class Panel:
         return said
 
     def predict(self, X: Any, series: Any = None) -> np.ndarray:
-        """Return the prediction (n,) of each row of X as the next of its series; nothing changes.
+        """Return the prediction (n,) of each row of X, as if it came next in its series.
 
-        An unknown series is predicted by a learner without rows.
+        Nothing changes. A row of an unknown series is predicted by a learner that has learned no
+        row yet.
         """
         return self._as_next(X, series).y_hat
 
     def predict_interval(self, X: Any, series: Any = None) -> np.ndarray:
-        """Return the ends (n, 2) of intervals of rows, each as the next of its series.
+        """Return the ends (n, 2) of the interval of each row of X.
 
-        Nothing changes. They are NaN before the first error of a series. Raises ValueError if the
-        panel has no intervals.
+        Each row is predicted as if it came next in its series. Nothing changes. Both ends are NaN
+        before the first error of a series. Raises ValueError if the panel has no intervals.
         """
         if self.settings.interval is None:
             raise ValueError("there are no intervals: make the panel with interval=0.9, say")
@@ -319,7 +321,7 @@ class Panel:
         return np.stack([said.low, said.high], axis=-1)
 
     def _as_next(self, X: Any, series: Any) -> Predictions:
-        """Return the predictions of each row as the next of its series."""
+        """Return the prediction of each row, as if it came next in its series."""
         X, series = self._with_series(X, series)
         codes, names = _factorised(series)
         if len(X) != len(codes):
@@ -334,7 +336,7 @@ class Panel:
         return said
 
     def predict_many(self, X: Any, series: Any = None) -> pd.Series:
-        """Return ``predict`` of a data frame as a Series with its index, for River."""
+        """Return the predictions of a data frame as a Series with the same index, for River."""
         import pandas as pd
 
         X = with_names(X)
@@ -346,15 +348,18 @@ class Panel:
         self.partial_fit(X, y, series)
 
     def predict_one(self, x: Any, series: Name | None = None) -> float:
-        """Predict the row x (d,) as the next of its series: a number; nothing changes."""
+        """Return the prediction of the row x (d,), as if it came next in its series.
+
+        Nothing changes.
+        """
         return float(self.predict([with_names(x)], None if series is None else [series])[0])
 
     def learn_one(self, x: Any, y: Any, series: Name | None = None) -> None:
-        """Learn the target y of the row x (d,) as the next row of its series; None: no target."""
+        """Learn the target y of the row x (d,). A row with y None is not learned."""
         self.partial_fit([with_names(x)], [y], None if series is None else [series])
 
     def _with_series(self, X: Any, series: Any) -> tuple[Any, Any]:
-        """Return rows without their column of series, and the series (n,)."""
+        """Return X without its column of series, and the series (n,)."""
         X = with_names(X)
         if self.series is None:
             if series is None:
@@ -387,7 +392,11 @@ class Panel:
     def _spans(
         self, codes: np.ndarray, names: Sequence[Name]
     ) -> Iterator[tuple[slice, np.ndarray]]:
-        """Yield parts of a block, and their slots, such that no part forgets one of its series."""
+        """Yield parts of a block, with the slot of each row.
+
+        With ``max_series`` a new series replaces another one. Parts end where a further series
+        would replace a series of the same part.
+        """
         if self.max_series is None:
             self._begin([name for name in names if name not in self._slots])
             slots = np.array([self._slots[name] for name in names], dtype=np.int64)
@@ -441,7 +450,10 @@ class Panel:
             array[slots] = array[FRESH]
 
     def _run(self, slots: np.ndarray, rows: np.ndarray, y: np.ndarray, learns: bool) -> Predictions:
-        """Predict rows (n,) in these slots, and learn them if ``learns``, which sets ``asked``."""
+        """Predict the rows X of the series in these slots. Learn the rows if ``learns`` is True.
+
+        ``asked`` of a prediction is True if its row was learned.
+        """
         labels = y
         known = ~np.isnan(y) if learns else np.zeros(len(y), dtype=np.bool_)
         groups = groups_of(slots, known, in_order=self.share_weights)
@@ -472,7 +484,7 @@ class Panel:
         return Predictions(result[0], known, result[1], result[0] - half, result[0] + half)
 
     def _standardised(self, groups: Groups, rows: np.ndarray, learns: bool) -> np.ndarray:
-        """Return standardised rows in the order of the groups, with room for lags."""
+        """Return standardised rows in the order of the groups, with a column of zeros per lag."""
         order = groups.rows
         if self._moments is not None:
             moments = self._moments
@@ -490,11 +502,17 @@ class Panel:
         return np.concatenate([X, np.zeros((len(X), lags))], axis=1) if lags else X
 
     def save(self, path: str | Path) -> None:
-        """Write all series to a file for ``omkl.load_panel``. Raises RuntimeError without a row."""
+        """Write all series to a file for ``omkl.load_panel``.
+
+        Raises RuntimeError if the panel has seen no row.
+        """
         write_atomically(Path(path).expanduser(), self.content())
 
     def content(self, columns: Any = None) -> bytes:
-        """Return the bytes of the file of ``save``; ``columns`` as of ``model_file.content``."""
+        """Return the bytes of the file that ``save`` writes.
+
+        ``columns`` is as in ``model_file.content``.
+        """
         self._require_inputs()
         slots = np.fromiter(self._slots.values(), dtype=np.int64)
         text = json.dumps(list(self._slots)).encode()
@@ -522,7 +540,7 @@ class Panel:
         return {name: array for name, array in arrays if not _is_own(name, array)}
 
     def _like(self, shape: tuple[int, ...]) -> State:
-        """Return the state with initial arrays (*shape, ...) in place of those by series."""
+        """Return the state with initial arrays (*shape, ...) in place of the arrays by series."""
 
         def fresh(name: str, array: np.ndarray) -> np.ndarray:
             if not _is_own(name, array):
@@ -534,7 +552,7 @@ class Panel:
         )
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
-        """Restore the arrays of a saved panel with the same settings into a fresh panel.
+        """Restore the arrays of a saved panel with the same settings into a new panel.
 
         Raises ValueError if the arrays do not fit. The panel is then unusable.
         """
@@ -591,7 +609,7 @@ ADVICE = "raker, rfomkr, ridge and ridge_rff are possible"
 
 
 def _require_numbers(one: OnlineLearner) -> None:
-    """Raise ValueError if the state of a series has counts or positions, as that of ``auto``."""
+    """Raise ValueError if the state of a series contains counts or indices, as for ``auto``."""
     algorithm, slots = one.algorithm, PanelLearner(one.learners[0]).slots
     own = [field for field in snapshot.fields(slots) if len(field.array) > 1]
     if any(field.array.dtype.kind != "f" for field in own if not field.name.startswith("rng.")):
@@ -620,7 +638,7 @@ def _factorised(series: Any) -> tuple[np.ndarray, list[Name]]:
 
 
 def _checked(series: Any) -> Name:
-    """Return a name that is a whole number or a text. Raises ValueError for others (True)."""
+    """Return the name of a series. Raises ValueError unless it is a whole number or a text."""
     plain = series.item() if isinstance(series, np.generic) else series
     if type(plain) not in KINDS:
         raise ValueError(f"series {plain!r} is no whole number and no text, so it cannot be saved")
@@ -628,10 +646,11 @@ def _checked(series: Any) -> Name:
 
 
 def load(path: str | Path, threads: int | None = None) -> Panel:
-    """Return the panel in a file of ``Panel.save``, to the last bit.
+    """Return the panel that ``Panel.save`` wrote to a file, equal to the last bit.
 
-    Nothing in the file is executed. Warns if other sources wrote it, because their numbers may
-    differ. Raises ``model_file.ModelError`` if it is missing, damaged or another file.
+    Nothing in the file is executed. Warns if another version of the sources wrote the file, because
+    its numbers may differ. Raises ``model_file.ModelError`` if the file is missing, damaged or no
+    model file.
     """
     model = model_file.read(path)
     if model.panel is None:

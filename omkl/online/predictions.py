@@ -1,4 +1,4 @@
-"""Predictions of rows, and the recent ones that await their targets."""
+"""Predictions of rows, and the store of recent predictions that await their targets."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ ROWS, SAID, SERIES = "recent.rows", "recent.said", "recent.series"
 class TargetTransform(NamedTuple):
     """Box-Cox transform of targets, (y ** power - 1) / power; log y for the power 0.
 
-    It keeps the order of targets, so a median and the ends of an interval remain what they are.
+    The transform is increasing. The inverse of a median is therefore the median of the targets, and
+    the inverses of the ends of an interval are the ends of an interval with the same coverage.
     """
 
     power: float
 
     def forward(self, y: np.ndarray) -> np.ndarray:
-        """Transform targets; NaN stays. Raises ValueError for a target out of its domain."""
+        """Transform targets; NaN stays NaN. Raises ValueError for a target outside the domain."""
         with np.errstate(invalid="ignore", divide="ignore"):
             found = (y**self.power - 1.0) / self.power if self.power else np.log(y)
         if wrong := y[~np.isfinite(found) & ~np.isnan(y)].tolist():
@@ -45,10 +46,10 @@ class TargetTransform(NamedTuple):
 
 
 class Predictions(NamedTuple):
-    """Predictions of n rows, each made before its target was learned; NaN for none.
+    """Predictions of n rows, each made before its target was learned; NaN if unknown.
 
-    y_hat    (n,) numbers or classes. Scaled rows have scores of classes: (n,) for two classes,
-             whose sign is the class, or (n, K) for K > 2
+    y_hat    (n,) numbers or classes. ``learn_rows`` returns scores of classes instead: (n,) for two
+             classes, whose sign is the class, or (n, K) for K > 2
     asked    (n,) bool, whether the target was requested
     spread   (n,) expected standard deviation of the target around y_hat
     low, high   (n,) ends of the interval around y_hat
@@ -69,11 +70,11 @@ class RowPrediction(NamedTuple):
     spread   expected standard deviation of the target
     low, high   ends of the interval
     far      whether the row is far out
-    scored   whether intervals learn from its error
-    past     the past targets that it used: lags, and the context of each core learner
-    width    numbers of the width that was learned for the row, see ``RowWidths``
-    series   units of its series; None for a learner without them
-    of_outputs   the prediction of each of m outputs; y_hat, spread and ends are then (m,)
+    scored   whether intervals learn from the error of this prediction
+    past     past targets that the prediction used: lags, and the context of each core learner
+    width    fields of ``intervals.Width``; () without learned widths
+    series   units of the series of the row; None for a learner without such units
+    of_outputs   predictions of the m outputs; y_hat, spread, low and high are then arrays (m,)
     """
 
     y_hat: Any
@@ -90,7 +91,10 @@ class RowPrediction(NamedTuple):
 
 
 def stacked(said: Sequence[RowPrediction], y: np.ndarray) -> Predictions:
-    """Stack predictions of n rows with targets y, (n,) or (n, m); NaN counts as not asked."""
+    """Stack the predictions of n rows with the targets y, (n,) or (n, m).
+
+    A target that is NaN counts as not requested.
+    """
     asked = np.array([row.asked for row in said], dtype=np.bool_)
     return Predictions(
         np.array([row.y_hat for row in said], dtype=np.float64),
@@ -105,12 +109,14 @@ Row = tuple[int | str | None, bytes]  # series and numbers of a row
 
 
 class RecentPredictions:
-    """Predictions of recent rows, found by series and numbers; equal rows first in, first out.
+    """Store of recent predictions, looked up by the series and the numbers of a row.
+
+    Of several equal rows the prediction that was stored first is returned first.
 
     Parameters
     ----------
     limit
-        Most predictions, >= 1. A further one replaces the oldest.
+        Largest number of predictions, >= 1. A further prediction replaces the oldest.
     """
 
     def __init__(self, limit: int) -> None:
@@ -123,11 +129,11 @@ class RecentPredictions:
         return len(self._said)
 
     def has(self, x: np.ndarray, series: int | str | None = None) -> bool:
-        """Return whether there is a prediction of the row x (d,) of a series."""
+        """Return whether a prediction of the row x (d,) of a series is stored."""
         return (series, x.tobytes()) in self._numbers
 
     def add(self, x: np.ndarray, said: RowPrediction, series: int | str | None = None) -> None:
-        """Remember the prediction ``said`` of the row x (d,), and forget the oldest of too many."""
+        """Store the prediction ``said`` of the row x (d,). Above the limit remove the oldest."""
         if len(self._said) >= self.limit:
             oldest, _ = next(iter(self._said.values()))
             self._pop(oldest)
@@ -137,7 +143,10 @@ class RecentPredictions:
         self._next += 1
 
     def take(self, x: np.ndarray, series: int | str | None = None) -> RowPrediction | None:
-        """Remove and return the earliest prediction of the row x (d,) of a series, or None."""
+        """Remove and return the earliest prediction of the row x (d,) of a series.
+
+        Return None if no prediction of this row is stored.
+        """
         row = series, x.tobytes()
         return self._pop(row) if row in self._numbers else None
 
@@ -168,7 +177,7 @@ class RecentPredictions:
         return found
 
     def restore(self, kept: Mapping[str, np.ndarray], like: RowPrediction, d: int) -> None:
-        """Restore the predictions of ``arrays``.
+        """Restore the predictions that ``arrays`` returned.
 
         Parameters
         ----------

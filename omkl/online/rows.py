@@ -1,8 +1,8 @@
-"""Rows of a caller as arrays: by position, by name, or a data frame.
+"""Convert rows of a caller to arrays: rows by position, rows by name, or a data frame.
 
-Words, categories and dates become numbers by the recipes of ``omkl.datasets.columns``, as in a
-file. The first frame decides the recipe of a column. A single row, or a frame of a few rows, does
-not show which words will come, so its words are hashed.
+Texts, categories and dates become numbers as in a file (``omkl.datasets.columns``). The first data
+frame decides how a column is encoded. A single row or a few rows do not show which words will
+follow, so their words are hashed.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class Rows:
     Parameters
     ----------
     inputs
-        Names of the numbers (d,) of a learner.
+        Names (d,) of the inputs of a learner.
     named
         Whether a row may be a mapping.
     columns
-        Encodings of the columns of a row; () if columns are inputs.
+        Encodings of the columns of a row; () if each column is an input as it is.
     left_out
         Names of columns that are not inputs but may occur in rows.
     """
@@ -70,9 +70,10 @@ class Rows:
         self._hashed = {column.name: {} for column in columns if column.recipe.get("of_few")}
 
     def one(self, x: Any, new: dict[str, Counter[str]] | None = None) -> np.ndarray:
-        """Return a row (d,), NaN for an unknown input.
+        """Return the row x as numbers (d,), NaN for an unknown input.
 
-        New categories are counted in ``new``. Raises ValueError naming a wrong cell.
+        Categories that the first rows do not contain are counted in ``new``. Raises ValueError
+        naming the invalid cell.
         """
         x = with_names(x)
         if type(x) is not tuple and isinstance(x, Mapping):  # isinstance takes as long as the rest
@@ -88,7 +89,7 @@ class Rows:
         return self._of_cells([x], new)[0]
 
     def _of_cells(self, X: Sequence[Any], new: dict[str, Counter[str]] | None) -> np.ndarray:
-        """Return rows (n, d), read cell by cell."""
+        """Return rows as numbers (n, d). Each cell is read separately."""
         found: dict[str, Counter[str]] = {}
         rows = []
         for n, x in enumerate(X, start=1):
@@ -108,9 +109,10 @@ class Rows:
         return np.array(rows, dtype=np.float64)
 
     def many(self, X: Any, new: dict[str, Counter[str]] | None = None) -> np.ndarray:
-        """Return rows (n, d) of an array, a list of rows, or a data frame by column names.
+        """Return rows as numbers (n, d), from an array, a list of rows, or a data frame.
 
-        New categories are counted in ``new``. Raises ValueError naming a wrong cell.
+        Columns of a data frame are found by name. Categories that the first rows do not contain are
+        counted in ``new``. Raises ValueError naming the invalid cell.
         """
         X = with_names(X)
         if is_frame(X):
@@ -130,7 +132,7 @@ class Rows:
         return rows
 
     def _encoded(self, x: Any) -> bool:
-        """Return whether a row is encoded already, as an array of inputs."""
+        """Return whether a row is an array of inputs, whose columns are encoded already."""
         return (
             isinstance(x, np.ndarray)
             and x.dtype.kind == "f"
@@ -206,7 +208,7 @@ class Rows:
                 return
 
     def _count(self, found: NewCategories, new: dict[str, Counter[str]] | None) -> None:
-        """Warn of the columns with new categories, and add them to ``new``."""
+        """Add new categories to ``new``, and warn of their columns."""
         for column, text in zip(
             found, of_new_categories(found, "columns={{'{}': 'text'}}"), strict=True
         ):
@@ -222,9 +224,9 @@ class Rows:
 
 
 def targets_of(Y: Any, outputs: Sequence[str | int]) -> np.ndarray:
-    """Return targets (n, m) of n rows, by position or by name of the output; NaN for none.
+    """Return the targets (n, m) of n rows, given by position or by name of the output.
 
-    Raises ValueError naming a wrong target.
+    A missing target becomes NaN. Raises ValueError naming the invalid target.
     """
     Y, m = with_names(Y), len(outputs)
     by_name = [set(Y.columns)] if is_frame(Y) else [set(y) for y in Y if isinstance(y, Mapping)]
@@ -253,9 +255,9 @@ def is_frame(X: Any) -> bool:
 
 
 def with_names(X: Any) -> Any:
-    """Return a frame of Polars or PyArrow as one of pandas, and a Series with names as a mapping.
+    """Convert a Polars or PyArrow table to a pandas data frame, and a named Series to a mapping.
 
-    Other rows are returned unchanged. The items of a list are converted.
+    The items of a list are converted one by one. Other rows are returned unchanged.
     """
     if type(X) is tuple or isinstance(X, np.ndarray | Mapping):
         return X
@@ -279,14 +281,14 @@ def columns_in(
     first
         A data frame, a mapping, or a list of mappings.
     inputs
-        Names of the inputs; None: all columns but ids and columns without a value.
+        Names of the inputs; None: all columns except identifiers and empty columns.
     declared
-        What columns are, as ``omkl.learner`` takes it.
+        Kind of a column by its name, as in ``omkl.learner``.
 
     Returns
     -------
     list of Column
-        Columns of inputs, and with None also the columns that are left out.
+        Columns that become inputs. If ``inputs`` is None, also the columns that are left out.
 
     Raises
     ------
@@ -334,7 +336,7 @@ def _as_frame(first: Any) -> pd.DataFrame:
 
 
 def of_numbers(first: Any) -> bool:
-    """Return whether first rows, by name, hold only numbers and blanks."""
+    """Return whether the first rows, given by name, contain only numbers and missing values."""
     if not is_frame(first):
         return all(
             value is None or isinstance(value, int | float | np.number | np.bool_)
@@ -356,7 +358,7 @@ def encoded(
     columns
         Encoding of each column.
     new
-        Gets, by column, new categories and how often they come.
+        Output: the number of occurrences of each new category, by column.
 
     Raises
     ------

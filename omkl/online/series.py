@@ -1,7 +1,7 @@
-"""Series part of a target: units of each series, their learner, and the search for seasons.
+"""Learn one target of many series: units of each series, a learner in them, and seasons.
 
-A stream without series is one series. It has no units until a season is found, and if none is, the
-learner of raw targets stands alone.
+A stream without a column of series is a single series. Such a stream has no units until a season is
+found. If no season is found, predictions are those of the learner of raw targets.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ NO_GROUPS = np.zeros(1, dtype=np.int64)
 
 
 class FirstRows(NamedTuple):
-    """Rows that were learned before seasons were found, as parts of arrays.
+    """Blocks of the rows that were learned before seasons were found.
 
-    rows   (n, d) as learned, and raw (n,), predictions of the learner of raw targets
-    y      (n,) targets, and slots (n,)
-    round  (n,) rows that were learned before the prediction of each row
+    rows   (n, d) rows as they were learned
+    raw    (n,) predictions by the learner of raw targets
+    y      (n,) targets, and slots (n,) of their series
+    round  (n,) number of rows that were learned before each prediction
     """
 
     rows: list[np.ndarray]
@@ -41,7 +42,7 @@ class FirstRows(NamedTuple):
     round: list[np.ndarray]
 
     def joined(self, d: int) -> tuple[np.ndarray, ...]:
-        """Return the parts as one array each; rows (n, d)."""
+        """Return each field as one array, joined from its blocks."""
         if not self.y:
             whole = np.empty((0, d)), *np.empty((2, 0)), *np.empty((2, 0), dtype=np.int64)
         else:
@@ -52,12 +53,12 @@ class FirstRows(NamedTuple):
 
 
 class RowUnits(NamedTuple):
-    """Parts of a prediction that learning its target needs.
+    """Numbers of a prediction that learning its target needs.
 
-    round    rows that were learned before it
-    version  of the part that predicted it
-    units    of one row; None while SEARCHING
-    context  of the learner in units
+    round    number of rows that were learned before the prediction
+    version  number of times that ``TargetSeries`` had begun with new seasons
+    units    units of the row; None while the search for seasons goes on
+    context  context of the learner in units, see ``Learner.context``
     """
 
     round: int
@@ -66,14 +67,17 @@ class RowUnits(NamedTuple):
     context: np.ndarray
 
     def numbers(self) -> np.ndarray:
-        """Return all parts as numbers (p,)."""
+        """Return all fields as numbers (p,)."""
         head = np.array([self.round, self.version])
         if self.units is None:
             return head
         return np.concatenate([head, *map(np.ravel, self.units), self.context])
 
     def of_numbers(self, numbers: np.ndarray) -> RowUnits:
-        """Return the parts in ``numbers``, with shapes as here; no units if of another version."""
+        """Return the fields from ``numbers`` (p,), in the shapes of this object.
+
+        The result has no units if ``numbers`` are of another version.
+        """
         head, version = int(numbers[0]), float(numbers[1])
         if self.units is None or version != self.version:
             return RowUnits(head, version, None, np.empty(0))
@@ -84,24 +88,25 @@ class RowUnits(NamedTuple):
 
 
 class TargetSeries:
-    """Units of series for one target, a learner in these units, and the mixture.
+    """Units of each series for one target, a learner in these units, and their mixture.
 
     Parameters
     ----------
     make
-        Makes a core learner of a number of inputs.
+        Function of the number of inputs that returns a new core learner.
     d
         Number of inputs of a row.
     seasons
-        Rows of each season; None: they are searched.
+        Length of each season in rows; None: search for seasons.
     n_slots
         Number of slots; 0 for a stream without series.
     intervals
-        Intervals around the mixture, which learn again with the rows so far; None: none.
+        Intervals around the mixture. If seasons are found, the intervals learn all rows so far
+        again. None: no intervals.
 
     Attributes
     ----------
-    seasons   rows of each season, () while there is none
+    seasons   length of each season in rows; () as long as no season is known
     calendar  seasons that the spacing of dates suggests, in rows
     """
 
@@ -127,7 +132,7 @@ class TargetSeries:
             self._begin()
 
     def _begin(self) -> None:
-        """Begin units with the present seasons."""
+        """Start units, learner and mixture with the present seasons."""
         self.version = SEASONAL if self.seasons else PLAIN
         self._seasons = np.array(self.seasons, dtype=np.int64)
         self.state = series.no_series(self._n_slots, self.seasons)
@@ -135,7 +140,7 @@ class TargetSeries:
 
     @property
     def is_idle(self) -> bool:
-        """True if it has no units, and searches for no season."""
+        """True if there are no units and the search for seasons has ended."""
         return self.learner is None and self._first is None
 
     @property
@@ -165,10 +170,10 @@ class TargetSeries:
     # --- Blocks of rows ---------------------------------------------------------------------------
 
     def n_before_search(self, y: np.ndarray, starts: np.ndarray) -> int:
-        """Return how many of rows with targets y (n,) come before the search for seasons.
+        """Return how many of the rows with targets y (n,) precede the next search for seasons.
 
-        It is the end of the group after which a search is due, and 0 if it is due already: the
-        first row of the next group must then be learned by ``learn_row``.
+        The search takes place after a whole group of rows. The result is 0 if the search is due
+        already. The first row of the next group must then be learned by ``learn_row``.
         """
         if self._first is None:
             return len(y)
@@ -187,12 +192,12 @@ class TargetSeries:
         starts: np.ndarray,
         trace: Trace,
     ) -> tuple[Trace, Units | None]:
-        """Predict, then learn, the rows of each group.
+        """Predict all rows of a group, then learn the rows, group by group.
 
         Parameters
         ----------
         X, ahead
-            Rows (n, d) as learned, and as predicted.
+            Rows (n, d) scaled for learning, and scaled for prediction.
         y, slots
             Targets, NaN where unknown, and slots, (n,) each.
         starts
@@ -202,7 +207,7 @@ class TargetSeries:
 
         Returns
         -------
-        Predictions of the mixture, and the units of each row; None without units.
+        Predictions of the mixture, and the units of the rows; None while no units exist.
         """
         rounds = self.n_rows + np.repeat(starts[:-1], np.diff(starts))
         self._keep(X, trace.y_hat, y, slots, rounds)
@@ -229,7 +234,10 @@ class TargetSeries:
 
     @staticmethod
     def _complete(units: Units, raw: np.ndarray) -> None:
-        """Write the predictions of both learners among the candidates; OWN has it in units."""
+        """Write the predictions of both learners into the candidates of the mixture.
+
+        Column OWN holds the predictions in units of the series, which become units of the target.
+        """
         f, has = units.candidates, (units.scale > 0.0)[:, None]
         f[:, OWN] = units.location + units.scale * f[:, OWN]
         far = FARTHEST_TARGET * units.scale
@@ -239,7 +247,7 @@ class TargetSeries:
     def predict(
         self, X: np.ndarray, slots: np.ndarray, raw: np.ndarray, spread: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Predict each row of X (n, d) as the next of its series; nothing changes.
+        """Predict each row of X (n, d) as if it came next in its series. Nothing changes.
 
         Parameters
         ----------
@@ -261,7 +269,7 @@ class TargetSeries:
         return series.mixed(self.state, units, raw, NO_GROUPS, slots)
 
     def width(self, half: np.ndarray, slots: np.ndarray) -> np.ndarray:
-        """Return half widths (n,) of intervals in units of the target, of rows in these slots."""
+        """Return the half-widths (n,) of the intervals of rows in these slots, in target units."""
         if self.learner is None:
             return half
         units = series.units_of(self.state, self._seasons, slots, half, NO_GROUPS)
@@ -272,7 +280,7 @@ class TargetSeries:
     def predict_row(
         self, x: np.ndarray, slot: int, raw: float, spread: float
     ) -> tuple[float, float, RowUnits]:
-        """Predict the row x (d,) as the next of a series; nothing changes.
+        """Predict the row x (d,) as if it came next in its series. Nothing changes.
 
         Parameters
         ----------
@@ -283,7 +291,7 @@ class TargetSeries:
 
         Returns
         -------
-        Prediction, its standard deviation, and what ``learn_row`` needs.
+        Prediction, its standard deviation, and the numbers that ``learn_row`` needs.
         """
         learner, empty = self.learner, np.empty(0)
         if learner is None:
@@ -310,7 +318,7 @@ class TargetSeries:
         x, y, slot
             Row, its target or NaN, and its slot.
         said
-            Of ``predict_row``.
+            Third result of ``predict_row`` for this row.
         y_hat
             Prediction of the mixture.
         is_last
@@ -342,7 +350,7 @@ class TargetSeries:
     def _keep(
         self, X: np.ndarray, raw: np.ndarray, y: np.ndarray, slots: np.ndarray, rounds: np.ndarray
     ) -> None:
-        """Count rows, and keep them while seasons are searched."""
+        """Count rows. Store them as long as the search for seasons goes on."""
         self.n_rows += len(y)
         if self._first is None:
             return
@@ -353,7 +361,7 @@ class TargetSeries:
             self._due = self.n_rows
 
     def _search(self) -> None:
-        """Search for seasons. If there are some, begin anew and learn all rows so far again."""
+        """Search for seasons. If any is found, start anew and learn all rows so far again."""
         assert self._first is not None
         X, raw, y, slots, rounds = self._first.joined(self._d)
         has = slots != NO_SLOT
@@ -378,7 +386,7 @@ class TargetSeries:
     # --- Files ------------------------------------------------------------------------------------
 
     def arrays(self, slots: np.ndarray) -> dict[str, np.ndarray]:
-        """Return copies of the learned state, for ``restore``; ``slots`` (S,) are in use."""
+        """Return copies of the learned state of the slots (S,) in use, for ``restore``."""
         counts = np.array([self.n_rows, self._n_known, self._next, self._due])
         found = {"seasons": np.array(self.seasons, dtype=np.int64), "counts": counts}
         if self.learner:
@@ -393,9 +401,9 @@ class TargetSeries:
         return found
 
     def restore(self, kept: Mapping[str, np.ndarray], slots: np.ndarray) -> None:
-        """Restore the arrays of a part with the same settings into a fresh one.
+        """Restore the arrays of a ``TargetSeries`` with the same settings into a new one.
 
-        Raises ``snapshot.Mismatch`` if they do not fit. The part is then unusable.
+        Raises ``snapshot.Mismatch`` if the arrays do not fit. This object is then unusable.
         """
         if not kept:  # the search is over
             self._first = None
@@ -425,7 +433,7 @@ class TargetSeries:
             self._first.slots[0] = np.append(slots, NO_SLOT)[self._first.slots[0]]
 
     def _require_rows(self, n_series: int) -> None:
-        """Raise Mismatch unless the first rows are rows of these settings."""
+        """Raise Mismatch unless the stored first rows fit the settings."""
         assert self._first is not None
         X, raw, y, slots, rounds = (parts[0] for parts in self._first)
         n = len(y)
@@ -444,5 +452,5 @@ BY_SERIES = ("numbers", "ring")
 
 
 def _scaled(units: Units, y: np.ndarray) -> np.ndarray:
-    """Return targets (n,) in units, as the learner in units reads them; NaN without units."""
+    """Return the targets (n,) that the learner in units learns; NaN for a row without units."""
     return np.clip(units.of(y), -FARTHEST_TARGET, FARTHEST_TARGET)

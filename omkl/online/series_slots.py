@@ -1,4 +1,4 @@
-"""Series of a stream by name, as rows of state arrays."""
+"""Slots of series: the row of the state arrays that belongs to each series name."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ KINDS = (int, str)
 
 
 class SeriesSlots:
-    """Slots of series in arrays (S, ...); a new series takes a free one.
+    """Assign each series a slot, its index in arrays (S, ...). A new series gets a free slot.
 
     Parameters
     ----------
     max_series
-        Most series in memory: a further one replaces the one whose last row is the oldest. None:
-        no limit.
+        Largest number of series in memory. A further series replaces the series whose last row is
+        the oldest. None: no limit.
     first
-        Slot of the first series; those before it are of no series.
+        Slot of the first series. Earlier slots belong to no series.
     allocate
-        Called with slots that begin anew. It writes the initial state, and makes room for them.
+        Function of a list of slots that makes room for them and writes their initial state.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class SeriesSlots:
 
     @property
     def names(self) -> tuple[SeriesName, ...]:
-        """Series in memory; with ``max_series`` the next one to be forgotten is first."""
+        """Series in memory. With ``max_series`` the series that is forgotten next is first."""
         return tuple(self._slots)
 
     @property
@@ -53,13 +53,16 @@ class SeriesSlots:
         return np.fromiter(self._slots.values(), dtype=np.int64)
 
     def slot(self, name: SeriesName, unknown: int | None = None) -> int:
-        """Return the slot of a series; of an unknown one ``unknown``, or KeyError for None."""
+        """Return the slot of a series.
+
+        For an unknown series return ``unknown``, or raise KeyError if ``unknown`` is None.
+        """
         if unknown is None:
             return self._slots[checked(name)]
         return self._slots.get(checked(name), unknown)
 
     def forget(self, name: SeriesName) -> None:
-        """Remove a series. Raises KeyError for an unknown one."""
+        """Remove a series. Raises KeyError if it is unknown."""
         self._free.append(self._slots.pop(checked(name)))
 
     def begin(self, names: Sequence[SeriesName]) -> None:
@@ -68,7 +71,7 @@ class SeriesSlots:
             self._allocate(self._take(names))
 
     def restore(self, kept: np.ndarray) -> None:
-        """Begin the series in a file, JSON as bytes. Raises ValueError if they do not fit."""
+        """Give slots to the series of a file. Raises ValueError for invalid names or too many."""
         names = json.loads(kept.tobytes())
         alike = isinstance(names, list) and all(type(name) in KINDS for name in names)
         if not alike or len(set(names)) < len(names):
@@ -80,14 +83,14 @@ class SeriesSlots:
     def spans(
         self, codes: np.ndarray, names: Sequence[SeriesName]
     ) -> Iterator[tuple[slice, np.ndarray]]:
-        """Yield parts of a block, and the slots of their rows, new series among them.
+        """Yield parts of a block with the slots of their rows. New series get slots.
 
-        No part forgets one of its series.
+        With ``max_series`` a part ends where a new series would replace a series of the same part.
 
         Parameters
         ----------
         codes, names
-            Of ``factorised``.
+            Results of ``factorised``.
         """
         if self.max_series is None:
             self.begin([name for name in names if name not in self._slots])
@@ -127,16 +130,16 @@ class SeriesSlots:
 
 
 def with_series(X: Any, column: str | None, series: Any, cure: str) -> tuple[Any, Any]:
-    """Return rows without their column of series, and the series (n,).
+    """Return X without its column of series, and the series (n,).
 
     Parameters
     ----------
     X
         Rows: an array, a frame, or a list of rows, also by name.
     column
-        Name of the column; None if there is none.
+        Name of the column of series; None if X has no such column.
     series
-        The series of each row; None: those in the column.
+        Series of each row; None: read them from the column.
     cure
         Advice for rows without series.
 
@@ -183,7 +186,7 @@ def factorised(series: Any) -> tuple[np.ndarray, list[SeriesName]]:
 
 
 def checked(name: Any) -> SeriesName:
-    """Return a series that is a whole number or a text. Raises ValueError for others, as True."""
+    """Return the name of a series. Raises ValueError unless it is a whole number or a text."""
     plain = name.item() if isinstance(name, np.generic) else name
     if type(plain) not in KINDS:
         raise ValueError(f"series {plain!r} is no whole number and no text, so it cannot be saved")

@@ -1,7 +1,7 @@
-"""Settings of a learner that is called from Python, checked, with errors in plain words.
+"""Check the settings of a learner that is called from Python.
 
-A learner consists of its settings and its learned state, so a file can hold it. A ``Specification``
-makes the algorithm: its parameters, a dictionary and D.
+Settings and learned state define a learner, so a file can hold it. A ``Specification`` holds what
+the algorithm needs besides its inputs and its seed: parameters, a dictionary and D.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MOST_PENDING = 1000  # default of the predictions remembered until their targets
 
 
 class Numbers(NamedTuple):
-    """Settings of a learner that are whole numbers; horizon 1 if none is given."""
+    """Settings of a learner that are whole numbers. The horizon is 1 if it is not given."""
 
     D: COUNT
     seed: COUNT_OR_ZERO
@@ -48,23 +48,28 @@ class Numbers(NamedTuple):
 class LearnerSettings:
     """Settings of a learner in the units of its user.
 
-    algorithm, params   name, and parameters as typed
-    kernels             content of a YAML of ``conf/kernels``; its key ``features`` is the placement
-                        of frequencies
-    inputs              names, in the order of columns; () until the first row decides them
-    named               whether rows may be mappings
-    classes             of a classification, the first of two is -1; () of a regression
+    algorithm, params   name of the algorithm, and its parameters as typed
+    kernels             content of a YAML file of ``conf/kernels``; its key ``features`` states how
+                        frequencies are placed
+    inputs              names of the inputs in the order of the columns; () until the first row
+                        decides them
+    named               whether a row may be a mapping by name
+    classes             classes of a classification, () for a regression. The first of two classes
+                        has the code -1
     scaling             "columns" or "none", see ``omkl.datasets.stream``
-    lags                number of past labels used as inputs
-    horizon             T, for parameters that name it
-    interval, interval_rate   level, None for no intervals; rate of adaptation, None for a mixture
+    lags                number of past targets used as inputs
+    horizon             number of rounds T, for parameters that contain T
+    interval            share of targets that an interval should cover; None: no intervals
+    interval_rate       rate at which intervals adapt; None: a mixture of several rates
     outputs             names or positions 0, 1, ... of the targets of a row; () for a single target
-    max_pending         most predictions remembered until the targets of their rows come
+    max_pending         largest number of predictions remembered until their targets arrive
     target_transform    "log", the power of a Box-Cox transform, or None
     series              name of the column of series; None: the stream is one series
-    season              rows of a season, or of several; 0: none; None: they are searched
-    series_delay        0: rows are learned one by one; "date": those of a date together
-    max_series          most series in memory; None: no limit
+    season              length of a season in rows, or several lengths; 0: no season; None: the
+                        learner searches for seasons
+    series_delay        0: each row is learned before the next; "date": all rows of a date are
+                        predicted before one of them is learned
+    max_series          largest number of series in memory; None: no limit
     """
 
     algorithm: str
@@ -90,7 +95,7 @@ class LearnerSettings:
 
     @property
     def transform(self) -> TargetTransform | None:
-        """Transform of the targets, or None. Raises ValueError for a wrong one."""
+        """Transform of the targets, or None. Raises ValueError for an invalid transform."""
         given = self.target_transform
         if given is None:
             return None
@@ -112,7 +117,7 @@ class LearnerSettings:
 
     @property
     def seasons(self) -> tuple[int, ...] | None:
-        """Rows of each season; None if seasons are searched."""
+        """Length of each season in rows; None if the learner searches for seasons."""
         if self.season is None:
             return None
         return tuple(season for season in np.atleast_1d(self.season).tolist() if season)
@@ -201,7 +206,7 @@ def read(
     outputs: int | Sequence[str] | None = None,
     **further: Any,
 ) -> LearnerSettings:
-    """Return the settings of ``omkl.learner``, with the defaults of the algorithm's YAML.
+    """Return the settings of ``omkl.learner``; missing ones have the defaults of the YAML file.
 
     Parameters
     ----------
@@ -243,7 +248,7 @@ GRID = {"from": -2, "to": 2, "n": 25}  # log10 bandwidths of a family given by n
 
 
 def _kernels(given: Any) -> dict[str, Any]:
-    """Return a dictionary given by name, by the content of a YAML, or as a list."""
+    """Return the content of a dictionary that is given by name, as a mapping or as a list."""
     if isinstance(given, str):
         if given in FAMILIES:
             raise ValueError(f"kernels={given!r} is a family: kernels=[{given!r}] has 25 of it")
@@ -318,7 +323,11 @@ def checked_classes(given: Sequence[Any] | None) -> tuple[Any, ...]:
 
 
 def input_names(inputs: int | Sequence[str]) -> tuple[str, ...]:
-    """Return the names of ``inputs`` inputs, or the given names."""
+    """Return the names of the inputs as a tuple.
+
+    A number d gives the names x1 .. xd. A list of names is returned as a tuple. Raises ValueError
+    for a number below 1, an empty list, a name that is no text, or a repeated name.
+    """
     inputs = int(inputs) if isinstance(inputs, np.integer) else inputs
     if isinstance(inputs, int) and not isinstance(inputs, bool) and inputs >= 1:
         return tuple(f"x{k}" for k in range(1, inputs + 1))
@@ -333,7 +342,7 @@ def input_names(inputs: int | Sequence[str]) -> tuple[str, ...]:
 
 
 def season_of(given: Any) -> Any:
-    """Return several seasons as a tuple, and anything else as it is."""
+    """Return a list of seasons as a tuple, and any other value unchanged."""
     return tuple(given) if isinstance(given, list | tuple | range | np.ndarray) else given
 
 
@@ -364,7 +373,10 @@ class Specification(NamedTuple):
     D: int
 
     def of_classes(self, n_classes: int) -> Specification:
-        """Return the specification that learns ``n_classes`` together, if the algorithm has one."""
+        """Return the specification that learns ``n_classes`` classes with one core learner.
+
+        Return this specification if the algorithm learns each class against the rest.
+        """
         together = self.algorithm.of_classes
         if n_classes <= 2 or together is None:
             return self
@@ -382,7 +394,7 @@ class Specification(NamedTuple):
         threads: int = 1,
         model: Any = None,
     ) -> Learner:
-        """Return a fresh learner.
+        """Return a new learner.
 
         Parameters
         ----------
@@ -393,7 +405,7 @@ class Specification(NamedTuple):
         threads
             Threads of an exact-kernel learner.
         model
-            Representation to start from, as in ``Learner``; None: a fresh one.
+            Representation to start from, as in ``Learner``; None: a new one.
         """
         return Learner(
             self.algorithm,
