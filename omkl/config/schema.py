@@ -291,7 +291,7 @@ class Settings(Section):
 
     @property
     def name(self) -> str:
-        """Return ALGORITHM-KEY, the name of a run by any code."""
+        """Return ALGORITHM-KEY, the name of a run without the fingerprint of the sources."""
         return f"{self.algorithm.name.replace('/', '.')}-{self.key()}"  # no folder in between
 
 

@@ -241,7 +241,7 @@ def _scores(of_seeds: Sequence[ClassificationMetrics]) -> dict[str, Any]:
 
 
 def _baselines(of_streams: Sequence[Baselines]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return the error rates of the baselines, and the means (P,) of their curves over streams."""
+    """Return the error rates of the baselines, and their curves (P,), means over the streams."""
     first = of_streams[0]
     rounds = first.squared.curve()[0]
     sums = np.mean([one.squared.curve()[1] for one in of_streams], axis=0)

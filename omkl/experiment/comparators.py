@@ -118,7 +118,7 @@ LOOK_GROWTH = 1.25  # of the rounds from one look to the next
 
 
 def _bound(equations: np.ndarray, ridge: float) -> float:
-    """Return the least objective on the rounds so far; -inf if it is not found in float64."""
+    """Return the least objective on the rounds so far; -inf if float64 cannot solve for it."""
     try:
         return solve(equations, ridge)[0]
     except np.linalg.LinAlgError:
@@ -346,10 +346,10 @@ def _kernel_ridge(job: Job, progress: Progress | None) -> dict[str, np.ndarray]:
 
 
 def _centred(job: Job) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the blocks of a stream, with targets in their own units less their mean.
+    """Yield the blocks of a stream. If targets are not scaled to [0, 1], subtract their mean.
 
-    A ridge without an intercept would pay for the offset of such a target, which no learner does:
-    learners standardise it.
+    The comparator has no intercept, so the offset of a target would increase its errors. Learners
+    standardise the target.
     """
     mean = 0.0
     if job.stream.scaling == "columns":
@@ -384,9 +384,9 @@ def load_or_compute(
 
 
 def _comparator_identity(job: Job, what: str) -> str:
-    """Return a text with all that a comparator depends on.
+    """Return a text that identifies a comparator.
 
-    These are the data, their preparation, the dictionary, D and lam.
+    The text names the data, their preparation, the dictionary, D and lam.
     """
     settings = job.settings
     identity = {

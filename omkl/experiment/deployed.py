@@ -44,7 +44,7 @@ def server_app() -> ServerApp:
 
 
 def plan_of(terms: Terms) -> Plan:
-    """Return what follows from the terms; ValueError names the setting that is wrong."""
+    """Return the plan of a federation from its terms. Raises ValueError naming a wrong setting."""
     typed = shlex.split(terms.settings)
     for word in typed:
         if word.lstrip("+~").startswith(OF_THE_DATA):
@@ -108,7 +108,7 @@ def server_model(coordinator: flower.Coordinator) -> bytes | None:
 
 
 def _units_of_bounds(terms: Terms) -> Units:
-    """Return the scaling by columns that scales as the bounds do."""
+    """Return units by columns that scale rows in the same way as the bounds."""
     units = Units(terms._replace(scaling="columns", bounds={}))
     low, high = np.array([terms.bounds[name] for name in (*terms.inputs, terms.target)]).T
     middle, width = (low + high) / 2.0, high - low
@@ -153,7 +153,7 @@ def _model(
 
 
 def _kernels(plan: Plan) -> dict[str, object]:
-    """Return the kernels that were learned with, as a YAML of ``conf/kernels`` holds them."""
+    """Return the kernels of the learner as the content of a YAML file of ``conf/kernels``."""
     if plan.used == plan.dictionary:
         return plan.settings.placed_kernels
     parts = [{"family": k.family, "bandwidth": k.bandwidth} for k in plan.used]

@@ -63,12 +63,12 @@ class Metrics(Protocol):
 class RoundCounter:
     """Counter of the rounds of a pass, and of the scored ones.
 
-    A row without a target is not a round. In a stream in moving units, rows that are predicted
-    before the first target is in are not scored, because no target tells the scale. With late
-    targets these are more rows than one.
+    A row without a target is not a round. If targets are standardised online, a row that is
+    predicted before the first target is known is not scored, because the scale is unknown. With
+    late targets several rows are not scored.
 
     n_unscored   number of first rounds that are not scored, at most ``metrics.FIRST``. In a panel
-                 the first round of each series is not scored, wherever it is
+                 the first round of each series is not scored either
     """
 
     def __init__(self, stream: Stream) -> None:
@@ -79,7 +79,7 @@ class RoundCounter:
         self.n_unscored = self.n_rows = self.n_rounds = self.n_blank = 0
 
     def add(self, block: Chunk) -> Rounds:
-        """Count the next rows, and return them with the mask of scored rows."""
+        """Count the rows of a block, and return them with a mask of the scored rows."""
         series, known = block.series, ~np.isnan(block.y)
         late = (
             self._before_a_label(known) if series is None else self._before_its_label(known, series)
@@ -108,7 +108,7 @@ class RoundCounter:
         return late
 
     def _before_a_label(self, known: np.ndarray) -> np.ndarray:
-        """Return the mask (n,) of the next rows that came before any label was known."""
+        """Return the mask (n,) of the next rows that came before any target was known."""
         if not self._moving:
             return np.zeros(len(known), dtype=bool)
         if self._first_label is None and known.any():
@@ -122,10 +122,10 @@ class Left(NamedTuple):
     """Results of a pass.
 
     metrics    sums of the pass
-    learners   one per seed
-    histories  weights over time, one per seed
+    learners   one learner per seed
+    histories  weights over time, one history per seed
     counter    numbers of rounds
-    baselines  None if an earlier pass has them
+    baselines  baselines; None if an earlier pass computed them
     seconds    seconds inside each learner
     moments    moments of the stream's columns after the last row that was learned
     """
@@ -143,7 +143,7 @@ class StreamJob(LearnerJob):
     """Job that streams rows through learners, the base of the jobs without a federation."""
 
     def passes(self) -> list[list[int]]:
-        """Return the seeds, by their numbers, of each pass over a stream."""
+        """Return the numbers of the seeds of each pass over the stream."""
         raise NotImplementedError
 
     def blocks(self, stream: Stream, size: int) -> Iterator[Chunk]:
@@ -199,15 +199,15 @@ class StreamJob(LearnerJob):
 
     @property
     def n_threads_each(self) -> int:
-        """Threads of each learner, of those that can use several."""
+        """Number of threads of each learner that can use several threads."""
         several = self.algorithm.representation.lookahead or self.stream.has_series
         return max(1, self.settings.n_threads // len(self.seeds)) if several else 1
 
     def compute(self, progress: Progress | None = None, staging: Path | None = None) -> Computed:
         """Stream every seed through its learner, in one pass for all seeds or in a pass for each.
 
-        Passes run side by side in threads, or else the seeds of the only pass. Files that are as
-        long as the stream grow in the folder ``staging``.
+        Several passes run in parallel threads. If there is only one pass, its seeds do. Files with
+        an entry per row are written in the folder ``staging``.
         """
         passes, baselines = self.passes(), list[Baselines | None]()
         for number, seeds in enumerate(passes):
@@ -274,9 +274,9 @@ def _streamed(
     mapped: Any,
     report: Callable[[int, float, int], None],
 ) -> Left:
-    """Stream some seeds of a job, by their numbers, through their learners.
+    """Stream the rows of a job through the learners of the seeds with these numbers.
 
-    ``mapped`` maps a function over the seeds, in threads or not. ``report`` is called after each
+    ``mapped`` applies a function to each seed, perhaps in threads. ``report`` is called after each
     block with the number of rounds so far, and with ``metrics.running``.
     """
     stream = job.streams[seeds[0]]
@@ -321,7 +321,7 @@ def _streamed(
 
 
 def _growing(blocks: Iterable[Chunk], most: int) -> Iterator[Chunk]:
-    """Cut blocks so that each takes about a second: a slow learner reports its progress as well."""
+    """Cut blocks so that each takes about a second and a slow learner also reports progress."""
     n = min(FIRST_ROWS, most)
     for block in blocks:
         start = 0
@@ -334,7 +334,7 @@ def _growing(blocks: Iterable[Chunk], most: int) -> Iterator[Chunk]:
 
 
 def _ends_of_dates(block: Chunk) -> np.ndarray:
-    """Return the places (G,) behind the last row of each date."""
+    """Return the index (G,) of the first row after each date."""
     assert block.time is not None
     return np.append(np.flatnonzero(block.time[1:] != block.time[:-1]) + 1, len(block.time))
 

@@ -166,7 +166,7 @@ def choose_learner(
     n_inputs: int = 0,
     lengths: np.ndarray | Sequence[int] = (),
 ) -> Plan:
-    """Return the learner that settings name. ``D`` follows from the budget if it is not set.
+    """Return the learner that the settings name. If ``D`` is not set, the budget decides it.
 
     Parameters
     ----------
@@ -248,7 +248,7 @@ _splits: dict[str, Split] = {}
 
 
 def _split(settings: Settings) -> Split:
-    """Return the clients' streams; a process reads and deals a file once."""
+    """Return the streams of the clients. A process reads and splits a data set only once."""
     dataset, federation, n_clients = settings.dataset, settings.federation, settings.clients
     name = repr((dataset, settings.stream, federation, n_clients, settings.seed))
     if name not in _splits or not is_of_now(_splits[name].stream, dataset):
@@ -271,10 +271,10 @@ def _check_asked(settings: Settings, n_clients: int) -> None:
 class Sums:
     """Metrics of R federations of K clients, summed up block by block.
 
-    squared    squared errors of predictions (``ClientErrors``)
-    regrets    means over the clients of their regrets
-    losses     of all clients together
-    baselines  of central forecasters on the same rows
+    squared    squared errors of the predictions (``ClientErrors``)
+    regrets    regrets of the clients, mean over the clients
+    losses     losses of all clients together
+    baselines  errors of central forecasters on the same rows
     """
 
     def __init__(self, job: FederatedJob) -> None:
@@ -437,7 +437,7 @@ def against_comparators(
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Return the regrets, as entries of result.json and as curves.
 
-    They are (11), the same above ridge regressions in hindsight, and (12).
+    These are (11), (11) against ridge regressions in hindsight, and (12).
 
     Parameters
     ----------

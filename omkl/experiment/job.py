@@ -41,9 +41,9 @@ class Computed(NamedTuple):
 
 
 class Job(Protocol):
-    """Job that has been checked and built, before its first round.
+    """Checked and complete job before its first round.
 
-    ``settings`` name a user's file by its content.
+    In ``settings`` a user's file is identified by a digest of its content.
     """
 
     @property
@@ -66,22 +66,23 @@ class Job(Protocol):
         ...
 
     def warm_up(self, compiled: Callable[[], object] = lambda: None) -> None:
-        """Compile, or load compiled code, before any clock starts.
+        """Compile code or load compiled code, before the time of the job is measured.
 
-        ``compiled`` waits until another process has compiled the baselines: the learner is first.
+        The learner is compiled first. Then ``compiled`` waits until another process has compiled
+        the baselines.
         """
         ...
 
     def compute(self, progress: Progress | None = None, staging: Path | None = None) -> Computed:
         """Stream every seed through its learner.
 
-        Files as long as the stream grow in the folder ``staging``; without one there are none.
+        Files with an entry per row are written in the folder ``staging``, if it is given.
         """
         ...
 
 
 class Timing(NamedTuple):
-    """Seconds of streaming all seeds, those inside each seed's learner, and threads."""
+    """Seconds of the whole stream, seconds inside the learner of each seed, and threads."""
 
     elapsed: float
     per_seed: Sequence[float]
@@ -89,14 +90,14 @@ class Timing(NamedTuple):
 
 
 def own_modules(job: Job) -> dict[str, str]:
-    """Return the digests of the modules outside the package that a job uses, by name."""
+    """Return, by name, the digest of each module outside the package that a job uses."""
     module = job.settings.algorithm.module
     algorithm = {} if module is None else outside.digests([module])
     return modules_of_families(job.dictionary) | algorithm
 
 
 def modules_of_families(dictionary: Sequence[Kernel]) -> dict[str, str]:
-    """Return the digests of the modules of a dictionary's kernel families."""
+    """Return, by name, the digest of each module that defines a kernel family of a dictionary."""
     families = {kernel.family for kernel in dictionary}
     return outside.digests(type(kernels.FAMILIES[family]).__module__ for family in families)
 
@@ -149,8 +150,8 @@ def kernel_curves(used: Sequence[Kernel]) -> dict[str, np.ndarray]:
 class LearnerJob(NamedTuple):
     """Job without a federation: one learner per seed.
 
-    ``streams`` has one stream per seed. In a shuffled classification each is a permutation of its
-    own, otherwise all are the same stream.
+    ``streams`` has one stream per seed. In a shuffled classification each seed permutes the rows in
+    another way. Otherwise all seeds have the same stream.
     """
 
     settings: Settings
@@ -188,7 +189,10 @@ class LearnerJob(NamedTuple):
         return self.specification.params
 
     def learner(self, seed: int, threads: int = 1) -> OnlineLearner | Panel:
-        """Return the learner of a seed: for a stream with series ``auto``, or a panel of others."""
+        """Return a new learner for a seed.
+
+        For a stream with series this is ``auto``, or a panel if another algorithm is chosen.
+        """
         made = kept_model.settings_of(self.settings, self.stream, self.D, seed)
         if made.series is not None:
             return OnlineLearner(made, threads=threads)
@@ -261,7 +265,10 @@ MOST_STREAM_BYTES = 2**28  # of the rows that are kept between the jobs of one p
 
 
 def _opened(settings: Settings, seeds: Sequence[int] | None) -> list[Stream]:
-    """Open one stream per seed, or one without seeds; a process prepares a file once."""
+    """Open one stream per seed, or a single stream if ``seeds`` is None or empty.
+
+    Opened streams stay in memory, so that a process prepares a data set only once.
+    """
     dataset, options, seed = settings.dataset, dict(settings.stream), settings.seed
     shuffle = (seeds or seed) if settings.stream.order == "shuffled" else None
     name = repr((dataset, options, shuffle))

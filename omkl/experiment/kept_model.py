@@ -45,7 +45,7 @@ def content(
 ) -> bytes:
     """Return the content of ``model.npz`` after a job of one seed.
 
-    It holds the predictions whose targets are not in yet.
+    The content includes the predictions whose targets have not arrived yet.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def learns_together(settings: Settings, stream: Stream) -> bool:
 
 
 def settings_of(settings: Settings, stream: Stream, D: int, seed: int) -> LearnerSettings:
-    """Return the settings of the learner of a job, as one called from Python.
+    """Return the settings with which Python can make the learner of a job.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def settings_of(settings: Settings, stream: Stream, D: int, seed: int) -> Learne
 
 
 def _columns(settings: Settings, stream: Stream) -> dict[str, Any] | None:
-    """Return how an own file is read and its columns become inputs; None for other data."""
+    """Return the format and the column encodings of a user's file; None for other data."""
     dataset = settings.dataset
     if "path" not in dataset:
         return None

@@ -118,7 +118,7 @@ def curve_bytes(R: int, T: int | None) -> int:
 
 
 def model_bytes(representation: Representation, params: Any, kernels: Any, d: int, D: int) -> float:
-    """Return the bytes of a learner's model, or a part of them if no such model can be made here.
+    """Return the bytes of a learner's model, or a lower bound if the model is too large to make.
 
     Parameters
     ----------

@@ -96,17 +96,20 @@ class ClientErrors:
 
     @property
     def mse(self) -> np.ndarray:
-        """(R,), mean over the clients of each one's over its own rounds."""
+        """Mean squared error (R,): mean over the rounds of each client, then over the clients."""
         if self.together:
             return self.rounds.total / self.rounds.n_rounds
         return (self.total / self.lengths).mean(axis=1)
 
     def served(self) -> np.ndarray:
-        """Return how many rounds of all clients (P,) are over at each recorded round."""
+        """Return the number of finished rounds (P,), over all clients, at each recorded round."""
         return np.minimum(self.rounds.curve()[0][:, None], self.lengths).sum(axis=1)
 
     def curve(self) -> np.ndarray:
-        """Return the mean squared error (R, P) of the rounds of all clients so far."""
+        """Return the running mean squared error (R, P) at each recorded round.
+
+        The mean at round t is over the rounds 1 .. t of all clients.
+        """
         return len(self.lengths) * self.rounds.curve()[1] / self.served()
 
 
@@ -117,9 +120,9 @@ MOST_RANKED = 5  # best series, and worst ones
 class SeriesErrors:
     """Squared errors of F forecasters, summed up for each series of a panel.
 
-    places   the place of each series, in the order in which they came
-    n        (K,) scored rows of each series
-    total    (F, K) sums over them
+    places   index of each series, in the order of their first rows
+    n        (K,) number of scored rows of each series
+    total    (F, K) sums of squared errors over the scored rows
     """
 
     def __init__(self, n_forecasters: int) -> None:
@@ -149,14 +152,15 @@ class SeriesErrors:
 
     @property
     def rmse(self) -> np.ndarray:
-        """(F, K), NaN of a series without a scored row."""
+        """Root mean squared error (F, K); NaN for a series without a scored row."""
         n = np.where(self.n > 0.0, self.n, np.nan)
         return np.sqrt(self.total / n)
 
     def result(self, column: str, baselines: Mapping[str, np.ndarray]) -> dict[str, Any]:
-        """Return the entry ``series`` of result.json; ``baselines`` (K,) are RMSE of the series.
+        """Return the entry ``series`` of result.json.
 
-        Ranked are series with ``FEWEST_SCORED`` scored rows, or all where none has so many.
+        ``baselines`` are RMSE (K,) of the series by the name of a baseline. Only series with at
+        least ``FEWEST_SCORED`` scored rows are ranked, or all series if none has so many.
         """
         rmse, names = self.rmse.mean(axis=0), list(self.places)
         ranked = np.flatnonzero(self.n >= min(FEWEST_SCORED, self.n.max(initial=0.0)))
@@ -208,10 +212,10 @@ class LastRows:
 
 
 class Accuracy:
-    """Errors of R forecasters in units of the target, over the rounds whose label is known.
+    """Errors of R forecasters in units of the target, over the rounds with a known target.
 
-    ``unit`` is how much of the target is 1 in the scale of the stream. Sums are taken one by
-    one, so that no split into blocks changes a bit.
+    ``unit`` is the difference of the target that is 1 in the scale of the stream. Terms are added
+    one by one, so that the sums do not depend on the split into blocks.
     """
 
     def __init__(self, n_forecasters: int, unit: float) -> None:
@@ -242,7 +246,7 @@ class Accuracy:
 
     @property
     def r2(self) -> np.ndarray:
-        """1 - MSE over the variance of the labels: NaN where they are all the same."""
+        """1 - MSE / variance of the targets; NaN if all targets are equal."""
         n, (above, squares) = self.n_rounds, self._sums[-2:]
         variance = squares / n - (above / n) ** 2
         mse = np.split(self._sums[:-2], 2)[0] / n
@@ -266,7 +270,7 @@ def largest_norm(X: np.ndarray) -> float:
 
 
 def label_cost(n_queried: np.ndarray, n_rounds: int) -> dict[str, Any]:
-    """Return the cost of the labels (R,) that R seeds requested, as in result.json.
+    """Return the cost of the targets that R seeds requested, as entries of result.json.
 
     The efficiency is their share of the rounds, (55) of Hong and Chae: 1 for a learner that always
     requests, and smaller is cheaper. It is plotted beside the MSE of all rounds, (54).
@@ -281,7 +285,10 @@ def label_cost(n_queried: np.ndarray, n_rounds: int) -> dict[str, Any]:
 
 
 def mistaken(y_hat: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return which predictions (n,) are mistakes: y_hat (n,) and y -1, +1; or (n, K) and 0..K-1."""
+    """Return a mask (n,) of the wrong predictions.
+
+    ``y_hat`` are scores (n,) for the targets -1 and +1, or (n, K) for the targets 0 .. K - 1.
+    """
     if y_hat.ndim == 1:
         return y * y_hat <= 0.0
     return y_hat.argmax(axis=1) != y
@@ -297,8 +304,8 @@ LEAST_PROBABILITY = 1e-15  # of a class that came, in the log loss
 class Confusion:
     """Confusion matrix.
 
-    counts (K, K + 1) int64: classes of the rows, predicted classes; the last column counts scores
-    of 0 between two classes, which predict neither.
+    ``counts`` (K, K + 1) int64 has a row per class and a column per predicted class. With two
+    classes a score of 0 predicts no class, and counts in the last column.
     """
 
     def __init__(self, n_classes: int) -> None:
@@ -397,7 +404,7 @@ class MeanScores:
         self.sums: dict[str, Recorder] = {}
 
     def add(self, known: np.ndarray, found: Mapping[str, np.ndarray]) -> None:
-        """Add a block of rounds, (R, n) each: whether there was an interval, and its scores."""
+        """Add a block of rounds: whether each has an interval, and its scores, (R, n) each."""
         self.n_known.add(known.astype(float))
         for name, score in found.items():
             self.sums.setdefault(name, Recorder(len(score))).add(np.where(known, score, 0.0))
@@ -410,7 +417,7 @@ class MeanScores:
         return {name: float((r.total / n).mean()) for name, r in self.sums.items()}
 
     def windows(self, name: str) -> dict[str, list[Any]]:
-        """Return the mean of a score in windows, over the seeds, and the last round of each."""
+        """Return the mean over the seeds of a score per window, and the last round per window."""
         rounds, n = self.n_known.curve()
         ends = np.unique(np.searchsorted(rounds, np.linspace(0, rounds[-1], N_WINDOWS + 1)[1:]))
         n_known, total = (
@@ -608,7 +615,7 @@ def learned(
     ahead: np.ndarray | None = None,
     dates: np.ndarray | None = None,
 ) -> Predictions:
-    """Predict and learn rows with the learner of a run, and return the predictions.
+    """Predict and learn rows with the learner of a run. Return the predictions.
 
     Parameters
     ----------
@@ -671,7 +678,8 @@ def _skipped(d: int) -> dict[str, dict[str, Any]]:
 class Baselines:
     """Baselines of a regression over rounds with a known label, in constant memory.
 
-    They have the past targets and the delay of the learner, and in a panel its number of series.
+    Baselines read the same past targets as the learner, with the same delay. In a panel they keep
+    as many series in memory.
 
     squared   squared errors in the scale of the stream
     accuracy  errors in units of the target
@@ -700,14 +708,16 @@ class Baselines:
         self.seconds = 0.0
 
     def add(self, rows: Rounds, seasons: Sequence[int] = ()) -> None:
-        """Learn the labels of a block of rows, and count what is scored of them.
+        """Let all baselines predict and learn a block of rows, and add their errors.
+
+        Only the errors of scored rows are added.
 
         Parameters
         ----------
         rows
-            The block.
+            Rows of the block, and which of them are scored.
         seasons
-            Rows of the seasons that the learner knows.
+            Lengths, in rows, of the seasons that the learner of the job knows after this block.
         """
         before = time.perf_counter()
         self.seasonal.add(rows, seasons)
@@ -763,14 +773,15 @@ class Baselines:
 class SeasonalValue:
     """Errors of the value one season ago of each row's series, or of its last value.
 
-    Rows before the season is known are held, at most ``MOST_HELD`` of them.
+    Rows are stored until a season is known, at most ``MOST_HELD`` of them.
 
     Parameters
     ----------
     unit
         Units of the target per unit of y.
     delay
-        Rows for which a target is not known yet: the value is of as many seasons ago as it takes.
+        Number of rows after which a target is known. The value is that of the latest season whose
+        target is known.
     """
 
     MOST_HELD = 20_000
@@ -782,7 +793,7 @@ class SeasonalValue:
         self._past: dict[Any, collections.deque[float]] = {}
 
     def add(self, rows: Rounds, seasons: Sequence[int]) -> None:
-        """Add a block of rows; ``seasons`` are those known behind it."""
+        """Add a block of rows. ``seasons`` are known after this block."""
         self._held.append(rows._replace(X=np.empty(0), ahead=None))
         if not self.season and seasons:
             self.season = seasons[0]
@@ -807,7 +818,7 @@ class SeasonalValue:
         self.accuracy.add(errors[None, :], rows.y[rows.scored])
 
     def entry(self) -> dict[str, Any]:
-        """Return its entry among the baselines of result.json, or {} without a season."""
+        """Return the entry of this baseline in result.json, or {} without a season."""
         if not self.accuracy.n_rounds:
             return {}
         rmse, mae = float(self.accuracy.rmse[0]), float(self.accuracy.mae[0])
@@ -829,7 +840,8 @@ class ClassBaselines(Baselines):
 class ClientBaselines(Baselines):
     """Baselines of a federation: central forecasters that learn the rows of all clients.
 
-    They learn the rows of the clients in turn, round by round. ``of_clients`` are their errors.
+    Round by round the forecasters learn one row of each client in turn. ``of_clients`` holds the
+    errors by client.
     """
 
     def __init__(self, stream: Stream, lengths: np.ndarray) -> None:

@@ -26,24 +26,24 @@ def side_by_side(
 ) -> Generator[tuple[int, Result | None]]:
     """Call a function on each item, in processes of joblib.
 
-    An item whose process dies is tried once more, alone. An exception of ``function`` is raised
-    here.
+    If the process of an item dies, the item is tried once more, alone. An exception of ``function``
+    is raised by this generator.
 
     Parameters
     ----------
     function, items
-        What processes are given is pickled.
+        Function and its arguments, which are pickled.
     n_jobs
-        Processes. None: one per ``threads`` cores. A text is the address of a Dask scheduler, whose
-        workers take the items.
+        Number of processes. None: one per ``threads`` cores. A text is the address of a Dask
+        scheduler, whose workers process the items.
     threads
         Threads of each process.
 
     Yields
     ------
     number, result
-        The place of an item in ``items`` and its result, as they end. The result is None if the
-        process died twice.
+        Index of an item in ``items`` and its result, in the order of completion. The result is None
+        if the process died twice.
     """
     from joblib import Parallel, delayed, parallel_config
 
@@ -78,7 +78,7 @@ def side_by_side(
 
 
 def _workers_of(address: str) -> AbstractContextManager[object]:
-    """Return a client of a Dask scheduler. UsageError where none answers."""
+    """Return a client of a Dask scheduler. Raises UsageError if the scheduler does not answer."""
     try:
         from dask.distributed import Client
 

@@ -80,7 +80,7 @@ class RegressionMetrics:
             self.predictions = PredictedNumbers(staging / PREDICTIONS, job.seeds, *has, series_type)
 
     def add(self, block: Chunk, rows: Rounds, predictions: Sequence[Predictions]) -> None:
-        """Sum up a block. Rows without a target are predicted, and do not enter the errors.
+        """Add the errors of a block. Rows without a target do not count.
 
         Parameters
         ----------
@@ -132,11 +132,11 @@ class RegressionMetrics:
 
     @property
     def running(self) -> tuple[float, int]:
-        """Squared errors so far, mean over the seeds, and the rounds that they are of."""
+        """Sum of squared errors so far, mean over the seeds, and the number of its rounds."""
         return float(self.squared.total.mean()), self.accuracy.n_rounds
 
     def interval(self) -> dict[str, Any]:
-        """Return the scores of requested intervals, or {}."""
+        """Return the scores of intervals, or {} if no intervals were requested."""
         return self.intervals.result() if self.intervals else {}
 
     def require_enough(self) -> None:
@@ -223,7 +223,10 @@ def _summarise(job: Regression, left: Left, timing: Timing, progress: Progress |
 
 
 def graph_of(learner: OnlineLearner | Panel) -> dict[str, np.ndarray]:
-    """Return the kernels (nodes, M) that each node of a feedback graph sees, or {} without one."""
+    """Return the array ``graph`` of curves.npz: the kernels (nodes, M) that each node evaluates.
+
+    Return {} for a learner without a feedback graph.
+    """
     if isinstance(learner, Panel):
         return {}
     state = learner.learners[0].state

@@ -28,8 +28,8 @@ from omkl.utils.wording import cannot_use
 class Outcome(NamedTuple):
     """Outcome of a job.
 
-    run       its folder; with status "failed" there may be none, then run holds the
-              result and the configuration in memory
+    run       run folder. A failed job may have no folder; ``run`` then holds the result and the
+              configuration in memory
     status    "complete", "reused" or "failed"
     notes     remarks for the user
     settings  settings of the job; None if it failed
@@ -59,10 +59,10 @@ def run(
     progress: Progress | None = None,
     on_begin: Callable[[Job], None] | None = None,
 ) -> Outcome:
-    """Run one job, or find it finished. Failures are returned, not raised.
+    """Run one job, or return its finished run. Failures are returned, not raised.
 
-    A job that cannot begin leaves nothing behind. One that breaks writes its failure into
-    ``outputs/failures``. KeyboardInterrupt passes through and changes nothing.
+    A job that cannot begin writes no file. A job that fails later writes its failure into
+    ``outputs/failures``. KeyboardInterrupt is raised, and no file is changed.
     ``omkl.experiment.viewers`` draws and tracks runs.
 
     Parameters
@@ -72,7 +72,7 @@ def run(
     progress
         Callback between blocks of rows.
     on_begin
-        Callback with the job before its first row. It is not called for a run that is found.
+        Callback with the job before its first row. It is not called if a finished run exists.
     """
     with warm.helper(settings) as compiled:
         started = _begin(settings, progress)
@@ -94,12 +94,12 @@ def run(
 
 
 class StartedJob(NamedTuple):
-    """Job that is to be computed.
+    """Job that has no finished run yet.
 
-    folder    folder of its run
+    folder    folder of the future run
     facts     entries of ``result.json`` that are known before the first row
     notes     remarks for the user
-    replace   whether a folder in its place is moved away first
+    replace   whether an existing folder with this name is moved away first
     """
 
     job: Job
@@ -115,7 +115,7 @@ def _begin(settings: Settings, progress: Progress | None = None) -> StartedJob |
     Returns
     -------
     StartedJob or Outcome
-        An outcome if nothing is to be computed: the run is found, or the job failed.
+        An outcome if a finished run exists or the job failed.
     """
     started = now()
     try:
@@ -173,7 +173,7 @@ def _compute(
 
 
 def _finish(started: StartedJob, staging: Path, computed: Computed) -> Outcome:
-    """Publish the run, under a name that no later start finds if sources were edited meanwhile."""
+    """Publish the run. If sources were edited meanwhile, choose a name that is never reused."""
     settings, folder, facts = started.job.settings, started.folder, started.facts
     if edited := provenance.edited(facts.get("modules", {})):
         facts = facts | {"stamp": f"edited-{uuid.uuid4().hex[:9]}"}
@@ -224,7 +224,7 @@ def failure(
     explained
         Whether the message is enough, so that no traceback is kept.
     folder
-        Folder that the run would have; None where its data could not be read.
+        Folder that the run would have; None if its data could not be read.
     started
         Time at which the job began; None for the present time.
     """

@@ -28,9 +28,9 @@ def run_and_draw(settings: Settings, progress: Progress | None = None) -> Outcom
 def run_and_draw_all(
     jobs: Sequence[Settings], n_jobs: int | str | None
 ) -> Generator[tuple[int, Outcome]]:
-    """Run and draw jobs in processes, and yield the number and the outcome of each as it ends.
+    """Run and draw jobs in processes. Yield the number and the outcome of each job as it ends.
 
-    ``n_jobs`` and a process that dies are as for ``omkl.experiment.queue.side_by_side``.
+    ``omkl.experiment.queue.side_by_side`` explains ``n_jobs`` and what happens if a process dies.
     """
     threads = jobs[0].threads or 1
     for number, outcome in queue.side_by_side(run_and_draw, jobs, n_jobs, threads):

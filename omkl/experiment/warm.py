@@ -33,15 +33,15 @@ _PROGRAM = "from omkl.experiment import warm; warm.main()"
 
 @contextlib.contextmanager
 def helper(settings: Settings) -> Iterator[Callable[[], object]]:
-    """Start a process that compiles scaling and baselines, if none was compiled before.
+    """Start a process that compiles scaling and baselines, unless compiled code exists.
 
-    There is no process on a single core, with ``threads=1``, in a process of a sweep, for a
-    federation, or where the system refuses one.
+    No process is started on a single core, with ``threads=1``, in a process of a sweep, for a
+    federation, or if the system refuses to start it.
 
     Yields
     ------
     callable
-        Waits for the process.
+        Function that waits until the process ends.
     """
     folder = cache.folder() if compiler.ENABLED else None
     if (

@@ -1,4 +1,7 @@
-"""Jobs on a terminal: a bar while they run, then a table, or a line of a sweep."""
+"""Print jobs on a terminal: a progress bar while a job runs, then its result.
+
+A single run prints a table, each run of a sweep a line.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ def loss_text(result: Mapping[str, Any]) -> str:
 
 
 def error_text(result: Mapping[str, Any]) -> str:
-    """Return the error without its name, infinity if it has overflowed."""
+    """Return the error without its name. An error that has overflowed is infinite."""
     kind = measure(result)
     text = stats.loss_text(kind, number_of(result[f"{kind.key}_mean"]), result[f"{kind.key}_std"])
     return f"{text} %" if kind is ERROR_RATE else text
@@ -79,7 +82,7 @@ def _interval_text(result: Mapping[str, Any]) -> str:
 
 
 def cost_text(result: Mapping[str, Any]) -> str:
-    """Return how many targets were requested, and their share of the rows."""
+    """Return the number of requested targets, and their share of the rows, as text."""
     text = f"{result['labels']:,.0f} requested, AL_eff {result['al_efficiency']:.4g}"
     std = result.get("al_efficiency_std")
     return f"{text} ± {std:.2g}" if std else text
@@ -125,9 +128,9 @@ MOST_LINES = 12  # columns of a file that are described
 
 
 def print_columns(stream: Mapping[str, Any], rows: str, console: Console) -> None:
-    """Print the use of the columns of a user's file, and nothing for other data.
+    """Print how each column of a user's file is used. For other data print nothing.
 
-    Columns of numbers that are inputs unchanged are counted. Other columns have a line each.
+    Columns of numbers that become inputs unchanged are only counted. Each other column has a line.
 
     Parameters
     ----------
@@ -314,7 +317,7 @@ def _expert_rows(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _regret_rows(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Return regret against one comparator, and of a federation its spread over clients."""
+    """Return the regret against one comparator. For a federation add the deviation over clients."""
     mean, std = number_of(entry["mean"]), entry["std"]
     # A mean near 0 has a deviation larger than it.
     deviation = "" if std is None else f" ± {readable(std, max(abs(mean), std))}"
@@ -378,12 +381,12 @@ def _best_kernel_text(result: Mapping[str, Any]) -> str:
 
 
 def _of_seeds(mean: float, n_seeds: int) -> str:
-    """Format a mean count: whole for one seed, else with one decimal."""
+    """Format a mean count over seeds: without decimals for one seed, else with one decimal."""
     return f"{mean:,.{1 if n_seeds > 1 else 0}f}"
 
 
 def print_saved(name: str, folder: Path, outputs: Path) -> None:
-    """Print the folder of results, and point ``latest`` in the outputs to it where links work.
+    """Print the folder of results, and let the link ``latest`` in the outputs point to it.
 
     Parameters
     ----------
@@ -433,10 +436,10 @@ SECONDS_UNTIL_LEFT = 2.0  # of a stage: before, the time that is left is a guess
 
 
 class Bar:
-    """A progress bar on a terminal, nothing elsewhere; it leaves no trace.
+    """Progress bar. It is shown on a terminal only, and removed at the end.
 
-    Entered, it gives the function that ``run`` reports to, or None. Rounds
-    are those of the stream, their rate is summed over the seeds.
+    As a context manager it returns the progress callback for ``run``, or None without a terminal.
+    The bar counts the rounds of the stream. Its rate is the sum over the seeds.
     """
 
     def __init__(self, label: str, n_seeds: Any, classify: bool = False) -> None:
@@ -496,7 +499,7 @@ class Bar:
         )
 
     def print(self, what: Callable[[Console], None]) -> None:
-        """Let ``what`` print on standard output, with no bar in the way."""
+        """Call ``what``, which prints on standard output, while the bar is hidden."""
         from rich.console import Console
 
         if self.bar is not None:

@@ -62,14 +62,14 @@ def all_figures(run: Run, folder: Path, suffixes: Sequence[str] = style.PNG) -> 
 
 
 def write_figures(run: Run, suffixes: Sequence[str] = style.PNG) -> None:
-    """Draw the figures of a run into its folder, in place of those that are there."""
+    """Draw the figures of a run into its folder. Existing figures are replaced."""
     with staging_folder(run.folder) as staging:
         all_figures(run, staging, suffixes)
         publish_figures(run, staging)
 
 
 def figures_of(run: Run) -> Iterator[tuple[str, Figure]]:
-    """Draw the figures of a run one after another, and yield their names and them."""
+    """Draw the figures of a run one after another. Yield the name and the figure."""
     for name, draw in _drawings(run).items():
         with style.applied():
             figure = draw(run)
@@ -126,10 +126,10 @@ def _drawings(run: Run) -> dict[str, Draw]:
 
 
 def error(run: Run, into: Axes | None = None) -> Figure:
-    """Draw the error of rows 1..t over t, beside the baselines.
+    """Draw the error of rows 1..t over t, with the baselines.
 
-    The first half per cent of the rows is not drawn, of a short stream ten rows: a mean of a
-    handful of errors would set the scale.
+    The first 0.5 % of the rows are not drawn, or ten rows of a short stream: the mean of a few
+    errors would determine the scale of the axis.
     """
     curves, kind = run.curves, measure(run.result)
     figure, axes = _single(into=into)
@@ -219,7 +219,7 @@ def _draw_map(figure: Figure, axes: Axes, run: Run) -> None:
 
 
 def _name_largest(axes: Axes, shares: Array, names: Sequence[str]) -> Array:
-    """Return the lines of a map of shares (G, N): the largest by name, the others together."""
+    """Return the lines of a map of shares (G, N): the largest ones, and the sum of the others."""
     order = np.argsort(np.nansum(shares, axis=0), kind="stable")
     rest, shown = order[:-MOST_NAMES], order[-MOST_NAMES:]
     values, labels = shares[:, shown].T, [names[i] for i in shown]
@@ -231,7 +231,7 @@ def _name_largest(axes: Axes, shares: Array, names: Sequence[str]) -> Array:
 
 
 def _draw_shares(figure: Figure, axes: Axes, t: Array, values: Array, n: int, what: str) -> None:
-    """Draw a heat map of shares (N, G) among n after rounds t (G,); NaN is left white."""
+    """Draw a heat map of the shares (N, G) of n experts after the rounds t (G,). NaN is white."""
     N = len(values)
     top = max(float(np.nanmax(values)), 2.0 / n)
     least = min(max(float(np.nanmin(values)), 0.01 / N), 0.5 / N)
@@ -493,7 +493,7 @@ def _single(height: float = 4.2, into: Axes | None = None) -> tuple[Figure, Axes
 
 
 def _legend(figure: Figure, axes: Axes, into: Axes | None) -> None:
-    """Draw the legend below the panel, or inside it where the figure is somebody else's."""
+    """Draw the legend below the panel, or inside the panel of a figure that the caller made."""
     if into is None:
         style.figure_legend(figure, [axes])
     else:

@@ -1,7 +1,7 @@
-"""Runs as one pandas frame, with a row per run: all tables are made of it.
+"""Data frame of runs, with a row per run. All tables are made from it.
 
 The columns are ``algorithm`` and ``dataset``, then the settings that vary, then ``status`` and
-numbers in full. Columns named in ``HIDDEN`` hold what the tables are made of besides.
+metrics in full precision. The columns in ``HIDDEN`` hold further data for the tables.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def settings_in(frame: pd.DataFrame) -> list[str]:
 
 
 def with_baselines(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the complete runs of a frame, and below those on a data set its baselines."""
+    """Return the complete runs of a frame. The baselines of a data set follow its runs."""
     complete = frame[frame["status"] == "complete"]
     parts = ("dataset", "stream", "federation", "clients")
     of_stream = [name for name in settings_in(frame) if name.partition(".")[0] in parts]
@@ -117,10 +117,11 @@ def _by_dataset(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def in_order(frame: pd.DataFrame, sort: str = "") -> pd.DataFrame:
-    """Sort the rows of each data set by the column ``sort``, with ``-`` before it from the largest.
+    """Sort the rows of each data set by the column ``sort``.
 
-    By default they are sorted by algorithm and settings, with baselines last. Rows without a value
-    come last. Raises ValueError for a column that does not exist.
+    ``sort="rmse"`` sorts from the smallest value, ``sort="-rmse"`` from the largest. Rows without a
+    value come last. An empty ``sort`` orders the rows by algorithm and settings, with baselines
+    last. Raises ValueError for a column that does not exist.
     """
     names, column = settings_in(frame), sort.removeprefix("-")
     sortable = [name for name in ("algorithm", *names, *NUMBERS) if frame[name].notna().any()]
@@ -151,10 +152,11 @@ def _place(value: Any) -> tuple[int, float, str]:
 
 
 def matching(runs: Sequence[Run], wanted: Mapping[str, Sequence[str]]) -> list[Run]:
-    """Return the runs that have one of the wanted values of each key.
+    """Return the runs whose value of each key is one of the wanted values.
 
-    Numbers are compared as numbers, and texts may have ``*``. Runs of a user's file, ``my-5c82``,
-    are also found by ``dataset=my``. Raises ValueError if no run has a key, or none is left.
+    Numbers are compared as numbers. A wanted text may contain the wildcard ``*``. The runs of a
+    user's file, such as ``my-5c82``, also match ``dataset=my``. Raises ValueError if no run has a
+    key, or if no run matches.
     """
     names = ("algorithm", "dataset", "status", "key")
     facts = [naming.settings_of(r) | {name: r.result[name] for name in names} for r in runs]

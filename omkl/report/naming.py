@@ -31,7 +31,7 @@ def markdown_text(text: str) -> str:
 
 
 def scored_rows(result: Mapping[str, Any]) -> str:
-    """Return the rows that count in the error, in the words of readers."""
+    """Return, as text, the rows that count in the error."""
     over = str(result.get("mse_over", "all rounds"))
     return over.replace("rounds", "rows")
 
@@ -67,11 +67,12 @@ def value_text(value: Any) -> str:
 
 
 def varying(runs: Sequence[Run], of_all: bool = False) -> list[dict[str, Any]]:
-    """Return for each run the settings that tell it apart, in the order of ``runs``.
+    """Return, for each run, its settings that vary, in the order of ``runs``.
 
-    A parameter varies if runs of one algorithm differ in it, a setting of the stream if runs on one
-    data set do, and any other setting if runs of one algorithm on one data set do. With ``of_all``
-    every run has its value of each setting that varies among some of them.
+    A parameter varies if two runs of one algorithm differ in it. A setting of the stream varies if
+    two runs on one data set differ in it. Any other setting varies if two runs of one algorithm on
+    one data set differ in it. With ``of_all`` the result of each run has every setting that varies
+    among some of the runs.
     """
     import pandas as pd  # imported here: it takes 0.3 s, and one run does not need it
 
@@ -100,7 +101,8 @@ def _group(run: Run, name: str) -> str:
 def is_of_stream(setting: str) -> bool:
     """Return whether a setting changes the stream of a data set.
 
-    Not the scaling, whose default is the learner's: tables tell it below.
+    The scaling does not count, because its default depends on the learner. Tables name it in a
+    note.
     """
     return setting.startswith(("dataset.", "stream.")) and setting != "stream.scaling"
 
@@ -179,7 +181,7 @@ def command(run: Run) -> str:
 def has_kernels(run: Run) -> bool:
     """Return whether the experts are kernels of known families or of the run's dictionary.
 
-    These may be of a module outside the package, which is not known where the run is read.
+    A family of the dictionary may be defined outside the package, and is then unknown here.
     """
     kernels = run.config.get("kernels")
     parts = kernels.get("parts") if isinstance(kernels, dict) else None

@@ -1,4 +1,4 @@
-"""The page of several runs: one HTML file with their table, figures and commands."""
+"""HTML page of several runs: one file with their table, figures and commands."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def write_page(runs: Sequence[Run], path: Path, figures: Iterable[Path] = ()) ->
 
 
 def page(runs: Sequence[Run], figures: Iterable[Path] = ()) -> str:
-    """Return the page as HTML. Whatever is in a run folder is shown as text."""
+    """Return the page as HTML. All content of run folders is escaped."""
     import jinja2
 
     frame = frame_of(runs)

@@ -40,7 +40,7 @@ ROUNDING = 1e-12  # differences up to so much of a score come from the order of 
 
 
 class Comparison(NamedTuple):
-    """K learners beside the best of them."""
+    """Comparison of K learners with the best of them."""
 
     starred: Array  # (K,) the lowest mean, and what does not differ from it
     p: Array  # (K,) adjusted by Holm; NaN for the best, and where no test was possible
@@ -61,10 +61,10 @@ def holm(p: ArrayLike) -> Array:
 def same_as_best(scores: ArrayLike) -> Comparison:
     """Decide which learners share the star.
 
-    The mean of a learner is over its own seeds, a test over the seeds that two learners share.
-    Means that agree to rounding are best together, and the one that is hardest to distinguish from
-    a learner decides. A learner with fewer than two seeds in common with the best has no star and
-    is ``untested``.
+    The mean of a learner is over all its seeds. A test is over the seeds that two learners have in
+    common. If several learners have the best mean up to rounding, each other learner is compared
+    with the one from which it is hardest to distinguish. A learner with fewer than two seeds in
+    common with the best has no star and is ``untested``.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def same_as_best(scores: ArrayLike) -> Comparison:
 def _paired_t(differences: Array, resolution: Array) -> tuple[float, float] | None:
     """Return the two-sided p-value of differences and their mean; None for fewer than two pairs.
 
-    What is below the ``resolution`` counts as 0.
+    Differences below the ``resolution`` count as 0.
     """
     from scipy.special import stdtr  # 0.2 s of import, which no table of single runs needs
 
@@ -122,8 +122,8 @@ def _paired_t(differences: Array, resolution: Array) -> tuple[float, float] | No
 def compare(rows: Sequence[dict[str, Any]]) -> None:
     """Set ``best``, ``p_star`` and ``untested`` of the rows of one data set and one measure.
 
-    Of a row are read ``scores``, its scores by seed, and ``draws``: false for a learner that has
-    the score of its one seed on every other. A row whose errors have overflowed has no star.
+    Each row must have ``scores``, its scores by seed, and ``draws``, which is False for a learner
+    whose score is the same for every seed. A row whose errors have overflowed gets no star.
     """
     for row in rows:
         row |= {"best": False, "p_star": None, "untested": False}
@@ -148,8 +148,8 @@ def compare(rows: Sequence[dict[str, Any]]) -> None:
 def meaning(rows: Sequence[Mapping[str, Any]], measure: str) -> str:
     """Explain the star of a table, and list the runs that it does not compare with others.
 
-    Of a row are read ``name`` and ``described``, its algorithm and data set without and with its
-    settings, besides what ``compare`` and ``frame_of`` write.
+    Each row must have ``name``, its algorithm and data set, ``described``, the same with its
+    settings, and the columns that ``compare`` and ``frame_of`` write.
     """
     text = f"lowest {measure} of the data set"
     seeds = sorted({len(row["scores"]) for row in rows if not row.get("untested")})
@@ -238,7 +238,8 @@ def accuracy_text(entry: Mapping[str, Any]) -> str:
 def compared_by(result: Mapping[str, Any]) -> tuple[str, str]:
     """Return the key of the error in the entries of baselines, and in the result of a run.
 
-    That is what the learner's own row of a table says: of a federation MSE alone.
+    Baselines are compared by the error in the first line of a table. For a federation this is the
+    MSE.
     """
     if measure(result) is ERROR_RATE:
         return "error_rate", "error_rate_mean"
@@ -264,7 +265,7 @@ LEAST_ROUNDS = 20  # of a window
 
 
 class Windowed(NamedTuple):
-    """The error of windows that follow each other: their ends (W + 1,) and means (R, W)."""
+    """Error of consecutive windows: ends (W + 1,) and means (R, W)."""
 
     edges: np.ndarray
     loss: np.ndarray

@@ -92,9 +92,9 @@ def look(index: int) -> dict[str, Any]:
 def looks_of(legend: Sequence[Entry]) -> dict[Entry, dict[str, Any]]:
     """Return the look of every entry of the legend, distinct without colour too.
 
-    An algorithm has a colour and a marker. Where settings vary, a dash is a setting; elsewhere
-    the algorithm has a dash as well. Of more algorithms than colours every entry has a colour, a
-    dash and a marker of its own.
+    Each algorithm has a colour and a marker. If settings vary, dashes distinguish settings.
+    Otherwise they distinguish algorithms, too. If there are more algorithms than colours, each
+    entry has a different combination of colour, dash and marker.
     """
     entries = list(dict.fromkeys(legend))
     learners = list(dict.fromkeys(entry.learner for entry in entries))

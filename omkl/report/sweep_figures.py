@@ -1,7 +1,7 @@
-"""Figures of several runs: running errors, and a number against a setting or another number.
+"""Figures of several runs: running errors, and a metric over a setting or another metric.
 
-A colour is an algorithm, a dash its settings. Figures are made of panels: a function by the title
-of each panel, which draws into given Axes.
+Colours distinguish algorithms, and dashes their settings. The panels of a figure are a mapping from
+the title of a panel to a function that draws into Axes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LABELS = {
 def all_figures(
     runs: Sequence[Run], folder: Path, suffixes: Sequence[str] = style.PNG
 ) -> list[Path]:
-    """Save the figures that a sweep ends with, and return their paths.
+    """Save the figures of a finished sweep, and return their paths.
 
     These are the running errors, and the final error against each setting with three numbers or
     more, against the algorithm, and against the share of requested targets if some are not
@@ -77,7 +77,7 @@ def chosen_figure(runs: Sequence[Run], x: str, y: str = "") -> Figure:
     Parameters
     ----------
     runs, x, y
-        As of ``panels_of``.
+        As in ``panels_of``.
     """
     what = LABELS.get(y, y)
     panels = panels_of(runs, x, y)
@@ -87,21 +87,21 @@ def chosen_figure(runs: Sequence[Run], x: str, y: str = "") -> Figure:
 
 
 def panels_of(runs: Sequence[Run], x: str = ROWS, y: str = "") -> Panels:
-    """Return panels of a number of runs against another number or a setting.
+    """Return panels of the metric ``y`` of runs over ``x``, a setting or another metric.
 
     Parameters
     ----------
     runs
         Complete runs.
     x
-        "t", for running errors over the rows, or as in ``against``.
+        "t" for running errors over the rows. Otherwise a setting or metric as in ``against``.
     y
-        As in ``against``; "" is the error.
+        Metric as in ``against``; "" stands for the error.
 
     Raises
     ------
     ValueError
-        No run has such a setting or number.
+        ``runs`` is empty, or no run has the setting or metric.
     """
     if not runs:
         raise ValueError("there is no finished run to draw")
@@ -132,7 +132,7 @@ def figure_of(panels: Panels, title: str) -> Figure:
 
 
 def running(runs: Sequence[Run]) -> Panels:
-    """Return panels of running errors over the rows, one per stream, beside its baselines."""
+    """Return panels of running errors over the rows, one per stream, with the baselines."""
     streams: dict[str, list[tuple[Run, Entry]]] = {}
     for run, entry, stream in zip(runs, naming.legend(runs), naming.streams(runs), strict=True):
         streams.setdefault(stream, []).append((run, entry))
@@ -168,25 +168,25 @@ def _draw_running(
 
 
 def against(frame: pd.DataFrame, x: str, y: str = "") -> Panels:
-    """Return panels of a number of the runs against a setting or another number.
+    """Return panels of the metric ``y`` of the runs over ``x``, a setting or another metric.
 
-    Each data set is a panel. A line joins the runs of an algorithm that agree in all settings but
-    ``x``, or in all that are no numbers where ``x`` is no setting. Values of ``x`` that are no
-    numbers have a line of the panel each.
+    Each data set has a panel. A line joins the runs of an algorithm that agree in all settings
+    except ``x``. If ``x`` is a metric, a line joins the runs that agree in all settings that are
+    not numbers. If the values of ``x`` are texts, each value has a line of the panel.
 
     Parameters
     ----------
     frame
         Runs as ``frame_of`` returns them.
     x
-        A setting that varies, ``algorithm`` or a number of ``frame.NUMBERS``.
+        A setting that varies, ``algorithm``, or a metric of ``frame.NUMBERS``.
     y
-        A number of ``frame.NUMBERS``; "" is the error by which the runs are judged.
+        A metric of ``frame.NUMBERS``; "" stands for the main error of the runs.
 
     Raises
     ------
     ValueError
-        No run has such a setting or number.
+        No run has the setting or metric.
     """
     frame = frame[frame["status"] == "complete"]
     settings = settings_in(frame)

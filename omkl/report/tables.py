@@ -17,8 +17,8 @@ LEAST_NAME = 24  # characters of a name that is wrapped
 class Column(NamedTuple):
     """A column of a table.
 
-    ``is_name`` columns are flush left and may be wrapped on a terminal. Where there is no room,
-    columns with a ``worth`` are left out, the lowest first.
+    Columns with ``is_name`` are flush left and may be wrapped on a terminal. If the terminal is too
+    narrow, columns with a ``worth`` are left out, the lowest worth first.
     """
 
     heading: str
@@ -102,7 +102,7 @@ def _rich_table(
 
 
 def print_plain(table: Any, console: Console) -> None:
-    """Print a table without the blanks at the ends of its lines, which a copy would keep."""
+    """Print a table without spaces at the ends of its lines, so that copied text has none."""
     with console.capture() as captured:
         console.print(table)
     for line in captured.get().splitlines():

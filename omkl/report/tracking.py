@@ -159,7 +159,7 @@ def uri(outputs: Path) -> str:
 
 
 def _place(folder: Path, outputs: Path) -> str:
-    """Return a run folder's path below the outputs folder, or its name where it lies elsewhere."""
+    """Return the path of a run folder below the outputs folder, or its name if it is elsewhere."""
     folder, outputs = folder.resolve(), outputs.resolve()
     return folder.relative_to(outputs).as_posix() if folder.is_relative_to(outputs) else folder.name
 
@@ -226,7 +226,7 @@ def _silent_client(address: str) -> MlflowClient:
 
 
 def _experiment(client: MlflowClient, name: str, outputs: Path) -> str:
-    """Return the id of the experiment of a data set, made where there is none."""
+    """Return the id of the experiment of a data set. Create a missing experiment."""
     name = name.replace("/", "_")  # a slash is a path on MLflow's pages
     found = client.get_experiment_by_name(name)
     if "MLFLOW_TRACKING_URI" in os.environ:
@@ -270,9 +270,9 @@ def _log(
 def _logged(
     client: MlflowClient, experiment: str, runs: Sequence[Run], outputs: Path
 ) -> dict[str, str]:
-    """Return the ids of runs that are logged, by their places; delete those that are half logged.
+    """Return the MLflow ids of logged runs by run folder. Delete incomplete MLflow runs.
 
-    One run is looked up, and of several runs all that the experiment has.
+    A single run is looked up by its folder. For several runs all of the experiment are read.
     """
     query = f"tags.folder = '{_place(runs[0].folder, outputs)}'" if len(runs) == 1 else ""
     found, page = {}, None
@@ -311,7 +311,7 @@ def _log_run(client: MlflowClient, experiment: str, run: Run, name: str, place: 
 
 
 def _log_sweep(client: MlflowClient, experiment: str, ids: Mapping[Run, str], sweep: Path) -> None:
-    """Put a run with the files of a sweep above its runs in one experiment."""
+    """Log a parent run with the files of a sweep for its runs in one experiment."""
     for earlier in client.search_runs([experiment], f"tags.sweep = '{sweep.name}'"):
         client.delete_run(earlier.info.run_id)
     tags = {"sweep": sweep.name}

@@ -203,7 +203,7 @@ def _docstring_in(path: Path, definition: str) -> str:
 
 @functools.cache
 def _docstrings(path: Path, modified: int) -> dict[str, str]:
-    """Return the docstrings of a file's classes by name, and the file's under ""."""
+    """Return the docstring of each class of a file by its name. The key "" has the module's."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
     docstrings = {node.name: ast.get_docstring(node) or "" for node in classes}
