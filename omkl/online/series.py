@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from omkl.core import series, snapshot
+from omkl.core.hyperparameters import MOST_COUNT
 from omkl.core.learner import Learner, Trace
 from omkl.core.panel import longer
 from omkl.core.series import FARTHEST_TARGET, OWN, RAW, SEARCHED, Series, Units
@@ -410,11 +411,14 @@ class TargetSeries:
             return
         seasons, counts, first = kept["seasons"], kept["counts"], below("first.", kept)
         longest = kept["state.ring"].shape[-1] if "state.ring" in kept else 0
-        fits = seasons.dtype == counts.dtype == np.int64 and counts.shape == (4,)
-        if not fits or seasons.ndim != 1 or (counts < 0).any():
-            raise snapshot.Mismatch("seasons and counts are whole numbers")
+        if counts.dtype != np.int64 or counts.shape != (4,):
+            raise snapshot.Mismatch("counts are four whole numbers")
+        if counts.min() < 0 or counts.max() > MOST_COUNT:
+            raise snapshot.Mismatch(f"counts holds {counts}, which is not in 0 .. {MOST_COUNT:g}")
+        if seasons.dtype != np.int64 or seasons.ndim != 1:
+            raise snapshot.Mismatch("seasons are whole numbers")
         if len(seasons) and not 2 <= seasons.min() <= 2 * seasons.max() < longest:
-            raise snapshot.Mismatch(f"there are seasons of {seasons} rows, and {longest} are kept")
+            raise snapshot.Mismatch(f"seasons of {seasons} rows need more than {longest} targets")
         self.n_rows, self._n_known, self._next, self._due = counts.tolist()
         self.seasons = tuple(seasons.tolist())
         if self.learner or self.seasons:

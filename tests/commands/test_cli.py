@@ -136,7 +136,7 @@ def test_a_file_is_short_for_a_data_set():
     assert config.dataset["path"] == r"back\slash, ${x}.csv" and config.seeds == 3
     assert config.dataset["target"] == "y" and config.algorithm.name == "auto"
     (config,) = read_jobs(["a.csv", "target=y", "series=shop", "D=7"]).settings
-    assert (config.algorithm.name, config.kernels["name"]) == ("raker", "gauss5")
+    assert (config.algorithm.name, config.kernels["name"]) == ("auto", "gauss5")
     assert config.D == 7, "what is typed counts more than the defaults of a panel"
 
 
