@@ -37,8 +37,8 @@ MARKS = {
 }
 LEGEND = (
     "**Bold**: reproduced or consistent; *italic*: close; ?: scatters; plain: differs, or has no "
-    "published number; –: no data. [Verdicts](README.md#verdicts) are defined on the page of all "
-    "papers. Standard deviations over the seeds are in the CSV file."
+    "published number; –: no data ([verdicts](README.md#verdicts)). The CSV file has standard "
+    "deviations over the seeds."
 )
 VERDICTS = "| verdict | our number |\n| --- | --- |\n" + "\n".join(
     f"| {name} | {markdown_text(meaning)} |" for name, meaning in MEANINGS.items()
@@ -286,7 +286,7 @@ def _overview(
     links += ["- [OMKC: bounds and corollaries evaluated; the paper has no experiments](omkc.md)"]
     if (folder / "logistic.md").exists():
         links += ["- [JMLR: its learners as classifiers, with the logistic loss](logistic.md)"]
-    links += ["- [What the papers themselves have wrong](../errata.md)"] if errata.exists() else []
+    links += ["- [Mistakes in the papers](../errata.md)"] if errata.exists() else []
     return _joined([
         f"# {TITLE}",
         f"The papers publish {judged['identity'].nunique()} distinct numbers besides run times; "
@@ -303,7 +303,10 @@ def _overview(
         markdown(headings, body, left=7),
         f"The answer is yes if at least {100 * MANY:.0f} % of a paper's numbers are reproduced or "
         f"consistent with the settings that it states, and no if at most {100 * FEW:.0f} % are.",
-        "## Verdicts", VERDICTS, "## Pages", "\n".join(links),
+        "## Verdicts", VERDICTS,
+        "A claim holds if it holds on every data set at hand with the settings that the paper "
+        "states. `make table TABLE=jmlr_table1` recomputes a table.",
+        "## Pages", "\n".join(links),
         *(["## Made with", "\n".join(_facts(complete))] if complete else []),
     ])  # fmt: skip
 
@@ -371,9 +374,8 @@ def _paper_page(
     return _joined([
         f"# {paper['title']}", "## Does it reproduce?", verdict_text(cells),
         "" if answer(counts(cells)) == NOT_RUN else paper["verdict"], claims_table(paper, cells),
-        "A claim holds if it holds on every data set at hand with the settings that the paper "
-        "states. In brackets: the smallest and the largest difference between the first learner "
-        "and the best of the others. `make table TABLE=...` recomputes a table of the last column.",
+        "In brackets: the smallest and the largest difference between the first learner and the "
+        "best of the others. [Verdicts](README.md#verdicts) says when a claim holds.",
         *_pictures(drawn), "## Settings that the text does not state",
         "Mean distance of our numbers from the published ones, over the cells that the setting "
         "changes.",
