@@ -1,4 +1,4 @@
-"""Experts of ``auto`` and ``auto_classifier``: the columns of each, and its random frequencies."""
+"""Choose the columns and the random frequencies of the experts of ``auto`` and its classifier."""
 
 from __future__ import annotations
 

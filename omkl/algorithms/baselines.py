@@ -163,16 +163,16 @@ def polynomial(params: Any, dictionary: Sequence[Kernel], d: int) -> Sequence[Ke
     expected_failures={**KEEPS_EVERY_ROW, "learns": "the check's target is no quadratic form"},
 )
 class Poly:
-    """POLY: online regression with one exact polynomial kernel, (x'x')^degree.
+    """POLY: online regression with one exact polynomial kernel, kappa(x, z) = (x^T z)^degree.
 
     Paper    D. Sahoo, S. C. H. Hoi, B. Li, "Online Multiple Kernel Regression", KDD 2014, its
              single-kernel baseline; POLY-2 (degree 2) of Ghari and Shen, "Graph-Aided Online
              Multi-Kernel Learning", JMLR.
     Task     regression; full information.
-    Round    1. Predict f(x_t) = sum over s < t of alpha_s (x_s'x_t)^degree.
+    Round    1. Predict f(x_t) = sum over s < t of alpha_s (x_s^T x_t)^degree.
              2. alpha_t = -eta_t (f(x_t) - y_t).
     Symbols  eta     step size, > 0, a schedule in t
-             degree  of the polynomial, >= 1; homogeneous, there is no constant in it
+             degree  degree of the polynomial, >= 1; the kernel has no constant term
     Cost     O(t d) time per round; O(T d) memory, growing with the stream.
     Bound    O(sqrt(T)) against the best function of the kernel's space; bounded squared losses.
     Differs  none. The dictionary (kernels=...) is not used.

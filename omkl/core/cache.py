@@ -37,7 +37,7 @@ def folder() -> Path | None:
     Returns
     -------
     Path or None
-        None, after one message, if nothing can be written and nothing was compiled before.
+        None if the folder does not exist and cannot be created. A message then explains why.
     """
     base = user_cache()
     place = base / f"omkl-{sources.machine_code()}"

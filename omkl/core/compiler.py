@@ -49,7 +49,7 @@ def compiled(function: F) -> F:
 
 
 def compiled_strict(function: F) -> F:
-    """Compile as ``compiled``, but round every operation by itself, as NumPy does."""
+    """Compile as ``compiled``, but round after every operation, as NumPy does."""
     return _kept(function, _OPTIONS | {"fastmath": False})
 
 
@@ -175,7 +175,8 @@ def qualify_name(kind: type) -> None:
 def element(columns, s):
     """Return element s of a NamedTuple whose leaves are arrays (S, ...).
 
-    Its leaves are numbers or views. A leaf (1, ...) is shared: its only element is taken.
+    The fields of the element are numbers or views. From a shared array (1, ...) the only element is
+    returned.
     """
     if isinstance(columns, tuple):
         return type(columns)(*(element(column, s) for column in columns))

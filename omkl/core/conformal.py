@@ -58,7 +58,7 @@ from omkl.utils.constraints import is_number, shown
 
 
 class IntervalSettings(NamedTuple):
-    """Level of the intervals around predictions, and the rate of their levels (None: mixed)."""
+    """Level of intervals, and the rate at which they adapt; None: a mixture of several rates."""
 
     level: float
     rate: float | None
@@ -105,9 +105,9 @@ TIE = 1e-9  # levels and places closer than this are equal, so that rounding dec
 
 @inlined
 def quantile(ordered, n, level):
-    """Return the score that a share 1 - level of n + 1 scores does not exceed.
+    """Return the (1 - level)-quantile of n + 1 scores.
 
-    It is 0 for a level of 1, and at most the largest score.
+    The result is 0 for a level of 1, and at most the largest score.
 
     Parameters
     ----------
@@ -124,13 +124,15 @@ def quantile(ordered, n, level):
 
 @inlined
 def level_of(place, n):
-    """Return the largest level whose quantile of n scores reaches a score of rank ``place``."""
+    """Return the largest level whose quantile is at least the score of rank ``place`` among n."""
     return 1.0 - place / (n + 1.0)
 
 
 @inlined
 def keep(scores, ordered, n_so_far, score):
-    """Replace the oldest score of a window, and return the number of its scores that are less.
+    """Replace the oldest score of a window by a new one.
+
+    Return the number of scores in the window that are less than the new score.
 
     Parameters
     ----------
@@ -182,13 +184,13 @@ def _shift_up(ordered, first, last):
 
 @inlined
 def pinball(alpha, off):
-    """Return the pinball loss of a level a for a target of level b, off = b - a, at alpha."""
+    """Return the pinball loss at alpha of a level a for a target of level b; off is b - a."""
     return alpha * off - min(0.0, off)
 
 
 @inlined
 def missed(off):
-    """Return 1.0 if the interval of level a misses a target of level b, off = b - a, else 0.0."""
+    """Return 1.0 if the interval of level a misses a target of level b, else 0.0; off is b - a."""
     return 1.0 if off < -TIE else 0.0
 
 
@@ -214,9 +216,9 @@ class State(NamedTuple):
     """State of ``Conformal`` with K rates and W scores.
 
     rates, levels, weights   (K,) rate_k, a_k and w_k
-    far_levels, far_weights  (K,) a'_k and w'_k, of rows far out
-    scores    (W,) last scores; the next goes to place ``n`` modulo W
-    ordered   (W,) the same scores ascending, infinity behind them
+    far_levels, far_weights  (K,) a'_k and w'_k, for rows far out
+    scores    (W,) last scores; the next score has the index ``n`` modulo W
+    ordered   (W,) the same scores in ascending order, then infinity
     n         (1,) number of scores so far
     labels    (2,) least and largest target so far
     """
@@ -319,11 +321,12 @@ class Conformal:
 class SeriesConformal(Conformal):
     """Intervals of many series that share one window of scores, in units of each series' errors.
 
-    A row of ``units`` (S, 4) belongs to one series: number of targets, running mean of absolute
-    errors, least and largest target. The mean fades after ``FADES`` errors. After ``N_FARTHEST``
-    errors a single one counts as at most ``FARTHEST_OF_SERIES`` times the mean. After n errors an
-    interval is wider by 1 / n, because the mean is uncertain. It is NaN before the first error of a
-    series. While all errors of a series are 0, they are no scores.
+    Each series has a row of ``units`` (S, 4): number of targets, running mean of absolute errors,
+    least and largest target. From ``FADES`` errors on, old errors fade from the mean. From
+    ``N_FARTHEST`` errors on, an error counts as at most ``FARTHEST_OF_SERIES`` times the mean.
+    After n errors an interval is wider by a share 1 / n, because the mean is uncertain. The
+    interval is NaN before the first error of a series. As long as all errors of a series are 0,
+    they are not used as scores.
     """
 
     def follow_series(
@@ -350,7 +353,7 @@ class SeriesConformal(Conformal):
 
 @inlined
 def _reach(ordered, n, level):
-    """Return ``quantile``; for a level below 1 / (n + 1), more than the largest score."""
+    """Return ``quantile``, or more than the largest score for a level below 1 / (n + 1)."""
     above = 1.0 / (n + 1.0) - level
     if above <= TIE:
         return quantile(ordered, n, level)
@@ -395,7 +398,7 @@ def _mixed(levels, weights):
 
 @inlined
 def _half_width(state, far):
-    """Return the half-width of the next interval; ``far``: its row is far out."""
+    """Return the half-width of the next interval. ``far`` is True if its row is far out."""
     n = min(state.n[0], state.scores.shape[0])
     if n == 0:
         return math.nan
@@ -422,7 +425,7 @@ def _follow(state, y_hat, y, far, half, alpha, eta):
 
 @inlined
 def _keep_score(state, score, far, alpha, eta):
-    """Put a score into the window, and move the levels by its place there."""
+    """Add a score to the window, and update the levels by its rank there."""
     n = min(state.n[0], state.scores.shape[0])
     if n > 0:
         place = n_less(state.ordered, n, score)
@@ -442,7 +445,7 @@ _learn_one = specialise_on_first_call(_follow)
 
 @compiled
 def _follow_series(state, units, slots, y_hat, y, late, half, alpha, eta):
-    """Do the same as ``_follow`` for series, whose scores are in units of their own errors."""
+    """Do the same as ``_follow`` for many series. Scores are in units of the errors of a series."""
     for r in range(y_hat.shape[0]):
         s = slots[r]
         n_errors = max(units[s, LABELS] - late, 0.0)

@@ -361,7 +361,7 @@ def largest_below(values, bound):
 
 @inlined
 def list_equal(values, number, left_out, listed):
-    """List the indices of values (N,) equal to a number, and return how many there are.
+    """List the indices of the values (N,) that equal a number, and return their count.
 
     Parameters
     ----------
@@ -428,7 +428,7 @@ def list_members(cover, links):
 def list_unconnected(cover, links, n, begun):
     """List in OTHERS the nodes without a valid d_i, and return their number.
 
-    They lost their d_i, or left DS'_t and have none yet.
+    Such a node has lost its d_i, or it has left DS'_t and has no d_i yet.
 
     Parameters
     ----------
@@ -492,7 +492,7 @@ def connect(state, n, sign, only_undominated):
 
 @inlined
 def offer(state, j, sign, only_undominated):
-    """Make node j the d_i of each node i that it suits better than its present d_i.
+    """Make node j the d_i of each node i if its divergence is better than that of the present d_i.
 
     Parameters
     ----------

@@ -45,8 +45,8 @@ def edges_of(out: np.ndarray) -> np.ndarray:
     """Make edges (3, N, M), shared by learners, of a graph with out-neighbours ``out`` (N, M).
 
     edges[OUT, i, m]    end of the m-th edge of node i; the first is the node itself
-    edges[FIRST, i, m]  first place of the tree of sums of that end
-    edges[LEAF, i, m]   leaf of the edge in that tree
+    edges[FIRST, i, m]  index in ``in_mass`` at which the tree of this end begins
+    edges[LEAF, i, m]   index, within this tree, of the leaf of the edge
     """
     N, M = out.shape
     start, _ = in_neighbours(out)
@@ -63,7 +63,7 @@ def trees_of(edges: np.ndarray) -> np.ndarray:
     The root is at 1, the children of k are at 2 k and 2 k + 1, node i is at P + i.
 
     trees[MASS]   sums of exp(log_u - scale)
-    trees[TOP]    largest log_u; place 0 is 1.0 if the trees follow log_u, else 0.0
+    trees[TOP]    largest log_u. Entry 0 is 1.0 if the trees agree with log_u, else 0.0
     trees[COUNT]  number of nodes in the set
     """
     N = edges.shape[1]
@@ -82,9 +82,11 @@ def cover_of(edges: np.ndarray) -> np.ndarray:
 
 
 def empty_in_mass(edges: np.ndarray) -> np.ndarray:
-    """Make the trees of MASS over the in-neighbours of every kernel, (2 N M,).
+    """Return the initial array (2 N M,) of the sums over the in-neighbours of each kernel.
 
-    Place 0 of a tree is its number n of leaves. The first leaf is at n: a tree need not be full.
+    The array holds one binary tree per kernel. A tree of n in-neighbours has 2 n entries: entry 0
+    is n, entry 1 is the sum of exp(log_u - scale) over all in-neighbours, entries 2 .. n - 1 are
+    partial sums, and entries n .. 2 n - 1 are the in-neighbours. All sums are 0 here.
     """
     in_mass = np.zeros(2 * edges.shape[1] * edges.shape[2])
     np.add.at(in_mass, edges[FIRST], 1.0)
@@ -92,13 +94,13 @@ def empty_in_mass(edges: np.ndarray) -> np.ndarray:
 
 
 def stale(trees: np.ndarray) -> None:
-    """Mark the trees as out of date after log_u was written by hand."""
+    """Mark the trees as out of date, after log_u was changed outside of a round."""
     trees[TOP, 0] = 0.0
 
 
 @inlined
 def is_fresh(trees):
-    """Return whether the trees (3, 2 P) follow log_u, except for the node of the last round."""
+    """Return whether the trees (3, 2 P) agree with log_u, except for the node of the last round."""
     return trees[TOP, 0] == 1.0
 
 
@@ -106,8 +108,8 @@ def is_fresh(trees):
 def refresh(edges, trees, in_mass, scale, log_u, node):
     """Bring the trees up to date with log_u.
 
-    If the trees are fresh, log_u changed at ``node`` alone, and one path is added up again. Trees
-    that are rebuilt from the same log_u and scale are equal to the bit.
+    If the trees agree with log_u except at ``node``, only the path from this node to the root is
+    computed again. Otherwise all trees are rebuilt, with the same result to the last bit.
 
     Parameters
     ----------

@@ -60,7 +60,7 @@ class Range(NamedTuple):
 
 
 class Choice(tuple[str, ...]):
-    """Valid words of a setting; ``Params`` holds the index of one of them."""
+    """Valid words of a setting. ``Params`` contains the index of the chosen word."""
 
     def __new__(cls, *words: str) -> Choice:
         return super().__new__(cls, words)
@@ -177,7 +177,9 @@ def build(
 def with_defaults_cut(
     Params: type, given: Mapping[str, Any], defaults: Mapping[str, Any], sizes: Mapping[str, int]
 ) -> dict[str, Any]:
-    """Copy ``given``; cut whole numbers that equal their defaults to the size that bounds them.
+    """Copy ``given``, and reduce default values that exceed the size of this learner.
+
+    Only whole numbers that equal their defaults are reduced, to the size that bounds them.
 
     Parameters
     ----------

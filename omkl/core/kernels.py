@@ -16,9 +16,9 @@ probability distribution:
 |           | exp(-u_k), u = sqrt(5)       | scale 1/b, in each input           |             |
 |           | abs(r) / b                   |                                    |             |
 
-Exact-kernel learners also accept the polynomials kappa(x, x') = (x'x')^degree, which have no
+Exact-kernel learners also accept the polynomials kappa(x, z) = (x^T z)^degree, which have no
 spectral measure. Their "bandwidth" is the degree. Learners of second order also accept the linear
-kernel kappa(x, x') = x'x' + 1, whose features are x and 1. Its "bandwidth" has no meaning.
+kernel kappa(x, z) = x^T z + 1, whose features are x and 1. Its "bandwidth" has no meaning.
 
 "Bandwidth" in the dictionaries of Ghari and Shen is the variance for Gaussian kernels
 (exp(-||r||^2 / (2 b))) and the length for Laplacian ones.

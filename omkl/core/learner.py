@@ -1,4 +1,4 @@
-"""Learner on a stream: state of an algorithm, generator and clock."""
+"""Learner of one stream: the state of an algorithm, its random generator and its round."""
 
 from __future__ import annotations
 
@@ -40,13 +40,16 @@ class Trace(NamedTuple):
 
 
 def empty_trace(n: int, n_classes: int = 0) -> Trace:
-    """Allocate a trace of n rows; ``n_classes`` is 0 unless classes are learned together."""
+    """Allocate a trace of n rows.
+
+    ``n_classes`` is the number of classes that are learned together, else 0.
+    """
     y_hat = np.empty((n, n_classes) if n_classes else n)
     return Trace(y_hat, np.empty(n, dtype=np.bool_), np.empty(n))
 
 
 class Learner:
-    """One learner on one stream: the state of an algorithm, its generator and its clock.
+    """Learner of one stream: the state of an algorithm, its random generator and its round.
 
     Parameters
     ----------
@@ -62,7 +65,7 @@ class Learner:
         Integer >= 0. Features and selection draw from separate children of one ``SeedSequence``:
         all algorithms use the same features for the same seed.
     model
-        Representation to start from in place of a fresh one.
+        Representation to start from; None: a new one.
     threads
         Threads of an exact-kernel learner. Other learners use one.
     """
@@ -155,12 +158,14 @@ class Learner:
     def learn_groups(
         self, X: np.ndarray, ahead: np.ndarray, y: np.ndarray, starts: np.ndarray
     ) -> Trace:
-        """Predict all rows of a group, then learn them with the contexts of their predictions.
+        """Predict all rows of a group, then learn the rows, group by group.
+
+        A row is learned with the ``context`` of its prediction.
 
         Parameters
         ----------
         X, ahead
-            Rows (n, d) as learned, and as predicted.
+            Rows (n, d) scaled for learning, and scaled for prediction.
         y
             Targets (n,). A row whose target is NaN is predicted only.
         starts
@@ -185,11 +190,11 @@ class Learner:
         return trace
 
     def predict_one(self, x: np.ndarray) -> tuple[Any, bool]:
-        """Predict the row x (d,) as the next one.
+        """Predict the row x (d,) as if it came next.
 
-        Nothing is learned. A learner that draws kernels predicts with those of its next round,
-        drawn from a copy of its generator. ``asks`` and ``spread`` then belong to this prediction,
-        and ``learn_one`` of this row uses its features.
+        Nothing is learned. A learner that draws kernels predicts with the kernels of its next
+        round, drawn from a copy of its generator. ``asks`` and ``spread`` then belong to this
+        prediction, and ``learn_one`` uses the features of this row again.
 
         Returns
         -------
@@ -203,9 +208,10 @@ class Learner:
         return trace.y_hat[0].copy() if self.n_classes else trace.y_hat.item(), self.asks
 
     def learn_one(self, x: np.ndarray, y: float | None = None) -> bool:
-        """Learn the target y of the row x (d,), to the bit as ``partial_fit`` of one row.
+        """Learn the target y of the row x (d,).
 
-        y may be None if the learner does not request the target.
+        The result equals that of ``partial_fit`` with one row, to the last bit. y may be None if
+        the learner does not request the target.
 
         Returns
         -------
@@ -215,7 +221,7 @@ class Learner:
         Raises
         ------
         ValueError
-            The target is requested, and is NaN, infinite or None. Nothing is learned then.
+            The target is requested but is NaN, infinite or None. Nothing is learned.
         """
         X, label, trace = self._row
         label[0] = math.nan if y is None else y
@@ -238,13 +244,14 @@ class Learner:
         return bool(trace.asked[0])
 
     def _take_row(self, x: np.ndarray) -> None:
-        """Copy x (d,) into ``_row``. Raises ValueError if it is no row."""
+        """Copy x (d,) into ``_row``. Raises ValueError for another shape or type."""
         self._row[0][0] = x if self._is_row(x) else self._rows(np.reshape(x, (1, -1)))
 
     def context(self) -> np.ndarray:
         """Return the numbers (p,) of earlier rows that the next prediction reads.
 
-        They are NaN before the first target, and (0,) if a prediction depends on its row alone.
+        The numbers are NaN before the first target. The array is empty, (0,), if a prediction
+        depends only on its row.
         """
         arrays = self.representation.context(self.state.model)
         if not arrays:
@@ -252,10 +259,10 @@ class Learner:
         return np.concatenate(arrays) if self.t else np.full(sum(map(len, arrays)), np.nan)
 
     def learn_late(self, x: np.ndarray, y: float, context: np.ndarray) -> None:
-        """Learn the row x (d,) with the context of the time when it was predicted.
+        """Learn the row x (d,) with the context of its prediction.
 
-        Otherwise a learner with past targets as inputs would learn from newer targets than it
-        predicted with.
+        Otherwise a learner with past targets as inputs would learn from newer past targets than
+        those its prediction used.
 
         Parameters
         ----------
@@ -278,11 +285,11 @@ class Learner:
             labels[1:] = before[:-1]
 
     def predict(self, X: np.ndarray) -> np.ndarray:
-        """Predict each row of X (n, d) as the next one, as ``predict_one`` does, (n,)."""
+        """Return the prediction (n,) of each row of X (n, d), as ``predict_one`` does."""
         return self.predict_with_spread(X)[0]
 
     def predict_with_spread(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return predictions and their spread, (n,) each; NaN for no spread."""
+        """Return predictions and standard deviations, (n,) each; NaN if they are unknown."""
         X, y = self._rows(X), np.empty(len(X))
         trace, start = empty_trace(len(X), self.n_classes), 0
         while start < len(X):
@@ -291,17 +298,19 @@ class Learner:
         return trace.y_hat, trace.spread
 
     def outputs(self, x: np.ndarray) -> np.ndarray:
-        """Return the output (N,) of every kernel for the row x (d,) as the next one.
+        """Return the output (N,) of every kernel for the row x (d,), as if it came next.
 
-        Nothing changes. Kernels that the round would not evaluate are NaN.
+        Nothing changes. The output is NaN for a kernel that the round would not evaluate.
         """
         self.predict_with_spread(np.reshape(x, (1, -1)))
         return self.selection.f.copy()
 
     def _open(self, X: np.ndarray, y: np.ndarray, trace: Trace) -> int:
-        """Predict rows X (n, d), each as the next, and return how many fitted into a tile.
+        """Predict rows X (n, d), each as if it came next.
 
-        State and generator do not change: a round writes to copies until its target arrives.
+        Return the number of rows that were predicted, which is limited by the current tile (see
+        ``prepared``). State and generator do not change, because a round writes to copies until its
+        target arrives.
         """
         self._forget_prediction()
         state, rng = self.state, Uniform(self.rng.state.copy())
@@ -317,7 +326,7 @@ class Learner:
         return n
 
     def _forget_prediction(self) -> None:
-        """Clear the selection after a prediction without its target."""
+        """Clear the selection of a prediction whose target was not learned."""
         if self._predicted is not None:
             self._predicted = None
             self.selection.n_evaluated[0] = self.selection.n_combined[0] = 0
@@ -326,16 +335,23 @@ class Learner:
     def prepared(
         self, state: Any, X: np.ndarray, pool: ThreadPoolExecutor | None
     ) -> tuple[Any, int]:
-        """Prepare rows before their rounds, and return the new state and the number of rows.
+        """Compute, for a block of rows, numbers that need no target, before their rounds begin.
+
+        Exact-kernel learners compute the sums over earlier rows for up to ``tile_rows`` rows (a
+        tile) at once. Other learners have nothing to compute.
 
         Parameters
         ----------
         state
             State of the algorithm.
         X
-            Rows (n, d), of which as many are prepared as fit into the current tile.
+            Rows (n, d).
         pool
-            Threads; None for one.
+            Pool of threads; None: a single thread.
+
+        Returns
+        -------
+        New state, and the number of rows from the first on that were prepared.
         """
         lookahead = self.representation.lookahead
         if lookahead is None:
@@ -347,7 +363,7 @@ class Learner:
     def _run(
         self, part: int, state: Any, rng: Uniform, X: np.ndarray, y: np.ndarray, trace: Trace
     ) -> None:
-        """Run a part of a round. Code for ``_row`` is specialised, so that it skips type checks."""
+        """Run a part of a round. For ``_row`` specialised code is called, which checks no types."""
         arguments = self._arguments(part, state, rng, X, y, trace)
         if X is not self._row[0] or self.representation.lookahead is not None:
             self._run_block(*arguments)
@@ -365,7 +381,7 @@ class Learner:
         )  # fmt: skip
 
     def _is_row(self, x: Any) -> bool:
-        """Return whether x needs no conversion; ``_rows`` takes five times as long."""
+        """Return whether x needs no conversion by ``_rows``, which takes five times as long."""
         plain = type(x) is np.ndarray and x.dtype == np.float64 and x.shape == (self.d,)
         return plain and math.isfinite(sum(x.tolist()))
 
@@ -394,7 +410,7 @@ class Learner:
         self._make_room()
 
     def _make_room(self) -> None:
-        """Create scratch arrays and everything that pickling leaves out."""
+        """Create the scratch arrays and the other attributes that pickling leaves out."""
         self._run_block = compiled_for(type(self.params), run_block)
         self._row = np.empty((1, self.d)), np.empty(1), empty_trace(1, self.n_classes)
         self._row_code: dict[int, Any] = {}  # of a round of one row, by its part
@@ -416,7 +432,7 @@ class Learner:
 
 
 def runs_of(starts: np.ndarray) -> Iterator[tuple[slice, bool]]:
-    """Yield each group of several rows, and each run of groups of one row.
+    """Yield each group of several rows, and each sequence of groups of a single row.
 
     Parameters
     ----------
@@ -425,7 +441,7 @@ def runs_of(starts: np.ndarray) -> Iterator[tuple[slice, bool]]:
 
     Yields
     ------
-    Rows, and whether they are one group.
+    Slice of the rows, and whether they are one group.
     """
     several = np.flatnonzero(np.diff(starts) > 1)
     start = 0

@@ -90,7 +90,10 @@ def project_row(factor, diagonal, i, B, z, f, alpha):
 
 @inlined
 def _add_up(f, alpha, i, j, reached):
-    """Turn the gains of the features j .. j + 7 in alpha into running sums; return the last."""
+    """Continue the running sums of ``project_row`` over the features j .. j + 7.
+
+    ``reached`` is the sum over the features before j. Return the last sum.
+    """
     for k in range(j, j + LANES):
         reached += alpha[i, LANES + k] * f[i, k]
         alpha[i, LANES + k] = reached
@@ -124,8 +127,8 @@ def _shrink(diagonal, i, F, f, alpha, decay, ceiling, gain, slope):
 def take_in(factor, diagonal, i, B, f, alpha, r, decay, ceiling, gain, slope, step):
     """Update P <- (P - P z z'P / (z'P z + r)) / decay, and write step = P z / (z'P z + r).
 
-    f[i] = U'z and alpha[i] come from ``project_row``. Division by decay < 1 grows the variance of
-    directions without rows; the ceiling bounds it.
+    f[i] = U'z and alpha[i] come from ``project_row``. Division by decay < 1 increases the variance
+    in directions in which no row lies. ``ceiling`` bounds this variance.
 
     Parameters
     ----------
@@ -453,7 +456,7 @@ def eliminate(work, K):
 
 @inlined
 def _scale_row(work, k):
-    """Divide row k by the root of its pivot; return False if the pivot is not positive."""
+    """Divide row k by the square root of its pivot. Return False if the pivot is not positive."""
     W = work.shape[0]
     if not work[k, k] > 0.0:
         return False
@@ -465,7 +468,10 @@ def _scale_row(work, k):
 
 @inlined
 def _take_row(work, k, i):
-    """Subtract from row i, from its pivot on, its component along row k."""
+    """Eliminate column k from row i of ``work``: subtract work[k, i] times row k.
+
+    Only the entries of row i from column i on change.
+    """
     W = work.shape[0]
     u = pack(-work[k, i])
     for j in range(i // LANES * LANES, W, LANES):
@@ -474,7 +480,7 @@ def _take_row(work, k, i):
 
 @inlined
 def _take_four_rows(work, k, i):
-    """Subtract from row i its components along the rows k .. k + 3."""
+    """Do the same as ``_take_row`` for the four rows k .. k + 3."""
     W = work.shape[0]
     p = k * W
     a, b, c, e = (

@@ -1,12 +1,12 @@
-"""Learners of many series on one stream: states as rows of arrays, and one loop over a block.
+"""Learners of many series of one stream, with their states as rows of arrays.
 
-A state is a NamedTuple of arrays. The states of S series are one NamedTuple of arrays (S, ...).
-Arrays that all series share, random frequencies among them, are (1, ...). The rows of a block are
-sorted by series, and the rows of each series run through ``protocol.run_block``: the numbers are
-to the bit those of a learner of this series alone.
+The state of a learner is a NamedTuple of arrays. The states of S series are one NamedTuple of
+arrays (S, ...). Arrays that all series share, such as random frequencies, are (1, ...). The rows of
+a block are sorted by series, and the rows of each series run through ``protocol.run_block``. The
+results equal those of a separate learner of this series to the last bit.
 
-Slot 0 is a series before its first row. The next ``N_SCRATCH`` slots are scratch for predictions
-without targets: the slot of a series is copied there, as ``Learner.predict`` copies its state.
+Slot 0 holds the state of a series before its first row. The next ``N_SCRATCH`` slots are scratch:
+before a prediction without a target the state of a series is copied there.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ WORTH_THREADS = 5_000  # rows; fewer run faster than threads start
 
 
 class Slots(NamedTuple):
-    """States and generators of S series, arrays (S, ...), or (1, ...) if all series share one."""
+    """States and random generators of S series: arrays (S, ...), or (1, ...) if shared."""
 
     state: Any
     rng: Uniform
 
 
 class Groups(NamedTuple):
-    """Rows of a block in the order in which they are learned: runs of rows of one series.
+    """Order in which the rows of a block are learned, in runs of rows of one series.
 
-    rows     (n,) int64, places of these rows in the block
-    starts   (G + 1,) int64, first place of each run in ``rows``, and n
+    rows     (n,) int64, index in the block of each row
+    starts   (G + 1,) int64, index in ``rows`` at which each run begins, and n
     slots    (G,) int64, slot of the series of each run
     learns   (G,) bool, whether the rows of each run have targets
     """
@@ -100,7 +100,7 @@ class PanelLearner:
     Parameters
     ----------
     fresh
-        Learner that has learned nothing: the first state of every series.
+        Learner that has learned nothing. Its state is the initial state of every series.
     share_weights
         Whether all series share one ``log_w``. Rows are then learned in their order.
     threads
@@ -187,7 +187,7 @@ class PanelLearner:
 
 
 def _at_a_series(slots: np.ndarray, g: int) -> int:
-    """Return the first run from number g on whose series differs from that of the run before it."""
+    """Return the first run >= g whose series differs from the series of the run before it."""
     while 0 < g < len(slots) and slots[g] == slots[g - 1]:
         g += 1
     return min(g, len(slots))
@@ -196,7 +196,8 @@ def _at_a_series(slots: np.ndarray, g: int) -> int:
 def _same_for_all(learner: Learner) -> set[int]:
     """Return the ids of arrays that are the same for all series.
 
-    They are the features, and arrays of whole numbers without a declared range, which never change.
+    These are the random features, and arrays of whole numbers without a declared range, which never
+    change.
     """
     model, with_zero_weights = learner.state.model, learner.representation.with_zero_weights
     others = with_zero_weights(model) if with_zero_weights else None

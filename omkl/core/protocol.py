@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Selection(NamedTuple):
-    """Arrays that the steps of a round hand on; the next round reuses them.
+    """Arrays that the steps of a round pass on to each other. The next round reuses them.
 
     evaluate     (N,) int64, kernels to evaluate, distinct: the first ``n_evaluated[0]``
     combine      (N,) int64, kernels that predict, a subset: the first ``n_combined[0]``
@@ -41,8 +41,7 @@ class Selection(NamedTuple):
     f            (N,) outputs f_i(x_t); NaN for kernels that are not evaluated
     scratch      scratch of the representation: features of the evaluated kernels, or sums
 
-    If a learner evaluates every kernel by ``choose_all``, kernel i is number i of the evaluated
-    ones.
+    If a learner evaluates every kernel by ``choose_all``, kernel i is the i-th evaluated kernel.
     """
 
     evaluate: np.ndarray
@@ -105,7 +104,7 @@ def no_variance(params, state, t, selection):
 
 @functools.singledispatch
 def record(params, y_hat, s, prediction):
-    """Write a prediction to row s of y_hat.
+    """Write a prediction to y_hat[s].
 
     Parameters
     ----------

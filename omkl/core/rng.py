@@ -58,9 +58,9 @@ def _child(seed: int, purpose: int) -> np.random.SeedSequence:
 def generator(seed: int, purpose: int) -> np.random.Generator:
     """Make the generator of a seed for a purpose.
 
-    FEATURES are the random features, the same for every algorithm; SPLIT is the order in which rows
-    are dealt to clients; ASKING chooses the clients that send; GRAPH is the random graph of a
-    federation without a server.
+    FEATURES draws the random features, which are the same for every algorithm. SPLIT draws the
+    order in which rows are distributed to clients. ASKING chooses the clients that send. GRAPH
+    draws the random graph of a federation without a server.
     """
     return np.random.default_rng(_child(seed, purpose))
 
@@ -68,8 +68,9 @@ def generator(seed: int, purpose: int) -> np.random.Generator:
 def generators(seed: int, purpose: int, n: int) -> list[np.random.Generator]:
     """Make several generators of a seed for a purpose.
 
-    NOISE is the noise on the clients' messages in a simulation, which anyone who knows the seed can
-    remove: deployed clients use ``SecretNormals``. ROUNDING rounds the entries of messages.
+    NOISE draws the noise on the messages of clients in a simulation. Anyone who knows the seed can
+    remove this noise, so deployed clients use ``SecretNormals``. ROUNDING rounds the entries of
+    messages.
 
     Parameters
     ----------

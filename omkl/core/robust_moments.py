@@ -1,9 +1,12 @@
 """Location and scale of columns, updated row by row and robust to any single number.
 
-Two estimates exist per column: home, over all its rows, and away, over the rows since it left home.
-Home is a mean m and a deviation s over the n numbers so far, where a number counts as no farther
-from m than c_n s, c_n = 8 (1 + 20 / n). In the limit m and s are the location and scale of Huber's
-proposal 2 (P. J. Huber, "Robust estimation of a location parameter", Annals of Mathematical
+Each column has two estimates: HOME is over all its rows, and AWAY is over the rows since the column
+changed its level. The code calls the estimate in use the one that "has" the column.
+
+HOME is a mean m and a deviation s of the n numbers so far. A number that is farther from m than
+c_n s, with c_n = 8 (1 + 20 / n), counts as a number at this distance. In the limit m and s are the
+location and scale of Huber's proposal 2 (P. J. Huber, "Robust estimation of a location parameter",
+Annals of Mathematical
 Statistics 35, 1964; recursively with steps 1 / n: J.-E. Englund, U. Holst, D. Ruppert, "Recursive
 M-estimators of location and scale for dependent sequences", Scandinavian Journal of Statistics 15,
 1988),
@@ -11,31 +14,35 @@ M-estimators of location and scale for dependent sequences", Scandinavian Journa
     m <- m + s psi((x - m) / s) / n,   s^2 <- mean of (s psi((x - m) / s))^2 about m,
     psi(u) = min(c_n, max(-c_n, u)).
 
-One number moves m by at most c_n s / n and s^2 by at most c_n^2 s^2 / n. If no number is that far
-out, m and s are mean and deviation to the bit. Three cases need more:
+One number moves m by at most c_n s / n and s^2 by at most c_n^2 s^2 / n. If no number is farther
+from m than c_n s, then m and s are exactly the mean and the standard deviation. Three cases need
+more:
 
-Base. A column most of whose numbers are one number b (a constant, a category as 0 and 1, rain) has
-a deviation of nearly 0, and every other number is far out but correct. Those others are measured
-with each other: each counts as no farther from b than c_k r, where r^2 is the mean of (x - b)^2
-over the k others. While s = 0, every number counts as it is.
+Base. In some columns most numbers are equal to one number b, the base (a constant, a category as 0
+and 1, rain). Their deviation is nearly 0, and every other number is far from m although it is
+correct. The other numbers are therefore compared with each other: a number farther from b than
+c_k r counts as a number at this distance, where r^2 is the mean of (x - b)^2 over the k numbers
+different from b. As long as s = 0, no number is limited.
 
-Change. A number is outside if it is farther from m than 4 s (and than c_k r from b). If more than
-half of about the last hundred numbers, and of the last ten, are outside, the column switches to
-away. Home then stays as it is. It takes in no outside number once a quarter of the hundred are
-outside, or half of the ten if there is no base. The column switches back if fewer than a fifth of
-the last ten are outside home: numbers from before a fault count again. After 5,000 rows (or as many
-as home has) away becomes home. Bursts of some dozen rows, as of rain or of a block of a design, are
-no change.
+Change. A number is outside if it is farther than 4 s from m, and with a base also farther than
+c_k r from b. If more than half of about the last hundred numbers and more than half of the last ten
+are outside, the column switches to AWAY. HOME then stays unchanged. Before that, outside numbers
+are not added to HOME once a quarter of the last hundred are outside, or half of the last ten in a
+column without a base. The column switches back to HOME if fewer than a fifth of the last ten
+numbers are outside, so that the estimate from before a fault is used again. After 5,000 rows, or
+after as many rows as HOME has, AWAY becomes HOME. Bursts of some dozen rows, as of rain or of a
+block of a design, do not count as a change.
 
-Held units. The coefficients of a linear learner depend on the units of its inputs. If the units
-move, its predictions for numbers far out are wrong by much. ``held`` is (x - c) / u, where c and u
-are m and s at the time when m was last farther than 3 u from c, or s more than 10 u or less than
-u / 10. For the first 20 numbers they are m and s.
+Frozen units. The coefficients of a linear learner depend on the units of its inputs. If the units
+change, its predictions for numbers far from m are wrong by much. ``held`` returns (x - c) / u with
+units c and u that are only renewed, by c = m and u = s, when m is farther than 3 u from c, when s
+is above 10 u, or when s is below u / 10. For the first 20 numbers c = m and u = s.
 
-Nothing is cut: a standardised number is (x - m) / s, however far out. Learners that need bounded
-inputs read ``softened`` ones.
+Standardised numbers (x - m) / s are not limited. Learners that need bounded inputs read
+``softened`` numbers.
 
-State is (C, N_NUMBERS), one row per column. Rows come one by one, so blocks change no bit.
+The state is an array (C, N_NUMBERS), one row per column. Rows are processed one by one, so results
+do not depend on the split into blocks.
 """
 
 from __future__ import annotations
@@ -56,7 +63,7 @@ LEAVES, RETURNS, CALM = 0.5, 0.2, 0.25  # shares: switch to away, switch back, r
 LONG = 5000.0  # rows after which away becomes home
 SHIFT, RATIO = 3.0, 10.0  # shift and ratio of units that renew held ones
 
-# Places of a column's numbers.
+# Indices of a column's numbers.
 # HOME, AWAY        number of numbers; behind it their mean and the sum of squared deviations
 # BASE, VOTES       base, and its votes in the majority vote of R. S. Boyer and J. S. Moore
 # SAME, OTHERS      number of rows equal to the base, and of other rows, since it was chosen
@@ -87,7 +94,7 @@ def no_moments(n_columns: int) -> np.ndarray:
 
 @inlined
 def softened(z):
-    """Return z within +-FAR, else sign(z) (FAR + log(1 + |z| - FAR)): monotone, nearly bounded."""
+    """Return z if |z| <= FAR, else sign(z) (FAR + log(1 + |z| - FAR)), an increasing function."""
     beyond = abs(z) - FAR
     if beyond > 0.0:
         return math.copysign(FAR + math.log1p(beyond), z)
@@ -116,7 +123,7 @@ def in_units(off, unit, most):
 
 @inlined
 def deviation_of(state, k, at):
-    """Return the deviation of column k; 0 while all its numbers are equal.
+    """Return the standard deviation of column k; 0 as long as all its numbers are equal.
 
     Parameters
     ----------
@@ -132,13 +139,13 @@ def deviation_of(state, k, at):
 
 @inlined
 def _has_base(state, k):
-    """Return whether more than half of the numbers, but not all, are the same."""
+    """Return whether more than half of the numbers, but not all, are equal to the base."""
     return state[k, OTHERS] > 0.0 and state[k, SAME] > state[k, OTHERS]
 
 
 @inlined
 def _vote(state, k, x):
-    """Let the number x vote for the base (R. S. Boyer and J. S. Moore's majority vote)."""
+    """Update the base by the number x (R. S. Boyer and J. S. Moore's majority vote)."""
     if state[k, VOTES] == 0.0 and (state[k, COUNT] == 0.0 or x != state[k, BASE]):
         state[k, BASE] = x
         state[k, SAME] = 0.0
@@ -153,19 +160,19 @@ def _vote(state, k, x):
 
 @inlined
 def _limit_of(n):
-    """Return c_n, the limit in deviations after n numbers."""
+    """Return c_n, the limit after n numbers, in standard deviations."""
     return MOST * (1.0 + YOUNG / max(n, 1.0))
 
 
 @inlined
 def _within(x, centre, most):
-    """Clip x to a distance ``most`` from the centre."""
+    """Clip x to [centre - most, centre + most]."""
     return min(centre + most, max(centre - most, x))
 
 
 @inlined
 def _add(state, k, at, x):
-    """Add x to home or away (Welford's recursion)."""
+    """Add x to the estimate ``at``, HOME or AWAY (Welford's recursion)."""
     state[k, at] += 1.0
     off = x - state[k, at + MEAN]
     state[k, at + MEAN] += off / state[k, at]
@@ -174,7 +181,7 @@ def _add(state, k, at, x):
 
 @inlined
 def _add_bounded(state, k, at, x, least):
-    """Add x to home or away, clipped to c_n deviations or ``least``, if that is larger."""
+    """Add x to the estimate ``at``, clipped to a distance of c_n s or, if larger, ``least``."""
     s = deviation_of(state, k, at)
     if s > 0.0:
         most = max(_limit_of(state[k, at]) * s, least)
@@ -184,7 +191,7 @@ def _add_bounded(state, k, at, x, least):
 
 @inlined
 def _reach(state, k):
-    """Return c_k r, the reach of correct numbers around the base; 0 without a base."""
+    """Return c_k r, the largest distance of a correct number from the base; 0 without a base."""
     if not _has_base(state, k):
         return 0.0
     return _limit_of(state[k, OTHERS]) * math.sqrt(state[k, OTHER_SQUARES] / state[k, OTHERS])
@@ -232,7 +239,7 @@ def take_number(state, k, x, moves):
 
 @inlined
 def _follow(state, k, x, is_outside):
-    """Add x to away, and decide whether home or away has the column."""
+    """Add x to AWAY, and decide whether HOME or AWAY is in use."""
     if is_outside and state[k, OUTSIDE] < CALM and state[k, IS_AWAY] == 0.0:
         state[k, AWAY] = 0.0
         state[k, AWAY + MEAN] = 0.0
@@ -270,19 +277,19 @@ def _follow(state, k, x, is_outside):
 
 @inlined
 def centre_of(state, k):
-    """Return the location m of column k, from home or away."""
+    """Return the location m of column k, from the estimate in use."""
     return state[k, (AWAY if state[k, IS_AWAY] > 0.0 else HOME) + MEAN]
 
 
 @inlined
 def scale_of(state, k):
-    """Return the scale s of column k, from home or away; 0 while all numbers are equal."""
+    """Return the scale s of column k, from the estimate in use; 0 if all its numbers are equal."""
     return deviation_of(state, k, AWAY if state[k, IS_AWAY] > 0.0 else HOME)
 
 
 @inlined
 def _hold(state, k, at, held):
-    """Renew the held units of home or away if they differ too much from m and s."""
+    """Renew the frozen units of the estimate ``at`` if they differ too much from m and s."""
     m, s = state[k, at + MEAN], deviation_of(state, k, at)
     u = state[k, held + 1]
     off = abs(m - state[k, held]) > SHIFT * u or s > RATIO * u or s * RATIO < u
@@ -293,7 +300,7 @@ def _hold(state, k, at, held):
 
 @inlined
 def standardised(state, k, x):
-    """Return (x - m) / s of column k; 0 for NaN, or while s = 0.
+    """Return (x - m) / s of column k; 0 if x is NaN or s is 0.
 
     Parameters
     ----------
@@ -310,7 +317,10 @@ def standardised(state, k, x):
 
 @inlined
 def held(state, k, x):
-    """Return (x - c) / u of column k in held units; 0 for NaN, or while u = 0.
+    """Return (x - c) / u with the frozen units c and u of column k.
+
+    The module docstring defines these units, which change rarely. The result is 0 if x is NaN, and
+    as long as u = 0.
 
     Parameters
     ----------
@@ -353,7 +363,7 @@ def take_standardised(state, k, x, moves):
 
 @inlined
 def _take_and_mark(state, k, x):
-    """Return ``take_standardised`` of x, and whether x counts in ``BEYOND``."""
+    """Add x to column k. Return x ``standardised``, and whether x counts in ``BEYOND``."""
     n = state[k, BEYOND]
     z = take_standardised(state, k, x, True)
     return z, state[k, BEYOND] > n
@@ -361,7 +371,7 @@ def _take_and_mark(state, k, x):
 
 @compiled_strict
 def take_row(state, x, most, out, far):
-    """Add a row, and write it standardised.
+    """Add a row, and write the standardised row.
 
     Parameters
     ----------
@@ -370,7 +380,7 @@ def take_row(state, x, most, out, far):
     x
         Row (C,).
     most
-        If a number is farther from 0, nothing is done.
+        If the absolute value of a number is larger, nothing is done.
     out, far
         Output (C,): standardised numbers, and whether each is far out.
 
@@ -389,14 +399,14 @@ def take_row(state, x, most, out, far):
 
 @compiled_strict
 def standardise_rows(starts, slots, learns, moments, X, most, out, far, scratch):
-    """Add rows, and write them standardised, as ``take_row`` does.
+    """Add rows, and write the standardised rows, as ``take_row`` does.
 
     Parameters
     ----------
     starts, slots, learns
         Runs of rows of one series: run g has the rows starts[g] .. starts[g + 1] - 1 and the slot
-        slots[g] of ``moments``. If learns[g] is False, each row is taken as the next one, in the
-        slot ``scratch``.
+        slots[g] of ``moments``. If learns[g] is False, the moments do not change, and each row is
+        standardised as if it came next. The slot ``scratch`` is then overwritten.
     moments
         Moments of all slots (S, C, N_NUMBERS).
     X
@@ -421,7 +431,7 @@ def standardise_rows(starts, slots, learns, moments, X, most, out, far, scratch)
 
 @compiled_strict
 def standardise_late(state, ahead, X, n_waiting, delay, out, far):
-    """Write the rows of X but the first ``n_waiting`` to out and far, each as the next row.
+    """Standardise all rows of X except the first ``n_waiting``, each as if it came next.
 
     Parameters
     ----------
@@ -430,11 +440,11 @@ def standardise_late(state, ahead, X, n_waiting, delay, out, far):
     ahead
         Scratch like the state.
     X
-        Rows (n, C). The first ``n_waiting`` are written already, and still to be added.
+        Rows (n, C). The first ``n_waiting`` were standardised before, but not added yet.
     n_waiting
-        Number of rows that wait.
+        Number of these first rows.
     delay
-        A row is added this many rows after it was written.
+        Number of later rows that are standardised before a row is added.
     out, far
         Output (n - n_waiting, C).
     """

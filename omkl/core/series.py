@@ -1,11 +1,16 @@
-"""Many series in one stream: the units of each series, inputs in these units, and a mixture.
+"""Scale many series of one stream, and mix the predictions for them.
 
-The location of a series is its last known target. Its scale is a fading mean of its absolute
-changes, shrunk to that of all series in units of their levels. Past targets become inputs in these
-units, so that one learner serves series of all levels. ``Regrets`` mix its predictions with those
-of a learner of the raw targets, the last target of the series and those of a season ago.
+The location of a series is its last known target. The scale of a series is a fading mean of its
+absolute changes. It is shrunk towards the scale that the relative changes of all series give at the
+level of this series. Location and scale are the units of the series. Past targets in these units
+become inputs, so that one learner can predict series of all levels.
 
-The state of S series is a row of arrays (S, ...). Rows come one by one: blocks change no bit.
+A mixture with weights by regret (``Regrets``) combines four kinds of candidates: predictions in the
+units of the series, predictions of a learner of raw targets, the last target of the series, and its
+targets one season ago.
+
+The state of S series consists of arrays (S, ...). Rows are processed one by one, so results do not
+depend on the split into blocks.
 """
 
 from __future__ import annotations
@@ -27,7 +32,7 @@ from omkl.core.representations.experts import (
     no_regrets,
 )
 
-# Places of the numbers of a series.
+# Indices of the numbers of a series.
 # STEPS, KNOWN      rows so far, and those with a target
 # LAST, LEVEL       last target, and mean of the absolute targets
 # CHANGES, WEIGHT   fading sums of absolute changes, and of ones
@@ -52,12 +57,17 @@ OWN, RAW, LAST_VALUE, N_PLAIN = 0, 1, 2, 3  # candidates of the mixture; seasona
 class Series(NamedTuple):
     """State of S series.
 
-    numbers   (S, N_NUMBERS), see above
-    ring      (S, R) last targets, NaN where unknown; row number t of a series is in place t mod R
-    relative  (2,) fading sums, over all series, of changes in units of the level, and of ones
-    regrets   weights of the K candidates, which all series share, from the groups before this one
-    group     (K + 1,) sums of the gains of each candidate in this group of rows, and its round
-    noise     (2,) fading sums of squared errors of the mixture in scales, and of ones
+    numbers   (S, N_NUMBERS) numbers of each series, see above
+    ring      (S, R) last targets, NaN where unknown; the target of row t of a series has the index
+              t mod R
+    relative  (2,) fading sum, over all series, of absolute changes divided by the level, and the
+              fading sum of 1 for each such change
+    regrets   sums and weights of the K candidates, shared by all series. The sums cover all groups
+              of rows before the present group
+    group     (K + 1,) sum of the gains of each candidate in the present group of rows, and the
+              round of this group
+    noise     (2,) fading sum of the squared errors of the mixture divided by the squared scale, and
+              the fading sum of 1 for each error
     """
 
     numbers: Annotated[np.ndarray, Range(0.0, MOST_COUNT, columns=NON_NEGATIVE[:2])]
@@ -69,12 +79,14 @@ class Series(NamedTuple):
 
 
 class Units(NamedTuple):
-    """Units and inputs of n rows, as of before each row.
+    """Units and inputs of n rows, computed before the target of each row is learned.
 
-    inputs      (n, E) past targets in the units of the series, and these units
-    location    (n,) last target, and scale (n,); 0 without units
-    candidates  (n, K) last and seasonal values behind the predictions of both learners, which the
-                caller fills in
+    inputs      (n, E) past targets in the units of the series, and log scale and log level
+    location    (n,) last target of the series
+    scale       (n,) scale of the series; 0 as long as the series has no units
+    candidates  (n, K) candidates of the mixture. The first two columns are predictions of the two
+                learners, and the caller fills them in. The last target of the series and its
+                targets one season ago follow
     """
 
     inputs: np.ndarray
@@ -83,11 +95,11 @@ class Units(NamedTuple):
     candidates: np.ndarray
 
     def of(self, y: np.ndarray) -> np.ndarray:
-        """Return numbers (n,) in the units of their rows, NaN without units."""
+        """Return numbers (n,) in the units of their rows; NaN for a row without units."""
         return (y - self.location) / self._unit
 
     def width(self, half: np.ndarray) -> np.ndarray:
-        """Return widths (n,) in units of the target, NaN without units."""
+        """Convert half-widths (n,) to the unit of the target; NaN for a row without units."""
         return half * self._unit
 
     @property
@@ -96,7 +108,10 @@ class Units(NamedTuple):
 
 
 def no_series(n: int, seasons: Sequence[int]) -> Series:
-    """Return the state of n series before their first rows, for seasons of so many rows."""
+    """Return the state of n series before their first rows.
+
+    ``seasons`` are the lengths of the seasons in rows.
+    """
     regrets = no_regrets(N_PLAIN + len(seasons))
     regrets.w[:] = np.arange(len(regrets.w)) == LAST_VALUE
     length = max(LAST_LAG + 1, 2 * max(seasons, default=0) + 1)
@@ -107,13 +122,13 @@ def no_series(n: int, seasons: Sequence[int]) -> Series:
 
 
 def lags_of(seasons: Sequence[int]) -> np.ndarray:
-    """Return the past targets (L,) that are inputs."""
+    """Return the lags (L,), in rows, of the past targets that are inputs."""
     around = [lag for m in seasons for lag in (m - 1, m, m + 1, 2 * m)]
     return np.array([*range(FIRST_LAG, LAST_LAG + 1), *around])
 
 
 def n_inputs(seasons: Sequence[int]) -> int:
-    """Return the number E of inputs that a series adds."""
+    """Return the number E of inputs that ``Units`` add to a row."""
     return len(lags_of(seasons)) + 2
 
 
@@ -131,12 +146,14 @@ def units_of(
     series
         State, updated in place.
     seasons
-        Whole numbers (M,).
+        Lengths of the seasons in rows (M,).
     slots, y
-        Series and target of each row, (n,). NaN advances a series without a target.
+        Series and target of each row, (n,). A row with the target NaN counts as a row of its
+        series, but no target is learned.
     starts
-        (G + 1,) first row of each group, and n. All rows of a group have units as of before it.
-        (1,) learns nothing.
+        (G + 1,) index of the first row of each group, and n. The units of all rows of a group are
+        computed before any target of the group is learned. If ``starts`` has length 1, nothing is
+        learned.
     """
     n, lags = len(slots), lags_of(seasons.tolist())
     units = Units(
@@ -148,25 +165,26 @@ def units_of(
 
 
 def learn_targets(series: Series, slots: np.ndarray, y: np.ndarray) -> None:
-    """Learn the targets y of rows in these slots, (n,) each."""
+    """Learn the targets y (n,) of rows of the series ``slots`` (n,)."""
     _learn(series.numbers, series.ring, series.relative, slots, y)
 
 
 def mixed(
     series: Series, units: Units, y: np.ndarray, starts: np.ndarray, rounds: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return predictions and standard deviations (n,) of the mixture, and learn its weights.
+    """Return predictions and standard deviations (n,) of the mixture, and update its weights.
 
     Parameters
     ----------
     series
         State, updated in place.
     units
-        Of n rows, with all candidates.
+        Units of n rows, with all candidates filled in.
     y, starts
-        As of ``units_of``.
+        As in ``units_of``.
     rounds
-        (n,) rows that were learned before each prediction: those of a group have one number.
+        (n,) number of rows that were learned before each prediction, the same for all rows of a
+        group.
     """
     y_hat, deviation = np.empty(len(y)), np.empty(len(y))
     _mix(
@@ -179,7 +197,19 @@ def mixed(
 def learn_mixture(
     series: Series, units: Units, y_hat: np.ndarray, y: np.ndarray, rounds: np.ndarray
 ) -> None:
-    """Learn the weights of the mixture from rows that it predicted as y_hat, (n,)."""
+    """Update the weights of the mixture from n rows that it has predicted.
+
+    Parameters
+    ----------
+    series
+        State, updated in place.
+    units
+        Units and candidates of the rows at the time of their predictions.
+    y_hat, y
+        Predictions of the mixture and targets, (n,).
+    rounds
+        As in ``mixed``.
+    """
     _learn_mixture(
         series.regrets, series.group, series.noise, units.scale, units.candidates, y_hat, y, rounds
     )
@@ -187,7 +217,7 @@ def learn_mixture(
 
 @inlined
 def _scale(numbers, relative, s):
-    """Return the scale of series s; 0 while nothing has changed."""
+    """Return the scale of series s; 0 as long as its targets have not changed."""
     if not numbers[s, KNOWN] > 0.0:
         return 0.0
     usual = relative[0] / relative[1] * numbers[s, LEVEL] if relative[1] > 0.0 else 0.0
@@ -197,7 +227,7 @@ def _scale(numbers, relative, s):
 
 @inlined
 def _write(numbers, ring, relative, seasons, lags, s, r, inputs, location, scale, candidates):
-    """Write units and inputs of row r, whose series is s."""
+    """Write units, inputs and the past targets among the candidates of row r of series s."""
     R, n = ring.shape[1], int(numbers[s, STEPS])
     last = numbers[s, LAST]
     location[r] = last
@@ -217,7 +247,7 @@ def _write(numbers, ring, relative, seasons, lags, s, r, inputs, location, scale
 
 @inlined
 def _learn_target(numbers, ring, relative, s, y):
-    """Learn the target y of series s."""
+    """Learn the target y of series s. If y is NaN, only count the row."""
     ring[s, int(numbers[s, STEPS]) % ring.shape[1]] = y
     numbers[s, STEPS] += 1.0
     if not math.isfinite(y):
@@ -264,16 +294,18 @@ def _learn(numbers, ring, relative, slots, y):
 
 @inlined
 def _deviation(noise):
-    """Return the standard deviation of an error in scales; NaN before the first error."""
+    """Return the standard deviation of errors divided by the scale; NaN before the first error."""
     return math.sqrt(noise[0] / noise[1]) if noise[1] > 0.0 else math.nan
 
 
 @inlined
 def _learn_row(regrets, group, noise, scale, f, y_hat, y, number):
-    """Learn the weights and the noise from a row with units, in the group with this number.
+    """Update weights and noise of the mixture from a row with units.
 
-    The rows of a group share shocks, so that their gains are one gain of ML-Poly (``experts``).
-    Gains are in scales: otherwise the series of the highest levels would choose for all others.
+    ``number`` identifies the group of the row. Rows of a group share shocks. Their gains are
+    therefore added, and the sum counts as a single gain of ML-Poly (``experts``). Gains are divided
+    by the squared scale. Otherwise the series with the largest values would determine the weights
+    for all series.
     """
     K, new, largest, total = f.shape[0], group[f.shape[0]] != number, 0.0, 0.0
     error = (y_hat - y) / scale
@@ -345,19 +377,19 @@ NEARLY = 0.9  # of the highest peak: a shorter season with such a peak is taken
 
 
 def find_seasons(y: np.ndarray, slots: np.ndarray, calendar: Sequence[int] = ()) -> tuple[int, ...]:
-    """Return at most two seasons of the targets y of series, in rows, the shorter one first.
+    """Return the lengths of at most two seasons of many series.
 
     Parameters
     ----------
     y, slots
-        Targets, NaN where unknown, and series of rows in their order, (n,) each.
+        Target (n,) and series (n,) of each row, in the order of the rows. An unknown target is NaN.
     calendar
-        Seasons that the spacing of dates suggests, in rows.
+        Lengths, in rows, of seasons that the spacing of the dates suggests.
 
     Returns
     -------
     tuple of int
-        () if there is none.
+        Lengths in rows, the shorter season first; () without a season.
     """
     order = np.argsort(slots, kind="stable")
     parts = np.split(y[order], np.flatnonzero(np.diff(slots[order])) + 1)

@@ -1,4 +1,4 @@
-"""Packs of eight doubles, for the inner loops of the streaming core.
+"""SIMD vectors of eight doubles, called packs, for the inner loops of the streaming core.
 
 Left to itself, the compiler turns a loop into vector code behind checks that its arrays do not
 overlap, runs the last elements one by one, and keeps sums in memory. The functions below state the
@@ -29,14 +29,17 @@ _ONES = np.ones(LANES)
 
 
 def aligned(shape: tuple[int, ...], dtype: str = "float64") -> np.ndarray:
-    """Allocate zeros that begin at a cache line: a pack across two lines is read twice."""
+    """Allocate zeros that begin at a cache line.
+
+    A pack that lies in two cache lines takes two reads.
+    """
     room = np.zeros(math.prod(shape) + 64, dtype)
     first = -room.ctypes.data % 64 // room.itemsize
     return room[first : first + math.prod(shape)].reshape(shape)
 
 
 def load(array, start, n=LANES):
-    """Return the pack array.flat[start : start + n], zeros behind it.
+    """Return the pack array.flat[start : start + n]. Its other elements are zero.
 
     Parameters
     ----------
@@ -56,7 +59,9 @@ def load(array, start, n=LANES):
 
 
 def gather(array, index, start, base, n=LANES):
-    """Return the pack array[index[start : start + n] - base]; behind it the last number repeats.
+    """Return the pack array[index[start : start + n] - base].
+
+    For n < 8 the last number fills the other elements.
 
     Parameters
     ----------
@@ -65,7 +70,7 @@ def gather(array, index, start, base, n=LANES):
     index
         Indices, of which those from ``start`` on are read.
     start
-        First place in ``index``.
+        Position of the first index in ``index``.
     base
         Offset subtracted from each index.
     n
@@ -96,30 +101,30 @@ def store(array, start, pack, n=LANES):
 
 
 def pack(x):
-    """Return a pack of eight times the number x."""
+    """Return a pack whose eight elements are all x."""
     return _ONES * x
 
 
 def fma(a, b, c):
-    """Return a b + c by element, rounded once if the processor can.
+    """Return a * b + c by element, rounded once if the processor has this instruction.
 
     Parameters
     ----------
     a, b, c
-        Packs, or numbers that count as packs of eight times the number.
+        Packs. A number stands for a pack of eight equal numbers.
     """
     return a * b + c
 
 
 def total(pack):
-    """Return the sum of the eight, added up by halves."""
+    """Return the sum of the eight elements. The upper half is added to the lower, three times."""
     four = pack[:4] + pack[4:]
     two = four[:2] + four[2:]
     return two[0] + two[1]
 
 
 def totals(a, b, c, d, e, f, g, h):
-    """Return the totals of eight packs as one pack, at the cost of three calls of ``total``.
+    """Return the sums of eight packs as one pack, in the time of three calls of ``total``.
 
     Parameters
     ----------
@@ -158,7 +163,7 @@ def below(pack, bound):
 
 
 def largest(pack):
-    """Return the largest of the eight; a NaN may be ignored or returned."""
+    """Return the largest of the eight elements. A NaN may be ignored or returned."""
     four = np.where(pack[4:] > pack[:4], pack[4:], pack[:4])
     two = np.where(four[2:] > four[:2], four[2:], four[:2])
     return two[1] if two[1] > two[0] else two[0]
@@ -271,7 +276,7 @@ if ENABLED:
         return builder.shuffle_vector(first, blank, _places([0] * LANES))
 
     def _places(numbers: Sequence[int]) -> Any:
-        """Return the constant of a shuffle that takes these elements."""
+        """Return the constant of a shuffle instruction that selects these elements."""
         return ir.Constant(ir.VectorType(_INDEX, len(numbers)), list(numbers))
 
     def _wholes(number: int) -> Any:
@@ -300,7 +305,7 @@ if ENABLED:
         return builder.bitcast(first, _PACK.as_pointer())
 
     def _first(context: Any, builder: Any, kind: Any, value: Any) -> Any:
-        """Return the mask of the first ``value`` of the eight."""
+        """Return the mask of the first ``value`` of the eight elements."""
         n = context.cast(builder, value, kind, types.intp)
         limit = _eight_times(builder, n, _WHOLES)
         return builder.icmp_signed("<", ir.Constant(_WHOLES, list(range(LANES))), limit)
@@ -345,7 +350,7 @@ if ENABLED:
 
     @_instruction(("array", "index", "start", "base", "n"), _a_pack)
     def _gather(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
-        """Load number by number: a pack written to memory first would make its load wait."""
+        """Gather number by number, because a load waits for numbers just written to memory."""
         values, places = (
             context.make_array(kind)(context, builder, value)
             for kind, value in zip(kinds[:2], args[:2], strict=True)
@@ -403,7 +408,7 @@ if ENABLED:
     # --- Eight numbers to one ---------------------------------------------------------------------
 
     def _halved(function: Any, build_one: Any) -> None:
-        """Compile a reduction of a pack to one number: upper half with lower half, three times."""
+        """Compile a reduction of a pack to a number: combine upper and lower half three times."""
 
         def build(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
             part, width = args[0], LANES

@@ -55,14 +55,14 @@ def snapshot(learner: Learner) -> dict[str, np.ndarray]:
 
 
 def restore(learner: Learner, arrays: Mapping[str, np.ndarray]) -> None:
-    """Restore a fresh learner from the arrays of ``snapshot``, to the bit.
+    """Restore the arrays of ``snapshot`` into a new learner, equal to the last bit.
 
     If memory grows with the stream, the arrays may have room for more rows.
 
     Parameters
     ----------
     learner
-        Fresh learner of the same settings.
+        New learner with the same settings.
     arrays
         Arrays by name.
 
@@ -96,7 +96,7 @@ def _snapshot_of(learner: Learner) -> Snapshot:
 
 
 def _with_room(learner: Learner, arrays: Mapping[str, np.ndarray]) -> Snapshot:
-    """Return a snapshot, with arrays as long as in ``arrays`` if memory grows with the stream."""
+    """Return a snapshot. If memory grows with the stream, its arrays are as long as ``arrays``."""
     own, grow = _snapshot_of(learner), learner.representation.with_room
     lengths = [
         max(arrays[name].shape, default=0)
@@ -130,12 +130,12 @@ def named_arrays(state: Any) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def named(head: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return the arrays by names that begin with ``head``."""
+    """Return the arrays with ``head`` put before their names."""
     return {f"{head}{name}": array for name, array in arrays.items()}
 
 
 def below(head: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return the arrays whose names begin with ``head``, by the rest of their names."""
+    """Return the arrays whose names begin with ``head``. Keys are the rest of these names."""
     return {n.removeprefix(head): array for n, array in arrays.items() if n.startswith(head)}
 
 

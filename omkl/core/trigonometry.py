@@ -1,7 +1,7 @@
-"""Sine and cosine of packs of eight.
+"""Sine and cosine of SIMD vectors of eight numbers (packs, see ``simd``).
 
-A half-period reduction shrinks the argument, and a polynomial follows. Without a branch, every loop
-over angles is vector code.
+The argument is reduced by a multiple of pi, and a polynomial approximates sine and cosine of the
+rest. The code has no branch, so that every loop over angles is vector code.
 """
 
 from __future__ import annotations
@@ -32,7 +32,17 @@ C7, C8 = -1.1463039334831913e-11, 4.610293800524976e-14
 
 @inlined
 def sincos_of_pack(x):
-    """Return sine and cosine, a pack each, of a pack."""
+    """Return the sines and the cosines of eight angles.
+
+    Parameters
+    ----------
+    x
+        SIMD vector (pack) of eight angles.
+
+    Returns
+    -------
+    Pack of the sines, and pack of the cosines.
+    """
     shifted = fma(x, PER_PI, WHOLE)
     k = shifted - WHOLE
     # Beyond |x| = 2^51 pi the reduction has no correct digit and r is arbitrary. Clipping keeps
@@ -65,7 +75,7 @@ def _sincos_of_first(n, x, sin, cos, start):
 
 
 class Waves(NamedTuple):
-    """Sines (n,) and cosines (n,) of a round or a tile of rounds, without 1 / sqrt(D)."""
+    """Random features of one or several rows: sines and cosines (n,), not divided by sqrt(D)."""
 
     sin: np.ndarray
     cos: np.ndarray
@@ -78,7 +88,7 @@ def empty_waves(n: int) -> Waves:
 
 @inlined
 def fill(waves, n, angle, start):
-    """Write sine and cosine of angle[:n] to the places start .. start + n - 1 of ``waves``.
+    """Write sine and cosine of angle[:n] to the indices start .. start + n - 1 of ``waves``.
 
     Parameters
     ----------
@@ -89,21 +99,21 @@ def fill(waves, n, angle, start):
     angle
         Angles (n,) or longer.
     start
-        First place.
+        First index.
     """
     _sincos_of_first(n, angle, waves.sin, waves.cos, start)
 
 
 @inlined
 def fill_pack(waves, start, x):
-    """Write sine and cosine of a pack to the eight places from ``start`` on.
+    """Write sine and cosine of eight angles to the indices start .. start + 7 of ``waves``.
 
     Parameters
     ----------
     waves
         Output.
     start
-        First place.
+        First index.
     x
         Pack of angles.
     """

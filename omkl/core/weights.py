@@ -70,7 +70,7 @@ def exp_nonpositive(x):
 
 @inlined
 def exp_of_pack(x):
-    """Return exp of eight numbers <= 0, as ``exp_nonpositive``; NaN for NaN."""
+    """Return exp of each of the eight numbers <= 0 of a SIMD vector, as ``exp_nonpositive``."""
     y = at_least(x, -709.0)
     k = y * LOG2E + WHOLE
     whole = k - WHOLE
@@ -80,7 +80,10 @@ def exp_of_pack(x):
 
 @inlined
 def _log(k, f):
-    """Return log(2^k (1 + f)), sqrt(1/2) <= 1 + f < sqrt(2), by the series of the area tangent."""
+    """Return log(2^k (1 + f)) for sqrt(1/2) <= 1 + f < sqrt(2).
+
+    log(1 + f) is 2 artanh(f / (2 + f)). A minimax polynomial approximates artanh.
+    """
     s = f / (2.0 + f)
     z = s * s
     series = 1.531383769920937332e-01 + z * 1.479819860511658591e-01
@@ -321,7 +324,10 @@ def shares_below(log_w, top, w):
 
 @inlined
 def mean_of_all_by_shares(w, f):
-    """Return the sum of w f, both (N,), eight at a time."""
+    """Return the mean of f by the weights w of sum 1, both (N,).
+
+    Eight products are computed at a time.
+    """
     N = w.shape[0]
     weighted = pack(0.0)
     j = 0

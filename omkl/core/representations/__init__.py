@@ -1,7 +1,7 @@
-"""Representations of the function of a kernel, one module each.
+"""Representations of the functions that learners with kernels learn, one per module.
 
-A module describes its representation as a ``Representation``, and registers the evaluation of a row
-with ``evaluate_row``. The engine and the experiments read the description and import no module.
+A module describes its representation by a ``Representation``, and registers its function that
+evaluates a row with ``evaluate_row``. The engine and the experiments only read this description.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 class Fresh(Protocol):
-    """Maker of a model of N kernels before the first round, all of whose functions are 0."""
+    """Function that returns a model of N kernels before the first round.
+
+    The functions of all kernels are 0.
+    """
 
     def __call__(
         self, params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int
@@ -62,22 +65,25 @@ class Representation(NamedTuple):
     draws_features    whether f_i = theta_i'z_i with features z_i of norm 1, drawn from the seed by
                       the frequencies of the kernel; else kernels are exact
     lookahead         precomputation; None if a row is only read in its round
-    written           fields of the model that ``evaluate_row`` writes to
-    uses_D            whether D changes it
+    written           fields of the model that ``evaluate_row`` changes
+    uses_D            whether the model depends on D
     with_room         (model, n) -> model with arrays for n rows, if memory grows with the stream;
-                      None if it is ``bounded``
-    support_size      model -> number of terms of each kernel's function (N,); 0 without terms
-    kept_rows         model -> number of rows of the stream in it
-    beside            families without frequencies that it accepts although it draws features
+                      None if memory is ``bounded``
+    support_size      model -> number of terms (N,) in the function of each kernel
+    kept_rows         model -> number of rows of the stream that the model stores
+    beside            families without frequencies that are accepted by a representation that draws
+                      features
     accepts_blanks    whether an input may be NaN, a missing value
-    check_kernels     raises ValueError for kernels that no model can be made of
-    context           model -> its arrays from which a row reads earlier rows: the last targets
-                      first, the newest in front; () if a prediction depends on its row alone
-    importance        model -> share (C,) of each column in the learned function, the d inputs first
-                      and past targets behind them, NaN before it is known; None without such a
-                      measure
+    check_kernels     function that raises ValueError for kernels that the representation does not
+                      support
+    context           model -> arrays of the model with numbers of earlier rows that a prediction
+                      reads: first the last targets, the newest first; () if a prediction depends
+                      only on its row
+    importance        model -> share (C,) of each column in the learned function, NaN as long as it
+                      is unknown. The d inputs come first, then past targets. None if the
+                      representation has no such measure
     with_zero_weights  model -> model before the first round that shares the feature arrays; None if
-                      there is nothing to share
+                      there are no arrays to share
     """
 
     name: str
@@ -110,7 +116,7 @@ class Representation(NamedTuple):
 
 @functools.singledispatch
 def evaluate_row(scratch, model, X, row, selection):
-    """Write f_i(X[row]) of the kernels to evaluate into selection.f; other entries stay NaN.
+    """Write f_i(X[row]) to selection.f for each kernel i to evaluate. Other entries stay NaN.
 
     Parameters
     ----------

@@ -75,9 +75,10 @@ class Forest(NamedTuple):
 
 
 class Boosted(NamedTuple):
-    """E ensembles on a window of W rows of C columns; row number t is in place t mod P.
+    """E ensembles of trees on a window of the last W rows of C columns.
 
-    P is W and one place for every step of a refit: its window stays until the last step.
+    The arrays have room for P rows, W and one more for every step of a refit, so that the window of
+    a refit stays until its last step. Row number t has the index t mod P.
 
     rows       (C, P) columns of the rows
     labels     (E, P) targets of each ensemble; or (1, P) classes 0, 1, .., one per ensemble, where
@@ -342,7 +343,7 @@ def _edge(sample, first, behind, m):
 
 @inlined
 def _most_steps(model):
-    """Return the number of steps of a refit: the bins of each column, and each tree."""
+    """Return the number of steps of a refit: one per column for its bins, and one per tree."""
     return model.rows.shape[0] + model.forest.leaf.shape[0] * model.forest.leaf.shape[1]
 
 
@@ -354,16 +355,16 @@ def _n_window(model):
 
 @inlined
 def _place(model, n, j):
-    """Return the place of row j of the n rows of the present refit."""
+    """Return the index in ``rows`` of row j of the n rows of the present refit."""
     return (model.begun[0] - n + j) % model.rows.shape[1]
 
 
 @inlined
 def _write_places(model, scratch, c, m, most):
-    """Write the places among m sorted numbers where ``most`` bins begin.
+    """Write the indices, among m sorted numbers, at which ``most`` bins begin.
 
     Half of the bins have equally many numbers each. The other half lie around the cuts of the
-    present trees, so that the next trees find the place of a step more exactly than one bin.
+    present trees, so that the next trees can locate a step more precisely.
     """
     forest, near, places = model.forest, scratch.near, scratch.places
     radius = m // most
@@ -455,7 +456,7 @@ def _begin_cut(scratch, leaf):
 
 @inlined
 def _find_cut(scratch, leaf, k, least):
-    """Keep the best cut of a leaf by column k of those chosen, if it improves the best so far."""
+    """Find the best cut of a leaf in the chosen column k. Store it if it is the best so far."""
     sums, left = scratch.sums[scratch.slot[leaf], k], scratch.left[leaf]
     total, weight = scratch.whole[leaf, G], scratch.whole[leaf, H]
     best = scratch.worth[leaf]
@@ -484,7 +485,7 @@ def _find_cut(scratch, leaf, k, least):
 
 @inlined
 def _part(scratch, leaf, other, c, last):
-    """Keep the rows of a leaf that go to the left, in their order, and move the rest to another."""
+    """Divide the rows of a leaf. Left rows stay in this leaf, the others move to another leaf."""
     first, n = scratch.begins[leaf], scratch.size[leaf]
     n_left, n_right = 0, 0
     for m in range(first, first + n):
@@ -623,9 +624,10 @@ def _choose(scratch, C):
 
 @inlined
 def _ends(scratch, n):
-    """Return the limits that the first n targets in ``rest`` are clipped to.
+    """Return the limits to which the first n targets in ``rest`` are clipped.
 
-    They lie FARTHEST times the distance of the two quantiles of TAIL beyond these quantiles.
+    The limits lie beyond the TAIL and 1 - TAIL quantiles, by FARTHEST times the distance between
+    these quantiles.
     """
     m = min(n, SAMPLED)
     for k in range(m):
@@ -639,7 +641,7 @@ def _ends(scratch, n):
 
 @inlined
 def _begin(model, scratch, e, n):
-    """Write the clipped targets less their mean into rest."""
+    """Write the clipped targets minus their mean into ``rest``."""
     for j in range(n):
         scratch.rest[j, G] = model.labels[e, _place(model, n, j)]
         scratch.rest[j, H] = 1.0
@@ -699,7 +701,10 @@ def _write_chances(scratch, n):
 
 @inlined
 def _end_fit(model, scratch, is_used, growth):
-    """Take the grown trees, and set the rows until the next refit: more if trees are not used."""
+    """Replace the trees by the grown ones, and set the number of rows until the next refit.
+
+    The number is larger as long as the trees are not used.
+    """
     forest, grown = model.forest, scratch.forest
     for e in range(forest.base.shape[0]):  # copies of whole arrays would allocate
         forest.base[e] = grown.base[e]
@@ -742,10 +747,10 @@ def write_columns(scratch, row, lags):
 
 @inlined
 def _n_due(model, scratch):
-    """Store the row scratch.x, whose targets are stored, and begin a refit if it is time.
+    """Store the row scratch.x, whose targets are already stored. Begin a refit if one is due.
 
-    Return the steps that the refit should have taken at the end of this round, 0 if there is none;
-    the scratch is that of the refit then, perhaps with fewer steps.
+    Return the number of steps that the refit should have done at the end of this round, or 0
+    without a refit. The scratch then belongs to this refit. It may have done fewer steps.
     """
     if model.forest.leaf.shape[1] == 0:
         return 0
@@ -780,7 +785,7 @@ def _n_rows(model):
 
 @inlined
 def learn_boosted(model, scratch, is_used):
-    """Store the row scratch.x, whose targets are stored, and grow trees if it is time.
+    """Store the row scratch.x, whose targets are already stored. Grow trees if a refit is due.
 
     Parameters
     ----------

@@ -1,16 +1,17 @@
-"""Experts for raw streams: inputs and past targets are standardised as they come.
+"""Experts for raw streams, which standardise inputs and past targets row by row.
 
-An expert predicts the mean of the targets so far, or the last target, or is a recursive learner
-(``second_order``) of targets less the mean, or less the last one. A learner reads some columns of
-the row: inputs, past targets, their changes since the row before, products of two inputs. It reads
-the first of them as they are, and may have waves of one length in them.
+One expert predicts the mean of the targets so far, and one predicts the last target. Every other
+expert is a recursive learner (``second_order``) of the difference between the target and this mean,
+or between the target and the last target. A learner reads some columns of the row: inputs, past
+targets, their changes since the previous row, and products of two inputs. The first of these
+columns are linear features. The learner may also have random features, sines and cosines, of them.
 
-Inputs and past targets are standardised by the location and scale (``robust_moments``) of the rows
-before; those of inputs include the row itself. A missing input (NaN) counts as its mean. Learners
-read inputs ``softened`` beyond 4 deviations. The learner marked ``uncut`` reads them in held units,
-and without softening where that errs less. Targets need no scale, since a ridge regression is
-linear in them. A linear learner of many columns has one matrix for each of several parts of them:
-``noise_of_part``.
+Inputs are standardised by the location and scale (``robust_moments``) of the rows up to the present
+one, past targets by those of the earlier rows. A missing input (NaN) counts as its mean. Learners
+read inputs that are ``softened`` beyond 4 deviations. The learner marked ``uncut`` reads inputs in
+frozen units (``robust_moments.held``). It reads them without softening if its errors are then
+smaller. Targets are not scaled, because a ridge regression is linear in them. A linear learner of
+many columns divides its columns into parts with a matrix each, see ``noise_of_part``.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ ROUNDING = 1e-12  # relative difference of predictions that counts as none
 
 
 class Regrets(NamedTuple):
-    """Fading sums R and V of N experts, and their weights w of sum 1; (N,) each."""
+    """Fading sums R of gains and V of squared gains, and weights of sum 1, of N experts, (N,)."""
 
     total: np.ndarray
     squares: np.ndarray
@@ -172,12 +173,12 @@ CLOSE = 1e-3
 
 
 class Neighbours(NamedTuple):
-    """The last n_kept rows; row number t, counted from 0, is in place t mod n_kept.
+    """The last n_kept rows. Row number t, counted from 0, has the index t mod n_kept.
 
-    rows    (n_kept / 8, d, 8) tiles of eight places: distances read them from front to back
+    rows    (n_kept / 8, d, 8) rows in groups of eight, so that distances read memory in order
     labels  (n_kept,) targets
-    errors  (n_kept,) target less the other learner's prediction
-    n       (1,) int64, rows so far
+    errors  (n_kept,) errors of the linear learner in the same rows
+    n       (1,) int64, number of rows so far
     """
 
     rows: np.ndarray
@@ -190,8 +191,8 @@ class NeighboursScratch(NamedTuple):
     """Scratch of a round.
 
     distance  (n_kept,) squared distances
-    nearest   (NEAREST,) places, the nearest first
-    mean      (2,) of the neighbours' targets, and of the errors there; 0 before the first row
+    nearest   (NEAREST,) indices of the nearest rows, the nearest first
+    mean      (2,) weighted means of their targets, and of their errors; 0 before the first row
     """
 
     distance: np.ndarray
@@ -212,7 +213,7 @@ def neighbours_scratch(model: Neighbours) -> NeighboursScratch:
 
 @inlined
 def _measure(scratch, model, x, n):
-    """Write the squared distances of the first n places from the first d numbers of x."""
+    """Write the squared distances between the first n stored rows and the first d numbers of x."""
     d = model.rows.shape[1]
     for j in range(0, n, LANES):
         total = pack(0.0)
@@ -224,9 +225,10 @@ def _measure(scratch, model, x, n):
 
 @inlined
 def _find(scratch, n):
-    """Write the places of the nearest of n rows into ``nearest``, and return their number.
+    """Write the indices of the nearest of n rows into ``nearest``, and return their number.
 
-    The list is sorted: a new place moves those farther away back by one. Of ties the first is kept.
+    The list is sorted by distance. An inserted row moves the more distant rows back by one. Of two
+    rows with equal distances the first stays in front.
     """
     distance, nearest = scratch.distance, scratch.nearest
     n_nearest = 0
@@ -364,11 +366,11 @@ class ExpertsScratch(NamedTuple):
     x           (d,) row as it came
     moments     (d, 20) moments of the inputs, the row included
     whole       (d + L + C + K,) columns of the row
-    held        (d,) inputs in held units
+    held        (d,) inputs in frozen units (``robust_moments.held``)
     row         (1, W) columns that one learner reads
     readings    (2,) predictions by softened and by uncut inputs; ``n_readings`` (1,) of them are
                 valid
-    is_uncut    (1,) whether the uncut reading is taken
+    is_uncut    (1,) whether the prediction by uncut inputs is used
     """
 
     first: RlsScratch
@@ -419,7 +421,7 @@ def fresh_experts(
 
 
 def context_of(model: Any) -> tuple[np.ndarray, ...]:
-    """Return the arrays from which a row reads earlier rows: past targets, and the last row."""
+    """Return the arrays of earlier rows that a prediction reads: past targets, and the last row."""
     return model.experts.lags, model.experts.before
 
 
@@ -443,7 +445,10 @@ def experts_scratch(model: Experts, threads: int) -> ExpertsScratch:
 
 @inlined
 def _standardise(model, scratch, X, row):
-    """Write X[row], counted in its own moments, and the last targets into ``whole``."""
+    """Write X[row] and the last targets, standardised, into ``whole``.
+
+    The moments of the inputs include X[row].
+    """
     d = X.shape[1]
     moments = scratch.moments
     for k in range(d):
@@ -458,7 +463,7 @@ def _standardise(model, scratch, X, row):
 
 @inlined
 def _derive(model, scratch):
-    """Write changes and products behind the standardised columns; changes are 0 in round 1."""
+    """Write changes and products after the standardised columns. Changes are 0 in round 1."""
     start = model.inputs.shape[0] + model.lags.shape[0]
     n_changes = model.before.shape[0]
     for k in range(n_changes):
@@ -472,7 +477,7 @@ def _derive(model, scratch):
 
 @inlined
 def part_of(model, i, m):
-    """Return the place in ``first`` of part m of learner i.
+    """Return the index in ``first`` of part m of learner i.
 
     Parameters
     ----------
@@ -511,7 +516,10 @@ def _output(model, scratch, i):
 
 @inlined
 def _forecast(model, scratch, i):
-    """Return the Vovk-Azoury-Warmuth forecast; theta'z if parts make the variance too large."""
+    """Return the Vovk-Azoury-Warmuth forecast, or theta'z if the variance is too large.
+
+    The sum of the variances of several parts can be too large.
+    """
     return scratch.f[i] / (1.0 + scratch.variance[i]) if n_parts(model, i) == 1 else scratch.f[i]
 
 
@@ -539,7 +547,7 @@ def noise_of_part(scratch, i, j, noise):
 
 @inlined
 def write_outputs(model, scratch, X, row):
-    """Write theta'z of all learners at X[row] into scratch.f, and what their steps need.
+    """Write theta'z of all learners at X[row] into scratch.f, and the numbers that learning needs.
 
     Parameters
     ----------
@@ -562,10 +570,11 @@ def write_outputs(model, scratch, X, row):
 
 @inlined
 def _write_readings(model, scratch, i):
-    """Write the predictions of learner i by both readings of the row; it learns by the chosen one.
+    """Write the predictions of learner i with softened and with uncut inputs, and choose one.
 
-    The uncut reading is chosen if it has erred less in rows with an input far out, and its
-    prediction is not too far beyond the targets so far.
+    The learner also learns with the chosen inputs. The uncut inputs are chosen if their errors were
+    smaller in rows with an input far out, and if their prediction is not too far beyond the targets
+    so far.
     """
     scratch.n_readings[0] = 1
     scratch.is_uncut[0] = False
@@ -597,7 +606,7 @@ def _write_readings(model, scratch, i):
 
 @inlined
 def _compare_readings(model, scratch, y):
-    """Add the errors of both readings of a row with an input far out."""
+    """Add the errors with softened and with uncut inputs, in a row with an input far out."""
     if scratch.n_readings[0] > 1:
         for k in range(2):
             off = y - scratch.readings[k]
@@ -615,7 +624,7 @@ def is_row_far(scratch, most):
 
 @inlined
 def foreseen_label(model, y, before, most):
-    """Return y, or for an outlier the target ``most`` deviations from the mean.
+    """Return y. For an outlier return the number ``most`` deviations from the mean instead.
 
     An outlier is farther than ``most`` deviations and than FARTHEST_SEEN times the farthest target
     so far. If the target before it is as far out on the same side, y belongs to a new level and is
@@ -643,7 +652,7 @@ def foreseen_label(model, y, before, most):
 
 @inlined
 def _reference(model, i):
-    """Return the number from which learner i explains targets: the last target or the mean."""
+    """Return the number that learner i subtracts from targets: the last target or the mean."""
     if not model.from_last[i]:
         return model.label[0, CENTRE]
     return foreseen_label(model, model.lags[0], model.lags[1], FARTHEST_LABEL)
@@ -651,7 +660,7 @@ def _reference(model, i):
 
 @inlined
 def near_labels(model, prediction, ranges):
-    """Clip a prediction to the targets so far, extended on both sides.
+    """Clip a prediction to the range of the targets so far, extended on both sides.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Learners on random features that restart on intervals of the stream; features are shared.
+"""Learners on shared random features that restart on intervals of the stream.
 
 Level j has the intervals [k 2^j, (k + 1) 2^j - 1] for k = 1, 2, ..: in round t the levels with
 2^j <= t are alive, with one interval each (the geometric covering of time). Kernel i has separate
@@ -53,7 +53,7 @@ class Intervals(NamedTuple):
 
     @property
     def theta(self) -> np.ndarray:
-        """Coefficients (N, 2 D J) of kernel i on all levels; a copy."""
+        """Copy of the coefficients (N, 2 D J) of all kernels, each on all levels."""
         levels = self.rows.coefficients.reshape(*self.row.shape, -1)
         return np.concatenate(list(levels), axis=1)
 
@@ -115,7 +115,7 @@ def begin_level(model, j):
 
 @inlined
 def gradient_steps_of_level(model, j, eta, lam, y, scratch):
-    """Take the ``gradient_steps`` of every kernel on level j.
+    """Do a gradient step for every kernel on level j, see ``gradient_steps``.
 
     Parameters
     ----------

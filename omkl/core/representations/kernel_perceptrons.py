@@ -59,7 +59,10 @@ TIE = 1e-12  # share of the weights; the rounding error of a sum of N products i
 
 @inlined
 def _positive(x):
-    """Return 1 for each number of a pack above 0, else 0; 2^-1074 is the least number above 0."""
+    """Return 1 for each positive element of a pack, else 0.
+
+    2^-1074 is the least positive number.
+    """
     return clip(at_least(x, 0.0) * 2.0**1000 * 2.0**100, 1.0)
 
 
@@ -67,8 +70,8 @@ def _positive(x):
 def vote(log_w, f):
     """Return q . sign(f) with weights q of sum 1, proportional to exp(log_w); sign(0) = 0.
 
-    It is 0 if it is at most ``TIE``: equal weights on both sides are a tie, whose sign would
-    otherwise depend on rounding.
+    Absolute values up to ``TIE`` become 0. If both signs have equal weight, the sign of the result
+    would otherwise depend on rounding.
     """
     N = log_w.shape[0]
     top = largest_of(log_w)
@@ -159,9 +162,11 @@ class Perceptrons(NamedTuple):
     inverse  (capacity,) 1 / ||x_s||, 0 for x_s = 0
     members  (N, capacity) int64, supports: ascending columns of x
     alpha    (N, capacity) signed coefficients
-    size     (N,) int64, support vectors; near (N,) int64, those from before this tile
+    size     (N,) int64, number of support vectors
+    near     (N,) int64, number of support vectors from before this tile
     scale    (N,) factor of all coefficients; norm2 (N,) ||f_i||^2
-    n        (1,) int64, stored rows; upto (1,) int64, those from before this tile
+    n        (1,) int64, number of stored rows
+    upto     (1,) int64, number of stored rows from before this tile
     pending  (1,) int64, 1 if column n has updated a classifier
     rounds   (1,) int64, rounds so far
     family, parameter, needs   as in ``support_vectors.Expansion``
@@ -228,7 +233,10 @@ def _fresh_perceptrons(
 
 
 def with_more_capacity(model: Perceptrons, n_rows: int) -> Perceptrons:
-    """Return the classifiers in arrays for ``n_rows`` more rows; arrays at least double."""
+    """Return the classifiers in arrays with room for ``n_rows`` more rows.
+
+    Arrays that grow become at least twice as long.
+    """
     capacity = model.x.shape[1]
     needed = int(model.n[0]) + 1 + n_rows  # the current round's column as well
     if needed <= capacity:
@@ -251,7 +259,7 @@ def inverse_norm(x):
 
 @inlined
 def _row_of_distances(model, x, inverse, start, n, row):
-    """Write distances and cosines of x (d,), of norm 1 / inverse, to row (4, CHUNK)."""
+    """Write the distances and cosines between x (d,) and stored rows to row (4, CHUNK)."""
     add_distances(model, model.x, x, start, n, row)
     if model.needs[POLYNOMIAL]:
         for s in range(n):
@@ -310,7 +318,11 @@ def far_sums(model, X, first, last, far, row, cut):
 
 @inlined
 def _perceptron_outputs(model, x, scratch, f):
-    """Write f (N,) at x (d,), and put x into the first free column in case of an update."""
+    """Write the outputs of all classifiers at x (d,) to f (N,).
+
+    Also store x in the first free column of ``model.x``. ``_commit`` keeps it if x updates a
+    classifier.
+    """
     _commit(model)
     n, upto = model.n[0], model.upto[0]
     inverse = inverse_norm(x)

@@ -1,7 +1,7 @@
 """Experts and their mixtures for targets that are numbers.
 
-``experts`` are mixed twice: in a first mixture, which recursive learners correct, and in a last
-mixture of corrections, first mixture and plain experts.
+The experts of ``experts`` are mixed twice. Recursive learners correct the first mixture. The last
+mixture combines the corrected predictions, the first mixture and three plain experts.
 """
 
 from __future__ import annotations
@@ -111,19 +111,20 @@ REST_PRIOR = 3.0  # rounds, in squared noise, added to the squares of trees of e
 class MixtureOfExperts(NamedTuple):
     """Experts and their mixtures.
 
-    experts      N - 4 experts
-    neighbours   last rows
-    trees        two ensembles in raw inputs and past targets: of the targets, and, with the last
-                 mixture's prediction as a column, of its errors
-    wide         many waves of the inputs beside these and past targets
-    regrets      weights of the experts in p
-    corrections  two recursive learners in the N + 1 inputs f - p and e; the constant feature of
-                 such learners stays 0
-    noise        (2,) fading sums of p's squared errors, and of ones
-    error        (1,) p's last error, clipped to FARTHEST deviations of the noise
-    last         weights of the corrections, p and PLAIN in the last mixture
-    rest         (2,) fading sums of e g and of g^2, where e is the last mixture's error and g its
-                 prediction by trees
+    experts      the first N - 4 experts
+    neighbours   last rows, among which the nearest ones predict
+    trees        two ensembles of trees. The first predicts the target from raw inputs and past
+                 targets. The second predicts the error of the last mixture, and also reads the
+                 prediction of this mixture
+    wide         ridge regression on many random features of the inputs, the inputs and past targets
+    regrets      weights of the experts in the first mixture p
+    corrections  two recursive learners with the N + 1 inputs f - p and e. The coefficient of their
+                 constant feature stays 0
+    noise        (2,) fading sum of the squared errors of p, and fading sum of 1 for each error
+    error        (1,) last error e of p, clipped to FARTHEST deviations of the noise
+    last         weights of the corrected predictions, p and PLAIN in the last mixture
+    rest         (2,) fading sums of r g and of g^2, where r is the error of the last mixture and g
+                 the prediction of r by trees
     """
 
     experts: Experts
@@ -149,9 +150,10 @@ class MixtureOfExperts(NamedTuple):
 class MixtureScratch(NamedTuple):
     """Scratch of a round.
 
-    corrections  with z = (f - p, e), the same for each; correction (2,) theta'z
-    candidates   (6,) both q, p and PLAIN
-    mixed, rest  (1,) mixture of the candidates, and prediction of its error by trees
+    corrections  scratch of the corrections, with z = (f - p, e) for both
+    correction   (2,) theta'z of both
+    candidates   (6,) predictions in the last mixture: both corrected ones, p and PLAIN
+    mixed, rest  (1,) last mixture, and the prediction of its error by trees
     y_hat        (1,) prediction
     """
 
@@ -181,7 +183,7 @@ def fresh_mixture(
     n_trees, n_rows
         Trees per ensemble, and rows of their window.
     n_kept
-        Rows among which neighbours are searched.
+        Number of last rows among which the nearest ones are searched.
     """
     N, d = model.n_kernels + N_LATER, len(model.inputs)
     none, inputs = np.zeros(len(FADING), dtype=np.int64), np.full(len(FADING), N + 1)
@@ -202,7 +204,11 @@ def fresh_mixture(
 
 @inlined
 def n_beside(d):
-    """Return the number of first columns of a row that ``wide`` reads beside its waves."""
+    """Return the number of first columns of a row that are linear features of ``wide``.
+
+    These are the d inputs and WIDE_LAGS past targets, in addition to the random features. With more
+    than MOST_BESIDE inputs the number is 0.
+    """
     return d + WIDE_LAGS if d <= MOST_BESIDE else 0
 
 
@@ -223,7 +229,7 @@ def mixture_scratch(model: MixtureOfExperts, threads: int) -> MixtureScratch:
 
 @inlined
 def _evaluate_neighbours(scratch, model, f):
-    """Write the two entries of f (N,) before the last two."""
+    """Write the predictions of the nearest rows into f (N,), before its last two entries."""
     near = scratch.neighbours
     evaluate_neighbours(near, model.neighbours, scratch.experts.whole)
     k = f.shape[0] - N_LATER
@@ -233,7 +239,10 @@ def _evaluate_neighbours(scratch, model, f):
 
 @inlined
 def _evaluate_sleepers(scratch, model, f):
-    """Write the last two of f (N,): their predictions, or the mixture of those awake."""
+    """Write the predictions of trees and of ``wide`` into the last two entries of f (N,).
+
+    An expert of these two that has not been fitted yet predicts the mixture of the other experts.
+    """
     d, N = scratch.experts.x.shape[0], f.shape[0]
     write_columns(scratch.trees, scratch.experts.x, model.experts.lags[:TREE_LAGS])
     trees = evaluate_boosted(model.trees, scratch.trees, TREES)
@@ -278,7 +287,7 @@ def _evaluate_mixture(scratch, model, X, row, selection):
 
 @inlined
 def _evaluate_rest(scratch, model):
-    """Write the prediction: the last mixture and a share of its error as trees predict it."""
+    """Write the prediction: the last mixture, plus a share of its error as predicted by trees."""
     trees, mixed = scratch.trees, scratch.mixed[0]
     trees.x[trees.x.shape[0] - 1] = mixed
     said = evaluate_boosted(model.trees, trees, REST)
@@ -289,7 +298,7 @@ def _evaluate_rest(scratch, model):
 
 @inlined
 def _share_of_rest(model):
-    """Return the share, in [0, 1], of the trees' predicted error that is added."""
+    """Return the share, in [0, 1], of the error predicted by trees that is added."""
     if not (model.rest[0] > 0.0 and model.noise[0] > 0.0):
         return 0.0
     noise = model.noise[0] / model.noise[1]
@@ -312,9 +321,9 @@ def _foreseen(p, y, farthest):
 
 
 def learn_mixture(params, state, t, y, selection):
-    """Let experts and mixtures learn y, as ``update`` of a learner whose model is this mixture.
+    """Let experts and mixtures learn y. This is ``update`` of a learner with this model.
 
-    In round 1 all of them predicted 0, so nothing distinguishes them.
+    In round 1 all experts predict 0, so that the mixtures learn nothing.
 
     Parameters
     ----------
@@ -360,14 +369,14 @@ def learn_mixture(params, state, t, y, selection):
 
 @inlined
 def _learn_rest(rest, said, error):
-    """Add the trees' prediction of an error, and the error, to the sums."""
+    """Add an error and its prediction ``said`` by trees to the sums ``rest``."""
     rest[0] = REST_FADING * rest[0] + error * said
     rest[1] = REST_FADING * rest[1] + said * said
 
 
 @inlined
 def _learn_correction(model, scratch, error):
-    """Let every theta learn p's error; nothing is learned until p has erred."""
+    """Let both corrections learn the error of p. Nothing is learned before the first error of p."""
     model.noise[0] = NOISE_FADING * model.noise[0] + error * error
     model.noise[1] = NOISE_FADING * model.noise[1] + 1.0
     noise = model.noise[0] / model.noise[1]
@@ -383,7 +392,7 @@ def _context(model: MixtureOfExperts) -> tuple[np.ndarray, ...]:
 
 
 def _importance(model: MixtureOfExperts) -> np.ndarray:
-    """Return the column shares of the trees of the targets, which do not read the last mixture."""
+    """Return the share of each column in the gain of the trees that predict the target."""
     return gain_shares(model.trees, TREES + 1)[: model.trees.n_columns[TREES]]
 
 

@@ -36,13 +36,14 @@ if TYPE_CHECKING:
 
 
 class RandomFeatures(NamedTuple):
-    """One linear learner for each kernel of a dictionary of N, in d dimensions.
+    """One linear learner for each of N kernels, in d inputs.
 
-    padded   (N, d, W) frequencies, feature index last; W is D in whole packs, zeros behind
-    theta    (N, 2 S) sines from 0 on, cosines from S on, zeros behind the D of both. S is W, so
-             that rows begin at a cache line; S is D for rows that are exchanged, see ``compact``
+    padded   (N, d, W) frequencies. W is D rounded up to a multiple of 8; the others are zero
+    theta    (N, 2 S) coefficients: D of the sines from index 0 on, D of the cosines from index S
+             on, zeros elsewhere. S is W, so that rows begin at a cache line. For rows that are
+             exchanged S is D, see ``compact``
     norm2    (N,) squared Euclidean norm of each row of theta
-    n_waves  (1,) int64, D
+    n_waves  (1,) int64, number D of frequencies
     """
 
     padded: np.ndarray
@@ -52,12 +53,12 @@ class RandomFeatures(NamedTuple):
 
     @property
     def omega(self) -> np.ndarray:
-        """Frequencies (N, d, D), a view: writes go through."""
+        """Frequencies (N, d, D), a view of ``padded``."""
         return self.padded[:, :, : self.n_waves[0]]
 
     @property
     def coefficients(self) -> np.ndarray:
-        """Coefficients (N, 2 D) without padding, sines first; a read-only copy.
+        """Coefficients (N, 2 D) without padding, sines first: a read-only copy.
 
         A copy that may not be written to.
         """
@@ -92,14 +93,14 @@ def with_zero_weights(model: RandomFeatures) -> RandomFeatures:
 
 
 def compact(model: RandomFeatures) -> RandomFeatures:
-    """Return the learners with rows of theta (N, 2 D) without padding, for an exchange."""
+    """Return the learners with coefficients (N, 2 D) without padding, for an exchange."""
     theta = aligned((model.n_kernels, 2 * int(model.n_waves[0])))
     theta[:] = model.coefficients
     return model._replace(theta=theta)
 
 
 def whole_packs(coefficients: np.ndarray) -> np.ndarray:
-    """Return rows of theta (N, 2 W) for coefficients (N, 2 D), sines first, then cosines."""
+    """Return coefficients (N, 2 D), sines first, padded with zeros to rows of theta (N, 2 W)."""
     N, D = len(coefficients), coefficients.shape[1] // 2
     W = -(-D // LANES) * LANES
     theta = aligned((N, 2 * W))
@@ -184,7 +185,7 @@ def gradient_steps(model, eta, lam, y, selection):
 
 @functools.singledispatch
 def take_step(scratch, model, i, m, step, shrink):
-    """Take the ``gradient_step`` for the layout of the scratch.
+    """Do a ``gradient_step``, for the memory layout of the scratch.
 
     Parameters
     ----------
@@ -244,19 +245,24 @@ STREAK = 8  # rounds in a row in which a kernel is chosen before the next choice
 
 
 class SparseScratch(NamedTuple):
-    """Scratch of a round of chosen kernels; W is D in whole packs.
+    """Scratch for rounds that evaluate only chosen kernels. W is D rounded up to a multiple of 8.
 
-    waves    sines and cosines, (9 N W,) each: eight rows of each guessed kernel, and behind them
-             one row of each other kernel, side by side in the order of evaluation: these are few,
-             so their places stay in the first cache
-    start    (N,) int64, first feature of the evaluated kernel number m
-    clock    (1,) int64, counts the rounds, and jumps if other rows begin
-    seen     (N,) int64, clock of the last choice of a kernel; streak (N,) choices in a row
-    first    (N,) int64, clock of the first of a kernel's eight rows; long past for none
-    outputs  (N, 8) outputs at the eight rows
-    known    (N,) int64, number of valid outputs, from the first one on
-    n_steps  (N,) int64, steps of a kernel since its eight rows began
-    angle    (4 W,) arguments of four rows
+    A kernel that was chosen in STREAK rounds in a row is expected to be chosen again. Its features
+    are computed for eight rows at once. The features of other kernels are computed row by row.
+
+    waves    sines and cosines, (9 N W,) each. The first 8 N W are the features of the kernels with
+             eight rows. The features of the other evaluated kernels follow in the order of
+             evaluation. These kernels are few, so that their features stay in the first cache
+    start    (N,) int64, index in ``waves`` of the features of the m-th evaluated kernel
+    clock    (1,) int64, number of rounds. It is increased further when other rows begin, so that
+             no features computed before are used
+    seen     (N,) int64, clock of the last choice of each kernel
+    streak   (N,) int64, number of consecutive choices of each kernel
+    first    (N,) int64, clock of the first of the eight rows; far in the past if there are none
+    outputs  (N, 8) outputs of each kernel at its eight rows
+    known    (N,) int64, number of valid outputs, counted from the first of the eight rows
+    n_steps  (N,) int64, number of steps of each kernel since its eight rows began
+    angle    (4 W,) arguments of the sines and cosines of four rows
     """
 
     waves: Waves
@@ -308,7 +314,9 @@ def is_guessed(scratch, i, now):
 
 @inlined
 def begin_eight(model, i, X, row, scratch, now):
-    """Compute the features of kernel i at X[row] .. X[row + 7], and its outputs if they will last.
+    """Compute the features of kernel i at X[row] .. X[row + 7].
+
+    Also compute the outputs at these rows if the kernel is not expected to change meanwhile.
 
     Parameters
     ----------
@@ -388,7 +396,7 @@ def evaluate_chosen(scratch, model, X, row, selection):
 
 
 def take_step_of_chosen(scratch, model, i, m, step, shrink):
-    """Take a gradient step, and compute the output at the next row if its features exist already.
+    """Do a gradient step, and compute the output at the next row if its features exist already.
 
     Parameters
     ----------

@@ -1,10 +1,10 @@
 """Linear learners of second order: coefficients with the matrix of their uncertainty.
 
-Each kernel i has, beside theta_i, a matrix P_i (F, F): the inverse of the rows so far,
-(lam I + sum_s z_s z_s')^-1, which is also the covariance of theta_i in units of the noise. The
-engine evaluates a row once: theta_i'z_i, the product U'z and the variance z_i'P_i z_i. A step needs
-nothing else (``core.linalg``). Features z_i are random ones, and for the family ``linear`` the
-inputs and 1.
+Each kernel i has coefficients theta_i and a matrix P_i (F, F) = (lam I + sum_s z_s z_s')^-1 over
+the rows so far. P_i is also the covariance of theta_i in units of the noise. Each row is evaluated
+once, which gives theta_i'z_i, the product U'z and the variance z_i'P_i z_i. Learning needs only
+these numbers (``core.linalg``). The features z_i are random features, or the inputs and 1 for the
+family ``linear``.
 
 RECURSIVE      recursive least squares; FORECASTERS predict as Vovk, Azoury and Warmuth do
 RANDOM_WALK    coefficients walk, and the whole covariance is stored
@@ -166,7 +166,7 @@ def _sincos_of_features(padded, i, n, X, row, j):
 
 @inlined
 def write_features(model, X, row, n, i, scratch):
-    """Write the features of learner i at X[row] into scratch.z[i]. The zeros behind them stay.
+    """Write the features of learner i at X[row] into scratch.z[i]. The padding stays 0.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def write_features(model, X, row, n, i, scratch):
     X, row
         Rows, and the index of one.
     n
-        Number of inputs >= 1 that waves read: the frequencies behind them are zero.
+        Number >= 1 of first inputs that the random features read. Other frequencies are zero.
     i
         Learner.
     """
@@ -196,7 +196,7 @@ def write_features(model, X, row, n, i, scratch):
 
 @inlined
 def rls_output(model, i, scratch):
-    """Return f_i of the features in scratch.z[i], and write what a step needs.
+    """Return f_i for the features in scratch.z[i], and write the numbers that learning needs.
 
     Parameters
     ----------
@@ -239,7 +239,7 @@ dispatch(evaluate_row, RlsScratch, evaluate_rls)
 
 @inlined
 def learn_rls(model, i, scratch, noise, decay, error):
-    """Update theta_i += P_i z_i error / (noise + z_i'P_i z_i), and let P_i take z_i in.
+    """Update theta_i += P_i z_i error / (noise + z_i'P_i z_i), and update P_i by z_i.
 
     Parameters
     ----------
@@ -250,9 +250,9 @@ def learn_rls(model, i, scratch, noise, decay, error):
     noise
         Variance of the target in units of P, > 0.
     decay
-        Weight of all earlier rounds against this one, in (0, 1].
+        Factor, in (0, 1], of the weight of all earlier rounds.
     error
-        Target less theta_i'z_i.
+        Target minus theta_i'z_i.
     """
     B = model.blocks[i]
     take_in(
@@ -350,7 +350,7 @@ class WalkScratch(NamedTuple):
 
 
 def fresh_walk(kernels: Sequence[Kernel], d: int, D: int, seed: int, prior: float) -> RandomWalk:
-    """Make learners with theta_i = 0 and P_i = prior I, on the features of this seed.
+    """Return initial learners whose coefficients are a random walk: theta_i = 0, P_i = prior I.
 
     Parameters
     ----------
@@ -387,9 +387,10 @@ def _walk_scratch(model: RandomWalk, threads: int) -> WalkScratch:
 
 @inlined
 def _add_column(P, w, below, beside, k, f):
-    """Add eight numbers of a column of P, which begin at w, to k and f.
+    """Add products with eight numbers of a column of P, which begin at w, to k and f.
 
-    They are multiplied by ``beside``, the z of the column, and by ``below``, the z of their rows.
+    For k the numbers are multiplied by ``beside``, the z of the column, and for f by ``below``, the
+    z of the rows.
     """
     u = load(P, w)
     return fma(u, beside, k), fma(u, below, f)
@@ -399,7 +400,7 @@ def _add_column(P, w, below, beside, k, f):
 def _multiply_symmetric(P, i, z, product):
     """Write product[i] = P[i] z[i], and return z[i]'P[i] z[i]; z and product are (N, W).
 
-    It runs column by column of blocks: a number above the diagonal is read once, and added for its
+    P is read column by column of blocks. A number above the diagonal is read once, and used for its
     row and for its column.
     """
     W = z.shape[1]
@@ -502,9 +503,9 @@ RANDOM_WALK = RECURSIVE._replace(name="recursive, walking", scratch=_walk_scratc
 
 
 class StackedRls(NamedTuple):
-    """Forecasters ``first`` of N kernels, and the only one of ``second``, in N inputs.
+    """Two levels of forecasters: ``first`` has one per kernel, ``second`` a single one.
 
-    The constant feature of ``second``, behind its inputs, stays 0.
+    The N inputs of ``second`` are the outputs of ``first``. Its constant feature stays 0.
     """
 
     first: Recursive
@@ -525,7 +526,7 @@ class StackedRls(NamedTuple):
 
 
 class StackedScratch(NamedTuple):
-    """Scratch of a round: of both levels, and f (1,), the output of the second."""
+    """Scratch of a round: scratch of both levels, and the output f (1,) of the second level."""
 
     first: RlsScratch
     second: RlsScratch

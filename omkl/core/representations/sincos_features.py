@@ -1,11 +1,12 @@
-"""Arguments of random features, and their sines and cosines, for one row or several rows at once.
+"""Compute random features: the angles omega'x, and their sines and cosines, called waves.
 
-Frequencies are padded (N, d, W): feature index last, W is D in whole packs, zeros behind. Every
-function adds up an argument over the inputs in their order, so that its bits do not depend on the
-number of rows at once.
+Functions exist for one row, four rows and eight rows at once. Frequencies are padded to (N, d, W),
+where W is D rounded up to a multiple of 8 (a pack, see ``simd``). The padding is 0. Every function
+adds the terms of an angle in the order of the inputs, so that results do not depend on the number
+of rows at once.
 
-If rows of theta (N, 2 S) are padded to whole packs, no step and no output needs a mask: sines
-behind D are 0, as those of the argument 0 are, and cosines are written as 0.
+Rows of theta (N, 2 S) with S = W need no mask: the sines of the padding are 0, and its cosines are
+set to 0.
 """
 
 from __future__ import annotations
@@ -242,7 +243,7 @@ def arguments_of_four(padded, D, i, X, row, angle):
 
 @inlined
 def clear_behind(waves, z, D, W):
-    """Write zeros for the cosines behind the D of one row; the cosine of the argument 0 is 1.
+    """Set the cosines in the padding of one row to 0. They are 1, the cosine of the angle 0.
 
     Parameters
     ----------
@@ -259,7 +260,7 @@ def clear_behind(waves, z, D, W):
 
 @inlined
 def dot_features(model, i, waves, z):
-    """Return a pack whose total is theta_i'z sqrt(D).
+    """Return a pack whose sum is theta_i'z sqrt(D).
 
     Sines and cosines have a sum each: an addition takes four cycles, and two independent sums halve
     the wait. Every other function adds up in this order, so that the bits are the same.

@@ -196,7 +196,7 @@ def _softmax(logits, scale, p):
 
 @inlined
 def _flatten(p, share):
-    """Mix p (K,) with a share of even probabilities."""
+    """Mix p (K,) with a share of equal probabilities."""
     K = p.shape[0]
     for k in range(K):
         p[k] = (1.0 - share) * p[k] + share / K
@@ -256,7 +256,7 @@ def _write_outputs(scratch, model):
 
 @inlined
 def _last_class(model):
-    """Return the class learned last, within bounds even if a model file is forged."""
+    """Return the class that was learned last. It is a valid index even in a forged model file."""
     return min(model.followed.shape[0] - 1, max(0, int(model.experts.lags[0])))
 
 
@@ -286,8 +286,8 @@ def _write_probabilities(scratch, model, X, row):
 def _write_trees(scratch, model):
     """Write the trees' probabilities into the last row of scratch.p.
 
-    Until trees are grown, it is the mixture of the others, which leaves the weight of the trees
-    unchanged.
+    Until trees exist, this row is the mixture of the other experts, so that the weight of the trees
+    does not change.
     """
     write_columns(scratch.trees, scratch.experts.x, model.experts.lags[:TREE_LAGS])
     N, K = scratch.p.shape
@@ -351,7 +351,7 @@ dispatch(evaluate_row, SoftmaxScratch, _evaluate_softmax)
 
 @inlined
 def _learn_expert(scratch, model, i, y):
-    """Move theta_k of expert i along P z and the gradient, and let P take the row in."""
+    """Update theta_k of expert i along P z and the gradient, and update P by the row."""
     experts, first = model.experts, scratch.experts.first
     K = model.counts.shape[0]
     gradient, direction = scratch.moved, scratch.direction
@@ -417,7 +417,7 @@ def _learn_correction(scratch, model, y):
 
 @inlined
 def _learn_weights(w, p, y):
-    """Multiply w by the probabilities p[:, y] of the class that came; a share restarts."""
+    """Multiply w by the probabilities p[:, y] of the true class. Restart a share of the weights."""
     whole = 0.0
     for i in range(w.shape[0]):
         w[i] *= p[i, y]

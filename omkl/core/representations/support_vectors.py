@@ -384,7 +384,7 @@ def check_kernels(kernels: Sequence[Kernel]) -> None:
 
 
 def empty_expansion(kernels: Sequence[Kernel], d: int) -> Expansion:
-    """Make an expansion without rows, in arrays for one tile.
+    """Return an expansion that contains no rows yet, with arrays for one tile.
 
     Raises ValueError for a kernel whose family has no compiled pieces.
     """
@@ -405,7 +405,7 @@ def empty_expansion(kernels: Sequence[Kernel], d: int) -> Expansion:
 
 
 def with_capacity(model: Expansion, n_rows: int) -> Expansion:
-    """Return the expansion in arrays for ``n_rows`` rows; they double, except with a budget."""
+    """Return the expansion in arrays for ``n_rows`` rows. Without a budget arrays double."""
     capacity = model.x.shape[1]
     if n_rows <= capacity or model.budget[0]:
         return model
@@ -504,8 +504,8 @@ def _leave_out_first(rows, i, n):
 def fade_and_add(model, i, fade, c):
     """Multiply alpha_i by ``fade``, and append c for the row of this round.
 
-    On a full budget the oldest coefficient goes. Call it for every kernel before ``append``, which
-    does the same with the rows.
+    If the budget is full, the oldest coefficient is removed. Call this function for every kernel
+    before ``append``, which does the same with the rows.
 
     Parameters
     ----------
@@ -534,7 +534,7 @@ def fade_and_add(model, i, fade, c):
 def append(model):
     """Append the row x[:, n] of this round, whose coefficients are written.
 
-    On a full budget the oldest row, the first, goes.
+    If the budget is full, the oldest row, which is the first, is removed.
     """
     n = model.n[0]
     budget = model.budget[0]

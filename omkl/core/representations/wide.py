@@ -1,9 +1,10 @@
-"""Ridge regression on many waves, solved from sums over rows at growing intervals.
+"""Ridge regression on many random features, solved from normal equations at growing intervals.
 
-A row costs F^2 / 2 multiply-adds for F features: rows are added to the sums Z'Z in tiles. A row
-with a solution costs F^3 / 6 more, once in up to 2,048 rows. Recursive least squares would take 2
-F^2 and wait for memory. Tiles begin at rows of fixed numbers, so that numbers do not depend on the
-split into blocks.
+Random features are sines and cosines, one of each per frequency. For F features the sum of z z'
+over the rows costs F^2 / 2 multiply-adds per row. Rows are added in blocks of TILE_ROWS rows,
+called tiles. A solution costs F^3 / 6 more, once in up to 2,048 rows. Recursive least squares would
+cost 2 F^2 per row and wait for memory. Tiles begin at rows with fixed numbers, so that results do
+not depend on how the caller splits rows.
 """
 
 from __future__ import annotations
@@ -29,18 +30,20 @@ MOST_PATIENCE = 8
 
 
 class Wide(NamedTuple):
-    """D waves of d inputs beside L raw columns; F = 2 D + L + 1 features.
+    """Ridge regression on F = 2 D + L + 1 features: sines, cosines, L columns and the constant 1.
 
-    padded    (D / 8, d, 8) frequencies, those of eight waves together: read from front to back
-    theta     (W,) coefficients: sines, cosines, columns, 1; zeros behind. W: F + 1 in whole packs
-    moments   (1, W, W) sums of b b', b = (features, target less ``centre``); upper triangle
-    tile      (TILE_ROWS, W) rows b that are not added yet
-    centre    (1,) origin of the targets: the first one
-    n         (1,) int64, rows so far; tiles begin at multiples of TILE_ROWS
-    n_added   (1,) int64, rows that were added
-    wait      (1,) int64, added rows until the next solution
-    fits      (1,) int64, solutions so far
-    patience  (1,) int64, one tile in so many is taken; more than one while the prediction is unused
+    padded    (D / 8, d, 8) frequencies in groups of eight, so that memory is read in order
+    theta     (W,) coefficients of the sines, the cosines, the columns and 1, then zeros. W is F + 1
+              rounded up to a multiple of 8
+    moments   (1, W, W) sums of b b' with b = (features, target - ``centre``); upper triangle
+    tile      (TILE_ROWS, W) rows b that are not added to ``moments`` yet
+    centre    (1,) first target, which is subtracted from all targets
+    n         (1,) int64, number of rows so far; tiles begin at multiples of TILE_ROWS
+    n_added   (1,) int64, number of rows that were added to ``moments``
+    wait      (1,) int64, number of rows to add until the next solution
+    fits      (1,) int64, number of solutions so far
+    patience  (1,) int64, only one of ``patience`` tiles is added; above 1 as long as the mixture
+              does not use the prediction
     """
 
     padded: np.ndarray
@@ -56,14 +59,28 @@ class Wide(NamedTuple):
 
 
 class WideScratch(NamedTuple):
-    """Scratch: b (W,) of the row, and work (W, W) of a solution."""
+    """Scratch: vector b (W,) of the row, and matrix (W, W) of a solution."""
 
     b: np.ndarray
     work: np.ndarray
 
 
 def fresh_wide(frequencies: np.ndarray, n_columns: int) -> Wide:
-    """Make a regression without rows, on frequencies (d, D) beside ``n_columns`` columns."""
+    """Return a ridge regression that has learned no row yet.
+
+    Parameters
+    ----------
+    frequencies
+        Frequencies (d, D), D a multiple of 8. Each gives a sine and a cosine of the first d columns
+        of a row.
+    n_columns
+        Number L of first columns of a row that are features themselves.
+
+    Raises
+    ------
+    ValueError
+        D is not a multiple of 8.
+    """
     d, D = frequencies.shape
     if D % LANES:
         raise ValueError(f"waves come in packs of {LANES}; got {D}")
@@ -91,7 +108,7 @@ def wide_scratch(model: Wide) -> WideScratch:
 
 @inlined
 def _takes(model):
-    """Return whether the present row is one of those that are added."""
+    """Return whether the present row will be added to the normal equations."""
     n = model.n[0]
     return n >= BEGIN and n // TILE_ROWS % model.patience[0] == 0
 
@@ -103,7 +120,10 @@ def _n_waves(model):
 
 @inlined
 def _write_features(model, scratch, x, n_columns):
-    """Write the features of x into scratch.b: waves of its first d, and its first columns."""
+    """Write the features of x into scratch.b.
+
+    These are sines and cosines of the first d columns, the first ``n_columns`` columns, and 1.
+    """
     D, d = _n_waves(model), model.padded.shape[1]
     scale = 1.0 / math.sqrt(D)
     for j in range(0, D, LANES):
@@ -120,14 +140,16 @@ def _write_features(model, scratch, x, n_columns):
 
 @inlined
 def evaluate_wide(model, scratch, x, n_columns):
-    """Return the prediction at a row, 0 before the first solution; write its features if needed.
+    """Return the prediction at a row, 0 before the first solution.
+
+    Also write the features of the row, unless neither the prediction nor ``learn_wide`` needs them.
 
     Parameters
     ----------
     model, scratch
         Regression and its scratch.
     x
-        Row; the first d columns are waved.
+        Row. Its first d columns are the inputs of the sines and cosines.
     n_columns
         Number of first columns that are features themselves.
     """
@@ -171,9 +193,10 @@ def learn_wide(model, scratch, y, n_columns, is_used):
 
 @inlined
 def _solve(model, scratch, n_columns, is_used):
-    """Solve for theta: R'R = Z'Z + RIDGE I, without the ridge for the 1, and R theta = R^-T Z'y.
+    """Solve (Z'Z + RIDGE I) theta = Z'y by a Cholesky factorisation.
 
-    If rounding makes a pivot not positive, theta stays as it is.
+    The coefficient of the constant feature 1 is not penalised. If rounding makes a pivot not
+    positive, theta stays unchanged.
     """
     W, K = model.theta.shape[0], 2 * _n_waves(model) + n_columns + 1
     work = scratch.work
