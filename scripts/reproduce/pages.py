@@ -398,7 +398,10 @@ def _settings(filled: Filled) -> list[str]:
     for table in filled.tables.values():
         text = settings_text(table, list(table.cells["job"].dropna()))
         tables.setdefault(markdown_text(text), []).append(table.number)
-    return [f"- table {' and '.join(named)}: {text}" for text, named in tables.items()]
+    return [
+        f"- table{'s' * (len(named) > 1)} {', '.join(named)}: {text}"
+        for text, named in tables.items()
+    ]
 
 
 def numbers(
