@@ -1,4 +1,4 @@
-"""What all of ``omkl.datasets`` shares: errors, chunks of rows, and names that go into paths."""
+"""Errors, chunks of rows and file names for all modules of ``omkl.datasets``."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ MOST_DELAY = 1_000  # rows that wait for their targets, a horizon and a delay to
 
 
 class DataError(ValueError):
-    """The data are missing, damaged or not what the configuration says."""
+    """The data are missing, damaged or do not agree with the configuration."""
 
 
 class MissingFile(DataError):
-    """The data's file is in no data folder and cannot be fetched."""
+    """The file of a data set is in no data folder and cannot be downloaded."""
 
 
 class Piece(NamedTuple):
     """Consecutive rows of a table.
 
-    ``values`` (n, d + 1), NaN where blank, the target last; ``rows`` (n,) are their numbers in the
-    file, from 1; ``series`` (n,) are those of a panel, None where blank; None of one stream.
+    values  (n, d + 1) inputs and, last, the target; NaN for a missing value
+    rows    (n,) row numbers in the file, from 1
+    series  (n,) series of each row of a panel, None for a missing one; None without series
     """
 
     values: np.ndarray
@@ -44,15 +45,20 @@ class Piece(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Consecutive rows: ``x`` (n, d), ``y`` (n,), NaN where blank, ``truth`` (n,) or None.
+    """Consecutive rows of a stream.
 
-    ``rows`` (n,) are their numbers in the file, from 1. In x only scaling "columns" takes NaN.
-    ``time`` (n,) are days since 1970 of a date among the inputs, NaN where blank; else None.
-    ``series`` (n,) are those of a panel, whole numbers or texts; None of one stream.
-    ``far`` (n,) bool says which rows are far out of what was seen, of inputs that are scaled by it.
-    ``ahead`` (n, d) are the rows as they are predicted, where targets come late and inputs are
-    scaled by rows whose targets are in; else None.
-    ``raw`` (n, d) are the rows before x was scaled by its columns; None if x was not.
+    x       (n, d) inputs. A missing value is NaN, which only scaling "columns" accepts
+    y       (n,) targets; NaN for a missing value
+    rows    (n,) row numbers in the file, from 1
+    time    (n,) date among the inputs in days since 1970, NaN for a missing value; None without a
+            date
+    truth   (n,) targets without noise; None if unknown
+    series  (n,) series of each row of a panel, whole numbers or texts; None without series
+    far     (n,) bool, whether a row has an input far from the earlier values of its column; None
+            if inputs are not standardised online
+    ahead   (n, d) inputs as scaled for prediction, by the rows whose targets were known then; None
+            if this is x, because targets are not late
+    raw     (n, d) inputs before online standardisation; None without it
     """
 
     x: np.ndarray
@@ -84,7 +90,7 @@ class RowCount(NamedTuple):
 
 
 class Source(Protocol):
-    """Raw rows in the order of time, finite where they are not blank."""
+    """Source of unscaled rows in the order of time. Values are finite, or NaN if missing."""
 
     inputs: tuple[str, ...]
     target: str
@@ -93,17 +99,17 @@ class Source(Protocol):
     row_count: RowCount | None  # those without a target too
 
     def chunks(self) -> Iterator[Chunk]:
-        """Start anew from the first row; the chunks are the caller's to overwrite."""
+        """Yield all chunks from the first row on. The caller may overwrite them."""
         ...
 
 
 def default_order(dataset: Mapping[str, Any], task: str) -> str:
-    """Return ``stream.order`` where none is given."""
+    """Return the default of ``stream.order``."""
     return "shuffled" if task == "classification" and "file" in dataset else "file"
 
 
 def default_scaling(dataset: Mapping[str, Any], scheme: str | None = None) -> str:
-    """Return ``stream.scaling`` where none is given."""
+    """Return the default of ``stream.scaling``."""
     return "columns" if "path" in dataset and scheme is None else "whole"
 
 
@@ -143,7 +149,10 @@ def name_of_file(file: str) -> str:
 
 @contextlib.contextmanager
 def as_data_error(where: str) -> Iterator[None]:
-    """Turn whatever a parser raises into a DataError that begins with ``where``, a file's name."""
+    """Convert errors of a parser to DataError, except bugs of omkl.
+
+    The message begins with ``where``, the name of the file.
+    """
     try:
         yield
     except DataError:
@@ -200,7 +209,7 @@ def _in_words(error: Exception) -> str:
 
 
 def different_lengths(problem: str) -> str:
-    """Return the end of an error of rows that do not fit the header."""
+    """Return the last part of the message for rows that do not fit the header."""
     return (
         f"rows of different lengths: {problem}. Correct the file, pass over lines above the header "
         "with dataset.skip_lines, or look at dataset.delimiter."

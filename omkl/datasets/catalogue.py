@@ -53,12 +53,15 @@ from omkl.utils.constraints import no_such
 
 
 def entries() -> dict[str, dict[str, Any]]:
-    """All data sets by name, as Hydra would compose them without overrides."""
+    """Return the entries of all data sets by name, as Hydra composes them without overrides."""
     return {name: conf.entry("dataset", name) for name in conf.names("dataset")}
 
 
 def entry(name: str) -> dict[str, Any]:
-    """One data set; an unknown name is a KeyError that lists all and the nearest."""
+    """Return the entry of a data set.
+
+    Raises KeyError for an unknown name. The message lists all names and the nearest one.
+    """
     known = conf.names("dataset")
     if name in known:
         return conf.entry("dataset", name)
@@ -73,13 +76,13 @@ log = logging.getLogger(__name__)
 
 
 def project_root() -> Path:
-    """The checkout that this package lies in; the working directory for an installed one."""
+    """Return the checkout that contains this package, or the working directory if installed."""
     above = Path(__file__).resolve().parents[2]
     return above if (above / "pyproject.toml").is_file() else Path.cwd()
 
 
 def data_folders() -> tuple[Path, ...]:
-    """The folders that are searched, in order; downloads go to the first."""
+    """Return the folders that are searched, in this order. Downloads go to the first folder."""
     root = project_root()
     folders = [root / "data", root.parent / "shared" / "data"]
     if folder := os.environ.get("OMKL_DATA_DIR"):
@@ -88,9 +91,10 @@ def data_folders() -> tuple[Path, ...]:
 
 
 def locate(file: str) -> Path | None:
-    """The first of ``data_folders()`` that holds ``file``, then that of the package, or None.
+    """Return the path of ``file`` in the first data folder that contains it, or None.
 
-    DataError where ``file`` is no path of names below a folder.
+    The data folder of the package is searched last. Raises DataError if ``file`` is not a relative
+    path of plain names.
     """
     if not is_relative_file(file):
         raise DataError(f"dataset.file={file!r} is no path of names below a data folder.")
@@ -99,7 +103,7 @@ def locate(file: str) -> Path | None:
 
 
 def address(entry: Mapping[str, Any]) -> str | None:
-    """The download address of a catalogue entry, or None if none is known."""
+    """Return the download address of a catalogue entry, or None if it is unknown."""
     url = entry.get("url")
     if url is None:
         return None
@@ -108,7 +112,7 @@ def address(entry: Mapping[str, Any]) -> str | None:
 
 
 def downloadable(entry: Mapping[str, Any]) -> bool:
-    """Return whether ``fetch`` can get the file: the entry has an address and a member of a zip."""
+    """Return whether ``fetch`` can download the file: the entry states an address and a member."""
     return bool(entry.get("url") and entry.get("member"))
 
 
@@ -118,15 +122,15 @@ def obtain(entry: Mapping[str, Any]) -> FileContent:
     Raises
     ------
     DataError
-        It is missing and cannot be downloaded (``MissingFile`` where it never can), or it is
-        not the file that it should be.
+        The file has another sha256, or is missing and cannot be downloaded. If it can never be
+        downloaded, the error is a ``MissingFile``.
     """
     path = locate(entry["file"])
     return verified(path, entry) if path is not None else fetch(entry)
 
 
 def verified(path: Path, entry: Mapping[str, Any]) -> FileContent:
-    """Return the content of ``path``. DataError if the entry states another sha256."""
+    """Return the content of ``path``. Raises DataError if the entry states another sha256."""
     content = FileContent(path)
     if entry.get("sha256") and content.sha256 != entry["sha256"]:
         again = f"run: omkl-data fetch {entry['name']}" if downloadable(entry) else "get it anew"
@@ -143,7 +147,7 @@ def verified(path: Path, entry: Mapping[str, Any]) -> FileContent:
 def fetch(entry: Mapping[str, Any]) -> FileContent:
     """Download the file of a catalogue entry into the first data folder.
 
-    A failure leaves nothing behind: the file is moved into place once its sha256 is right.
+    The file is moved to its place after its sha256 was checked. A failure leaves no file behind.
 
     Raises
     ------
@@ -183,7 +187,7 @@ def fetch(entry: Mapping[str, Any]) -> FileContent:
 
 
 def _nowhere(entry: Mapping[str, Any], cure: str) -> str:
-    """Return a message: the folders searched, the cure, and the source of the data."""
+    """Return the message for a missing file: folders searched, cure, and source of the data."""
     folders = " or ".join(map(str, data_folders()))
     text = f"{entry['name']}: {entry['file']} was not found in {folders}\n{cure}"
     url = address(entry)
@@ -193,9 +197,9 @@ def _nowhere(entry: Mapping[str, Any], cure: str) -> str:
 
 
 def _downloaded(entry: Mapping[str, Any], url: str, folder: str) -> bytes:
-    """Return the entry's member of the zip at ``url``, which is downloaded into a folder.
+    """Download the zip at ``url`` into a folder, and return the member that the entry states.
 
-    Publishers move files between folders inside their zips: its name is enough.
+    The member is found by its name in any folder of the zip, because publishers move files.
     """
     import pooch
     from requests import exceptions

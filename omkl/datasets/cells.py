@@ -1,6 +1,7 @@
-"""Cells as numbers, moments and words: the same functions for a file, a data frame and a row.
+"""Read cells as numbers, dates and words, for files, data frames and single rows.
 
-A format is chosen once, from the first cells of a column, and reads every later cell.
+The format of a column is chosen once, from its first cells. Every later cell is read in this
+format.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ FLAGS = {word: float(word.lower() == "true") for word in
 
 
 def is_blank(cell: Any) -> bool:
-    """Return whether a cell has no value: None, NaN, NaT, pandas' NA, or a text of ``BLANKS``."""
+    """Return whether a cell is missing: None, NaN, NaT, pandas' NA, or a text of ``BLANKS``."""
     if isinstance(cell, str):
         return cell.strip() in BLANKS
     if cell is None:
@@ -83,9 +84,9 @@ FEW, MOST = 0.5, 0.9  # of cells that a format reads: of numbers alone, and with
 class NumberFormat(NamedTuple):
     """Format of the numbers of a column.
 
-    decimal, thousands  marks; thousands "" where numbers have no groups of digits
-    unit                what stands before or after a number, such as kg, %, $; "" for nothing
-    flags               cells are true and false, 1 and 0
+    decimal, thousands  decimal mark and thousands separator; "" for no separator
+    unit                text before or after each number, such as kg, %, $; "" for none
+    flags               whether cells are true and false, which become 1 and 0
     """
 
     decimal: str = "."
@@ -94,7 +95,7 @@ class NumberFormat(NamedTuple):
     flags: bool = False
 
     def read(self, cell: Any) -> float | None:
-        """Return the number of a cell that is not blank, None if it has none."""
+        """Return a cell that is not missing as a number, or None if it is not a number."""
         if isinstance(cell, str):
             return _number(cell.strip(), self)
         if isinstance(cell, datetime.timedelta):
@@ -115,7 +116,7 @@ class NumberFormat(NamedTuple):
         return "a number with " + ", ".join(parts)
 
     def as_recipe(self) -> dict[str, Any]:
-        """Return what differs from a plain number, for JSON."""
+        """Return the fields that differ from the format of plain numbers, for JSON."""
         default = NumberFormat()._asdict()
         return {key: value for key, value in self._asdict().items() if value != default[key]}
 
@@ -151,9 +152,9 @@ def _pattern(form: NumberFormat) -> re.Pattern[str]:
 
 
 def plain_numbers(series: pd.Series, decimal: str = ".") -> np.ndarray | None:
-    """Return a column of numbers, or of text that spells plain numbers, as float64 (n,).
+    """Return a column of numbers, or of texts that are plain numbers, as float64 (n,).
 
-    NaN stands for a blank. None says that the cells have to be read one by one.
+    A missing value is NaN. Return None if the cells must be read one by one.
     """
     import pandas as pd
     import pyarrow as pa
@@ -185,11 +186,11 @@ def has_codes(series: pd.Series) -> bool:
 
 
 def number_format(counts: Mapping[str, int], decimal: str) -> NumberFormat | None:
-    """Return the format that reads most texts of a column, None if it reads too few of them.
+    """Return the number format that can read most texts of a column.
 
-    ``counts`` says how often each text is there. Of formats that read as many, one with the
-    ``decimal`` mark is taken. Digits among codes with letters, or among true and false, are no
-    numbers.
+    Return None if this format can read too few texts. ``counts`` is the number of cells with each
+    text. Of formats that read equally many texts, one with the ``decimal`` mark is chosen. Digits
+    do not count as numbers in a column that also has codes with letters, or true and false.
     """
     if counts and all(text in FLAGS for text in counts):
         return NumberFormat(flags=True)
@@ -244,15 +245,18 @@ _ISO_DAY = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([ T].*)?")
 class DateFormat(NamedTuple):
     """Format of the dates of a column.
 
-    format  as of ``strptime``, or "ISO8601"; None of a column that holds no text
-    zone    the time zone that a moment with an offset is told in; None: the clock as written
+    format  format as in ``strptime``, or "ISO8601"; None for a column without text
+    zone    time zone to which dates with an offset are converted; None: local time as written
     """
 
     format: str | None = None
     zone: str | None = None
 
     def read(self, cell: Any) -> int | None:
-        """Return the local time of a cell, microseconds since 1970, None if it has none."""
+        """Return the local time of a cell in microseconds since 1970.
+
+        Return None if the cell is not a date in this format.
+        """
         moment = self._moment(cell)
         if moment is None:
             return None
@@ -281,10 +285,10 @@ class DateFormat(NamedTuple):
 
 
 def date_format(texts: Sequence[str], day_first: bool | None) -> tuple[str | None, bool]:
-    """Return the format that reads all texts, and whether day and month could be exchanged.
+    """Return the date format that can read all texts, and whether day and month are ambiguous.
 
-    With ``day_first`` None the order in which dates only grow or only fall decides, where one of
-    the two does.
+    If ``day_first`` is None and both orders are possible, choose the order in which the dates only
+    increase or only decrease.
     """
     clocks = all(re.fullmatch(r"\d{1,2}:\d{2}(:\d{2})?( ?[AaPp][Mm])?", text) for text in texts)
     found: list[str] = []

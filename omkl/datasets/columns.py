@@ -1,17 +1,17 @@
-"""Columns of a table: which are inputs and which is the target, and their cells as numbers.
+"""Columns of a table: choose inputs and target, and encode their cells as numbers.
 
-What becomes of a column of an own file is decided by the first rows of the file, so that the number
-of inputs is known before the stream begins, and without a look at the target. What a cell becomes
-depends on that cell alone.
+The first rows of a user's file decide the encoding of each column, so that the number of inputs is
+known before the stream begins. The target is not used for this decision. The code of a cell depends
+only on this cell.
 
-numbers      as they are; of true and false 1 and 0
-categories   words of which the first rows have at most MOST_CATEGORIES: one 0/1 column per word, in
-             the order of appearance; a word that comes later is 0 in all of them
-hashed       more words: HASHED columns of 0 and 1, a word's place being its checksum
-date         hour (where there is one), weekday (Monday is 0), day of the year, and days elapsed
-             since the first row; of a clock time the hour
-left out     words that are nearly all different, and whole numbers that count the rows, unless
-             they are named in dataset.inputs; a column without a value
+numbers      unchanged; true and false become 1 and 0
+categories   words, of which the first rows have at most MOST_CATEGORIES. Each word becomes a column
+             of 0 and 1, in the order of appearance. A later new word is 0 in all of these columns
+hashed       more words: HASHED columns of 0 and 1. The checksum of a word decides its column
+date         hour (if there is one), weekday (Monday is 0), day of the year, and days elapsed since
+             the first row. A clock time becomes its hour
+left out     words that are nearly all different and whole numbers that count the rows, unless
+             dataset.inputs names them, and columns without a value
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def place_of(column: Any, names: Sequence[str], where: str, key: str = "dataset.
 
 
 def count_inputs(inputs: Any) -> int | None:
-    """Return how many inputs ``dataset.inputs`` asks for, None where only the file can tell."""
+    """Return the number of inputs in ``dataset.inputs``, or None if it depends on the file."""
     if inputs is None:
         return None
     spans = [_span(item) for item in (inputs if isinstance(inputs, list | tuple) else [inputs])]
@@ -126,7 +126,7 @@ def count_inputs(inputs: Any) -> int | None:
 
 
 def require_distinct(names: Sequence[str], where: str, cure: str = "Rename one.") -> None:
-    """DataError for a name that two columns have, with both positions, or for too many columns."""
+    """Raise DataError if there are too many columns, or two columns have the same name."""
     require_few(len(names), where)
     if len(set(names)) < len(names):
         name, _ = Counter(names).most_common(1)[0]
@@ -182,9 +182,9 @@ def series_are_whole(column: pd.Series) -> bool:
 def series_of(
     cells: pd.Series, rows: np.ndarray, where: str, whole: bool, may_be_blank: bool = False
 ) -> np.ndarray:
-    """Return the series (n,) in cells of rows (n,): whole numbers or texts, None where blank.
+    """Return the series (n,) of rows: whole numbers or texts, None for a missing cell.
 
-    Raises DataError for another cell, and for a blank one unless it ``may_be_blank``.
+    Raises DataError for an invalid cell, and for a missing cell unless ``may_be_blank`` is True.
     """
     series = np.full(len(cells), None, dtype=object)
     for n, cell in enumerate(cells):
@@ -215,9 +215,9 @@ MOST_WHOLE = 2**53  # a number that float64 has exactly
 def class_codes(
     cells: Iterable[Any], classes: Sequence[Any], rows: np.ndarray, where: str
 ) -> np.ndarray:
-    """Return the codes (n,) of the classes in cells, NaN where blank.
+    """Return the class codes (n,) of cells, NaN for a missing cell.
 
-    Of two classes the first is -1 and the second +1; of K > 2 they are 0 .. K - 1.
+    The codes of two classes are -1 and +1. The codes of K > 2 classes are 0 .. K - 1.
     """
     codes = [-1.0, 1.0] if len(classes) == 2 else range(len(classes))
     known, values = tuple(map(word, classes)), np.full(len(rows), np.nan)
@@ -235,7 +235,10 @@ def class_codes(
 
 
 def place_of_word(cell: Any, known: tuple[str, ...]) -> int | None:
-    """Return the place of a category. A number is also the one category that spells it, as 012."""
+    """Return the index of a category in ``words``, or None.
+
+    A number also matches a single category that is another spelling of it, such as 012 for 12.
+    """
     place = _places(known).get(word(cell))
     if place is not None or isinstance(cell, str):
         return place
@@ -250,7 +253,7 @@ def _places(known: tuple[str, ...]) -> dict[str, int]:
 
 
 def by_number(texts: Iterable[str]) -> dict[float, list[str]]:
-    """Group the texts that are written numbers by their number: "01" and "1" are one."""
+    """Group texts that are equal as numbers, such as "01" and "1"."""
     groups: dict[float, list[str]] = {}
     for text in texts:
         with contextlib.suppress(ValueError):
@@ -281,10 +284,10 @@ class Column:
     inputs
         Names of the numbers that a cell becomes.
     why
-        What to say of it.
+        Remark about the column for the user.
     recipe
-        In JSON how a cell is read and what it becomes, so that all later rows are read alike; {}
-        of a column that is no input.
+        Format and encoding of a cell as JSON, by which all later rows are read; {} for a column
+        that is not an input.
     """
 
     name: str
@@ -301,23 +304,24 @@ class Column:
         cure: str = INPUT_CURE,
         new: dict[str, Counter[str]] | None = None,
     ) -> np.ndarray:
-        """Return the cells as numbers (n, inputs), NaN where blank.
+        """Return the cells as numbers (n, inputs), NaN for a missing cell.
 
         Parameters
         ----------
         series
             The cells (n,).
         rows
-            Numbers (n,) of the rows, for errors.
+            Row numbers (n,), for error messages.
         where, cure
-            The beginning and the end of an error.
+            First and last part of an error message.
         new
-            Gets, by column, new categories and how often they come. They are 0 in all inputs.
+            Output: the number of occurrences of each new category, by column. A new category is 0
+            in all inputs.
 
         Raises
         ------
         DataError
-            A cell is not of the column's format; the message names its row.
+            A cell does not have the format of the column. The message names its row.
         """
         with as_data_error(f"{where}: column {self.name!r}"):
             read, unread = self.read(series)
@@ -330,10 +334,10 @@ class Column:
             return self._inputs_of(read)
 
     def read(self, series: pd.Series) -> tuple[np.ndarray, int | None]:
-        """Return numbers, places of words or microseconds (n,), and the first row without its own.
+        """Return numbers, indices of words or microseconds (n,), and the first invalid row.
 
-        A blank is NaN or NO_TIME. So is a cell that is not of the column's format, whose row is
-        returned.
+        A missing cell becomes NaN or NO_TIME. A cell that does not have the format of the column
+        also does. The index of the first such cell is returned, or None.
         """
         if (whole := self._read_whole(series)) is not None:
             return whole, None
@@ -347,7 +351,8 @@ class Column:
     def cell(self, cell: Any, where: str, cure: str) -> Sequence[float]:
         """Return the numbers (inputs,) of one cell, equal to those that ``encode`` returns.
 
-        Raises DataError, whose text ``where`` and ``cure`` begin and end.
+        Raises DataError for an invalid cell. ``where`` and ``cure`` are the first and the last part
+        of the message.
         """
         if is_blank(cell):
             return [math.nan] * len(self.inputs)
@@ -375,7 +380,7 @@ class Column:
 
     @functools.cached_property
     def _date(self) -> tuple[DateFormat, frozenset[str], int]:
-        """Format of dates, texts that are no date, and the first moment in microseconds."""
+        """Format of dates, texts that are not dates, and the first date in microseconds."""
         date = self.recipe["date"]
         form = DateFormat(date["format"], date.get("zone"))
         start = np.datetime64(date["start"] or 0, "us").astype(np.int64)
@@ -386,7 +391,7 @@ class Column:
         return tuple(self.recipe["known"])
 
     def _read_whole(self, series: pd.Series) -> np.ndarray | None:
-        """Cells of one type at once; None where each has to be looked at."""
+        """Read cells of one type at once. Return None if each cell must be read separately."""
         import pandas as pd
 
         if self.how == "numbers":
@@ -400,7 +405,7 @@ class Column:
         return None
 
     def _read(self, cell: Any) -> Any:
-        """A number, a place among the words, or microseconds; None of a cell that has none."""
+        """Return a cell as a number, index of a word or microseconds; None if it is invalid."""
         match self.how:
             case "words":
                 place = place_of_word(cell, self._known)
@@ -438,15 +443,15 @@ class Column:
         )
 
     def changed(self, **fields: Any) -> Column:
-        """Return the column with other fields."""
+        """Return a copy of the column with some fields replaced."""
         return dataclasses.replace(self, **fields)
 
     def noted(self, *notes: str | None) -> Column:
-        """Return the same column with more to say of it."""
+        """Return a copy of the column with a further remark."""
         return self.changed(why="; ".join(filter(None, (self.why, *notes))))
 
     def as_named(self, why: str, where: str) -> Column:
-        """Return the column as an input: one that would be left out is in because it was named."""
+        """Return the column as an input, also if it would be left out without being named."""
         if not self.recipe:
             raise DataError(f"{where}: column {self.name!r} is no input: {self.why}.")
         return self.noted(why).changed(kind="as named") if self.kind == "left out" else self
@@ -455,17 +460,17 @@ class Column:
         return self.changed(kind="left out", inputs=(), why=why)
 
     def as_dict(self) -> dict[str, Any]:
-        """As the provenance of a stream has it."""
+        """Return the description of the column in the provenance of a stream."""
         return {"column": self.name, "as": self.kind, "inputs": list(self.inputs), "why": self.why}
 
 
 def columns_described(described: Iterable[Mapping[str, Any]]) -> list[Column]:
-    """Return columns that ``dataclasses.asdict`` described, in JSON."""
+    """Return the columns from descriptions by ``dataclasses.asdict`` in JSON."""
     return [Column(**{**column, "inputs": tuple(column["inputs"])}) for column in described]
 
 
 def _distinct(series: pd.Series) -> tuple[np.ndarray, list[Any]]:
-    """The different cells in the order of their first rows, and which one each row has (n,)."""
+    """Return the distinct cells in the order of their first rows, and the index (n,) per row."""
     if not is_text(series):
         return np.arange(len(series)), list(series)
     at, cells = series.factorize(use_na_sentinel=False)
@@ -475,22 +480,21 @@ def _distinct(series: pd.Series) -> tuple[np.ndarray, list[Any]]:
 def column_of(
     series: pd.Series, name: str, where: str, decimal: str = ".", declared: str | None = None
 ) -> Column:
-    """Decide from a column's first cells how they are read and what becomes of them.
+    """Decide the format and the encoding of a column from its first cells.
 
     Parameters
     ----------
     series
         The first cells.
     decimal
-        The decimal mark of numbers that could have either, as 1,234.
+        Decimal mark for numbers that are ambiguous, such as 1,234.
     declared
-        What the user says of the column, one of ``DECLARATIONS`` with its options; None lets the
-        cells decide.
+        Declaration of the user, one of ``DECLARATIONS`` with its options; None: the cells decide.
 
     Raises
     ------
     DataError
-        The declaration is none.
+        The declaration is invalid.
     """
     with as_data_error(f"{where}: column {name!r}"):
         if declared is not None:
@@ -531,13 +535,13 @@ def plain_column(name: str) -> Column:
 
 
 def number_column(series: pd.Series, name: str, decimal: str = ".") -> Column:
-    """Return a column as numbers, whatever its first cells are; they decide the format."""
+    """Return a column of numbers. The first cells only decide the format of the numbers."""
     form = _number_format(series, decimal) or NumberFormat(decimal)
     return _numbers(name, series, form)
 
 
 def _number_format(series: pd.Series, decimal: str) -> NumberFormat | None:
-    """The format of a column's numbers; None where less than half of its cells are some."""
+    """Return the number format of a column; None if less than half of its cells are numbers."""
     if plain_numbers(series, decimal) is not None:
         return NumberFormat(decimal) if is_text(series) else PLAIN
     if is_text(series):
@@ -576,7 +580,7 @@ def example(series: pd.Series, form: NumberFormat) -> str | None:
 def _date_format(
     texts: Sequence[str], zone: str | None = None, day_first: bool | None = None
 ) -> tuple[DateFormat, list[str], str] | None:
-    """The format of a column of dates, what stands for none of them, and what to say of it."""
+    """Return the format of a column of dates, its texts that are not dates, and a remark."""
     missing = sorted(NO_DATE.intersection(texts))
     dates = [text for text in dict.fromkeys(texts) if text not in NO_DATE]
     format, is_unsure = date_format(dates, day_first) if dates else (None, False)
@@ -618,7 +622,7 @@ def _date_column(
 
 
 def _categories(name: str, different: list[str], n: int, may_be_id: bool) -> Column:
-    """A column of n words, some of them ``different``."""
+    """Return the encoding of a column with n words, of which ``different`` are distinct."""
     if len(different) <= MOST_CATEGORIES:
         column = _of_words(name, different)
         if len(different) == 1:
@@ -644,9 +648,10 @@ def hashed(name: str, n_words: int, n: int, of_few: bool = False) -> Column:
     Parameters
     ----------
     name, n_words, n
-        The column has so many words in the first n rows.
+        Name of the column, and its number of distinct words in the first n rows.
     of_few
-        Whether more rows could give each word an input, so that words which share one are told.
+        Whether n is so small that more rows might give each word an input of its own. If two words
+        then share an input, the user is warned.
     """
     inputs = tuple(f"{name}#{k + 1}" for k in range(HASHED))
     why = f"{n_words} categories in the first {n} rows, hashed into {HASHED} inputs"
@@ -690,7 +695,7 @@ class Declaration(NamedTuple):
 
 
 def declaration(name: str, declared: Any) -> Declaration:
-    """Return what a text declares of a column. Raises DataError if it is no declaration."""
+    """Parse the declaration of a column. Raises DataError if it is invalid."""
     kind, *options = (declared.split() if isinstance(declared, str) else ()) or [""]
     if options[-1:] == ["known"] and kind in ("number", "category", "text"):
         return declaration(name, declared.rpartition("known")[0])._replace(ahead=True)
@@ -739,14 +744,14 @@ def _declared(series: pd.Series, name: str, made: Declaration, decimal: str) -> 
 
 
 def known_ahead(columns: Sequence[Column], declared: Any) -> np.ndarray:
-    """Return the places of inputs whose value in a later row is known: dates, and declared columns.
+    """Return the indices of inputs whose later values are known: dates, and declared columns.
 
     Parameters
     ----------
     columns
         Columns that are inputs, in order.
     declared
-        ``dataset.columns``: what columns are, by name; others are declared as nothing.
+        ``dataset.columns``: declarations by name. Other values contain no declarations.
     """
     texts = declared if isinstance(declared, Mapping) else {}
     places, start = list[int](), 0

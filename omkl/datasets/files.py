@@ -1,4 +1,4 @@
-"""The bytes of a file, named by one sha256: a file that changes while it is read is an error."""
+"""Content of a file, identified by its sha256. A file that changes while it is read is an error."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"
 
 
 class ChangedFile(DataError):
-    """A file holds other bytes than when it was first read."""
+    """The content of a file has changed since it was first read."""
 
 
 class FileContent:
-    """A file that holds the same bytes whenever it is opened.
+    """File whose content must not change between two reads.
 
     Attributes
     ----------
     path, name
-        Where the file is, and its name without the folder.
+        Path of the file, and its name without the folder.
     size, sha256
-        Of its bytes.
+        Number and digest of the bytes.
     n_lines
-        Number of lines; None if the file is packed.
+        Number of lines; None if the file is compressed.
 
     Raises
     ------
@@ -59,7 +59,7 @@ class FileContent:
 
     @contextlib.contextmanager
     def open(self) -> Iterator[IO[bytes]]:
-        """Open the bytes. Raises ``ChangedFile`` if they differ before or after they are read."""
+        """Open the file for reading bytes. Raises ``ChangedFile`` if it changes before the end."""
         self._require_same()
         try:
             with _opened(self.path) as file:
@@ -90,7 +90,7 @@ class FileContent:
 
     @contextlib.contextmanager
     def open_lines(self, encoding: str) -> Iterator[IO[str]]:
-        """Open a text file decoded, without the mark that some programs put before UTF-8."""
+        """Open a text file decoded, without a byte order mark."""
         marked = codecs.lookup(encoding).name == "utf-8"
         with (
             self.open_text() as plain,
@@ -99,7 +99,7 @@ class FileContent:
             yield file
 
     def _require_same(self) -> None:
-        """Raise ``ChangedFile`` if size, time or inode changed, and with them the bytes."""
+        """Raise ``ChangedFile`` if the bytes changed. Only read them if size or time changed."""
         try:
             facts = _facts(os.stat(self.path))
         except OSError:
@@ -117,7 +117,7 @@ class FileContent:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[IO[bytes]]:
-    """Open a regular file: a pipe would wait for ever for somebody to write."""
+    """Open a regular file. Other files are refused, because a pipe might block for ever."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             kind = "a folder" if path.is_dir() else "a pipe or a device"

@@ -21,17 +21,17 @@ NOT_HERE = ("columns", "exclude", "na_values", "series", "client_column", "prepa
 
 
 class LibsvmTable:
-    """LIBSVM text: rows made dense, piece by piece, so that memory does not grow with the file.
+    """Table from LIBSVM text. Rows become dense piece by piece, so memory stays bounded.
 
-    Indices that are left out are 0, and a # begins a comment. ``dataset.inputs`` is a range
-    "1-123", or null for up to the highest index, which takes a pass over the file.
+    Inputs whose index is left out are 0, and # begins a comment. ``dataset.inputs`` is a range such
+    as "1-123". If it is null, one pass over the file finds the highest index.
 
     Parameters
     ----------
     content, cfg
         The file, and the data set. ``zero_based``: indices count from 0 and not from 1.
     labelled
-        Whether rows have labels. If not, a row may have one all the same, and it is not read.
+        Whether rows must have labels. If False, labels may exist and are ignored.
     """
 
     columns: Sequence[Column] = ()
@@ -54,7 +54,7 @@ class LibsvmTable:
     def like(
         cls, content: FileContent, cfg: Mapping[str, Any], inputs: Sequence[str]
     ) -> LibsvmTable:
-        """Return rows for a model whose ``inputs`` are those of such text, labels not needed."""
+        """Return a table with the ``inputs`` of a model. Labels are not needed."""
         reading = {key: cfg.get(key) for key in ("encoding", "zero_based")}
         table = cls(content, {**reading, "inputs": f"1-{len(inputs)}"}, labelled=False)
         if table.names[:-1] != tuple(inputs):
@@ -91,7 +91,7 @@ class LibsvmTable:
         return number
 
     def _rows(self) -> Iterator[tuple[str, dict[int, float]]]:
-        """Yield the label of each row, and its inputs by their places from 0."""
+        """Yield the label of each row, and its inputs by index from 0."""
         with as_data_error(self._where):
             rows = words_in(self._content, self._cfg, self._labelled)
             for row, (label, *pairs) in enumerate(rows, start=1):
@@ -130,7 +130,7 @@ def words_in(
 ) -> Iterator[list[str]]:
     """Yield the words of each row, its label first, or 0 if a label is not needed.
 
-    Among rows without a label an empty line is refused: it may be meant for one of zeros.
+    If labels are not needed, an empty line is an error, because it may stand for a row of zeros.
     """
     n, has_gap = 0, False
     with content.open_lines(cfg.get("encoding") or "utf-8") as file:
@@ -155,7 +155,7 @@ def words_in(
 
 
 def _check_keys(cfg: Mapping[str, Any], where: str) -> None:
-    """DataError for keys that mean nothing here, and would be passed over."""
+    """Raise DataError for settings that LIBSVM text does not use."""
     for key in NOT_HERE:
         if cfg.get(key):
             raise DataError(f"{where}: dataset.{key} is not for LIBSVM text, which has no columns.")

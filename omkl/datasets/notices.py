@@ -1,4 +1,4 @@
-"""Sentences about rows whose errors mislead: their order, copies, inputs that are the target."""
+"""Warnings about rows whose errors are misleading: sorted rows, copies, inputs that are targets."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ OF_LAST = 0.25  # at most this share of what the target before leaves unexplaine
 
 
 class Order:
-    """Follow the targets and dates of rows."""
+    """Record in which order the targets and dates of rows change."""
 
     def __init__(self) -> None:
         self._last, self._n, self._ups, self._downs = np.empty(0), 0, 0, 0
         self._time, self._onwards, self._back, self._first_back = np.empty(0), 0, 0, 0
 
     def add(self, y: np.ndarray, time: np.ndarray | None, rows: np.ndarray) -> None:
-        """Take in the targets, dates in days or None, and numbers (n,) of the next rows."""
+        """Add the targets, dates (days, or None) and row numbers (n,) of the next rows."""
         there = y[~np.isnan(y)]
         steps = np.diff(np.concatenate([self._last, there]))
         self._n, self._last = self._n + len(there), np.concatenate([self._last, there])[-1:]
@@ -43,7 +43,7 @@ class Order:
         self._time = np.concatenate([self._time, time[dated]])[-1:]
 
     def notices(self, n_classes: int, date: str | None) -> Iterator[str]:
-        """Yield what to say; ``date`` names the column of dates."""
+        """Yield warnings about the order of the rows. ``date`` names the column of dates."""
         changes = self._ups + self._downs
         by_class = 0 < changes < n_classes
         if self._n >= FEWEST and (by_class or (changes > 0 and not self._ups * self._downs)):
@@ -68,9 +68,16 @@ class Order:
 def of_first_rows(
     values: np.ndarray, names: Sequence[str], numbers: Sequence[int]
 ) -> Iterator[str]:
-    """Yield what to say of first rows (n, d + 1), the target last.
+    """Yield warnings about the first rows: copies, and inputs that give the target away.
 
-    ``numbers`` are the places of inputs that are no categories and no parts of a date.
+    Parameters
+    ----------
+    values
+        First rows (n, d + 1), the target last.
+    names
+        Names of the inputs.
+    numbers
+        Indices of the inputs that are neither categories nor parts of a date.
     """
     n = len(values)
     if n < FEWEST:
@@ -87,7 +94,7 @@ def of_first_rows(
 
 
 def of_new_categories(new: NewCategories, cure: str = "columns='{}: text'") -> Iterator[str]:
-    """Yield a sentence for each column with categories that its first rows do not have.
+    """Yield a warning for each column with categories that its first rows do not contain.
 
     ``cure`` declares a column, {} for its name, as text.
     """
@@ -112,7 +119,7 @@ def _copies(values: np.ndarray) -> int:
 
 
 def _giveaway(X: np.ndarray, y: np.ndarray, names: Sequence[str]) -> Iterator[str]:
-    """Yield that one or two inputs explain the target much better than the target before does."""
+    """Yield a warning if one or two inputs explain the target much better than the last target."""
     X, y = _standardised(X), _standardised(y)
     by_last = float(np.mean(y[1:] * y[:-1])) ** 2
     share = (X.T @ y / len(y)) ** 2

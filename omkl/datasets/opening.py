@@ -1,4 +1,4 @@
-"""Open a data set as a stream: an entry of the catalogue, an own file, or rows made on the fly."""
+"""Open a data set as a stream: an entry of the catalogue, a user's file, or synthetic rows."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ def open_stream(
     Parameters
     ----------
     dataset_cfg
-        Content of a conf/dataset/*.yaml. With the key ``path`` it is an own file, read in
-        chunks; with ``file`` an entry of the catalogue, held in memory; with ``n_centres``
-        synthetic.
+        Content of a file of conf/dataset. The key ``path`` names a user's file, which is read in
+        chunks. The key ``file`` belongs to an entry of the catalogue, which is loaded into memory.
+        The key ``n_centres`` belongs to a synthetic stream.
     stream_cfg
-        limit     None, or keep the first so many rows (at least 2), after shuffling and
-                  before scaling; a shorter data set is streamed whole
+        limit     largest number of rows, at least 2, after shuffling and before scaling; None:
+                  all rows
         scaling   "columns" | "whole" | "none", see ``omkl.datasets.stream``
-        order     "file" | "shuffled", which holds an own file in memory, up to MOST_SHUFFLED
-                  cells of it
-        lags      how many past labels are further inputs, 0 if not given
-        delay     how many rows later than at once a target is in, 0 if not given
-        horizon   h: the target of a row is that of the row h later, 0 if not given
+        order     "file" | "shuffled". A user's file is shuffled in memory, if it has at most
+                  MOST_SHUFFLED cells
+        lags      number of past targets used as inputs, 0 by default
+        delay     number of rows by which targets are late, 0 by default
+        horizon   number of rows h from a row to the row whose target it predicts, 0 by default
     seed
-        Of the shuffle; nothing else depends on it.
+        Seed of the shuffle. Nothing else depends on it.
 
     Raises
     ------
     DataError
-        The file is missing or damaged, the columns or options do not fit, or the data
-        cannot be learned from. Own CSV and Parquet files are only checked as far as they
-        are read, so their errors may also come out of ``blocks``.
+        The file is missing or damaged, columns or options do not fit, or nothing can be learned
+        from the data. A user's CSV or Parquet file is only checked as far as it is read, so
+        ``blocks`` may also raise these errors.
     """
     return open_streams(dataset_cfg, stream_cfg, [seed])[0]
 
@@ -54,7 +54,7 @@ def open_stream(
 def open_streams(
     dataset_cfg: Mapping[str, Any], stream_cfg: Mapping[str, Any], seeds: Sequence[int]
 ) -> list[Stream]:
-    """Open one stream per seed: of a shuffled data set another order each, else the same."""
+    """Open one stream per seed. The seed only changes the order of a shuffled data set."""
     options, name = _checked(dataset_cfg, stream_cfg), str(dataset_cfg["name"])
     shuffles = options.order == "shuffled"
     if dataset_cfg.get("series") is not None and "path" not in dataset_cfg:
@@ -72,7 +72,7 @@ def open_streams(
 
 
 def _checked(dataset_cfg: Mapping[str, Any], stream_cfg: Mapping[str, Any]) -> Options:
-    """Return how rows are streamed; DataError for what cannot be, before a file is opened."""
+    """Check the options of a stream before a file is opened. Raises DataError if invalid."""
     from omkl.datasets.schema import check_dataset, check_stream  # pydantic takes 0.2 s
 
     check_dataset(dataset_cfg)
@@ -84,28 +84,28 @@ def _checked(dataset_cfg: Mapping[str, Any], stream_cfg: Mapping[str, Any]) -> O
 
 
 def load(name: str, *, as_frame: bool = True) -> tuple[Any, Any]:
-    """The rows of a data set of the catalogue in memory, as they are: (X, y).
+    """Return inputs and targets (X, y) of a data set of the catalogue.
 
     Parameters
     ----------
     name
-        As ``omkl-data list`` has it, ``"airfoil"``.
+        Name of the data set, as ``omkl-data list`` prints it, for example ``"airfoil"``.
     as_frame
-        X a ``pandas.DataFrame`` with the names of the inputs, y a ``pandas.Series`` with that of
-        the target; False: arrays X (T, d) and y (T,).
+        If True, X is a ``pandas.DataFrame`` and y a ``pandas.Series``, with the names of inputs
+        and target. If False, X (T, d) and y (T,) are arrays.
 
     Returns
     -------
     X, y
-        Numbers, NaN where blank, in the order of the file and not scaled. In a classification y
-        holds the labels as they stand in the data.
+        Unscaled numbers in the order of the file, NaN for a missing value. In a classification y
+        contains the classes as spelled in the data.
 
     Raises
     ------
     DataError
         The file is missing and cannot be downloaded, or is damaged.
     ValueError
-        There is no data set of that name.
+        There is no data set with this name.
     """
     try:
         cfg = catalogue.entry(name)
@@ -161,7 +161,7 @@ def open_with_column(
 
 
 def _require_delay(options: Options, name: str) -> None:
-    """DataError where targets cannot come late, or be those of later rows."""
+    """Raise DataError if a delay or a horizon is not possible for these rows."""
     delay, horizon = options.delay, options.horizon
     if not (delay or horizon):
         return
@@ -179,7 +179,7 @@ def _require_delay(options: Options, name: str) -> None:
 
 
 def _classes(cfg: Mapping[str, Any], content: FileContent) -> tuple[Any, ...]:
-    """Return what stands for the classes in the target's column; () of a regression."""
+    """Return the classes as spelled in the column of the target; () for a regression."""
     if cfg.get("task", "regression") == "regression":
         return ()
     where = content.name if "path" in cfg else str(cfg["name"])
@@ -215,8 +215,9 @@ def _provenance(
 ) -> dict[str, Any]:
     """Return the provenance of the rows of a file.
 
-    Of an own file: which one it is, what became of its ``columns``, and how its text was taken
-    apart. Of the catalogue: what is published about it, and ``columns`` that were left out.
+    For a user's file the provenance identifies the file, describes how its ``columns`` are encoded
+    and how its text is separated. For an entry of the catalogue it contains the publication, and
+    the ``columns`` that were left out.
     """
     is_own = "path" in cfg
     file = {
@@ -251,10 +252,10 @@ def _open_file(
     apart: str | None = None,
     holds: bool = False,
 ) -> list[Stream]:
-    """Open a file: one stream per seed that shuffles it; None: one stream in the file's order.
+    """Open a file as one shuffled stream per seed, or as one stream if the seeds are None.
 
-    Rows of an entry of the catalogue are held in memory, and those of an own file if it is
-    shuffled or ``holds`` asks for it.
+    The rows of an entry of the catalogue are loaded into memory. The rows of a user's file are
+    loaded if they are shuffled or ``holds`` is True.
     """
     is_own = "path" in cfg
     content = read.open_content(cfg) if is_own else catalogue.obtain(cfg)
@@ -303,7 +304,7 @@ def _table(
 
 
 def _require_panel(cfg: Mapping[str, Any], options: Options, where: str) -> None:
-    """DataError where rows that have series cannot be streamed in this way."""
+    """Raise DataError if rows with series cannot be streamed with these options."""
     if cfg.get("task") == "classification":
         cure = "a panel is for regression: set task=regression"
     elif options.order != "file":

@@ -1,4 +1,4 @@
-"""What the published experiments did to some files before they streamed them.
+"""Preparation of some files as in the published experiments, before they are streamed.
 
 Steps of ``prepare:`` in a data set's YAML, applied in this order:
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def prepare_rows(frame: pd.DataFrame, steps: Mapping[str, Any], where: str) -> pd.DataFrame:
-    """``frame`` after all steps that do not scale; its index still counts the file's rows."""
+    """Apply all steps that do not scale. The index of the result still counts rows of the file."""
     if steps.get("first_rows") is not None:
         frame = frame.iloc[: steps["first_rows"]]
     if drop := steps.get("drop"):
@@ -65,7 +65,7 @@ def prepare_rows(frame: pd.DataFrame, steps: Mapping[str, Any], where: str) -> p
 
 
 def _some_values(column: pd.Series, n: Any, where: str) -> list[Any]:
-    """The first n values of a column by name, or the last -n."""
+    """Return the first n values of a column in sorted order, or the last -n if n is negative."""
     values = sorted(column.dropna().unique())
     if isinstance(n, bool) or not isinstance(n, int) or not 1 <= abs(n) <= len(values):
         raise DataError(
@@ -76,7 +76,7 @@ def _some_values(column: pd.Series, n: Any, where: str) -> list[Any]:
 
 
 def scale_values(values: np.ndarray, steps: Mapping[str, Any]) -> np.ndarray:
-    """``values`` (T, d + 1), the target last, after the steps that scale."""
+    """Apply the steps that scale to the values (T, d + 1), the target last."""
     if scale := steps.get("scale_inputs"):
         values = values.copy()
         values[:, :-1] = (values[:, :-1] + scale["shift"]) / scale["divide"]

@@ -52,7 +52,7 @@ LIBSVM = (".libsvm", ".svm")
 
 
 def chunk_rows(n_columns: int) -> int:
-    """Return how many rows of so many columns are read at once."""
+    """Return the number of rows that are read at once, for this number of columns."""
     return max(1, min(CHUNK_ROWS, CHUNK_CELLS // max(n_columns, 1)))
 
 
@@ -102,9 +102,10 @@ def is_text_file(content: FileContent, cfg: Mapping[str, Any]) -> bool:
 def count_rows(
     content: FileContent, cfg: Mapping[str, Any], first: pd.DataFrame
 ) -> RowCount | None:
-    """Return how many rows a file has, None if nothing says so before it is read.
+    """Return the number of rows of a file, or None if it is unknown before the file is read.
 
-    The size of the ``first`` frame, the metadata of Parquet, or the lines of text say so.
+    The number comes from the size of the ``first`` frame, from the metadata of Parquet, or from the
+    number of lines of a text file.
     """
     reader, prepares = _reader(content, cfg), cfg.get("prepare")
     if reader is _parquet and not prepares:
@@ -132,13 +133,13 @@ def frames(
     Parameters
     ----------
     numbers
-        Columns of a text file that the parser may convert. Other cells of it stay text.
+        Columns of a text file that the parser may convert to numbers. Other cells stay text.
     only
-        The one column of a text file that is needed.
+        Column of a text file that is needed; None: all columns.
 
     Notes
     -----
-    Steps of preparation take the file as a whole: it is then one frame, in memory.
+    Steps of preparation need the whole file. It is then one frame in memory.
     """
     import pandas as pd
 
@@ -199,9 +200,11 @@ def count_headers(cfg: Mapping[str, Any]) -> int:
 
 
 def column_names(header: Sequence[Any], cfg: Mapping[str, Any], where: str) -> list[str]:
-    """Return names from ``dataset.columns``, else those of the ``header``, else x1, x2, ...
+    """Return the names of the columns.
 
-    DataError where two columns have one name, with their positions.
+    The names are those in ``dataset.columns``, else those in the ``header``, else x1, x2, ... if
+    the file has no header. Raises DataError if two columns have the same name, or if
+    ``dataset.columns`` has another length than the header.
     """
     columns = cfg.get("columns")
     columns = columns if isinstance(columns, list | tuple) else None  # else declarations
@@ -234,7 +237,7 @@ class Layout(NamedTuple):
 
 
 def layout(content: FileContent, cfg: Mapping[str, Any]) -> Layout:
-    """Return the layout that is given, or the one that the first lines have."""
+    """Return the layout in the settings. Unset parts are detected from the first lines."""
     delimiter, decimal = cfg.get("delimiter", "auto"), cfg.get("decimal") or "auto"
     if "auto" in (delimiter, decimal):
         with _lines(content, cfg) as file:
@@ -258,7 +261,10 @@ def _cells(lines: Iterator[str] | Sequence[str], delimiter: str | None) -> Itera
 
 
 def _separator(lines: list[str]) -> str | None:
-    """Return the one that cuts the first lines into the most columns, as many in each."""
+    """Return the separator that divides each of the first lines into the same number of columns.
+
+    Of several such separators return the one with the most columns.
+    """
     best, most = ",", 1
     for separator in SEPARATORS:
         with contextlib.suppress(csv.Error):  # a cell is so long that the separator is another
@@ -339,7 +345,7 @@ def precision() -> dict[str, Any]:
 
 
 def _require_names(header: Sequence[str], decimal: str, where: str) -> None:
-    """DataError where the first line is no header; a year may well be a name, 0.1257 is none."""
+    """Raise DataError if the first line is not a header. Years can be names, 0.1257 cannot."""
     if re.fullmatch(r"sep=.?", header[0].strip()):
         raise DataError(f"{where}: its first line is no header. Set dataset.skip_lines=1.")
     try:
@@ -369,7 +375,7 @@ def _joined(headers: Sequence[Sequence[str]]) -> list[str]:
 def _require_one_header(
     header: Sequence[str], rows: Sequence[Sequence[Any]], form: NumberFormat, where: str
 ) -> None:
-    """DataError if the first of the rows has text where all others have numbers."""
+    """Raise DataError if the first row has text in a column whose other rows are numbers."""
     texts: dict[str, Any] = {}  # first cells by column
     n_numbers = 0
     for name, (first, *cells) in zip(header, zip(*rows, strict=False), strict=False):
@@ -529,7 +535,7 @@ _EXTENT = re.compile(rb'<dimension ref="[A-Z]+\d+:([A-Z]{1,3})(\d{1,7})"')
 
 
 def _require_small_sheets(file: IO[bytes], where: str) -> None:
-    """DataError for a sheet that fills the memory: one cell far from the others is enough."""
+    """Raise DataError for a sheet too large for memory, as with one cell far from the others."""
     if not zipfile.is_zipfile(file):  # .xls, whose sheets are small
         return
     with zipfile.ZipFile(file) as archive:

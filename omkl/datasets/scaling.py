@@ -22,10 +22,10 @@ _follow_targets = specialise_on_first_call(robust_moments.follow_targets)
 
 
 class Standardised(NamedTuple):
-    """Numbers in deviations from the location of their columns, arrays of one shape.
+    """Standardised numbers, in two arrays of one shape.
 
-    z      the numbers; 0 for blanks and where nothing has moved yet
-    far    bool, which of them are far out: those that ``Moments.shares_beyond`` counts
+    z      (number - location) / scale; 0 for a missing value, and as long as the scale is 0
+    far    bool, whether each number is far out, as counted by ``Moments.shares_beyond``
     """
 
     z: np.ndarray
@@ -37,7 +37,7 @@ class Standardised(NamedTuple):
 
     @property
     def far_rows(self) -> np.ndarray:
-        """Mask (n,) of the rows that hold an outlier."""
+        """Mask (n,) of the rows with at least one number far out."""
         return np.asarray(self.far.any(axis=1))
 
 
@@ -48,7 +48,7 @@ class MomentsState(NamedTuple):
 
 
 class Moments:
-    """Location and scale of C columns, as ``core.robust_moments``; blanks (NaN) are left out."""
+    """Location and scale of C columns (``core.robust_moments``). Missing values do not count."""
 
     def __init__(self, n_columns: int) -> None:
         self._state = robust_moments.no_moments(n_columns)
@@ -56,7 +56,7 @@ class Moments:
 
     @property
     def scale(self) -> np.ndarray:
-        """Present scale of each column (C,). 0 until the column has changed."""
+        """Present scale (C,) of each column; 0 as long as all its numbers are equal."""
         return robust_moments.scales(self._state)
 
     @property
@@ -65,17 +65,22 @@ class Moments:
         return robust_moments.shares_beyond(self._state)
 
     def standardised(self, values: np.ndarray) -> Standardised:
-        """``values`` (n, C) standardised, each by what its column held up to its row; they are
-        taken in."""
+        """Learn the values (n, C), and return them standardised.
+
+        Each value is standardised by the values of its column up to its row.
+        """
         return self._taken(self._state[None], values, learns=True)
 
     def standardised_each(self, values: np.ndarray) -> Standardised:
-        """As ``standardised``, of each row as if it came next; changes nothing."""
+        """Return rows (n, C) standardised, each as if it came next. Nothing is learned."""
         return self._taken(np.stack([self._state, self._state]), values, learns=False)
 
     @staticmethod
     def _taken(slots: np.ndarray, values: np.ndarray, learns: bool) -> Standardised:
-        """Standardise by the first of the slots; unless it ``learns``, the last is written to."""
+        """Standardise values by the moments in the first of ``slots``.
+
+        If ``learns`` is False, these moments do not change, and the last slot is overwritten.
+        """
         found, runs = Standardised.empty(values.shape), (np.array([0, len(values)]), ONE_SLOT)
         robust_moments.standardise_rows(
             *runs, np.array([learns]), slots, values, math.inf, *found, len(slots) - 1
@@ -85,10 +90,10 @@ class Moments:
     def standardised_row(
         self, x: np.ndarray, most: float, takes: bool = True
     ) -> Standardised | None:
-        """``standardised`` of one more row x (C,), to the last bit.
+        """Return one row x (C,) standardised, equal to the last bit to ``standardised``.
 
-        Unless it ``takes`` the row in, ``take_row_ahead`` does. None, and nothing is taken, where a
-        number is more than ``most`` away from 0.
+        If ``takes`` is True, the row is learned. Otherwise ``take_row_ahead`` can learn it later.
+        If the absolute value of a number exceeds ``most``, return None and learn nothing.
         """
         row, state = Standardised.empty(x.shape), self._state
         if not takes:
@@ -97,16 +102,19 @@ class Moments:
         return row if robust_moments.take_row(state, x, most, *row) else None
 
     def take_row_ahead(self) -> None:
-        """Take in the row that was standardised and not taken in, with no other after it."""
+        """Learn the row that was standardised last without being learned.
+
+        No other row may have been learned or standardised since.
+        """
         self._state, self._ahead = self._ahead, self._state
 
     @property
     def state(self) -> MomentsState:
-        """All that it knows, not copied."""
+        """Learned state; the arrays are not copied."""
         return MomentsState(self._state)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Copies of all that it knows, which ``restore`` takes."""
+        """Return copies of the learned state, for ``restore``."""
         return snapshot.copies(self.state)
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
@@ -115,9 +123,9 @@ class Moments:
 
 
 class LateMoments(Moments):
-    """Moments of rows that are taken in ``delay`` rows after they are predicted.
+    """Moments that learn each row ``delay`` rows after its prediction.
 
-    waiting   rows (n, C), n <= delay, that are still to be taken in, the oldest first
+    waiting   rows (n, C), n <= delay, that are not learned yet, the oldest first
     """
 
     def __init__(self, n_columns: int, delay: int) -> None:
@@ -126,7 +134,10 @@ class LateMoments(Moments):
         self.waiting = np.empty((0, n_columns))
 
     def standardised(self, values: np.ndarray) -> Standardised:
-        """``values`` (n, C) standardised, each row as the next after those that are taken in."""
+        """Return the values (n, C) standardised.
+
+        Each row is standardised by itself and by the rows that are learned before its prediction.
+        """
         rows = np.concatenate([self.waiting, values])
         late, n = Standardised.empty(values.shape), len(self.waiting)
         robust_moments.standardise_late(self._state, self._ahead, rows, n, self._delay, *late)
@@ -135,9 +146,10 @@ class LateMoments(Moments):
 
 
 def softened(z: np.ndarray) -> np.ndarray:
-    """z up to +-4, then 4 + log(1 + what is beyond): what learners read that need bounded inputs.
+    """Soften standardised numbers z, for learners that need bounded inputs.
 
-    It is monotone: nothing that differs becomes the same.
+    Numbers in [-4, 4] do not change. Others become sign(z) (4 + log(1 + |z| - 4)). The function is
+    strictly increasing, so different numbers stay different.
     """
     out = np.array(z, dtype=np.float64)
     flat = out.reshape(-1)
@@ -147,29 +159,29 @@ def softened(z: np.ndarray) -> np.ndarray:
 
 
 class TargetUnits(NamedTuple):
-    """Number, centre and unit of the targets that are known before the next one."""
+    """Number, location and scale of the targets that are known before the next target."""
 
     n_known: float
     centre: float
     unit: float
 
     def scaled(self, y: float, soft: bool) -> float:
-        """Return y in these units, at most sqrt(n_known) from 0; ``soft``: and ``softened``.
+        """Return (y - centre) / unit, clipped to +- sqrt(n_known), and ``softened`` if ``soft``.
 
-        No number is further than that from the mean of n_known + 1 numbers, itself among them, in
-        units of their deviation. So the first target is 0, and one that is the first to differ
-        from the others is as far out as it can be.
+        A number of n_known + 1 numbers is never more than sqrt(n_known) standard deviations from
+        their mean. Clipping at this limit gives 0 for the first target. If all known targets are
+        equal and y differs from them, the result is the limit.
         """
         scaled = in_units(y - self.centre, self.unit, math.sqrt(self.n_known))
         return robust_moments.softened(scaled) if soft else scaled
 
 
 class KnownTargets(NamedTuple):
-    """n targets by what was known before each of them.
+    """Targets of n rows, scaled by the targets that were known before each row.
 
-    scaled        (n,) in these units, as ``TargetUnits.scaled``
-    centre, unit  (n,)
-    lags          (n, k) the last targets in these units, the newest first, 0 where there is none
+    scaled        (n,) targets as returned by ``TargetUnits.scaled``
+    centre, unit  (n,) location and scale
+    lags          (n, k) last k targets in these units, the newest first; 0 if there is none
     """
 
     scaled: np.ndarray
@@ -179,21 +191,21 @@ class KnownTargets(NamedTuple):
 
 
 class TargetState(NamedTuple):
-    """The arrays of ``TargetScaler``: moments (1, N_NUMBERS), last (n_lags,) targets."""
+    """State of a ``TargetScaler``: moments (1, N_NUMBERS) and last targets (n_lags,)."""
 
     moments: MOMENTS
     last: np.ndarray
 
 
 class TargetScaler:
-    """Scale the targets of a stream by those known before, and keep the last ``n_lags`` of them.
+    """Scale each target by the targets known before it, and store the last ``n_lags`` targets.
 
-    Not ``scaled``: targets and lags stay as they are, with centre 0 and unit 1.
+    If ``scaled`` is False, targets and lags do not change: the centre is 0 and the unit is 1.
 
     Attributes
     ----------
-    now    the units of the next target
-    lags   (n_lags,) of the next row
+    now    units of the next target
+    lags   (n_lags,) past targets for the next row
     """
 
     def __init__(self, n_lags: int, scaled: bool) -> None:
@@ -204,25 +216,25 @@ class TargetScaler:
         self.take(np.empty(0))
 
     def take(self, y: np.ndarray) -> KnownTargets:
-        """Take in targets y (n,), and return them by what was known before; NaN is not taken in."""
+        """Learn the targets y (n,), and return each scaled by the earlier ones. NaN is ignored."""
         n = len(y)
         lags, out = np.empty((n + 1, self.n_lags)), np.empty((4, n + 1))
         self._follow(np.array([0, n + 1]), np.append(y, np.nan), lags, out)
         return KnownTargets(out[0, :n], out[1, :n], out[2, :n], lags[:n])
 
     def take_one(self, y: float) -> None:
-        """Take in one target, in less time."""
+        """Learn one target. This is faster than ``take``."""
         self._one[0] = y
         self._follow(ONE_ROW, self._one, np.empty((2, self.n_lags)), self._of_one)
 
     def _follow(self, rows: np.ndarray, y: np.ndarray, lags: np.ndarray, out: np.ndarray) -> None:
-        """Take in all of y but the last, which is NaN: units and lags before it are kept."""
+        """Learn all targets y except the last, which is NaN. Set ``now`` and ``lags`` for it."""
         _follow_targets(rows, ONE_SLOT, self._moments, self._last, self.scaled, y, lags, 0, out)
         _, centre, unit, n_known = out[:, -1].tolist()
         self.now, self.lags = TargetUnits(n_known, centre, unit), lags[-1]
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Copies of all that is known, which ``restore`` takes."""
+        """Return copies of the learned state, for ``restore``."""
         return snapshot.copies(self._state)
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:

@@ -1,4 +1,4 @@
-"""The settings of a data set and its stream: what each key may hold, before a file is opened."""
+"""Valid settings of a data set and its stream, checked before a file is opened."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _is_delimiter(value: Any) -> bool:
 
 
 def _is_declared(value: Any) -> bool:
-    """Return whether a value says of columns, by name, what they are."""
+    """Return whether a value is a mapping of column names to declarations."""
     return isinstance(value, Mapping) and all(
         _is_cell(name) and isinstance(declared, str) for name, declared in value.items()
     )
@@ -133,7 +133,7 @@ class Spectrum(Section):
 
 
 class Dataset(Section):
-    """A data set: an entry of the catalogue, an own table, or a synthetic stream."""
+    """Settings of a data set: an entry of the catalogue, a user's table, or a synthetic stream."""
 
     name: Annotated[Any, Accepted(is_name, NAME)]
     task: Task | None = None
@@ -239,7 +239,7 @@ class Dataset(Section):
 
 
 class Synthetic(Section):
-    """A synthetic stream, see ``omkl.datasets.synthetic``."""
+    """Settings of a synthetic stream, see ``omkl.datasets.synthetic``."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -287,7 +287,7 @@ class Stream(Section):
 
 
 def check_dataset(cfg: Mapping[str, Any]) -> None:
-    """DataError naming the key, what it holds and what it may be."""
+    """Check the settings of a data set. Raises DataError naming key, value and valid values."""
     _read(Dataset, cfg, "dataset")
     if not {"file", "path", "n_centres"} & set(cfg):
         raise DataError(
@@ -302,12 +302,12 @@ def check_dataset(cfg: Mapping[str, Any]) -> None:
 
 
 def check_stream(cfg: Mapping[str, Any]) -> None:
-    """As ``check_dataset``, for how the rows are streamed."""
+    """Check the options of a stream. Raises DataError as ``check_dataset`` does."""
     _read(Stream, cfg, "stream")
 
 
 def read_synthetic(cfg: Mapping[str, Any]) -> Synthetic:
-    """Return the typed settings of a synthetic stream; DataError as ``check_dataset``."""
+    """Return the typed settings of a synthetic stream. Raises DataError as ``check_dataset``."""
     return _read(Synthetic, cfg, "dataset")
 
 

@@ -1,46 +1,46 @@
-"""Streams: the rows of a data set in the order of time, scaled on their way.
+"""Streams: the rows of a data set in the order of time, scaled as they are read.
 
-A ``Source`` yields raw chunks of a size of its own choosing. Scaling works on
-those chunks and blocks are cut afterwards, so no number can depend on the block
-size that a caller asks for.
+A ``Source`` yields unscaled chunks of rows, whose size it chooses. The chunks are scaled first, and
+then cut into the blocks that the caller requests. Numbers therefore do not depend on the size of
+the blocks.
 
 Scaling (``x`` is a row of inputs, ``y`` its target)
 
-columns   every input is standardised, (x - mean) / deviation, with what its column held up to
-          and in its row (``omkl.core.robust_moments``: no single value spoils either, and a
-          column that changes its unit is followed). Values are not cut; learners that need
-          bounded ones read them softened. A blank counts as the mean so far, 0. Nothing
-          looks ahead. Targets stay in their own units, and so do predictions, squared errors
-          and all that is reported. What a learner is told is (y - mean) / deviation, of the
-          labels that it knew when it predicted, and its prediction is mapped back with the
-          same two numbers (``omkl.datasets.scaling``): the loss that it learns from is in
-          units that move until the labels' deviation settles. It answers the mean of the
-          known labels where it says 0. The first prediction, with no label known, is 0 in
-          the target's units and is not scored, of learners and comparators alike.
-whole     x / max_t ||x_t||_2 and (y - min) / (max - min), over all rows that are
-          streamed. One scalar for the inputs. Looks ahead in time; this is what the
-          published experiments did.
-none      as it is.
+columns   Each input is standardised, (x - mean) / deviation, by the values of its column up to and
+          including its row (``omkl.core.robust_moments``: a single value has a bounded influence,
+          and a column may change its unit). Values are not cut. Learners that need bounded inputs
+          read softened values. A missing value counts as the mean so far, 0. No later row is used.
+          Targets, predictions, squared errors and all reported numbers are in the unit of the
+          target. A learner learns (y - mean) / deviation, with mean and deviation of the targets
+          that were known when it predicted. The same two numbers convert its prediction back
+          (``omkl.datasets.scaling``). The unit of the loss that it minimises therefore changes
+          until the deviation of the targets settles. The output 0 of a learner means the mean of
+          the known targets. The first prediction, before any target is known, is 0 in the unit of
+          the target. It is not scored, neither for learners nor for comparators.
+whole     x / max_t ||x_t||_2 and (y - min) / (max - min), over all streamed rows. All inputs are
+          divided by the same number. This uses later rows, as the published experiments did.
+none      Inputs and targets are not changed.
 
-Lags are further inputs after the others: the last k labels that are known when the row comes,
-the newest first, 0 where there is none yet. With scaling "columns" they are standardised by the
-labels known then, with "whole" and "none" they are as y. A stream takes all labels for known;
-who learns from some of them alone fills the lags in anew (``omkl.datasets.scaling``).
+Lags are inputs after all others: the last k targets that are known when the row is predicted, the
+newest first, and 0 as long as there are fewer targets. With scaling "columns" lags are standardised
+by the targets known at that time. With "whole" and "none" they are scaled as y. A stream assumes
+that all earlier targets are known. A learner that learns only some targets replaces the lags
+(``omkl.datasets.scaling``).
 
-Targets may be late. With a horizon of h rows the target of a row is that of the row h later: the
-first h targets belong to no row, and the last h rows have none. With a delay of k it is in k rows
-later than at once, so that the prediction of a row knows the targets of rows that came at least
-1 + k + h rows before it, lags among them. Inputs of such a prediction are standardised by those
-rows and by its own; a row is learned with what its columns held up to and in it.
+Targets may be late. With a horizon h the target of a row is the target of the row h rows later. The
+first h targets then belong to no row, and the last h rows have no target. With a delay k each
+target arrives k rows later than without it. The prediction of a row therefore knows the targets of
+rows at least 1 + k + h rows before it, also as lags. For the prediction, inputs are standardised by
+these rows and the present row. For learning, they are standardised by all rows up to this row.
 
-Rows that have series are a panel: each series has a scale and past labels of its own. Whoever
-learns them keeps those of each series (``omkl.online.panel``); the stream gives rows as they are,
+Rows with series are a panel: each series has its own scale and its own past targets. The learner
+computes both for each series (``omkl.online.panel``). The stream yields such rows unscaled and
 without lags.
 
-A target that is blank is never made up: its row is in ``rows`` with y NaN, to be predicted, and
-is left out of ``blocks``.
+A missing target is never filled in. ``rows`` contains its row with y NaN, to be predicted, and
+``blocks`` does not contain the row.
 
-In classification y is a label's code (-1 and +1, or 0 .. K - 1 of K > 2) and stays it.
+In a classification y is the code of a class, -1 and +1 or 0 .. K - 1 for K > 2, and is not scaled.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Options(NamedTuple):
 
 
 class Extent(NamedTuple):
-    """Counts and bounds that one pass over the rows finds."""
+    """Number of rows, largest norm, and least and largest target of one pass."""
 
     n_rounds: int
     max_norm: float
@@ -95,22 +95,22 @@ class Stream:
     Attributes
     ----------
     name, task      name of the data set; "regression" or "classification"
-    classes         what stands in the data for the codes of the classes, () in regression
-    where           what errors call it: an own file by its name, other data by theirs
-    n_rounds        number of rounds T, the rows with a target, or None where only reading to
-                    the end can tell: CSV files, and tables whose incomplete rows are dropped,
-                    unless scaling "whole" has counted them
-    n_inputs        number of inputs d, the lags among them
-    n_lags          how many of them, the last ones, are past labels
-    scaling         as above; ``moving_units``: whether it scales what a learner is told
+    classes         classes as spelled in the data, in the order of their codes; () in a regression
+    where           name of the file or of the data set, for error messages
+    n_rounds        number of rounds T, which are the rows with a target. None if it is unknown
+                    before the whole stream is read: for CSV files, and for tables whose incomplete
+                    rows are dropped, unless scaling "whole" has counted them
+    n_inputs        number of inputs d, lags included
+    n_lags          number of lags, which are the last inputs
+    scaling         scaling as above; ``moving_units`` is True if targets are standardised online
     inputs, target  column names
     provenance      JSON-able: files with sha256, licence, citation, scaling and its constants
-    change_rounds   1-based rounds that are the first after a known change
-    horizon         how many rows later the row is whose target is that of a row
-    target_delay    how many rows wait for their targets, the horizon among them
-    series_type        int or str, of the series of a panel; None of rows without
-    moments         what the latest pass has seen of the columns so far
-    late_moments    the same of the rows whose targets are in
+    change_rounds   1-based rounds that are the first ones after a known change
+    horizon         number of rows from a row to the row whose target it predicts
+    target_delay    number of rows that wait for their targets, the horizon included
+    series_type     int or str, type of the series of a panel; None without series
+    moments         location and scale of the columns in the rows of the latest pass so far
+    late_moments    the same for the rows whose targets are known
     """
 
     def __init__(
@@ -174,7 +174,10 @@ class Stream:
 
     @cached_property
     def is_cut(self) -> bool:
-        """True if there are rows beyond the limit. A source of unknown length is read up to it."""
+        """True if the source has rows beyond the limit.
+
+        A source of unknown length is read up to the limit.
+        """
         limit = self._limit
         if limit is None:
             return False
@@ -185,25 +188,28 @@ class Stream:
 
     @property
     def row_count(self) -> RowCount | None:
-        """Number of rows of a pass as known before it. None if unknown."""
+        """Number of rows of a pass, or None if it is unknown before the pass."""
         count, limit = self._source.row_count, self._limit
         if count is None or limit is None:
             return count
         return count._replace(n=min(count.n, limit))
 
     def count_rounds(self) -> None:
-        """Read to the end: ``n_rounds`` is known then. DataError where nothing can be learned."""
+        """Read the whole stream, so that ``n_rounds`` is known.
+
+        Raises DataError if nothing can be learned from the stream.
+        """
         self._extent = self._survey()
         self.n_rounds = self._extent.n_rounds
 
     @property
     def columns(self) -> Sequence[Column]:
-        """Columns of an own file. () for other data."""
+        """Columns of a user's file; () for other data."""
         return getattr(self._source, "columns", ())
 
     @cached_property
     def known_ahead(self) -> np.ndarray:
-        """Places of inputs that are known ahead: with a horizon those of the target's row."""
+        """Indices of inputs known ahead. With a horizon they are those of the target's row."""
         taken = [column for column in self.columns if column.inputs]
         return known_ahead(taken, self._declared)
 
@@ -218,9 +224,9 @@ class Stream:
 
     @property
     def missing(self) -> dict[str, int]:
-        """Missing cells of each column after a whole pass. Complete columns have no entry.
+        """Number of missing values of each column after a whole pass, without complete columns.
 
-        Those that the mean of a whole file fills are counted in the whole file.
+        Values that are replaced by the mean of the whole file are counted in the whole file.
         """
         filled = getattr(self._source, "filled", None)
         counts = self._blank if filled is None else filled
@@ -228,7 +234,7 @@ class Stream:
 
     @property
     def far_out(self) -> dict[str, float]:
-        """The share of the values of each column that came beyond 4 deviations, HEAVY or more."""
+        """Share of values beyond 4 deviations, for each column in which it is at least HEAVY."""
         return {c: s for c, s in self._by_column(self.moments.shares_beyond) if s >= HEAVY}
 
     def _by_column(self, values: np.ndarray) -> Iterable[tuple[str, float]]:
@@ -242,7 +248,7 @@ class Stream:
 
     @cached_property
     def _clock(self) -> tuple[str, float] | None:
-        """The input that counts the days since a date, and that date in days since 1970."""
+        """Name of the input that counts days since a date, and this date in days since 1970."""
         for column in self.columns:
             name = f"{column.name}.days_elapsed"
             if name in column.inputs:
@@ -292,28 +298,31 @@ class Stream:
         }
 
     def blocks(self, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """All rounds as (X (n, d), y (n,)), float64, C-contiguous.
+        """Yield the rows with a target as blocks (X (n, d), y (n,)), float64 and C-contiguous.
 
-        n is ``size`` but for the last block. The numbers are identical for every size.
+        n is ``size``, or less in the last block. The numbers do not depend on the size.
         """
         return ((x, y) for x, y, *_ in self.rounds(size))
 
     def rounds(self, size: int) -> Iterator[Chunk]:
-        """As ``blocks``, with the numbers of the rows."""
+        """Yield the rows with a target in blocks of ``size`` rows, with all fields of ``Chunk``."""
         return _regrouped(self._with_target(), size)
 
     def rows(self, size: int) -> Iterator[Chunk]:
-        """As ``blocks``, with the rows that have no target, and without the truth."""
+        """Yield all rows, with or without a target, in blocks of ``size`` rows.
+
+        The fields are those of ``Chunk``. The target of a row without target is NaN.
+        """
         return _regrouped(self._streamed(), size)
 
     def softened(self, X: np.ndarray) -> np.ndarray:
-        """Rows X (n, d) of a block as learners read them that need bounded inputs."""
+        """Return rows X (n, d) of a block as they are read by learners that need bounded inputs."""
         return softened(X) if self.scaling == "columns" else X
 
     def truth(self, size: int) -> Iterator[np.ndarray] | None:
-        """The noise-free target (n,) in the scale of y, in the blocks of ``blocks(size)``.
+        """Yield the targets (n,) without noise, in the scale of y and the blocks of ``blocks``.
 
-        None where it is unknown, as for all real data.
+        Return None if these targets are unknown, as for all real data.
         """
         if not self._source.has_truth:
             return None
@@ -321,7 +330,7 @@ class Stream:
         return (block.truth for block in blocks if block.truth is not None)
 
     def require_rows(self, n: int, n_read: int = 0) -> None:
-        """DataError for a stream of n < 2 rows with a target, of so many that were read."""
+        """Raise DataError if n < 2 rows have a target. ``n_read`` is the number of all rows."""
         if n < 2:
             if n_read - self.horizon > 1:
                 values = "one value" if n else "no value"
@@ -338,11 +347,11 @@ class Stream:
             )
 
     def _limited(self) -> Iterator[Chunk]:
-        """Rows as they were read, with the targets that they have."""
+        """Yield the rows as read up to the limit. With a horizon targets come from later rows."""
         return ahead(self._read(), self.horizon, self.known_ahead) if self.horizon else self._read()
 
     def _read(self) -> Iterator[Chunk]:
-        """All rows up to the limit."""
+        """Yield the rows as read, up to the limit."""
         left = self._limit
         blank = np.zeros(len(self._source.inputs), dtype=np.int64)
         order = Order()
@@ -389,7 +398,7 @@ class Stream:
             )
 
     def require_small(self, values: np.ndarray, names: Sequence[str]) -> None:
-        """DataError for a column of values (n, k) whose squares overflow."""
+        """Raise DataError if the squares of a column of values (n, k) overflow."""
         with np.errstate(invalid="ignore"):
             huge = (np.abs(values) > HUGE).any(axis=0)
         if huge.any():
@@ -399,13 +408,13 @@ class Stream:
             )
 
     def _with_target(self) -> Iterator[Chunk]:
-        """The rows that have a target."""
+        """Yield the rows with a target."""
         for chunk in self._streamed():
             blank = np.isnan(chunk.y)
             yield chunk.at(~blank) if blank.any() else chunk
 
     def _streamed(self) -> Iterator[Chunk]:
-        """All rows, scaled and with their lags."""
+        """Yield all rows, scaled and with lags."""
         d = len(self._source.inputs)
         moments, late = Moments(d), LateMoments(d, self.target_delay)  # passes may run side by side
         self.moments, self.late_moments, labels = moments, late, _Labels(self)
@@ -414,7 +423,7 @@ class Stream:
         labels.require_rows()
 
     def _with_scaled_inputs(self, chunk: Chunk, moments: Moments, late: LateMoments) -> Chunk:
-        """A chunk with its inputs as they are streamed, and which rows are far out."""
+        """Return a chunk with scaled inputs, and a mask of the rows far out."""
         x = chunk.x
         if self.scaling == "whole":
             assert self._extent is not None
@@ -432,7 +441,7 @@ class Stream:
 
 
 class _Labels:
-    """The labels of one pass of a stream: what is known of them so far."""
+    """Targets of one pass over a stream that are known so far."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
@@ -441,7 +450,10 @@ class _Labels:
         self._n = self._n_read = 0  # rows with a label, and all
 
     def added(self, chunk: Chunk) -> Chunk:
-        """The next rows, whose inputs are scaled, with labels in the stream's units and lags."""
+        """Return the next rows with targets in the units of the stream, and with lags.
+
+        The inputs of the rows must be scaled already.
+        """
         stream = self._stream
         if stream.scaling == "columns":
             stream.require_small(chunk.y[:, None], [stream.target])
@@ -459,7 +471,7 @@ class _Labels:
         return chunk
 
     def _in_units(self, chunk: Chunk) -> Chunk:
-        """The labels, and the truth, from 0 to 1."""
+        """Return the rows with targets and ``truth`` scaled to [0, 1]."""
         assert self._stream._extent is not None
         _, _, low, high = self._stream._extent
         if self._stream.classes:
@@ -468,21 +480,22 @@ class _Labels:
         return chunk._replace(y=y, truth=None if truth is None else (truth - low) / (high - low))
 
     def require_rows(self) -> None:
-        """DataError where too few rows had a label."""
+        """Raise DataError if too few rows had a target."""
         self._stream.require_rows(self._n, self._n_read)
 
 
 def ahead(chunks: Iterable[Chunk], horizon: int, known: np.ndarray) -> Iterator[Chunk]:
-    """Yield rows with targets and known inputs of those ``horizon`` >= 1 later.
+    """Yield rows with the targets, and the inputs known ahead, of the rows ``horizon`` later.
 
     Parameters
     ----------
     chunks
         Rows as they were read.
     horizon
-        Rows from a row to the one whose target it predicts.
+        Number of rows, >= 1, from a row to the row whose target it predicts.
     known
-        Places of inputs that are known ahead. Of the last rows they are NaN, as targets are.
+        Indices of inputs that are known ahead. In the last ``horizon`` rows these inputs and the
+        targets are NaN.
     """
     held: Chunk | None = None
     for chunk in chunks:

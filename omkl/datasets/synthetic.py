@@ -1,4 +1,4 @@
-"""A stream whose truth is known: a kernel expansion with noise, made on the fly.
+"""Synthetic stream with a known true function: a kernel expansion with noise.
 
 x is uniform in the cube [-1, 1]^d / sqrt(d), so ||x|| <= 1, and
 
@@ -33,7 +33,7 @@ CALIBRATION_ROWS = 16_384
 
 
 class Expansion(NamedTuple):
-    """f: family, bandwidth, centres (M, d), coefficients (M,), low, high and middle."""
+    """Function f: family, bandwidth, centres (M, d), coefficients (M,), low, high and middle."""
 
     family: str
     bandwidth: float
@@ -45,7 +45,7 @@ class Expansion(NamedTuple):
 
 
 class SyntheticSource:
-    """The rows of ``dataset=synthetic``; keys as in conf/dataset/synthetic.yaml."""
+    """Source of the rows of ``dataset=synthetic``. Keys are as in conf/dataset/synthetic.yaml."""
 
     def __init__(self, cfg: Mapping[str, Any]) -> None:
         classify = cfg.get("task") == "classification"
@@ -133,7 +133,7 @@ class SyntheticSource:
 
 
 def _normalised(f: Expansion, x: np.ndarray) -> np.ndarray:
-    """(f(x) - low) / (high - low) of the rows of ``x`` (n, d): (n,)."""
+    """Return (f(x) - low) / (high - low) (n,) for the rows x (n, d)."""
     total = np.zeros(len(x))
     for centre, coefficient in zip(f.centres, f.coefficients, strict=True):
         total += coefficient * Kernel(f.family, f.bandwidth).value(x - centre)
@@ -141,7 +141,7 @@ def _normalised(f: Expansion, x: np.ndarray) -> np.ndarray:
 
 
 def _change_round(change_at: Any, n_rows: int | None) -> int | None:
-    """The 1-based round that is the first of the new function."""
+    """Return the first 1-based round with the new function."""
     assert n_rows is not None
     if change_at is None:
         return None

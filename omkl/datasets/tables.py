@@ -1,4 +1,4 @@
-"""Tables: the chosen columns of a file as rows of numbers, and what happens to their blanks."""
+"""Tables: the chosen columns of a file as rows of numbers, and the treatment of missing values."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ MOST_COUNTED = 100_000  # different values of a target that holds no classes
 
 
 class Table(Protocol):
-    """Chosen columns of a file, read from the start as often as wanted."""
+    """Chosen columns of a file, which can be read several times."""
 
     names: tuple[str, ...]  # the target's last
     columns: Sequence[Column]  # what became of them
@@ -68,7 +68,7 @@ class ArrayTable:
     whole
         All T rows.
     order
-        In which order the rows come (T,).
+        Index (T,) of each row in the order of the stream.
     """
 
     names: tuple[str, ...]
@@ -80,7 +80,7 @@ class ArrayTable:
 
     @classmethod
     def holding(cls, table: Table, most_cells: int | None = None) -> ArrayTable:
-        """Return all rows of a table; DataError if they have more cells than ``most_cells``."""
+        """Load all rows of a table. Raises DataError for more than ``most_cells`` cells."""
         pieces, n_cells = [], 0
         for piece in table.raw():
             n_cells += piece.values.size
@@ -98,7 +98,7 @@ class ArrayTable:
         return cls(table.names, table.columns, table.notices, count, whole, np.arange(n))
 
     def shuffled(self, seed: int) -> ArrayTable:
-        """Return the same table, not copied, its rows in an order that the seed draws."""
+        """Return the table with its rows in a random order by the seed. Rows are not copied."""
         order = np.random.default_rng(seed).permutation(len(self.order))
         return dataclasses.replace(self, order=order)
 
@@ -109,23 +109,23 @@ class ArrayTable:
 
 
 class FileTable:
-    """Columns of a file as numbers, in chunks; the first rows decide what becomes of them.
+    """Columns of a file as numbers, in chunks. The first rows decide how columns are encoded.
 
     Parameters
     ----------
     content, cfg
-        The file, and the data set, its ``labels`` those that were found.
+        The file, and the settings of the data set, whose ``labels`` are the classes found.
     apart
-        The key of ``cfg`` that names a column of series, None without. No input is made of it
-        unless ``dataset.inputs`` names it. The series of a row is None where blank, if such rows
-        are to be dropped.
+        Key of ``cfg`` that names the column of series; None without series. This column is an input
+        only if ``dataset.inputs`` names it. If rows without a series are dropped later, their
+        series is None.
 
     Attributes
     ----------
     columns
-        What became of the columns: of the target only if there is something to say.
+        Encodings of the columns. The target is included only if there is a remark about it.
     series_type
-        int or str, of the series; None without.
+        int or str, type of the series; None without series.
     """
 
     def __init__(
@@ -181,7 +181,7 @@ class FileTable:
             self._of_first = list(notices.of_first_rows(values, new, places))
 
     def _columns_of(self, first: pd.DataFrame) -> list[Column]:
-        """Decide from the first rows what becomes of each column, as declared where it is."""
+        """Decide the encoding of each column from its declaration, or from the first rows."""
         cfg, where, names = self._cfg, self._where, list(first.columns)
         given = cfg.get("columns")
         declared = {str(n): d for n, d in given.items()} if isinstance(given, Mapping) else {}
@@ -201,7 +201,7 @@ class FileTable:
         return columns
 
     def _target_of(self, column: Column, first: pd.DataFrame) -> Column:
-        """Return the target's column: numbers, or without a recipe where it holds classes."""
+        """Return the column of the target: numbers, or a column without a recipe for classes."""
         cells = first[column.name]
         if self._cfg.get("labels") is None:
             if column.how != "numbers":
@@ -260,19 +260,19 @@ def inputs_in(
     whole_series: bool = False,
     new_words: dict[str, Counter[str]] | None = None,
 ) -> Iterator[Piece]:
-    """Yield the rows of a file, chunk by chunk, whose values are the inputs (n, d) of a model.
+    """Yield the rows of a file in chunks. Their values are the inputs (n, d) of a model.
 
     Parameters
     ----------
     cfg
-        The file, and how it is read; without ``series`` rows have none. No target is read.
+        Settings of the file. Without the key ``series`` rows have no series. No target is read.
     columns
-        How the columns of the file that was learned from became ``inputs``; None: inputs are
+        Encodings of the columns in the file from which the model learned; None: all inputs are
         columns of numbers.
     whole_series
         Whether series are whole numbers.
     new_words
-        Gets, by column, the words that were in no row of that file, and how often they come.
+        Output: by column, the number of occurrences of each word that was not in that file.
 
     Raises
     ------
@@ -320,7 +320,7 @@ def refuse(
 
 
 def classes_in(content: FileContent, cfg: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return the sorted classes, numbers or words, in the target column of an own file."""
+    """Return the sorted classes, numbers or words, in the target column of a user's file."""
     texts: set[str] = set()
     limited = cfg.get("labels") != ALL_LABELS
     for cells in _targets_in(content, cfg):
@@ -349,7 +349,7 @@ def classes_in(content: FileContent, cfg: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _targets_in(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[Iterable[Any]]:
-    """Yield what stands in the target's column, each cell of a chunk once."""
+    """Yield the distinct cells of the target's column, chunk by chunk."""
     if read.is_libsvm(content, cfg):
         with as_data_error(content.name):
             yield {words[0] for words in words_in(content, cfg)}
@@ -364,15 +364,16 @@ def _targets_in(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[Iterab
 
 
 class TableSource:
-    """The rows of a table as a stream source; the last column is the target.
+    """Source of a stream that reads the rows of a table. The last column is the target.
 
-    ``missing``
+    ``missing`` decides the treatment of missing values:
 
-    error   a blank cell is an error that names its row and column
-    drop    rows with a blank cell are left out
-    mean    a blank input becomes the mean of its column over the whole file, which looks
-            ahead; with ``causal`` it stays blank, for the stream's scaling to deal with. A
-            blank target stays blank, unless ``fills_target``, as the published experiments did
+    error   a missing value is an error that names its row and column
+    drop    rows with a missing value are left out
+    mean    a missing input is replaced by the mean of its column over the whole file, later rows
+            included. With ``causal`` it stays NaN, and the scaling of the stream replaces it. A
+            missing target stays NaN, unless ``fills_target`` is True as in the published
+            experiments
     """
 
     has_truth = False
@@ -424,7 +425,7 @@ class TableSource:
             yield Chunk(X, y, rows, series=series)
 
     def _whole_means(self, with_target: bool) -> np.ndarray:
-        """Means of the columns (d + 1,); the target's is NaN where it is not to be filled."""
+        """Means (d + 1,) of the columns. The mean of the target is NaN if it is not filled in."""
         width = len(self._table.names)
         total, count, n = np.zeros(width), np.zeros(width), 0
         for values, *_ in map(self._finite, self._table.raw()):
@@ -448,7 +449,7 @@ class TableSource:
         return means
 
     def _finite(self, piece: Piece) -> Piece:
-        """Return the piece. DataError names a cell that is infinite."""
+        """Return the piece. Raises DataError naming a cell that is infinite."""
         what = "is infinite. Correct the file."
         refuse(np.isinf(piece.values), piece.rows, self._table.names, self._where, what)
         return piece
