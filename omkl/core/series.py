@@ -7,7 +7,7 @@ become inputs, so that one learner can predict series of all levels.
 
 A mixture with weights by regret (``Regrets``) combines four kinds of candidates: predictions in the
 units of the series, predictions of a learner of raw targets, the last target of the series, and its
-targets one season ago.
+targets one season ago. The last target has all weight until another candidate has gained on it.
 
 The state of S series consists of arrays (S, ...). Rows are processed one by one, so results do not
 depend on the split into blocks.
@@ -50,6 +50,9 @@ LEAST_OF_PEAK = 0.05  # least scale, in largest scales: quiet rows between spike
 NOISE_FADING = 0.99  # a memory of 100 rows
 FIRST_LAG, LAST_LAG = 2, 8  # past targets that are inputs; the first lag is the location
 FARTHEST_LAG, FARTHEST_TARGET, FARTHEST_ERROR = 50.0, 30.0, 10.0  # scales
+GROUP_FADING = 0.95  # a memory of 20 groups of several rows
+CAUTION = 1.6  # standard errors; smaller gains of large groups of rows have no weight
+FIRST_SHARE = 0.5  # of a squared difference, in the gain of a row that is predicted alone
 TINY = 1e-300
 OWN, RAW, LAST_VALUE, N_PLAIN = 0, 1, 2, 3  # candidates of the mixture; seasonal values follow
 
@@ -64,8 +67,8 @@ class Series(NamedTuple):
               fading sum of 1 for each such change
     regrets   sums and weights of the K candidates, shared by all series. The sums cover all groups
               of rows before the present group
-    group     (K + 1,) sum of the gains of each candidate in the present group of rows, and the
-              round of this group
+    group     (K + 2,) sum of the gains of each candidate in the present group of rows, the round of
+              this group, and the number of its rows so far
     noise     (2,) fading sum of the squared errors of the mixture divided by the squared scale, and
               the fading sum of 1 for each error
     """
@@ -86,7 +89,7 @@ class Units(NamedTuple):
     scale       (n,) scale of the series; 0 as long as the series has no units
     candidates  (n, K) candidates of the mixture. The first two columns are predictions of the two
                 learners, and the caller fills them in. The last target of the series and its
-                targets one season ago follow
+                targets one season ago follow; they are NaN before its first target
     """
 
     inputs: np.ndarray
@@ -117,7 +120,7 @@ def no_series(n: int, seasons: Sequence[int]) -> Series:
     length = max(LAST_LAG + 1, 2 * max(seasons, default=0) + 1)
     return Series(
         np.zeros((n, N_NUMBERS)), np.full((n, length), np.nan), np.zeros(2),
-        regrets, np.zeros(N_PLAIN + len(seasons) + 1), np.zeros(2),
+        regrets, np.zeros(N_PLAIN + len(seasons) + 2), np.zeros(2),
     )  # fmt: skip
 
 
@@ -239,10 +242,11 @@ def _write(numbers, ring, relative, seasons, lags, s, r, inputs, location, scale
         inputs[r, k] = min(FARTHEST_LAG, max(-FARTHEST_LAG, off)) if math.isfinite(off) else 0.0
     inputs[r, L] = math.log(scale[r]) if scale[r] > 0.0 else 0.0
     inputs[r, L + 1] = math.copysign(math.log1p(abs(last)), last)
-    candidates[r, LAST_VALUE] = last
+    known = last if numbers[s, KNOWN] > 0.0 else math.nan
+    candidates[r, LAST_VALUE] = known
     for j in range(seasons.shape[0]):
         value = ring[s, (n - seasons[j]) % R]
-        candidates[r, N_PLAIN + j] = value if math.isfinite(value) else last
+        candidates[r, N_PLAIN + j] = value if math.isfinite(value) else known
 
 
 @inlined
@@ -299,6 +303,12 @@ def _deviation(noise):
 
 
 @inlined
+def _fading(n):
+    """Return the factors by which a group of n rows fades earlier gains and their squares."""
+    return (GROUP_FADING, GROUP_FADING**2) if n > 1.0 else (REGRET_FADING, REGRET_FADING)
+
+
+@inlined
 def _learn_row(regrets, group, noise, scale, f, y_hat, y, number):
     """Update weights and noise of the mixture from a row with units.
 
@@ -306,22 +316,40 @@ def _learn_row(regrets, group, noise, scale, f, y_hat, y, number):
     therefore added, and the sum counts as a single gain of ML-Poly (``experts``). Gains are divided
     by the squared scale. Otherwise the series with the largest values would determine the weights
     for all series.
+
+    With p the mixture and f a candidate, the first-order gain 2 (p - y) (p - f) is often positive
+    by chance if f is far from all targets, and a group moves all weight at once. Rows of a group
+    therefore count the gain in squared error, (p - y)^2 - (f - y)^2, where p - y is clipped. The
+    first row of a group subtracts only FIRST_SHARE of (p - f)^2 from the first-order gain, which
+    keeps the mixture of single rows near ML-Poly. After a group of n rows, a candidate has weight
+    for the part of its summed gain above CAUTION sqrt(1 - 1 / n) standard errors sqrt(V). The last
+    target needs no such excess. Sums of groups fade fast, because the first groups have the largest
+    errors. Squares fade twice as fast, so that V remains the variance of the sum.
     """
     K, new, largest, total = f.shape[0], group[f.shape[0]] != number, 0.0, 0.0
     error = (y_hat - y) / scale
+    clipped = min(FARTHEST_ERROR, max(-FARTHEST_ERROR, error))
+    old, old_squares = _fading(group[K + 1])  # where new: of the group before, which is over
+    group[K + 1] = 1.0 if new else group[K + 1] + 1.0
+    share = FIRST_SHARE if new else 1.0
+    caution = CAUTION * math.sqrt(1.0 - 1.0 / group[K + 1])
+    fading, of_squares = _fading(group[K + 1])
     for i in range(K):
         if new:
-            regrets.total[i] = REGRET_FADING * regrets.total[i] + group[i]
-            regrets.squares[i] = REGRET_FADING * regrets.squares[i] + group[i] * group[i]
+            regrets.total[i] = old * regrets.total[i] + group[i]
+            regrets.squares[i] = old_squares * regrets.squares[i] + group[i] * group[i]
             group[i] = 0.0
         off = y_hat - f[i]
         if abs(off) > ROUNDING * abs(y_hat):
-            group[i] += 2.0 * min(FARTHEST_ERROR, max(-FARTHEST_ERROR, error)) * off / scale
-        largest = max(largest, REGRET_FADING * regrets.squares[i] + group[i] * group[i])
+            off /= scale
+            group[i] += (2.0 * clipped - share * off) * off
+        largest = max(largest, of_squares * regrets.squares[i] + group[i] * group[i])
     group[K] = number
     for i in range(K):
-        gain = REGRET_FADING * regrets.total[i] + group[i]
-        squares = REGRET_FADING * regrets.squares[i] + group[i] * group[i]
+        gain = fading * regrets.total[i] + group[i]
+        squares = of_squares * regrets.squares[i] + group[i] * group[i]
+        if i != LAST_VALUE:
+            gain -= caution * math.sqrt(squares)
         regrets.w[i] = gain / (squares + REGRET_FLOOR * largest) if gain > 0.0 else 0.0
         total += regrets.w[i]
     for i in range(K):
@@ -340,8 +368,8 @@ def _mix(regrets, group, noise, scale, candidates, y, starts, rounds, y_hat, dev
         for r in range(first, last):
             y_hat[r] = mixture_of(regrets.w, candidates[r])
             deviation[r] = scale[r] * _deviation(noise)
-            if not scale[r] > 0.0:  # no units: all candidates are the learner of raw targets
-                y_hat[r] = candidates[r, RAW]
+            if not scale[r] > 0.0:  # no units
+                y_hat[r] = candidates[r, LAST_VALUE]
                 deviation[r] = math.nan
         if starts.shape[0] > 1:
             for r in range(first, last):

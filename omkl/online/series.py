@@ -15,7 +15,7 @@ from omkl.core import series, snapshot
 from omkl.core.hyperparameters import MOST_COUNT
 from omkl.core.learner import Learner, Trace
 from omkl.core.panel import longer
-from omkl.core.series import FARTHEST_TARGET, OWN, RAW, SEARCHED, Series, Units
+from omkl.core.series import FARTHEST_TARGET, LAST_VALUE, OWN, RAW, SEARCHED, Series, Units
 from omkl.core.snapshot import below, named
 from omkl.online.intervals import AdaptiveIntervals
 
@@ -238,12 +238,16 @@ class TargetSeries:
         """Write the predictions of both learners into the candidates of the mixture.
 
         Column OWN holds the predictions in units of the series, which become units of the target.
+        Without units, all candidates are predictions of the learner of raw targets, except for the
+        last target of a series that has one.
         """
         f, has = units.candidates, (units.scale > 0.0)[:, None]
         f[:, OWN] = units.location + units.scale * f[:, OWN]
         far = FARTHEST_TARGET * units.scale
         f[:, RAW] = np.clip(raw, units.location - far, units.location + far)
+        last = np.where(np.isnan(f[:, LAST_VALUE]), raw, f[:, LAST_VALUE])
         f[...] = np.where(has, f, raw[:, None])
+        f[:, LAST_VALUE] = last
 
     def predict(
         self, X: np.ndarray, slots: np.ndarray, raw: np.ndarray, spread: np.ndarray

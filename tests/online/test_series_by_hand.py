@@ -77,22 +77,36 @@ class OwnUnits:
 
 
 class Mixture:
-    """ML-Poly over candidates, with gains in scales of the rows and a round per group."""
+    """ML-Poly over candidates, with gains in scales of the rows and a round per group.
+
+    A row predicted alone has the mean of the first-order gain and that of the squared error. Of
+    n rows, all but the first have the gain of the squared error, and a candidate has weight by what
+    its summed gain is above 1.6 roots of 1 - 1 / n of the summed squares. The own last value needs
+    no excess, and has all weight while no other has any. Sums fade faster by groups.
+    """
 
     def __init__(self, n: int) -> None:
         self.R, self.V, self.w = np.zeros(n), np.zeros(n), np.eye(n)[LAST]
 
     @staticmethod
-    def gains(f: np.ndarray, p: float, y: float, scale: float) -> np.ndarray:
-        error = np.clip((p - y) / scale, -10.0, 10.0)
-        return np.where(np.abs(p - f) > 1e-12 * abs(p), 2.0 * error * (p - f) / scale, 0.0)
+    def gains(f: np.ndarray, p: float, y: float, scale: float, first: bool) -> np.ndarray:
+        error, off = np.clip((p - y) / scale, -10.0, 10.0), (p - f) / scale
+        gains = error**2 - (error - off) ** 2
+        if first:
+            gains = (gains + 2.0 * error * off) / 2.0
+        return np.where(np.abs(p - f) > 1e-12 * abs(p), gains, 0.0)
 
-    def learn(self, gains: np.ndarray) -> None:
-        self.R, self.V = 0.999 * self.R + gains, 0.999 * self.V + gains**2
-        weights = np.maximum(self.R, 0.0)
+    def learn(self, gains: list[np.ndarray]) -> None:
+        whole = np.sum(gains, axis=0)
+        alone = len(gains) == 1
+        self.R = (0.999 if alone else 0.95) * self.R + whole
+        self.V = (0.999 if alone else 0.95**2) * self.V + whole**2
+        needed = np.sqrt(1.6**2 * self.V * (1.0 - 1.0 / len(gains)))
+        needed[LAST] = 0.0
+        weights = np.maximum(self.R - needed, 0.0)
         weights[weights > 0.0] /= (self.V + 1e-6 * self.V.max())[weights > 0.0]
-        whole = weights.sum()
-        self.w = weights / whole if whole > 0.0 else np.eye(len(weights))[LAST]
+        total = weights.sum()
+        self.w = weights / total if total > 0.0 else np.eye(len(weights))[LAST]
 
 
 def core_learner(d: int) -> Learner:
@@ -112,15 +126,16 @@ def by_hand(
         for t in np.flatnonzero(groups == group):
             location, scale = units.units(names[t])
             today = plain.predict(X[t : t + 1])[0]
-            y_hat[t], block, f, contexts = today, np.empty(0), None, [plain.context()]
+            known = units.of(names[t]).known
+            y_hat[t] = known[-1] if known else today
+            block, f, contexts = np.empty(0), None, [plain.context()]
             if scale > 0.0:
                 block = units.inputs(names[t], location, scale)
                 u = own.predict(np.concatenate([X[t], block])[None])[0]
                 contexts.append(own.context())
-                last = units.of(names[t]).known[-1]
                 of_season = [units.seasonal(names[t], m) for m in seasons]
                 raw = np.clip(today, location - 30.0 * scale, location + 30.0 * scale)
-                f = np.array([location + scale * u, raw, last, *of_season])
+                f = np.array([location + scale * u, raw, known[-1], *of_season])
                 y_hat[t] = mixture.w @ f
                 if n_squared:
                     spread[t] = scale * math.sqrt(squared / n_squared)
@@ -132,12 +147,12 @@ def by_hand(
             if f is not None and not math.isnan(y[t]):
                 u = np.clip((y[t] - location) / scale, -30.0, 30.0)
                 own.learn_late(np.concatenate([X[t], block]), u, contexts[1])
-                gains.append(mixture.gains(f, y_hat[t], y[t], scale))
+                gains.append(mixture.gains(f, y_hat[t], y[t], scale, not gains))
                 squared = 0.99 * squared + ((y_hat[t] - y[t]) / scale) ** 2
                 n_squared = 0.99 * n_squared + 1.0
             units.learn(names[t], y[t])
         if gains:
-            mixture.learn(np.sum(gains, axis=0))
+            mixture.learn(gains)
     return y_hat, spread
 
 
