@@ -70,17 +70,18 @@ def learner(
     max_series: int | None = None,
     **params: Any,
 ) -> OnlineLearner:
-    """Return a learner without rows.
+    """Return a new online learner.
 
     Parameters
     ----------
     algorithm
-        Name, as in ``algorithm=``.
+        Name of the algorithm, as in ``algorithm=`` of the command line.
     inputs
-        Number or names of the inputs; None: the first row or frame decides.
+        Number or names of the inputs; None: the first row or data frame decides.
     kernels
-        A dictionary of ``conf/kernels``, a mapping like such a file, or a list of bandwidths (of
-        Gaussian kernels), families and parts: ``[0.1, 1.0, {"family": "laplacian", ...}]``.
+        Name of a dictionary in ``conf/kernels``, a mapping with the content of such a file, or a
+        list of bandwidths (of Gaussian kernels), names of families, and parts: ``[0.1, 1.0,
+        {"family": "laplacian", ...}]``.
     D
         Random features per kernel, >= 1; 50 by default.
     seed
@@ -88,48 +89,49 @@ def learner(
     task
         "regression" or "classification"; None: the task of the algorithm.
     classes
-        Texts or numbers, for a classification. Of two classes the first is -1 and the second +1.
+        Classes of a classification, texts or numbers. The codes of two classes are -1 and +1.
     scaling
         "columns": inputs and targets are standardised online; "none": they are unchanged.
     lags
         Number of past targets used as inputs, >= 0.
     horizon
-        T, for parameters that name it (``eta="1/sqrt(T)"``); None: unknown.
+        Number of rows T, for parameters that contain T (``eta="1/sqrt(T)"``); None: unknown.
     interval
-        Level in (0, 1), such as 0.9: the share of targets that intervals cover, also when the
-        stream changes. None: no intervals.
+        Share of targets in (0, 1), such as 0.9, that intervals should cover, even if the stream
+        changes. None: no intervals.
     interval_rate
         Rate in (0, 1] at which intervals adapt; None: a mixture of eight rates.
     features
-        Placement of random frequencies: "rff", independent; "orthogonal", in orthogonal blocks, for
-        Gaussian kernels; "qmc", evenly.
+        Placement of random frequencies: "rff" draws them independently, "orthogonal" in orthogonal
+        blocks (Gaussian kernels only), and "qmc" places them evenly.
     max_pending
-        Most predictions remembered until the targets of their rows come, 1,000 by default.
+        Largest number of predictions remembered until their targets arrive, 1,000 by default.
     outputs
-        Number or names of the targets of a row; None: one target, a number. Outputs learn
-        separately and share their random features.
+        Number or names of the targets of a row; None: a single target, which is a number. Outputs
+        learn separately and share their random features.
     columns
-        What columns are, by name, as in ``omkl.run``: ``{"shop": "category 007 012", "mass":
+        Declarations of columns by name, as in ``omkl.run``: ``{"shop": "category 007 012", "mass":
         "number kg", "when": "date dayfirst Europe/Berlin", "note": "skip"}``. The first rows decide
-        what others are.
+        the kind of all other columns.
     target_transform
         "log" (targets > 0), or the power in (0, 1] of a Box-Cox transform (targets >= 0). The
         learner learns the transformed targets, for targets that are skewed. A prediction is then
         near the median of a target, not its mean. Predictions and intervals have the unit of the
         target. None: no transform.
     series
-        For "auto": column of the series, such as "shop", in rows by name. Rows by position have it
-        beside them, as ``series=`` of the methods. All series share one learner in units of each
-        series: its last target and its usual change.
+        For "auto": name of the column of the series, such as "shop", in rows by name. For rows by
+        position pass ``series=`` to the methods. All series share one learner, which works in the
+        units of each series: its last target and its usual change.
     season
-        For "auto": rows of a season of each series, such as 7 days, or several. None: seasons are
-        searched in the first rows, 1,500 of a single series. 0: there is none.
+        For "auto": length of a season in rows of a series, such as 7 for days of a week, or several
+        lengths. None: the learner searches for seasons in the first rows, 1,500 of a single series.
+        0: no season.
     series_delay
         "date": with a column of dates, or ``dates=``, all rows of a date are predicted before one
         of them is learned. 0: each row is learned before the next is predicted.
     max_series
-        Most series in memory, >= 1: a further one replaces the one whose last row is the oldest.
-        None: no limit.
+        Largest number of series in memory, >= 1. A further series replaces the series whose last
+        row is the oldest. None: no limit.
     params
         Parameters of the algorithm, as in ``algorithm.NAME=``; missing ones are those of its YAML.
 
@@ -177,25 +179,27 @@ def panel(
     algorithm
         An algorithm whose state is numbers only: "raker", "rfomkr", "ridge", "ridge_rff", ...
     series
-        Column of the series in rows by name; None: series are given beside the rows.
+        Name of the column of the series in rows by name; None: series are a separate argument of
+        the methods.
     inputs, kernels, D, seed, scaling, lags, horizon, features
-        As of ``omkl.learner``, for the learner of each series; all have the same random features.
-        The defaults are smaller: ``kernels="gauss5"``, ``D=24``.
+        As in ``omkl.learner``, for the learner of each series. All series have the same random
+        features. The defaults are smaller: ``kernels="gauss5"``, ``D=24``.
     interval, interval_rate
-        As of ``omkl.learner``. All series share the learning of intervals, in units of each series'
-        errors.
+        As in ``omkl.learner``. Intervals learn from the errors of all series, each divided by the
+        mean error of its series.
     max_series
-        Most series in memory, >= 1: a further series replaces the one whose last row is the oldest.
-        None: no limit, and memory grows with the number of series.
+        Largest number of series in memory, >= 1. A further series replaces the series whose last
+        row is the oldest. None: no limit, and memory grows with the number of series.
     share_weights
         Whether all series share the weights of kernels, which then learn from every row.
     share_scaling
-        Whether the rows of all series standardise inputs, in place of each series' own rows. The
-        targets of a series are standardised by its own targets.
+        Whether inputs are standardised by the rows of all series, and not by the rows of each
+        series. Targets are always standardised by the targets of their series.
     threads
-        Threads for blocks of rows, at most 8; None: one per core. Numbers do not depend on it.
+        Number of threads for blocks of rows, at most 8; None: one per core. Results do not depend
+        on this number.
     columns
-        What columns are, as of ``omkl.learner``.
+        Declarations of columns, as in ``omkl.learner``.
     params
         Parameters of the algorithm, as in ``algorithm.NAME=``; missing ones are those of its YAML.
 
@@ -225,16 +229,16 @@ def panel(
 def columns(
     frame: pd.DataFrame, target: str | None = None, columns: Mapping[str, str] | None = None
 ) -> pd.DataFrame:
-    """Return the encoding of each column of a data frame, as in a file of the command line.
+    """Return how each column of a data frame is encoded, as for a file of the command line.
 
     Parameters
     ----------
     frame
-        The data; its first rows decide.
+        Data frame, whose first rows decide the encodings.
     target
-        The column to predict, which is left out of the table.
+        Column to predict, which is left out of the result.
     columns
-        What columns are, as of ``omkl.learner``.
+        Declarations of columns, as in ``omkl.learner``.
 
     Returns
     -------
@@ -314,7 +318,7 @@ def _is_a_path(dataset: str | Path) -> bool:
 
 
 def run(*what: Any, **settings: Any) -> Results:
-    """Run one job as ``omkl-run`` does, or find it finished.
+    """Run one job as ``omkl-run`` does, or return its finished run.
 
     Parameters
     ----------
@@ -398,7 +402,7 @@ def load_runs(outputs: str | Path = "outputs", *, long: bool = False, **where: A
 def sweep(
     algorithms: Any, datasets: Any, *texts: str, n_jobs: int | str | None = 1, **settings: Any
 ) -> Runs:
-    """Run every algorithm on every data set with every value, or find the runs finished.
+    """Run every algorithm on every data set with every value. Finished runs are reused.
 
     Parameters
     ----------

@@ -165,7 +165,7 @@ class _Online(LearnerParameters, base.Estimator):
 
 
 class _MiniBatch:
-    """Methods for many rows of an estimator that learns and predicts single rows."""
+    """Methods that learn or predict many rows, for an estimator of single rows."""
 
     predict_one: Callable[[dict], Any]
     learn_one: Callable[[dict, Any], None]
@@ -176,7 +176,7 @@ class _MiniBatch:
             self.learn_one(x, label)
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:
-        """Return the prediction of ``predict_one`` for each row as the next row."""
+        """Return the prediction of ``predict_one`` for each row, as if this row came next."""
         import pandas as pd  # where somebody has data frames
 
         return pd.Series([self.predict_one(x) for x in X.to_dict("records")], index=X.index)
@@ -314,7 +314,7 @@ class PanelMKLRegressor(PanelParameters, base.MiniBatchRegressor):
     """Regression per series of one stream, for devices or shops, with common random features.
 
     ``omkl.panel`` with River's interface. The first row decides the inputs. A new series begins as
-    a     learner without rows. Use no scaler before the model.
+    a learner that has learned no row yet. Use no scaler before the model.
 
     Parameters
     ----------
@@ -343,7 +343,7 @@ class PanelMKLRegressor(PanelParameters, base.MiniBatchRegressor):
     _raw_memory_usage = _Online._raw_memory_usage
 
     def predict_one(self, x: dict, with_interval: bool = False) -> Any:
-        """Return the prediction for x as the next row of its series, or its interval.
+        """Return the prediction, or the interval, for x as the next row of its series.
 
         Nothing is learned. Both ends of an interval are the prediction before the first error of
         the series.
@@ -362,7 +362,10 @@ class PanelMKLRegressor(PanelParameters, base.MiniBatchRegressor):
         self._panel.learn_many(X, y)
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:
-        """Return the prediction of each row as the next of its series; nothing is learned."""
+        """Return the prediction of each row, as if it came next in its series.
+
+        Nothing is learned.
+        """
         return self._panel.predict_many(X)
 
 

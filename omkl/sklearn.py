@@ -115,7 +115,7 @@ class _Online(LearnerParameters, BaseEstimator):
             self._table = Rows(inputs, True, self.columns_, names)
 
     def _made(self, X: np.ndarray, task: str, **further: Any) -> OnlineLearner:
-        """Return a fresh learner for rows like X (n, d)."""
+        """Return a new learner for rows like X (n, d)."""
         return self.new_learner(
             inputs=X.shape[1],
             seed=_seed(self.random_state),
@@ -269,10 +269,11 @@ class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Return the prediction of each row of X (n, d) as the next, (n,); nothing is learned.
+        """Return the prediction (n,) of each row of X (n, d), as if this row came next.
 
-        With ``return_std`` also return the expected standard deviation of the error (n,), NaN if
-        unknown. Raises ValueError if the algorithm has none. With m outputs all results are (n, m).
+        Nothing is learned. With ``return_std`` also return the expected standard deviation (n,) of
+        the errors, NaN if unknown. Raises ValueError if ``return_std`` is True and the algorithm
+        has no standard deviation. With m outputs all results are (n, m).
         """
         if not return_std:
             return np.concatenate([self.learner_.predict(rows) for rows in self._predicted(X)])
@@ -280,12 +281,12 @@ class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
         return tuple(np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
 
     def predict_interval(self, X: Any) -> np.ndarray:
-        """Return low and high (n, 2) for each row of X (n, d) as the next; nothing is learned.
+        """Return the ends (n, 2) of the interval of each row of X (n, d), as if it came next.
 
-        With m outputs the result is (n, m, 2). The ends follow from the errors before each label in
-        ``fit`` and ``partial_fit``, and adapt so that the share ``interval`` of targets lies
-        inside. They are NaN before the first error, and while the learner's standard deviation is
-        unknown.
+        Nothing is learned. With m outputs the result is (n, m, 2). Intervals learn from the errors
+        of the predictions in ``fit`` and ``partial_fit``, and adapt so that the share ``interval``
+        of targets lies inside. The ends are NaN before the first error, and as long as the standard
+        deviation of the learner is unknown.
         """
         return np.concatenate([self.learner_.predict_interval(r) for r in self._predicted(X)])
 
@@ -295,7 +296,7 @@ class PanelMKLRegressor(RegressorMixin, PanelParameters, BaseEstimator):
     """Regression per series, for devices or shops, with common random features (``omkl.panel``).
 
     Series are a column ``series`` of a data frame X, or are given beside the rows as ``series``,
-    which     scikit-learn's metadata routing passes on.
+    which scikit-learn's metadata routing passes on.
 
     Parameters
     ----------
@@ -344,12 +345,12 @@ class PanelMKLRegressor(RegressorMixin, PanelParameters, BaseEstimator):
         return self
 
     def predict(self, X: Any, series: Any = None) -> np.ndarray:
-        """Return the prediction of each row of X (n, d) as the next of its series, (n,)."""
+        """Return the prediction (n,) of each row of X (n, d), as if it came next in its series."""
         check_is_fitted(self, "panel_")
         return self.panel_.predict(X, series)
 
     def predict_interval(self, X: Any, series: Any = None) -> np.ndarray:
-        """Return the ends (n, 2) of the interval of each row as the next of its series."""
+        """Return the ends (n, 2) of the interval of each row, as if it came next in its series."""
         check_is_fitted(self, "panel_")
         return self.panel_.predict_interval(X, series)
 
@@ -459,13 +460,13 @@ class OnlineMKLClassifier(ClassifierMixin, _Online):
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the class of each row of X (n, d) as the next, (n,); nothing is learned."""
+        """Return the class (n,) of each row of X (n, d), as if it came next. Nothing is learned."""
         codes = [self.learner_.predict(rows) for rows in self._predicted(X)]
         return self.classes_[np.concatenate(codes)]
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return probabilities (n, K) of the classes, in order, for each row of X as the next.
+        """Return the probabilities (n, K) of the classes for each row of X, as if it came next.
 
         The method exists only if the algorithm has probabilities.
         """
