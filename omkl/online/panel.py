@@ -11,7 +11,7 @@ import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -38,14 +38,13 @@ from omkl.online.intervals import rates_of
 from omkl.online.learner import LARGEST, OnlineLearner, unlearned
 from omkl.online.predictions import Predictions
 from omkl.online.rows import is_frame, with_names
+from omkl.online.series_slots import SeriesName, SeriesSlots, checked, factorised, with_series
 from omkl.online.settings import LearnerSettings
 from omkl.utils.disk import write_atomically
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Name = int | str
-KINDS = (int, str)
 OPTIONS = ("series", "max_series", "share_weights", "share_scaling")
 
 
@@ -108,8 +107,7 @@ class Panel:
                 require_count(name, number)
         self._threads = threads or os.cpu_count() or 1
         _require_supported(settings, share_weights, share_scaling)
-        self._slots: dict[Name, int] = {}  # with max_series the least recent series is first
-        self._free: list[int] = []
+        self._slots = SeriesSlots(max_series, FIRST, self._allocate)
         self._digest = b""  # see _layout
         # The initial learner of every series.
         self._one = OnlineLearner(settings, declared=declared)
@@ -149,13 +147,12 @@ class Panel:
         return len(self._slots)
 
     def __contains__(self, series: object) -> bool:
-        plain = series.item() if isinstance(series, np.generic) else series
-        return type(plain) in KINDS and plain in self._slots
+        return series in self._slots
 
     @property
-    def names(self) -> tuple[Name, ...]:
+    def names(self) -> tuple[SeriesName, ...]:
         """Names of the series in memory. With ``max_series`` the one forgotten next is first."""
-        return tuple(self._slots)
+        return self._slots.names
 
     @property
     def bytes_per_series(self) -> int:
@@ -163,18 +160,18 @@ class Panel:
         self._require_inputs()
         return sum(array[FRESH].nbytes for array in self._own().values())
 
-    def n_rows(self, series: Name) -> int:
+    def n_rows(self, series: SeriesName) -> int:
         """Return the number of rows that a series has learned; 0 for an unknown series."""
-        slot = self._slots.get(_checked(series))
-        return 0 if slot is None else int(self._learner.t[slot])
+        slot = self._slots.slot(series, FRESH)
+        return 0 if slot == FRESH else int(self._learner.t[slot])
 
-    def weights(self, series: Name) -> pd.Series:
+    def weights(self, series: SeriesName) -> pd.Series:
         """Return the weight of each kernel for a series, by name; the weights sum to 1."""
         import pandas as pd
 
         self._require_inputs()
         log_w = self._learner.slots.state.log_w
-        slot = min(self._slots.get(_checked(series), FRESH), len(log_w) - 1)
+        slot = min(self._slots.slot(series, FRESH), len(log_w) - 1)
         index = pd.Index(self._one.expert_names, name="expert")
         return pd.Series(normalised(log_w[slot]), index=index, name="weight")
 
@@ -182,7 +179,7 @@ class Panel:
     def kernel_weights(self) -> np.ndarray:
         """Mean weight (N,) of each kernel over the series in memory."""
         log_w = self._learner.slots.state.log_w
-        slots = np.fromiter(self._slots.values(), dtype=np.int64) if len(log_w) > 1 else [0]
+        slots = self._slots.slots if len(log_w) > 1 else [0]
         weights = np.exp(log_w[slots] - log_w[slots].max(axis=1, keepdims=True))
         return np.mean(weights / weights.sum(axis=1, keepdims=True), axis=0)
 
@@ -205,21 +202,21 @@ class Panel:
         if not self._one.inputs:
             raise RuntimeError("the panel has seen no row: it does not know its inputs yet")
 
-    def forget(self, series: Name) -> None:
+    def forget(self, series: SeriesName) -> None:
         """Remove a series. Its next row counts as its first. Raises KeyError if it is unknown."""
-        self._free.append(self._slots.pop(_checked(series)))
+        self._slots.forget(series)
 
-    def state_of(self, series: Name) -> bytes:
+    def state_of(self, series: SeriesName) -> bytes:
         """Return the state of a series as about ``bytes_per_series`` bytes, for ``restore_series``.
 
         The state does not include the errors from which the intervals of all series learn. Raises
         KeyError for an unknown series.
         """
-        slot = self._slots[_checked(series)]
+        slot = self._slots.slot(series)
         kept = b"".join(array[slot].tobytes() for array in self._own().values())
         return self._checksum(kept) + kept
 
-    def restore_series(self, series: Name, state: bytes) -> None:
+    def restore_series(self, series: SeriesName, state: bytes) -> None:
         """Restore a series from the result of ``state_of`` for a panel with the same settings.
 
         The state that all series share does not change. Raises ValueError if the bytes are damaged,
@@ -236,14 +233,15 @@ class Panel:
             part = np.frombuffer(state[at : at + size], dtype=array.dtype)
             kept[name], at = part.reshape(array.shape[1:]), at + size
         snapshot.require_fit(self._like(()), kept)
-        if _checked(series) not in self._slots:
+        if series not in self:
             if self.max_series is not None and len(self) >= self.max_series:
                 raise ValueError(
                     f"{len(self)} series are kept, and max_series is {self.max_series}"
                 )
-            self._begin([_checked(series)])
+            self._slots.begin([checked(series)])
+        slot = self._slots.slot(series)
         for name, array in self._own().items():
-            array[self._slots[_checked(series)]] = kept[name]
+            array[slot] = kept[name]
 
     def _checksum(self, kept: bytes) -> bytes:
         """Return a checksum of the state of a series and of the layout."""
@@ -286,14 +284,14 @@ class Panel:
         ValueError
             A row, a target or a series is invalid; nothing is learned.
         """
-        X, series = self._with_series(X, series)
-        labels, (codes, names) = self._one.labels(y), _factorised(series)
+        X, series = with_series(X, self.series, series, CURE)
+        labels, (codes, names) = self._one.labels(y), factorised(series)
         if not len(X) == len(labels) == len(codes):
             raise ValueError(f"{len(X)} rows X, {len(labels)} targets y and {len(codes)} series")
         rows = self._rows(X)
         parts = [
             self._run(slots, rows[part], labels[part], learns=True)
-            for part, slots in self._spans(codes, names)
+            for part, slots in self._slots.spans(codes, names)
         ]
         said = parts[0]
         if len(parts) > 1:
@@ -322,15 +320,15 @@ class Panel:
 
     def _as_next(self, X: Any, series: Any) -> Predictions:
         """Return the prediction of each row, as if it came next in its series."""
-        X, series = self._with_series(X, series)
-        codes, names = _factorised(series)
+        X, series = with_series(X, self.series, series, CURE)
+        codes, names = factorised(series)
         if len(X) != len(codes):
             raise ValueError(f"{len(X)} rows X and {len(codes)} series")
         if self._one.waits_for_inputs:  # a prediction must not decide the inputs
             nothing = np.full(len(X), np.nan)
             return Predictions(np.asarray(self._one.predict(X)), nothing > 0, *[nothing] * 3)
         rows = self._rows(X)
-        slots = np.array([self._slots.get(name, FRESH) for name in names], dtype=np.int64)
+        slots = np.array([self._slots.slot(name, FRESH) for name in names], dtype=np.int64)
         said = self._run(slots[codes], rows, np.full(len(rows), np.nan), learns=False)
         self._one.require_finite(said.y_hat)
         return said
@@ -347,39 +345,16 @@ class Panel:
         """Call ``partial_fit``, by River's name."""
         self.partial_fit(X, y, series)
 
-    def predict_one(self, x: Any, series: Name | None = None) -> float:
+    def predict_one(self, x: Any, series: SeriesName | None = None) -> float:
         """Return the prediction of the row x (d,), as if it came next in its series.
 
         Nothing changes.
         """
         return float(self.predict([with_names(x)], None if series is None else [series])[0])
 
-    def learn_one(self, x: Any, y: Any, series: Name | None = None) -> None:
+    def learn_one(self, x: Any, y: Any, series: SeriesName | None = None) -> None:
         """Learn the target y of the row x (d,). A row with y None is not learned."""
         self.partial_fit([with_names(x)], [y], None if series is None else [series])
-
-    def _with_series(self, X: Any, series: Any) -> tuple[Any, Any]:
-        """Return X without its column of series, and the series (n,)."""
-        X = with_names(X)
-        if self.series is None:
-            if series is None:
-                raise ValueError(
-                    "say which series each row has: series=, or omkl.panel(series=COLUMN)"
-                )
-            return X, series
-        if is_frame(X):
-            if series is None and self.series not in X.columns:
-                raise ValueError(f"the data frame has no column {self.series!r}, the series")
-            rows = X.drop(columns=[self.series], errors="ignore")
-            return rows, X[self.series] if series is None else series
-        if not isinstance(X, Sequence) or not all(isinstance(x, Mapping) for x in X):
-            if series is None:
-                raise ValueError(f"rows by position have no column {self.series!r}: give series=")
-            return X, series
-        if series is None and not all(self.series in x for x in X):
-            raise ValueError(f"a row has no {self.series!r}, the series")
-        rows = [{name: cell for name, cell in x.items() if name != self.series} for x in X]
-        return rows, [x[self.series] for x in X] if series is None else series
 
     def _rows(self, X: Any) -> np.ndarray:
         """Return rows as checked numbers (n, d). The first rows decide the inputs."""
@@ -389,64 +364,18 @@ class Panel:
             self._make()
         return rows
 
-    def _spans(
-        self, codes: np.ndarray, names: Sequence[Name]
-    ) -> Iterator[tuple[slice, np.ndarray]]:
-        """Yield parts of a block, with the slot of each row.
-
-        With ``max_series`` a new series replaces another one. Parts end where a further series
-        would replace a series of the same part.
-        """
-        if self.max_series is None:
-            self._begin([name for name in names if name not in self._slots])
-            slots = np.array([self._slots[name] for name in names], dtype=np.int64)
-            yield slice(0, len(codes)), slots[codes]
+    def _allocate(self, slots: Sequence[int]) -> None:
+        """Make room for slots of new series, and write the initial state into them."""
+        if not slots:
             return
-        start = 0
-        slots_of_rows: list[int] = []
-        new: list[int] = []
-        touched: set[int] = set()
-        for row, code in enumerate(codes.tolist()):
-            name = names[code]
-            if name in self._slots:
-                self._slots[name] = self._slots.pop(name)  # the most recent
-            else:
-                if len(self._slots) >= self.max_series:
-                    gone = self._slots.pop(next(iter(self._slots)))
-                    if gone in touched:
-                        self._reset(new)
-                        yield slice(start, row), np.array(slots_of_rows, dtype=np.int64)
-                        start, slots_of_rows, new, touched = row, [], [], set()
-                    self._free.append(gone)
-                new += self._allocate([name])
-            slots_of_rows.append(self._slots[name])
-            touched.add(self._slots[name])
-        self._reset(new)
-        yield slice(start, len(codes)), np.array(slots_of_rows, dtype=np.int64)
-
-    def _begin(self, names: Sequence[Name]) -> None:
-        """Give new series slots with the initial state."""
-        self._reset(self._allocate(names))
-
-    def _allocate(self, names: Sequence[Name]) -> list[int]:
-        """Return slots for new series. The caller must ``_reset`` them."""
-        n = len(names)
-        slots = [self._free.pop() for _ in range(min(n, len(self._free)))]
-        used = FIRST + len(self._slots) + len(self._free) + len(slots)
-        most = used + n - len(slots)
-        slots += range(used, most)
+        most = max(slots) + 1
         if most > self._learner.n_slots:
             room = max(most, 2 * self._learner.n_slots)
             if self.max_series is not None:
                 room = max(most, min(room, FIRST + self.max_series))
             self._learner.make_room(room)
             self._scaler = snapshot.mapped(lambda _, a: longer(a, room), "", self._scaler)
-        self._slots.update(zip(names, slots, strict=True))
-        return slots
-
-    def _reset(self, slots: Sequence[int]) -> None:
-        """Write the initial state of a series into all these slots."""
-        for array in self._own().values() if slots else ():
+        for array in self._own().values():
             array[slots] = array[FRESH]
 
     def _run(self, slots: np.ndarray, rows: np.ndarray, y: np.ndarray, learns: bool) -> Predictions:
@@ -514,8 +443,7 @@ class Panel:
         ``columns`` is as in ``model_file.content``.
         """
         self._require_inputs()
-        slots = np.fromiter(self._slots.values(), dtype=np.int64)
-        text = json.dumps(list(self._slots)).encode()
+        slots, text = self._slots.slots, json.dumps(self.names).encode()
         arrays = {"series": np.frombuffer(text, dtype=np.uint8)}
         arrays |= {name: array[slots] for name, array in self._own().items()}
         arrays |= self._shared()
@@ -556,18 +484,10 @@ class Panel:
 
         Raises ValueError if the arrays do not fit. The panel is then unusable.
         """
-        names = json.loads(kept["series"].tobytes())
-        alike = isinstance(names, list) and all(type(name) in KINDS for name in names)
-        if not alike or len(set(names)) < len(names):
-            raise ValueError(
-                "the names of its series are no list of different whole numbers and texts"
-            )
-        if self.max_series is not None and len(names) > self.max_series:
-            raise ValueError(f"it has {len(names)} series, and max_series is {self.max_series}")
+        self._slots.restore(kept["series"])
         kept = {name: array for name, array in kept.items() if name != "series"}
-        snapshot.require_fit(self._like((len(names),)), kept)
-        self._begin(names)
-        slots = np.fromiter(self._slots.values(), dtype=np.int64)
+        snapshot.require_fit(self._like((len(self),)), kept)
+        slots = self._slots.slots
         for name, array in self._own().items():
             array[slots] = kept[name]
         for name, array in self._shared().items():
@@ -605,6 +525,7 @@ def _is_own(name: str, array: np.ndarray) -> bool:
     return name == "t" or (name.startswith(("slots.", "scaler.")) and len(array) > 1)
 
 
+CURE = "series=, or omkl.panel(series=COLUMN)"
 ADVICE = "raker, rfomkr, ridge and ridge_rff are possible"
 
 
@@ -618,31 +539,6 @@ def _require_numbers(one: OnlineLearner) -> None:
             f"{algorithm.name} keeps counts and places besides numbers ({size / 1000:,.0f} kB per "
             f"series), and a panel has no such learners: {ADVICE}"
         )
-
-
-def _factorised(series: Any) -> tuple[np.ndarray, list[Name]]:
-    """Return the code (n,) of each series, and the list of different series."""
-    import pandas as pd
-
-    if isinstance(series, str) or not hasattr(series, "__len__"):
-        raise ValueError(f"series={series!r} is no list: give the series of each row")
-    if not hasattr(series, "dtype"):
-        series = np.array([*series, None], dtype=object)[:-1]  # keeps tuples as single cells
-    codes, names = pd.factorize(series)
-    if (codes < 0).any():
-        raise ValueError(f"row {int(np.argmin(codes)) + 1} of the block has no series")
-    if series.dtype == object:  # pandas takes 1, 1.0 and True for equal
-        for kind in set(map(type, series)):
-            _checked(next(name for name in series if type(name) is kind))
-    return codes, [_checked(name) for name in names]
-
-
-def _checked(series: Any) -> Name:
-    """Return the name of a series. Raises ValueError unless it is a whole number or a text."""
-    plain = series.item() if isinstance(series, np.generic) else series
-    if type(plain) not in KINDS:
-        raise ValueError(f"series {plain!r} is no whole number and no text, so it cannot be saved")
-    return plain
 
 
 def load(path: str | Path, threads: int | None = None) -> Panel:

@@ -262,7 +262,7 @@ def test_an_interval_has_no_width_until_a_series_errs() -> None:
         (lambda: omkl.panel(max_series=0), "max_series"),
         (lambda: omkl.panel(interval=90), "interval=90 is not a number between 0 and 1"),
         (lambda: omkl.panel(series="k").predict_interval([{"k": 1}]), "panel with interval=0.9"),
-        (lambda: omkl.panel().partial_fit([[1.0]], [1.0]), "which series each row has"),
+        (lambda: omkl.panel().partial_fit([[1.0]], [1.0]), "which series each row is of"),
         (lambda: omkl.panel().partial_fit([[1.0]], [1.0], [1.5]), "series 1.5 is no whole number"),
         (
             lambda: omkl.panel().partial_fit([[1.0]], [1.0], [None]),
