@@ -20,6 +20,7 @@ from omkl.core.hyperparameters import COUNTS, Range
 from omkl.core.learner import Learner, Trace, runs_of
 from omkl.core.series import Units
 from omkl.core.snapshot import below, named
+from omkl.online.rows import Block
 
 
 def rates_of(settings: IntervalSettings) -> tuple[float, ...]:
@@ -80,36 +81,30 @@ class AdaptiveIntervals:
         self._n_known += int(known.sum())
         return self._conformal.follow(trace.y_hat, np.where(counts & trace.asked, y, np.nan), far)
 
-    def follow_groups(
-        self,
-        trace: Trace,
-        y: np.ndarray,
-        far: np.ndarray,
-        starts: np.ndarray,
-        units: Units | None,
-    ) -> np.ndarray:
+    def follow_groups(self, trace: Trace, block: Block, units: Units | None) -> np.ndarray:
         """Return half-widths (n,) as ``follow`` does, for rows in groups.
 
         The half-widths of a group are computed before any of its targets is learned.
 
         Parameters
         ----------
-        trace, y, far
+        trace
             As in ``follow``.
-        starts
-            (G + 1,) index of the first row of each group, and n.
+        block
+            Rows of one target.
         units
             Units of the rows, in which errors are measured; None: the unit of the target.
         """
-        scored, half = trace, np.empty(len(y))
+        y, half = block.y, np.empty(len(block.y))
         if units is not None:
-            scored, y = trace._replace(y_hat=units.of(trace.y_hat)), units.of(y)
-        for rows, together in runs_of(starts):
-            part = Trace(*(array[rows] for array in scored))
+            trace, y = trace._replace(y_hat=units.of(trace.y_hat)), units.of(y)
+        for rows, together in runs_of(block.starts):
+            part, far = Trace(*(array[rows] for array in trace)), block.far[rows]
             if together:
-                half[rows] = self.follow(part, np.full_like(y[rows], np.nan), far[rows])
-            learned = self.follow(part, y[rows], far[rows])
-            half[rows] = half[rows] if together else learned
+                half[rows] = self.half_widths(far)
+                self.follow(part, y[rows], far)
+            else:
+                half[rows] = self.follow(part, y[rows], far)
         return half if units is None else units.width(half)
 
     def follow_one(self, y_hat: float, scored: bool, y: float, far: bool) -> None:
@@ -127,6 +122,10 @@ class AdaptiveIntervals:
     def half_width(self, far: bool) -> float:
         """Return the half-width of the interval of the next prediction."""
         return self._conformal.half_width(far)
+
+    def half_widths(self, far: np.ndarray) -> np.ndarray:
+        """Return the half-widths (n,) of the intervals of rows, each as if it came next."""
+        return np.where(far, self.half_width(True), self.half_width(False))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return copies of the learned state, for ``restore``."""

@@ -51,13 +51,16 @@ from omkl.online.predictions import (
     Predictions,
     RecentPredictions,
     RowPrediction,
+    joined,
     stacked,
 )
 from omkl.online.rows import (
+    Block,
     Rows,
     columns_in,
     is_frame,
     of_numbers,
+    starts_within,
     targets_of,
     with_names,
 )
@@ -441,8 +444,7 @@ class OnlineLearner:
             self._moments.take_row_ahead()
         self._learn_scaled(z, label, said, slot)
         if self.classes and not math.isnan(label):
-            place = (label + 1.0) / 2.0 if len(self.classes) == 2 else label
-            self._learned.append(np.append(row, place))
+            self._learned.append(np.append(row, self._places(label)))
         return said
 
     def partial_fit(self, X: Any, y: Any, series: Any = None, dates: Any = None) -> Predictions:
@@ -496,7 +498,7 @@ class OnlineLearner:
             self._add_class(name)
             found.append(self._fit(rows[first:stop], labels[first:stop]))
             found[-1].y_hat[0] = said[0]  # the class was new when this row was predicted
-        return Predictions(*map(np.concatenate, zip(*found, strict=True)))
+        return joined(found)
 
     def _fit(self, rows: np.ndarray, labels: np.ndarray) -> Predictions:
         """Do ``partial_fit`` for numeric rows (n, d). Classes are given as codes."""
@@ -543,18 +545,21 @@ class OnlineLearner:
         assert self._slots is not None
         parts = []
         for part, slots in self._slots.spans(codes, names):
-            cut = np.unique(np.clip(starts - part.start, 0, part.stop - part.start))
+            cut = starts_within(starts, part)
             learned, ahead, far = self._standardised_groups(rows[part], cut)
             parts.append(self.learn_rows(learned, y[part], far, ahead, slots=slots, starts=cut))
-        found = Predictions(*map(np.concatenate, zip(*parts, strict=True)))
+        found = joined(parts)
         self.require_finite(found.y_hat)
         return self._predictions_in_unit(found)
 
     def _remember(self, rows: np.ndarray, labels: np.ndarray) -> None:
         """Store the last rows (n, d) with a known class. ``_add_class`` learns them again."""
-        places = (labels + 1.0) / 2.0 if len(self.classes) == 2 else labels
         known = np.flatnonzero(~np.isnan(labels))[-REPLAYED:]
-        self._learned.extend(np.column_stack([rows[known], places[known]]))
+        self._learned.extend(np.column_stack([rows[known], self._places(labels[known])]))
+
+    def _places(self, labels: Any) -> Any:
+        """Return the place in ``classes`` of each code. Codes of two classes are -1 and 1."""
+        return (labels + 1.0) / 2.0 if len(self.classes) == 2 else labels
 
     def _add_class(self, name: Any) -> None:
         """Replace the core learners by learners with one more class that learn the last rows again.
@@ -1069,8 +1074,7 @@ class OnlineLearner:
         """Return the intervals and standard deviations of the predictions y_hat of rows."""
         half = np.full(len(far), np.nan)
         if target.intervals:
-            widths = [target.intervals.half_width(is_far) for is_far in (False, True)]
-            half = np.where(far, widths[1], widths[0])
+            half = target.intervals.half_widths(far)
         if target.series:
             half = target.series.width(half, slots)
         if target.widths:
@@ -1168,72 +1172,54 @@ class OnlineLearner:
         Predictions
             Predictions (n,), or (n, m) of m outputs. A classification returns scores.
         """
-        far = np.zeros(len(y), dtype=np.bool_) if far is None else far
-        slots = np.full(len(y), FRESH) if slots is None else slots
-        starts = np.arange(len(y) + 1) if starts is None else starts
-        seen = X if ahead is None else ahead
+        block = Block(
+            X,
+            X if ahead is None else ahead,
+            y,
+            np.zeros(len(y), dtype=np.bool_) if far is None else far,
+            np.full(len(y), FRESH) if slots is None else slots,
+            np.arange(len(y) + 1) if starts is None else starts,
+        )
         self._last = None, None, []
         # The units and lags of a learner that requests targets follow from the requested targets.
         if self._delay or (self.algorithm.queries and (self.moves or self.settings.lags)):
-            return self._row_by_row(X, seen, y, far, slots)
+            return self._row_by_row(block)
         if self.outputs:
             found = [
-                self._learn_rows_of(target, X, seen, y[:, m], far, slots, starts)
+                self._learn_block(target, block._replace(y=y[:, m]))
                 for m, target in enumerate(self._targets)
             ]
             return Predictions(*(np.stack(arrays, axis=1) for arrays in zip(*found, strict=True)))
         parts: list[Predictions] = []
-        start = 0
-        while start < len(y) or not parts:
-            target, left = self._targets[0], np.unique(np.maximum(starts - start, 0))
-            n, learn = len(y), self._learn_rows_of
-            if target.series:
-                n = target.series.n_before_search(y[start:], left)
-            if not n and len(left) > 1:  # a search is due: the first group after it goes by rows
-                n, learn = int(left[1]), self._learn_group
-            rows = slice(start, start + n)
-            part = learn(
-                target, X[rows], seen[rows], y[rows], far[rows], slots[rows], left[left <= n]
-            )
-            parts.append(part)
-            start += n
-        return Predictions(*map(np.concatenate, zip(*parts, strict=True)))
+        while len(block.y) or not parts:
+            target, n = self._targets[0], len(block.y)
+            before = target.series.n_before_search(block) if target.series else n
+            is_due = before == 0 < n  # the first group after a search goes row by row
+            n = int(block.starts[1]) if is_due else before
+            part, block = block.part(slice(0, n)), block.part(slice(n, len(block.y)))
+            parts.append(self._learn_group(part) if is_due else self._learn_block(target, part))
+        return joined(parts)
 
-    def _learn_group(
-        self,
-        target: TargetLearner,
-        X: np.ndarray,
-        ahead: np.ndarray,
-        y: np.ndarray,
-        far: np.ndarray,
-        slots: np.ndarray,
-        starts: np.ndarray,
-    ) -> Predictions:
+    def _learn_group(self, group: Block) -> Predictions:
         """Predict all rows of a group, then learn them one by one."""
-        said = list(map(self._predict_scaled, ahead, far.tolist(), slots.tolist()))
-        for x, label, earlier, slot in zip(X, y.tolist(), said, slots.tolist(), strict=True):
-            self._learn_scaled(x, label, earlier, slot)
-        return stacked(said, y)
+        slots = group.slots.tolist()
+        said = list(map(self._predict_scaled, group.ahead, group.far.tolist(), slots))
+        for row in zip(group.X, group.y.tolist(), said, slots, strict=True):
+            self._learn_scaled(*row)
+        return stacked(said, group.y)
 
-    def _learn_rows_of(
-        self,
-        target: TargetLearner,
-        X: np.ndarray,
-        ahead: np.ndarray,
-        y: np.ndarray,
-        far: np.ndarray,
-        slots: np.ndarray,
-        starts: np.ndarray,
-    ) -> Predictions:
+    def _learn_block(self, target: TargetLearner, block: Block) -> Predictions:
+        """Let the parts of one target learn all rows of a block."""
+        X, y = block.X, block.y
         known = target.scaler.take(y) if self.moves or self.settings.lags else None
         rows, learners = self._inputs(X, target, known), target.learners
         if known and self.moves:
             labels = [softened(known.scaled) if self.softens else known.scaled]
         else:
             labels = [_labels_of(y, k, len(learners)) for k in range(len(learners))]
-        if len(starts) <= len(y):
-            seen = self._inputs(ahead, target, known)
-            traces = [learners[0].learn_groups(rows, seen, labels[0], starts)]
+        if len(block.starts) <= len(y):
+            ahead = self._inputs(block.ahead, target, known)
+            traces = [learners[0].learn_groups(rows, ahead, labels[0], block.starts)]
         else:
             traces = [one.partial_fit(rows, of) for one, of in zip(learners, labels, strict=True)]
         trace, units = traces[0], None
@@ -1244,30 +1230,28 @@ class OnlineLearner:
             y_hat = known.centre + known.unit * trace.y_hat
             trace = Trace(y_hat, trace.asked, unit * trace.spread)
         if target.series:
-            d = len(self.inputs)
-            trace, units = target.series.learn(X[:, :d], ahead[:, :d], y, slots, starts, trace)
+            trace, units = target.series.learn(block, trace)
         half = np.full(len(y), np.nan)
         if target.intervals:
-            half = target.intervals.follow_groups(trace, y, far, starts, units)
+            half = target.intervals.follow_groups(trace, block, units)
         if target.widths:
-            ends = target.widths.follow(rows, trace, half, y, far)
+            ends = target.widths.follow(rows, trace, half, y, block.far)
         else:
             ends = _ends_around(trace.y_hat, half, trace.spread)
         return Predictions(trace.y_hat, trace.asked, ends.spread, ends.low, ends.high)
 
-    def _row_by_row(
-        self, X: np.ndarray, ahead: np.ndarray, y: np.ndarray, far: np.ndarray, slots: np.ndarray
-    ) -> Predictions:
+    def _row_by_row(self, block: Block) -> Predictions:
         """Learn single rows, each target ``delay`` rows later."""
         said = []
-        rows = zip(X, ahead, y.tolist(), far.tolist(), slots.tolist(), strict=True)
-        for x, seen, label, is_far, slot in rows:
-            said.append(self._predict_scaled(seen, is_far, slot))
+        X, ahead, *columns, _ = block
+        rows = zip(X, ahead, *(column.tolist() for column in columns), strict=True)
+        for x, row_ahead, label, is_far, slot in rows:
+            said.append(self._predict_scaled(row_ahead, is_far, slot))
             self.waiting.append((x.copy(), said[-1], label, slot))
             if len(self.waiting) > self._delay:
                 x, earlier, label, slot = self.waiting.popleft()
                 self._learn_scaled(x, label, earlier, slot)
-        return stacked(said, y)
+        return stacked(said, block.y)
 
     def _inputs(
         self, X: np.ndarray, target: TargetLearner, known: KnownTargets | None = None

@@ -36,7 +36,7 @@ from omkl.datasets.scaling import Moments, MomentsState, softened
 from omkl.online import model_file
 from omkl.online.intervals import rates_of
 from omkl.online.learner import LARGEST, OnlineLearner, unlearned
-from omkl.online.predictions import Predictions
+from omkl.online.predictions import Predictions, joined
 from omkl.online.rows import is_frame, with_names
 from omkl.online.series_slots import SeriesName, SeriesSlots, checked, factorised, with_series
 from omkl.online.settings import LearnerSettings
@@ -289,13 +289,12 @@ class Panel:
         if not len(X) == len(labels) == len(codes):
             raise ValueError(f"{len(X)} rows X, {len(labels)} targets y and {len(codes)} series")
         rows = self._rows(X)
-        parts = [
-            self._run(slots, rows[part], labels[part], learns=True)
-            for part, slots in self._slots.spans(codes, names)
-        ]
-        said = parts[0]
-        if len(parts) > 1:
-            said = Predictions(*map(np.concatenate, zip(*parts, strict=True)))
+        said = joined(
+            [
+                self._run(slots, rows[part], labels[part], learns=True)
+                for part, slots in self._slots.spans(codes, names)
+            ]
+        )
         self._one.require_finite(said.y_hat)
         return said
 

@@ -62,6 +62,11 @@ class Predictions(NamedTuple):
     high: np.ndarray
 
 
+def joined(parts: Sequence[Predictions]) -> Predictions:
+    """Join the predictions of consecutive blocks."""
+    return Predictions(*map(np.concatenate, zip(*parts, strict=True)))
+
+
 class RowPrediction(NamedTuple):
     """Prediction of one row, with the inputs that learning needs when the target comes.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -35,6 +35,35 @@ if TYPE_CHECKING:
     import pandas as pd
 
 CURE = "Write it in this way, make it NaN or None, or leave the column out."
+
+
+class Block(NamedTuple):
+    """Scaled rows with their targets, in groups that are predicted before one of them is learned.
+
+    X        (n, d + lags) rows scaled for learning; the columns for the lags are not filled in yet
+    ahead    (n, d + lags) rows scaled for prediction
+    y        (n,) targets, or (n, m) of m outputs; NaN for an unknown target
+    far      (n,) bool, whether each row is far out
+    slots    (n,) slot of the series of each row
+    starts   (G + 1,) index of the first row of each group, and n
+    """
+
+    X: np.ndarray
+    ahead: np.ndarray
+    y: np.ndarray
+    far: np.ndarray
+    slots: np.ndarray
+    starts: np.ndarray
+
+    def part(self, rows: slice) -> Block:
+        """Return the block of some of the rows."""
+        X, ahead, y, far, slots = (array[rows] for array in self[:-1])
+        return Block(X, ahead, y, far, slots, starts_within(self.starts, rows))
+
+
+def starts_within(starts: np.ndarray, rows: slice) -> np.ndarray:
+    """Return ``Block.starts`` for a part of the rows. A group that is cut becomes two groups."""
+    return np.unique(np.clip(starts - rows.start, 0, rows.stop - rows.start))
 
 
 class Rows:

@@ -18,6 +18,7 @@ from omkl.core.panel import longer
 from omkl.core.series import FARTHEST_TARGET, LAST_VALUE, OWN, RAW, SEARCHED, Series, Units
 from omkl.core.snapshot import below, named
 from omkl.online.intervals import AdaptiveIntervals
+from omkl.online.rows import Block
 
 FRESH = 0  # slot of a series without rows; the only slot of a stream without series
 NO_SLOT = -1
@@ -170,66 +171,56 @@ class TargetSeries:
 
     # --- Blocks of rows ---------------------------------------------------------------------------
 
-    def n_before_search(self, y: np.ndarray, starts: np.ndarray) -> int:
-        """Return how many of the rows with targets y (n,) precede the next search for seasons.
+    def n_before_search(self, block: Block) -> int:
+        """Return how many rows of a block precede the next search for seasons.
 
         The search takes place after a whole group of rows. The result is 0 if the search is due
         already. The first row of the next group must then be learned by ``learn_row``.
         """
+        n = len(block.y)
         if self._first is None:
-            return len(y)
+            return n
         if self._due:
             return 0
-        known = self._n_known + np.cumsum(np.isfinite(y))
+        known = self._n_known + np.cumsum(np.isfinite(block.y))
         row = int(np.searchsorted(known, self._next))
-        return int(starts[starts > row][0]) if row < len(y) else len(y)
+        return int(block.starts[block.starts > row][0]) if row < n else n
 
-    def learn(
-        self,
-        X: np.ndarray,
-        ahead: np.ndarray,
-        y: np.ndarray,
-        slots: np.ndarray,
-        starts: np.ndarray,
-        trace: Trace,
-    ) -> tuple[Trace, Units | None]:
+    def learn(self, block: Block, trace: Trace) -> tuple[Trace, Units | None]:
         """Predict all rows of a group, then learn the rows, group by group.
 
         Parameters
         ----------
-        X, ahead
-            Rows (n, d) scaled for learning, and scaled for prediction.
-        y, slots
-            Targets, NaN where unknown, and slots, (n,) each.
-        starts
-            (G + 1,) first row of each group, and n.
+        block
+            Rows and their targets.
         trace
-            Predictions by the learner of raw targets.
+            Predictions of these rows by the learner of raw targets.
 
         Returns
         -------
         Predictions of the mixture, and the units of the rows; None while no units exist.
         """
+        y, slots, starts = block.y, block.slots, block.starts
         rounds = self.n_rows + np.repeat(starts[:-1], np.diff(starts))
-        self._keep(X, trace.y_hat, y, slots, rounds)
+        self._keep(block.X, trace.y_hat, y, slots, rounds)
         if self.learner is None:
             return trace, None
         units = series.units_of(self.state, self._seasons, slots, y, starts)
-        self._predict_in_units(units, X, ahead, y, starts)
+        self._predict_in_units(units, block)
         self._complete(units, trace.y_hat)
         y_hat, spread = series.mixed(self.state, units, y, starts, rounds)
         return Trace(y_hat, trace.asked, spread), units
 
-    def _predict_in_units(
-        self, units: Units, X: np.ndarray, ahead: np.ndarray, y: np.ndarray, starts: np.ndarray
-    ) -> None:
+    def _predict_in_units(self, units: Units, block: Block) -> None:
         """Let the learner in units predict and learn the rows that have units."""
         learner, has = self.learner, units.scale > 0.0
         assert learner is not None
-        before = np.concatenate([[0], np.cumsum(has)])
-        rows = np.concatenate([X, units.inputs], axis=1)[has]
-        seen = rows if X is ahead else np.concatenate([ahead, units.inputs], axis=1)[has]
-        found = learner.learn_groups(rows, seen, _scaled(units, y)[has], np.unique(before[starts]))
+        starts = np.unique(np.concatenate([[0], np.cumsum(has)])[block.starts])
+        rows, ahead = (
+            np.concatenate([X[:, : self._d], units.inputs], axis=1)[has]
+            for X in (block.X, block.ahead)
+        )
+        found = learner.learn_groups(rows, ahead, _scaled(units, block.y)[has], starts)
         units.candidates[:, OWN] = 0.0
         units.candidates[has, OWN] = found.y_hat
 
@@ -359,8 +350,8 @@ class TargetSeries:
         self.n_rows += len(y)
         if self._first is None:
             return
-        for parts, array in zip(self._first, (X, raw, y, slots, rounds), strict=True):
-            parts.append(np.array(array))
+        for parts, array in zip(self._first, (X[:, : self._d], raw, y, slots, rounds), strict=True):
+            parts.append(array.copy())
         self._n_known += int(np.isfinite(y).sum())
         if self._n_known >= self._next and not self._due:
             self._due = self.n_rows
@@ -380,13 +371,14 @@ class TargetSeries:
         self._begin()
         X, raw, y, slots, rounds = (array[has] for array in (X, raw, y, slots, rounds))
         starts = np.concatenate([[0], np.flatnonzero(np.diff(rounds)) + 1, [len(y)]])
-        n_rows, self.n_rows, trace = self.n_rows, 0, Trace(raw, np.isfinite(y), raw)
-        found, units = self.learn(X, X, y, slots, starts, trace)
+        block = Block(X, X, y, np.zeros(len(y), dtype=np.bool_), slots, starts)
+        n_rows, self.n_rows = self.n_rows, 0
+        found, units = self.learn(block, Trace(raw, np.isfinite(y), raw))
         self.n_rows = n_rows
         if self._intervals and units is not None:
             self._intervals.restart()
-            far = np.zeros(len(y), dtype=np.bool_)
-            self._intervals.follow(found._replace(y_hat=units.of(found.y_hat)), units.of(y), far)
+            found = found._replace(y_hat=units.of(found.y_hat))
+            self._intervals.follow(found, units.of(y), block.far)
 
     # --- Files ------------------------------------------------------------------------------------
 
