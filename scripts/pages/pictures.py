@@ -1,21 +1,29 @@
-"""README's picture of the table "How good is it?": ``python scripts/pages/pictures.py``.
+"""Draw README's pictures: ``python scripts/pages/pictures.py [stream]``.
 
-The file has the numbers in its metadata, which a test compares with the table. The picture of a
-real stream was drawn once, by this file of commit b4c228c5.
+Without an argument, draw the table "How good is it?". The file has the numbers in its metadata,
+and a test compares them with the table. ``stream`` runs ``auto`` on hourly CO in a street of an
+Italian city (UCI, Air Quality), prints the numbers of the caption and draws eight days.
 """
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
+import pandas as pd
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 
+import omkl
+from omkl.datasets import catalogue
 from omkl.report import style
 
 ROOT = Path(__file__).parents[2]
 IMAGES = ROOT / "docs" / "images"
 RANKING = IMAGES / "ranking.png"
+SHOWN = (pd.Timestamp("2005-01-26"), pd.Timestamp("2005-02-03"))
+CHANGE = pd.Timestamp("2005-01-31 06:00")
 
 
 class Row(NamedTuple):
@@ -75,5 +83,38 @@ def save_ranking() -> None:
     print(RANKING)
 
 
+def save_stream() -> None:
+    path = catalogue.obtain(catalogue.entry("air_quality")).path
+    frame = pd.read_excel(path, engine="calamine")
+    times = pd.to_datetime(frame["Date"].astype(str)) + pd.to_timedelta(frame["Time"].astype(str))
+    run = omkl.run("auto", path, target="CO(GT)", na_values=-200, interval=0.9,
+                   predictions=True, figures=False)  # fmt: skip
+    print(
+        f"RMSE {run['rmse']:.3f}, of a linear ridge {run['baselines']['ridge']['rmse']:.3f}; "
+        f"intervals cover {run['interval']['coverage']:.1%}"
+    )
+    rows = run.predictions.assign(time=lambda rows: times.to_numpy()[rows["row"] - 1])
+    with style.applied():
+        for drawn in style.save(draw_stream(rows[rows["time"].between(*SHOWN)]), IMAGES, "stream"):
+            print(drawn)
+
+
+def draw_stream(shown: pd.DataFrame) -> Figure:
+    """Draw predictions, intervals and measurements, and a dashed line at the change."""
+    figure = Figure(figsize=(7.2, 2.6))
+    axes = figure.add_subplot()
+    axes.fill_between(
+        shown["time"], shown["low"], shown["high"], color=style.COLOURS[6], alpha=0.45,
+        linewidth=0, label="90 % interval",
+    )  # fmt: skip
+    axes.plot(shown["time"], shown["y_hat"], color=style.COLOURS[0], label="prediction")
+    axes.plot(shown["time"], shown["y"], "o", color="black", markersize=2.2, label="measured")
+    axes.axvline(CHANGE, color=style.GREY, linewidth=1.0, linestyle="dashed")
+    axes.set(ylabel="CO in mg/m³", ylim=(0.0, 1.2 * shown["y"].max()), xlim=SHOWN)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(AutoDateLocator()))
+    axes.legend(ncols=3, loc="upper left")
+    return figure
+
+
 if __name__ == "__main__":
-    save_ranking()
+    (save_stream if sys.argv[1:] == ["stream"] else save_ranking)()
