@@ -139,10 +139,10 @@ def units_of(
     series: Series,
     seasons: np.ndarray,
     slots: np.ndarray,
-    y: np.ndarray,
-    starts: np.ndarray,
+    y: np.ndarray | None = None,
+    starts: np.ndarray | None = None,
 ) -> Units:
-    """Return units and inputs of rows, and learn their targets.
+    """Return units and inputs of rows. If targets are given, learn them.
 
     Parameters
     ----------
@@ -150,21 +150,33 @@ def units_of(
         State, updated in place.
     seasons
         Lengths of the seasons in rows (M,).
-    slots, y
-        Series and target of each row, (n,). A row with the target NaN counts as a row of its
-        series, but no target is learned.
+    slots
+        Slot (n,) of the series of each row.
+    y
+        Targets (n,). A row with the target NaN counts as a row of its series, but no target is
+        learned. None: nothing changes.
     starts
         (G + 1,) index of the first row of each group, and n. The units of all rows of a group are
-        computed before any target of the group is learned. If ``starts`` has length 1, nothing is
-        learned.
+        computed before any target of the group is learned. None: all rows are one group.
     """
     n, lags = len(slots), lags_of(seasons.tolist())
     units = Units(
         np.empty((n, len(lags) + 2)), np.empty(n), np.empty(n),
         np.empty((n, N_PLAIN + len(seasons))),
     )  # fmt: skip
-    _follow(series.numbers, series.ring, series.relative, seasons, lags, slots, y, starts, *units)
+    _follow(
+        series.numbers, series.ring, series.relative, seasons, lags, slots,
+        *_targets(n, y, starts), *units,
+    )  # fmt: skip
     return units
+
+
+def _targets(
+    n: int, y: np.ndarray | None, starts: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, bool]:
+    """Return n targets, the first row of each group and n, and whether targets are learned."""
+    whole = np.array([0, n]) if starts is None else starts
+    return (np.full(n, np.nan), whole, False) if y is None else (y, whole, True)
 
 
 def learn_targets(series: Series, slots: np.ndarray, y: np.ndarray) -> None:
@@ -173,9 +185,15 @@ def learn_targets(series: Series, slots: np.ndarray, y: np.ndarray) -> None:
 
 
 def mixed(
-    series: Series, units: Units, y: np.ndarray, starts: np.ndarray, rounds: np.ndarray
+    series: Series,
+    units: Units,
+    y: np.ndarray | None = None,
+    starts: np.ndarray | None = None,
+    rounds: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return predictions and standard deviations (n,) of the mixture, and update its weights.
+    """Return predictions and standard deviations (n,) of the mixture.
+
+    If targets are given, update the weights of the mixture.
 
     Parameters
     ----------
@@ -187,12 +205,14 @@ def mixed(
         As in ``units_of``.
     rounds
         (n,) number of rows that were learned before each prediction, the same for all rows of a
-        group.
+        group. Only needed with targets.
     """
-    y_hat, deviation = np.empty(len(y)), np.empty(len(y))
+    n = len(units.scale)
+    y_hat, deviation = np.empty(n), np.empty(n)
+    rounds = np.zeros(n, dtype=np.int64) if rounds is None else rounds
     _mix(
-        series.regrets, series.group, series.noise, units.scale, units.candidates, y, starts,
-        rounds, y_hat, deviation,
+        series.regrets, series.group, series.noise, units.scale, units.candidates,
+        *_targets(n, y, starts), rounds, y_hat, deviation,
     )  # fmt: skip
     return y_hat, deviation
 
@@ -271,23 +291,19 @@ def _learn_target(numbers, ring, relative, s, y):
 
 @compiled
 def _follow(
-    numbers, ring, relative, seasons, lags, slots, y, starts, inputs, location, scale, candidates
-):
+    numbers, ring, relative, seasons, lags, slots, y, starts, learns, inputs, location, scale,
+    candidates,
+):  # fmt: skip
     """Write units and inputs of all rows of a group, then learn their targets."""
-    if starts.shape[0] < 2:
-        for r in range(slots.shape[0]):
-            _write(
-                numbers, ring, relative, seasons, lags, slots[r], r, inputs, location, scale,
-                candidates,
-            )  # fmt: skip
     for g in range(starts.shape[0] - 1):
         for r in range(starts[g], starts[g + 1]):
             _write(
                 numbers, ring, relative, seasons, lags, slots[r], r, inputs, location, scale,
                 candidates,
             )  # fmt: skip
-        for r in range(starts[g], starts[g + 1]):
-            _learn_target(numbers, ring, relative, slots[r], y[r])
+        if learns:
+            for r in range(starts[g], starts[g + 1]):
+                _learn_target(numbers, ring, relative, slots[r], y[r])
 
 
 @compiled
@@ -310,12 +326,12 @@ def _fading(n):
 
 @inlined
 def _learn_row(regrets, group, noise, scale, f, y_hat, y, number):
-    """Update weights and noise of the mixture from a row with units.
+    """Update weights and noise of the mixture from a row with units and a target.
 
-    ``number`` identifies the group of the row. Rows of a group share shocks. Their gains are
-    therefore added, and the sum counts as a single gain of ML-Poly (``experts``). Gains are divided
-    by the squared scale. Otherwise the series with the largest values would determine the weights
-    for all series.
+    Other rows change nothing. ``number`` identifies the group of the row. Rows of a group share
+    shocks. Their gains are therefore added, and the sum counts as a single gain of ML-Poly
+    (``experts``). Gains are divided by the squared scale. Otherwise the series with the largest
+    values would determine the weights for all series.
 
     With p the mixture and f a candidate, the first-order gain 2 (p - y) (p - f) is often positive
     by chance if f is far from all targets, and a group moves all weight at once. Rows of a group
@@ -326,6 +342,8 @@ def _learn_row(regrets, group, noise, scale, f, y_hat, y, number):
     target needs no such excess. Sums of groups fade fast, because the first groups have the largest
     errors. Squares fade twice as fast, so that V remains the variance of the sum.
     """
+    if not (scale > 0.0 and math.isfinite(y)):
+        return
     K, new, largest, total = f.shape[0], group[f.shape[0]] != number, 0.0, 0.0
     error = (y_hat - y) / scale
     clipped = min(FARTHEST_ERROR, max(-FARTHEST_ERROR, error))
@@ -359,31 +377,26 @@ def _learn_row(regrets, group, noise, scale, f, y_hat, y, number):
 
 
 @compiled
-def _mix(regrets, group, noise, scale, candidates, y, starts, rounds, y_hat, deviation):
+def _mix(regrets, group, noise, scale, candidates, y, starts, learns, rounds, y_hat, deviation):
     """Predict all rows of a group, then learn their targets."""
-    for g in range(max(1, starts.shape[0] - 1)):
-        first, last = 0, y.shape[0]
-        if starts.shape[0] > 1:
-            first, last = starts[g], starts[g + 1]
-        for r in range(first, last):
+    for g in range(starts.shape[0] - 1):
+        for r in range(starts[g], starts[g + 1]):
             y_hat[r] = mixture_of(regrets.w, candidates[r])
             deviation[r] = scale[r] * _deviation(noise)
             if not scale[r] > 0.0:  # no units
                 y_hat[r] = candidates[r, LAST_VALUE]
                 deviation[r] = math.nan
-        if starts.shape[0] > 1:
-            for r in range(first, last):
-                if scale[r] > 0.0 and math.isfinite(y[r]):
-                    _learn_row(
-                        regrets, group, noise, scale[r], candidates[r], y_hat[r], y[r], rounds[r]
-                    )
+        if learns:
+            for r in range(starts[g], starts[g + 1]):
+                _learn_row(
+                    regrets, group, noise, scale[r], candidates[r], y_hat[r], y[r], rounds[r]
+                )
 
 
 @compiled
 def _learn_mixture(regrets, group, noise, scale, candidates, y_hat, y, rounds):
     for r in range(y.shape[0]):
-        if scale[r] > 0.0 and math.isfinite(y[r]):
-            _learn_row(regrets, group, noise, scale[r], candidates[r], y_hat[r], y[r], rounds[r])
+        _learn_row(regrets, group, noise, scale[r], candidates[r], y_hat[r], y[r], rounds[r])
 
 
 # --- Seasons --------------------------------------------------------------------------------------
@@ -399,20 +412,17 @@ SEARCHED = 1500  # first rows of a series
 LONGEST = 500  # rows of a season
 SHORTEST = 4  # shorter ones are among the lags of every series
 LEAST_Z, LEAST_CORRELATION = 6.5, 0.1
-LEAST_Z_CALENDAR = 3.5  # for seasons that the calendar suggests: a few lags in place of 500
 FARTHEST_CHANGE = 4.0  # mean absolute changes
 NEARLY = 0.9  # of the highest peak: a shorter season with such a peak is taken
 
 
-def find_seasons(y: np.ndarray, slots: np.ndarray, calendar: Sequence[int] = ()) -> tuple[int, ...]:
+def find_seasons(y: np.ndarray, slots: np.ndarray) -> tuple[int, ...]:
     """Return the lengths of at most two seasons of many series.
 
     Parameters
     ----------
     y, slots
         Target (n,) and series (n,) of each row, in the order of the rows. An unknown target is NaN.
-    calendar
-        Lengths, in rows, of seasons that the spacing of the dates suggests.
 
     Returns
     -------
@@ -440,11 +450,8 @@ def find_seasons(y: np.ndarray, slots: np.ndarray, calendar: Sequence[int] = ())
     peaks = [
         k
         for k in range(2, n_lags - 1)
-        if r[k] > max(r[k - 1], r[k + 1], LEAST_CORRELATION)
-        and z[k] >= (LEAST_Z_CALENDAR if k in calendar else LEAST_Z)
+        if r[k] > max(r[k - 1], r[k + 1], LEAST_CORRELATION) and z[k] >= LEAST_Z
     ]
-    if dated := [k for k in peaks if k in calendar]:
-        return tuple(dated[:2])
     highest = max(peaks, key=lambda k: r[k], default=0)
     first = next((k for k in peaks if r[k] >= NEARLY * r[highest]), 0)
     if first < SHORTEST:

@@ -1330,7 +1330,7 @@ class OnlineLearner:
             half, scored = intervals.half_width(far), asked and intervals.scores_next
         part = None
         if series:
-            y_hat, spread, part = series.predict_row(z[: len(self.inputs)], slot, y_hat, spread)
+            y_hat, spread, part = series.predict_row(z, slot, y_hat, spread)
             if part.units is not None:
                 half = float(part.units.width(np.array([half]))[0])
                 scored = scored and bool(part.units.scale[0] > 0.0)
@@ -1377,7 +1377,7 @@ class OnlineLearner:
         learners, scaler, intervals, widths, series = target
         part = said.series
         if series and part:
-            series.learn_row(z[: len(self.inputs)], y, slot, part, said.y_hat, row is not None)
+            series.learn_row(z, y, slot, part, said.y_hat, row is not None)
             self._settle()
         if math.isnan(y) and (said.asked or row is None):
             return

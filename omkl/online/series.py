@@ -25,7 +25,6 @@ NO_SLOT = -1
 MOST = 8 * SEARCHED  # targets of all series, after which no season is searched
 SEARCHING, PLAIN, SEASONAL = 0.0, 1.0, 2.0  # versions of the part that made a prediction
 SLOTS = 3  # place in ``FirstRows``
-NO_GROUPS = np.zeros(1, dtype=np.int64)
 
 
 class FirstRows(NamedTuple):
@@ -109,7 +108,6 @@ class TargetSeries:
     Attributes
     ----------
     seasons   length of each season in rows; () as long as no season is known
-    calendar  seasons that the spacing of dates suggests, in rows
     """
 
     def __init__(
@@ -123,7 +121,6 @@ class TargetSeries:
         self._make, self._d, self._has_series = make, d, n_slots > 0
         self._intervals = intervals
         self.seasons = tuple(seasons or ())
-        self.calendar: tuple[int, ...] = ()
         self.n_rows, self._n_known, self._n_allocated = 0, 0, 0
         # Seasons are searched after so many targets; 0, or the rows learned when this came due.
         self._next, self._due = SEARCHED, 0
@@ -243,7 +240,7 @@ class TargetSeries:
     def predict(
         self, X: np.ndarray, slots: np.ndarray, raw: np.ndarray, spread: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Predict each row of X (n, d) as if it came next in its series. Nothing changes.
+        """Predict each row of X (n, d + lags) as if it came next in its series. Nothing changes.
 
         Parameters
         ----------
@@ -258,25 +255,24 @@ class TargetSeries:
         """
         if self.learner is None:
             return raw, spread
-        units = series.units_of(self.state, self._seasons, slots, raw, NO_GROUPS)
+        units = series.units_of(self.state, self._seasons, slots)
         rows = np.concatenate([X[:, : self._d], units.inputs], axis=1)
         units.candidates[:, OWN] = self.learner.predict(rows)
         self._complete(units, raw)
-        return series.mixed(self.state, units, raw, NO_GROUPS, slots)
+        return series.mixed(self.state, units)
 
     def width(self, half: np.ndarray, slots: np.ndarray) -> np.ndarray:
         """Return the half-widths (n,) of the intervals of rows in these slots, in target units."""
         if self.learner is None:
             return half
-        units = series.units_of(self.state, self._seasons, slots, half, NO_GROUPS)
-        return units.width(half)
+        return series.units_of(self.state, self._seasons, slots).width(half)
 
     # --- Single rows ------------------------------------------------------------------------------
 
     def predict_row(
         self, x: np.ndarray, slot: int, raw: float, spread: float
     ) -> tuple[float, float, RowUnits]:
-        """Predict the row x (d,) as if it came next in its series. Nothing changes.
+        """Predict the row x (d + lags,) as if it came next in its series. Nothing changes.
 
         Parameters
         ----------
@@ -292,22 +288,20 @@ class TargetSeries:
         learner, empty = self.learner, np.empty(0)
         if learner is None:
             return raw, spread, RowUnits(self.n_rows, SEARCHING, None, empty)
-        units = series.units_of(
-            self.state, self._seasons, np.array([slot]), np.array([raw]), NO_GROUPS
-        )
+        units = series.units_of(self.state, self._seasons, np.array([slot]))
         units.candidates[0, OWN] = 0.0
         if units.scale[0] > 0.0:
-            row = np.concatenate([x, units.inputs[0]])
+            row = np.concatenate([x[: self._d], units.inputs[0]])
             units.candidates[0, OWN], _ = learner.predict_one(row)
         self._complete(units, np.array([raw]))
-        y_hat, deviation = series.mixed(self.state, units, np.array([raw]), NO_GROUPS, NO_GROUPS)
+        y_hat, deviation = series.mixed(self.state, units)
         said = RowUnits(self.n_rows, self.version, units, learner.context())
         return float(y_hat[0]), float(deviation[0]), said
 
     def learn_row(
         self, x: np.ndarray, y: float, slot: int, said: RowUnits, y_hat: float, is_last: bool
     ) -> None:
-        """Learn the target y of the row x (d,).
+        """Learn the target y of the row x (d + lags,).
 
         Parameters
         ----------
@@ -333,7 +327,7 @@ class TargetSeries:
             return
         scaled = _scaled(units, label)[0]
         if np.isfinite(scaled):
-            row = np.concatenate([x, units.inputs[0]])
+            row = np.concatenate([x[: self._d], units.inputs[0]])
             if is_last or not len(said.context):
                 learner.learn_one(row, scaled)
             else:
@@ -361,7 +355,7 @@ class TargetSeries:
         assert self._first is not None
         X, raw, y, slots, rounds = self._first.joined(self._d)
         has = slots != NO_SLOT
-        self._due, self.seasons = 0, series.find_seasons(y[has], slots[has], self.calendar)
+        self._due, self.seasons = 0, series.find_seasons(y[has], slots[has])
         if not self.seasons and self._has_series and self._next < MOST:
             self._next *= 2
             return
