@@ -145,7 +145,7 @@ def learner(
         seed=seed, scaling=scaling, lags=lags, horizon=horizon,
         interval=interval, interval_rate=interval_rate, features=features, outputs=outputs,
         max_pending=max_pending, target_transform=target_transform, series=series,
-        season=settings.season_of(season),
+        season=season,
         series_delay=series_delay, max_series=max_series,
     )  # fmt: skip
     return OnlineLearner(made, declared=columns)
@@ -216,7 +216,7 @@ def panel(
     >>> panel.learn_one({"device": "a", "hour": 3, "load": 1.5}, 2.5)  # doctest: +SKIP
     """
     made = settings.read(
-        algorithm, inputs=inputs, kernels=kernels, task=None, classes=None, params=params, D=D,
+        algorithm, inputs=inputs, kernels=kernels, params=params, D=D,
         seed=seed, scaling=scaling, lags=lags, horizon=horizon,
         interval=interval, interval_rate=interval_rate, features=features,
     )  # fmt: skip

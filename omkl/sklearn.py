@@ -385,10 +385,7 @@ class OnlineMKLClassifier(ClassifierMixin, _Online):
     random_state
         The seed. A whole number is the seed of ``omkl-run seed=``.
     past_targets
-        Whether predictions may use the latest targets. "auto": ``partial_fit`` keeps the order of
-        rows, so they may; ``fit`` learns in a random order if the algorithm uses past targets
-        (``auto``), because the rows to predict need not follow. True: always in order, as
-        ``omkl-run``. False: always in a random order.
+        As of ``OnlineMKLRegressor``.
 
     Attributes
     ----------
@@ -413,9 +410,7 @@ class OnlineMKLClassifier(ClassifierMixin, _Online):
         X, y
             Rows (n, d) and classes (n,).
         sample_weight
-            (n,) numbers >= 0. A row of weight w is learned floor(W + w) - floor(W) times, W being
-            the sum of the weights before it: whole numbers are numbers of copies. Weights that sum
-            to 1 learn one row: scale them to a mean of 1.
+            As of ``OnlineMKLRegressor.fit``.
 
         Raises
         ------

@@ -105,12 +105,8 @@ def ridge_features(omega: np.ndarray, blocks: Blocks, lam: float) -> tuple[int, 
         most = min(objective for objective, _ in fitted.values()) + slack
         left = [i for i, bound in zip(left, bounds, strict=True) if bound <= most]
     fitted |= {i: solve(equations[i], ridge) for i in left if i not in fitted}
-    best, best_objective, best_theta = 0, np.inf, np.zeros(2 * D)
-    for i in sorted(fitted):
-        objective, theta = fitted[i]
-        if objective < best_objective:
-            best, best_objective, best_theta = i, objective, theta
-    return best, best_theta
+    best = min(sorted(fitted), key=lambda i: fitted[i][0])  # of equal kernels the first
+    return best, fitted[best][1]
 
 
 FIRST_LOOK = 16  # the share of the rounds after which kernels are left out, one in so many
@@ -202,12 +198,9 @@ def kernel_ridge(
             raise Unsolvable.of(kernel)
         return objective, errors
 
-    best, best_objective, best_errors = 0, np.inf, np.zeros(T)
     with thread_pool(n_threads) as pool:
-        for i, (objective, errors) in enumerate(pool.map(fit, kernels)):
-            if objective < best_objective:
-                best, best_objective, best_errors = i, objective, errors
-    return best, best_errors
+        best, (_, errors) = min(enumerate(pool.map(fit, kernels)), key=lambda found: found[1][0])
+    return best, errors
 
 
 BLOCK = 1_024  # rows that are added at a time: sums depend on it

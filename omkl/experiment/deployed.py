@@ -129,16 +129,11 @@ def _model(
             "raker",
             inputs=terms.inputs,
             kernels=_kernels(plan),
-            task="regression",
-            classes=None,
             params={"eta": params["eta"], "lam": params.get("lam", 0.0)},
             D=plan.D,
             seed=plan.settings.seed,
             scaling="columns" if scaled else "none",
-            lags=0,
             horizon=int(plan.lengths.max()),
-            interval=None,
-            interval_rate=None,
         )
     )
     arrays = learner.arrays()

@@ -11,7 +11,13 @@ from omkl.online import model_file
 from omkl.online.learner import OnlineLearner
 from omkl.online.panel import Panel
 from omkl.online.predictions import RecentPredictions
-from omkl.online.settings import MOST_PENDING, SCALINGS, SERIES_ALGORITHM, LearnerSettings
+from omkl.online.settings import (
+    MOST_PENDING,
+    SCALINGS,
+    SERIES_ALGORITHM,
+    LearnerSettings,
+    season_of,
+)
 
 if TYPE_CHECKING:
     from omkl.config.schema import Settings
@@ -92,7 +98,6 @@ def settings_of(settings: Settings, stream: Stream, D: int, seed: int) -> Learne
     given = settings.algorithm.params
     dataset = settings.dataset
     together = learns_together(settings, stream)
-    season = dataset.get("season")
     names_T = any(isinstance(value, str) and "T" in value for value in given.values())
     return LearnerSettings(
         algorithm=settings.algorithm.name,
@@ -109,7 +114,7 @@ def settings_of(settings: Settings, stream: Stream, D: int, seed: int) -> Learne
         interval=settings.interval,
         interval_rate=settings.interval_rate,
         series=str(dataset["series"]) if together else None,
-        season=tuple(season) if isinstance(season, list | tuple) else season,
+        season=season_of(dataset.get("season")),
         series_delay=settings.stream.series_delay,
         max_series=dataset.get("max_series") if together else None,
     )

@@ -663,9 +663,6 @@ def forecaster_settings(
         classes=tuple(classes),
         scaling="columns" if scaling == "columns" else "none",
         lags=lags,
-        horizon=None,
-        interval=None,
-        interval_rate=None,
     )
 
 

@@ -59,28 +59,15 @@ class LearnerParameters:
         is_auto = self.algorithm == "auto" and task == "classification"
         return algorithms.load("auto_classifier" if is_auto else self.algorithm)
 
-    def new_learner(
-        self,
-        *,
-        inputs: Any,
-        seed: int,
-        task: str,
-        classes: Any = None,
-        interval: float | None = None,
-        interval_rate: float | None = None,
-        columns: Sequence[Column] = (),
-        outputs: int | None = None,
-    ) -> OnlineLearner:
+    def new_learner(self, *, columns: Sequence[Column] = (), **further: Any) -> OnlineLearner:
         """Return a learner that has learned no row yet.
 
         Parameters
         ----------
-        inputs, seed, task, classes, interval, interval_rate
-            As in ``omkl.learner``.
         columns
             Encodings of columns that are not numbers.
-        outputs
-            Number of targets of a row; None: a single target, which is a number.
+        further
+            Settings that are no parameters of every estimator, as in ``omkl.learner``.
 
         Raises
         ------
@@ -89,20 +76,14 @@ class LearnerParameters:
         """
         read = settings.read(
             self.algorithm,
-            inputs=inputs,
             kernels=self.kernels,
-            task=task,
-            classes=classes,
             params=self.params or {},
             D=self.D,
             features=self.features,
-            seed=seed,
             scaling=self.scaling,
             lags=self.lags,
             horizon=self.horizon,
-            interval=interval,
-            interval_rate=interval_rate,
-            outputs=outputs,
+            **further,
         )
         return OnlineLearner(read, columns)
 
@@ -149,7 +130,7 @@ class PanelParameters(LearnerParameters):
     def new_panel(self, seed: int) -> Panel:
         """Return a new panel. Raises ValueError naming an invalid parameter."""
         made = self.new_learner(
-            inputs=None, seed=seed, task="regression",
+            seed=seed, task="regression",
             interval=self.interval, interval_rate=self.interval_rate,
         )  # fmt: skip
         return Panel(

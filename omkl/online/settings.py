@@ -80,11 +80,11 @@ class LearnerSettings:
     inputs: tuple[str, ...]
     named: bool
     classes: tuple[Any, ...]
-    scaling: str
-    lags: int
-    horizon: int | None
-    interval: float | None
-    interval_rate: float | None
+    scaling: str = "columns"
+    lags: int = 0
+    horizon: int | None = None
+    interval: float | None = None
+    interval_rate: float | None = None
     outputs: tuple[str | int, ...] = ()
     max_pending: int = MOST_PENDING
     target_transform: str | float | None = None
@@ -197,13 +197,14 @@ class LearnerSettings:
 def read(
     name: str,
     *,
-    inputs: int | Sequence[str] | None,
     kernels: Any,
-    task: str | None,
-    classes: Sequence[Any] | None,
     params: Mapping[str, Any],
+    inputs: int | Sequence[str] | None = None,
+    task: str | None = None,
+    classes: Sequence[Any] | None = None,
     features: str = RFF,
     outputs: int | Sequence[str] | None = None,
+    season: int | Sequence[int] | None = None,
     **further: Any,
 ) -> LearnerSettings:
     """Return the settings of ``omkl.learner``; missing ones have the defaults of the YAML file.
@@ -212,7 +213,7 @@ def read(
     ----------
     name
         Algorithm, as in ``algorithm=``.
-    inputs, kernels, task, classes, params, features, outputs
+    kernels, params, inputs, task, classes, features, outputs, season
         As of ``omkl.learner``.
     further
         The fields of ``LearnerSettings`` with the same names.
@@ -240,6 +241,7 @@ def read(
         named=not isinstance(inputs, int),
         classes=checked_classes(classes) if task == "classification" else (),
         outputs=() if outputs is None else output_names(outputs),
+        season=season_of(season),
         **further,
     )
 

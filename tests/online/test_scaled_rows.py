@@ -43,8 +43,8 @@ def start(file, *overrides):
 def learner(name, stream):
     d, lags = stream.n_inputs, stream.n_lags
     made = learner_settings.read(
-        name, inputs=d - lags, kernels="gaussian17", task=None, classes=None, params={}, D=4,
-        seed=0, scaling=stream.scaling, lags=lags, horizon=300, interval=None, interval_rate=None,
+        name, inputs=d - lags, kernels="gaussian17", params={}, D=4, seed=0,
+        scaling=stream.scaling, lags=lags, horizon=300,
     )  # fmt: skip
     return OnlineLearner(made), made.specification().learner(d, 0)
 
