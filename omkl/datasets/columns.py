@@ -188,24 +188,29 @@ def series_of(
     """
     series = np.full(len(cells), None, dtype=object)
     for n, cell in enumerate(cells):
-        if is_blank(cell):
-            if may_be_blank:
-                continue
+        blank = is_blank(cell)
+        series[n] = None if blank else _series_in(cell, whole)
+        if series[n] is not None or (blank and may_be_blank):
+            continue
+        if blank:
             problem = "has no value, so the series of that row is not known. Set"
             cure = "dataset.missing=drop, or correct the file."
         else:
-            if not whole and not isinstance(cell, int | float):
-                series[n] = text_of(cell)
-            elif whole and (number := PLAIN.read(cell)) is not None:
-                is_whole = number == np.floor(number) and abs(number) <= MOST_WHOLE
-                series[n] = int(number) if is_whole else None
-            if series[n] is not None:
-                continue
             kind = "whole number" if whole else "text"
             problem = f"has {str(cell)!r} where a {kind} should be, as in the first rows:"
             cure = "series are whole numbers, or they are texts. Correct the file."
         raise DataError(f"{where}: row {rows[n]}, column {str(cells.name)!r} {problem} {cure}")
     return series
+
+
+def _series_in(cell: Any, whole: bool) -> int | str | None:
+    """Return the series in a cell that is not missing; None if the cell is of another type."""
+    if not whole:
+        return None if isinstance(cell, int | float) else text_of(cell)
+    number = PLAIN.read(cell)
+    if number is None or number != np.floor(number) or abs(number) > MOST_WHOLE:
+        return None
+    return int(number)
 
 
 _WHOLE = re.compile(r"-?[1-9]\d{0,14}|0")  # as a text file has it

@@ -4,7 +4,6 @@ import functools
 import hashlib
 import http.server
 import io
-import os
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -15,7 +14,6 @@ import pytest
 
 from omkl.commands import data
 from omkl.datasets import DataError, catalogue, open_stream
-from omkl.utils import disk
 
 STREAM = {"limit": None, "scaling": "whole", "order": "file"}
 
@@ -79,18 +77,6 @@ def zipped(content: bytes, name: str = "airfoil_self_noise.dat") -> bytes:
 
 def files_below(folder: Path) -> list[str]:
     return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
-
-
-def test_what_a_killed_download_left_is_removed_a_day_later(airfoil, publisher, tmp_path):
-    entry, content = airfoil
-    left = tmp_path / f"mine/{disk.STAGING}ab"
-    (left / "unpacked").mkdir(parents=True)
-    for path in (left / "unpacked", left):
-        os.utime(path, (0, 0))
-    publisher["body"] = zipped(content)
-    assert open_stream(entry, STREAM).n_rounds == 1503
-    assert not left.exists()
-    assert files_below(tmp_path / "mine") == ["airfoil/airfoil_self_noise.dat"]
 
 
 @pytest.mark.parametrize("folder", ["", "a folder/"])

@@ -1,7 +1,6 @@
 """What stands beside every result: mean, last label and ridge; accuracy in units of the target."""
 
 import json
-import pickle
 from types import SimpleNamespace
 
 import numpy as np
@@ -93,20 +92,6 @@ def test_accuracy_is_what_scikit_learn_says():
         own = 3.0 * y, 3.0 * y_hat[r]
         assert accuracy.mae[r] == pytest.approx(metrics.mean_absolute_error(*own), rel=1e-9)
         assert accuracy.rmse[r] == pytest.approx(metrics.root_mean_squared_error(*own), rel=1e-9)
-
-
-def test_memory_stays_the_same_and_no_split_changes_a_bit():
-    rng = np.random.default_rng(2)
-    X, y = rng.normal(size=(3000, 4)), rng.normal(size=3000)
-    whole, split = Baselines(told(4)), Baselines(told(4))
-    everything = np.ones(3000, dtype=bool)
-    whole.add(Rounds(X, y, everything))
-    sizes = []
-    for s in range(0, 3000, 7):
-        split.add(Rounds(X[s : s + 7], y[s : s + 7], everything[s : s + 7]))
-        sizes.append(len(pickle.dumps((split.learners, split.accuracy))))
-    assert split.entries() == whole.entries()
-    assert max(sizes) - min(sizes) < 200  # numbers of rounds grow by a byte
 
 
 def test_what_overflows_is_left_out_and_says_so():

@@ -10,7 +10,6 @@ from rich.console import Console
 
 from omkl.config import settings
 from omkl.datasets import catalogue, open_stream, open_streams
-from omkl.datasets import libsvm as libsvm_text
 from omkl.experiment import metrics
 from omkl.experiment import run as runner
 from omkl.report import console
@@ -88,28 +87,6 @@ def test_a_run_tells_which_class_was_taken_for_which_and_how_good_its_probabilit
     console.print_run(one, Console(file=shown, width=100))
     assert f"log loss {result['log_loss']:.4g}" in shown.getvalue()
     assert re.search(rf"low +{counts[1, 0]} +{counts[1, 1]} +{counts[1, 2]}\b", shown.getvalue())
-
-
-# --- LIBSVM text --------------------------------------------------------------------------------
-
-TEXT = "+1 1:0.5 3:-2\n-1 # nothing\n\n1 2:1e-3\n-1.0 3:4 1:7\n"
-
-
-def libsvm(tmp_path, text=TEXT, **keys):
-    path = tmp_path / "my.libsvm"
-    path.write_text(text)
-    cfg = catalogue.entry("file") | {"path": str(path), "target": "label"}
-    return cfg | {"task": "classification", "labels": [-1, 1]} | keys
-
-
-def test_libsvm_text_is_read_in_blocks(tmp_path, monkeypatch):
-    expected = [[0.5, 0, -2], [0, 0, 0], [0, 1e-3, 0], [7, 0, 4]]
-    for size in (1, 2, 100):
-        monkeypatch.setattr(libsvm_text, "CHUNK_ROWS", size)
-        X, y = rows(open_stream(libsvm(tmp_path), RAW))
-        assert X.tolist() == expected and y.tolist() == [1, -1, 1, -1]
-    X, _ = rows(open_stream(libsvm(tmp_path, inputs="1-5"), RAW))
-    assert X.shape == (4, 5)
 
 
 # --- own files and the runner -------------------------------------------------------------------

@@ -115,17 +115,6 @@ def test_auto_learns_from_the_past_targets_that_it_predicts_with(tmp_path, monke
     assert np.abs(errors).max() < 0.05 * np.abs(half).max()
 
 
-def test_learners_are_compared_at_that_delay_in_a_sweep(frame):
-    together = omkl.sweep(
-        ["raker"], frame, "algorithm.eta=0.1,0.3", target="y", stream={"delay": 3}, **QUICK
-    )
-    assert len(together) == 2 and together["mse"].nunique() == 2
-    alone = omkl.run(
-        "raker", frame, "algorithm.eta=0.3", target="y", stream={"delay": 3}, force=True, **QUICK
-    )
-    assert alone["mse_mean"] in together["mse"].tolist()
-
-
 def test_the_kept_model_has_the_rows_that_wait(frame):
     stream = {"delay": 2, "horizon": 1}
     run = omkl.run("auto", frame, target="y", stream=stream, model=True, **QUICK)
@@ -159,9 +148,6 @@ def test_the_kept_model_has_the_rows_that_wait(frame):
     ],
 )
 def test_what_cannot_be_is_said(frame, what, stream, message):
-    frame.to_csv("my.csv", index=False)
-    if "labels" in stream:
-        (pd.DataFrame({"row": [1, 2], "label": [0.0, 1.0]})).to_csv("my.csv", index=False)
     with pytest.raises((ValueError, RuntimeError), match=message):
         omkl.run(*what, stream=stream, **QUICK)
 

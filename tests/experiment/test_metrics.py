@@ -1,7 +1,6 @@
 """The recorder of curves, and comparators in hindsight against other solvers."""
 
 import itertools
-import pickle
 
 import numpy as np
 import pytest
@@ -26,14 +25,6 @@ def record(errors, sizes):
     return recorder
 
 
-def test_recorder_by_hand():
-    recorder = record(np.array([[4.0, 0.0, 1.0], [1.0, 1.0, 1.0]]), [2])
-    rounds, sums = recorder.curve()
-    assert rounds.tolist() == [1, 2, 3]
-    assert sums.tolist() == [[4.0, 4.0, 5.0], [1.0, 2.0, 3.0]]
-    assert recorder.n_rounds == 3 and recorder.total.tolist() == [5.0, 3.0]
-
-
 @settings(deadline=None, max_examples=40)
 @given(st.integers(0, 40), st.data())
 def test_any_split_into_blocks_records_the_same_bits(n, data):
@@ -51,20 +42,6 @@ def test_any_split_into_blocks_records_the_same_bits(n, data):
         assert rounds[: min(n, 4)].tolist() == list(range(1, min(n, 4) + 1))
         assert len(rounds) <= 9 + 1 and rounds[-1:].tolist() == ([n] if n else [])
         np.testing.assert_allclose(sums, errors.cumsum(axis=1)[:, rounds - 1], rtol=1e-14)
-
-
-def test_a_million_rounds_in_constant_memory():
-    recorder = Recorder(3)
-    block = np.ones((3, 10_000))
-    sizes = []
-    for _ in range(100):
-        recorder.add(block)
-        sizes.append(len(pickle.dumps(recorder)))
-    assert max(sizes) < 1.1 * metrics.LIMIT * 8 * (1 + 3)  # rounds and sums of 3 seeds
-    rounds, sums = recorder.curve()
-    assert rounds[-1] == 1_000_000 and sums[:, -1].tolist() == [1e6] * 3
-    np.testing.assert_array_equal(sums[0], rounds)
-    assert len(rounds) <= metrics.LIMIT + 1
 
 
 @pytest.mark.parametrize("n", [90, 700])

@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import norm
 
 from omkl.config.settings import complete
-from omkl.core.conformal import RATES, Conformal
+from omkl.core.conformal import Conformal
 from omkl.experiment import run as runner
 from omkl.experiment.metrics import HALF_90, Spreads, spread_scores
 from tests.compositions import compose
@@ -23,23 +23,6 @@ def test_scores_are_those_of_the_normal_distribution():
     np.testing.assert_allclose(found["width_90"], high - low, rtol=1e-12)
     outside = np.maximum(low - error, 0.0) + np.maximum(error - high, 0.0)  # Winkler
     np.testing.assert_allclose(found["interval_score_90"], high - low + 2 / 0.1 * outside)
-
-
-def test_no_split_into_blocks_changes_a_score():
-    rng = np.random.default_rng(0)
-    errors, s = rng.standard_normal((3, 90)) ** 2, rng.uniform(0.3, 2.0, (3, 90))
-    whole, parts = Spreads(3), Spreads(3)
-    whole.add_block(errors, s)
-    for rows in (slice(0, 1), slice(1, 60), slice(60, 90)):
-        parts.add_block(errors[:, rows], s[:, rows])
-    assert whole.means() == parts.means()
-    assert whole.windows("coverage_90") == parts.windows("coverage_90")
-
-
-def test_learners_without_a_spread_say_nothing():
-    nothing = Spreads(1)
-    nothing.add_block(np.ones((1, 5)), np.full((1, 5), np.nan))
-    assert nothing.means() == {}
 
 
 @pytest.mark.parametrize("name", ["auto", "ie_gp"])
@@ -125,11 +108,6 @@ def test_intervals_of_a_run_follow_from_its_predictions(name, tmp_path):
     assert found["coverage"] == pytest.approx(inside.mean(), abs=1e-12)
     assert 0.6 < found["coverage"] < 0.95 and found["width"] < found["interval_score"]
     assert run.curves["recent_low"].tolist() == kept["low"][~np.isnan(y)][-120:].tolist()
-
-
-def test_one_rate_or_several(tmp_path):
-    assert run_on(tmp_path, "interval_rate=0.05").result["interval"]["rates"] == [0.05]
-    assert run_on(tmp_path).result["interval"]["rates"] == list(RATES)
 
 
 @pytest.mark.parametrize(

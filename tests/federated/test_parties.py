@@ -7,7 +7,7 @@ import pytest
 
 from omkl import federated
 from omkl.experiment import run as runner
-from omkl.federated.parties import Client, Refused, Server, Update
+from omkl.federated.parties import Client, Refused, Server
 from tests.compositions import compose
 from tests.federated.one_process import learn, play
 
@@ -200,12 +200,3 @@ def test_a_broadcast_that_does_not_fit_is_refused_before_anything_is_written(how
     with pytest.raises(ValueError, match="is not of this federation"):
         client.take(broadcast._replace(**bad))
     np.testing.assert_array_equal(client.server.model.theta, before)
-
-
-def test_a_client_that_was_not_asked_cannot_name_rows_by_other_numbers():
-    job = job_of("pof_mkl", "clients_per_round=1")
-    server = Server(job, 0)
-    (asked,) = server.broadcast().asked
-    nothing = np.zeros(0)
-    assert not server.receive(Update((asked + 1) % CLIENTS, 1, nothing, nothing, nothing))
-    assert "was not asked" in server.events[-1].reason
