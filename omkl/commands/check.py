@@ -31,15 +31,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns 0, 1 where a check failed, or 2 where something is not there.
     """
     arguments = _parser().parse_args(argv)
+    config_dirs = [arguments.config_dir] if arguments.config_dir else []
 
     def act() -> int:
         if arguments.warm:
             for name in arguments.algorithms or ["auto"]:
-                _warm(name, arguments.config_dir)
+                _warm(name, config_dirs)
             return 0
         if not arguments.algorithms:
             raise ValueError("name an algorithm: omkl-check ALGORITHM")
-        asked = [one for text in arguments.algorithms for one in _asked(text, arguments.config_dir)]
+        asked = [one for text in arguments.algorithms for one in _asked(text, config_dirs)]
         return EXIT_FAILED if any([_check(one, arguments) for one in asked]) else 0
 
     return terminal.exit_status("omkl-check", act, (), (ValueError,))
@@ -66,15 +67,20 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _asked(text: str, config_dir: Path | None) -> Iterator[Algorithm]:
+def _names_in(text: str) -> Sequence[str]:
+    """Return the names of the algorithms of a module such as mypkg.mine, or the name itself."""
+    return registry.declare_all(text) if "." in text else [text]
+
+
+def _asked(text: str, config_dirs: Sequence[Path]) -> Iterator[Algorithm]:
     """Yield the algorithm of that name, or those of a module, with the parameters of their YAML."""
-    for name in registry.declare_all(text) if "." in text else [text]:
-        (made,) = read_jobs([f"algorithm={name}"], [config_dir] if config_dir else []).settings
+    for name in _names_in(text):
+        (made,) = read_jobs([f"algorithm={name}"], config_dirs).settings
         registry.declare_named({"algorithm": dict(made.algorithm), "kernels": made.kernels})
         yield made.algorithm
 
 
-def _warm(text: str, config_dir: Path | None) -> None:
+def _warm(text: str, config_dirs: Sequence[Path]) -> None:
     """Compile an algorithm for runs, and for rows that come one by one. Print where the code is.
 
     Raises ValueError if the algorithm does not exist, or nothing can be kept.
@@ -84,8 +90,7 @@ def _warm(text: str, config_dir: Path | None) -> None:
     from omkl.experiment import run as runner
     from omkl.experiment.job import LearnerJob
 
-    config_dirs = [config_dir] if config_dir else []
-    for name in registry.declare_all(text) if "." in text else [text]:
+    for name in _names_in(text):
         typed = [f"algorithm={name}", "dataset=synthetic", "stream.limit=20", "seeds=1"]
         if registry.is_federated(name):
             typed += ["federation=iid", "clients=2"]

@@ -23,6 +23,7 @@ from omkl.online.learner import OnlineLearner
 from omkl.online.panel import Panel
 from omkl.online.predictions import Predictions
 from omkl.online.settings import LearnerSettings, input_names, parts_of
+from omkl.utils import conf
 
 FIRST = 1024  # every round up to here is recorded
 LIMIT = 16384  # then at most about this many
@@ -577,9 +578,8 @@ def weight_curves(
     return found
 
 
-RIDGE_LAM = 0.01  # as in conf/algorithm/ridge.yaml
 MOST_INPUTS = 1500  # of ridge, a round of which takes d^2 time and which keeps d^2 numbers
-PARAMS: dict[str, dict[str, float]] = {"mean": {}, "last": {}, "ridge": {"lam": RIDGE_LAM}}
+FORECASTERS = ("mean", "last", "ridge")
 # The sign of the mean of labels -1 and +1 is the class that most rows had.
 OF_CLASSES = {"constant": "mean", "last": "last", "ridge": "ridge"}
 
@@ -652,9 +652,10 @@ def forecaster_settings(
     scaling, lags, classes
         As of ``LearnerSettings``.
     """
+    params = {key: value for key, value in conf.entry("algorithm", name).items() if key != "name"}
     return LearnerSettings(
         algorithm=name,
-        params=dict(PARAMS[name]),
+        params=params,
         kernels={"name": "own", "parts": parts_of([1.0])},  # not looked at
         D=1,
         seed=0,
@@ -683,7 +684,7 @@ class Baselines:
     seconds   time spent in baselines, which does not count as the learner's
     """
 
-    NAMES: Mapping[str, str] = dict(zip(PARAMS, PARAMS, strict=True))
+    NAMES: Mapping[str, str] = dict(zip(FORECASTERS, FORECASTERS, strict=True))
 
     def __init__(self, stream: Stream, max_series: int | None = None) -> None:
         d = stream.n_inputs - stream.n_lags

@@ -23,7 +23,7 @@ from omkl.config.schema import Settings
 from omkl.config.settings import complete
 from omkl.core import cache, compiler
 from omkl.datasets.scaling import Moments
-from omkl.experiment.metrics import PARAMS, forecaster_settings, learned
+from omkl.experiment.metrics import FORECASTERS, forecaster_settings, learned
 from omkl.online.learner import OnlineLearner
 from omkl.utils.threads import usable_cores
 
@@ -88,7 +88,7 @@ def compile_baselines(settings: Settings) -> None:
     X, y = np.zeros((2, 2)), np.array([0.0, 1.0])
     if scaling == "columns":
         Moments(2).standardised(X)
-    for name in PARAMS:
+    for name in FORECASTERS:
         made = forecaster_settings(name, 2, scaling, settings.stream.lags, classes)
         interval = settings.interval if name == "mean" and not classify else None
         learned(OnlineLearner(dataclasses.replace(made, interval=interval)), X, y)

@@ -11,7 +11,6 @@ from omkl.experiment import metrics
 from omkl.experiment import run as runner
 from omkl.experiment.metrics import Accuracy, Baselines, Rounds
 from omkl.runs.run_folder import Run
-from omkl.utils import conf
 from tests.compositions import compose
 
 SMALL = ("kernels=gaussian17", "D=4", "seeds=2", "tracking=none", "figures=false")
@@ -154,10 +153,6 @@ def test_ridge_is_left_out_where_inputs_are_too_many(file, tmp_path, monkeypatch
     result = run(tmp_path, "algorithm=raker", *of(file)).result
     assert result["baselines"]["ridge"] == {"skipped": "2 inputs are more than 1"}
     assert set(result["baselines"]["mean"]) == {"rmse", "mae", "mse"}
-
-
-def test_ridge_has_the_lam_of_its_yaml():
-    assert conf.entry("algorithm", "ridge")["lam"] == metrics.RIDGE_LAM
 
 
 def test_a_kernel_that_overflows_does_not_lose_the_run(tmp_path):
