@@ -147,19 +147,14 @@ class _Online(LearnerParameters, base.Estimator):
         if anew or self._learner is None or x.keys() != self._known:
             copies = {"_rows": self._rows.copy(), "_early": self._early.copy()}
             kept = self.__dict__ | copies | {"_columns": dict(self._columns)}
-        made = False
         try:
             if self._meet(x) or anew or self._learner is None:
-                made = True
                 self._make()
             row = self._row(x)
             if self._learner is not None:
                 self._learner.learn_one(row, label)
         except ValueError:  # an invalid row leaves no input, class or learner behind
-            if made:
-                self.__dict__.update(kept)
-            elif kept:
-                self._columns = kept["_columns"]
+            self.__dict__.update(kept)
             raise
         self._rows.append((row, label))
 

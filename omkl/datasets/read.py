@@ -1,8 +1,9 @@
-"""Files as pandas frames, in chunks: text, Parquet, Feather, JSON, Excel, and what the
-catalogue has besides, CSV files in a zip and MATLAB arrays.
+"""Read files as pandas frames, in chunks.
 
-pandas reads text, since its parser takes separators, decimals and encodings as people write them
-and says in which line a row is too long. PyArrow reads Parquet and Feather by record batches.
+Users have text, Parquet, Feather, JSON and Excel. The catalogue also has CSV files in a zip and
+MATLAB arrays. pandas reads text, because its parser accepts many separators, decimal marks and
+encodings, and reports the line of a row that is too long. PyArrow reads Parquet and Feather by
+record batches.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Standardising as a stream goes: columns by what was seen, labels by those that are known.
+"""Standardise the columns and the targets of a stream online.
 
-Rows are taken one by one, so that no split into blocks changes a bit. No single number spoils
-location or scale (``omkl.core.robust_moments``), and none is cut: how far out it is, is told.
+Rows are learned one by one, so results do not depend on the split into blocks. A single number has
+a bounded influence on location and scale (``omkl.core.robust_moments``). Columns are not clipped:
+numbers far out are marked.
 """
 
 from __future__ import annotations

@@ -140,7 +140,6 @@ class OneSeed(NamedTuple):
     support     (N,) sums of the support vectors
     used        (N,) rounds in which a kernel was evaluated
     rows        number of rows in memory
-    seconds     seconds inside each learner
     model       content of ``model.npz``; None unless requested
     """
 
@@ -151,7 +150,6 @@ class OneSeed(NamedTuple):
     support: np.ndarray
     used: np.ndarray
     rows: int
-    seconds: np.ndarray
     model: bytes | None
     history: WeightHistory
     baselines: Baselines | None
@@ -168,7 +166,6 @@ def _one_seed(job: Classification, left: Left) -> OneSeed:
         support=np.sum([representation.support_size(x.state.model) for x in learners], axis=0),
         used=learner.used,
         rows=sum(representation.kept_rows(x.state.model) for x in learners),
-        seconds=left.seconds,
         model=kept_model.content(job.settings, job.stream, learner, left.moments)
         if job.settings.model
         else None,
