@@ -12,7 +12,6 @@ import collections
 import copy
 import dataclasses
 import functools
-import json
 import math
 import warnings
 from collections import Counter
@@ -43,6 +42,7 @@ from omkl.datasets.columns import (
 )
 from omkl.datasets.scaling import KnownTargets, Moments, TargetScaler, softened
 from omkl.online import model_file
+from omkl.online.contributions import contributions
 from omkl.online.intervals import AdaptiveIntervals, Ends, RowWidths, Width
 from omkl.online.predictions import (
     ROWS,
@@ -488,8 +488,15 @@ class OnlineLearner:
         self._count(new)
         if codes is not None:
             return self._fit_series(rows, labels, codes, names, groups)
-        if not added:
-            return self._fit(rows, labels)
+        return self._fit_new_classes(rows, labels, added) if added else self._fit(rows, labels)
+
+    def _fit_new_classes(
+        self, rows: np.ndarray, labels: np.ndarray, added: Sequence[Any]
+    ) -> Predictions:
+        """Do ``partial_fit`` for numeric rows (n, d) and places of classes.
+
+        Each new class in ``added`` is added at its first row.
+        """
         starts = [int(np.argmax(labels == len(self.classes) + k)) for k in range(len(added))]
         told = 2.0 * labels - 1.0 if len(self.classes) == 2 else labels
         found = [self._fit(rows[: starts[0]], told[: starts[0]])]
@@ -712,28 +719,13 @@ class OnlineLearner:
         if self.settings.scaling != "columns":
             raise ValueError("explain replaces inputs by their means: it needs scaling='columns'")
         require_count("n_orders", n_orders)
-        x, name = self._row_with_series(x, None)
-        look, slot = self._looking_at(x), self._slot_of(name)
-        z, _ = look._standardised(look._checked(look._numbers(x)[None, :]), learns=False)
+        look, z, slot = self._looking_at_row(x)
         means, _ = look._standardised(np.full(z.shape, np.nan), learns=False)
         columns = {column.name: column.inputs for column in look.columns}
         columns = columns or {own: (own,) for own in look.inputs}
-        places = {own: k for k, own in enumerate(look.inputs)}
-        groups = [[places[own] for own in inputs] for inputs in columns.values()]
-        same = (z == means) | (np.isnan(z) & np.isnan(means))
-        known = [k for k, group in enumerate(groups) if not same[0, group].all()]
-        rng = np.random.default_rng(self.settings.seed)
-        Z = np.tile(means, (len(known) + 1, 1))
-        base = look._predicted_scaled(Z[:1], slot)
-        total = np.zeros((len(groups), *base.shape[1:]))
-        for _ in range(n_orders):
-            order = rng.permutation(known)
-            for way in (order, order[::-1]):
-                Z[:] = means
-                for k, group in enumerate(way):
-                    Z[k + 1 :, groups[group]] = z[0, groups[group]]
-                total[way] += np.diff(look._predicted_scaled(Z, slot), axis=0)
-        found = np.concatenate([total / (2 * n_orders), base])
+        groups = [[look.inputs.index(own) for own in inputs] for inputs in columns.values()]
+        predict = functools.partial(look._predicted_scaled, slot=slot)
+        found = contributions(predict, z[0], means[0], groups, n_orders, self.settings.seed)
         parts = [found] if found.ndim == 1 else list(found.T)
         return look._by_name(parts, "contribution", [*columns, "base"], "input")
 
@@ -771,10 +763,8 @@ class OnlineLearner:
         """
         import pandas as pd
 
-        x, _ = self._row_with_series(x, None)
-        look = self._looking_at(x)
-        row, _ = look._standardised(look._checked(look._numbers(x)[None, :]), learns=False)
-        outputs = [look._in_unit(f) for one in look._targets for f in look._outputs_of(one, row)]
+        look, z, _ = self._looking_at_row(x)
+        outputs = [look._in_unit(f) for one in look._targets for f in look._outputs_of(one, z)]
         predictions, weights = look._by_expert(outputs, "prediction"), look.weights
         parts = {"prediction": predictions, "weight": weights}
         if len(outputs) == 1:
@@ -849,8 +839,7 @@ class OnlineLearner:
         if self._moments:
             found |= named("columns.", self._moments.arrays())
         if self._slots is not None:
-            text = json.dumps(list(self._slots.names)).encode()
-            found["names"] = np.frombuffer(text, dtype=np.uint8)
+            found["names"] = self._slots.array()
         return found
 
     @property
@@ -1088,6 +1077,13 @@ class OnlineLearner:
         look = copy.copy(self)
         look._begin(rows)
         return look
+
+    def _looking_at_row(self, x: Any) -> tuple[OnlineLearner, np.ndarray, int]:
+        """Return the learner of ``_looking_at``, the standardised row (1, d), and its slot."""
+        x, name = self._row_with_series(x, None)
+        look = self._looking_at(x)
+        row = look._checked(look._numbers(x)[None, :])
+        return look, look._standardised(row, learns=False)[0], self._slot_of(name)
 
     def _read(self, X: Any, new: dict[str, Counter[str]] | None = None) -> np.ndarray:
         return self._checked(self._table.many(X, new))

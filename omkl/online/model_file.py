@@ -9,12 +9,15 @@ because other sources or another machine may draw different ones. A file unpacks
 ``MOST_UNPACKED`` bytes, or to its own size: a larger learner is stored without packing.
 
     settings   JSON: format, omkl, code (fingerprint of its sources), learner (the settings)
-    recent.rows, recent.said   rows that await their targets, and their predictions
+    recent.rows, recent.said, recent.series   rows that await their targets, their predictions, and
+               their series (JSON)
     recent.learned   last rows of a classification, with the place of the class
-    series, t, slots.NAME, scaler.NAME   of a panel: JSON, and arrays by series
-    learner.K.NAME, labels.NAME, columns.NAME   see ``OnlineLearner``. With several targets the
-    first
-               two begin with output.K, and arrays equal to those of output.0 are left out
+    series, t, slots.NAME, scaler.NAME   of a panel: names of series (JSON), and arrays by series
+    learner.K.NAME, labels.NAME, interval.NAME, widths.NAME   parts of a target, see
+               ``OnlineLearner.arrays``. With several targets these names begin with output.M, and
+               arrays equal to those of output.0 are left out
+    columns.NAME, series.NAME, names   moments of the inputs; units of series, and names of the
+               series (JSON)
 """
 
 from __future__ import annotations

@@ -442,8 +442,7 @@ class Panel:
         ``columns`` is as in ``model_file.content``.
         """
         self._require_inputs()
-        slots, text = self._slots.slots, json.dumps(self.names).encode()
-        arrays = {"series": np.frombuffer(text, dtype=np.uint8)}
+        slots, arrays = self._slots.slots, {"series": self._slots.array()}
         arrays |= {name: array[slots] for name, array in self._own().items()}
         arrays |= self._shared()
         options = {name: getattr(self, name) for name in OPTIONS}

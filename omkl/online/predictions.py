@@ -200,11 +200,9 @@ class RecentPredictions:
         """
         rows, said = kept[ROWS], kept[SAID]
         names = json.loads(kept[SERIES].tobytes()) if SERIES in kept else [None] * len(rows)
-        width = len(_numbers(like))  # predictions before a search for seasons ended have more
-        alike = rows.shape == (len(rows), d) and said.shape == (
-            len(rows),
-            max(width, said.shape[-1]),
-        )
+        alike = rows.ndim == said.ndim == 2 and rows.shape == (len(said), d)
+        # Predictions from before the end of a search for seasons have more numbers.
+        alike = alike and said.shape[1] >= len(_numbers(like))
         alike = alike and rows.dtype == said.dtype == np.float64
         alike = alike and isinstance(names, list) and len(names) == len(rows)
         if not alike or len(rows) > self.limit or np.isinf(rows).any() or np.isinf(said).any():

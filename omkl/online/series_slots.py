@@ -70,8 +70,12 @@ class SeriesSlots:
         if names:
             self._allocate(self._take(names))
 
+    def array(self) -> np.ndarray:
+        """Return ``names`` as the bytes of a JSON list, for ``restore``."""
+        return np.frombuffer(json.dumps(self.names).encode(), dtype=np.uint8)
+
     def restore(self, kept: np.ndarray) -> None:
-        """Give slots to the series of a file. Raises ValueError for invalid names or too many."""
+        """Give slots to the series of ``array``. Raises ValueError for invalid names."""
         names = json.loads(kept.tobytes())
         alike = isinstance(names, list) and all(type(name) in KINDS for name in names)
         if not alike or len(set(names)) < len(names):
