@@ -31,7 +31,6 @@ $(STAMP): requirements.lock pyproject.toml
 	@touch $@
 
 run: setup        ## Predict a file that comes with omkl, then a synthetic stream by a learner of the papers
-	@mkdir -p outputs
 	$(BIN)/omkl-data example outputs/my.csv
 	$(BIN)/omkl-run outputs/my.csv target=price interval=0.9
 	$(BIN)/omkl-run algorithm=sfg_r dataset=synthetic

@@ -67,6 +67,7 @@ def _example(arguments: argparse.Namespace) -> int:
     path, content = arguments.file, (catalogue.BUNDLED / "example.csv").read_bytes()
     if path.exists() and path.read_bytes() != content:
         raise DataError(f"{path} exists and is another file: name a new one")
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     print(plain(f"{path} has 400 simulated days. Predict their prices:"))
     print(plain(f"  omkl-run {path} target=price"))

@@ -217,7 +217,6 @@ def commands_of_make_run() -> list[list[str]]:
 
 @pytest.mark.slow(4)
 def test_make_run_shows_a_result_with_intervals_and_a_plot(tmp_path):
-    (tmp_path / "outputs").mkdir()
     screens = []
     for command in commands_of_make_run():
         terminal = Terminal(tmp_path, *command)
