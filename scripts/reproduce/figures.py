@@ -51,6 +51,11 @@ def _save(figure: Figure, folder: Path, name: str, caption: str) -> list[Drawn]:
     return [Drawn(path, caption)]
 
 
+def _name(run: Run) -> str:
+    """Return the printed name of the algorithm, with the words of the pages for its settings."""
+    return naming.name_of(run).replace("(recovered)", "(found by search)")
+
+
 def _legend(figure: Figure, handles: Sequence[Line2D]) -> None:
     inches = 0.07 * max(len(str(handle.get_label())) for handle in handles) + 0.6
     columns = min(max(1, int(figure.get_figwidth() / inches)), len(handles))
@@ -65,7 +70,7 @@ def _log(axis: Axis) -> None:
 
 def _labels(runs: Sequence[Run]) -> list[str]:
     """Name the learner of each run, with M if a learner occurs with several."""
-    named = [(naming.name_of(run), run.result["params"].get("M")) for run in runs]
+    named = [(_name(run), run.result["params"].get("M")) for run in runs]
     sizes: dict[str, set[Any]] = {}
     for name, M in named:
         sizes.setdefault(name, set()).add(M)
@@ -254,7 +259,7 @@ def regret_bounds_figure(runs: Sequence[Run], with_value: bool = False) -> Figur
         )
         axes = grid[0][row] if shape[0] == 1 else grid[row][column]
         _draw_bound(axes, run, with_value)
-        axes.set_title(f"{naming.name_of(run)}, {run.result['dataset']}", fontsize=9)
+        axes.set_title(f"{_name(run)}, {run.result['dataset']}", fontsize=9)
     for axes in grid[-1]:
         axes.set_xlabel("round t")
     for axes in grid[:, 0]:
@@ -414,7 +419,7 @@ def tradeoff(runs: Sequence[Run]) -> Figure:
     """Draw AL_eff and MSE against eta_c, and MSE against AL_eff: a line per learner and M."""
     table = pd.DataFrame([
         {
-            "line": f"{naming.name_of(run)}, M = {run.result['params']['M']}",
+            "line": f"{_name(run)}, M = {run.result['params']['M']}",
             "eta_c": run.result["params"].get("eta_c", np.nan),
             "AL_eff": run.result["al_efficiency"], "MSE": run.result["mse_mean"],
             "AL_eff std": run.result["al_efficiency_std"], "MSE std": run.result["mse_std"],
