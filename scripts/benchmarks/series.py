@@ -9,6 +9,7 @@ generators below are the streams. The last line of a kind is the geometric mean 
 
 Each row is predicted before its target. Forecasters read past targets of the row's series alone,
 so all but ``auto`` predict the same, whether a date is learned row by row or as a whole.
+The models named LightGBM need ``lightgbm``; ``--models`` leaves them out.
 """
 
 from __future__ import annotations
