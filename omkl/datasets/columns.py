@@ -608,9 +608,9 @@ def _date_column(
     date |= {"zone": form.zone} if form.zone else {}
     date |= {"missing": list(missing)} if missing else {}
     column = Column(name, "date", (), recipe={"how": "date", "date": date})
-    times, _ = column.read(series)
+    times, unread = column.read(series)
     there = times[times != NO_TIME]
-    if not len(there):
+    if not len(there) and unread is None:  # an invalid cell is an error when the rows are encoded
         return Column(
             name, "left out", (), f"no value in the first {pluralize(len(series), 'row')}"
         )
@@ -618,7 +618,7 @@ def _date_column(
     parts = ["hour", "weekday", "day_of_year", "days_elapsed"][0 if has_clock else 1 :]
     if form.format in CLOCKS:
         parts = ["hour"]
-    start = str(there[0].astype("datetime64[us]"))
+    start = str(there[0].astype("datetime64[us]")) if len(there) else ""
     date |= {"parts": parts, "start": start}
     column = column.changed(recipe={"how": "date", "date": date})
     inputs = tuple(f"{name}.{part}" for part in parts)

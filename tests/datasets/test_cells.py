@@ -179,6 +179,8 @@ def test_columns_are_what_is_declared(tmp_path):
     assert len(kinds("text")) == 16
     with pytest.raises(DataError, match=r"'a' is declared as 'colour', and a column is one of"):
         kinds("colour")
+    with pytest.raises(DataError, match=r"row 1, column 'a' has '1' where a date should be"):
+        kinds("date")
     with pytest.raises(DataError, match=r"dataset.columns: there is no column 'b'"):
         open_stream(own(tmp_path / "t.csv", columns={"b": "text"}), RAW)
     k = np.arange(N) % 5
