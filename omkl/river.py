@@ -470,7 +470,7 @@ class OnlineMKLClassifier(_MiniBatch, _Online, base.MiniBatchClassifier):
         if self._learner is None:
             return dict.fromkeys(self._classes, 1.0)
         if not self._learner.algorithm.probabilities:
-            raise NotImplementedError(f"{self.algorithm} says no probabilities; auto does")
+            raise NotImplementedError(f"{self.algorithm} predicts no probabilities; auto does")
         return dict(zip(self._classes, self._learner.probabilities, strict=True))
 
     def learn_one(self, x: dict, y: Any) -> None:

@@ -186,9 +186,8 @@ class OnlineLearner:
         self._make(settings, columns)
 
     def _allocate(self, slots: Sequence[int]) -> None:
-        for target in self._targets:
-            if target.series:
-                target.series.allocate(slots)
+        if self._units:
+            self._units.allocate(slots)
 
     def _make(self, settings: LearnerSettings, columns: Sequence[Column]) -> None:
         """Build the core learners if the inputs are known."""
@@ -598,7 +597,7 @@ class OnlineLearner:
         """
         if return_std and not self.algorithm.has_spread:
             name = self.settings.algorithm
-            raise ValueError(f"{name} gives no standard deviation of its predictions; auto does")
+            raise ValueError(f"{name} predicts no standard deviation; auto does")
         y_hat, ends = self._predicted(X, with_ends=return_std, series=series)
         answers = self._answers(y_hat) if self.classes else y_hat
         return (answers, ends.spread) if return_std else answers
@@ -625,8 +624,8 @@ class OnlineLearner:
         """
         if self.settings.scaling != "columns":
             raise ValueError(
-                f"what is far out is not known with scaling={self.settings.scaling}: make the "
-                "learner with scaling=columns"
+                f"far_out needs means of the columns, and scaling is {self.settings.scaling}: make "
+                "the learner with scaling=columns"
             )
         look = self._looking_at(X)
         assert look._moments is not None
@@ -639,7 +638,7 @@ class OnlineLearner:
         """
         if not self.algorithm.probabilities:
             raise ValueError(
-                f"{self.settings.algorithm} says no probabilities; auto does, for classes"
+                f"{self.settings.algorithm} predicts no probabilities; auto does, for classes"
             )
         return probabilities_of(self._predicted(X)[0])
 
@@ -854,8 +853,8 @@ class OnlineLearner:
         self._open = False
         if self._slots is not None:
             self._slots.restore(kept["names"])
-        if part := self._targets[0].series:
-            part.restore(below("series.", kept), self._slots_in_use)
+        if self._units:
+            self._units.restore(below("series.", kept), self._slots_in_use)
             self._settle()
         names = (n for n in self.arrays() if not n.startswith("series."))
         snapshot.require_names(names, (n for n in kept if not n.startswith("series.")))
@@ -879,9 +878,9 @@ class OnlineLearner:
     def _restore_learned(self, rows: np.ndarray) -> None:
         """Restore the last rows of a file. Raises ValueError if they do not fit."""
         if rows.ndim != 2 or rows.shape[1] != len(self.inputs) + 1 or rows.dtype != np.float64:
-            raise ValueError("its last rows are none of this learner")
+            raise ValueError("its last rows do not fit its settings")
         if not np.isin(rows[:, -1], np.arange(len(self.classes))).all():
-            raise ValueError("its last rows have classes that are none of this learner")
+            raise ValueError("its last rows have classes that its settings do not list")
         self._learned.extend(self._checked(rows))
 
     # --- Series -----------------------------------------------------------------------------------
@@ -894,15 +893,18 @@ class OnlineLearner:
     @property
     def seasons(self) -> tuple[int, ...]:
         """Length, in rows, of each season that was given or found; () without a season."""
-        own = self._targets[0].series if self._targets else None
-        return own.seasons if own else ()
+        return self._units.seasons if self._units else ()
+
+    @property
+    def _units(self) -> TargetSeries | None:
+        """Units of each series, or the search for a season; None if the learner has neither."""
+        return self._targets[0].series if self._targets else None
 
     @property
     def bytes_per_series(self) -> int:
         """Bytes of the arrays of a series. While the arrays grow, they take twice as much."""
         self._require_inputs()
-        own = self._targets[0].series
-        return own.bytes_per_series if self._slots is not None and own else 0
+        return self._units.bytes_per_series if self._slots is not None and self._units else 0
 
     @property
     def mixture(self) -> pd.Series:
@@ -913,17 +915,12 @@ class OnlineLearner:
         """
         import pandas as pd
 
-        own = self._targets[0].series if self._targets else None
-        if own is None or own.learner is None:
-            return pd.Series([1.0], index=pd.Index([RAW_TARGETS], name="prediction"), name="weight")
-        names = [
-            OWN_UNITS,
-            RAW_TARGETS,
-            "last value",
-            *(f"value {m} rows ago" for m in own.seasons),
-        ]
-        index = pd.Index(names, name="prediction")
-        return pd.Series(own.state.regrets.w, index=index, name="weight")
+        names, weights = [RAW_TARGETS], np.ones(1)
+        if self._units and self._units.learner:
+            seasonal = [f"value {m} rows ago" for m in self.seasons]
+            names = [OWN_UNITS, RAW_TARGETS, "last value", *seasonal]
+            weights = self._units.state.regrets.w
+        return pd.Series(weights, index=pd.Index(names, name="prediction"), name="weight")
 
     def forget(self, series: SeriesName) -> None:
         """Remove a series. Its next row counts as its first. Raises KeyError if it is unknown."""
@@ -977,7 +974,7 @@ class OnlineLearner:
             dates = rows[:, at]
         elif self._slots is None:
             raise ValueError(
-                f"rows of one date are of several series, and there are none: {SERIES_CURE}"
+                f"dates= is for rows of several series, and the learner has none: {SERIES_CURE}"
             )
         else:
             import pandas as pd
@@ -1461,9 +1458,7 @@ class OnlineLearner:
         try:
             labels = np.array(y, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"labels are numbers, NaN or None where there is none: {error}"
-            ) from None
+            raise ValueError(f"labels are numbers, or NaN or None if unknown: {error}") from None
         if labels.ndim != 1 or np.isinf(labels).any():
             bad = labels.shape if labels.ndim != 1 else labels[np.isinf(labels)][0]
             raise ValueError(f"labels are finite numbers y (n,); got {bad}")
@@ -1579,7 +1574,7 @@ def columns_of(described: Mapping[str, Any] | None, inputs: Sequence[str]) -> li
         columns = columns_described((described or {}).get("columns") or ())
         names = tuple(name for column in columns for name in column.inputs)
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"its columns are none: {error}") from None
+        raise ValueError(f"its columns are invalid: {error}") from None
     if all(column.recipe == NUMBERS for column in columns) or names != tuple(inputs):
         return []
     return columns

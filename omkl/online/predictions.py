@@ -206,7 +206,7 @@ class RecentPredictions:
         alike = alike and rows.dtype == said.dtype == np.float64
         alike = alike and isinstance(names, list) and len(names) == len(rows)
         if not alike or len(rows) > self.limit or np.isinf(rows).any() or np.isinf(said).any():
-            raise ValueError("its recent predictions are none of this learner")
+            raise ValueError("its recent predictions do not fit its settings")
         for row, numbers, series in zip(rows, said, names, strict=True):
             self.add(row, _of_numbers(like, numbers), series)
 

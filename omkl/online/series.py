@@ -434,9 +434,9 @@ class TargetSeries:
         shapes = [array.shape for array in (X, raw, slots, rounds)]
         kinds = "".join(array.dtype.kind for array in (X, raw, y, slots, rounds))
         if shapes != [(n, self._d), (n,), (n,), (n,)] or kinds != "fffii":
-            raise snapshot.Mismatch("its first rows are of other settings")
+            raise snapshot.Mismatch("its first rows do not fit its settings")
         if n and not NO_SLOT <= slots.min() <= slots.max() < n_series:
-            raise snapshot.Mismatch("its first rows are of no series")
+            raise snapshot.Mismatch("its first rows belong to series that it does not list")
 
     def _state_of(self, slots: np.ndarray) -> Series:
         return self.state._replace(numbers=self.state.numbers[slots], ring=self.state.ring[slots])

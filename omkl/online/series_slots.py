@@ -79,7 +79,7 @@ class SeriesSlots:
         names = json.loads(kept.tobytes())
         alike = isinstance(names, list) and all(type(name) in KINDS for name in names)
         if not alike or len(set(names)) < len(names):
-            raise ValueError("its series are no list of different whole numbers and texts")
+            raise ValueError("its series must be a list of different whole numbers and texts")
         if self.max_series is not None and len(names) > self.max_series:
             raise ValueError(f"it has {len(names)} series, and max_series is {self.max_series}")
         self.begin(names)
@@ -155,7 +155,7 @@ def with_series(X: Any, column: str | None, series: Any, cure: str) -> tuple[Any
     X = with_names(X)
     if column is None:
         if series is None:
-            raise ValueError(f"say which series each row is of: {cure}")
+            raise ValueError(f"each row needs a series: {cure}")
         return X, series
     if is_frame(X):
         if series is None and column not in X.columns:
@@ -193,5 +193,7 @@ def checked(name: Any) -> SeriesName:
     """Return the name of a series. Raises ValueError unless it is a whole number or a text."""
     plain = name.item() if isinstance(name, np.generic) else name
     if type(plain) not in KINDS:
-        raise ValueError(f"series {plain!r} is no whole number and no text, so it cannot be saved")
+        raise ValueError(
+            f"series {plain!r} must be a whole number or a text, so that it can be saved"
+        )
     return plain

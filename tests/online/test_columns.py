@@ -224,7 +224,7 @@ def test_a_forged_column_is_no_column(tmp_path):
     learner.partial_fit(X, y)
     head = {"reading": {}, "target": None, "columns": [{"name": "area", "inputs": 3}]}
     (tmp_path / "model.npz").write_bytes(learner.file(head))
-    with pytest.raises(model_file.ModelError, match="its columns are none"):
+    with pytest.raises(model_file.ModelError, match="its columns are invalid"):
         omkl.load_learner(tmp_path / "model.npz")
 
 

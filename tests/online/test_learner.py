@@ -95,7 +95,7 @@ def test_intervals_are_those_of_a_run(tmp_path):
             learner.learn_one(X[s], y[s])
     with pytest.raises(ValueError, match=r"make the learner with interval=0\.9"):
         omkl.learner("gf", inputs=2).predict_interval(X)
-    with pytest.raises(ValueError, match="gf gives no standard deviation of its predictions"):
+    with pytest.raises(ValueError, match="gf predicts no standard deviation"):
         learner.predict(X, return_std=True)
     assert math.isnan(learner.spread) and np.isnan(learner.partial_fit(X, y).spread).all()
 
@@ -171,7 +171,7 @@ def test_predicting_changes_nothing_and_says_its_spread():
     assert np.all(std > 0.0) and np.all(np.abs(y_hat - 5000) < 500)
     assert learner.predict_one(X[100]) == again.predict_one(X[100]) == y_hat[0]
     assert learner.spread == std[0]
-    with pytest.raises(ValueError, match="raker gives no standard deviation"):
+    with pytest.raises(ValueError, match="raker predicts no standard deviation"):
         omkl.learner("raker", inputs=2).predict(X[:1], return_std=True)
 
 

@@ -167,7 +167,7 @@ def test_classes_come_as_they_come():
     assert model.predict_proba_one({"a": 0.1, "b": 20.0}) == dict(zip(known, told, strict=True))
     with pytest.raises(ValueError, match="a class is a text or a number, and this is None"):
         model.learn_one(xs[0], None)
-    with pytest.raises(NotImplementedError, match="omkc_da_p1 says no probabilities"):
+    with pytest.raises(NotImplementedError, match="omkc_da_p1 predicts no probabilities"):
         says = OnlineMKLClassifier("omkc_da_p1", **SMALL)
         for label in (True, False):
             says.learn_one(xs[0], label)

@@ -162,7 +162,7 @@ def test_what_is_expected_of_the_next_label_is_said():
     assert 0.8 < np.mean((low < y[342:]) & (y[342:] < high)) <= 0.98
     narrow = clone(model).set_params(interval=0.5).fit(X[:342], y[:342])
     assert np.all(np.diff(narrow.predict_interval(X[342:])) < high[:, None] - low[:, None])
-    with pytest.raises(ValueError, match="raker gives no standard deviation"):
+    with pytest.raises(ValueError, match="raker predicts no standard deviation"):
         OnlineMKLRegressor("raker", **SMALL).fit(X, y).predict(X, return_std=True)
 
 
@@ -229,5 +229,5 @@ def test_a_panel_takes_series_as_a_column_or_by_metadata_routing():
     np.testing.assert_array_equal(said, expected)
     with pytest.raises(NotFittedError):
         clone(model).predict(rows)
-    with pytest.raises(ValueError, match="which series each row has"):
+    with pytest.raises(ValueError, match="each row needs a series"):
         clone(beside).fit(rows, y)
