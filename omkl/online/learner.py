@@ -624,8 +624,8 @@ class OnlineLearner:
         """
         if self.settings.scaling != "columns":
             raise ValueError(
-                f"far_out needs means of the columns, and scaling is {self.settings.scaling}: make "
-                "the learner with scaling=columns"
+                f"means of columns are not known with scaling={self.settings.scaling}: make the "
+                "learner with scaling=columns"
             )
         look = self._looking_at(X)
         assert look._moments is not None
