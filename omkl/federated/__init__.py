@@ -1,15 +1,15 @@
 """Federated online learning: K clients, each with its own stream, and a server.
 
-``protocol``         steps of a round, states, and the budget of an upload
-``messages``         what a client sends, and how the server combines messages
-``exchange``         a server, or a graph of clients without one
+``protocol``         steps of a round, states, and the limit on the size of an upload
+``messages``         content of a client's message, and how the server combines messages
+``exchange``         links from clients to the server, or between clients without a server
 ``algorithms``       one file per learner
-``client_features``  features of several clients at once
+``client_features``  random features of several clients at once
 ``simulation``       a whole federation in one process
-``parties``          one server or one client alone
-``flower``           deployment on Flower; ``own_rows`` is a data owner there
-``split``            which rows go to which client
-``hindsight``        the comparators of regret
+``parties``          one server or one client on its own
+``flower``           deployment on Flower; ``own_rows`` is its data owner
+``split``            assignment of rows to clients
+``hindsight``        comparators of the regret
 ``privacy``          settings of noise, refusals and robust means, and the accounting of noise
 """
 
@@ -30,7 +30,7 @@ def names() -> list[str]:
 def load(name: str) -> FederatedAlgorithm:
     """Return the federated algorithm called ``name``.
 
-    Raises ValueError, listing the names that exist, for any other name.
+    Raises ValueError for an unknown name, with a list of the known names.
     """
     if name not in names():
         raise ValueError(

@@ -1,9 +1,9 @@
-"""Features of several clients at once.
+"""Random features of several clients at once.
 
-The clients of a round read the same frequencies. A tile of their rows is therefore one small matrix
-product per kernel, which reads the frequencies of the kernel once for all rows of the tile. Every
-argument is added up over the inputs in their order, so that clients get the same bits together and
-alone.
+In a round all clients use the same frequencies. The rows of several clients form a tile. One small
+matrix product per kernel computes their features, so that the frequencies of a kernel are loaded
+once per tile. Every argument is summed over the inputs in the same order as for a single client, so
+the bits are the same.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ MANY_ROWS = 64  # rows of a tile whose frequencies exceed CACHED
 
 
 class ClientTile(NamedTuple):
-    """Scratch arrays for the features of a tile of clients.
+    """Scratch arrays for the features of a tile of rows.
 
-    angle  (ROWS S,) arguments; S as in ``RandomFeatures``
-    waves  sines and cosines, (N rows S,) each: kernel by kernel, row by row, zeros behind D
-    place  (2,) int64: the features of evaluated kernel m begin at m place[0] + place[1].
-           place[0] is rows times S, place[1] the offset of the present row
+    angle  (ROWS S,) arguments; S is the padded number of features, as in ``RandomFeatures``
+    waves  sines and cosines, (N rows S,) each: kernel by kernel, row by row, zeros beyond D
+    place  (2,) int64 (stride, offset): the features of evaluated kernel m begin at
+           m stride + offset. The stride is rows times S; the offset is that of the current row
     """
 
     angle: np.ndarray
@@ -48,7 +48,7 @@ class ClientTile(NamedTuple):
 def client_tile(model: RandomFeatures) -> ClientTile:
     """Return the scratch for the features of several clients.
 
-    The tile has more rows if the frequencies exceed the cache.
+    The tile has more rows if the frequencies are larger than the cache.
     """
     rows = ROWS if model.padded.nbytes <= CACHED else MANY_ROWS
     S = model.theta.shape[1] // 2
@@ -59,10 +59,10 @@ def client_tile(model: RandomFeatures) -> ClientTile:
 
 @inlined
 def advance_tile(model, X, row, scratch):
-    """Advance the tile to a row, and refill it if it is used up.
+    """Advance the tile to a row, and refill it after its last row.
 
-    The caller visits rows in order. The loop goes kernel by kernel, so that the frequencies of a
-    kernel stay in the cache while all rows of the tile need them.
+    Visit the rows in order. A refill goes kernel by kernel, so that the frequencies of one kernel
+    stay in the cache for all rows of the tile.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def advance_tile(model, X, row, scratch):
 
 @inlined
 def tile_outputs(model, scratch, f):
-    """Write the output of every kernel at the present row of the tile.
+    """Write the output of every kernel at the current row of the tile.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def tile_outputs(model, scratch, f):
 
 
 def take_step_in_tile(scratch, model, i, m, step, shrink):
-    """Take a gradient step with the features of a tile.
+    """Take a gradient step with the features of the tile's current row.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ dispatch(take_step, ClientTile, take_step_in_tile)
 def evaluate(model, X, row, scratch):
     """Write the outputs of all kernels at a client's row to ``scratch.f``.
 
-    The caller visits rows in order, because the features of several clients are computed together.
+    Visit the rows in order, because the features of several clients are computed together.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def evaluate(model, X, row, scratch):
 
 @inlined
 def step_all(eta, lam, server, y, scratch, message):
-    """Write the losses of all kernels, and all theta one gradient step further.
+    """Write the loss of every kernel, and theta of every kernel after one gradient step.
 
     Parameters
     ----------

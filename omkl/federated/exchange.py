@@ -1,21 +1,22 @@
-"""Who receives the messages of a client, when, and with how many bits per entry.
+"""Recipients of a client's messages, the rounds in which they are sent, and the bits per entry.
 
-With a server all messages go to the server, and all clients read its state. On a graph each client
-has its own state and sends its message to its neighbours. The client then takes the mean of its own
-message and its neighbours' messages by the Metropolis-Hastings weights (Xiao and Boyd, "Fast linear
+With a server, all messages go to the server, and all clients read its state. On a graph, each
+client has its own state and sends its message to its neighbours. A client averages its own message
+and its neighbours' messages with the Metropolis-Hastings weights (Xiao and Boyd, "Fast linear
 iterations for distributed averaging", Systems & Control Letters, 2004)
 
     a_kl = 1 / (1 + max(d_k, d_l))   for neighbours k and l with d_k and d_l neighbours,
     a_kk = 1 - sum over the neighbours l of a_kl.
 
 The matrix of weights is symmetric, and its rows add up to 1. On a complete graph all weights are
-1/K, and every client has the state that a server would have, to the bit.
+1/K, and every client has exactly the state that a server would have.
 
-``every`` = k exchanges messages in rounds k, 2k, ...; in all other rounds a client learns from its
-own message alone. ``bits`` = b rounds each changed entry of a message at random to one of 2^b - 1
-values between minus and plus the largest entry of its row, so that its expectation is the entry.
-This is the uniform stochastic rounding of QSGD (Alistarh, Grubic, Li, Tomioka, Vojnovic, NeurIPS
-2017) with a row as the bucket and the largest entry in place of the norm.
+With ``every`` = k, messages are exchanged in rounds k, 2k, ... In all other rounds a client learns
+from its own message alone. With ``bits`` = b, each changed entry of a message is rounded at random
+to one of 2^b - 1 values between minus and plus the largest entry of its row, so that its
+expectation is the entry. This is the uniform stochastic rounding of QSGD (Alistarh, Grubic, Li,
+Tomioka, Vojnovic, NeurIPS 2017) with a row as the bucket and the largest entry in place of the
+norm.
 """
 
 from __future__ import annotations
@@ -98,8 +99,8 @@ def links_of_graph(adjacency: np.ndarray, every: int = 1, copies: int | None = N
     Returns
     -------
     Links
-        Weights are those of the module, times 1 + d_k of the receiving client k. They are 1 if all
-        clients have equally many neighbours.
+        Weights a_kl of the module, times 1 + d_k for the receiving client k. They are 1 if all
+        clients have the same number of neighbours.
 
     Raises
     ------
@@ -202,8 +203,8 @@ def links_of(exchange: Exchange, K: int, seed: int) -> Links:
     levels = 0 if exchange.bits is None else 2 ** (exchange.bits - 1) - 1
     if exchange.graph is None and exchange.every == 1:
         return links_to_server(K, levels)
-    # Between exchanges every client needs its own state: a server with ``every`` > 1 is therefore a
-    # complete graph with one copy of each message, which the server passes on.
+    # Between exchanges every client needs its own state. A server with ``every`` > 1 is therefore
+    # simulated as a complete graph with one copy of each message, which the server passes on.
     name = exchange.graph or "complete"
     graph = graph_of(name, K, exchange.edges, generator(seed, GRAPH))
     return links_of_graph(graph, exchange.every, None if exchange.graph else 1)._replace(

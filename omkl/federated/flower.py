@@ -1,4 +1,4 @@
-"""A deployed federation on Flower, by its public ServerApp and ClientApp.
+"""Deployment of a federation on Flower, by its public ServerApp and ClientApp.
 
 Every SuperNode opens the file named in its node config (``own_rows``). Flower carries the messages,
 authenticates nodes and provides TLS; a round takes seconds. Run config of the app:
@@ -10,12 +10,12 @@ authenticates nodes and provides TLS; a round takes seconds. Run config of the a
     timeout                    seconds per round
 
 Node config of a SuperNode: ``data``, its file; ``partition-id``, its client number from 0; and
-``folder``, by default next to the file. The server's folder holds
+``folder``, by default next to the file. The server's folder contains
 
     state.npz    state after the last round    rounds.csv   measurements of each client and round
     model.npz    written at the end            events.csv   rejected messages with reasons
 
-The same ``flwr run`` continues from these folders after a crash.
+After a crash, the same ``flwr run`` continues from these folders.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ HEADERS = {
 }
 POLL_SECONDS = 1.0
 
-# Callers above this layer know how settings become a plan, and the format of a model file.
+# The caller passes functions that build a plan from settings and write a model file: both belong to
+# layers above this one.
 PlanOf = Callable[[Terms], Plan]
 
 # --- messages -----------------------------------------------------------------------------------
@@ -74,7 +75,7 @@ def record(kind: str, arrays: Mapping[str, np.ndarray], **fields: Any) -> Record
 
 
 def contents(content: RecordDict) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return the fields and arrays of a message. Exceptions of a malformed message pass through."""
+    """Return the fields and arrays of a message. A malformed message raises Flower's own errors."""
     arrays = {key: array.numpy() for key, array in content.array_records["arrays"].items()}
     return dict(content.config_records["fields"]), arrays
 
@@ -105,7 +106,7 @@ def reply_record(client: int, t: int, reply: Reply) -> RecordDict:
 
 
 def read_reply(content: RecordDict) -> tuple[int, int, Reply]:
-    """Return client, round and reply of a message. Exceptions of a malformed message pass through.
+    """Return client, round and reply of a message. A malformed message raises Flower's own errors.
 
     Raises Refused with the client's reason if the client rejected the round.
     """
@@ -200,7 +201,7 @@ def _owner(node: Mapping[str, Any], terms: Terms, plan_of: PlanOf) -> DataOwner:
 
 
 def server_app(plan_of: PlanOf, model_of: Callable[[Coordinator], bytes | None]) -> ServerApp:
-    """Return the app of the server, which has no data."""
+    """Return the app of the server. The server has no data."""
     from flwr.serverapp import ServerApp
 
     app = ServerApp()
@@ -222,7 +223,7 @@ def server_app(plan_of: PlanOf, model_of: Callable[[Coordinator], bytes | None])
 class Coordinator:
     """Server of a federation with its folder, independent of the network.
 
-    Raises ValueError if the folder was begun with other terms. ``t`` is the last closed round.
+    ``t`` is the last closed round. Raises ValueError if the folder was begun with other terms.
     """
 
     def __init__(self, folder: Path, terms: Terms, plan: Plan) -> None:
@@ -259,7 +260,7 @@ class Coordinator:
         return set(self._replies)
 
     def receive(self, node: int, nodes: Container[int], client: int, t: int, reply: Reply) -> None:
-        """Take the reply of a node.
+        """Store the reply of a node.
 
         A node speaks for one client. A client keeps its node while that node is connected.
 
@@ -341,7 +342,7 @@ class Coordinator:
         return "\n".join(lines)
 
     def _lines(self, name: str) -> list[list[str]]:
-        """Return the complete lines of a file up to the last closed round."""
+        """Return the complete lines of a file of results up to the last closed round."""
         path, header = self.folder / name, HEADERS[name]
         if not path.exists():
             return []

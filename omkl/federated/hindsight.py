@@ -1,7 +1,7 @@
 """Comparators of federated regret in hindsight: ridge regression on random features.
 
-Each kernel is fitted to its features, and the kernel with the least objective is taken: once for
-each client from its own rows, and once for all clients together.
+Every kernel is fitted, and the kernel with the smallest objective is taken: for each client from
+its own rows, and for all clients together from all rows.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Clients:
         return features_of(self.omega[i], self.inputs[k])
 
     def equations(self, i: int, k: int) -> np.ndarray:
-        """Return the normal equations of kernel i and client k, as of ``linalg.add_rows``."""
+        """Return the normal equations of kernel i and client k, in the layout of ``linalg``."""
         z = self.features(i, k)
         equations = np.zeros((z.shape[1] + 1, z.shape[1] + 1))
         add_rows(equations, z, self.targets[k])

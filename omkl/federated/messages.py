@@ -1,17 +1,17 @@
-"""Messages of clients, shared parameters and losses, and how the server combines them.
+"""Messages of clients, with shared parameters and losses, and how the server combines them.
 
 ``average`` is (10) of Ghari and Shen (NeurIPS 2022): a client that sent nothing for a row counts as
-a client that left the row unchanged.
+if it had left the row unchanged.
 
 A client first clips its message and then adds Gaussian noise (``protect``). The noise is
 proportional to the clip, so clipping must come first. The server refuses a message that changes too
-much (``accepts``), and can leave out the largest and the smallest values of every coordinate before
-it takes the mean (``combine_messages``). With ``NO_PROTECTION`` and an ``Inbox`` without cuts, all
-of this is off and the arithmetic is the learners' alone.
+much (``accepts``). Before it takes the mean it can discard the largest and the smallest values of
+every coordinate (``combine_messages``). With ``NO_PROTECTION`` and an ``Inbox`` without cuts, all
+of this is off, and the arithmetic is that of the learners alone.
 
-Shapes: N rows of W shared parameters, E losses; ``theta`` of a server's model is (N, W). Every step
-reads a row in the same two halves, sines and cosines: a load that overlaps two packs which were
-just stored would have to wait for both stores.
+Shapes: N rows of W shared parameters, E losses; ``theta`` of a server's model is (N, W). Every
+function reads a row as the same two halves, sines and cosines. A load across two packs that were
+just stored would wait for both stores.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ OFF = math.inf
 class Message(NamedTuple):
     """Message of a client: ``n[0]`` rows of the shared parameters and ``n[1]`` losses.
 
-    If there are as many losses as rows, they belong to the rows, in order. Otherwise they belong to
+    If it has as many losses as rows, they belong to the rows, in order. Otherwise they belong to
     all kernels.
 
-    rows    (m,) int64       theta   (m, W) new values of the rows
-    losses  (E,)             n       (2,) int64
+    rows    (m,) int64 indices   theta   (m, W) new values of the rows
+    losses  (E,)                 n       (2,) int64, of rows and losses in use
     """
 
     rows: np.ndarray
@@ -44,7 +44,7 @@ class Message(NamedTuple):
 
 
 def empty_message(n_rows: int, n_parameters: int, n_losses: int) -> Message:
-    """Return a message with room for ``n_rows`` rows (m, W) and ``n_losses`` losses (E,).
+    """Return a message with space for ``n_rows`` rows (m, W) and ``n_losses`` losses (E,).
 
     Parameters
     ----------
@@ -259,16 +259,16 @@ def add_message(server, message, weight):
 
 @inlined
 def average_entries(theta, sums, start, n, silent, share):
-    """Replace entries of theta by their means with the sums of messages, and empty the sums.
+    """Replace entries of theta by their means with the received entries, and set the sums to 0.
 
     Parameters
     ----------
     theta, sums
-        Parameters and sums (N, W), updated in place.
+        Parameters and sums of messages (N, W), updated in place.
     start, n
         Flat index of the first entry, and number of entries.
     silent
-        Weight of the present parameters: members without a message.
+        Weight of the current parameters: the number of members that sent no message.
     share
         1 / members.
     """
@@ -285,8 +285,9 @@ def average_entries(theta, sums, start, n, silent, share):
 def average(server):
     """Move theta_i to theta_i - (1/K) sum over k in C_i of (theta_i - theta_ik), (10).
 
-    It is written as the mean of K rows, so that with a single client its row is taken exactly. K is
-    ``server.members``. On a graph each row counts by its weight.
+    C_i are the clients that sent row i, and K is ``server.members``. The code computes a mean of K
+    rows, so that a single client's row is taken without rounding. On a graph each row counts by its
+    weight.
     """
     theta = server.model.theta
     W = theta.shape[1]
@@ -305,7 +306,7 @@ def average(server):
 
 @inlined
 def clear(server):
-    """Empty the sums of the losses for the next round. ``average`` empties the sums of the rows."""
+    """Set the sums of the losses to 0 for the next round. ``average`` does so for the rows."""
     server.losses[:] = 0.0
     server.senders[0] = 0.0
 
@@ -320,8 +321,8 @@ class Protection(NamedTuple):
     clip_losses   largest norm of its losses
     noise         standard deviation of the noise on every parameter
     noise_losses  standard deviation of the noise on every loss
-    whole         whether rows themselves are clipped, because the client does not receive the
-                  server's rows
+    whole         True: the rows are clipped, not their change, because the client does not receive
+                  the server's rows
     """
 
     clip: float
@@ -335,10 +336,10 @@ NO_PROTECTION = Protection(OFF, OFF, 0.0, 0.0, False)  # messages are sent uncha
 
 
 class Inbox(NamedTuple):
-    """Limits of messages at the server, and the messages of a round that a robust mean needs.
+    """Limits of messages at the server, and storage of a round's messages for a robust mean.
 
     max_change, max_loss   limits above which a message is refused; infinite: none
-    cuts     (K + 1,) int64, values left out at either end of 0..K values; (0,) for plain means, and
+    cuts     (K + 1,) int64: of n values, cuts[n] are discarded at either end. (0,) for plain means;
              the arrays below are then empty
     rows     (K, m) int64     theta   (K, m, W)
     losses   (K, E)           n       (K, 2) int64, of each message
@@ -364,7 +365,7 @@ class Inbox(NamedTuple):
 
 @inlined
 def share_within(norm2, clip):
-    """Return the factor that shortens a vector to norm ``clip`` at most; 0 if it is not finite."""
+    """Return the factor that shortens a vector to norm ``clip`` or less; 0 if it is not finite."""
     if not norm2 < math.inf:
         return 0.0
     norm = math.sqrt(norm2)
@@ -418,9 +419,9 @@ def protect(protection, theta, message, normals):
 
 @inlined
 def quantise(levels, whole, theta, message, uniform):
-    """Round the changes in a message to 0 and ``levels`` values on either side of 0.
+    """Round the changes in a message to 0 or one of ``levels`` values on either side of 0.
 
-    An entry between two values goes to the upper value with a probability that makes its
+    An entry between two values goes to the upper one with the probability that makes its
     expectation the entry. The largest value of a row is its largest entry.
 
     Parameters
@@ -428,8 +429,8 @@ def quantise(levels, whole, theta, message, uniform):
     levels
         Values on either side of 0; 0 for no rounding.
     whole
-        Whether the rows themselves are rounded, because the client does not receive the server's
-        rows.
+        True: the rows are rounded, not their changes, because the client does not receive the
+        server's rows.
     theta
         Shared parameters (N, W) as last broadcast.
     message
@@ -461,7 +462,7 @@ def quantise(levels, whole, theta, message, uniform):
 
 @inlined
 def accepts(inbox, theta, message):
-    """Return whether the server takes a message.
+    """Return whether the server accepts a message.
 
     Parameters
     ----------
@@ -488,7 +489,7 @@ def accepts(inbox, theta, message):
 
 @inlined
 def receive(server, message, inbox, weight):
-    """Add a multiple of a message to this round, and return whether the server accepts it.
+    """Add a multiple of a message to this round's sums, and return whether the server accepts it.
 
     Parameters
     ----------
@@ -497,7 +498,7 @@ def receive(server, message, inbox, weight):
     message
         Message of a client.
     inbox
-        Limits, and room for the messages of a robust mean.
+        Limits, and storage of messages for a robust mean.
     weight
         Factor, > 0; 1 with a server.
     """
@@ -553,14 +554,14 @@ def trimmed_sum(values, n, cut):
 def combine_messages(server, inbox):
     """Replace this round's sums by robust sums, so that (10) moves each row by the trimmed mean.
 
-    A row that n of K clients sent moves n / K of the way to the trimmed mean of the n values.
-    Clients that sent nothing count as in (10). They add no value to the trimmed mean, so they
-    cannot outvote the senders.
+    A row that n of K clients sent moves n / K of the way to the trimmed mean of the n values. A
+    client that sent nothing counts as in (10) and adds no value to the trimmed mean, so silent
+    clients cannot outvote the senders.
     """
     if inbox.cuts.shape[0] == 0:
         return
     K = inbox.taken[0]
-    of_rows = True  # honest clients all send the same kind, but one may lie: check every message
+    of_rows = True  # check every message: a client may be dishonest
     for k in range(K):
         of_rows = of_rows and has_losses_of_rows(inbox.n[k])
     for i in range(server.sums.shape[0]):

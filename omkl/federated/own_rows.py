@@ -1,9 +1,9 @@
 """Data owner in a deployed federation: its file, the scaling of its rows, and its state.
 
-The owner's folder holds
+The owner's folder contains
 
     state.npz        learner, scaling and the last reply, after the last row
-    predictions.csv  round, row, prediction before the label, and label of every row
+    predictions.csv  round, row, prediction before the target arrived, and target of every row
     model.npz        at the end, for ``omkl.load_learner`` and ``omkl-predict``
 
 The owner learns its rows in order, each of them once. If a restarted server repeats a round, the
@@ -33,7 +33,7 @@ STATE, PREDICTIONS, MODEL = "state.npz", "predictions.csv", "model.npz"
 SUFFIXES, DELIMITERS = (".csv", ".tsv", ".txt"), (",", ";", "\t")
 MISSING = ("", "na", "nan", "null", "none")
 SCALINGS = ("columns", "none")
-N_FIXED = 2.0**60  # weight of fixed bounds in rows: so large that no label counts as an outlier
+N_FIXED = 2.0**60  # weight of fixed bounds in rows: so large that no target counts as an outlier
 
 
 class Terms(NamedTuple):
@@ -56,7 +56,7 @@ class Terms(NamedTuple):
     measured: bool
 
     def text(self) -> str:
-        """Return the terms as JSON. ``read_state`` compares them with the terms of a folder."""
+        """Return the terms as JSON. ``read_state`` compares them with the terms in a folder."""
         return json.dumps(self._asdict())
 
 
@@ -101,11 +101,11 @@ def read_rows(path: Path, terms: Terms, skip: int, n: int) -> tuple[np.ndarray, 
     Parameters
     ----------
     path
-        A text file with a header. Other columns are ignored, and so are rows without a label.
+        A text file with a header. Other columns are ignored, and so are rows without a target.
     terms
         Names of the columns.
     skip, n
-        Number of rows to pass over, and most rows to read.
+        Number of rows to skip, and most rows to read.
 
     Returns
     -------
@@ -148,7 +148,7 @@ def read_rows(path: Path, terms: Terms, skip: int, n: int) -> tuple[np.ndarray, 
 def _labelled(
     lines: Iterator[list[str]], name: str, n_columns: int, target: int
 ) -> Iterator[tuple[str, list[str]]]:
-    """Yield the cells of each row with a label, and its place for errors."""
+    """Yield the cells of each row with a target, and its position for error messages."""
     for number, cells in enumerate(lines, start=2):
         place = f"{name}, line {number}"
         if not any(cell.strip() for cell in cells):
@@ -175,10 +175,10 @@ def _number(cell: str, place: str) -> float:
 
 
 class ScaledRow(NamedTuple):
-    """Row x (d,) and its label in scaled units, and the units.
+    """Row x (d,) and its target in scaled units, and the scaling of the target.
 
-    A prediction f is ``centre + unit * f`` in units of the target if ``known``. An owner that
-    scales by its own rows knows the units from the first label on.
+    If ``known``, a scaled prediction f is ``centre + unit * f`` in units of the target. An owner
+    that scales by its own rows knows the units from the first target on.
     """
 
     x: np.ndarray
@@ -189,7 +189,7 @@ class ScaledRow(NamedTuple):
 
 
 class Units:
-    """Scaling of one owner. It uses a row only after the row has been scaled."""
+    """Scaling of one owner. A row is scaled first and enters the statistics afterwards."""
 
     def __init__(self, terms: Terms) -> None:
         self.scaling = terms.scaling
@@ -202,7 +202,7 @@ class Units:
             self._bounds = TargetUnits(N_FIXED, (low + high) / 2.0, high - low)
 
     def scale(self, x: np.ndarray, y: float) -> ScaledRow:
-        """Scale a row by the rows up to it, and its label by the labels before it."""
+        """Scale a row by the rows up to it, and its target by the targets before it."""
         units = self._bounds or self._targets.now
         n, centre, unit = units
         label = y if self.scaling == "none" else units.scaled(y, soft=True)
@@ -272,10 +272,10 @@ class Reply(NamedTuple):
 
     update         None if the client has no row of the round
     n_rows         rows learned since the last broadcast
-    n_scored       rows among these whose prediction was in units of the target
+    n_scored       those rows whose prediction was in units of the target
     squared_error  sum over the scored rows; 0 unless ``measured``
     regret         (11) so far, in scaled units; NaN unless ``measured``
-    done           whether the last row of the client is learned
+    done           True once the client has learned its last row
     """
 
     update: Update | None
@@ -289,8 +289,8 @@ class Reply(NamedTuple):
 class DataOwner:
     """Client ``number`` of a federation, with the rows of the file ``path``.
 
-    ``folder`` keeps the state. After an error, make the owner anew from it. Raises ValueError if
-    the folder belongs to another client or federation.
+    ``folder`` stores the state. After an error, construct a new owner on the same folder. Raises
+    ValueError if the folder belongs to another client or federation.
     """
 
     def __init__(self, path: Path, folder: Path, number: int, terms: Terms, plan: Plan) -> None:
@@ -305,7 +305,7 @@ class DataOwner:
         kept = read_state(folder, terms)
         if kept:
             self._restore(number, kept)
-        else:  # a crash before the first state can leave predictions
+        else:  # remove the predictions that a crash before the first state left
             (folder / PREDICTIONS).unlink(missing_ok=True)
 
     def play(self, broadcast: Broadcast) -> Reply:
@@ -343,7 +343,7 @@ class DataOwner:
         return reply
 
     def finish(self, broadcast: Broadcast) -> None:
-        """Take the parameters after the last round."""
+        """Take over the parameters after the last round."""
         self.party.take(broadcast)
 
     def _keep(self, t: int, reply: Reply, lines: list[tuple[int, int, float, float]]) -> None:
@@ -373,4 +373,4 @@ class DataOwner:
         self._last = Reply(update, int(n_rows), int(n_scored), squared_error, regret, bool(done))
         path = self.folder / PREDICTIONS
         lines = path.read_text().splitlines(keepends=True)
-        write_atomically(path, "".join(lines[: 1 + self.n_rows]))  # a crash can leave half a line
+        write_atomically(path, "".join(lines[: 1 + self.n_rows]))  # drop an incomplete line

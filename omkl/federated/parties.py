@@ -1,8 +1,8 @@
-"""One server or one client alone, connected by messages only.
+"""One server or one client on its own, connected by messages only.
 
-A ``Broadcast`` goes to the clients and an ``Update`` comes back. The arithmetic is that of the
-simulation: the same compiled steps on the same states. Every party draws the random features from
-the seed, so features are never sent.
+The server sends a ``Broadcast`` to the clients, and each client answers with an ``Update``. The
+arithmetic is that of the simulation: the same compiled steps on the same states. Every party draws
+the random features from the seed, so features are never sent.
 """
 
 from __future__ import annotations
@@ -39,16 +39,15 @@ log = logging.getLogger(__name__)
 class Broadcast(NamedTuple):
     """Message of the server to every client before round t.
 
-    theta      rows of the shared parameters (n, W): all rows, or the announced ones that it sends
-    log_w      (E,) weights of the server if it shares them
+    theta      rows of the shared parameters (n, W): all rows, or only those that are announced
+    log_w      (E,) weights of the server; (0,) if clients have their own
     announced  (A,) int64 rows that the server names
     asked      (m,) int64 clients that are to send an update; (0,) for all
-    senders    (0,), or with ``exchange.every`` = k > 1 (N + 2,)
+    senders    (0,), or (N + 2,) with ``exchange.every`` = k > 1
 
-    With k > 1 clients have their own states. ``t`` is then the round of the next exchange,
-    ``theta`` (N, W) and ``log_w`` are the sums of the parameters and losses sent in the last
-    exchange, and ``senders`` counts the clients that sent each row, that sent anything, and that
-    could send.
+    With k > 1 clients have their own states, and ``t`` is the round of the next exchange. ``theta``
+    (N, W) and ``log_w`` are then the sums of the parameters and losses sent in the last exchange.
+    ``senders`` counts the clients that sent each row, that sent anything, and that could send.
     """
 
     t: int
@@ -62,7 +61,7 @@ class Broadcast(NamedTuple):
 class Update(NamedTuple):
     """Update of one client in round t: new values (n, W) of rows (n,), and losses (E,).
 
-    A client that is not among ``asked`` sends neither rows nor losses.
+    A client that is not among ``Broadcast.asked`` sends neither rows nor losses.
     """
 
     client: int
@@ -84,7 +83,7 @@ LARGEST_MEASURED = 1e140  # the sum of squares over all clients stays finite
 
 
 class Refused(ValueError):
-    """Update that cannot be used; the text says why."""
+    """Error: an update cannot be used; the text says why."""
 
 
 @compiled
@@ -130,7 +129,7 @@ def run_broadcast_selection(params, server, t, u):
 
 @compiled
 def run_receipt(server, message, inbox):
-    """Receive one message at the server, and return whether it is taken.
+    """Receive one message at the server, and return whether it is accepted.
 
     Parameters
     ----------
@@ -181,7 +180,7 @@ def set_row(model, i, values):
 
 
 def _require_fit(own: Broadcast | Update, found: Broadcast | Update, N: int) -> None:
-    """Raise Refused unless a message has arrays like ``own``; N rows are shared."""
+    """Raise Refused unless a message's arrays have the shapes of ``own``; N rows are shared."""
     numbers: dict[str, Any] = {name: None for name in ("client", "t") if name in found._fields}
     arrays = {name: array for name, array in found._asdict().items() if name not in numbers}
     try:
@@ -200,8 +199,8 @@ def shared_parameters(job: Plan, seed: int) -> Any:
 class Server:
     """Server of a federation: broadcasts, receives, aggregates.
 
-    An update that is late, malformed or too large is refused and noted in ``events``. The round
-    goes on without it, and a client without an update counts as a client that changed nothing.
+    An update that is late, malformed or too large is refused and recorded in ``events``. The round
+    goes on without it. A client without an update counts as a client that changed nothing.
     """
 
     def __init__(self, job: Plan, seed: int) -> None:
@@ -238,7 +237,7 @@ class Server:
         protocol.qualify_names(model)
 
     def broadcast(self) -> Broadcast:
-        """Begin the next ``every`` rounds and return the message to all clients."""
+        """Begin the rounds up to the next exchange, and return the message to all clients."""
         self.t += self.every
         self._senders = set()
         state = self.state
@@ -263,7 +262,7 @@ class Server:
         return np.array(self._asked if wanted else [], dtype=np.int64)
 
     def receive(self, update: Update) -> bool:
-        """Take an update into this round. Return False, and note an event, if it is refused."""
+        """Add an update to this round. If it is refused, record an event and return False."""
         try:
             self._check_sender(update)
             if update.client in self._asked:
@@ -293,14 +292,14 @@ class Server:
             raise Refused(f"it is larger than {' and '.join(limits)} allow")
 
     def note(self, client: int, reason: str) -> None:
-        """Note a failure of ``client`` in this round; the round goes on."""
+        """Record a failure of ``client`` in this round; the round goes on."""
         # The reason may hold text of the client: sanitise it and keep one short line.
         reason = " ".join(plain(reason[:LONGEST_REASON]).split())
         self.events.append(Event(self.t, client, reason))
         log.warning("round %d, client %d: %s", self.t, client, reason)
 
     def measured(self, client: int, **numbers: float) -> tuple[float, ...]:
-        """Return the measurements of a client, with NaN and an event for an impossible number.
+        """Return the measurements of a client. An impossible number becomes NaN, with an event.
 
         A NaN from the client means that nothing was measured. The update of the client counts in
         any case.
@@ -343,9 +342,10 @@ class Server:
                 raise Refused("numbers whose squares are not finite")
 
     def finish(self) -> None:
-        """End the round: learn from the updates that were taken.
+        """End the round: learn from the updates that were accepted.
 
-        Clients whose ``lengths`` turned out to end before this round do not count as members.
+        A client does not count as a member after the end of its stream, as its ``lengths`` gives
+        it.
         """
         self.state.members[0] = sum(self.t <= self.lengths[client] for client in self._asked)
         if self.every > 1:
@@ -392,9 +392,9 @@ class Server:
 class Client:
     """Client ``client`` of a federation, on its own stream.
 
-    Its client state, cumulative losses and number of rounds with random numbers must survive a
-    restart: ``checkpoint`` returns them and ``restore`` takes them. Noise is drawn from the
-    randomness of the operating system.
+    Its state, cumulative losses and the number of rounds whose random numbers it has drawn must
+    survive a restart: ``checkpoint`` returns them and ``restore`` takes them. Noise comes from the
+    operating system's source of randomness.
     """
 
     def __init__(self, job: Plan, seed: int, client: int) -> None:
@@ -431,15 +431,15 @@ class Client:
         self._rng = party_generators(self.seed, self.client + 1)[1 + self.client]
 
     def play(self, broadcast: Broadcast, X: np.ndarray, y: np.ndarray) -> Update | None:
-        """Take the broadcast, then predict and learn row by row.
+        """Take over the broadcast, then predict and learn row by row.
 
         Parameters
         ----------
         broadcast
             As the server of this federation sent it.
         X, y
-            (n, d) rows and (n,) labels. n is 1, or up to k with ``exchange.every`` = k: the last of
-            k rows is that of round ``broadcast.t``, and the client learns alone from the rows
+            (n, d) rows and (n,) targets. n is 1, or up to k with ``exchange.every`` = k: the last
+            of k rows is that of round ``broadcast.t``, and the client learns alone from the rows
             before it. Fewer than k rows are the last rows of the stream.
 
         Returns
@@ -454,7 +454,7 @@ class Client:
             The broadcast does not fit, or there are no rows for its rounds.
         Refused
             A number of the broadcast, of the reply or of the new state is not finite. The client
-            keeps its former state, because such a number would never become finite again.
+            keeps its former state, because a state that is not finite stays so.
         """
         first = broadcast.t - self.every + 1
         if not 0 < len(y) <= self.every or not 1 <= first <= self.job.lengths.max():
@@ -492,7 +492,7 @@ class Client:
         return update
 
     def _draw(self, t: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the random numbers of round t and the noise; skip those of missed rounds."""
+        """Return the random numbers and the noise of round t; skip the numbers of missed rounds."""
         n_draws = self.job.algorithm.draws(self.params)[0]
         if t > self.job.lengths.max():
             raise ValueError(f"the broadcast is of round {t}: there are fewer")
@@ -504,7 +504,7 @@ class Client:
         return self._rng.random(n_draws), self.noise.standard_normal(self._normals)
 
     def take(self, broadcast: Broadcast) -> None:
-        """Take over a broadcast. Raises as ``play`` does, before anything is changed."""
+        """Take over a broadcast. Raises the errors of ``play`` before it changes anything."""
         server, sends_rows = self.server, self.job.algorithm.announces[0]
         N, width = server.model.theta.shape
         n, n_weights = (sends_rows, 0) if sends_rows else (N, len(server.log_w))

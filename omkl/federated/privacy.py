@@ -3,20 +3,21 @@
 ``Safeguards`` are the settings; their arithmetic is in ``messages``. The page ``docs/privacy.md``
 shows how a sample is recovered from a message without noise.
 
-**Accounting of noise.** A client clips the change of its message to the norm ``clip``, its losses
-to the norm ``clip_losses``, and adds Gaussian noise to both before anything leaves it
-(``messages.protect``). Even the server therefore learns no more than (epsilon, delta) allows: this
+**Accounting of noise.** A client clips the change of its message to the norm ``clip`` and its
+losses to the norm ``clip_losses``, and adds Gaussian noise to both before anything leaves it
+(``messages.protect``). Even the server therefore learns no more than (epsilon, delta) allows. This
 is the local model of differential privacy.
 
-Neighbours are streams that differ in one sample (``unit`` sample) or in all samples of one client
-(``unit`` client), replaced by arbitrary ones. Messages of neighbours are at most 2 clip apart, so
-noise of standard deviation 2 clip z has the multiplier z. Two vectors, or n messages, of multiplier
-z are one Gaussian mechanism of multiplier z / sqrt(2), or z / sqrt(n), adaptively chosen or not
-(Dong, Roth, Su, "Gaussian differential privacy", 2022). Its epsilon for a delta is exact: Balle and
-Wang, "Improving the Gaussian mechanism", ICML 2018, in Google's ``dp_accounting``.
+Two streams are neighbours if they differ in one sample (``unit`` sample) or in all samples of one
+client (``unit`` client). Messages of neighbours differ by a norm of at most 2 clip, so noise of
+standard deviation 2 clip z has the noise multiplier z. Two vectors of multiplier z are together one
+Gaussian mechanism of multiplier z / sqrt(2), and n messages one of z / sqrt(n), whether or not they
+are chosen adaptively (Dong, Roth, Su, "Gaussian differential privacy", 2022). The epsilon of this
+mechanism for a given delta is exact: Balle and Wang, "Improving the Gaussian mechanism", ICML 2018,
+in Google's ``dp_accounting``.
 
-One sample enters as many messages as the algorithm's ``exposure`` says. Drawing a random part of
-the clients gives no amplification here: the server knows which clients it asked.
+One sample can change as many messages as the algorithm's ``exposure`` returns. Asking only a random
+part of the clients gives no amplification here, because the server knows which clients it asked.
 """
 
 from __future__ import annotations
@@ -50,11 +51,13 @@ class Safeguards(NamedTuple):
     """Settings of the exchange of messages; all off by default.
 
     clients_per_round  clients asked for messages, drawn at random every round; None: all
-    max_change         a message that moves the shared parameters by a larger norm is refused
-    max_loss           a message with a loss of a larger size is refused
-    trim               share of the values left out at either end, by coordinate, before the mean;
+    max_change         largest norm by which a message may move the shared parameters
+    max_loss           largest size of a loss in a message
+    trim               share of the values discarded at either end, by coordinate, before the mean;
                        0.5 is the median
     privacy            noise at the clients
+
+    The server refuses a message above ``max_change`` or ``max_loss``.
     """
 
     clients_per_round: int | None = None
@@ -68,7 +71,7 @@ NO_SAFEGUARDS = Safeguards()
 
 
 def require_no_server(algorithm: FederatedAlgorithm, guards: Safeguards) -> None:
-    """Raise ValueError for settings that need a server which hears all clients in every round."""
+    """Raise ValueError for settings that need a server that hears all clients in every round."""
     if algorithm.announces[1]:
         raise ValueError(
             f"the server of {algorithm.name} draws for all clients: it takes neither "
@@ -82,10 +85,10 @@ def require_no_server(algorithm: FederatedAlgorithm, guards: Safeguards) -> None
 
 
 def cuts(trim: float, n_senders: int) -> np.ndarray:
-    """Return how many of n = 0..n_senders values are cut at either end, (n_senders + 1,) int64.
+    """Return the number of values to discard at either end of n = 0..n_senders values.
 
-    The share is at least ``trim``, and one or two values always remain, so nothing is cut from
-    fewer than three. The result is (0,) for ``trim`` 0.
+    The result is (n_senders + 1,) int64. The discarded share is at least ``trim``, but one or two
+    values always remain, so nothing is discarded from fewer than three. For ``trim`` 0 it is (0,).
     """
     if trim == 0.0:
         return np.zeros(0, dtype=np.int64)
@@ -153,8 +156,8 @@ def draw_asked(
 ) -> np.ndarray:
     """Draw the clients that are asked in each of n rounds.
 
-    Every set of ``wanted`` clients is equally likely. The generator draws for all K clients in any
-    case, so that its state does not depend on ``present``.
+    Every set of ``wanted`` clients is equally likely. The generator always draws for all K clients,
+    so that its state does not depend on ``present``.
 
     Parameters
     ----------
@@ -189,11 +192,11 @@ def draw_asked(
 
 
 class Account(NamedTuple):
-    """Privacy of a federation's noise.
+    """Result of the accounting of a federation's noise.
 
     noise, noise_losses   standard deviations of the noise on a parameter and on a loss
     messages              messages that one unit of privacy can change
-    epsilon_of_sample, epsilon_of_client   at delta, of one sample and of a client's whole stream
+    epsilon_of_sample, epsilon_of_client   at delta, for one sample and for a client's whole stream
     """
 
     noise: float
@@ -259,7 +262,8 @@ def _accountant() -> ModuleType:
 class SecretNormals:
     """Standard normal numbers from the randomness of the operating system; no seed repeats them.
 
-    They are doubles. What the rounding of doubles reveals (Mironov, CCS 2012) is not hidden.
+    They are doubles. Noise of doubles reveals a little through its rounding (Mironov, CCS 2012);
+    this class does not hide it.
     """
 
     def standard_normal(self, size: int) -> np.ndarray:

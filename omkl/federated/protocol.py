@@ -1,19 +1,19 @@
 """Protocol of a federated learner: its steps, its states, its registration.
 
-Each of K clients sees its own stream. A server holds the shared parameters. Every round is
+Each of K clients sees its own stream. A server has the shared parameters. Every round is
 
     broadcast_selection  the server draws the rows that it names to all clients
     select               a client draws the rows of the shared parameters that it will learn
-    predict              the client predicts from the server's state and its own, without the label
-    local_step           the client sees the label, learns its own state and writes a message
+    predict              the client predicts from the server's state and its own
+    local_step           the client receives the target, updates its state and writes a message
     aggregate            the server learns from the messages of the clients that it asked
 
 The same steps run in the simulation, with all clients in compiled code, and deployed, with one
 process per client (``flower``).
 
 Shared parameters are rows of one matrix: theta_i of kernel i, or the parameters of a network as its
-only row. A ``Message`` holds new values of some rows and up to E losses. A client sends nothing
-else. A client whose stream has ended is done, and K counts the clients that still have rows.
+only row. A ``Message`` has new values of some rows and up to E losses. A client sends nothing else.
+K counts the clients that still have rows.
 
 Notation (paper | code | shape)
     client k of K | k | 0..K-1          round t of T | t | 1-based
@@ -50,13 +50,13 @@ class ServerState(NamedTuple):
     """State of the server. Clients read model, log_w and announced, as last broadcast.
 
     model      shared parameters ``theta`` (N, W) and their squared norms ``norm2`` (N,)
-    log_w      (N,) weights of all clients; (0,) if clients have their own weights
+    log_w      (N,) log weights of the kernels; (0,) if clients have their own weights
     announced  (A,) int64, rows that the server names; it sends the first of them, or all rows if
                A = 0
     sums       (N, W) sums of this round's messages, by row; zeros before the first message
     senders_of (N,) number of messages with the row, each by its weight
     losses     (N,) sums of the messages' losses, by kernel; (0,) if messages have no losses
-    senders    (1,) number of messages that came
+    senders    (1,) number of received messages
     members    (1,) number of clients that may send a message in this round
     """
 
@@ -91,7 +91,7 @@ class ClientScratch(NamedTuple):
 
 
 class NoClientState(NamedTuple):
-    """State of clients that keep nothing."""
+    """State of clients that store nothing."""
 
     nothing: np.ndarray  # (K, 0)
 
@@ -99,12 +99,12 @@ class NoClientState(NamedTuple):
 def no_client_state(
     params: Any, dictionary: Sequence[Kernel], model: Any, n_clients: int
 ) -> NoClientState:
-    """Return the ``client_state`` of clients that keep nothing.
+    """Return the ``client_state`` of clients that store nothing.
 
     Parameters
     ----------
     params, dictionary, model
-        Not read.
+        Not used.
     n_clients
         K.
     """
@@ -173,7 +173,7 @@ def predict(params, server, clients, k, t, X, row, scratch):
 
 @functools.singledispatch
 def local_step(params, server, clients, k, t, y, y_hat, scratch, message):
-    """Learn a target as a client: its own state, scratch.loss and the message.
+    """Learn a target at a client: update its state, ``scratch.loss`` and the message.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def local_step(params, server, clients, k, t, y, y_hat, scratch, message):
 
 @functools.singledispatch
 def aggregate(params, server, t):
-    """Learn from the sums of this round's messages, as the server.
+    """Update the server's state from the sums of this round's messages.
 
     ``server.members`` counts the clients that have a sample in this round and were asked.
 
@@ -206,12 +206,12 @@ def aggregate(params, server, t):
 
 @inlined
 def no_announcement(params, server, t, u):
-    """Draw nothing: ``broadcast_selection`` of a server that names no rows.
+    """Draw nothing: the ``broadcast_selection`` of a server that names no rows.
 
     Parameters
     ----------
     params, server, t, u
-        Not read.
+        Not used.
     """
 
 
@@ -236,7 +236,7 @@ def choose_all(server, scratch, message):
 
 @inlined
 def learn(params, server, clients, k, t, X, row, y, scratch, message):
-    """Predict and learn one row of a client whose rows are selected, and return the prediction.
+    """Predict and learn one row of a client after ``select``, and return the prediction.
 
     Parameters
     ----------
@@ -273,9 +273,10 @@ def new_server_state(algorithm: FederatedAlgorithm, model: Any) -> ServerState:
 
 
 def repeated(server: ServerState, n: int) -> ServerState:
-    """Return the same state for n receivers of messages, all arrays (n, ...).
+    """Return a state for n receivers of messages, in which all receivers start from ``server``.
 
-    Arrays that no message changes are there once, (1, ...). For n = 1 all arrays are views.
+    Arrays that messages change are copied to (n, ...). Arrays that no message changes stay (1,
+    ...). For n = 1 all arrays are views.
     """
     model, learned = server.model, ("theta", "norm2")
 
@@ -291,7 +292,7 @@ def repeated(server: ServerState, n: int) -> ServerState:
 
 
 def new_message(algorithm: FederatedAlgorithm, params: Any, model: Any) -> Message:
-    """Return an empty message with room for the largest message of a client.
+    """Return an empty message with space for the largest message of a client.
 
     Parameters
     ----------
@@ -325,7 +326,7 @@ def new_scratch(algorithm: FederatedAlgorithm, model: Any) -> ClientScratch:
 
 
 def qualify_names(*states: Any) -> None:
-    """Give the types of these states their full names in compiled code."""
+    """Give the types of these states their full names, to tell them apart in compiled code."""
     for state in states:
         qualify_name(type(state))
 
@@ -337,16 +338,16 @@ class FederatedAlgorithm(NamedTuple):
     """Federated learner, as its module in ``omkl.federated.algorithms`` registers it.
 
     name            as typed after ``algorithm=``
-    module          module of its steps
-    Params          the NamedTuple of hyper-parameters, the keys of its YAML
+    module          module with its steps
+    Params          the NamedTuple of hyper-parameters; its fields are the keys of the YAML file
     upload          (params, N, W) -> most numbers that a client sends in a round
     client_state    (params, dictionary, model, K) -> state of the clients, arrays (K, ...)
-    exposure        (params, N, T) -> messages, of T, that one sample of a client can change
+    exposure        (params, N, T) -> number of T messages that one sample of a client can change
     kernels         (params, dictionary, d) -> the kernels that it learns with; () for a network
     model           (params, dictionary, d, D, seed, max_upload) -> shared parameters
-    scratch         (model) -> scratch arrays for evaluating the model for a client
+    scratch         (model) -> scratch arrays to evaluate the model for a client
     draws           params -> uniform numbers per round of a client and of the server
-    shared_weights  whether the server keeps weights of the kernels and clients send their losses
+    shared_weights  whether the server has weights of the kernels, and clients send their losses
     losses_of_rows  whether these losses belong to the rows that a client sends, not to all kernels
     announces       rows that the server sends per round, and rows that it names; (0, 0): all
     expected_failures   checks of ``omkl.checks`` that it cannot pass, with reasons
@@ -404,16 +405,16 @@ def _draw_features(
 
 
 def _one_message(params: Any, N: int, n_rounds: int) -> int:
-    """Return the ``exposure`` of clients that keep nothing."""
+    """Return the ``exposure`` of clients that store nothing."""
     return 1
 
 
 def _all_messages(params: Any, N: int, n_rounds: int) -> int:
-    """Return the ``exposure`` of clients that keep a learned state."""
+    """Return the ``exposure`` of clients that store a learned state."""
     return n_rounds
 
 
-# Steps of every module, and defaults of the names that a module may leave out.
+# Steps of every module, and defaults of the names that a module may omit.
 _STEPS = {
     "broadcast_selection": broadcast_selection,
     "select": select,
@@ -438,15 +439,16 @@ def register(
     losses_of_rows: bool = False,
     announces: tuple[int, int] = (0, 0),
 ) -> FederatedAlgorithm:
-    """Dispatch the loop's steps on the module's Params to its functions, and return the algorithm.
+    """Register a module of federated steps, and return its algorithm.
 
-    Reads these names of the module: Params, select, predict, local_step, aggregate and upload; and,
-    if defined, broadcast_selection, client_state, draws and exposure.
+    Compiled code calls the module's steps for hyper-parameters of the module's type ``Params``. The
+    module must define Params, select, predict, local_step, aggregate and upload. It may define
+    broadcast_selection, client_state, draws and exposure.
 
     Parameters
     ----------
     module
-        Name of the module, imported already.
+        Name of the module, already imported.
     kernels, model, scratch, shared_weights, losses_of_rows, announces
         As in ``FederatedAlgorithm``.
 
@@ -493,7 +495,7 @@ def download(algorithm: FederatedAlgorithm, server: ServerState) -> tuple[int, i
     """Return the numbers and indices that the server sends to each client in a round."""
     N, W = server.model.theta.shape
     rows, named = algorithm.announces
-    weights = 0 if rows else len(server.log_w)  # a server that draws keeps them to itself
+    weights = 0 if rows else len(server.log_w)  # a server that draws does not send them
     return (rows or N) * W + weights, named
 
 
@@ -507,8 +509,7 @@ def traffic(
 ) -> dict[str, Any]:
     """Return the traffic between a client and the server, in the form of ``result.json``.
 
-    On a graph a client sends to its neighbours, and receives the same amount in the mean over
-    clients.
+    On a graph a client sends to its neighbours. It receives the same amount, averaged over clients.
 
     Parameters
     ----------
@@ -524,7 +525,7 @@ def traffic(
         Graph, rounds between exchanges, and bits per entry.
     """
     n_bytes = BYTES * sent.sum(axis=-1)
-    if exchange.bits is not None:  # of a row its entries, and the largest of them
+    if exchange.bits is not None:  # of a row: its entries, and the largest of them
         entries, whole = server.model.theta.shape[1] * sent[..., 1], BYTES * sent[..., 1]
         n_bytes = n_bytes - entries * (BYTES - exchange.bits / 8) + whole
     up = {
@@ -552,7 +553,7 @@ def traffic(
 def features_for(
     algorithm: FederatedAlgorithm, params: Any, n_kernels: int, max_upload: int | None
 ) -> int:
-    """Return D, the most random features up to 100 with which no message exceeds ``max_upload``.
+    """Return the largest number D <= 100 of random features that ``max_upload`` allows.
 
     Parameters
     ----------
@@ -583,7 +584,7 @@ def features_for(
 def check_budget(
     algorithm: FederatedAlgorithm, params: Any, shape: tuple[int, int], max_upload: int | None
 ) -> None:
-    """Raise ValueError if a message of shared parameters (N, W) can exceed the budget.
+    """Raise ValueError if a message of shared parameters (N, W) can exceed ``max_upload``.
 
     Parameters
     ----------

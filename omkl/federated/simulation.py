@@ -1,8 +1,9 @@
 """Whole federation in one process: all clients in compiled code, block by block.
 
-Messages go to a server, whose state all clients read, or on a graph to the states of neighbours
-(``exchange``). Both kinds of state take part in a round in the same way: a state sums the messages
-that reach it, and the learner's ``aggregate`` turns the sums into the state of the next round.
+With a server, messages go to its state, which all clients read. On a graph, they go to the states
+of the neighbours (``exchange``). Both kinds of state take part in a round in the same way: a state
+sums the messages that reach it, and the learner's ``aggregate`` turns the sums into the state of
+the next round.
 """
 
 from __future__ import annotations
@@ -37,11 +38,13 @@ MOST_NOISE = 2**20  # most numbers of noise drawn at once: 8 MiB
 class Draws(NamedTuple):
     """Random numbers of n rounds of C clients.
 
-    u        (n, C, a) uniform numbers of the clients
-    v        (n, b) uniform numbers of the server
+    u        (n, C, a) uniform numbers of the clients, a per round
+    v        (n, b) uniform numbers of the server, b per round
     asked    (n, C) whether the server asks for the client's message
     normals  (n, C, m W + E) standard normal numbers of the clients' noise; (n, C, 0) without noise
     uniform  (n, C, m W) uniform numbers that round entries; (n, C, 0) without rounding
+
+    m is the most rows of a message, W their width and E its losses.
     """
 
     u: np.ndarray
@@ -56,8 +59,8 @@ class Totals(NamedTuple):
 
     losses  (K, 1 + N) losses of the prediction and of every kernel, by client
     sent    (K, 2) int64 numbers and rows that each client has sent, to all neighbours together
-    replies (K, 2) int64 messages that each client has sent, and refused ones among them
-    used    (N,) int64 messages that held a row
+    replies (K, 2) int64 messages that each client has sent, and how many of them were refused
+    used    (N,) int64 number of messages with the row
     worst   (2,) the largest squared error of a prediction and the largest loss of a kernel
     """
 
@@ -71,7 +74,7 @@ class Totals(NamedTuple):
 class FederatedTrace(NamedTuple):
     """Predictions, losses and regrets of n rounds.
 
-    y_hat   (n, K), predicted before each label; NaN after a client's last row
+    y_hat   (n, K), predicted before each target; NaN after a client's last row
     loss    (n, K) cumulative loss L of the predictions
     regret  (n, K) after each round, as in (11)
 
@@ -83,13 +86,13 @@ class FederatedTrace(NamedTuple):
     regret: np.ndarray
 
     def rows(self, rows: slice) -> FederatedTrace:
-        """Return views of some rounds."""
+        """Return views of a range of rounds."""
         return FederatedTrace(self.y_hat[rows], self.loss[rows], self.regret[rows])
 
 
 @inlined
 def add_losses(losses, k, scratch, worst):
-    """Add the losses of a round to those of a client, and return the least sum of a kernel.
+    """Add the losses of a round to a client's sums, and return the smallest sum of a kernel.
 
     Parameters
     ----------
@@ -113,7 +116,7 @@ def add_losses(losses, k, scratch, worst):
 
 @inlined
 def count_members(servers, links, exchanged, present, asked):
-    """Write to every state the number of clients that may send it a message, each by its weight.
+    """Write to each state the number of clients that may send it a message, each by its weight.
 
     Parameters
     ----------
@@ -139,7 +142,7 @@ def count_members(servers, links, exchanged, present, asked):
 
 @inlined
 def deliver(servers, links, exchanged, k, message, inbox, totals):
-    """Send a client's message along all its links, or between exchanges to itself alone.
+    """Send a client's message along all its links; between exchanges, only to its own state.
 
     Parameters
     ----------
@@ -235,7 +238,7 @@ def run_rounds(
 
 
 class Federation:
-    """One federated learner on the streams of K clients: its states, generators and clock.
+    """One federated learner on the streams of K clients: its states, generators and round.
 
     Parameters
     ----------
@@ -256,10 +259,10 @@ class Federation:
         Most numbers that a client may send in a round. Raises ValueError if the algorithm could
         exceed it.
     model
-        Shared parameters to start from in place of fresh ones; random features are ``compact``.
+        Shared parameters to start from in place of new ones; random features are ``compact``.
     lengths
-        (K,) whole numbers >= 1: rounds after which each client is done while the others go on.
-        None: no client ends.
+        (K,) whole numbers >= 1: rounds of each client; the others go on after it. None: no client
+        ends.
     guards
         Noise at the clients, refusals and robust means at the server. Raises ValueError for privacy
         that the algorithm cannot give, or that lacks ``lengths``.
@@ -329,7 +332,7 @@ class Federation:
         self._prepare()
 
     def _require_a_server(self, guards: Safeguards) -> None:
-        """Raise ValueError for settings that need a server which hears all clients every round."""
+        """Raise ValueError for settings that need a server that hears all clients every round."""
         if self.links.n_states == 1 and self.links.every == 1:
             return
         privacy.require_no_server(self.algorithm, guards)
@@ -365,7 +368,7 @@ class Federation:
         self._inbox = privacy.inbox_for(self.guards, self.n_clients, self.message)
 
     def partial_fit(self, X: np.ndarray, y: np.ndarray) -> FederatedTrace:
-        """Run n rounds, X (n, K, d), y (n, K). Any split into blocks gives the same numbers.
+        """Run n rounds, X (n, K, d), y (n, K). The split into blocks does not change the result.
 
         Entries after a client's last row are ignored.
         """
@@ -383,7 +386,7 @@ class Federation:
         trace = FederatedTrace(*(np.empty((n, K)) for _ in FederatedTrace._fields))
         ends = np.unique(self.lengths[(self.lengths > self.t) & (self.lengths < self.t + n)])
         start = 0
-        for stop in (*(ends - self.t).tolist(), n):  # rounds with the same clients
+        for stop in (*(ends - self.t).tolist(), n):  # rounds with the same set of clients
             rows = slice(start, stop)
             self._advance(X[rows], y[rows], u[rows], v[rows], trace.rows(rows))
             self.t += stop - start

@@ -1,15 +1,14 @@
 """Assignment of the rows of a data set to K clients, up to T rounds each.
 
-iid          rows are dealt at random, T to each client
-in_turn      rows are dealt in the order of the file, one to each client in turn
+iid          rows are assigned at random, T to each client
+in_turn      rows are assigned in the order of the file, one to each client in turn
 consecutive  the file is cut into K pieces of equal length; client k has the first T rows of piece k
 by_site      client k belongs to site k mod S: it has ``home`` rows of its site and ``away`` rows of
              every other site, in random order; no row goes to two clients
 column       a client has the rows with one value of a column, in the order of the file; clients
              with fewer rows end earlier
 
-One split serves all seeds of a run: as in the published experiments, seeds vary the random
-features.
+All seeds of a run share one split. As in the published experiments, seeds vary the random features.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class Split(NamedTuple):
 
 
 def deal(n_rows: int, n_clients: int, n_rounds: int, rng: np.random.Generator | None) -> np.ndarray:
-    """Return rows (T, K), dealt at random, or in order if ``rng`` is None.
+    """Return rows (T, K), assigned at random, or in the order of the file if ``rng`` is None.
 
     Parameters
     ----------
@@ -127,8 +126,8 @@ def by_site(
 def by_column(labels: np.ndarray, n_rounds: int | None) -> tuple[np.ndarray, list[str]]:
     """Return rows (T, K) in order, -1 after a client's last row, and the names of the clients.
 
-    T is the most rows of any client, or ``n_rounds``. Raises ValueError if no client has
-    ``n_rounds`` rows.
+    T is the largest number of rows of a client, or ``n_rounds`` if set. Raises ValueError if no
+    client has ``n_rounds`` rows.
     """
     names = list(dict.fromkeys(labels.tolist()))
     groups = [np.flatnonzero(labels == name) for name in names]
@@ -185,7 +184,7 @@ def split(
     n_clients
         K; None: the published number of the data set, or the number of values for "column".
     seed
-        Seed of the order in which rows are dealt.
+        Seed of the order in which rows are assigned.
     name, rounds, home, away
         As ``federation.*`` of a run.
 

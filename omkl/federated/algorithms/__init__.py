@@ -1,1 +1,1 @@
-"""Federated algorithms, one file each; typed like the others: ``algorithm=pof_mkl``."""
+"""Federated algorithms, one file each. The file's name is the setting: ``algorithm=pof_mkl``."""

@@ -1,29 +1,30 @@
-"""DOMKL: online ADMM of every kernel between neighbours, and weights by the neighbours' losses.
+"""DOMKL: online ADMM between neighbours for every kernel, weighted by the neighbours' losses.
 
 Paper    J. Chae, S. Hong, "Distributed Online Learning with Multiple Kernels", arXiv 2102.12733,
-         2021, whose abstract alone could be read; the rules are those of the authors' code
+         2021. Only its abstract was available; the rules are those of the authors' code
          (JeongminChae/MKL_Active_Learning, Domkl_online_rf.m).
 Task     regression; K clients on a graph, or with a server.
 Round    Client k has its own theta_ik and lambda_ik of all N kernels, 0 at first. m_ik is the mean
-         of the theta_il that it last received and of its own.
+         of its own theta_ik and the theta_il that it last received.
          1. It predicts the mean of theta_ik'z_i(x) weighted by w_ik.
          2. lambda_ik <- lambda_ik + rho (theta_ik - m_ik) / 2.
          3. theta_ik <- the minimum over v of (v'z_i - y)^2 + lambda_ik'v + c ||v - theta_ik||^2 / 2
             + rho (theta_ik - m_ik)'v / 2, in closed form.
-         4. It sends theta_ik and the losses L_ik = (f_ik - y)^2 from before the step;
-            w_ik <- w_ik exp(-eta_w times the mean of the losses that came and of its own).
-Symbols  c      weight of the last theta, > 0; from c = rho on, no graph is unstable
+         4. It sends theta_ik and the losses L_ik = (f_ik - y)^2 from before step 3;
+            w_ik <- w_ik exp(-eta_w times the mean of its own and the received losses).
+Symbols  c      weight of the last theta, > 0; stable on every graph if c >= rho
          rho    weight of the neighbours' theta, >= 0
          eta_w  step size of the weights, > 0, a schedule
-Cost     a client: O(N D d) time per round, N (2 D + 1) numbers sent to each neighbour, 4 N D kept.
-Bound    none that could be read; its abstract speaks of an optimal sublinear regret.
-Reading  the code sums over the d neighbours of a client, with eta = 10, rho = 100, a step of
-         eta_g = 0.1 of the weights, D = 50 and features without 1 / sqrt(D). Where all clients have
-         d neighbours, that is c = (eta + rho d) / D, rho (1 + d) / D in place of rho and
-         (1 + d) eta_g in place of eta_w. Elsewhere means have the weights of
-         ``omkl.federated.exchange``.
-Differs  from the code: all clients share the random features; the code draws features for each
-         client and exchanges theta all the same. Its active form, DAMKL, is not here: federations
+Cost     a client: O(N D d) time per round, N (2 D + 1) numbers sent to each neighbour,
+         4 N D stored.
+Bound    not available; the abstract mentions an optimal sublinear regret.
+Reading  The code sums over the d neighbours of a client. It sets eta = 10, rho = 100, the step
+         eta_g = 0.1 of the weights and D = 50, and its features lack the factor 1 / sqrt(D). If
+         every client has d neighbours, the same updates result here from c = (eta + rho d) / D,
+         rho (1 + d) / D in place of rho, and eta_w = (1 + d) eta_g. On other graphs the means have
+         the weights of ``omkl.federated.exchange``.
+Differs  The code draws different random features for each client, and exchanges theta all the same.
+         Here all clients share the features. The active form DAMKL is missing, because federations
          request every target.
 """
 

@@ -1,12 +1,12 @@
-"""eM-KOFL: the server draws one kernel a round, which all clients predict with and send.
+"""eM-KOFL: the server draws one kernel per round; all clients predict with it and send it.
 
 Paper    S. Hong, J. Chae, "Communication-Efficient Randomized Algorithm for Multi-Kernel
          Online Federated Learning", IEEE TPAMI, 2021; as described for the comparison in
          Ghari and Shen, "Personalized Online Federated Learning with Multiple Kernels",
          NeurIPS 2022, sections 3 and 4.
 Task     regression; K clients and a server.
-Round    1. The server draws the kernel J of the next round with probability w_J / W; it
-            sends J, and theta_I of this round's kernel I, drawn a round before.
+Round    1. The server draws the kernel J of the next round with probability w_J / W. It
+            sends J, and theta_I of this round's kernel I, which it drew a round before.
          2. Client k, which keeps theta_ik of all N kernels, sets theta_Ik to theta_I and
             predicts theta_I'z_I(x).
          3. theta_ik <- theta_ik - eta grad L_i for all kernels,
@@ -17,22 +17,22 @@ Round    1. The server draws the kernel J of the next round with probability w_J
 Symbols  eta    step size of theta, > 0, a schedule
          eta_w  step size of the server's weights, > 0, a schedule
          lam    regularisation, >= 0
-Cost     a client: O(N D d) time per round, 2 D + N numbers sent, N D numbers kept.
+Cost     a client: O(N D d) time per round, 2 D + N numbers sent, N D numbers stored.
 Bound    O(sqrt(T)) with probability 1 - delta, for all clients together against the best
          kernel for all of them.
-Differs  from its paper, whose text was not at hand. Ghari and Shen say that the server chooses a
-         kernel, that clients update all kernels and send that one, and that the bound holds
-         with probability 1 - delta. Readings from that: the drawn kernel alone predicts (the
-         bound is that of drawing from exponential weights); the other kernels are learned
-         from a client's own data until they are drawn and averaged; a kernel is drawn a round
-         before it predicts, since clients can only then have sent what it is to predict with
-         (sent after it has predicted, the server would hand out what it learned the last
-         time, and what clients learned since would be lost); the N losses are sent as numbers
-         of their own and averaged over the clients. The authors' public code
-         (JeongminChae/MKL_Online_Federated_Learning) has another rule: each client draws a
-         kernel by weights of its own, the server draws one with probability proportional to
-         (the number of clients that drew it)^K, the new theta is the mean over these clients,
-         and no penalty is in the weights.
+Reading  The paper's text was not available. Ghari and Shen say that the server chooses a kernel,
+         that clients update all kernels and send this one, and that the bound holds with
+         probability 1 - delta. The other rules follow from that:
+         - The drawn kernel alone predicts, as in the bound for draws from exponential weights.
+         - A client learns a kernel from its own data until the kernel is drawn and averaged.
+         - A kernel is drawn one round before it predicts, so that clients can send it first. If
+           they sent it afterwards, it would overwrite all that clients had learned since its
+           last draw.
+         - The N losses are sent as separate numbers and averaged over the clients.
+Differs  The authors' public code (JeongminChae/MKL_Online_Federated_Learning) has another rule:
+         each client draws a kernel by its own weights; the server draws a kernel with
+         probability proportional to (the number of clients that drew it)^K; the new theta is the
+         mean over these clients; the weights contain no penalty.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Params(NamedTuple):
 
 
 class ClientState(NamedTuple):
-    """State of the clients, which they send row by row as the server names kernels."""
+    """State of the clients. A client sends the rows of the kernels that the server names."""
 
     theta: np.ndarray  # (K, N, 2 D)
     norm2: np.ndarray  # (K, N)
@@ -77,7 +77,7 @@ def client_state(
 
 @inlined
 def learned_by(server, clients, k):
-    """Return the kernels as one client has learned them, ``RandomFeatures`` with theta (N, 2 D).
+    """Return one client's kernels as ``RandomFeatures`` with theta (N, 2 D).
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def learned_by(server, clients, k):
     clients
         State of all clients.
     k
-        Client.
+        Index of the client.
     """
     model = server.model
     return RandomFeatures(model.padded, clients.theta[k], clients.norm2[k], model.n_waves)

@@ -1,9 +1,9 @@
-"""FOMD-OMS: a client learns M drawn kernels of N; the first of them alone predicts.
+"""FOMD-OMS: a client predicts with one drawn kernel, and learns M of N kernels.
 
 Paper    J. Li, Z. Wu, Z. Xu, I. King, "On the Necessity of Collaboration for Online Model
-         Selection with Decentralized Data", NeurIPS 2024, as the authors' code FOMD-OMS.R
-         (github.com/JunfLi-TJU/OMS-DecD) has it for kernels; of the text abstract and
-         introduction could be read.
+         Selection with Decentralized Data", NeurIPS 2024. Its abstract and introduction were
+         available. The rules are those of the authors' code for kernels, FOMD-OMS.R
+         (github.com/JunfLi-TJU/OMS-DecD).
 Task     regression; K clients and a server.
 Round    1. For every client a kernel I is drawn with probability p_I, and M - 1 of the
             others uniformly, without replacement. So kernel i is among the M with
@@ -11,35 +11,35 @@ Round    1. For every client a kernel I is drawn with probability p_I, and M - 1
          2. The client predicts theta_I'z_I(x).
          3. It sends theta_i - eta grad L_i / P_i and L_i / P_i of its M kernels,
             L_i = (theta_i'z_i - y)^2.
-         4. The server takes the mean of the theta_i over all K clients, where one that did not
-            send kernel i counts with theta_i as it was, and projects it on ||theta_i|| <= U.
-         5. c_i is the sum of the L_i / P_i that came, over K;
+         4. The server takes the mean of the theta_i over all K clients, and projects it on
+            ||theta_i|| <= U. A client that did not send kernel i counts with the former theta_i.
+         5. c_i is the sum of the received L_i / P_i, divided by K;
             p_i <- p_i exp(-eta_w c_i / (U + 1)), normalised. All p_i are 1/N at first.
 Symbols  eta    step size of theta, > 0, a schedule; the code's lambda_t (0.5)
          eta_w  step size of the server's weights, > 0, a schedule; the code's eta_t (16)
          U      radius of the ball that theta_i is projected on, > 0 (the code: 1)
-         M      kernels that a client learns and sends a round, 1..N; the code's J (2). With 1
-                nothing bounds P_i from below, nor the steps from above
-Cost     a client: O(N D d) time per round, M (2 D + 1) numbers sent, none kept; the server:
+         M      kernels that a client learns and sends per round, 1..N; the code's J (2). With
+                M = 1 the P_i have no lower bound, and the steps no upper bound
+Cost     a client: O(N D d) time per round, M (2 D + 1) numbers sent, none stored; the server:
          O((K M + N) D).
-Bound    none that could be read; its abstract speaks of one.
-Reading  the code computes steps from a theory and puts constants in their place, which are the
-         defaults here. The theory's are, with G = 2 (U + 1) and a = (N - M)/(M - 1),
+Bound    not available; the abstract mentions one.
+Reading  The code computes step sizes from the theory, then overwrites them with constants, which
+         are the defaults here. With G = 2 (U + 1) and a = (N - M)/(M - 1), the theory's steps are
          eta = U / (2 G sqrt(1 + a/K) sqrt(max(a^2, t))) and, for T rounds of K clients,
-         eta_w = min(sqrt(ln(N K T) / (4 K T (1 + a/K))), 1/(2 a)). The losses are divided by
-         U + 1 as the code for kernels does it; that for linear models divides by (U + 1)^2,
-         begins with nearly all weight on the first model and subtracts a number from the losses
-         with which the weights add up to 1 without being normalised.
-         Where ``exchange.every`` exceeds the number of rounds, clients never exchange: the
-         reference NCO-OMS. Its code (NCO-OMS-2.R) has linear models of several radii in place
-         of kernels, with the weights of that code, and the steps above with a in place of a/K;
-         eta_w keeps K T, the rows of all clients.
-Differs  from the code: a client draws its kernels by the server's p, since a server here sends
-         the same to all; so it receives N kernels and N weights, where M kernels would do. It
-         evaluates all N kernels, since its regret is measured against each of them: learning
-         alone would take O(M D d). The random features of every kernel are drawn by
-         themselves; the code draws one standard normal matrix and divides it by each width. A
-         client divides by P_i before it sends, where the code's server does.
+         eta_w = min(sqrt(ln(N K T) / (4 K T (1 + a/K))), 1/(2 a)). Losses are divided by U + 1, as
+         in the code for kernels. The code for linear models divides by (U + 1)^2, begins with
+         nearly all weight on the first model, and shifts the losses so that the weights add up to
+         1 without normalisation.
+         If ``exchange.every`` exceeds the number of rounds, clients never exchange messages. This
+         is the reference NCO-OMS. Its code (NCO-OMS-2.R) has linear models of several radii in
+         place of kernels, their weights, and the steps above with a in place of a/K; K T in eta_w
+         stays, the rows of all clients.
+Differs  A server here sends the same message to all clients. So a client receives all N kernels
+         and N weights, and draws its kernels by the server's p; in the code M kernels suffice. A
+         client here evaluates all N kernels to measure the regret; learning alone would take
+         O(M D d). Each kernel has its own random features; the code draws one standard normal
+         matrix and divides it by each width. The client divides by P_i before it sends; in the
+         code the server divides.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ class Params(NamedTuple):
 
 @inlined
 def draw_others(rows, M, N, u):
-    """Write a uniform set of kernels other than the first to rows[1:M].
+    """Write M - 1 kernels other than the first to rows[1:M], drawn uniformly without replacement.
 
-    Floyd's algorithm (Bentley and Floyd, "A sample of brilliance", 1987): number m is drawn from
-    the first N - M + m other kernels, and replaced by the last of these if it was drawn before.
+    Uses Floyd's algorithm (Bentley and Floyd, "A sample of brilliance", 1987): number m is drawn
+    from the first N - M + m other kernels; if it was drawn before, the last of these replaces it.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def draw_others(rows, M, N, u):
     M, N
         Number of kernels in the set, and of all kernels.
     u
-        Uniform numbers (M,) in [0, 1), of which the first is not read.
+        Uniform numbers (M,) in [0, 1). The first is not used.
     """
     for m in range(1, M):
         n = N - M + m
@@ -121,7 +121,7 @@ def local_step(params, server, clients, k, t, y, y_hat, scratch, message):
 
 @inlined
 def project(model, U):
-    """Scale every row of theta that is longer than U to length U."""
+    """Scale every row of theta with a norm above U to the norm U."""
     for i in range(model.theta.shape[0]):
         norm = math.sqrt(model.norm2[i])
         if norm > U:

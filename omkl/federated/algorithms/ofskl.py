@@ -11,8 +11,8 @@ Symbols  eta        step size of theta, > 0, a schedule
          bandwidth  of exp(-||x - x'||^2 / (2 bandwidth)), > 0 (the paper: 10)
 Cost     a client: O(D d) time per round, 2 D numbers sent.
 Bound    O(sqrt(T)) against the best function in the kernel's space.
-Differs  from the paper: none. Reading: "bandwidth of 10" is the variance, as in the
-         dictionaries of these authors.
+Reading  "bandwidth of 10" is the variance, as in the dictionaries of these authors.
+Differs  from the paper: none.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""PerFedAvg: a small network, shared as the point from which one step adapts to a client.
+"""PerFedAvg: a small shared network, from which one gradient step adapts to each client.
 
 Paper    A. Fallah, A. Mokhtari, A. Ozdaglar, "Personalized Federated Learning with
          Theoretical Guarantees: A Model-Agnostic Meta-Learning Approach", NeurIPS 2020; as
@@ -12,18 +12,19 @@ Round    1. The server sends the parameters theta of a network of dense layers w
          4. The server takes the mean.
 Symbols  alpha    step size of the adaptation, > 0, a schedule
          beta     step size of the shared parameters, > 0, a schedule
-         neurons  of a hidden layer, at most; >= 1 (the paper: 20)
+         neurons  largest size of a hidden layer, >= 1 (the paper: 20)
 Cost     a client: O(P) time per round and P numbers sent, P parameters.
-Bound    none: clients hold no batch of data.
-Differs  from the paper: none that is known. Readings: the first-order variant, without
-         Hessians; as clients store no data, both steps use the sample that has just come,
-         and the shared parameters predict the next one. Hidden layers are as many as
-         ``max_upload`` lets through (1000 without one: the paper's limit); where not even
-         one of ``neurons`` fits, one layer of as many as do. Weights start normal with
-         variance 2 / inputs of the layer, biases at 0. The text states neither step size;
-         1/sqrt(T), that of its other learners, is too large for alpha in two hidden layers:
-         on naval one seed in ten breaks away and makes the mean error 0.41, the median being
-         0.013. Smaller steps do not give the published numbers of all data sets either.
+Bound    none: clients store no batch of data.
+Reading  This is the first-order variant, without Hessians. Clients store no data, so both steps
+         use the sample that has just arrived, and the shared parameters predict the next one.
+         The network has as many hidden layers of ``neurons`` as ``max_upload`` allows (1000 if
+         it is not set: the paper's limit). If not even one fits, it has a single smaller layer.
+         Weights start normal with variance 2 / (inputs of the layer), biases at 0. The paper gives
+         neither step size. The step of its other learners, 1/sqrt(T), is too large for alpha
+         with two hidden layers: on naval one seed in ten diverges and raises the mean error to
+         0.41, with a median of 0.013. Smaller steps do not give the published numbers of all
+         data sets either.
+Differs  from the paper: no known difference.
 """
 
 from __future__ import annotations
@@ -54,9 +55,9 @@ class Params(NamedTuple):
 
 
 class Network(NamedTuple):
-    """Parameters of dense layers, one after the other: weights (out, in), then biases (out).
+    """Parameters of dense layers in one array: by layer, weights (out, in), then biases (out).
 
-    theta (1, P); norm2 (1,), not used; sizes (L + 1,) int64, inputs first, 1 last
+    theta (1, P); norm2 (1,), not used; sizes (L + 1,) int64 from the input layer to the output, 1
     """
 
     theta: np.ndarray
@@ -67,7 +68,7 @@ class Network(NamedTuple):
 class Layers(NamedTuple):
     """Scratch for one sample: values and derivatives of all units, input units first.
 
-    value, delta (sum of sizes,); adapted (1, P)
+    value, delta (sum of sizes,); adapted (1, P), the parameters after the first step
     """
 
     value: np.ndarray
@@ -139,9 +140,9 @@ def no_kernels(params: Params, dictionary: Sequence[Kernel], d: int) -> Sequence
 
 @inlined
 def eight_sums(theta, row, next_row, n_rows, value, first, n_in):
-    """Return the pack of theta'value of eight rows of weights.
+    """Return theta'value for eight rows of weights at once, as one SIMD pack.
 
-    Lanes beyond the last row repeat the last row.
+    Elements beyond the last row repeat the last row.
 
     Parameters
     ----------
@@ -152,7 +153,7 @@ def eight_sums(theta, row, next_row, n_rows, value, first, n_in):
     n_rows
         Number of rows left, >= 1.
     value, first
-        Values of all units, and the first unit that is read.
+        Values of all units, and the index of the first input of this layer.
     n_in
         Number of weights of a row.
     """
@@ -204,7 +205,7 @@ def forward(theta, sizes, value):
 
 @inlined
 def descend(theta, start, sizes, layers, slope, step, target):
-    """Write the parameters after one gradient step.
+    """Write the parameters after one gradient step to ``target``.
 
     Call ``forward`` with ``theta`` first. The gradient itself is not stored.
 
@@ -219,7 +220,7 @@ def descend(theta, start, sizes, layers, slope, step, target):
     layers
         Values of the units, and scratch.
     slope
-        Derivative of the loss by the output.
+        Derivative of the loss with respect to the output.
     step
         Step size.
     target

@@ -1,4 +1,4 @@
-"""POF-MKL: every client weighs the kernels by itself and sends M of them a round.
+"""POF-MKL: every client has its own weights of the kernels and sends M kernels per round.
 
 Paper    P. M. Ghari, Y. Shen, "Personalized Online Federated Learning with Multiple
          Kernels", NeurIPS 2022, algorithms 1 and 2.
@@ -10,24 +10,24 @@ Round    1. The server sends theta_i of all N kernels.
          3. It predicts the mean of theta_i'z_i(x) over all kernels weighted by w_ik.  (6)
          4. w_ik <- w_ik exp(-eta_k L_i), L_i = (theta_i'z_i - y)^2 + lam ||theta_i||^2. (7)
          5. It sends theta_i - eta grad L_i / q_j for the kernels i of its bin.         (9)
-         6. The server takes the mean over all K clients, where a client that did not send
-            kernel i counts with theta_i as it was.                                     (10)
+         6. The server takes the mean over all K clients. A client that did not send kernel i
+            counts with the former theta_i.                                             (10)
 Symbols  eta    step size of theta, > 0, a schedule
          eta_k  step size of the clients' weights, > 0, a schedule
          lam    regularisation, >= 0
          xi     exploration rate, in (0, 1]
-         M      kernels that a client sends a round, 1..N
+         M      kernels that a client sends per round, 1..N
 Cost     a client: O(N D d + N log N) time per round, O(N D d) memory, 2 M D numbers sent;
          the server: O(K M D) time per round.
 Bound    theorem 1: each client's regret against its best kernel is at most
          ln N / eta_k + eta_k T / 2; losses in [0, 1]. Theorem 2: the server's regret against
          the best function for all clients, see ``scripts/reproduce/regret_bounds.py``.
-Differs  from the paper: none. Where clients have streams of unequal length, which the paper
-         does not speak of, K in (10) counts those that have a sample in the round. Readings:
-         the bins are cut by the weights before this round's update, as (8) has it; of equal
-         weights the kernel of the smaller index comes first; bins are cut by weight for xi = 1
-         too, where the paper says that nothing needs to be sorted, since algorithm 1 does. The
-         released module has one step size for theta and the weights.
+Reading  Bins are cut by the weights before this round's update, as in (8). Among equal weights
+         the kernel with the smaller index comes first. Kernels are sorted for xi = 1 too, as in
+         algorithm 1; the paper's text says that xi = 1 needs no sorting. If streams have unequal
+         lengths, a case that the paper does not treat, K in (10) counts the clients with a sample
+         in the round.
+Differs  from the paper: none. The released module has one step size for theta and the weights.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Params(NamedTuple):
 
 
 class ClientState(NamedTuple):
-    """State of the clients. The kernels that a client sends depend on it."""
+    """State of the clients, which decides the kernels that each client sends."""
 
     log_w: np.ndarray  # (K, N)
     order: np.ndarray  # (K, N) int64 kernels by weight, largest first
@@ -75,7 +75,7 @@ def client_state(
 def sort_by_weight(log_w, order):
     """Sort ``order`` (N,) by log_w (N,), largest first.
 
-    Insertion sort, because the order hardly changes from round to round.
+    Insertion sort is fast here, because the order hardly changes from round to round.
     """
     for a in range(1, order.shape[0]):
         i = order[a]
@@ -152,7 +152,7 @@ def upload(params: Params, N: int, W: int) -> int:
 
 
 def exposure(params: Params, N: int, n_rounds: int) -> int:
-    # The weights depend on all earlier labels. They choose a bin and divide the step by its
+    # The weights depend on all earlier targets. They choose a bin and divide the step by its
     # probability; with a single bin they do neither.
     if params.M < N:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""vM-KOFL: every client sends all kernels every round; one combination for all.
+"""vM-KOFL: every client sends all kernels every round; all clients share one combination.
 
 Paper    S. Hong, J. Chae, "Communication-Efficient Randomized Algorithm for Multi-Kernel
          Online Federated Learning", IEEE TPAMI, 2021; as described for the comparison in
@@ -17,11 +17,11 @@ Symbols  eta    step size of theta, > 0, a schedule
 Cost     a client: O(N D d) time per round, N (2 D + 1) numbers sent; the server: O(K N D).
 Bound    O(sqrt(T)) for all clients together against the best kernel for all of them; none
          for a single client, whose best kernel may be another one.
-Differs  from its paper, whose text was not at hand; Ghari and Shen say what is above. Readings:
-         the N losses are sent as numbers of their own, without which the server has nothing
-         to weigh kernels by (their count of (N + 1) D numbers a client is neither this nor
-         2 N D); the server takes the losses' mean over the clients, not their sum, which
-         would be a step size K times as large.
+Reading  The paper's text was not available; the rules follow Ghari and Shen. The N losses are
+         sent as separate numbers, because the server needs them for the weights. (Ghari and Shen
+         count (N + 1) D numbers per client, which fits neither this nor 2 N D.) The server takes
+         the mean of the losses over the clients. Their sum would be a step size K times as large.
+Differs  not known.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def send_losses(scratch, message):
 
 @inlined
 def weigh(server, eta_w):
-    """Update the server's weights log_w (N,) by the mean of the losses that came."""
+    """Update the server's weights log_w (N,) by the mean of the received losses."""
     if server.senders[0] > 0:
         for i in range(server.log_w.shape[0]):
             server.log_w[i] -= eta_w * server.losses[i] / server.senders[0]
