@@ -152,7 +152,7 @@ def learner(
 
 
 def panel(
-    algorithm: str = "raker",
+    algorithm: str = PANEL["algorithm"],
     *,
     series: str | None = None,
     inputs: int | Sequence[str] | None = None,
@@ -160,7 +160,7 @@ def panel(
     D: int = PANEL["D"],
     seed: int = 0,
     scaling: str = "columns",
-    lags: int = 0,
+    lags: int = PANEL["lags"],
     horizon: int | None = None,
     interval: float | None = None,
     interval_rate: float | None = None,
@@ -177,13 +177,14 @@ def panel(
     Parameters
     ----------
     algorithm
-        An algorithm whose state is numbers only: "raker", "rfomkr", "ridge", "ridge_rff", ...
+        An algorithm whose state is numbers only: "ridge", "ridge_rff", "raker", "rfomkr", ...
     series
         Name of the column of the series in rows by name; None: series are a separate argument of
         the methods.
     inputs, kernels, D, seed, scaling, lags, horizon, features
         As in ``omkl.learner``, for the learner of each series. All series have the same random
-        features. The defaults are smaller: ``kernels="gauss5"``, ``D=24``.
+        features. Other defaults: the last 4 targets of the series are inputs (``lags=4``), and
+        kernels are few (``kernels="gauss5"``, ``D=24``).
     interval, interval_rate
         As in ``omkl.learner``. Intervals learn from the errors of all series, each divided by the
         mean error of its series.

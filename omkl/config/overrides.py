@@ -209,7 +209,7 @@ def expand(
         texts = ["dataset=file"] * bool(files) + [of_file(text) for text in texts]
         values = {key_of_file(key): several for key, several in values.items()}
         has_series = keys & {"series", "dataset.series"}
-        more = {k: v for k, v in conf.PANEL.items() if has_series and k != "algorithm"}
+        more = conf.PANEL_KERNELS if has_series else {}
         more = more if keys & {"seeds", "debug"} else {**more, "seeds": 1}
         texts += [f"{key}={value}" for key, value in more.items() if key not in keys]
     return _with_module(texts, config_dirs), values

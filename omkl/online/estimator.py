@@ -108,8 +108,8 @@ class RegressorParameters(LearnerParameters):
 class PanelParameters(LearnerParameters):
     """Parameters of a panel, which has one learner per series.
 
-    The algorithm must be one that ``omkl.panel`` supports. By default there are few kernels and
-    features, because each series has its own coefficients.
+    The algorithm must be one that ``omkl.panel`` supports. The defaults are those of
+    ``omkl.panel``: a ridge on the inputs and the last 4 targets of the series.
 
     Parameters
     ----------
@@ -120,6 +120,7 @@ class PanelParameters(LearnerParameters):
     algorithm: str = PANEL["algorithm"]
     kernels: Any = PANEL["kernels"]
     D: int = PANEL["D"]
+    lags: int = PANEL["lags"]
     series: str | None = None
     max_series: int | None = None
     share_weights: bool = False

@@ -511,10 +511,13 @@ def _require_supported(settings: LearnerSettings, weights: bool, scaling: bool) 
         why = "is defined outside omkl"
     if why:
         raise ValueError(f"{algorithm.name} {why}, and a panel has no such learners: {ADVICE}")
-    if weights and tuple(algorithm.State.__annotations__) != ("model", "log_w"):
+    # The number of inputs is unknown here; a single kernel has no weight to share.
+    n_experts = len(algorithm.kernels(specification.params, specification.dictionary, 1))
+    has_more = tuple(algorithm.State.__annotations__) != ("model", "log_w")
+    if weights and (has_more or n_experts == 1):
         raise ValueError(
-            f"share_weights=True is for learners that keep weights and nothing beside; "
-            f"{algorithm.name} keeps more: {ADVICE}"
+            f"share_weights=True needs a learner whose state beside coefficients is the weights of "
+            f"several kernels, and {algorithm.name} is none: raker and rfomkr are"
         )
 
 
@@ -524,7 +527,10 @@ def _is_own(name: str, array: np.ndarray) -> bool:
 
 
 CURE = "series=, or omkl.panel(series=COLUMN)"
-ADVICE = "raker, rfomkr, ridge and ridge_rff are possible"
+ADVICE = (
+    'omkl.learner("auto", series=COLUMN) learns all series together; a panel takes ridge, '
+    "ridge_rff, raker, rfomkr and others"
+)
 
 
 def _require_numbers(one: OnlineLearner) -> None:

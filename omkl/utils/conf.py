@@ -18,7 +18,9 @@ from omkl.utils import outside
 from omkl.utils.constraints import no_such_key
 
 # Defaults of panels: each series has its own coefficients, so they have few kernels and features.
-PANEL: dict[str, Any] = {"algorithm": "raker", "kernels": "gauss5", "D": 24}
+PANEL_KERNELS: dict[str, Any] = {"kernels": "gauss5", "D": 24}
+# A series predicts from its own past targets, because its level is unknown to its inputs.
+PANEL: dict[str, Any] = {"algorithm": "ridge", "lags": 4, **PANEL_KERNELS}
 
 
 class MissingEntry(LookupError):

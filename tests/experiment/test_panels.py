@@ -47,7 +47,7 @@ def test_a_run_drives_the_panel_that_users_have(file: Path, block: int) -> None:
     """Its errors are those of the panel, and each series is compared with its own last target."""
     rows = shops()
     found = run(file, block=block, seed=3, stream={"lags": 2}, model=True, interval=0.9)
-    panel = omkl.panel(series="shop", seed=3, lags=2, interval=0.9)
+    panel = omkl.panel("raker", series="shop", seed=3, lags=2, interval=0.9)
     inputs = rows[["shop", "price", "town"]]
     said = panel.partial_fit(inputs, rows.sales)
     y_hat = said.y_hat
@@ -98,7 +98,7 @@ def test_kernels_of_a_learner_per_series_are_as_the_panel_has_them(file: Path) -
 )
 def test_what_series_share_and_how_many_are_kept_is_set(file: Path, options: dict) -> None:
     rows, found = shops(), run(file, model=True, **options)
-    panel = omkl.panel(series="shop", **options)
+    panel = omkl.panel("raker", series="shop", lags=0, **options)
     y_hat = panel.partial_fit(rows[["shop", "price", "town"]], rows.sales).y_hat
     np.testing.assert_array_equal(found.predictions.y_hat, y_hat)
     kept = omkl.load_panel(found.folder / "model.npz")

@@ -28,7 +28,8 @@ def stream(n: int, n_series: int, seed: int = 0) -> pd.DataFrame:
 
 
 def one_learner(algorithm: str, **settings: object) -> omkl.OnlineLearner:
-    return omkl.learner(algorithm, inputs=NAMES, kernels=PANEL["kernels"], D=PANEL["D"], **settings)
+    own = {name: value for name, value in PANEL.items() if name != "algorithm"}
+    return omkl.learner(algorithm, **{"inputs": NAMES, **own, **settings})
 
 
 @pytest.mark.parametrize(
@@ -64,7 +65,7 @@ def test_each_key_learns_as_a_learner_by_itself(algorithm: str, settings: dict) 
 
 def test_a_panel_of_one_key_is_the_ordinary_learner_row_by_row() -> None:
     rows = stream(120, n_series=1).fillna({"y": 0.0})
-    panel, learner = omkl.panel(inputs=2, lags=1), one_learner("raker", lags=1)
+    panel, learner = omkl.panel(inputs=2), one_learner("ridge")
     for x, y in zip(rows[NAMES].to_numpy(), rows.y, strict=True):
         assert panel.predict_one(x, series="pump") == learner.predict_one(x)
         panel.learn_one(x, y, series="pump")
@@ -73,7 +74,7 @@ def test_a_panel_of_one_key_is_the_ordinary_learner_row_by_row() -> None:
 
 
 def test_targets_of_several_series_come_in_any_order() -> None:
-    panel, alone = omkl.panel(series="device", inputs=NAMES), one_learner("raker")
+    panel, alone = omkl.panel(series="device", inputs=NAMES), one_learner("ridge")
     rows = [{"device": name, "a": a, "b": 0.5} for a in (1.0, 2.0, 3.0) for name in "pq"]
     for x in rows:
         assert panel.predict_one(x) == panel.predict_one(x) == 0.0
@@ -100,17 +101,17 @@ def test_threads_change_no_bit() -> None:
 def test_what_series_share_does_not_depend_on_blocks(settings: dict) -> None:
     rows = stream(400, n_series=5)
     X = rows[["device", *NAMES]]
-    whole = omkl.panel(series="device", **settings).partial_fit(X, rows.y)
-    panel = omkl.panel(series="device", **settings)
+    whole = omkl.panel("raker", series="device", **settings).partial_fit(X, rows.y)
+    panel = omkl.panel("raker", series="device", **settings)
     parts = [panel.partial_fit(X[k : k + 37], rows.y[k : k + 37]) for k in range(0, 400, 37)]
     np.testing.assert_array_equal(whole.y_hat, np.concatenate([part.y_hat for part in parts]))
-    alone = omkl.panel(series="device").partial_fit(X, rows.y)
+    alone = omkl.panel("raker", series="device").partial_fit(X, rows.y)
     assert not np.array_equal(whole.y_hat, alone.y_hat)
 
 
 def test_shared_weights_are_moved_by_every_series() -> None:
     rows = stream(200, n_series=3).fillna({"y": 0.0})
-    panel = omkl.panel(series="device", share_weights=True)
+    panel = omkl.panel("raker", series="device", share_weights=True)
     panel.partial_fit(rows[["device", *NAMES]], rows.y)
     pd.testing.assert_series_equal(panel.weights(0), panel.weights(2))
     assert panel.weights(0).std() > 0.0
@@ -141,7 +142,7 @@ def test_the_least_recent_key_is_forgotten(size: int) -> None:
 def test_a_saved_panel_goes_on_to_the_bit(settings: dict, tmp_path: Path) -> None:
     rows = stream(500, n_series=6)
     X, y = rows[["device", *NAMES]], rows.y
-    panel = omkl.panel(series="device", **settings)
+    panel = omkl.panel("raker", series="device", **settings)
     panel.partial_fit(X[:300], y[:300])
     panel.forget(panel.names[2])
     panel.save(tmp_path / "panel.npz")
@@ -160,7 +161,7 @@ def test_words_become_inputs_as_in_a_learner(inputs: list[str] | None, tmp_path:
     rows = pd.DataFrame({"device": "pump", "load": np.arange(60) % 7, "town": towns})
     y = 2.0 * rows.load + (rows.town == "Oslo")
     panel = omkl.panel(series="device", inputs=inputs)
-    learner = omkl.learner("raker", inputs=inputs, kernels=PANEL["kernels"], D=PANEL["D"])
+    learner = one_learner("ridge", inputs=inputs)
     assert panel.predict(rows[:1]) == 0.0
     expected = learner.partial_fit(rows.drop(columns="device"), y).y_hat
     np.testing.assert_array_equal(panel.partial_fit(rows, y).y_hat, expected)
@@ -172,8 +173,8 @@ def test_words_become_inputs_as_in_a_learner(inputs: list[str] | None, tmp_path:
 def test_memory_per_key_is_what_is_said() -> None:
     n_kernels, features, d = 5, 48, 4
     of_learner = 8 * (n_kernels * (features + 2) + 4 + 1)
-    assert omkl.panel(inputs=4).bytes_per_series == of_learner + 8 * 20 * (d + 1)
-    shared = omkl.panel(inputs=4, share_scaling=True)
+    assert omkl.panel("raker", inputs=4, lags=0).bytes_per_series == of_learner + 8 * 20 * (d + 1)
+    shared = omkl.panel("raker", inputs=4, lags=0, share_scaling=True)
     assert shared.bytes_per_series == of_learner + 8 * 20, "of the targets alone"
 
 
@@ -255,10 +256,13 @@ def test_an_interval_has_no_width_until_a_series_errs() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: omkl.panel("auto", inputs=2), "auto keeps counts and places"),
-        (lambda: omkl.panel("auto", series="k"), "auto keeps counts and places"),
+        (
+            lambda: omkl.panel("auto", series="k"),
+            r'auto keeps counts .* omkl.learner\("auto", seri',
+        ),
         (lambda: omkl.panel("omkr", inputs=2), "omkr keeps rows of the stream"),
         (lambda: omkl.panel("ml_poly", inputs=2, share_weights=True), "share_weights=True"),
+        (lambda: omkl.panel(share_weights=True), "ridge is none: raker and rfomkr"),
         (lambda: omkl.panel(max_series=0), "max_series"),
         (lambda: omkl.panel(interval=90), "interval=90 is not a number between 0 and 1"),
         (lambda: omkl.panel(series="k").predict_interval([{"k": 1}]), "panel with interval=0.9"),

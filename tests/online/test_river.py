@@ -258,9 +258,7 @@ def test_a_panel_is_a_learner_per_series():
         ({"a": a, "device": f"d{k % 3}"}, a * (k % 3)) for k, a in enumerate(rng.normal(size=60))
     ]
     model = PanelMKLRegressor(series="device", interval=0.9)
-    alone = {
-        f"d{k}": omkl.learner("raker", inputs=["a"], kernels=model.kernels, D=24) for k in range(3)
-    }
+    alone = {f"d{k}": omkl.learner("ridge", inputs=["a"], lags=model.lags) for k in range(3)}
     for x, y in rows:
         learner = alone[x["device"]]
         assert model.predict_one(x) == learner.predict_one({"a": x["a"]})
