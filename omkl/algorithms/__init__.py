@@ -1,4 +1,4 @@
-"""Algorithms, one file for each or for each close family.
+"""Algorithms, one file for each algorithm or small family.
 
 ``omkl.core.protocol`` defines the parts of an algorithm, ``omkl.utils.registry`` finds its name.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from omkl.core.protocol import REGISTERED, Algorithm
 from omkl.utils import conf, outside, registry
 from omkl.utils.constraints import no_such
-from omkl.utils.registry import declare as declare  # of one's own
+from omkl.utils.registry import declare as declare  # for modules outside the package
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,9 +24,9 @@ def names() -> list[str]:
 
 
 def table() -> pd.DataFrame:
-    """Return a ``pandas.DataFrame`` of all algorithms: title, task, when to take each, and summary.
+    """Return a ``pandas.DataFrame`` of all algorithms: title, task, when to use each, and summary.
 
-    The index holds the names that ``omkl.learner(name)`` and ``algorithm=name`` accept.
+    The index has the names that ``omkl.learner(name)`` and ``algorithm=name`` accept.
     """
     import pandas as pd
 
@@ -42,14 +42,14 @@ def table() -> pd.DataFrame:
 
 
 def load(name: str) -> Algorithm:
-    """Return the algorithm of that name.
+    """Return the algorithm called ``name``.
 
     Raises
     ------
     ValueError
         There is no such algorithm. The message has the nearest name and lists the others.
     outside.ModuleProblem
-        A module outside the package is incomplete. The message names what it lacks.
+        A module outside the package is incomplete. The message names the missing parts.
     """
     module = outside.modules().get(name)
     if module is not None and module == registry.names_outside().get(name):

@@ -1,8 +1,7 @@
-"""Subsets of good kernels, and learners that request targets only if their kernels disagree.
+"""Predictions by subsets of good kernels, and targets requested only if the kernels disagree.
 
 S. Hong, J. Chae, "Active Learning with Multiple Kernels": OMKL-AKS predicts with a drawn subset,
-AMKL requests only some targets, AMKL-AKS does both. ``amkl_random`` is AMKL with a coin in place of
-its criterion.
+AMKL requests only some targets, AMKL-AKS does both. ``amkl_random`` is AMKL with random requests.
 """
 
 from __future__ import annotations
@@ -75,11 +74,11 @@ def measure(log_w, top, delta, gamma):
     log_w
         Logarithms of weights (N,).
     top
-        Largest of them.
+        The largest of them.
     delta
-        Least ratio to the largest weight, in [0, 1).
+        Smallest ratio to the largest weight, in [0, 1).
     gamma
-        Bins per kernel at most.
+        Most bins per kernel.
     """
     N = log_w.shape[0]
     least = math.log(delta) if delta > 0.0 else -np.inf
@@ -114,7 +113,7 @@ def add_by_coins(subset, n, first, last, J, bins, rng):
 
 @inlined
 def draw_subset(params, state, rng):
-    """Draw a bin of the collection by the present weights; its kernels predict.
+    """Draw a bin of kernels by the current weights. The kernels of this bin predict.
 
     Parameters
     ----------
@@ -127,7 +126,7 @@ def draw_subset(params, state, rng):
     N = state.w.shape[0]
     top = largest_of(state.log_w)
     _, J, bins = measure(state.log_w, top, params.delta, params.gamma)
-    if bins == 1:  # that of all kernels
+    if bins == 1:  # the bin of all kernels
         for i in range(N):
             state.subset[i] = i
         state.n[0] = N
@@ -152,7 +151,7 @@ def choose_subset(state, selection):
 
 @inlined
 def learn_all(params, state, t, y, selection):
-    """Update every weight by (22), and every theta by (17), both at the theta that predicted.
+    """Update every weight by (22) and every theta by (17), both from the theta that predicted.
 
     Parameters
     ----------
@@ -166,7 +165,7 @@ def learn_all(params, state, t, y, selection):
 
 @inlined
 def mean_of_subset(state, selection):
-    """Return the prediction (31), (32) by the weights from which the subset was drawn."""
+    """Return the prediction (31), (32), weighted as when the subset was drawn."""
     n = selection.n_combined[0]
     if n == selection.f.shape[0]:
         return mean_of_all(state.log_w, selection.f)
@@ -181,38 +180,38 @@ def mean_of_subset(state, selection):
 
 @register_as("omkl_aks", representation=RANDOM_FEATURES)
 class OmklAks:
-    """OMKL-AKS: every kernel learns, a drawn subset of the good ones predicts.
+    """OMKL-AKS: every kernel learns, and a drawn subset of the good kernels predicts.
 
     Paper    S. Hong, J. Chae, "Active Learning with Multiple Kernels", algorithm 1.
     Task     regression; full information.
     Round    1. K = the number of kernels with w_i / max w > delta, (23); J = gamma_t K with
                 gamma_t = min((N choose K) / N, gamma), (58).
-             2. Throw N balls into gamma_t N bins, J throws a ball, each into another bin: bin j
-                holds the kernels V_j, K of them on average, and each kernel lies in exactly J bins.
+             2. Throw each kernel into J distinct bins of gamma_t N bins. So bin j gets a set V_j of
+                kernels, K of them on average.
              3. Draw the bin s with probability alpha_j = sum of w_i over V_j / (J sum of w), (29).
-                Steps 2 and 3 are done in the other order: (29) is a kernel drawn by w and then one
-                of its J bins, and each other kernel is in that bin with probability J / (gamma_t
-                N). The bins that were not drawn are looked at by nobody and never filled.
+                The code does step 3 first, which gives the same distribution: it draws a kernel by
+                w and takes one of its J bins; every other kernel is in this bin with probability J
+                / (gamma_t N). So the bins that are not drawn need not be filled.
              4. Predict the mean of f_i over V_s weighted by w, (31), (32).
              5. theta_i <- theta_i - eta grad L_i(theta_i), (17), and
                 w_i <- w_i exp(-eta_g L_i(theta_i)), (22), of all kernels, both at the theta_i that
                 predicted, with L_i(theta) = (theta'z_i - y_t)^2 + lam ||theta||^2.
-    Symbols  eta    step size of theta (eta_l there), > 0, a schedule in t
+    Symbols  eta    step size of theta (eta_l in the paper), > 0, a schedule in t
              eta_g  step size of the weights, > 0, a schedule in t
              lam    regularisation, >= 0
-             delta  least ratio to the largest weight, in [0, 1); 0: every kernel predicts, as Raker
-             gamma  bins a kernel, at most, >= 1 (section V: 2)
+             delta  smallest ratio to the largest weight, in [0, 1); 0: all kernels predict (Raker)
+             gamma  most bins per kernel, >= 1 (section V: 2)
     Cost     O(N D d) time per round; O(N D d) memory.
     Bound    theorem 1: O(sqrt(T)) with high probability, eta and eta_g of order 1/sqrt(T);
              bounded, Lipschitz losses.
-    Differs  from the paper: none. Readings: the box draws the subset of round t + 1 at the end of
-             round t; here it is drawn at the start of round t + 1, from the same weights, and all
-             kernels predict in round 1, where all weights are equal. "J distinct bins": a throw
-             that hits a bin which holds the ball already is repeated. Where (58) makes as many
-             bins as there are subsets of size K, (28) has each subset once; the construction in
-             remark 1, the one of the experiments, does not, and is followed for every K. As
-             J / (gamma_t N) = K / N, gamma changes the collection and not the law of what is drawn
-             from it.
+    Reading  The box draws the subset of round t + 1 at the end of round t. Here it is drawn at the
+             start of round t + 1, from the same weights. In round 1 all weights are equal, and all
+             kernels predict. "J distinct bins": a throw into a bin that already has the kernel is
+             repeated. If (58) makes as many bins as there are subsets of size K, then (28) has each
+             subset once, but the construction in remark 1 does not. The experiments use remark 1,
+             and so does this code for every K. Since J / (gamma_t N) = K / N, gamma changes the
+             collection of bins but not the distribution of the drawn subset.
+    Differs  from the paper: none.
     """
 
     class Params(NamedTuple):
@@ -251,13 +250,13 @@ class OmklAks:
 
 @inlined
 def must_ask(params, state):
-    """Return whether the target is requested even if the kernels agree."""
+    """Return whether the target must be requested even if the kernels agree."""
     return params.eta_c == 0.0 or state.unlabelled[0] >= params.M
 
 
 @inlined
 def farthest_of_all(f, mean):
-    """Return the largest distance of an output, f (N,), from their mean."""
+    """Return the largest distance of the outputs f (N,) from ``mean``."""
     N = f.shape[0]
     farthest_pack = pack(0.0)
     j = 0
@@ -280,42 +279,44 @@ def update_if_asked(params, state, t, y, selection):
 
 @register_as("amkl", representation=RANDOM_FEATURES, queries=True)
 class Amkl:
-    """AMKL: Raker that asks for a label only where its kernels disagree.
+    """AMKL: Raker that requests a target only if its kernels disagree.
 
     Paper    S. Hong, J. Chae, "Active Learning with Multiple Kernels", algorithm 2 with all
              kernels in the subset.
     Task     regression; queried labels.
     Round    1. Evaluate all kernels and predict the mean of the f_i weighted by w_i.
-             2. If one of the last M labels was asked for, and no kernel j is far from the others,
+             2. Skip the target, and change nothing, if one of the last M targets was requested and
+             no
+                kernel j is far from the others,
                 max over j of sum over i of p_i (f_i(x_t) - f_j(x_t))^2 <= eta_c, (33), with p the
-                weights that sum to 1: do not ask, and change nothing.
-             3. Else ask for y_t; theta_i <- theta_i - eta grad L_i(theta_i), (37), and
+                weights that sum to 1.
+             3. Otherwise request y_t; theta_i <- theta_i - eta grad L_i(theta_i), (37), and
                 w_i <- w_i exp(-eta_g L_i(theta_i)), (39), both at the theta_i that predicted, with
                 L_i(theta) = (theta'z_i - y_t)^2 + lam ||theta||^2.
-    Symbols  eta    step size of theta (eta_l there), > 0, a schedule in t
+    Symbols  eta    step size of theta (eta_l in the paper), > 0, a schedule in t
              eta_g  step size of the weights, > 0, a schedule in t
              lam    regularisation, >= 0
-             eta_c  largest disagreement that needs no label, >= 0; 0: every label is asked for
-             M      rows in a row without a label, at most, >= 1
+             eta_c  largest disagreement without a request, >= 0; 0: every target is requested
+             M      most successive rows without a request, >= 1
     Cost     O(N D d) time per round; O(N D d) memory.
     Bound    none. Theorem 2 states a regret (15) of O(sqrt(T)) with eta, eta_g and eta_c of order
              1/sqrt(T) for bounded, Lipschitz losses that obey the triangle inequality, (a5). It is
-             false for every eta_c: rows that kernels agree on may never be asked for, a regret of
-             T/2, see ``docs/errata.md``. The squared error that is learned with here breaks (a5) as
-             well. Lemma 6 is printed with eta_c of order sqrt(T), and its proof takes 1/sqrt(T). At
-             least one label in M + 1 is asked for, (35). Of a run, (15) is the regret against
-             ``ridge_features`` with regret.lam = lam.
-    Differs  from the paper: none. Readings: the sentence of the selection criterion asks for the
-             label where the condition holds; algorithm 2, and the text before the sentence, ask
-             where it does not, and are followed. Labels before round 1 count as not asked for, so
-             the first one is. L between two kernels in (33) is the squared difference: (a1) makes
-             L symmetric, which the penalty of (18) is not. (37) and (39) have hats where the
-             learner's own f-bar and theta-bar are meant. The paper has eta_c > 0; with 0, kernels
-             that agree to the last bit (a single one, say) do not spare a label here, so that
-             eta_c = 0 is Raker. The authors' repository
-             (JeongminChae/MKL_Active_Learning) has a distributed relative, DAMKL, that asks for
-             every label of the first tenth and in a skipped round goes by the outputs of the last
-             row with a label.
+             false for every eta_c: targets on which the kernels agree may never be requested, which
+             costs a regret of T/2 (``docs/errata.md``). The squared error that is learned here
+             breaks (a5) as well. Lemma 6 is printed with eta_c of order sqrt(T); its proof uses
+             1/sqrt(T). At least one target in M + 1 is requested, (35). A run measures (15) as the
+             regret against ``ridge_features`` with regret.lam = lam.
+    Reading  The sentence of the selection criterion requests the target if the condition holds.
+             Algorithm 2, and the text before the sentence, request it if the condition does not
+             hold; they are followed. Targets before round 1 count as skipped, so the first one is
+             requested. L between two kernels in (33) is the squared difference: (a1) makes L
+             symmetric, and the loss with the penalty of (18) is not. (37) and (39) have hats for
+             the learner's own f-bar and theta-bar. The paper has eta_c > 0. With eta_c = 0 a target
+             is requested here even if all kernels agree exactly (a single kernel, for example), so
+             that eta_c = 0 is Raker.
+    Differs  from the paper: none. The authors' repository (JeongminChae/MKL_Active_Learning) has a
+             distributed relative, DAMKL. It requests every target of the first tenth, and in a
+             skipped round it decides by the outputs of the last row with a target.
     """
 
     class Params(NamedTuple):
@@ -350,7 +351,7 @@ class Amkl:
 
 @inlined
 def disagreement(state, selection, mean, farthest):
-    """Return the left side of (33) from the distance of the farthest kernel.
+    """Compute the left side of (33) from the distance of the farthest kernel.
 
     Parameters
     ----------
@@ -382,28 +383,31 @@ def select_subset(params, state, t, rng, selection):
 
 @register_as("amkl_aks", representation=RANDOM_FEATURES, queries=True)
 class AmklAks:
-    """AMKL-AKS: a drawn subset of the good kernels predicts, and asks only when in doubt.
+    """AMKL-AKS: drawn good kernels predict, and request a target if they disagree with others.
 
     Paper    S. Hong, J. Chae, "Active Learning with Multiple Kernels", algorithm 2.
     Task     regression; queried labels.
-    Round    1. If the label of the round before was asked for, draw the subset V of the kernels as
-                OMKL-AKS does (its steps 1 to 3), by (40) and (41); else V stays.
+    Round    1. If the target of the round before was requested, draw the subset V of the kernels by
+                steps 1 to 3 of OMKL-AKS, (40) and (41); otherwise V stays.
              2. Evaluate all kernels and predict the mean of f_i over V weighted by w, (43), (44).
-             3. If one of the last M labels was asked for, and no kernel j of all N is far from V,
+             3. Skip the target, and change nothing, if one of the last M targets was requested and
+             no
+                kernel j of all N is far from V,
                 max over j of sum over i in V of p_i (f_i(x_t) - f_j(x_t))^2 <= eta_c, (33), with p
-                the weights of all kernels that sum to 1: do not ask, and change nothing.
-             4. Else ask for y_t and learn as AMKL, every kernel.
+                the weights of all kernels that sum to 1.
+             4. Otherwise request y_t, and update every kernel as AMKL does.
     Symbols  eta, eta_g, lam   as in AMKL
              delta, gamma      as in OMKL-AKS
              eta_c, M          as in AMKL
     Cost     O(N D d) time per round; O(N D d) memory.
-    Bound    none. Theorem 3 states O(sqrt(T)) with high probability, under the conditions of
-             theorem 2, and is false as that is, see AMKL and ``docs/errata.md``. At least one label
-             in M + 1 is asked for, (35).
-    Differs  from the paper: none. Readings: those of OMKL-AKS and AMKL; d_l in (41), and d_l and
-             d_r below it, are J and K; in (33) p_i is (38), which sums to 1 over all kernels and
-             to less over V, and j runs over all kernels as it says, although section I speaks of a
-             criterion that is checked with the relevant ones alone.
+    Bound    none. Theorem 3 states O(sqrt(T)) with high probability under the conditions of
+             theorem 2. It is false for the same reason, see AMKL and ``docs/errata.md``. At least
+             one target in M + 1 is requested, (35).
+    Reading  The readings of OMKL-AKS and AMKL; also: d_l in (41), and d_l and d_r below it, are J
+             and K. In (33), p_i is (38), which sums to 1 over all kernels and to less over V, and j
+             runs over all kernels as printed, although section I describes a criterion of the
+             relevant kernels alone.
+    Differs  from the paper: none.
     """
 
     class Params(NamedTuple):
@@ -441,26 +445,27 @@ class AmklAks:
 
 @register_as("amkl_random", representation=RANDOM_FEATURES, queries=True)
 class AmklRandom:
-    """random labels: AMKL that asks at random, which its own choice of labels has to beat.
+    """random labels: AMKL with random requests, the baseline of AMKL's choice of targets.
 
-    Paper    none; the baseline of S. Hong, J. Chae, "Active Learning with Multiple Kernels", that
-             the paper leaves out: algorithm 2 with a coin in place of criterion (33).
+    Paper    none. The paper of S. Hong, J. Chae, "Active Learning with Multiple Kernels", lacks
+             this baseline: its algorithm 2 with a coin in place of criterion (33).
     Task     regression; queried labels.
     Round    1. Evaluate all kernels and predict the mean of the f_i weighted by w_i, as AMKL.
-             2. If one of the last M labels was asked for, throw a coin: with probability 1 - rate
-                do not ask, and change nothing.
-             3. Else ask for y_t and learn as AMKL, (37) and (39).
+             2. If one of the last M targets was requested, toss a coin: with probability 1 - rate
+                skip the target, and change nothing.
+             3. Otherwise request y_t and learn as AMKL, (37) and (39).
     Symbols  eta    step size of theta, > 0, a schedule in t
              eta_g  step size of the weights, > 0, a schedule in t
              lam    regularisation, >= 0
-             rate   probability of asking where nothing forces it, in [0, 1]; 1: every label
-             M      rows in a row without a label, at most, >= 1
+             rate   probability of a request if none is forced, in [0, 1]; 1: every target
+             M      most successive rows without a request, >= 1
     Cost     O(N D d) time per round; O(N D d) memory.
-    Bound    none of its own. At least one label in M + 1 is asked for, as (35) has it for AMKL.
-    Differs  none. From one label to the next there are (1 - (1 - rate)^(M + 1)) / rate rows on
-             average, so the share of labels tends to one over that: 1 / (2 - rate) with M = 1. A
-             rate of 2 - 1 / s asks as often as an AMKL of share s with M = 1, and the pair differs
-             in which labels it asks for alone. One coin is thrown every round, needed or not.
+    Bound    none. At least one target in M + 1 is requested, as in (35) for AMKL.
+    Differs  none. From one request to the next there are (1 - (1 - rate)^(M + 1)) / rate rows on
+             average, so the share of requested targets tends to the inverse: 1 / (2 - rate) with M
+             = 1. With rate = 2 - 1 / s it requests as many targets as an AMKL of share s with M =
+             1, so the two differ only in which targets they request. One coin is tossed every
+             round, needed or not.
     """
 
     class Params(NamedTuple):

@@ -1,24 +1,24 @@
-"""AdaRaker: Raker started anew on intervals of every length, mixed by what each has gained.
+"""AdaRaker: instances of Raker that restart on intervals of every length, mixed by their gains.
 
 Paper    Y. Shen, T. Chen, G. B. Giannakis, "Random Feature-based Online Multi-kernel Learning in
          Environments with Unknown Dynamics", JMLR 20 (2019), algorithm 3.
 Task     regression; full information; streams that change.
-Round    1. On each interval I of the geometric covering that holds t, an instance of Raker with
-            the step eta_I = min(1/2, eta0 / sqrt(|I|)), begun with I, predicts p_I. All share the
-            features of the round. Level j has the intervals [k 2^j, (k + 1) 2^j - 1], k >= 1.
+Round    1. Every interval I of the geometric covering that contains t has an instance of Raker,
+            begun with I, with the step eta_I = min(1/2, eta0 / sqrt(|I|)). It predicts p_I. All
+            share the features. Level j has the intervals [k 2^j, (k + 1) 2^j - 1], k >= 1.
          2. Predict the mean of the p_I weighted by h_I; h_I = eta_I when I begins.
          3. r_I = (y_hat - y_t)^2 - (p_I - y_t)^2, and h_I <- h_I (1 + eta_I r_I).
-         4. Every instance learns as Raker does, at its own step.
+         4. Every instance learns as Raker does, with its own step.
 Symbols  eta0    scale of all steps, > 0
          lam     regularisation, >= 0
-         levels  how many levels there are: the longest interval has 2^(levels - 1) rounds
+         levels  number of levels: the longest interval has 2^(levels - 1) rounds
 Cost     O(N D d + N D log T) time per round; O(N D levels) memory.
 Bound    on every interval I at once O(sqrt(|I|) log T) against the best function; losses in
          [0, 1], ||x|| <= 1.
-Reading  Its text is not at hand: what is here follows a summary, where the weights are multiplied
-         by the advantage; 1 + eta r is the rule of A. Daniely, A. Gonen, S. Shalev-Shwartz
-         (ICML 2015), from whom the covering is. r_I is clipped to [-1, 1], where losses in [0, 1]
-         have it. Past 2^levels rounds the longest intervals follow one another.
+Reading  The paper's text was not available. The rules follow a summary, in which the weights are
+         multiplied by the advantage. The factor 1 + eta r and the covering are those of A. Daniely,
+         A. Gonen, S. Shalev-Shwartz (ICML 2015). r_I is clipped to [-1, 1], its range if losses
+         lie in [0, 1]. Past 2^levels rounds the longest intervals follow one another.
 Differs  from the paper: not known. The released code restarts weights and keeps theta.
 
 >>> from omkl.checks import learners
@@ -59,11 +59,11 @@ class Params(NamedTuple):
 
 
 class State(NamedTuple):
-    """State with J levels; rows of theta are numbered as in the model, level by level.
+    """State with J levels; rows of theta are ordered as in the model, level by level.
 
-    log_w (N,) of the kernels over all levels
-    log_v (J N,) of a kernel on its level; share (J N,) the same, of sum 1 on every level
-    log_h (J,) of the levels
+    log_w (N,) weights of the kernels over all levels
+    log_v (J N,) weights of a kernel on its level; share (J N,) the same, with sum 1 on every level
+    log_h (J,) weights of the levels
     """
 
     model: Intervals
@@ -154,7 +154,7 @@ def _begin(params, state, t):
 
 @inlined
 def _mix(state):
-    """Update the weights of the levels that are alive, and of the kernels over them."""
+    """Update the weights of the running levels, and of the kernels over them."""
     mix = state.model.mix
     J = state.model.alive[0]
     N = state.log_w.shape[0]

@@ -32,9 +32,9 @@ LOOKS_AT_NO_INPUT = {"learns": "it does not look at x: it is what others have to
     expected_failures=LOOKS_AT_NO_INPUT,
 )
 class Mean:
-    """Running mean of the targets: what a regression has to beat to have learned anything from x.
+    """Running mean of the targets: the baseline that any use of the inputs should beat.
 
-    Paper    none; the comparator that R2 is measured against, made causal.
+    Paper    none; the comparator of R2, computed from past targets only.
     Task     regression; full information; no kernel, no parameters.
     Round    Predict (y_1 + ... + y_{t-1}) / (t - 1), and 0 in the first round.
     Symbols  none
@@ -83,7 +83,7 @@ class Mean:
     expected_failures=LOOKS_AT_NO_INPUT,
 )
 class Last:
-    """Last target: what a regression has to beat where targets move slowly.
+    """Last target: a strong baseline if targets change slowly.
 
     Paper    none; the persistence or no-change forecast of time series.
     Task     regression; full information; no kernel, no parameters.
@@ -194,20 +194,19 @@ class Fogd:
              JMLR 17 (2016), the regression.
     Task     regression; full information.
     Round    1. Predict f(x_t) = theta'z(x_t) with 2 D random features z.
-             2. Where |f - y_t| > tolerance: theta <- theta - eta_t (f - y_t) z(x_t).
+             2. If |f - y_t| > tolerance: theta <- theta - eta_t (f - y_t) z(x_t).
     Symbols  eta        step size, > 0, a schedule in t
              bandwidth  of the kernel exp(-||x - x'||^2 / bandwidth), > 0: there is no 2 in it
-             tolerance  errors up to it are not learned from, >= 0 (0)
+             tolerance  largest error without an update, >= 0 (0)
     Cost     O(D d) time per round; O(D d) memory.
     Bound    O(sqrt(T)) against the best function of the kernel's space, with high probability, for
              eta of order 1/sqrt(T) and D large enough; Lipschitz losses.
-    Reading  Of the paper its abstract was read, and the first author's code, FouGD.m, whole.
-             Features have norm 1 here and sqrt(D) there: eta there is eta / D here, and its sigma
-             is sqrt(bandwidth / 2).
-    Differs  from the code: none. The dictionary (kernels=...) is not used, but for how features are
-             placed.
+    Reading  The paper's abstract and the first author's code, FouGD.m, were available. Features
+             have norm 1 here and sqrt(D) there: eta there is eta / D here, and its sigma is
+             sqrt(bandwidth / 2).
+    Differs  from the code: none. The dictionary (kernels=...) only decides how features are placed.
 
-    The gap to the same label again shrinks by 1 - eta, as z'z = 1:
+    The distance to a repeated target shrinks by the factor 1 - eta, as z'z = 1:
 
     >>> from omkl import algorithms
     >>> from omkl.core.hyperparameters import Schedule

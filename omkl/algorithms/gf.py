@@ -1,4 +1,4 @@
-"""OMKL-GF: a bipartite feedback graph, drawn anew from the weights, picks the kernels.
+"""OMKL-GF: a bipartite feedback graph, redrawn from the weights, selects the kernels.
 
 Paper    P. M. Ghari, Y. Shen, "Graph-Aided Online Multi-Kernel Learning", JMLR,
          algorithms 1, 2 and 3; first in ICML 2020.
@@ -17,21 +17,20 @@ Symbols  eta     step size of theta and of the weights, > 0, a schedule
          lam     regularisation, >= 0
          M       draws of a selective node, 1..N: the largest number of kernels per round
          J       selective nodes, >= 1
-         freeze  rounds after which the graph is kept, >= 1 (section 5: 300)
+         freeze  rounds after which the graph is no longer redrawn, >= 1 (section 5: 300)
 Cost     O(M D d + J M) time per round (J M N more while the graph is drawn);
          O(N D d + J N) memory.
 Bound    theorem 2: O(sqrt(N ln N) T^(3/4)) with eta of order sqrt(ln N / N) T^(-3/4),
          eta_e of order N^(1/6) T^(-1/4), J of order N^(1/3); losses in [0, 1], ||x|| <= 1.
          Unproved for M > 1, where (88) of its proof does not hold: ``docs/errata.md``.
-Differs  from the paper: none. Reading: algorithm 2 computes the pi_ij and is no longer run
-         after round ``freeze``, so the pi_ij in q stay those of that round while the p_j
-         go on following the weights. (Taking q as the probability given the frozen
-         graph, which is what its name promises, learns more slowly: 29.8 in place of 25.6
-         on airfoil.) (21) takes p as independent of the drawn graph, which holds for J = 1
-         alone: otherwise the weights 1 / q are biased, a few percent upwards for heavy kernels
-         and downwards for light ones. The released code never draws kernel 0, floors q at
-         0.05, and takes the regulariser in the loss that feeds the weights after theta has
-         moved.
+Reading  Algorithm 2 computes the pi_ij, and stops after round ``freeze``. So the pi_ij in q stay
+         those of that round, while the p_j still follow the weights. (Its name suggests that q is
+         the probability given the frozen graph. That q learns more slowly: 29.8 in place of 25.6
+         on airfoil.) (21) treats p as independent of the drawn graph, which is true only for
+         J = 1. For J > 1 the weights 1 / q are biased, a few percent upwards for heavy kernels
+         and downwards for light ones.
+Differs  from the paper: none. The released code never draws kernel 0, and floors q at 0.05. In the
+         loss for the weights it computes the penalty from theta after the step.
 """
 
 from __future__ import annotations
@@ -124,7 +123,7 @@ def blank(model: RandomFeatures, J: int, M: int) -> State:
 
 @inlined
 def draw_graph(params, state, eta_e, rng):
-    """Draw the graph by algorithm 2, and keep 1 - (1 - pi_ij)^M for (21).
+    """Draw the graph by algorithm 2, and store 1 - (1 - pi_ij)^M for (21).
 
     Parameters
     ----------
@@ -144,7 +143,7 @@ def draw_graph(params, state, eta_e, rng):
 
 @inlined
 def draw_kernels(state, j, M, explore, rng):
-    """Draw the kernels of node j from the mixture (20) of the weights w and equal chances.
+    """Draw the kernels of node j from (20), a mixture of the weights w and equal probabilities.
 
     Parameters
     ----------
@@ -155,7 +154,7 @@ def draw_kernels(state, j, M, explore, rng):
     M
         Number of draws, with replacement.
     explore
-        Share of equal chances, in (0, 1).
+        Share of the equal probabilities, in (0, 1).
     rng
         ``Uniform``.
     """
@@ -163,7 +162,7 @@ def draw_kernels(state, j, M, explore, rng):
     N = w.shape[0]
     n = 0
     for _ in range(M):
-        # The mixture (20), drawn in two steps: which part, then from it.
+        # Draw from the mixture (20) in two steps: first its part, then a kernel from this part.
         explores, v = rng.random() < explore, rng.random()
         i = min(int(v * N), N - 1) if explores else draw(w, v)
         n = add_kernel(kernels[j], n, i)
@@ -173,7 +172,7 @@ def draw_kernels(state, j, M, explore, rng):
 
 @inlined
 def add_kernel(kernels, n, i):
-    """Add a kernel to a list, unless it is in the list; return the length.
+    """Add a kernel to a list that does not contain it, and return the new length.
 
     Parameters
     ----------
@@ -302,7 +301,7 @@ class Doubling:
              and Games", 2006, section 2.3.
     Task     regression; selected kernels (at most M a round).
     Round    As ``gf``, with the graph drawn in every round. Period m has the rounds 2^m ..
-             2^(m+1) - 1 and the steps that (24) has for T = 2^m. After its last round theta_i = 0
+             2^(m+1) - 1 and the steps of (24) for T = 2^m. After its last round theta_i = 0
              and w_i = 1.
     Symbols  eta    step size of theta and of the weights, > 0, a schedule in the length t of the
                     period
@@ -313,9 +312,10 @@ class Doubling:
     Cost     as ``gf`` while its graph is drawn.
     Bound    The bounds of theorem 2 for T = 1, 2, 4, .. sum to at most 1 / (1 - 2^(-3/4)) = 2.47
              times O(sqrt(N ln N) T^(3/4)). Unproved for M > 1, as theorem 2.
-    Differs  none. Reading: the paper names the trick and leaves its steps to the book. theta
-             restarts too, since the bound pays ||theta*||^2 / (2 eta) from theta = 0. (24) gives
-             orders: the constants are settings.
+    Reading  The paper only names the trick; its steps are those of the book. theta restarts too,
+             since the term ||theta*||^2 / (2 eta) of the bound assumes theta = 0 at the start. (24)
+             gives orders of magnitude: the constants are settings.
+    Differs  none.
     """
 
     class Params(NamedTuple):

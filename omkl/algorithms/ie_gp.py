@@ -73,29 +73,29 @@ def fresh_experts(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: 
 
 @register_as("ie_gp", representation=RECURSIVE._replace(fresh=fresh_experts))
 class IeGp:
-    """IE-GP: an ensemble of Gaussian processes on random features, weighed by their likelihood.
+    """IE-GP: an ensemble of Gaussian processes on random features, weighted by their likelihood.
 
     Paper    Q. Lu, G. V. Karanikolas, G. B. Giannakis, "Incremental Ensemble Gaussian Processes",
              IEEE TPAMI 45(2), 2023 (arXiv 2110.06777).
     Task     regression; full information; no step size; a standard deviation with every prediction.
-    Round    1. Expert i holds theta_i ~ N(m_i, S_i), at first N(0, prior I), and predicts y_t by
+    Round    1. Expert i has theta_i ~ N(m_i, S_i), at first N(0, prior I), and predicts y_t by
                 N(f_i, s_i) with f_i = z_i'm_i and s_i = z_i'S_i z_i + noise.
              2. Predict the mean of the f_i weighted by w_i. The variance is that of the mixture,
                 sum_i w_i (s_i + (f_i - y_hat)^2).
              3. w_i <- w_i N(y_t; f_i, s_i), and m_i, S_i by Bayes' rule (Kalman):
                 m_i <- m_i + S_i z_i (y_t - f_i) / s_i, S_i <- S_i - S_i z_i z_i'S_i / s_i.
     Symbols  noise  variance of the noise, > 0
-             prior  variance of every coefficient before the first round, > 0: features have norm 1,
-                    so it is that of every f_i(x). m_i is the ridge regression of lam = noise /
-                    prior
+             prior  variance of every coefficient before the first round, > 0. Features have norm 1,
+                    so it is the variance of every f_i(x). m_i is ridge regression with lam = noise
+                    / prior
     Cost     O(N D^2 + N D d) time per round; O(N D^2) memory.
     Bound    the sum of -log of the mixture's density is at most ln N above that of the best expert.
-    Reading  Its text is not at hand: what is here follows a summary. The paper estimates noise and
-             prior on the first rows; here they are set. prior = 0.1 is a deviation of a third, as
-             fits labels in [0, 1], and with noise = 0.01 it is lam = 0.1, that of ``vaw2``: MSE x
-             10^-3 with kernels=rbf9, D=25 and two seeds 27.4, 7.0, 12.8, 0.46 on airfoil, bias,
-             concrete, naval. prior = 10 gives 24.9, 3.6, 12.3, 0.13: found by looking, so it is no
-             default.
+    Reading  The paper's text was not available; the rules follow a summary. The paper estimates
+             noise and prior from the first rows; here they are settings. prior = 0.1 is a standard
+             deviation of a third, which fits targets in [0, 1]. With noise = 0.01 it gives lam =
+             0.1, as in ``vaw2``. MSE x 10^-3 with kernels=rbf9, D=25 and two seeds: 27.4, 7.0,
+             12.8, 0.46 on airfoil, bias, concrete, naval. prior = 10 gives 24.9, 3.6, 12.3, 0.13;
+             it was found by search on these files, so it is not the default.
     Differs  from the paper: as above.
 
     >>> from omkl.checks import learners
@@ -109,7 +109,7 @@ class IeGp:
         noise: POSITIVE
         prior: POSITIVE
 
-    State, init, select = State, init, select_all  # of the model: S_i = noise P_i
+    State, init, select = State, init, select_all  # the model stores P_i = S_i / noise
     predict, variance = predict_mean, variance
 
     @staticmethod
@@ -124,29 +124,27 @@ def fresh_walk(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int
 
 @register_as("ie_gp_dynamic", representation=RANDOM_WALK._replace(fresh=fresh_walk))
 class DynamicIeGp:
-    """Dynamic IE-GP: an ensemble of Gaussian processes whose functions move, and whose best
-    changes.
+    """Dynamic IE-GP: Gaussian processes that drift, and a best expert that may change.
 
     Paper    Q. Lu, G. V. Karanikolas, G. B. Giannakis, "Incremental Ensemble Gaussian Processes",
              IEEE TPAMI 45(2), 2023 (arXiv 2110.06777), its dynamic form.
     Task     regression; full information; streams that drift; a standard deviation with every
              prediction.
-    Round    1. As of ``ie_gp`` after two moves. theta_i takes a step of a random walk,
-                S_i <- S_i + walk I; the best expert stays so with probability 1 - switch, else it
-                becomes one of the N - 1 others: w_i <- (1 - switch) w_i + switch (1 - w_i) / (N -
-                1).
+    Round    1. Before ``ie_gp``'s round, theta_i takes a step of a random walk, S_i <- S_i + walk
+                I. With probability switch the best expert becomes one of the N - 1 others:
+                w_i <- (1 - switch) w_i + switch (1 - w_i) / (N - 1).
              2. Predict the mean and the variance of the mixture.
-             3. w_i, m_i and S_i by Bayes' rule.
+             3. Update w_i, m_i and S_i by Bayes' rule.
     Symbols  noise   variance of the noise, > 0
              prior   variance of every coefficient before the first round, > 0
-             walk    variance that every coefficient gains in a round, > 0
-             switch  probability that the best expert is another in the next round, in [0, 1)
+             walk    variance that every coefficient gains per round, > 0
+             switch  probability that the best expert changes from a round to the next, in [0, 1)
     Cost     O(N D^2 + N D d) time per round; O(N D^2) memory.
-    Bound    none that is stated here.
-    Reading  Its text is not at hand: what is here follows a summary. The chain of the best expert
-             starts from equal weights.
-    Differs  from the paper: not known. Kernels without random features are refused: the walk keeps
-             S_i definite for features of norm 1.
+    Bound    not available.
+    Reading  The paper's text was not available; the rules follow a summary. The chain of the best
+             expert starts from equal weights.
+    Differs  from the paper: not known. Only kernels with random features are accepted: the walk
+             keeps S_i positive definite for features of norm 1.
 
     >>> from omkl.checks import learners
     >>> X, y = learners.stream(1000)

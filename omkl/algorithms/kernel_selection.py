@@ -30,7 +30,7 @@ def choose_one(selection, i):
 
 @register_as("oks_pp", representation=RANDOM_FEATURES)
 class OksPp:
-    """OKS++: the kernel is selected by exponential weights, from the loss of the drawn one alone.
+    """OKS++: one kernel per round, selected by exponential weights of its own observed losses.
 
     Paper    J. Li, S. Liao, "Improved Regret Bounds for Online Kernel Selection under Bandit
              Feedback", ECML PKDD 2022.
@@ -39,19 +39,19 @@ class OksPp:
              1. q_i is proportional to exp(-rho H_i), rho = sqrt(2 ln N / (1 + B)), and
                 p_i = (1 - delta) q_i + delta / N, delta = c / (2 max(c, 2 A^(1/3))). In round 1
                 all are 1/N.
-             2. Draw the kernel I from p; predict f = theta_I'z_I(x_t), of it alone.
+             2. Draw the kernel I from p; predict its output f = theta_I'z_I(x_t).
              3. l = (f - y_t)^2 / p_I: A <- A + l, B <- B + q_I l^2, H_I <- H_I + l.
              4. theta_I <- theta_I - 2 eta (f - y_t) / p_I z_I(x_t), with
                 eta = sqrt(3/4) U^(4/3) / ((C^2 N)^(1/6) max(c^3, 8 A)^(1/6) sqrt(1 + H_I)).
-             5. Where ||theta_I|| > U: theta_I <- U theta_I / ||theta_I||.
-    Symbols  U  norm of every kernel's function at most, > 0; the steps grow with it
+             5. If ||theta_I|| > U: theta_I <- U theta_I / ||theta_I||.
+    Symbols  U  largest norm of a kernel's function, > 0; the steps grow with it
     Cost     O(D d + N) time per round; O(N D d) memory.
     Bound    O(U^(2/3) N^(-1/3) (sum over kernels i of L_i)^(2/3)) in expectation, with L_i the loss
-             of the best function of kernel i of norm <= U; smooth losses, exact kernels. So the
-             paper's abstract, of all its conditions not read.
-    Reading  Of the paper its abstract was read, and the authors' code for exact kernels,
-             OKS++square.R, whole. Random features are those of RF-OKS++, whose code could not be
-             read: kappa(x, x) and ||z||^2 are both 1, so every formula stays.
+             of the best function of kernel i of norm <= U; smooth losses, exact kernels. Stated in
+             the paper's abstract; its further conditions were not available.
+    Reading  The paper's abstract and the authors' code for exact kernels, OKS++square.R, were
+             available. Random features are those of RF-OKS++, whose code was not available:
+             kappa(x, x) and ||z||^2 are both 1, so every formula stays the same.
     Differs  from the code: its kernels are exact, each over the rows in which it was drawn.
 
     >>> from omkl.checks import learners
@@ -67,7 +67,7 @@ class OksPp:
     class State(NamedTuple):
         model: Any
         log_w: np.ndarray  # (N,) -rho H
-        losses: np.ndarray  # (N,) H, estimated losses in sum
+        losses: np.ndarray  # (N,) H, sums of estimated losses
         total: np.ndarray  # (2,) A and B, of all kernels
         weights: np.ndarray  # (N,) q
         chances: np.ndarray  # (N,) p
@@ -112,7 +112,7 @@ class OksPp:
         eta = math.sqrt(0.75) * params.U ** (4.0 / 3.0) / math.sqrt(1.0 + state.losses[i])
         eta /= (SMOOTHNESS * SMOOTHNESS * N * most) ** (1.0 / 6.0)
         step = 2.0 * eta * error / chance
-        # Squared norm after the step; that of the features is 1.
+        # Squared norm after the step. The features have norm 1.
         norm2 = model.norm2[i] - 2.0 * step * selection.f[i] + step * step
         shrink = min(1.0, params.U / math.sqrt(norm2)) if norm2 > 0.0 else 1.0
         gradient_step(model, i, 0, selection.scratch, shrink * step, shrink)

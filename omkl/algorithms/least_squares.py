@@ -1,4 +1,4 @@
-"""Recursive least squares: forecasters of Vovk, Azoury and Warmuth, alone and mixed, and EW-RLS."""
+"""Recursive least squares: forecasters of Vovk, Azoury and Warmuth, their mixtures, and EW-RLS."""
 
 from __future__ import annotations
 
@@ -47,25 +47,25 @@ def update_least_squares(params, state, t, y, selection):
     reads_uncut=True,
 )
 class Ridge:
-    """Online linear ridge: the forecaster of Vovk, Azoury and Warmuth on the inputs and 1.
+    """Online linear ridge: the forecaster of Vovk, Azoury and Warmuth on the inputs and a constant.
 
     Paper    V. Vovk, "Competitive on-line statistics", International Statistical Review 69 (2001);
              K. S. Azoury, M. K. Warmuth, "Relative loss bounds for on-line density estimation with
              the exponential family of distributions", Machine Learning 43 (2001).
     Task     regression; full information; no kernel, no step size.
-    Round    1. Predict z'A_t^-1 b with z = (x_t, 1), A_t = lam I + sum_{s<=t} z_s z_s', which has
-                x_t in it already, and b = sum_{s<t} y_s z_s.
-             2. Take y_t z into b.
+    Round    1. Predict z'A_t^-1 b with z = (x_t, 1), A_t = lam I + sum_{s<=t} z_s z_s', which
+                already contains x_t, and b = sum_{s<t} y_s z_s.
+             2. Add y_t z to b.
     Symbols  lam  regularisation, > 0
     Cost     O(d^2) time per round; O(d^2) memory.
     Bound    sum (y_hat_t - y_t)^2 <= min over theta of lam ||theta||^2 + sum (theta'z_t - y_t)^2,
              + Y^2 (d + 1) ln(1 + T Z^2 / (lam (d + 1))), for |y| <= Y and ||z|| <= Z.
-    Reading  The coefficient of the 1 is regularised as the others; not to do so needs another
-             start.
+    Reading  The coefficient of the constant is regularised like the others. Without that, A_t would
+             need another start.
     Differs  from the paper: none. The dictionary (kernels=...) is not used.
 
-    The second label of two rows alike, after a first label 1, with lam = 1: z'z = 2, b = z and
-    A = I + 2 z z', so y_hat = 2 / (1 + 4).
+    Two equal rows with a first target of 1 and lam = 1: z'z = 2, b = z and A = I + 2 z z', so the
+    second y_hat = 2 / (1 + 4).
 
     >>> from omkl import algorithms
     >>> from omkl.core.learner import Learner
@@ -94,10 +94,11 @@ class RidgeRff:
              bandwidth  of the kernel exp(-||x - x'||^2 / bandwidth), > 0: there is no 2 in it
     Cost     O(D^2 + D d) time per round; O(D^2 + D d) memory.
     Bound    that of ``ridge`` with 2 D in place of d + 1 and Z = 1.
-    Reading  bandwidth means here what it means for ``rbf``, the same function by gradient steps.
+    Reading  bandwidth has the same meaning as in ``rbf``.
     Differs  none. The dictionary (kernels=...) is not used.
 
-    Features have norm 1: after a first label 1, with lam = 1, the same row gets 1 / (1 + 2).
+    Features have norm 1: if the first target is 1 and lam = 1, an equal second row gets 1 / (1 +
+    2).
 
     >>> from omkl import algorithms
     >>> from omkl.core.learner import Learner
@@ -124,21 +125,21 @@ class Ewrls:
     Task     regression; full information; streams that drift; no step size.
     Round    1. Predict f(x_t) = theta'z with 2 D random features z = z(x_t).
              2. theta <- theta + P z (y_t - f) / (1 + z'P z), and
-                P <- (P - P z z'P / (1 + z'P z)) / decay,
-                from P = I / lam on: theta minimises sum_{s<=t} decay^(t-s) (theta'z_s - y_s)^2 +
-                lam decay^(t-1) ||theta||^2, but for the ceiling below.
+                P <- (P - P z z'P / (1 + z'P z)) / decay, from P = I / lam on. Without the ceiling
+                below, theta minimises sum_{s<=t} decay^(t-s) (theta'z_s - y_s)^2 +
+                lam decay^(t-1) ||theta||^2.
     Symbols  lam        regularisation, > 0
              bandwidth  of the kernel exp(-||x - x'||^2 / bandwidth), > 0: there is no 2 in it
-             decay      weight of a row against the next one, in (0, 1]; about 1 / (1 - decay) rows
-                        count, and 1 forgets nothing
+             decay      weight of a row relative to the next one, in (0, 1]; about 1 / (1 - decay)
+                        rows count, and 1 forgets nothing
     Cost     O(D^2 + D d) time per round; O(D^2 + D d) memory.
-    Bound    none that is stated here.
-    Reading  This is not the KRLS of Y. Engel, S. Mannor, R. Meir (2004), which keeps a dictionary
-             of rows and forgets nothing.
-             Where rows move some direction no more, its variance would grow by 1 / decay a round
-             without end. P = U diag(D) U' is kept as a factor, and no entry of D grows above 1 /
-             lam: so the regularisation fades only where there are rows in its place.
-    Differs  from the textbook in that ceiling. The dictionary (kernels=...) is not used.
+    Bound    none.
+    Reading  This is not the KRLS of Y. Engel, S. Mannor, R. Meir (2004), which stores a dictionary
+             of rows and forgets nothing. If rows leave some direction constant, the variance in
+             this direction would grow by 1 / decay per round without limit. P = U diag(D) U' is
+             therefore stored as a factor, and no entry of D exceeds the ceiling 1 / lam: the
+             regularisation fades only in directions that rows determine.
+    Differs  from the textbook in the ceiling. The dictionary (kernels=...) is not used.
 
     >>> from omkl.checks import learners
     >>> X, y = learners.stream(1000)
@@ -165,29 +166,29 @@ VAW = SECOND.index("vaw")
 
 @register_as("vaw2", representation=STACKED_RLS)
 class Vaw2:
-    """VAW^2: a forecaster of Vovk, Azoury and Warmuth for each kernel, and one over them.
+    """VAW^2: a forecaster of Vovk, Azoury and Warmuth for each kernel, and one that combines them.
 
     Paper    D. B. Rokhlin, O. V. Gurtovaya, "Random feature-based double Vovk-Azoury-Warmuth
              algorithm for online multi-kernel learning", arXiv 2503.20087 (2025).
     Task     regression; full information; no step size.
     Round    1. Each of the N kernels predicts f_i = z_i'A_i^-1 b_i with A_i = lam I + sum_{s<=t}
-                z_i z_i', which has x_t in it already, and b_i = sum_{s<t} y_s z_i.
+                z_i z_i', which already contains x_t, and b_i = sum_{s<t} y_s z_i.
              2. second=vaw: the second level does the same with f = (f_1, .., f_N) in place of z_i:
                 y_hat = f'B^-1 c, B = lam2 I + sum_{s<=t} f f', c = sum_{s<t} y_s f.
                 second=weights: y_hat is the mean of the f_i weighted by
                 w_i = exp(-sum_{s<t} (f_i - y_s)^2 / (8 Y^2)), with Y the largest |y_s| before.
     Symbols  lam     regularisation of the first level, > 0
-             lam2    of the second, > 0; without part where second=weights
-             second  what the second level is: vaw or weights
+             lam2    regularisation of the second level, > 0; not used with second=weights
+             second  kind of the second level: vaw or weights
     Cost     O(N D^2 + N^2 + N D d) time per round; O(N D^2 + N^2) memory.
     Bound    O(sqrt(T) ln T) against the best function of the kernels' sum, for D of order sqrt(T);
              at either level O(ln T) against the best fixed coefficients. With weights: at most
              8 Y^2 ln N above the best kernel, for |f_i| <= Y.
-    Reading  Its text is not at hand: what is here follows a summary, which names both second levels
-             and a third form, all features in one forecaster. In the authors' public notebook
-             both levels predict before they take the row in. For the weights, 1 / (8 Y^2) is the
-             rate at which the squared loss is exp-concave on [-Y, Y]; for labels in [0, 1] and
-             predictions kept there the rate 1/2 would do.
+    Reading  The paper's text was not available. The rules follow a summary, which names both second
+             levels and a third form, all features in one forecaster. In the authors' public
+             notebook both levels predict before they include the row. With second=weights, 1 / (8
+             Y^2) is the rate at which the squared loss is exp-concave on [-Y, Y]. For targets and
+             predictions in [0, 1] the rate 1/2 would suffice.
     Differs  from the paper: not known.
 
     >>> from omkl.checks import learners
@@ -206,9 +207,9 @@ class Vaw2:
 
     class State(NamedTuple):
         model: StackedRls
-        log_w: np.ndarray  # (N,) zeros where the second level has coefficients and no weights
+        log_w: np.ndarray  # (N,) zeros with second=vaw, which has no weights
         losses: np.ndarray  # (N,) sums of squared errors
-        largest: np.ndarray  # (1,) the largest squared label
+        largest: np.ndarray  # (1,) the largest squared target
 
     select = select_all
 
@@ -240,28 +241,29 @@ LEAST = 1e-300  # stands for a weight of 0, whose logarithm is not finite
 
 @register_as("ml_poly", representation=FORECASTERS)
 class MlPoly:
-    """ML-Poly over forecasters: kernels of second order, weighted without a rate.
+    """ML-Poly over forecasters: ridge regressions, one per kernel, weighted without a rate.
 
     Paper    P. Gaillard, G. Stoltz, T. van Erven, "A second-order bound with excess losses", COLT
              2014 (ML-Poly); forecasters of V. Vovk (2001), K. S. Azoury and M. K. Warmuth (2001).
     Task     regression; full information; no step size, and no rate of the weights.
     Round    1. Each of the N kernels predicts f_i as ``ridge_rff`` does.
-             2. Predict the mean of the f_i weighted by w_i = eta_i max(R_i, 0); by equal weights
-                where no R_i is positive.
-             3. With r_i = 2 (y_hat - y_t) (y_hat - f_i), what a little of kernel i would have won:
+             2. Predict the mean of the f_i weighted by w_i = eta_i max(R_i, 0). If no R_i is
+             positive,
+                the weights are equal.
+             3. With r_i = 2 (y_hat - y_t) (y_hat - f_i), the gain from a little more of kernel i:
                 R_i <- R_i + r_i, V_i <- V_i + r_i^2, B <- max(B, max r_i^2), eta_i = 1 / (B + V_i).
     Symbols  lam  regularisation of the kernels, > 0
     Cost     O(N D^2 + N D d) time per round; O(N D^2) memory.
     Bound    with losses in [0, 1] and B = 1, at every T and for every kernel i:
              R_i <= sqrt(N (1 + ln(1 + max V)) (1 + V_i)), so O(sqrt(N T ln T)) against the best
-             mean of kernels. The sum of eta_i max(R_i, 0)^2 grows in a round by no more than the
-             sum of eta_i r_i^2, since weights make the terms in between sum to 0. (ML-Prod of the
-             same paper has ln N in place of N, and ln ln T of ln T.)
-    Reading  From the paper's algorithm as commonly stated, its text is not at hand. There losses
-             lie in [0, 1] and eta_i = 1 / (1 + V_i); B stands for that 1 in the unit of the labels,
-             as in the R package opera. r_i is the slope of the loss: with losses themselves in its
-             place the bound is against the best kernel alone.
-    Differs  from the paper in B; and its experts are any.
+             mean of kernels. The sum of eta_i max(R_i, 0)^2 grows per round by at most the sum of
+             eta_i r_i^2, since the weights make the cross terms sum to 0. (ML-Prod of the same
+             paper has ln N in place of N, and ln ln T in place of ln T.)
+    Reading  The paper's text was not available; the rules follow its usual statement. There losses
+             lie in [0, 1] and eta_i = 1 / (1 + V_i). B replaces the 1 by a number in units of the
+             targets, as in the R package opera. r_i is the gradient of the loss: with losses in its
+             place the bound holds only against the best single kernel.
+    Differs  from the paper in B. In the paper experts are arbitrary.
 
     >>> from omkl import algorithms
     >>> from omkl.checks import learners

@@ -1,11 +1,12 @@
-"""Online multi-kernel classification: Perceptrons of several kernels, and Hedge over them.
+"""Online multi-kernel classification: Perceptrons of several kernels, weighted by Hedge.
 
 R. Jin, S. C. H. Hoi, T. Yang, "Online Multiple Kernel Learning: Algorithms and Mistake Bounds", ALT
-2010. In -P the classifiers vote, and each learns from its own mistakes. In -O their outputs are
-combined, and they learn when the combination errs. In DA all of them learn, in SUA one that is
-drawn, in MUA several. The steps use ``add`` and ``project``, so most algorithms run on exact
-kernels and, unlike in the paper, on random features (``rf/``). The features are those of A. Rahimi,
-B. Recht (NIPS 2007), f_i(x) = theta_i'z_i(x): O(N D d) time per round and O(N D d) memory.
+2010. In -P algorithms the classifiers vote, and each learns from its own mistakes. In -O algorithms
+their outputs are combined, and they learn when the combination is wrong. In DA all classifiers
+learn, in SUA one drawn classifier, in MUA several. The steps use ``add`` and ``project``, so most
+algorithms run on exact kernels and, unlike in the paper, on random features (``rf/``). The features
+are those of A. Rahimi, B. Recht (NIPS 2007), f_i(x) = theta_i'z_i(x): O(N D d) time per round and
+O(N D d) memory.
 """
 
 from __future__ import annotations
@@ -46,12 +47,13 @@ def classifier(
 ) -> Callable[[Definition], Definition]:
     """Register a class on exact kernels as ``name``, and on random features as ``on_features``.
 
-    The engine finds the steps by the class of ``Params``, so the second is a subclass with its own.
+    Steps are dispatched on the class of ``Params``, so the form on random features is a subclass
+    with its own Params.
 
     Parameters
     ----------
     name, on_features
-        Names in ``algorithm=``; None for no second one.
+        Names in ``algorithm=``; None: no form on random features.
     options
         Arguments of ``register_as``.
     """
@@ -103,17 +105,17 @@ class DaP1:
     Paper    R. Jin, S. C. H. Hoi, T. Yang, "Online Multiple Kernel Learning: Algorithms and
              Mistake Bounds", ALT 2010, algorithm 1 (DA for OMKL-P (1)).
     Task     classification, labels -1 and +1; full information.
-    Round    1. Predict sign(q_t . sign(f_t(x_t))), q_i = w_i / sum of w. What is returned is the
-                number under the first sign, in [-1, 1].
-             2. z_i = 1 where y_t f_i(x_t) <= 0: f_i <- f_i + z_i y_t kappa_i(x_t, .) and
+    Round    1. Predict sign(q_t . sign(f_t(x_t))), q_i = w_i / sum of w. The learner returns the
+                argument of the first sign, in [-1, 1].
+             2. z_i = 1 if y_t f_i(x_t) <= 0: f_i <- f_i + z_i y_t kappa_i(x_t, .) and
                 w_i <- w_i beta^z_i.
     Symbols  beta  discount of the weight of a mistaken classifier, in (0, 1)
     Cost     O(S d + sum_i S_i) time per round, S_i support vectors of classifier i and S rows in
              all of them; O(S d + sum_i S_i) memory, growing with the mistakes.
     Bound    theorem 2: M <= 2 ln(1/beta) / (1 - beta) min_i g(kappa_i) + 2 ln N / (1 - beta), g the
-             least ||f||^2 + 2 sum of hinge losses. M counts q . z >= 1/2, so a tie and an f_i = 0
-             count against the learner; the mistakes of the prediction above are no more.
-    Differs  none. Kernels are normalised to kappa(x, x) = 1, as the paper assumes (<= 1).
+             least ||f||^2 + 2 sum of hinge losses. M counts q . z >= 1/2, so a tie and f_i = 0
+             count as mistakes; the prediction above makes no more mistakes than M.
+    Differs  none. Kernels are normalised to kappa(x, x) = 1; the paper assumes <= 1.
     """
 
     class Params(NamedTuple):
@@ -134,16 +136,16 @@ class DaP1:
 
 @classifier("omkc_da_p2", "rf/omkc_da_p2", independent=True)
 class DaP2:
-    """OMKC DA-P(2): as DA-P(1), and a classifier pays more the more it was mistaken.
+    """OMKC DA-P(2): DA-P(1) with a discount that grows with the size of a mistake.
 
     Paper    R. Jin, S. C. H. Hoi, T. Yang, "Online Multiple Kernel Learning: Algorithms and
              Mistake Bounds", ALT 2010, algorithm 2 (DA for OMKL-P (2)).
     Task     classification, labels -1 and +1; full information.
     Round    1. Predict sign(q_t . sign(f_t(x_t))), as ``omkc_da_p1``.
-             2. z_i = 1 where y_t f_i(x_t) <= 0, nu_i = z_i (1/2 + min(gamma, -y_t f_i(x_t))):
+             2. z_i = 1 if y_t f_i(x_t) <= 0, nu_i = z_i (1/2 + min(gamma, -y_t f_i(x_t))):
                 f_i <- f_i + z_i y_t kappa_i(x_t, .) and w_i <- w_i beta^nu_i.
     Symbols  beta   discount of the weights, in (0, 1)
-             gamma  the largest misclassification that counts, > 0
+             gamma  largest size of a mistake that counts, > 0
     Cost     as ``omkc_da_p1``.
     Bound    theorem 3: M <= 2 c ln(1/beta) / (1 - beta^c) min_i g(kappa_i)
              + 4 c ln N / (1 - beta^c) with c = 1/2 + gamma.
@@ -169,21 +171,22 @@ class DaP2:
 
 @classifier("omkc_da_p1_doubling", independent=True)
 class Doubling:
-    """OMKC DA-P(1), doubling: beta follows, by doubling, the mistakes of the best classifier.
+    """OMKC DA-P(1), doubling: beta adapts, by doubling, to the mistakes of the best classifier.
 
     Paper    R. Jin, S. C. H. Hoi, T. Yang, "Online Multiple Kernel Learning: Algorithms and
              Mistake Bounds", ALT 2010, algorithm 1 with beta_k of equation (5).
     Task     classification, labels -1 and +1; full information.
     Round    As ``omkc_da_p1`` with beta_k = 2^(k/2) / (sqrt(ln N) + 2^(k/2)) in segment k = 0, 1,
-             .. A segment ends with the round in which min_i of the mistakes since its beginning
-             reaches 2^k.
+             .. A segment ends with the round in which the smallest number of mistakes of a
+             classifier since the segment's beginning reaches 2^k.
     Symbols  restart  whether the weights start at 1 in every segment
     Cost     as ``omkc_da_p1``.
     Bound    theorem 5, with restart: M <= 2 (g + ln N + 2 / (sqrt(2) - 1) sqrt(g ln N))
-             + 2 ceil(log2 g) ln N, g = min_i g(kappa_i). Unproved: the proof has sqrt(2) more
-             before sqrt(g ln N), see ``docs/errata.md``.
-    Differs  none. Reading: the weights restart, since the proof pays ln N in every segment; the
-             text only says that beta changes. The classifiers are kept.
+             + 2 ceil(log2 g) ln N, g = min_i g(kappa_i). Unproved: the proof has a further factor
+             sqrt(2) before sqrt(g ln N), see ``docs/errata.md``.
+    Reading  The weights restart, because the proof adds ln N for every segment; the text only says
+             that beta changes. The classifiers continue.
+    Differs  none.
     """
 
     class Params(NamedTuple):
@@ -229,19 +232,19 @@ class Doubling:
 
 @classifier("omkc_da_o", "rf/omkc_da_o")
 class DaO:
-    """OMKC DA-O: the outputs are combined, and all classifiers learn when the combination errs.
+    """OMKC DA-O: the outputs are combined, and all classifiers learn if the combination is wrong.
 
     Paper    R. Jin, S. C. H. Hoi, T. Yang, "Online Multiple Kernel Learning: Algorithms and
              Mistake Bounds", ALT 2010, algorithm 5 (DA for OMKL-O).
     Task     classification, labels -1 and +1; full information.
-    Round    1. Predict sign(q_t . f_t(x_t)), q_i = w_i / sum of w. What is returned is
+    Round    1. Predict sign(q_t . f_t(x_t)), q_i = w_i / sum of w. The learner returns
                 q_t . f_t(x_t).
              2. If y_t q_t . f_t(x_t) <= 0, for all i: w_i <- w_i beta^(-y_t f_i(x_t)) and
                 f_i <- f_i + y_t kappa_i(x_t, .), projected onto ||f_i|| <= R.
     Symbols  beta  discount of the weights, in (0, 1)
              R     largest norm of a classifier, > 0
     Cost     as ``omkc_da_p1``; a projection takes O(1).
-    Bound    theorem 8, where c = R^2 ln(1/beta) < 1: M <= min g(u, f) / (1 - c)
+    Bound    theorem 8, if c = R^2 ln(1/beta) < 1: M <= min g(u, f) / (1 - c)
              + 2 ln N / ((1 - c) ln(1/beta)), g = sum of u_i ||f_i||^2 + 2 sum of the hinge losses
              of u . f over u in the simplex and ||f_i|| <= R.
     Differs  none.
@@ -278,9 +281,9 @@ def smooth(p, delta, uniform):
     p
         Probabilities q (N,), overwritten by p.
     delta
-        Share in (0, 1].
+        Share of ``uniform``, in (0, 1].
     uniform
-        Number that q is mixed with.
+        Number that is mixed into every q_i.
     """
     for i in range(p.shape[0]):
         p[i] = (1.0 - delta) * p[i] + delta * uniform
@@ -307,21 +310,21 @@ def select_one(params, state, rng, selection):
 
 @classifier("omkc_sua_p", "rf/omkc_sua_p", deterministic=False)
 class SuaP:
-    """OMKC SUA-P: of the Perceptrons that vote one is drawn a round, and learns if mistaken.
+    """OMKC SUA-P: Perceptrons vote; one is drawn per round and learns if it was wrong.
 
     Paper    R. Jin, S. C. H. Hoi, T. Yang, "Online Multiple Kernel Learning: Algorithms and
              Mistake Bounds", ALT 2010, algorithm 3 (SUA for OMKL-P).
     Task     classification, labels -1 and +1; full information.
     Round    1. Draw i_t from p = (1 - delta) q_t + delta / N, q_i = w_i / sum of w.
              2. Predict sign(q_t . sign(f_t(x_t))), as ``omkc_da_p1``: all classifiers vote.
-             3. If y_t f_i(x_t) <= 0 for i = i_t alone: f_i <- f_i + y_t kappa_i(x_t, .) and
+             3. For i = i_t, if y_t f_i(x_t) <= 0: f_i <- f_i + y_t kappa_i(x_t, .) and
                 w_i <- w_i beta.
     Symbols  beta   discount of the weight of a mistaken classifier, in (0, 1)
              delta  smoothing of the draw, in (0, 1]
-    Cost     as ``omkc_da_p1``, with one support vector a round at most.
+    Cost     as ``omkc_da_p1``, with at most one support vector per round.
     Bound    theorem 6: E[M] <= N / delta (2 ln(1/beta) / (1 - beta) min_i g(kappa_i)
              + 2 ln N / (1 - beta)).
-    Differs  none. The draw comes before the label, which changes no distribution.
+    Differs  none. The draw comes before the target arrives, which changes no distribution.
     """
 
     class Params(NamedTuple):
@@ -358,22 +361,22 @@ class SuaP:
 
 @classifier("omkc_mua_p", "rf/omkc_mua_p", deterministic=False)
 class MuaP:
-    """OMKC MUA-P: every Perceptron tosses a coin whether it may learn, and learns if mistaken.
+    """OMKC MUA-P: Perceptrons vote; those that a coin selects learn if they were wrong.
 
     Paper    R. Jin, S. C. H. Hoi, T. Yang, "Online Multiple Kernel Learning: Algorithms and
              Mistake Bounds", ALT 2010, algorithm 4 (MUA for OMKL-P).
     Task     classification, labels -1 and +1; full information.
-    Round    1. Draw m_i = 1 with probability p_i, each i by itself; p_i = (1 - delta) q_i + delta,
+    Round    1. Draw m_i = 1 with probability p_i, independently; p_i = (1 - delta) q_i + delta,
                 q_i = w_i / sum of w, but p = 1 in the first round.
              2. Predict sign(q_t . sign(f_t(x_t))), as ``omkc_da_p1``: all classifiers vote.
-             3. Where m_i = 1 and y_t f_i(x_t) <= 0: f_i <- f_i + y_t kappa_i(x_t, .) and
+             3. If m_i = 1 and y_t f_i(x_t) <= 0: f_i <- f_i + y_t kappa_i(x_t, .) and
                 w_i <- w_i beta.
     Symbols  beta   discount of the weight of a mistaken classifier, in (0, 1)
              delta  smoothing of the draw, in (0, 1]; with 1 it is ``omkc_da_p1``
     Cost     as ``omkc_da_p1``.
     Bound    theorem 7: E[M] <= 1 / delta (2 ln(1/beta) / (1 - beta) min_i g(kappa_i)
              + 2 ln N / (1 - beta)).
-    Differs  none. The draws come before the label, which changes no distribution.
+    Differs  none. The draws come before the target arrives, which changes no distribution.
     """
 
     class Params(NamedTuple):
@@ -417,13 +420,13 @@ class MuaP:
 
 @classifier("omkc_sua_o", "rf/omkc_sua_o", deterministic=False)
 class SuaO:
-    """OMKC SUA-O: the outputs are combined; when the combination errs, one drawn classifier learns.
+    """OMKC SUA-O: outputs are combined; if the combination is wrong, one drawn classifier learns.
 
     Paper    R. Jin, S. C. H. Hoi, T. Yang, "Online Multiple Kernel Learning: Algorithms and
              Mistake Bounds", ALT 2010, algorithm 6 (SUA for OMKL-O).
     Task     classification, labels -1 and +1; full information.
     Round    1. Draw i_t from p = (1 - delta) q_t + delta / N, q_i = w_i / sum of w.
-             2. Predict sign(q_t . f_t(x_t)). What is returned is q_t . f_t(x_t).
+             2. Predict sign(q_t . f_t(x_t)). The learner returns q_t . f_t(x_t).
              3. If y_t q_t . f_t(x_t) <= 0, for i = i_t and with m = 1 / p_i:
                 w_i <- w_i beta^(-eta m y_t f_i(x_t)) and f_i <- f_i + eta m y_t kappa_i(x_t, .),
                 projected onto ||f_i|| <= R.
@@ -431,15 +434,15 @@ class SuaO:
              R      largest norm of a classifier, > 0
              delta  smoothing of the draw, in (0, 1]
              eta    step size, > 0; ``theorem``: sqrt(a / b), that of theorem 10
-    Cost     as ``omkc_da_p1``, with one support vector a round at most.
+    Cost     as ``omkc_da_p1``, with at most one support vector per round.
     Bound    theorem 10: E[M] <= min sum of the hinge losses of u . f + 2 sqrt(a b T) over u in the
              simplex and ||f_i|| <= R, a = R^2 / 2 + ln N / ln(1/beta),
              b = ln(1/beta) R^2 N^2 / (2 delta^2) + N / (2 delta). Unproved: the proof needs a step
              smaller by sqrt(T), see ``docs/errata.md``.
-    Differs  none. The draw comes before the label, and in rounds without a mistake for nothing.
-             Reading: p is always that of the present weights, as in algorithm 3; line 15 names q_t
-             after w_t+1 was made. The theorem's eta lacks the 1 / sqrt(T) that its bound would
-             need; taken as stated.
+    Reading  p is always computed from the current weights, as in algorithm 3; line 15 prints q_t
+             after w_t+1 was computed. The theorem's eta lacks the factor 1 / sqrt(T) that its bound
+             would need; it is used as printed.
+    Differs  none. The draw comes before the target arrives, also in rounds without a mistake.
     """
 
     class Params(NamedTuple):
@@ -498,12 +501,12 @@ def step_of_theorem(params: Any, N: int) -> tuple[float, float]:
 
 @classifier("omkc_uniform", independent=True)
 class EqualVotes:
-    """equal votes: the Perceptrons of ``omkc_da_p1``, none of which counts more than another.
+    """equal votes: the Perceptrons of ``omkc_da_p1`` with equal weights.
 
-    Paper    none; the baseline that Hedge weights have to beat.
+    Paper    none; the baseline of Hedge weights.
     Task     classification, labels -1 and +1; full information.
     Round    1. Predict the sign of the mean of sign(f_i(x_t)).
-             2. Where y_t f_i(x_t) <= 0: f_i <- f_i + y_t kappa_i(x_t, .).
+             2. If y_t f_i(x_t) <= 0: f_i <- f_i + y_t kappa_i(x_t, .).
     Symbols  none
     Cost     as ``omkc_da_p1``.
     Bound    none.

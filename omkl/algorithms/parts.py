@@ -17,7 +17,7 @@ from omkl.core.weights import mean_of_all
 
 
 class State(NamedTuple):
-    """Representation, and the logarithms of its kernels' weights."""
+    """Representation, and the log weights of its kernels."""
 
     model: Any
     log_w: np.ndarray  # (N,)
@@ -39,7 +39,7 @@ def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> State:
 
 
 def init_one(params: Any, dictionary: Sequence[Kernel], model: Any) -> State:
-    """Return a state whose only kernel has all the weight.
+    """Return a state with a single kernel.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def gaussian_kernel(params: Any, dictionary: Sequence[Kernel], d: int) -> Sequen
     params
         Params with ``bandwidth``.
     dictionary
-        Its first kernel states how features are placed.
+        The first kernel decides how features are placed.
     d
         Not used.
     """
@@ -73,7 +73,7 @@ def select_all(params, state, t, rng, selection):
     Parameters
     ----------
     params, state, t, rng
-        Not read.
+        Not used.
     selection
         Output: all kernels.
     """
@@ -81,12 +81,12 @@ def select_all(params, state, t, rng, selection):
 
 
 def predict_mean(params, state, t, selection):
-    """Predict the mean of all outputs by their weights.
+    """Predict the weighted mean of all outputs.
 
     Parameters
     ----------
     params, t
-        Not read.
+        Not used.
     state
         State with ``log_w`` (N,).
     selection
@@ -97,7 +97,7 @@ def predict_mean(params, state, t, selection):
 
 @inlined
 def learn_evaluated(params, state, t, y, selection):
-    """Let the evaluated kernels learn, each loss divided by the probability q of its evaluation.
+    """Update the evaluated kernels; each loss is divided by the probability q of its evaluation.
 
     theta_i <- theta_i - eta grad L_i / q_i,  log w_i <- log w_i - eta L_i / q_i,
     L_i(theta) = (theta'z_i - y)^2 + lam ||theta||^2.
@@ -124,7 +124,7 @@ def predict_only(params, state, t, selection):
     Parameters
     ----------
     params, state, t
-        Not read.
+        Not used.
     selection
         Output of the kernel.
     """

@@ -39,8 +39,8 @@ class Raker:
     Cost     O(N D d) time per round; O(N D d) memory.
     Bound    O(sqrt(T ln N)) with eta of order 1/sqrt(T) and D of order T ln T, with high
              probability; losses in [0, 1], ||x|| <= 1.
-    Differs  from the paper: none. The released code takes the regulariser in the loss that
-             feeds the weights after theta has moved.
+    Differs  from the paper: none. In the loss for the weights, the released code computes the
+             penalty from theta after the step.
     """
 
     class Params(NamedTuple):
@@ -81,8 +81,8 @@ class Rfomkr:
              lam   regularisation, >= 0 (0: the squared error alone)
     Cost     O(N D d) time per round; O(N D d) memory.
     Bound    O(sqrt(T ln N)) for the exact kernels, as the JMLR paper cites it.
-    Differs  from the paper: none known; lam is ours and 0. The released code of the JMLR paper
-             leaves the weights unnormalised in the prediction.
+    Differs  from the paper: no known difference; lam is an addition, 0 by default. The released
+             code of the JMLR paper does not normalise the weights in the prediction.
     """
 
     class Params(NamedTuple):
@@ -157,28 +157,29 @@ class Omkr:
 class OmklB:
     """OMKL-B: OMKL on a budget, exact kernels over the most recent rows.
 
-    Paper    the baseline of S. Hong, J. Chae, "Active Learning with Multiple Kernels", section V,
-             which names J. Kivinen, A. J. Smola, R. C. Williamson, "Online Learning with
-             Kernels", IEEE Transactions on Signal Processing 52 (2004), for it.
+    Paper    the baseline of S. Hong, J. Chae, "Active Learning with Multiple Kernels", section V.
+             It cites J. Kivinen, A. J. Smola, R. C. Williamson, "Online Learning with Kernels",
+             IEEE Transactions on Signal Processing 52 (2004).
     Task     regression; full information.
     Round    1. f_i(x_t) = sum of alpha_{i,s} kappa_i(x_s, x_t) over the ``budget`` rows before t.
              2. Predict the mean of the f_i weighted by w_i.
-             3. alpha_{i,s} <- (1 - eta_t lam) alpha_{i,s} for all s held, and
+             3. alpha_{i,s} <- (1 - eta_t lam) alpha_{i,s} for all stored s, and
                 alpha_{i,t} = -eta_t (f_i(x_t) - y_t): the step of Kivinen, Smola and Williamson for
                 the loss (f - y)^2 / 2 + (lam / 2) ||f||^2.
              4. w_i <- w_i beta^(f_i(x_t) - y_t)^2, as OMKR.
-             5. Where more than ``budget`` rows are held, drop the oldest.
+             5. If more than ``budget`` rows are stored, drop the oldest.
     Symbols  eta     step size of the coefficients, > 0, a schedule in t
              lam     regularisation, >= 0
              beta    discount of the weights, in (0, 1)
-             budget  rows held, >= 1 (section V: 50)
+             budget  stored rows, >= 1 (section V: 50)
     Cost     O(budget (N + d)) time per round; O(budget (N + d)) memory.
-    Bound    none of the combination; the rows dropped weigh (1 - eta lam)^budget at most, which is
-             small where eta lam budget is large.
-    Differs  from the paper: none. Readings: "on a budget" is the truncation of the paper that is
-             named: coefficients fade geometrically and the oldest are dropped. It has a single
-             kernel; the combination is that of OMKL (Sahoo, Hoi and Li, KDD 2014; ``omkr``), which
-             this is with lam = 0 and a budget that is never full.
+    Bound    none of the combination; dropped rows have a weight of at most (1 - eta lam)^budget,
+             which is small if eta lam budget is large.
+    Reading  "On a budget" is the truncation of the cited paper: coefficients decay geometrically,
+             and the oldest are dropped. That paper has a single kernel. The combination is that of
+             OMKL (Sahoo, Hoi and Li, KDD 2014; ``omkr``), which results from lam = 0 and a budget
+             that never fills.
+    Differs  from the paper: none.
     """
 
     class Params(NamedTuple):

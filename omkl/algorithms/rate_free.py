@@ -1,4 +1,4 @@
-"""Learners without a rate: weights by AdaHedge, BOA and Squint, coefficients by coin betting."""
+"""Learners without a learning rate: weights by AdaHedge, BOA and Squint; steps by coin betting."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_RATE = 1e300  # a larger rate of AdaHedge counts as infinite
 
 
 class Hedging(NamedTuple):
-    """Representation, and AdaHedge's sums of its kernels."""
+    """Representation, and the sums of AdaHedge."""
 
     model: Any
     log_w: np.ndarray  # (N,)
@@ -37,7 +37,7 @@ def init_hedging(params: Any, dictionary: Sequence[Kernel], model: Any) -> Hedgi
 
 @inlined
 def mix_loss(losses, rate):
-    """Return -log(mean of exp(-rate losses)) / rate; the least loss for an infinite rate."""
+    """Return -log(mean of exp(-rate losses)) / rate; the smallest loss for an infinite rate."""
     least = losses[0]
     for i in range(1, losses.shape[0]):
         least = min(least, losses[i])
@@ -95,29 +95,30 @@ def adahedge_update(state, f, y, power):
 
 @register_as("adahedge", representation=RANDOM_FEATURES, expected_failures=NO_RATE)
 class Adahedge:
-    """AdaHedge: Raker's kernels, mixed by weights whose rate follows from the losses.
+    """AdaHedge: Raker's kernels, mixed by weights whose rate adapts to the losses.
 
     Paper    S. de Rooij, T. van Erven, P. D. Grunwald, W. M. Koolen, "Follow the Leader If You Can,
              Hedge If You Must", JMLR 15 (2014), figure 1; the kernels are those of Y. Shen,
              T. Chen, G. B. Giannakis, JMLR 20 (2019).
     Task     regression; full information; weights without a rate.
     Round    1. Predict the mean of the f_i(x_t) = theta_i'z_i(x_t) weighted by
-                w_i = exp(-rho L_i), L_i = sum_{s<t} l_{i,s}, with rho = ln N / Delta; while
-                Delta = 0 by the kernels of least L_i alone, in equal parts.
-             2. l_i = (f_i - y_t)^2, and Delta <- Delta + max(0, h - m): h is the mean of the l_i by
-                the weights, and m = -(1/rho) ln(mean of exp(-rho l_i) by the weights).
+                w_i = exp(-rho L_i), L_i = sum_{s<t} l_{i,s}, with rho = ln N / Delta. While
+                Delta = 0, the kernels with the least L_i share the weight equally.
+             2. l_i = (f_i - y_t)^2, and Delta <- Delta + max(0, h - m): h is the weighted mean of
+             the
+                l_i, and m = -(1/rho) ln(weighted mean of exp(-rho l_i)).
              3. theta_i <- theta_i - eta_t grad L_i(theta_i), with
                 L_i(theta) = (theta'z_i - y_t)^2 + lam ||theta||^2.
     Symbols  eta  step size of theta, > 0, a schedule in t
              lam  regularisation of theta, >= 0
     Cost     O(N D d) time per round; O(N D d) memory.
     Bound    above the least L_i by a term of order sqrt(V ln N) + S ln N, with V the sum of the
-             variances of the losses by the weights and S their largest range, which nobody has to
-             know: as others cite the paper, whose theorems were not read.
-    Reading  Of the paper, its abstract and introduction were read, and of figure 1 two translations
-             of the authors' MATLAB code, which agree. The loss that weighs is the error alone,
-             without lam ||theta||^2.
-    Differs  from the paper: none. From Raker in the weights alone.
+             weighted variances of the losses and S their largest range. Neither must be known in
+             advance. The bound is quoted from other papers.
+    Reading  The paper's abstract and introduction were available. Figure 1 was read from two
+             translations of the authors' MATLAB code, which agree. The loss in the weights is the
+             squared error alone, without lam ||theta||^2.
+    Differs  from the paper: none. Only the weights differ from Raker.
 
     >>> from omkl.checks import learners
     >>> X, y = learners.stream(1000)
@@ -177,10 +178,10 @@ def boa_update(state, f, y):
 
 @register_as("boa", representation=RANDOM_FEATURES, expected_failures=NO_RATE)
 class Boa:
-    """BOA: Raker's kernels, mixed by Bernstein online aggregation, a rate for each from its regret.
+    """BOA: Raker's kernels, mixed by Bernstein online aggregation with one rate per kernel.
 
     Paper    O. Wintenberger, "Optimal learning with Bernstein online aggregation", Machine Learning
-             106 (2017), as P. Gaillard and Y. Goude have it in their R package opera.
+             106 (2017), as in the R package opera by P. Gaillard and Y. Goude.
     Task     regression; full information; weights without a rate.
     Round    1. Predict the mean of the f_i(x_t) = theta_i'z_i(x_t) weighted by
                 w_i = exp(R_i / sqrt(V_i)) / sqrt(V_i).
@@ -193,10 +194,10 @@ class Boa:
     Cost     O(N D d) time per round; O(N D d) memory.
     Bound    of order sqrt(sum r_i^2) for each i, up to ln N and ln ln T, against the best convex
              combination of the f_i; squared losses that are bounded.
-    Reading  The paper's text was not at hand: this is ``R/BOA.R`` of opera, of which Gaillard is an
-             author, with the loss by its gradient, its default. Kernels whose r_i were all 0 have
-             the weight 1/N there and here, and the others share the rest.
-    Differs  from opera: none. From Raker in the weights alone.
+    Reading  The paper's text was not available. The rules are those of ``R/BOA.R`` in opera
+             (Gaillard is one of its authors) with its default, the gradient of the loss. As there,
+             kernels whose r_i were all 0 have the weight 1/N, and the others share the rest.
+    Differs  from opera: none. Only the weights differ from Raker.
 
     >>> from omkl.checks import learners
     >>> X, y = learners.stream(1000)
@@ -212,7 +213,7 @@ class Boa:
     class State(NamedTuple):
         model: Any
         log_w: np.ndarray  # (N,)
-        regrets: np.ndarray  # (N,) R, regularised by the second order
+        regrets: np.ndarray  # (N,) R, with the second-order correction
         squares: np.ndarray  # (N,) V
 
     select, predict = select_all, predict_mean
@@ -271,24 +272,24 @@ class Squint:
     Task     regression; full information; weights without a rate.
     Round    1. Predict the mean of the f_i(x_t) = theta_i'z_i(x_t) weighted by w_i, proportional to
                 the integral of exp(rho R_i - rho^2 V_i) over the rates rho from 0 to 1/2.
-             2. l_i = (f_i - y_t)^2 / span, h is their mean by the weights, and r_i = h - l_i:
+             2. l_i = (f_i - y_t)^2 / span, h is their weighted mean, and r_i = h - l_i:
                 R_i <- R_i + r_i, and V_i <- V_i + r_i^2.
              3. theta_i <- theta_i - eta_t grad L_i(theta_i), with
                 L_i(theta) = (theta'z_i - y_t)^2 + lam ||theta||^2.
     Symbols  eta   step size of theta, > 0, a schedule in t
              lam   regularisation of theta, >= 0
-             span  range of the squared errors, > 0, which the largest rate is 1/2 of (1)
+             span  range of the squared errors, > 0 (1); the largest rate is 1 / (2 span)
     Cost     O(N D d) time per round; O(N D d) memory.
-    Bound    for every share e of the kernels, the R_i of its worst is of order
-             sqrt(V ln(ln T / e)) + ln(ln T / e), with V the mean of their V_i: their number does
-             not matter where many are good; losses that span makes of range 1. As a note cites the
-             paper, whose theorems were not read.
-    Reading  Of the paper, its abstract and introduction were read; the weights, from Koolen's page
-             on how to implement them and from a public copy of that page's C code, which agree.
-             They are those of the improper prior on rates, 1/rho. The loss that weighs is the error
-             alone, without lam ||theta||^2. Losses beyond span are not cut: the weights stay
-             defined, and the bound is lost.
-    Differs  from the paper: none. From Raker in the weights alone.
+    Bound    for every share e of the kernels, the R_i of the worst of them is of order
+             sqrt(V ln(ln T / e)) + ln(ln T / e), with V the mean of their V_i, if the squared
+             errors lie in a range of length span. So the number of kernels does not matter if many
+             are good. The bound is quoted from a note on the paper.
+    Reading  The paper's abstract and introduction were available. The weights are read from
+             Koolen's page on their implementation and a public copy of its C code, which agree.
+             They have the improper prior 1/rho on rates. The loss in the weights is the squared
+             error alone, without lam ||theta||^2. Losses beyond span are not clipped: the weights
+             stay defined, but the bound does not hold.
+    Differs  from the paper: none. Only the weights differ from Raker.
 
     >>> from omkl.checks import learners
     >>> X, y = learners.stream(1000)
@@ -329,21 +330,21 @@ class Kt:
              algorithm 1, on random features of each kernel; weights of S. de Rooij, T. van Erven,
              P. D. Grunwald, W. M. Koolen, JMLR 15 (2014), as of ``adahedge``.
     Task     regression; full information; the absolute loss; neither step size nor rate.
-    Round    1. f_i(x_t) = theta_i'z_i(x_t) with theta_i = (W_i / t) G_i: of its wealth W_i, which
-                begins as epsilon, kernel i bets by the sum G_i of what was seen.
-             2. Predict the mean of the f_i weighted by w_i, which are those of ``adahedge`` for the
+    Round    1. f_i(x_t) = theta_i'z_i(x_t) with theta_i = (W_i / t) G_i: kernel i bets a fraction
+                of its wealth W_i, at first epsilon, by the sum G_i of past gradients.
+             2. Predict the mean of the f_i weighted by w_i, the weights of ``adahedge`` for the
                 losses l_i = |f_i - y_t|.
              3. g_i = sign(y_t - f_i) z_i, whose norm is at most 1: W_i <- W_i + g_i'theta_i, and
                 G_i <- G_i + g_i.
-    Symbols  epsilon  wealth at the beginning, > 0: the scale of the first bets (1)
+    Symbols  epsilon  initial wealth, > 0: the scale of the first bets (1)
     Cost     O(N D d) time per round; O(N D d) memory.
     Bound    for every kernel i and theta: sum |f_i - y_t| <= sum |theta'z_i - y_t|
              + ||theta|| sqrt(T ln(1 + 24 T^2 ||theta||^2 / epsilon^2)) + epsilon (the paper's
              corollary on algorithm 1), and the mixture as ``adahedge`` with these losses.
-    Reading  The paper's text was read. Its gains are those of a loss with gradients of norm at most
-             1, of labels without a bound: the absolute loss, as in its experiments. A prediction
-             goes to the median, where those of the others go to the mean.
-    Differs  from the paper: none. It has one kernel.
+    Reading  The paper's text was available. Its gains belong to a loss with gradients of norm at
+             most 1 and unbounded targets: the absolute loss, as in its experiments. So predictions
+             tend to the median of the target, not to the mean as with the squared loss.
+    Differs  from the paper: none. The paper has one kernel.
 
     >>> from omkl.checks import learners
     >>> X, y = learners.stream(1000)

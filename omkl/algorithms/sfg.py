@@ -1,8 +1,8 @@
-"""OMKL-SFG and its relatives: a feedback graph over the kernels, built before the first round.
+"""OMKL-SFG and its variants: a feedback graph over the kernels, built before the first round.
 
 P. M. Ghari, Y. Shen, "Graph-Aided Online Multi-Kernel Learning". The JMLR version connects
 dissimilar kernels (``sfg``, ``sfg_r``), its first version similar ones (``sfg_mkl``,
-``sfg_mkl_r``). The ``_r`` forms refine the graph in every round.
+``sfg_mkl_r``). The ``_r`` variants refine the graph in every round.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def choose_node(params, state, t, xi, rng):
 
 @inlined
 def choose_neighbours(state, xi, selection):
-    """Evaluate and combine the out-neighbours of the node, and write their q, (36).
+    """Evaluate and combine the node's out-neighbours, and write their probabilities q, (36).
 
     Parameters
     ----------
@@ -201,23 +201,23 @@ class Sfg:
              lam      regularisation, >= 0
              M        out-neighbours of a node, itself included, 1..N
              explore  rounds in which the node is drawn, >= 0 (section 5: 300)
-             reading  farthest or nearest: how the graph is built, see Reading
+             reading  construction of the graph, farthest or nearest (see Reading)
     Cost     O(M D d + M log N) time per round; O(N D d + N M) memory; O(N^2 M) time to build the
              graph, once for all seeds.
     Bound    theorem 5: O(sqrt(N ln N) T^(2/3)) with eta of order sqrt(ln N / N) T^(-2/3),
              xi of order T^(-1/3); losses in [0, 1], ||x|| <= 1.
     Reading  Algorithm 4 appends (i, j) while the mean divergence of j from the out-neighbours so
-             far is at least gamma_i, the largest threshold that leaves M of them. It does not say
-             in which order the j are tried.
+             far is at least gamma_i, the largest threshold that leaves M of them. It does not state
+             the order in which it tries the j.
              farthest  (the default) the kernel with the largest mean divergence joins next. On
                        airfoil M = 5, 10, 20 give an MSE of 48.9, 39.9, 33.3 x 10^-3.
              nearest   the M kernels nearest to i, as in the first version of the paper.
-             Delta is the integral (27). In R^d it makes nearly the same star of every node: the
+             Delta is the integral (27). In R^d every node gets nearly the same out-neighbours: the
              widest Laplacian and the narrowest kernels.
-             The text changes only how the node is chosen after round 300, so p and q stay (33)
-             and (36) there. The combination has no theta of its own, so its loss in (37) is the
-             squared error.
-    Differs  from the paper: none. The released code uses node 0 for ever after round 300, shifts
+             The text changes only the choice of the node after round 300, so p and q remain (33)
+             and (36). The combination has no theta of its own, so its loss in (37) is the squared
+             error.
+    Differs  from the paper: none. The released code always uses node 0 after round 300, shifts
              the draw by one, floors q at 0.1 and p at 0.2, and builds another divergence and
              another dominating set.
     """
@@ -259,7 +259,8 @@ class SfgMkl:
     """SFG-MKL: a fixed feedback graph of similar kernels.
 
     Paper    P. M. Ghari, Y. Shen, "Graph-Aided Online Multi-Kernel Learning", first version
-             (arXiv v1), algorithms 1 and 2. The JMLR version turned the graph round: see OMKL-SFG.
+             (arXiv v1), algorithms 1 and 2. The JMLR version connects dissimilar kernels: see
+             OMKL-SFG.
     Task     regression; selected kernels (exactly M a round).
     Round    0. Before the first round: Delta(i, j), the integral over R^d of
                 (kappa_i - kappa_j)^2; a graph whose node i points to the M kernels with the
@@ -281,10 +282,10 @@ class SfgMkl:
              the graph, once for all seeds.
     Bound    theorem 3: O(T^(3/4)) with eta of order 1/sqrt(T), xi of order T^(-1/4);
              losses in [0, 1], ||x|| <= 1. (The text prints T^(1/4) for xi.)
-    Differs  from the paper: none. Readings: |N_out| in (11) counts the self-loop; the text
-             changes only how the node is chosen after round 300, so p and q stay (12) and (15)
-             there; the combination has no theta of its own, so its loss in (16) is the squared
-             error. No code of this version was released.
+    Reading  |N_out| in (11) counts the self-loop. The text changes only the choice of the node
+             after round 300, so p and q remain (12) and (15). The combination has no theta of its
+             own, so its loss in (16) is the squared error.
+    Differs  from the paper: none. No code of this version was released.
     """
 
     class Params(NamedTuple):
@@ -359,9 +360,9 @@ def on_refined_graph(
 
 @inlined
 def choose_refined_neighbours(state, xi, selection):
-    """Combine the node's out-neighbours; evaluate those in the refined graph, and write their q.
+    """Combine the node's out-neighbours in the original graph; evaluate those in the refined graph.
 
-    Combined kernels come first.
+    Writes the probabilities q of the evaluated kernels. Combined kernels come first.
 
     Parameters
     ----------
@@ -383,7 +384,7 @@ def choose_refined_neighbours(state, xi, selection):
 
 @inlined
 def add_refined(links, node, n, evaluate):
-    """Append the ends of a node's added edges to a list of kernels; return its length.
+    """Append the ends of a node's added edges to a list of kernels, and return its length.
 
     Parameters
     ----------
@@ -405,7 +406,7 @@ def add_refined(links, node, n, evaluate):
 
 @inlined
 def add_probabilities(trees, links, evaluate, n, xi, q):
-    """Add p of the nodes whose edges were added to the q of the ends.
+    """Add the probability p of each node with an added edge to the q of the edge's end.
 
     Parameters
     ----------
@@ -436,26 +437,27 @@ class SfgR:
                 (44) with beta = (1 - xi) u_[rank] / U + xi / N (section 5: rank 10).
              2. Each i outside DS'_t gets an edge from d_i, the node of DS'_t with the largest
                 Delta(i, .), so that DS'_t dominates the refined graph and q_i >= beta.
-             3. p_i = (1 - xi) u_i / U + xi / |DS'_t| [i in DS'_t].
-             4. Draw the node I_t from p; after ``explore`` rounds take argmax u instead.
-             5. Predict with its M out-neighbours in the graph of step 0, (47), as OMKL-SFG does.
-             6. Learn as OMKL-SFG with its out-neighbours S_t in the refined graph, where q_i is
-                the sum of p over the in-neighbours of i.
+             3. p_i = (1 - xi) u_i / U + xi / |DS'_t| [i in DS'_t]. 4. Draw the node I_t from p;
+             after ``explore`` rounds take argmax u instead. 5. Predict with its M out-neighbours in
+             the graph of step 0, (47), as OMKL-SFG does. 6. Learn as OMKL-SFG with its
+             out-neighbours S_t in the refined graph. q_i is the sum of
+                p over the in-neighbours of i.
     Symbols  eta, xi, lam, M, explore, reading   as in OMKL-SFG
-             rank             1..N: how many of the best nodes dominate (more where nodes tie)
-             only_undominated true: an edge is added only where DS'_t has none to i yet
+             rank             number of the best nodes that dominate, 1..N (more if nodes tie)
+             only_undominated true: add an edge to i only if DS'_t has none to i yet
     Cost     O(M D d + M log N) time per round, and O(N) for every node that enters or leaves
              DS'_t, at worst O(N D d + N^2); O(N D d + N^2) memory.
     Bound    theorem 6: O(sqrt(T N ln N)) with eta of order sqrt(ln N / (N T)), xi of order
              1 / sqrt(T), beta <= 1/N; losses in [0, 1], ||x|| <= 1. In expectation: its proof
-             takes conditional expectations for sure values.
-    Reading  The box appends (d_i, i) for every i outside DS'_t, the text above it only where no
-             edge from DS'_t reaches i; the box is the default, ``only_undominated`` the text. Other
-             readings as in OMKL-SFG.
-    Differs  from the paper: none. The sets of (47) have no index t, those of the refined graph
-             have one; so S_t, whose losses are observed with probability q_i, has more kernels than
-             predict. The released code freezes the graph after round 300 and goes on drawing, has
-             the graph, the floors and the shift of the released OMKL-SFG, and throws a draw away.
+             uses conditional expectations as if they were certain values.
+    Reading  The box appends (d_i, i) for every i outside DS'_t; the text above it does so only if
+             no edge from DS'_t reaches i. The default follows the box, ``only_undominated`` the
+             text. Other readings as in OMKL-SFG.
+             The sets of (47) have no index t, those of the refined graph have one. So S_t, whose
+             losses are observed with probability q_i, has more kernels than predict.
+    Differs  from the paper: none. The released code freezes the graph after round 300 but still
+             draws, has the graph, the floors and the shift of the released OMKL-SFG, and discards a
+             draw.
     """
 
     class Params(NamedTuple):
@@ -490,7 +492,7 @@ class SfgMklR:
     """SFG-MKL-R: the graph of SFG-MKL, refined in every round.
 
     Paper    P. M. Ghari, Y. Shen, "Graph-Aided Online Multi-Kernel Learning", first version
-             (arXiv v1), algorithms 1 and 3. The JMLR version turned the graph round: see
+             (arXiv v1), algorithms 1 and 3. The JMLR version connects dissimilar kernels: see
              OMKL-SFG-R.
     Task     regression; selected kernels (M predict, more learn where the refinement adds edges).
     Round    0. As SFG-MKL: the divergence Delta and the graph of similar kernels.
@@ -501,18 +503,19 @@ class SfgMklR:
              3. p_i = (1 - xi) u_i / U + xi / |D'_t| [i in D'_t].
              4. Draw the node I_t from p; after ``explore`` rounds take argmax u instead.
              5. Predict with its M out-neighbours in the graph of step 0, (25), as SFG-MKL does.
-             6. Learn as SFG-MKL with its out-neighbours S_t in the refined graph, where q_i is
-                the sum of p over the in-neighbours of i.
+             6. Learn as SFG-MKL with its out-neighbours S_t in the refined graph. q_i is the sum of
+                p over the in-neighbours of i.
     Symbols  eta, xi, lam, M, explore   as in SFG-MKL
-             rank             1..N: how many of the best nodes dominate (more where nodes tie)
-             only_undominated true: an edge is added only where D'_t has none to i yet
+             rank             number of the best nodes that dominate, 1..N (more if nodes tie)
+             only_undominated true: add an edge to i only if D'_t has none to i yet
     Cost     as OMKL-SFG-R (``sfg_r``).
     Bound    theorem 4: O(sqrt(T)) with eta and xi of order 1/sqrt(T), beta <= 1/N; losses in
-             [0, 1], ||x|| <= 1. In expectation: its proof takes conditional expectations for sure
-             values.
-    Differs  from the paper: none. The box appends (d_i, i) for every i outside D'_t, the text
-             above it only where no edge from D'_t reaches i; the box is the default,
-             ``only_undominated`` the text. Other readings as in SFG-MKL.
+             [0, 1], ||x|| <= 1. In expectation: its proof uses conditional expectations as if they
+             were certain values.
+    Reading  The box appends (d_i, i) for every i outside D'_t; the text above it does so only if no
+             edge from D'_t reaches i. The default follows the box, ``only_undominated`` the text.
+             Other readings as in SFG-MKL.
+    Differs  from the paper: none.
     """
 
     class Params(NamedTuple):
