@@ -1,4 +1,4 @@
-"""Console scripts. Each runs ``main`` of the module of its name, and ``omkl`` lists them."""
+"""Console scripts. Each calls ``main`` of the module with its name, and ``omkl`` lists them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BEGIN = "Begin with: omkl-data example my.csv && omkl-run my.csv target=price"
 def _run(name: str) -> None:
     """Run a command and end the process; "" lists the commands."""
     try:
-        from omkl.commands import terminal  # imported here, where Ctrl-C is answered
+        from omkl.commands import terminal  # imported here, where Ctrl-C is handled
     except KeyboardInterrupt:
         print("\nInterrupted.", file=sys.stderr)
         sys.exit(130)

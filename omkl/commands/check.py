@@ -19,7 +19,7 @@ from omkl.config.overrides import read_jobs
 from omkl.utils import registry
 from omkl.utils.constraints import no_such
 
-# The suites import the compiler, which --help and mistakes do without.
+# The suites are imported when needed: they import the compiler, which --help and errors do not use.
 if TYPE_CHECKING:
     from omkl.checks.shared import Check, Outcome
     from omkl.config.schema import Algorithm
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``omkl-check`` with ``argv`` (without the program's name).
 
-    Returns 0, 1 where a check failed, or 2 where something is not there.
+    Returns 0, 1 if a check failed, or 2 if an algorithm or file does not exist.
     """
     arguments = _parser().parse_args(argv)
     config_dirs = [arguments.config_dir] if arguments.config_dir else []
@@ -68,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _names_in(text: str) -> Sequence[str]:
-    """Return the names of the algorithms of a module such as mypkg.mine, or the name itself."""
+    """Return the algorithms of a module such as mypkg.mine, or a list of the name itself."""
     return registry.declare_all(text) if "." in text else [text]
 
 
@@ -81,9 +81,9 @@ def _asked(text: str, config_dirs: Sequence[Path]) -> Iterator[Algorithm]:
 
 
 def _warm(text: str, config_dirs: Sequence[Path]) -> None:
-    """Compile an algorithm for runs, and for rows that come one by one. Print where the code is.
+    """Compile an algorithm for runs and for single rows, and print where the code is stored.
 
-    Raises ValueError if the algorithm does not exist, or nothing can be kept.
+    Raises ValueError if the algorithm does not exist, or code cannot be stored.
     """
     from omkl.config.settings import task_of
     from omkl.core import cache
@@ -113,7 +113,7 @@ def _warm(text: str, config_dirs: Sequence[Path]) -> None:
 
 
 def _check(asked: Algorithm, arguments: argparse.Namespace) -> bool:
-    """Run the suite and print as it goes; whether a check failed."""
+    """Run the suite, print the outcomes, and return whether a check failed."""
     from omkl.checks import federations, learners, shared
 
     name = asked.name
@@ -148,7 +148,7 @@ _WORDS = {
 
 
 def _lines(check: Check, outcome: Outcome, file: str | None) -> str:
-    """Format the outcome of a check; a failure with its meaning and how to declare it."""
+    """Format the outcome of a check. A failure has its explanation, and how to declare it."""
     status = {"declared": "fails", "failed": "FAILED"}.get(outcome.status, outcome.status)
     line = f"  {status:8}{check.name}"
     if outcome.status == "passed":
@@ -170,4 +170,4 @@ def _lines(check: Check, outcome: Outcome, file: str | None) -> str:
     return "\n".join([line, *(textwrap.indent(text, " " * 10) for text in more)])
 
 
-_LINES = 8  # of what NumPy says about two arrays
+_LINES = 8  # of NumPy's message about two arrays

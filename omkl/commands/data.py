@@ -27,7 +27,7 @@ exit status: 0 all well, 1 something is missing or damaged, 2 wrong usage
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run ``omkl-data`` with ``argv`` (without the program's name); returns the exit status."""
+    """Run ``omkl-data`` with ``argv`` (without the program's name). Return the exit status."""
     arguments = _parser().parse_args(argv)
     return terminal.exit_status(
         "omkl-data", lambda: arguments.act(arguments), (DataError,), (UsageError,)
@@ -63,7 +63,7 @@ def _chosen(names: Sequence[str]) -> Entries:
 
 
 def _example(arguments: argparse.Namespace) -> int:
-    """Write the example file. Refuse to replace another file."""
+    """Write the example file, unless another file has its name."""
     path, content = arguments.file, (catalogue.BUNDLED / "example.csv").read_bytes()
     if path.exists() and path.read_bytes() != content:
         raise DataError(f"{path} exists and is another file: name a new one")
@@ -114,7 +114,7 @@ def _describe(entries: Entries) -> int:
 
 
 def _file_facts(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return where a file of the catalogue is, and how to get it."""
+    """Return the location of a file of the catalogue, and how to obtain it."""
     fetch = f"omkl-data fetch {entry['name']}"
     can_fetch = catalogue.downloadable(entry)
     return {
@@ -147,7 +147,7 @@ def _fetch(entries: Entries) -> int:
 
 
 def _where(entry: Mapping[str, Any]) -> str:
-    """Return where the rows come from, or whether the file is missing."""
+    """Return the source of the rows, or that the file is missing."""
     if "file" not in entry:
         return "your file" if "path" in entry else "made on the fly"
     if catalogue.locate(entry["file"]) is not None:
@@ -156,7 +156,7 @@ def _where(entry: Mapping[str, Any]) -> str:
 
 
 def _licence(entry: Mapping[str, Any]) -> str | None:
-    """Return the licence. An ellipsis stands for what is in brackets."""
+    """Return the licence, with text in brackets shortened to an ellipsis."""
     return entry.get("licence") and re.sub(r" \(.*", "…", entry["licence"])
 
 

@@ -41,7 +41,7 @@ exit status: 0 all well, 1 the model or the file cannot be used, 2 wrong usage
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run ``omkl-predict`` with ``argv`` (without the program's name); returns the exit status."""
+    """Run ``omkl-predict`` with ``argv`` (without the program's name). Return the exit status."""
     arguments = _parser().parse_args(argv)
 
     def act() -> int:
@@ -70,11 +70,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _path_of(given: str) -> Path:
-    """Return the file of a model, which is given itself or by the folder of its run."""
+    """Return the file of a model from its path, or from the folder of its run."""
     try:
         path = Path(given).expanduser()
         is_folder = path.is_dir()
-    except (OSError, RuntimeError) as error:  # a name that is too long, a user that does not exist
+    except (OSError, RuntimeError) as error:  # a name that is too long, or an unknown user in ~user
         raise ValueError(f"{given} is no file and no folder: {error}") from None
     if is_folder and not (path / MODEL).is_file():
         raise ValueError(f"{given} has no {MODEL}: a run keeps its learner with model=true")
@@ -92,9 +92,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _predicted(learner: OnlineLearner, columns: dict[str, Any] | None, file: str) -> Iterator[str]:
-    """Yield pieces of the output; the header comes with the first rows.
+    """Yield pieces of the output. The header is part of the first piece.
 
-    A file that cannot be read therefore prints nothing.
+    So a file that cannot be read prints no header.
     """
     described = (columns or {}).get("columns")
     cfg = {**(columns or {}).get("reading", {}), "path": file}
@@ -115,7 +115,7 @@ def _predicted(learner: OnlineLearner, columns: dict[str, Any] | None, file: str
 def _with_known_ahead(
     pieces: Iterable[tuple[np.ndarray, np.ndarray, Any]], columns: dict[str, Any]
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield inputs and row numbers; inputs that are known ahead are of the predicted row."""
+    """Yield inputs and row numbers; inputs known ahead are taken from the predicted row."""
     horizon = columns.get("horizon")
     if not horizon:
         yield from ((X, rows) for X, rows, _ in pieces)
@@ -133,7 +133,7 @@ def _of_series(
     columns: dict[str, Any] | None,
     file: str,
 ) -> Iterator[str]:
-    """Yield pieces of the output of a model of series, which are a column of the file.
+    """Yield pieces of the output of a model with series.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def _of_series(
     column
         Column of the series in the file.
     columns
-        Of the file of the model.
+        Column encodings stored with the model.
     file
         File to predict.
     """
@@ -154,7 +154,7 @@ def _of_series(
     whole = all(isinstance(name, int) for name in names)
     words: dict[str, Counter[str]] = {}
     for X, rows, series in tables.inputs_in(cfg, described, model.settings.inputs, whole, words):
-        assert series is not None  # the settings name their column
+        assert series is not None  # the settings have their column
         new.update(dict.fromkeys(name for name in series if name not in known))
         ends = list(model.predict_interval(X, series=series).T) if has else []
         values = [array.astype(object) for array in (model.predict(X, series=series), *ends)]
@@ -167,7 +167,7 @@ def _of_series(
 
 
 def _tell_of(words: dict[str, Counter[str]]) -> None:
-    """Warn of new categories, which are 0 in all inputs of their column."""
+    """Warn of new categories. They are 0 in all inputs of their column."""
     for notice in notices.of_new_categories(words, "learning with columns='{}: text'"):
         warn(notice, "omkl-predict")
 
@@ -184,7 +184,7 @@ def _names(learner: OnlineLearner) -> list[str]:
 
 
 def _columns(learner: OnlineLearner, X: np.ndarray) -> list[np.ndarray]:
-    """Return the columns that ``_names`` names, (n,) or (n, m), of numbers of Python."""
+    """Return the output columns that ``_names`` names, (n,) or (n, m), as Python numbers."""
     if learner.classes:
         shares = learner.predict_proba(X).T if learner.algorithm.probabilities else ()
         return [learner.predict(X).astype(object), *(p.astype(object) for p in shares)]

@@ -30,7 +30,7 @@ NO_RUNS = "there are no runs in {}; omkl-run makes some"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run ``omkl-report`` with ``argv`` (without the program's name); returns the exit status."""
+    """Run ``omkl-report`` with ``argv`` (without the program's name). Return the exit status."""
     arguments = _parser().parse_args(argv)
     return terminal.exit_status(
         "omkl-report", lambda: arguments.act(arguments), (ValueError, RuntimeError)
@@ -74,7 +74,7 @@ def _port(text: str) -> int:
 
 
 def _runs(arguments: argparse.Namespace, wanted: Mapping[str, Sequence[str]]) -> list[Run]:
-    """Return the wanted runs; folders that cannot be read are named on stderr."""
+    """Return the wanted runs. Name unreadable folders on stderr."""
     from omkl.report import frame
     from omkl.runs.run_folder import find
 

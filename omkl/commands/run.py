@@ -92,7 +92,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _n_jobs(text: str) -> int | str:
-    """Return how many processes run jobs, or the address of a Dask scheduler."""
+    """Return the number of processes for jobs, or the address of a Dask scheduler."""
     if "://" in text:
         return text
     if not (text.isascii() and text.isdecimal() and int(text)):
@@ -101,7 +101,7 @@ def _n_jobs(text: str) -> int | str:
 
 
 def run_alone(settings: Settings) -> int:
-    """Run one job and print its numbers; the exit status."""
+    """Run one job, print its numbers, and return the exit status."""
     from omkl.experiment import run as runner
     from omkl.experiment import viewers
     from omkl.report import console
@@ -131,7 +131,7 @@ def run_alone(settings: Settings) -> int:
 
 
 def _print_outcome(outcome: Outcome, outputs: Path) -> None:
-    """Print where the files of a run are."""
+    """Print the paths of a run's files."""
     from omkl.report import console
     from omkl.runs.run_folder import FIGURES
 
@@ -140,10 +140,10 @@ def _print_outcome(outcome: Outcome, outputs: Path) -> None:
         print(f"Note: {plain(note)}")
     if outcome.status == "reused":
         print("Found finished: nothing was computed (force=true computes it again).")
-    # Paths stay whole: they are there to be copied.
+    # Paths are not wrapped, so that they can be copied.
     console.print_saved("results", folder, outputs)
     data = folder.parent
-    for file in result["stream"].get("files", ()):  # a file's first run says what its name means
+    for file in result["stream"].get("files", ()):  # list the columns at a file's first run
         if data.name.endswith(f"-{file['sha256'][:4]}") and len(list(data.iterdir())) == 1:
             print(f"         {data.name}: {file['name']}, and the first digits of its SHA-256")
     kept = ("predictions.parquet", "model.npz")
@@ -177,9 +177,9 @@ def _print_hints(run: Run) -> None:
 
 
 def from_folder(folder: Path | None, typed: Sequence[str]) -> tuple[Sequence[str], Values]:
-    """Return what is typed, and below it the settings of the run in a folder.
+    """Return the typed arguments, and the settings of the run in a folder for the others.
 
-    UsageError if there is no run in the folder, or it is damaged.
+    Raises UsageError if there is no run in the folder, or it is damaged.
     """
     if folder is None:
         return typed, {}
@@ -187,8 +187,8 @@ def from_folder(folder: Path | None, typed: Sequence[str]) -> tuple[Sequence[str
     if "path" in config["dataset"]:  # a file of the user's
         typed = [of_file(text) for text in typed]
         file = {key: value for key, value in config["dataset"].items() if key != "sha256"}
-        config["dataset"] = file | {"name": "file"}  # it is named by what it holds
-    if config["federation"]["name"] == "column":  # which says how many clients there are
+        config["dataset"] = file | {"name": "file"}  # it is identified by its content
+    if config["federation"]["name"] == "column":  # the column decides the number of clients
         config.pop("clients", None)
     unset = {*NEUTRAL, *({*GROUPS} & {key_of(text) for text in typed})}
     return typed, {f"++{key}": [value] for key, value in config.items() if key not in unset}

@@ -1,4 +1,4 @@
-"""A sweep: its jobs, their files, and the table that it ends with."""
+"""Run a sweep: its jobs, their files, and the final table."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from omkl.experiment.run import Outcome
     from omkl.report.console import Bar
 
-PAGE = "page.html"  # of a sweep, in its folder
+PAGE = "page.html"  # file name of the page of a sweep
 
 
 class Task(NamedTuple):
-    """A job of a sweep: its label on the screen, its settings, and its file in the sweep."""
+    """Job of a sweep: its label on the screen, its settings, and its file in the sweep."""
 
     number: int
     label: str
@@ -58,7 +58,7 @@ def run(jobs: Jobs, folder: Path | None = None, n_jobs: int | str = 1) -> bool:
     outcomes = _one_by_one(tasks) if n_jobs == 1 else _side_by_side(tasks, n_jobs)
     try:
         with contextlib.closing(outcomes):
-            printed = set()  # messages of failures, each of which is printed once
+            printed = set()  # messages of failures that are already printed
             for task, outcome in outcomes:
                 record(task, outcome)
                 failed = outcome.status == "failed"
@@ -76,9 +76,9 @@ def run(jobs: Jobs, folder: Path | None = None, n_jobs: int | str = 1) -> bool:
 
 
 def begin(folder: Path, jobs: Sequence[Settings], swept: Sequence[str]) -> list[Task]:
-    """Make the folder of a sweep, and return its jobs; of jobs with equal settings the first.
+    """Make the folder of a sweep, and return its jobs without repeated settings.
 
-    Files of jobs that an earlier start has written there are removed.
+    Files of jobs from an earlier start are removed.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def begin(folder: Path, jobs: Sequence[Settings], swept: Sequence[str]) -> list[
 
 
 def title_of(settings: Settings) -> str:
-    """Return the algorithm of a job, and its data set or file, as ``plain`` text."""
+    """Return the algorithm and the data set or file of a job, as ``plain`` text."""
     dataset = settings.dataset
     name = dataset["name"]
     if name == "file" and dataset.get("path"):
@@ -156,17 +156,17 @@ def bar_of(label: str, settings: Settings) -> Bar:
     from omkl.report import console
 
     classify = False
-    with contextlib.suppress(ValueError):  # the job says what is wrong
+    with contextlib.suppress(ValueError):  # the job reports the error
         classify = task_in(settings) == "classification"
     return console.Bar(label, settings.seeds, classify)
 
 
 def record(task: Task, outcome: Outcome) -> None:
-    """Write how a job ended into its file of the sweep."""
+    """Write the outcome of a job into its file of the sweep."""
     run = outcome.run
     facts: dict[str, Any] = {"number": task.number, "status": outcome.status}
     facts |= {"folder": os.path.relpath(run.folder, task.place.parent)}
-    if outcome.status == "failed":  # its run folder may not exist, or hold an older result
+    if outcome.status == "failed":  # its run folder may not exist, or have an older result
         facts |= {"result": run.result, "config": run.config}
     write_atomically(task.place, json.dumps(facts, indent=2), sync=False)
 
@@ -240,7 +240,7 @@ def finish(folder: Path, settings: Settings, interrupted: bool = False) -> int:
 
 
 def print_tracked(outcome: str | None, outputs: Path) -> None:
-    """Print where the MLflow view is, or the note that ``viewers.track`` has left."""
+    """Print where the MLflow view is, or the note of ``viewers.track``."""
     from omkl.report import console
 
     if outcome == "":

@@ -24,7 +24,7 @@ INTERRUPTED = "Interrupted. What is finished is kept; the same command goes on."
 
 
 class _Output(io.FileIO):
-    """A file descriptor that takes text also after its reader has gone (``| head``)."""
+    """File descriptor that still accepts text after its reader has gone (``| head``)."""
 
     def write(self, data: Any) -> int:
         try:
@@ -34,7 +34,7 @@ class _Output(io.FileIO):
 
 
 def _lasting(stream: io.TextIOWrapper) -> io.TextIOWrapper:
-    """Return a stream for which a terminal may lack letters such as ±, and a pipe its reader."""
+    """Return a stream that survives a terminal without letters such as ±, and a closed pipe."""
     binary = io.BufferedWriter(_Output(stream.fileno(), "wb", closefd=False))
     at_once = stream.line_buffering or stream.write_through
     return io.TextIOWrapper(binary, stream.encoding, errors="replace", line_buffering=at_once)
@@ -48,7 +48,7 @@ def write_data(pieces: Iterable[str]) -> None:
 
 
 def parser(prog: str, description: str, epilog: str | None = None) -> argparse.ArgumentParser:
-    """Return the parser of a command. It answers ``--version`` and keeps the epilog's lines.
+    """Return the parser of a command. It has ``--version`` and keeps the epilog's line breaks.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def add_command(
     act
         Called with the arguments; it returns the exit status.
     text
-        Description, which begins with a small letter.
+        Description, which begins with a lower-case letter.
     """
     made: argparse.ArgumentParser = commands.add_parser(
         name, help=text, description=f"{text[0].upper()}{text[1:]}."
@@ -100,14 +100,18 @@ def exit_status(
     mistakes: Errors = (),
     output: Path | None = None,
 ) -> int:
-    """Call ``act`` and return the exit status. Print an expected error as one line.
+    """Call ``act`` and return the exit status. An expected error is printed as one line.
 
     Parameters
     ----------
+    program
+        Name of the command.
+    act
+        Function that returns the exit status.
     failures, mistakes
         Errors with exit status 1, and errors with exit status 2.
     output
-        The file that an OSError without a file name concerns.
+        File that an OSError without a file name concerns.
     """
     try:
         return act()
@@ -129,7 +133,7 @@ def _interrupt(signum: int, frame: Any) -> None:
 
 def command(program: str, main: Callable[[], int]) -> None:
     """Run a command and end the process with its exit status."""
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as in the background
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # ignored in the background
         signal.signal(signal.SIGINT, _interrupt)
     for name in ("stdout", "stderr"):
         if type(stream := getattr(sys, name)) is io.TextIOWrapper:
@@ -137,7 +141,7 @@ def command(program: str, main: Callable[[], int]) -> None:
     try:
         code = main()
         print(end="", flush=True)
-    except OSError as error:  # a full disk below standard output
+    except OSError as error:  # standard output is a file on a full disk
         warn(f"output could not be written: {error.strerror}", program)
         code = EXIT_FAILED
     except (KeyboardInterrupt, Exception) as error:

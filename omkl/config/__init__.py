@@ -1,1 +1,1 @@
-"""Settings: the command line, what Hydra composes of it, their kinds, and the typed result."""
+"""Settings: the command line, their composition by Hydra, their schema, and the typed result."""

@@ -1,4 +1,4 @@
-"""The configuration of a job: YAML files merged by Hydra, with all references resolved."""
+"""Compose the configuration of a job: YAML files merged by Hydra, with references resolved."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from omkl.config.schema import Settings
 from omkl.utils import conf, outside
 from omkl.utils.conf import flattened, override_text
 
-# Imported where something is composed: Hydra and OmegaConf take 0.2 s, and `--help` needs neither.
+# Imported on first use: Hydra and OmegaConf take 0.2 s, and `--help` needs neither.
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
     from omegaconf import DictConfig
@@ -26,8 +26,8 @@ class Composer:
     """Compose the configurations of many jobs, and merge YAML files once per set of choices.
 
     Hydra reads and merges all files for every job, which takes 60 to 150 ms. ``Composer`` does so
-    once for ``algorithm=gf dataset=naval`` and sets values (``algorithm.eta=0.1``) in a copy, in
-    2 ms. Later edits of a YAML file have no effect.
+    once for ``algorithm=gf dataset=naval``, and sets values (``algorithm.eta=0.1``) in a copy
+    within 2 ms. Later edits of a YAML file have no effect.
 
     Parameters
     ----------
@@ -49,14 +49,14 @@ class Composer:
         overrides
             Texts of the command line, ``key=value``.
         values
-            Values of Python by dotted keys. Overrides win.
+            Python values by dotted keys. Overrides take precedence.
 
         Raises
         ------
         hydra.errors.HydraException, omegaconf.errors.OmegaConfBaseException
             An override or a key does not fit the files.
         ValueError
-            A setting cannot have a value.
+            A setting has an invalid value.
         """
         return schema.read(self.mapping(overrides, values))
 
@@ -73,7 +73,7 @@ class Composer:
         config = self._base(overrides)
         for key, value in values.items():
             name, added = key.lstrip("+"), key.startswith("+")
-            merge = name not in schema.GROUPS  # they are replaced
+            merge = name not in schema.GROUPS  # groups are replaced, not merged
             OmegaConf.update(config, name, _literal(value), merge=merge, force_add=added)
         for one in map(parsed, overrides):
             if _is_a_value(one):
@@ -135,28 +135,28 @@ class Composer:
 
 
 def store_defaults() -> None:
-    """Give Hydra the defaults of the schema, which conf/config.yaml begins with."""
+    """Give Hydra the defaults of the schema, on which conf/config.yaml builds."""
     from hydra.core.config_store import ConfigStore
 
     ConfigStore.instance().store("omkl_settings", schema.DEFAULTS)
 
 
 def _search_path(config_dirs: Iterable[Path]) -> str:
-    """Return the override by which Hydra searches folders of algorithms outside, then these."""
+    """Return the override of Hydra's search path: folders of outside algorithms, then these."""
     places = [*outside.conf_folders(), *config_dirs]
     return f"hydra.searchpath={override_text([f'file://{place.resolve()}' for place in places])}"
 
 
 @functools.lru_cache(maxsize=4096)
 def parsed(text: str) -> Override:
-    """Return an override as Hydra reads it."""
+    """Parse an override with Hydra's grammar."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
     return OverridesParser.create().parse_override(text)
 
 
 def _literal(value: Any) -> Any:
-    """Return a value in which OmegaConf sees no reference: a ``${`` of Python is text."""
+    """Escape a Python value, so that OmegaConf sees ``${`` as text and not as a reference."""
     if isinstance(value, Mapping):
         return {key: _literal(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -165,7 +165,7 @@ def _literal(value: Any) -> Any:
 
 
 def _require_no_environment(*texts: str) -> None:
-    """Refuse references to variables of the environment, among which secrets are."""
+    """Refuse references to environment variables, because they may contain secrets."""
     if any("oc.env" in text for text in texts):
         raise ValueError(
             "${oc.env:NAME}: a run folder keeps all settings, and a variable may be a secret. Let "
@@ -178,7 +178,7 @@ def _choices(overrides: Sequence[str]) -> tuple[str, ...]:
 
 
 def _is_a_value(override: Override) -> bool:
-    """Return whether an override sets a value. Others choose YAML files."""
+    """Return whether an override sets a value. Other overrides choose YAML files."""
     key = override.key_or_group
     if override.is_add() or override.package is not None or "/" in key:
         return False
@@ -190,7 +190,7 @@ _one_at_a_time = threading.RLock()
 
 @contextlib.contextmanager
 def hydra_of_our_own() -> Iterator[None]:
-    """Set Hydra to the folder conf, and give an application that runs on Hydra its own back.
+    """Initialise Hydra with the folder conf, and restore the state of an application on Hydra.
 
     Hydra has one state per process, so threads take turns.
     """
@@ -209,9 +209,10 @@ def hydra_of_our_own() -> Iterator[None]:
 
 @contextlib.contextmanager
 def help_as_text() -> Iterator[None]:
-    """Let Hydra 1.3 make its argument parser, whose help is not of type str, on Python 3.14.
+    """Let Hydra 1.3 build its argument parser on Python 3.14.
 
-    argparse of Python 3.14 searches the help of each argument for "%" and refuses other types.
+    argparse of Python 3.14 searches the help of each argument for "%", and refuses Hydra's help,
+    which is not a str.
     """
 
     def add_argument(parser: Any, *names: str, **options: Any) -> Any:
@@ -229,9 +230,11 @@ def help_as_text() -> Iterator[None]:
 
 
 def resolved(composed: DictConfig, overrides: Iterable[str]) -> dict[str, Any]:
-    """Resolve all references to other keys. ``overrides`` are those set, or their keys.
+    """Resolve all references to other keys.
 
-    Raises omegaconf.errors.InterpolationResolutionError for a reference that leads nowhere.
+    ``overrides`` are the overrides of the job, or their keys.
+
+    Raises omegaconf.errors.InterpolationResolutionError for a reference to a missing key.
     """
     from omegaconf import OmegaConf
 
@@ -240,5 +243,5 @@ def resolved(composed: DictConfig, overrides: Iterable[str]) -> dict[str, Any]:
     config = {str(key): value for key, value in container.items()}
     keys = [text.lstrip("+").partition("=")[0] for text in overrides]
     if any(key.startswith("kernels.") for key in keys) and "kernels.name" not in keys:
-        config["kernels"]["name"] = "own"  # no longer the dictionary of that name
+        config["kernels"]["name"] = "own"  # it differs from the dictionary of that name
     return config

@@ -1,4 +1,4 @@
-"""The command line as jobs: shorthand, sweeps, composition, and what to do about a mistake."""
+"""Convert the command line to jobs: shorthand, sweeps, composition, and advice on errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from omkl.utils.constraints import no_such
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
 
-# Settings of Hydra that omkl has another way for.
+# Settings of Hydra that omkl replaces.
 REFUSED = {
     "hydra.run.dir": "write outputs=FOLDER",
     "hydra.job.chdir": "a run stays in the folder where it was started; write outputs=FOLDER",
@@ -33,25 +33,25 @@ REFUSED = {
 }
 
 
-# Of Python: the values of each setting, by its dotted key.
+# Python values of each setting, by its dotted key.
 Values = Mapping[str, Sequence[Any]]
 
 
 class UsageError(ValueError):
-    """The command line cannot be understood. The text says what to write."""
+    """Error: the command line is invalid. The text says what to write."""
 
 
 class Jobs(NamedTuple):
-    """The jobs of a command line.
+    """Jobs of a command line.
 
     Attributes
     ----------
     settings
-        Those of each job.
+        Settings of each job.
     swept
-        Keys that have several values.
+        Keys with several values.
     notes
-        Parameters that some algorithms of the sweep do not have.
+        Parameters that some algorithms of the sweep lack.
     """
 
     settings: list[Settings]
@@ -60,13 +60,13 @@ class Jobs(NamedTuple):
 
 
 class Job(NamedTuple):
-    """Parts of a job: overrides as texts, and values of Python by dotted keys."""
+    """Parts of a job: overrides as texts, and Python values by dotted keys."""
 
     overrides: list[str]
     values: dict[str, Any]
 
     def without(self, key: str) -> Job:
-        """Return the job in which a key is not set."""
+        """Return the job without a setting."""
         overrides = [text for text in self.overrides if key_of(text) != key]
         return Job(overrides, {name: v for name, v in self.values.items() if name != key})
 
@@ -82,19 +82,19 @@ def read_jobs(
     Parameters
     ----------
     arguments
-        Overrides ``key=value``, and at most one file of data.
+        Overrides ``key=value``, and at most one data file.
     config_dirs
         Folders of YAML files that are searched after ``conf``.
     sweep
         Whether a key may have several values.
     values
-        Values of Python by dotted keys, one or in a sweep several of each. Arguments win.
+        Python values by dotted keys; in a sweep each may be several. Arguments take precedence.
 
     Raises
     ------
     UsageError
-        An override cannot be read, or names something that does not exist, or a setting cannot
-        have a value.
+        An override is invalid, or names something that does not exist, or a setting has an invalid
+        value.
     """
     composer = _composer(config_dirs)
     arguments, values = expand(arguments, config_dirs, values or {})
@@ -141,7 +141,7 @@ def composed_text(
 
 
 def complete(command: str, arguments: Sequence[str]) -> None:
-    """Print what a shell asks of Hydra's completion: ``install=bash``, ``query=bash``."""
+    """Print Hydra's answer to a shell's completion: ``install=bash``, ``query=bash``."""
     from hydra.core.global_hydra import GlobalHydra
 
     with hydra_of_our_own(), help_as_text():
@@ -163,11 +163,11 @@ def _composer(config_dirs: Sequence[Path]) -> Composer:
 def expand(
     arguments: Sequence[str], config_dirs: Sequence[Path] = (), values: Values | None = None
 ) -> tuple[list[str], dict[str, Sequence[Any]]]:
-    """Write shorthand out, and return the arguments and the values of Python.
+    """Expand shorthand, and return the arguments and the Python values.
 
     ``my.csv target=y`` becomes ``dataset=file dataset.path=my.csv dataset.target=y seeds=1``, with
     the kernels of ``omkl.panel`` if a series is named. ``algorithm.module=mypkg.mine`` also
-    chooses the algorithm ``mine``. Values of Python that choose files become arguments.
+    chooses the algorithm ``mine``. Python values that choose files become arguments.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ def expand(
 
 
 def _declared(text: str) -> dict[str, Any] | None:
-    """Return what ``columns=`` declares: ``shop: category, code: skip``, or the name of a YAML.
+    """Parse the value of ``columns=``: ``shop: category, code: skip``, or the name of a YAML file.
 
     None for a value in Hydra's own grammar.
     """
@@ -241,9 +241,9 @@ def _are_names(values: Sequence[Any]) -> bool:
 
 
 def of_file(text: str) -> str:
-    """Return an argument as one of ``dataset=file``.
+    """Convert shorthand about a file to an override of the group ``dataset``.
 
-    ``target=y`` becomes ``dataset.target=y``, the name of a file ``dataset.path=...``.
+    ``target=y`` becomes ``dataset.target=y``; the name of a file becomes ``dataset.path=...``.
     """
     if _is_file(text):
         return f"dataset.path={override_text(text)}"
@@ -252,16 +252,16 @@ def of_file(text: str) -> str:
 
 
 def key_of_file(key: str) -> str:
-    """Return ``dataset.target`` for ``target``, and other settings as they are."""
+    """Return ``dataset.target`` for ``target``, and other keys unchanged."""
     return f"dataset.{key}" if key in _keys_of_file() else key
 
 
 def _is_file(text: str) -> bool:
-    """Return whether an argument names a file of data, which may not exist."""
+    """Return whether an argument names a data file, even a missing one."""
     if text.startswith(("~", "+")):
         return False
     known = schema.DEFAULTS.keys() | conf.groups().keys()
-    if "=" in text:  # a=b.csv, where no setting is called a
+    if "=" in text:  # a file named a=b.csv, if no setting is called a
         key = key_of(text)
         return key.partition(".")[0] not in known | _keys_of_file() and Path(text).is_file()
     is_setting = text.partition(".")[0] in known
@@ -302,7 +302,7 @@ def key_of(text: str) -> str:
 def parse(text: str) -> Override:
     """Parse an override. A value such as ``0.1/sqrt(t)`` needs no quotes.
 
-    Raises UsageError where Hydra cannot read it, and for overrides that omkl does not take.
+    Raises UsageError if Hydra cannot parse it, or omkl does not accept it.
     """
     from hydra.errors import HydraException
 
@@ -334,7 +334,7 @@ def parse(text: str) -> Override:
     return override
 
 
-# A text in quotes, or a word with letters that Hydra's grammar has not: [größe, "b c"].
+# A text in quotes, or a word with letters that Hydra's grammar lacks: [größe, "b c"].
 _FOREIGN = re.compile(r"""(["']).*?\1|[^\s,\[\]{}:"']*[^\x00-\x7f][^\s,\[\]{}:"']*""")
 
 
@@ -353,7 +353,7 @@ def _single(overrides: Sequence[Override]) -> list[str]:
 
 
 def _combinations(overrides: Sequence[Override], composer: Composer) -> list[list[str]]:
-    """Return the overrides of each job. Of several overrides of one key the last counts."""
+    """Return the overrides of each job. The last of several overrides of one key is used."""
     choices: dict[str, list[str]] = {}
     for one in overrides:
         key, text = one.get_key_element(), str(one.input_line)
@@ -376,7 +376,7 @@ def _combinations(overrides: Sequence[Override], composer: Composer) -> list[lis
 def _composed(
     composer: Composer, job: Job, jobs: Sequence[Job], notes: dict[str, None]
 ) -> Settings:
-    """Compose a job without the parameters that only other algorithms of the sweep have."""
+    """Compose a job. Drop parameters that only other algorithms of the sweep have."""
     try:
         return composer.compose(*job)
     except _composition_errors() as error:
@@ -416,7 +416,7 @@ def _attempt(composer: Composer, do: Callable[[Job], Any], job: Job) -> Any:
 
 
 def _unknown_key(error: Exception) -> str:
-    """Return the key that the composed files do not have; "" for another error."""
+    """Return the key that is missing in the composed files; "" for another error."""
     from omegaconf.errors import ConfigAttributeError, ConfigKeyError
 
     cause = error.__cause__ or error
@@ -426,7 +426,7 @@ def _unknown_key(error: Exception) -> str:
 
 
 def _explained(error: Exception, composer: Composer, job: Job) -> UsageError:
-    """Return what a user can do about an error of Hydra or OmegaConf."""
+    """Convert an error of Hydra or OmegaConf to one that tells the user what to do."""
     if missing := getattr(error, "missing_cfg_file", None):
         group, _, name = str(missing).partition("/")
         module = registry.names_outside().get(name) if group == "algorithm" else None

@@ -1,4 +1,4 @@
-"""The reference of settings, made from the schema: for ``omkl-run --help``, and as a page."""
+"""Reference of settings, generated from the schema for ``omkl-run --help`` and for a page."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ Then: omkl-report show (a table of runs), omkl-predict RUN FILE (new rows)."""
 def help_page(
     topic: str, groups: Mapping[str, Sequence[str]], config_dirs: Sequence[Path] = ()
 ) -> str:
-    """Return the help on a topic of ``TOPICS``, or how to call the command if it is "".
+    """Return the help on a topic of ``TOPICS``, or the usage of the command for "".
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def help_page(
     groups
         Names of YAML files by group.
     config_dirs
-        Folders with YAML files besides those of ``conf``.
+        Folders with YAML files in addition to ``conf``.
     """
     if not topic:
         return HELP_PAGE
@@ -103,7 +103,7 @@ def help_page(
 
 
 def _algorithms(groups: Mapping[str, Sequence[str]], config_dirs: Sequence[Path]) -> Iterator[str]:
-    """Yield the help on algorithms. Variants in a sub-folder have a line together."""
+    """Yield the help on algorithms. The variants in a sub-folder share a line."""
     yield "Algorithms (algorithm=NAME): what each is, when to take it, and its parameters"
     yield "(algorithm.KEY=VALUE) with their defaults"
     folders: dict[str, list[str]] = {}
@@ -145,7 +145,7 @@ TOPICS = {"algorithms": _algorithms, "settings": _settings, "data": _data}
 
 
 def _keys_of_dataset() -> dict[str, str]:
-    """Return what each key of a data set may be."""
+    """Return the possible values of each key of a data set, in words."""
     return {
         key: sections.words(field)
         for key, field in Dataset.model_fields.items()
@@ -164,7 +164,7 @@ def _about(name: str, config_dirs: Sequence[Path]) -> list[str]:
 
 
 def hanging(head: str, text: str, width: int = 9) -> list[str]:
-    """Return lines with a text beside its head.
+    """Return lines with ``text`` indented to the right of ``head``.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def hanging(head: str, text: str, width: int = 9) -> list[str]:
     text
         Text, wrapped at 79 characters.
     width
-        Least width of the head.
+        Smallest width of the head.
     """
     return textwrap.wrap(
         text,

@@ -1,10 +1,10 @@
-"""The settings of a run: type, range, default and help of each, in one place.
+"""Settings of a run: type, range, default and help of each, in one place.
 
-``read`` makes typed ``Settings`` of a composed configuration, and ``omkl.config.settings`` fills in
-what follows from other settings. A data set has its schema in ``omkl.datasets.schema``. The
-parameters of an algorithm have theirs in the annotations of its ``Params``
-(``omkl.core.hyperparameters``): their ranges depend on the dictionary and on the rows, and users
-write their own. The kernels of a dictionary are checked by ``omkl.core.kernels``.
+``read`` converts a composed configuration to typed ``Settings``, and ``omkl.config.settings``
+completes them with what follows from other settings. The schema of a data set is in
+``omkl.datasets.schema``. The schema of an algorithm's parameters is in the annotations of its
+``Params`` (``omkl.core.hyperparameters``), because ranges depend on the dictionary and on the rows,
+and users define their own parameters. ``omkl.core.kernels`` checks the kernels of a dictionary.
 
 Hydra composes a run from ``DEFAULTS`` and the files that conf/config.yaml chooses.
 """
@@ -42,7 +42,7 @@ def _folder(value: Any) -> Any:
 
 
 class Algorithm(Section):
-    """The name of an algorithm, the module of one outside omkl, and its parameters as typed."""
+    """Name of an algorithm, the module of one outside omkl, and its parameters as typed."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, Writable]
@@ -82,7 +82,7 @@ class Privacy(Section):
     epsilon: float | None = Field(
         None,
         ge=1e-3,
-        le=1e6,  # far above what hides anything; the accountant's arithmetic holds to there
+        le=1e6,  # far above any useful privacy; the accounting works up to here
         description="of a unit, for the noise on what a client sends; null: no noise",
     )
     delta: float = Field(1e-5, ge=1e-100, lt=1, description="of a unit")
@@ -117,13 +117,13 @@ class Regret(Section):
         description="compare with kernel ridge regression in hindsight: T^3 operations and T^2 "
         "numbers of memory for T rows and each kernel",
     )
-    lam: float = Field(  # times the rounds it stays far from where numbers end
+    lam: float = Field(  # times the number of rounds it cannot overflow
         1e-3, ge=0, le=1e100, description="regularisation per round, of both"
     )
 
 
 class Settings(Section):
-    """The settings of a run. Bounds leave what can be meant: ``experiment.memory`` sums them up.
+    """Settings of a run. Their bounds are wide; ``experiment.memory`` checks their combined size.
 
     ``task``, ``D`` and others are None until they follow from the data set, data or budget
     (``replaced``).
@@ -211,7 +211,7 @@ class Settings(Section):
 
     @property
     def notes(self) -> list[str]:
-        """Return what a user should know about changed settings."""
+        """Return what the user should know about changed settings."""
         return list(self._notes)
 
     def with_parameters(self, params: Mapping[str, Any], notes: list[str]) -> Settings:
@@ -256,7 +256,7 @@ class Settings(Section):
 
     @property
     def safeguards(self) -> Safeguards:
-        """Return what a federation does about what messages give away."""
+        """Return the settings that protect the messages of a federation."""
         from omkl.federated import privacy
 
         noise = None if self.privacy.epsilon is None else privacy.Privacy(**dict(self.privacy))
@@ -269,17 +269,17 @@ class Settings(Section):
         return exchange.Exchange(**dict(self.exchange))
 
     def content(self) -> dict[str, Any]:
-        """Return what ``config.json`` of a run folder holds.
+        """Return the content of ``config.json`` of a run folder.
 
-        Where results go is no part of it: the folder can move.
+        It excludes the folder of results, because a run folder can be moved.
         """
         places = {"outputs", "force", "fail_fast"}
         return self.model_dump(exclude=places, exclude_unset=True)
 
     def key(self) -> str:
-        """Return the hex digits that name the settings which decide what a run folder holds.
+        """Return the hex digits that identify the settings on which a run folder's content depends.
 
-        A file of the user's is named by its content and its kind, under any name.
+        A user's file is identified by its content and format, whatever its name.
         """
         content = self.model_dump(exclude=set(conf.NEUTRAL), exclude_unset=True)
         dataset = {k: v for k, v in self.dataset.items() if k not in conf.PROSE}
@@ -291,15 +291,15 @@ class Settings(Section):
 
     @property
     def name(self) -> str:
-        """Return ALGORITHM-KEY, the name of a run without the fingerprint of the sources."""
-        return f"{self.algorithm.name.replace('/', '.')}-{self.key()}"  # no folder in between
+        """Return ALGORITHM-KEY, the name of a run without the digest of the sources."""
+        return f"{self.algorithm.name.replace('/', '.')}-{self.key()}"  # one folder
 
 
 def read(config: Mapping[str, Any]) -> Settings:
     """Return the typed settings of a composed configuration.
 
-    Raises ValueError that names the first wrong setting, and what it may be. The parameters of an
-    algorithm are checked when its learner is made.
+    Raises ValueError naming the first wrong setting and its possible values. The parameters of an
+    algorithm are checked later, when its learner is made.
     """
     settings = sections.read(Settings, config)
     check_dataset(settings.dataset)
@@ -308,7 +308,7 @@ def read(config: Mapping[str, Any]) -> Settings:
     return settings
 
 
-# The default of every setting that belongs to no group of conf.
+# Defaults of all settings outside the groups of conf.
 DEFAULTS: dict[str, Any] = sections.read(
     Settings,
     {"algorithm": {"name": ""}, "dataset": {}, "kernels": {}, "federation": {"name": "none"}},

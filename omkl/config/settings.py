@@ -1,6 +1,6 @@
 """Settings that follow from other settings, from the data set, and from the data.
 
-``complete`` fills in what a command line leaves open, and refuses settings that do not fit.
+``complete`` sets what a command line leaves open, and refuses settings that do not fit together.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ SHARED = OF_PANEL[1:]
 def complete(settings: Settings) -> Settings:
     """Return the settings with everything that follows from other settings.
 
-    ``auto`` becomes ``auto_classifier`` in a classification. Modules outside the package that the
-    settings name are imported: pass only settings that the user wrote. Raises ValueError that names
-    settings which do not fit together.
+    ``auto`` becomes ``auto_classifier`` in a classification. Imports the modules outside the
+    package that the settings name: pass only settings that the user wrote. Raises ValueError naming
+    settings that do not fit together.
     """
     if settings.tracking == "mlflow" and importlib.util.find_spec("mlflow") is None:
         raise ValueError(
@@ -64,7 +64,7 @@ def complete(settings: Settings) -> Settings:
 
 
 def _require_series(settings: Settings, name: str) -> None:
-    """ValueError where settings of series do not fit the algorithm ``name``."""
+    """Raise ValueError if settings of series do not fit the algorithm ``name``."""
     dataset = settings.dataset
     of_panel = [name for name in OF_PANEL if dataset.get(name) not in (None, False)]
     if dataset.get("series") is None and of_panel:
@@ -87,7 +87,7 @@ def _require_series(settings: Settings, name: str) -> None:
 
 
 def _require_federation(settings: Settings, name: str) -> None:
-    """Raise ValueError for settings of a federation beside those of one learner."""
+    """Raise ValueError for a federation without its settings, or settings without a federation."""
     exchange = settings.message_exchange
     if exchange.edges != SERVER.edges and exchange.graph != "random":
         raise ValueError(f"exchange.edges={exchange.edges} is of exchange.graph=random")
@@ -115,7 +115,7 @@ def _require_federation(settings: Settings, name: str) -> None:
 
 
 def _with_whole_numbers(value: Any) -> Any:
-    """Write 1.0 as 1, in lists and mappings too, so that equal dictionaries have equal keys."""
+    """Convert 1.0 to 1, also in lists and mappings, so that equal dictionaries have equal keys."""
     if isinstance(value, Mapping):
         return {key: _with_whole_numbers(held) for key, held in value.items()}
     if isinstance(value, list):
@@ -124,7 +124,7 @@ def _with_whole_numbers(value: Any) -> Any:
 
 
 def _parameters_in_one_form(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters with numbers as the algorithm's YAML has them, for equal keys."""
+    """Write numbers as in the algorithm's YAML, so that equal parameters have equal keys."""
     defaults, same = _defaults(name), dict(params)
     for key, value in same.items():
         default = defaults.get(key)
@@ -137,7 +137,7 @@ def _parameters_in_one_form(name: str, params: Mapping[str, Any]) -> dict[str, A
 
 
 def _defaults(name: str) -> Mapping[str, Any]:
-    """Return the algorithm's YAML; {} if it lies in a folder of ``--config-dir``."""
+    """Return the content of the algorithm's YAML; {} if it is in a folder of ``--config-dir``."""
     try:
         return conf.entry("algorithm", name)
     except conf.MissingEntry:
@@ -148,9 +148,9 @@ _PLAIN_NUMBER = re.compile(r"\d+(\.\d*)?(e[+-]?\d+)?")
 
 
 def with_defaults_cut(settings: Settings, Params: type, sizes: Mapping[str, int]) -> Settings:
-    """Cut defaults of the algorithm's YAML that are too large for a dictionary.
+    """Reduce defaults of the algorithm's YAML that are too large for a dictionary.
 
-    A value that differs from the YAML was typed. It stays, and is refused later.
+    A value that differs from the YAML was set by the user. It stays, and is refused later.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ def with_defaults_cut(settings: Settings, Params: type, sizes: Mapping[str, int]
     Returns
     -------
     Settings
-        The settings, with a note for each cut value.
+        The settings, with a note for each reduced value.
     """
     given = settings.algorithm.params
     defaults = _defaults(settings.algorithm.name)
@@ -181,7 +181,7 @@ def with_defaults_cut(settings: Settings, Params: type, sizes: Mapping[str, int]
 
 
 def _require_task(settings: Settings, name: str, task: str) -> None:
-    """Raise ValueError if data set and algorithm are for different tasks."""
+    """Raise ValueError if the data set and the algorithm have different tasks."""
     dataset = settings.dataset
     if task != dataset["task"] and not _may_be_either(dataset):
         raise ValueError(
@@ -200,7 +200,7 @@ def _require_task(settings: Settings, name: str, task: str) -> None:
 def task_in(settings: Settings) -> str:
     """Return the task of a run.
 
-    Data that may be of either task is classified if the algorithm is a classifier.
+    Data that fit both tasks are classified if the algorithm is a classifier.
     """
     registry.declare_named({"algorithm": dict(settings.algorithm), "kernels": settings.kernels})
     dataset = settings.dataset
@@ -211,7 +211,7 @@ def task_in(settings: Settings) -> str:
 
 
 def _may_be_either(dataset: Mapping[str, Any]) -> bool:
-    """Return whether a data set may be of either task: an own file or the synthetic stream."""
+    """Return whether a data set fits both tasks: an own file or the synthetic stream."""
     return "path" in dataset or "n_centres" in dataset
 
 
@@ -221,15 +221,15 @@ def task_of(name: str) -> str:
 
 
 def content_addressed(settings: Settings, stream: Stream) -> Settings:
-    """Return the settings with the user's file named by its content instead of its place.
+    """Return the settings with the user's file identified by its content in place of its path.
 
-    The run folder can then move, and a file with other content makes another run.
+    So the run folder can move, and a file with other content gives another run.
     """
     dataset = settings.dataset
     if "path" in dataset:
         (file,) = stream.provenance["files"]
         dataset = dataset | {"path": file["name"], "sha256": file["sha256"]}
-        if dataset["name"] == "file":  # as no other file and no entry of the catalogue
+        if dataset["name"] == "file":  # unlike any other file and any entry of the catalogue
             dataset["name"] = f"{name_of_file(file['name'])}-{file['sha256'][:4]}"
-    limit = settings.stream.limit if stream.is_cut else None  # one above the rows cuts nothing
+    limit = settings.stream.limit if stream.is_cut else None  # no effect above the number of rows
     return settings.replaced(dataset=dataset, stream=settings.stream.replaced(limit=limit))

@@ -1,5 +1,5 @@
-"""Runs in a notebook: data frames in, data frames out, plots.
+"""Runs in a notebook: data frames as input and output, and plots.
 
-``requests`` reads what ``omkl.run`` and ``omkl.sweep`` are given, ``results`` is one finished run,
-``runs`` several of them as a frame.
+``requests`` converts the arguments of ``omkl.run`` and ``omkl.sweep`` to settings, ``results`` is
+one finished run, and ``runs`` is several runs as a data frame.
 """

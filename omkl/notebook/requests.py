@@ -1,7 +1,7 @@
-"""Settings of what ``omkl.run`` and ``omkl.sweep`` are given.
+"""Convert the arguments of ``omkl.run`` and ``omkl.sweep`` to settings.
 
-A data frame becomes a Parquet file, named by its content, so that its run is kept and found again
-as that of any other file.
+A data frame is stored as a Parquet file named by its content, so that its run can be reused like
+the run of any other file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from omkl.utils.disk import write_atomically
 if TYPE_CHECKING:
     import pandas as pd
 
-FRAMES = "frames"  # the folder of outputs that keeps data frames
+FRAMES = "frames"  # folder of outputs with the stored data frames
 QUIET = {"figures": False, "tracking": "none"}
 SECTIONS = {*schema.GROUPS, *(k for k, value in schema.DEFAULTS.items() if isinstance(value, dict))}
 # Settings that name columns of a data frame.
@@ -33,9 +33,10 @@ NAMING = ("target", "inputs", "exclude", "series", "client_column", "columns")
 
 
 def read_run(what: Sequence[Any], settings: Mapping[str, Any]) -> Settings:
-    """Return the settings of ``omkl.run``: an algorithm and a data set by position, and keywords.
+    """Return the settings of ``omkl.run``.
 
-    Raises ValueError that names a setting given twice, or not understood.
+    ``what`` has an algorithm and a data set by position, and ``settings`` the keywords. Raises
+    ValueError naming a setting that is given twice or invalid.
     """
     texts = [one for one in what if isinstance(one, str) and is_override(one)]
     chosen = [one for one in what if not (isinstance(one, str) and is_override(one))]
@@ -72,7 +73,7 @@ def read(
     Raises
     ------
     ValueError
-        Names a setting given twice, or not understood.
+        Names a setting that is given twice or invalid.
     """
     values = dict(_values(settings, sweeps))
     typed = {key_of(text) for text in texts}
@@ -103,7 +104,7 @@ def _values(settings: Mapping[str, Any], sweeps: bool) -> Iterator[tuple[str, li
         of_section = name in SECTIONS and isinstance(held, Mapping)
         inside = {f"{name}.{key}": value for key, value in held.items()} if of_section else {}
         for key, value in (inside or {name: held}).items():
-            if key == "outputs":  # as a shell would
+            if key == "outputs":  # expand ~, as a shell would
                 value = Path(value).expanduser()
             several = value if sweeps and isinstance(value, list | tuple) else [value]
             if key in ("kernels", "kernels.parts"):
@@ -114,7 +115,7 @@ def _values(settings: Mapping[str, Any], sweeps: bool) -> Iterator[tuple[str, li
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as a YAML file holds it: NumPy's, pandas's, tuples and paths are others."""
+    """Convert a value to one that YAML can represent: NumPy, pandas, tuples and paths."""
     if isinstance(value, Mapping):
         return {_plain(key): _plain(held) for key, held in value.items()}
     if hasattr(value, "tolist"):
@@ -130,7 +131,7 @@ def _outputs_in(texts: Sequence[str]) -> str:
 
 
 def _kernels(several: Sequence[Any]) -> tuple[str, list[Any]]:
-    """Return the setting that kernels are: names of dictionaries, or lists of kernels."""
+    """Return the key and the values of the setting for kernels, from names or lists of kernels."""
     if all(isinstance(one, str) for one in several):
         return "kernels", list(several)
     if all(isinstance(one, list | tuple) for one in several):
@@ -147,7 +148,7 @@ def is_override(text: str) -> bool:
 
 
 def is_data(given: Any) -> bool:
-    """Return whether a value is a data set: a path, or anything but text. Others are algorithms."""
+    """Return whether an argument is a data set: a path, or any value that is not text."""
     if not isinstance(given, str):
         return True
     is_file = Path(given).name.lower().endswith(tuple(READERS))
@@ -155,8 +156,8 @@ def is_data(given: Any) -> bool:
 
 
 def _of_dataset(given: Any, values: Mapping[str, list[Any]], outputs: Path) -> dict[str, list[Any]]:
-    """Return the values with those that choose a data set: a name, a path, or a data frame."""
-    if hasattr(given, "to_pandas"):  # of Polars, PyArrow
+    """Add the settings that choose a data set, from a name, a path or a data frame."""
+    if hasattr(given, "to_pandas"):  # a frame of Polars or PyArrow
         given = given.to_pandas()
     chosen = dict(values)
     if hasattr(given, "columns") and hasattr(given, "to_parquet"):
@@ -176,7 +177,7 @@ def _of_dataset(given: Any, values: Mapping[str, list[Any]], outputs: Path) -> d
 
 
 def _named(value: Any, names: Sequence[Any]) -> Any:
-    """Return a value in which names of columns are texts, as the file of a data frame has them."""
+    """Convert names of columns to text, as in the stored file of a data frame."""
     if isinstance(value, Mapping):
         return {_named(key, names): declared for key, declared in value.items()}
     if isinstance(value, list):
@@ -185,9 +186,9 @@ def _named(value: Any, names: Sequence[Any]) -> Any:
 
 
 def kept_frame(frame: pd.DataFrame, outputs: Path) -> Path:
-    """Write a data frame to a Parquet file below ``outputs`` unless it is there; return its path.
+    """Write a data frame to a Parquet file below ``outputs`` unless it exists; return its path.
 
-    An index of dates, or with a name, becomes a column. Another index is left out.
+    An index of dates or with a name becomes a column. Any other index is dropped.
     """
     data = parquet_bytes(frame)
     digest = hashlib.sha256(data).hexdigest()[:16]
@@ -199,7 +200,7 @@ def kept_frame(frame: pd.DataFrame, outputs: Path) -> Path:
 
 
 def parquet_bytes(frame: pd.DataFrame) -> bytes:
-    """Return a data frame as a Parquet file. Raises ValueError for values that no file can hold."""
+    """Return a data frame as a Parquet file. Raises ValueError for values it cannot store."""
     import pandas as pd
 
     if isinstance(frame.index, pd.DatetimeIndex) or any(n is not None for n in frame.index.names):
@@ -216,7 +217,7 @@ def parquet_bytes(frame: pd.DataFrame) -> bytes:
 
 
 def _storable(column: pd.Series) -> pd.Series:
-    """Return a column of several types as text, and time spans as numbers of seconds."""
+    """Convert a column of several types to text, and time spans to seconds."""
     import pandas as pd
 
     if isinstance(column.dtype, pd.PeriodDtype):

@@ -1,4 +1,4 @@
-"""A finished run: numbers, data frames and plots; pandas and Matplotlib are imported when used."""
+"""Finished run: numbers, data frames and plots. pandas and Matplotlib are imported on first use."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ OF_EACH_SEED = ("mse", "error_rate", "labels", "regret_", "coverage_")
 
 
 class Results(Mapping[str, Any]):
-    """The numbers of ``result.json`` by name, and what lies beside it as data frames.
+    """Numbers of ``result.json`` by name, and the other files of the run as data frames.
 
-    folder        of the run
-    config        its configuration
-    seeds         one row a seed
-    curves        one row a seed and recorded round: seed, t, mse or error_rate, labels, ...
-    predictions   one row a row of the stream, and a seed where there are several
+    folder        folder of the run
+    config        configuration
+    seeds         one row per seed
+    curves        one row per seed and recorded round: seed, t, mse or error_rate, labels, ...
+    predictions   one row per row of the stream, and per seed if there are several
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -102,7 +102,7 @@ class Results(Mapping[str, Any]):
         return f"MSE {_number('mse', number_of(result['mse_mean']))}"
 
     def plot(self, name: str | None = None, ax: Axes | None = None) -> Axes:
-        """Draw one of its plots with one panel, and return the Axes.
+        """Draw a plot of the run that has a single panel, and return its Axes.
 
         Parameters
         ----------
@@ -133,7 +133,7 @@ class Results(Mapping[str, Any]):
 
     @property
     def model(self) -> Path:
-        """The file of the learner as the run left it; FileNotFoundError where it kept none."""
+        """Path of the saved learner. Raises FileNotFoundError if the run saved none."""
         return self._file(MODEL, "model=true")
 
     @cached_property
@@ -174,7 +174,7 @@ class Results(Mapping[str, Any]):
 
 
 class Plots(dict[str, "Figure"]):
-    """Figures by their names, which a notebook shows below each other."""
+    """Figures by name. A notebook shows them one below another."""
 
     def __repr__(self) -> str:
         return f"<plots: {', '.join(self)}>"

@@ -1,4 +1,4 @@
-"""Several runs as a data frame: found below a folder of outputs, or computed as a sweep."""
+"""Several runs as a data frame: loaded from a folder of outputs, or computed as a sweep."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 class Runs(pd.DataFrame):
-    """A data frame with one row per run: algorithm, data set, settings that vary, and numbers.
+    """Data frame with one row per run: algorithm, data set, settings that vary, and numbers.
 
-    ``runs`` are the runs themselves, in the order of the rows. What is selected of the frame is a
-    plain ``pandas.DataFrame``.
+    ``runs`` has the runs in the order of the rows. A selection of rows or columns is a plain
+    ``pandas.DataFrame``.
     """
 
     _metadata = ["runs"]  # noqa: RUF012  pandas reads it: an attribute, and no column
@@ -69,7 +69,7 @@ class Runs(pd.DataFrame):
         return pd.DataFrame
 
     def table(self) -> pd.DataFrame:
-        """Return the texts of the table that ``omkl-report show`` prints."""
+        """Return the table of ``omkl-report show`` as a data frame of texts."""
         shown = sweep_table.shown_of(frame_of([Run(one.folder) for one in self.runs]))
         columns = sweep_table.columns_of(shown)
         errors = [
@@ -79,7 +79,7 @@ class Runs(pd.DataFrame):
         return pd.DataFrame({c.title: c.texts for c in columns} | {columns[0].title: errors})
 
     def plot(self, x: str = "t", y: str = "", ax: Axes | None = None) -> Any:
-        """Draw the errors of all runs over the rows, or a number against a setting or a number.
+        """Draw the running errors of all runs, or a number against a setting or another number.
 
         Parameters
         ----------
@@ -89,11 +89,12 @@ class Runs(pd.DataFrame):
         y
             A number of the frame, such as "seconds", "al_efficiency" or "regret"; "" is the error.
         ax
-            Axes to draw into, where there is one panel; None: new ones of ``matplotlib.pyplot``.
+            Axes for a plot with one panel; None: new ones of ``matplotlib.pyplot``.
 
         Returns
         -------
-        Axes, or an array of Axes where there are several streams or data sets.
+        Axes or array of Axes
+            An array if there are several streams or data sets.
 
         Raises
         ------
@@ -121,7 +122,7 @@ class Runs(pd.DataFrame):
 
 
 def _panels(n: int) -> list[Axes]:
-    import matplotlib.pyplot as plt  # which shows them in a notebook
+    import matplotlib.pyplot as plt  # pyplot shows the figure in a notebook
 
     from omkl.report import style
 
@@ -194,4 +195,4 @@ def _run_jobs(jobs: Sequence[Settings], n_jobs: int | str | None) -> list[Run]:
     runs = {outcome.run.folder: outcome.run for outcome in outcomes}
     if note := viewers.track([run for run in runs.values() if run.complete], jobs[0]):
         warnings.warn(note, stacklevel=4)
-    return list(runs.values())  # jobs that differ in what their learner does not use are one run
+    return list(runs.values())  # jobs that differ only in unused settings are one run

@@ -29,14 +29,15 @@ def without_prose(described: Mapping[str, Any]) -> dict[str, Any]:
 
 @functools.cache
 def code() -> str:
-    """Return 16 hex digits that name the package's sources that can change a number."""
+    """Return 16 hex digits that identify the package's sources that can change a number."""
     return sources.digest(without=sources.VIEWS)
 
 
 def computed_by() -> str:
-    """Return a digest of all that computes numbers, other than a user's own modules.
+    """Return a digest of all code that computes numbers, without a user's own modules.
 
-    It covers the sources, the libraries that compute or read, and whether code is compiled.
+    It covers the package's sources, the libraries that compute or read, and whether code is
+    compiled.
     """
     libraries = [versions()[name] for name in COMPUTING]
     text = f"{sources.machine_code()} {code()} compiled: {sources.are_compiled()} {libraries}"
@@ -44,7 +45,7 @@ def computed_by() -> str:
 
 
 def edited(modules: Mapping[str, str]) -> str:
-    """Return a message if sources of this result were edited after import, or "".
+    """Return a message if sources of this result were edited after import, else "".
 
     Parameters
     ----------
@@ -62,7 +63,7 @@ def edited(modules: Mapping[str, str]) -> str:
 
 
 def stamp_of(provenance: Mapping[str, Any], modules: Mapping[str, str]) -> str:
-    """Return 12 hex digits that name the code and the data of a result.
+    """Return 12 hex digits that identify the code and the data of a result.
 
     Parameters
     ----------
@@ -124,9 +125,9 @@ def _git(*arguments: str) -> str | None:
 
 
 def surroundings() -> dict[str, Any]:
-    """Return further provenance for result.json; null if absent.
+    """Return further provenance for result.json; absent parts are null.
 
-    ``lock`` is the sha256 of the locked versions of a checkout, ``typed`` the command line.
+    ``lock`` is the sha256 of a checkout's locked versions, ``typed`` the command line.
     """
     lock = sources.PACKAGE.parent / "requirements.lock"
     program = Path(sys.argv[0]).name if sys.argv else ""

@@ -1,133 +1,135 @@
-"""Run folders: the truth about every experiment.
+"""Run folders, the primary record of every experiment.
 
 ``outputs/runs/DATASET/ALGORITHM-KEY-STAMP`` has the numbers of one configuration, computed by one
-state of the code. It is renamed into place when all of it is written, and never changed after that.
-It can be moved: nothing in it holds an absolute path. Tables, figures and the MLflow view are made
-from it.
+version of the code. It is written under a temporary name, renamed when complete, and never changed
+after that. It contains no absolute path, so it can be moved. Tables, figures and the MLflow view
+are made from it.
 
     config.json      the resolved configuration
     result.json      status and every summary number (see below)
     predictions.parquet   one row per row and seed (``omkl.runs.writing``); with one seed, or
-                     where predictions=true asks for it
+                     with predictions=true
     model.npz        the learner after the last row (``omkl.online.model_file``), with model=true
     curves.npz       arrays (see below)
-    checksums.sha256   the SHA-256 of every file above, as ``sha256sum -c`` reads them
-    figures/         plots; made from the other files, so deleting them loses nothing
+    checksums.sha256   the SHA-256 of every file above, in the format of ``sha256sum -c``
+    figures/         plots; they can be made again from the other files
 
-``outputs/failures`` has the failures, each under the name of its run and the time. A run that was
-interrupted leaves nothing. ``outputs/replaced`` has the folders that force=true computed again.
+``outputs/failures`` has the failures, each under the name of its run and the time. An interrupted
+run leaves no files. ``outputs/replaced`` has the folders that force=true replaced.
 
 ``result.json``
     status            "complete" | "failed"
-    key               12 hex digits that name the settings which decide what the folder holds
-    stamp             12 hex digits that name the code and the data (``omkl.runs.provenance``)
+    key               12 hex digits that identify the settings on which the folder's content depends
+    stamp             12 hex digits that identify code and data (``omkl.runs.provenance``)
     algorithm, dataset, kernels      names, as typed
     n_rounds, n_inputs, n_kernels, D
-    seeds             list of ints, one a repetition
-    rows_without_target              rows that were predicted and not scored, in a regression
-    missing_cells     {column: cells without a value}, of inputs; absent where none is missing
-    far_out           {column: share of its values beyond 4 deviations}, of inputs, where at least
-                      0.5 % are; with stream.scaling=columns (``omkl.core.robust_moments``)
-    notices           sentences about rows whose errors mislead, as by their order
+    seeds             list of ints, one per repetition
+    rows_without_target              rows of a regression that were predicted but not scored
+    missing_cells     {column: missing cells}, of inputs; absent if no cell is missing
+    far_out           {column: share of values beyond 4 deviations}, of inputs with a share of at
+                      least 0.5 %; with stream.scaling=columns (``omkl.core.robust_moments``)
+    notices           warnings about rows with misleading errors, such as a sorted file
     mse, mse_mean, mse_std           per seed (list); mean and sample standard
                                      deviation over the seeds (std is null for one seed)
-    kernels_per_round mean number of kernels evaluated in a round
-    deterministic     true for exact-kernel learners: nothing is drawn, one seed says all
-    target_unit       how much of the target is 1 in the scale of the stream, in which mse is
+    kernels_per_round mean number of evaluated kernels per round
+    deterministic     true for exact-kernel learners: they draw nothing, so one seed suffices
+    target_unit       units of the target per unit of the stream's scale; mse is in that scale
     rmse, mae, r2     root mean squared and mean absolute error in units of the target, and 1 -
-                      MSE over the variance of the labels (null where they are all the same):
-                      means over the seeds, over the rounds that ``mse_over`` names
+                      MSE / variance of the targets (null if all targets are equal): means over
+                      the seeds, over the rounds in ``mse_over``
     baselines         {"mean" | "last" | "ridge": {"rmse", "mae", "mse" (in the scale of the
-                      stream)} or {"skipped": reason}}: what forecasters without a kernel make of
-                      every label that the data have (``omkl.experiment.metrics``)
+                      stream)} or {"skipped": reason}}: errors of forecasters without a kernel,
+                      which learn every target of the data (``omkl.experiment.metrics``)
     max_squared_error, max_kernel_squared_error, max_norm
-                      largest squared error of a prediction and of a single evaluated
-                      kernel (null where it has overflowed), over rounds and seeds; largest
-                      norm of x (null of a panel). With stream.scaling=columns mse and all
-                      squared errors are in the target's units, but a kernel's in those that the
-                      learner is told labels in (``omkl.datasets.stream``)
-    mse_over          "all rounds". With stream.scaling=columns " but the first" follows: it
-                      counts for nobody, and curves begin with the second round. With targets
-                      that come late it is " but the first 8", as many as knew of no target;
-                      of a panel " but the first of each series"
-    labels, labels_per_seed   asked for: mean over the seeds, list
+                      largest squared error of a prediction and of an evaluated kernel (null on
+                      overflow), over rounds and seeds; largest norm of x (null of a panel). With
+                      stream.scaling=columns mse and squared errors are in the target's units, but
+                      the kernel's error in the units in which the learner receives targets
+                      (``omkl.datasets.stream``)
+    mse_over          rounds that count in mse: "all rounds", with an exception after it.
+                      stream.scaling=columns adds " but the first", late targets
+                      " but the first 8" (those predicted before any target was known), a panel
+                      " but the first of each series". Curves begin after these rounds
+    labels, labels_per_seed   requested targets: mean over the seeds, list
     al_efficiency, al_efficiency_std
-                      labels over rounds: mean and sample standard deviation over the seeds;
-                      1 for a learner that asks always
+                      share of requested targets: mean and sample standard deviation over the
+                      seeds; 1 if the learner requests every target
     seconds           wall time of streaming all seeds, without compilation
     seconds_per_seed  list: time inside the learner, summed over blocks
-    threads           how many worked at once
+    threads           number of parallel threads
     regret            {comparator: {"label": .., "mean": .., "std": ..}} cumulative squared
-                      error above the comparator's at the last round; or
-                      {comparator: {"label": .., "skipped": reason}}; {} where what the
-                      learner weighs are no kernels, and of a panel
-    series            of a panel (``dataset.series``): {"column", "n", "ranked": those with ten
-                      scored rows, or all, "better_than": {baseline: on how many of
-                      these}, "best", "worst": [{"series", "rows", "rmse", and the RMSE of
-                      baselines by name}]}, at most five each, "together": whether one learner
-                      learns all series, "by_date": whether rows of a date are predicted before one
-                      of them is learned; else absent
-    seasons           rows of each season of auto, given or found; absent without one
-    spread            of a learner whose predictions have one, scored as normal distributions:
-                      {"log_loss", "coverage_90", "width_90", "interval_score_90"}, means over
-                      seeds and the rounds whose spread is known, in the unit of mse; else absent
+                      error minus the comparator's at the last round; or
+                      {comparator: {"label": .., "skipped": reason}}; {} for learners whose
+                      experts are not kernels, and for panels
+    series            of a panel (``dataset.series``), else absent: {"column", "n", "ranked": number
+                      of series with ten scored rows, or of all, "better_than": {baseline: number of
+                      ranked series with a smaller error than it}, "best", "worst": [{"series",
+                      "rows", "rmse", and the RMSE of baselines by name}], at most five each,
+                      "together": whether one learner learns all series, "by_date": whether all rows
+                      of a date are predicted before one of them is learned}
+    seasons           lengths, in rows, of the seasons of auto, given or found; absent if none
+    spread            scores of the learner's standard deviations, as normal distributions, else
+                      absent: {"log_loss", "coverage_90", "width_90", "interval_score_90"}, means
+                      over the seeds and the rounds with a standard deviation, in the unit of mse
                       (``omkl.experiment.metrics``)
-    interval          of intervals that were requested (``omkl.core.conformal``): {"level",
-                      "rates", "coverage", "width", "interval_score", "windows": {"until": last
-                      rounds, "coverage"}}, of up to ten windows, null where no interval is known
+    interval          scores of requested intervals (``omkl.core.conformal``): {"level", "rates",
+                      "coverage", "width", "interval_score", "windows": {"until": last rounds,
+                      "coverage"}}, of up to ten windows, null if no interval is known
     params            the algorithm's parameters
-    versions, machine, commit   what computed it
-    lock, typed       sha256 of requirements.lock, and the command line; null where there is none
-    code              16 hex digits that name the package's sources
+    versions, machine, commit   software and hardware
+    lock, typed       sha256 of requirements.lock, and the command line; null if absent
+    code              16 hex digits that identify the package's sources
     modules           {module: sha256} of an algorithm or families outside; else absent
     started           ISO time, UTC
-    In classification there are, in place of mse and regret,
-    labels_of_classes what stands in the data for -1 and +1, or for each class
-    mistakes          per seed, rounds whose class was not predicted
-    error_rate, error_rate_mean, error_rate_std      mistakes a round, as for mse
-    confusion         (K, K + 1) counts over all seeds, as lists: classes of the rows, predicted
-                      classes, and last rows of which nothing was said; absent of many classes
-    log_loss, brier_score   of learners with probabilities: means over rounds and seeds, in nats;
+    A classification has, in place of mse and regret,
+    labels_of_classes the classes as in the data: those with code -1 and +1, or all
+    mistakes          number of wrong predictions per seed
+    error_rate, error_rate_mean, error_rate_std      mistakes per round, as for mse
+    confusion         (K, K + 1) counts over all seeds, as lists: true classes, predicted classes,
+                      and in the last column rows without a predicted class; absent if K is large
+    log_loss, brier_score   of learners with probabilities: means over rounds and seeds, in nats,
                       and of the sum over classes of (p_k - [y = k])^2, 0 to 2
     baselines         {"constant" (the most frequent class so far) | "last" | "ridge" (on -1 and
                       +1, one class against the rest): {"error_rate"} or {"skipped": reason}}
     updates_per_kernel, support_size                 rounds in which a kernel's classifier
-                      learned, and rows kept for all of them; means over seeds and kernels
-    best_kernel       mistakes of the best online kernel, mean over the seeds,
-                      where the classifiers do not depend on each other; else null
-    error             {"type", "message", "traceback"} when failed; the traceback is null
-                      where the message says all
-    A summary that has overflowed (max_norm, say) is null.
+                      learned, and rows stored for all of them; means over seeds and kernels
+    best_kernel       mistakes of the best online kernel, mean over the seeds; null if the
+                      classifiers depend on each other
+    error             {"type", "message", "traceback"} of a failure; traceback is null if the
+                      message suffices
+    A summary that has overflowed (max_norm, for example) is null.
 
 ``curves.npz`` (R seeds, P recorded rounds, N kernels)
-    t                 (P,) rounds that are recorded, 1-based
-    mse               (R, P) mean squared error of rounds 1..t, with or without a label
-    scored            (P,) of a regression: rounds that count in ``mse`` among rounds 1..t
-    labels            (R, P) labels asked for in rounds 1..t
-    time              (P,) days since 1970 at these rounds, where a date is among the inputs
+    t                 (P,) recorded rounds, 1-based
+    mse               (R, P) mean squared error of rounds 1..t, including targets not requested
+    scored            (P,) of a regression: rounds among 1..t that count in ``mse``
+    labels            (R, P) targets requested in rounds 1..t
+    time              (P,) days since 1970 at these rounds, if a date is among the inputs
     recent_t, recent_y, recent_y_hat, recent_spread   (up to 120,) the last rounds of the first
-                      seed: label, prediction and its spread, NaN where it is not known; and
+                      seed: target, prediction and its standard deviation, NaN if unknown; and
                       recent_low, recent_high, the ends of the interval of ``interval``; and
-                      recent_time, days since 1970, where a date is among the inputs
-    graph             (nodes, M) kernels that each node of a feedback graph sees, first seed
+                      recent_time, days since 1970, if a date is among the inputs
+    graph             (nodes, M) kernels that each node of a feedback graph evaluates, first seed
     regret_<name>     (R, P) cumulative squared error minus the comparator's
-    baseline_<name>   (P,) error of a baseline in rounds 1..t; in classification seeds' mean
+    baseline_<name>   (P,) error of a baseline in rounds 1..t; in classification the seeds' mean
     weights           (R, N) expert weights after the last round, rows sum to 1
-    weights_over_time (G, N) after rounds weights_t (G,), up to 32 and the last; seeds' mean
-    importance_over_time (G, C) after the same rounds of the inputs input_names (C,), past targets
-                      as the last, rows sum to 1; NaN before it is known, absent where it never is
+    weights_over_time (G, N) weights after rounds weights_t (G,), up to 32 and the last; the seeds'
+                      mean
+    importance_over_time (G, C) importance, after the same rounds, of the inputs input_names (C,)
+                      with past targets as the last one; rows sum to 1; NaN while unknown, absent
+                      if never known
     usage             (R, N) rounds in which the kernel was evaluated
     kernel_family     (N,) "gaussian", "laplacian" or another of ``omkl.core.kernels``
     kernel_bandwidth  (N,) bandwidths in the family's convention
-    change_rounds     (C,) rounds at which the stream is known to change
-    In classification error_rate (R, P), mistakes of rounds 1..t divided by t, in place of
-    mse; updates, support (R, N), rounds in which a kernel's classifier learned and support
-    vectors that it holds
+    change_rounds     (C,) known rounds at which the stream changes
+    A classification has error_rate (R, P), mistakes of rounds 1..t divided by t, in place of mse;
+    and updates, support (R, N), the rounds in which a kernel's classifier learned, and its number
+    of support vectors.
 
-A sweep has a folder of its own, which names the runs of its jobs (``jobs_of``)
+A sweep has its own folder, which names the runs of its jobs (``jobs_of``)
 
-    sweep.json        what is swept, and the start that it is of
-    jobs/NAME.json    of each job: its number, its status, where its run folder is
+    sweep.json        the swept settings, and an identifier of this start of the sweep
+    jobs/NAME.json    of each job: number, status, and path of its run folder
     table.md, table.csv, page.html, plots
 """
 
@@ -150,14 +152,14 @@ from omkl.utils.wording import plain, warn
 
 RESULT, CONFIG, CURVES, CHECKSUMS = "result.json", "config.json", "curves.npz", "checksums.sha256"
 FIGURES = "figures"
-KEPT = ("model", "predictions")  # settings that decide which files there are, and no number
+KEPT = ("model", "predictions")  # settings that decide which files exist, and change no number
 
 
 class Measure(NamedTuple):
-    """Measure of a run: key in result.json and curves.npz, names, scale and unit.
+    """Main error of a run: key in result.json and curves.npz, names, scale and unit.
 
-    A mean squared error is printed unscaled, so that runs of many data sets in a list have one
-    scale.
+    A mean squared error is printed unscaled, so that runs on many data sets have one scale in a
+    list.
     """
 
     key: str
@@ -172,7 +174,7 @@ ERROR_RATE = Measure("error_rate", "errors", "error rate", 1e2, ", %")
 
 
 def measure(result: Mapping[str, Any]) -> Measure:
-    """Return the mean squared error of a regression, or the error rate of a classification."""
+    """Return the measure of a run: mean squared error, or error rate for a classification."""
     return ERROR_RATE if result.get("task") == "classification" else MSE
 
 
@@ -183,7 +185,7 @@ def scaling_of(result: Mapping[str, Any]) -> str | None:
 
 
 def number_of(value: float | None) -> float:
-    """Return a summary of result.json, where null stands for infinity."""
+    """Return a summary number of result.json, in which null stands for infinity."""
     return math.inf if value is None else value
 
 
@@ -195,18 +197,18 @@ def seeds_of(result: Mapping[str, Any]) -> dict[str, list[Any]]:
 
 
 class UnreadableRunError(ValueError):
-    """A run folder is damaged, or something else wrote it."""
+    """Error: a run folder is damaged, or something else wrote it."""
 
 
 class Run:
-    """One run folder. Every file is compared with its checksum when it is first read.
+    """Run folder. Every file is compared with its checksum when it is first read.
 
     Raises
     ------
     UnreadableRunError
-        By every attribute, where a file is damaged or has no checksum.
+        Any attribute: a file is damaged or has no checksum.
     FileNotFoundError
-        Where there is no such folder.
+        There is no such folder.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -214,7 +216,7 @@ class Run:
 
     @classmethod
     def in_memory(cls, folder: Path, **known: Any) -> Run:
-        """Return a run whose ``result``, ``config`` or ``curves`` are given, and not read."""
+        """Return a run with given ``result``, ``config`` or ``curves``, which are then not read."""
         run = cls(folder)
         run.__dict__.update(known)
         return run
@@ -288,11 +290,11 @@ def plain_texts(value: Any) -> Any:
     return [plain_texts(item) for item in value] if isinstance(value, list) else value
 
 
-MOST_DAMAGED = 5  # folders that are named
+MOST_DAMAGED = 5  # folders named in the message
 
 
 def _name_damaged(damaged: Sequence[tuple[Path, Exception]]) -> None:
-    """Name on stderr the folders or files that cannot be read and are left out."""
+    """Name on stderr the folders or files that cannot be read."""
     for path, error in damaged[:MOST_DAMAGED]:
         why = str(error) if isinstance(error, UnreadableRunError | OSError) else repr(error)
         warn(f"{path} cannot be read and is left out: {why}")
@@ -303,8 +305,9 @@ def _name_damaged(damaged: Sequence[tuple[Path, Exception]]) -> None:
 def find(outputs: Path) -> Iterator[Run]:
     """Yield the runs below an outputs folder, sorted by folder.
 
-    Among runs with the same settings, by different code, only the newest is found. A failure is
-    found if no run with its settings has finished. Unreadable folders are named on stderr.
+    Of several runs with the same settings by different code, only the newest is yielded. A failure
+    is yielded only if no run with its settings has finished. Unreadable folders are named on
+    stderr.
     """
     found: dict[Any, Run] = {}
     damaged = []
@@ -319,7 +322,7 @@ def find(outputs: Path) -> Iterator[Run]:
                     continue
                 _ = run.config
                 newest[name] = run
-            except Exception as error:  # damaged, foreign, or moved at this moment
+            except Exception as error:  # damaged, foreign, or being moved
                 if run.folder.exists():
                     damaged.append((run.folder, error))
         found = newest | found
@@ -328,12 +331,12 @@ def find(outputs: Path) -> Iterator[Run]:
 
 
 def config_text(config: Mapping[str, Any]) -> str:
-    """Return the text of ``config.json``."""
+    """Return ``config`` as the text of ``config.json``."""
     return json.dumps(config, indent=2, ensure_ascii=False) + "\n"
 
 
 def result_text(result: Mapping[str, Any]) -> str:
-    """Return the text of ``result.json``; overflowed numbers are null."""
+    """Return ``result`` as the text of ``result.json``. Overflowed numbers become null."""
     finite = {key: _finite(value, key) for key, value in result.items()}
     return json.dumps(finite, indent=2, allow_nan=False) + "\n"
 
@@ -343,7 +346,7 @@ _GIVEN = ("params", "stream")
 
 
 def _finite(value: Any, key: str) -> Any:
-    """Return a value of result.json: an overflowed number is None, an infinite setting "inf"."""
+    """Convert a value of result.json: overflowed numbers to None, infinite settings to "inf"."""
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
     if isinstance(value, Mapping):
@@ -361,9 +364,9 @@ def sweep_folders(outputs: Path) -> list[Path]:
 
 
 def jobs_of(sweep: Path) -> list[Run]:
-    """Return the run of each ended job of a sweep, in the order of the jobs.
+    """Return the runs of the finished or failed jobs of a sweep, in the order of the jobs.
 
-    An unreadable run is named on stderr and left out.
+    An unreadable run is named on stderr and omitted.
     """
     jobs, damaged = [], []
     for path in sorted(sweep.glob("jobs/*.json")):
@@ -379,7 +382,7 @@ def jobs_of(sweep: Path) -> list[Run]:
 
 
 def _run_of_job(fact: Mapping[str, Any], path: Path) -> Run:
-    if fact["status"] == "failed":  # its folder may be of an earlier failure
+    if fact["status"] == "failed":  # the folder may belong to an earlier failure
         known = {name: plain_texts(fact[name]) for name in ("result", "config")}
         return Run.in_memory(path, **known)
     return Run(Path(os.path.normpath(path.parent / fact["folder"])))

@@ -1,4 +1,4 @@
-"""Writing of run folders: a complete folder is renamed into place.
+"""Write run folders. A complete folder is renamed to its final name.
 
 ``predictions.parquet``, with the prediction of every row, grows during a run (``PredictedNumbers``,
 ``PredictedClasses``).
@@ -29,7 +29,7 @@ PREDICTIONS, MODEL = "predictions.parquet", "model.npz"
 def folder_of(settings: Settings, stamp: str) -> Path:
     """Return the folder of the run with these settings, code and data.
 
-    The run of a user's file is found under the file's name at the time of the run.
+    The name of the folder has the name of the user's file at the time of the run.
     """
     runs, named = settings.outputs / "runs", f"{settings.name}-{stamp}"
     return min(runs.glob(f"*/{named}"), default=runs / str(settings.dataset["name"]) / named)
@@ -37,7 +37,7 @@ def folder_of(settings: Settings, stamp: str) -> Path:
 
 @contextlib.contextmanager
 def staging_folder(folder: Path) -> Iterator[Path]:
-    """Make a temporary folder beside ``folder``, and remove it if it was not renamed.
+    """Make a temporary folder next to ``folder``, and remove it if it was not renamed.
 
     Temporary folders of killed processes are removed after a day.
     """
@@ -54,15 +54,14 @@ def staging_folder(folder: Path) -> Iterator[Path]:
 def publish(
     staging: Path, folder: Path, files: Mapping[str, bytes | str], replace: bool = False
 ) -> None:
-    """Write files into ``staging``, and rename it to ``folder``.
+    """Write files into ``staging``, and rename it to ``folder`` once all are on the disk.
 
-    All files are on the disk then. If another process has published the same run, its folder stays
-    and ``staging`` is discarded.
+    If another process has published the same run, its folder stays and ``staging`` is discarded.
 
     Parameters
     ----------
     staging
-        Temporary folder; it may hold files that grew during the run.
+        Temporary folder; it may have files that grew during the run.
     folder
         Folder of the run.
     files
@@ -92,7 +91,7 @@ def publish(
 
 
 def publish_figures(run: Run, staging: Path) -> None:
-    """Rename the folder ``staging`` to the figures of a run, in place of the earlier ones."""
+    """Rename the folder ``staging`` to the figures of a run, replacing the earlier ones."""
     figures = run.folder / run_folder.FIGURES
     shutil.rmtree(figures, ignore_errors=True)
     try:
@@ -103,7 +102,7 @@ def publish_figures(run: Run, staging: Path) -> None:
 
 
 def write_failure(run: Run) -> Run:
-    """Write the result and the configuration of a run that failed into ``outputs/failures``."""
+    """Write the result and the configuration of a failed run into ``outputs/failures``."""
     outputs, dataset = run.folder.parents[2], run.folder.parent.name
     folder = outputs / "failures" / dataset / f"{run.folder.name}-{_now()}"
     files = {CONFIG: run_folder.config_text(run.config), RESULT: run_folder.result_text(run.result)}
@@ -113,7 +112,7 @@ def write_failure(run: Run) -> Run:
 
 
 def _now() -> str:
-    """Return the time as a unique part of a name."""
+    """Return the time as a text that makes a file name unique."""
     return datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S.%fZ")
 
 
@@ -144,7 +143,7 @@ KINDS = {float: "float64", int: "int64", bool: "bool_", str: "string"}
 
 
 class _Table:
-    """Growing Parquet file, compressed; columns by name and kind."""
+    """Growing compressed Parquet file with named, typed columns."""
 
     def __init__(self, path: Path, columns: Mapping[str, type]) -> None:
         import pyarrow as pa  # slow to import, and a run with many seeds does not need it
@@ -157,13 +156,13 @@ class _Table:
         self._writer = pq.ParquetWriter(str(path), self._schema)
 
     def write(self, columns: Mapping[str, Any]) -> None:
-        """Write rows: an array (n,) per column, NaN and None for null; ignore other columns."""
+        """Write rows, one array (n,) per column. NaN and None become null. Ignore other columns."""
         arrays = [self._array(columns[name], kind) for name, kind in self._kinds.items()]
         with disk.with_path_in_error(self._path):
             self._writer.write_table(self._pa.table(arrays, schema=self._schema))
 
     def _array(self, values: Any, kind: type) -> Any:
-        """Return a column for pyarrow. ``pyarrow.array`` imports pandas, which takes 0.4 s."""
+        """Convert a column for pyarrow. ``pyarrow.array`` imports pandas, which takes 0.4 s."""
         pa = self._pa
         if kind is str:
             return pa.array(values, pa.string())
@@ -177,7 +176,7 @@ class _Table:
         return pa.Array.from_buffers(arrow_type, n, [known, pa.py_buffer(values)])
 
     def finish(self) -> Path:
-        """Write the rest, and return the path."""
+        """Write the remaining rows, and return the path."""
         with disk.with_path_in_error(self._path):
             self._writer.close()
         return self._path
@@ -186,10 +185,10 @@ class _Table:
 class PredictedNumbers(_Table):
     """Predictions of the rows of a regression: about 20 bytes per row and seed.
 
-    Columns: ``seed`` if there are several; ``row`` in the file, from 1; ``series`` of the row,
-    a whole number or a text (``series_type``); ``y``, null if there is no target or it was not
-    requested; ``y_hat``; ``asked``; ``spread`` if the learner has one; and ``low`` and ``high`` of
-    an interval, null if unknown.
+    Columns: ``seed`` if there are several; ``row`` in the file, from 1; ``series``, a whole number
+    or a text (``series_type``); ``y``, null if the target is missing or was not requested;
+    ``y_hat``; ``asked``, whether the target was requested; ``spread``, the standard deviation, if
+    the learner has one; and ``low`` and ``high`` of an interval, null if unknown.
     """
 
     def __init__(
@@ -239,8 +238,8 @@ class PredictedClasses(_Table):
     """Predictions of the rows of a classification by the learners of one seed.
 
     Columns: ``seed`` if there are several; ``row`` in the file, from 1; ``y`` and ``y_hat``, the
-    class and the predicted one as texts (null for a score of 0 of two classes); and ``score``, of
-    two classes the score, of more the largest score.
+    true and the predicted class as texts (null for a score of 0 with two classes); and ``score``,
+    the score of two classes, or the largest score of more.
     """
 
     def __init__(self, path: Path, classes: Sequence[Any], seed: int | None) -> None:
@@ -272,7 +271,7 @@ class PredictedClasses(_Table):
 
 
 def join(parts: Sequence[Path], path: Path) -> None:
-    """Write the rows of the files ``parts``, one after another, to ``path``; remove the parts."""
+    """Concatenate the rows of the files ``parts`` in ``path``, and remove the parts."""
     import pyarrow.parquet as pq
 
     with disk.with_path_in_error(path):

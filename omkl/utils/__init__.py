@@ -1,4 +1,4 @@
-"""Helpers of every layer, which import no other layer: files, threads, messages."""
+"""Helpers for all layers, without imports of other layers: files, threads, messages."""
 
 __version__ = "0.1.0"
 

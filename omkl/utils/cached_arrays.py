@@ -1,4 +1,4 @@
-"""Arrays cached on disk. A file is a NumPy archive, sealed with its checksum (``disk``)."""
+"""Cache of arrays on disk. A file is a NumPy archive with a checksum (``disk.sealed``)."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def load_or_make(
 ) -> Arrays:
     """Return the arrays of ``identity`` from the cache, or make and store them.
 
-    A damaged file is made again, after a line on stderr. If nothing can be written, a line on
-    stderr says so, and the arrays are returned.
+    A damaged file is reported on stderr and made again. If the cache cannot be written, a message
+    on stderr says so, and the arrays are still returned.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def _write(path: Path, identity: str, arrays: Arrays) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         remove_abandoned(path.parent)
-        # The seal detects half a file after a power failure: no need to wait for the disk.
+        # The checksum detects a file cut by a power failure: do not wait for the disk.
         write_atomically(path, sealed(npz_bytes(arrays), identity), sync=False)
     except OSError as error:
         tell(f"cannot keep {path} ({error.strerror}): it will be made anew")

@@ -1,9 +1,9 @@
 """YAML files of ``conf``.
 
-A file is in a group, ``conf/algorithm/rf/omkc_da_o.yaml`` in ``algorithm``, and its name is the
-rest of the path, ``rf/omkc_da_o``. Every function searches ``folder()``, then the folders of
+The file ``conf/algorithm/rf/omkc_da_o.yaml`` belongs to the group ``algorithm`` and has the name
+``rf/omkc_da_o``, the rest of its path. Every function searches ``folder()``, then the folders of
 algorithms outside the package (``outside``), then ``config_dirs``, the folders of ``--config-dir``.
-Of two files with one name the first counts, as with Hydra.
+The first of several files with one name is used, as in Hydra.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from typing import Any, ClassVar
 from omkl.utils import outside
 from omkl.utils.constraints import no_such_key
 
-# Defaults of panels: each series has its own coefficients, so they have few kernels and features.
+# Defaults of panels: few kernels and features, because each series has its own coefficients.
 PANEL_KERNELS: dict[str, Any] = {"kernels": "gauss5", "D": 24}
 # A series predicts from its own past targets, because its level is unknown to its inputs.
 PANEL: dict[str, Any] = {"algorithm": "ridge", "lags": 4, **PANEL_KERNELS}
 
 
 class MissingEntry(LookupError):
-    """There is no YAML file of that name; the text lists the searched folders."""
+    """Error: no YAML file has this name. The text lists the searched folders."""
 
 
 class UnreadableFile(ValueError):
-    """A YAML file cannot be read; the text names it and says why."""
+    """Error: a YAML file cannot be read. The text names the file and the reason."""
 
 
 def folder() -> Path:
-    """Return the folder of the YAML files: in the installed package, or beside it in a checkout."""
+    """Return the folder of the YAML files: in the installed package, or in the checkout."""
     package = Path(__file__).parents[1]
     return package / "conf" if (package / "conf").is_dir() else package.parent / "conf"
 
@@ -75,8 +75,8 @@ def _path_of(group: str, name: str, config_dirs: Sequence[Path]) -> Path:
 def entry(group: str, name: str, config_dirs: Sequence[Path] = ()) -> dict[str, Any]:
     """Return the content of ``group=name``, merged with the files of its ``defaults`` list.
 
-    The later file counts, key by key in nested mappings, as with Hydra. Entries of other groups in
-    the list are ignored.
+    Later files override earlier ones, key by key in nested mappings, as in Hydra. Entries of other
+    groups in the list are ignored.
 
     Parameters
     ----------
@@ -102,13 +102,13 @@ def entry(group: str, name: str, config_dirs: Sequence[Path] = ()) -> dict[str, 
 
 
 def default_settings(name: str) -> dict[str, Any]:
-    """Return the parameters of an algorithm in its YAML file."""
+    """Return the parameters in an algorithm's YAML file."""
     parameters = entry("algorithm", name)
     return {key: value for key, value in parameters.items() if key not in ("name", "module")}
 
 
 def when(group: str, name: str, config_dirs: Sequence[Path] = ()) -> str:
-    """Return the advice of a file when to choose it: its first line "# when: ...", or "".
+    """Return a file's advice on when to choose it: its first line "# when: ...", or "".
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def when(group: str, name: str, config_dirs: Sequence[Path] = ()) -> str:
 
 
 def chosen(group: str, name: str) -> dict[str, Any]:
-    """Return ``entry``. Raises ValueError listing the entries, similar names first."""
+    """Return ``entry(group, name)``. Raises ValueError listing the entries, similar names first."""
     known = names(group)
     if name not in known:
         raise ValueError(no_such_key(f"{group}=", name, known))
@@ -141,7 +141,7 @@ def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Return the mapping in a YAML file, or {} if the file holds something else."""
+    """Return the mapping in a YAML file, or {} if the content is not a mapping."""
     import yaml
 
     try:
@@ -154,9 +154,9 @@ def read(path: Path) -> dict[str, Any]:
 
 @functools.cache
 def _yaml_loader() -> Any:
-    """Return the rules by which OmegaConf reads YAML: 1e-3 is a number, 2024-01-01 is text.
+    """Return a YAML loader with OmegaConf's rules: 1e-3 is a number, 2024-01-01 is text.
 
-    OmegaConf's own reader takes ten times as long.
+    OmegaConf's own loader takes ten times as long.
     """
     import yaml
 
@@ -173,15 +173,15 @@ def _yaml_loader() -> Any:
     return Loader
 
 
-# Settings of the execution and of places, which do not change the content of a run folder.
+# Settings of execution and of paths. They do not change the content of a run folder.
 NEUTRAL = ("threads", "tracking", "force", "outputs", "block", "figures", "fail_fast")
 KEY_DIGITS = 12  # of keys and stamps in file names: collisions are unlikely among a million
-# Keys that describe a data set and change no number.
+# Keys that only describe a data set, and change no number.
 PROSE = ("title", "notes", "licence", "citation", "uci", "url", "member", "by_hand")
 
 
 def flattened(tree: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield settings by dotted keys; an empty mapping is a value."""
+    """Yield settings by dotted keys. An empty mapping is yielded as a value."""
     for name, value in tree.items():
         if isinstance(value, Mapping) and value:
             yield from flattened(value, f"{prefix}{name}.")

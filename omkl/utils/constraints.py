@@ -1,4 +1,4 @@
-"""Tests of values, values in error messages, and the closest of several names."""
+"""Validate values, format them for error messages, and find the closest name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LONGEST_SHOWN = 200  # characters of a value in a message
 
 
 def no_such_key(dot: str, key: Any, known: Iterable[Any]) -> str:
-    """Return the message that ``dot + key`` does not exist, with the closest known keys.
+    """Return the message that the key ``dot + key`` does not exist, with the closest known keys.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def _by_closeness(name: str, known: Iterable[Any]) -> list[str]:
 
 
 def _closeness(name: str, other: str) -> float:
-    """Compare two names. Compare keys by their last words too: ``M`` is in ``algorithm.M``."""
+    """Compare two names. Keys are also compared by their last words: ``M`` with ``algorithm.M``."""
     is_key = name.replace(".", "").isidentifier()  # a file name in quotes is not one
     name, other = name.strip("'"), other.strip("'")  # equal quotes would raise every ratio
     last = (name.rpartition(".")[2], other.rpartition(".")[2]) if is_key else (name, other)
@@ -102,7 +102,7 @@ def is_number(value: Any) -> bool:
 
 
 def is_writable(text: str) -> bool:
-    """Return whether a text can be written to a file and be a file name."""
+    """Return whether a text can be encoded in a file and used as a file name."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -26,21 +26,21 @@ ABANDONED = 86_400.0  # seconds without a change after which their writer is dea
 
 @contextlib.contextmanager
 def with_path_in_error(path: Path) -> Iterator[None]:
-    """Name ``path`` in an OSError without a file name, or with a temporary one.
+    """Add ``path`` to an OSError that has no file name or a temporary one.
 
-    The error of a full disk names no file if the file is open.
+    For example, the error of a full disk does not name an open file.
     """
     try:
         yield
     except OSError as error:
         if error.filename is None or STAGING in str(error.filename):
-            text = error.strerror or str(error)  # some libraries give a text only
+            text = error.strerror or str(error)  # some libraries set only the text
             raise OSError(error.errno or errno.EIO, text, str(path)) from error
         raise
 
 
 def temporary_name(path: Path) -> Path:
-    """Return a new name beside ``path``, to be renamed to it."""
+    """Return a new temporary name next to ``path``, to be renamed to it."""
     return path.with_name(f"{STAGING}{uuid.uuid4().hex}")
 
 
@@ -81,9 +81,10 @@ def write_atomically(path: Path, data: bytes | str | Iterable[str], sync: bool =
 
 
 def point_to(link: Path, folder: Path) -> bool:
-    """Point a symbolic link to a folder, and return whether that worked.
+    """Point a symbolic link to a folder, and return whether that succeeded.
 
-    A file or folder of the name of the link stays. Some file systems have no links.
+    An existing file or folder with the name of the link is not replaced. Some file systems have no
+    links.
     """
     temporary = temporary_name(link)
     try:
@@ -100,7 +101,7 @@ def point_to(link: Path, folder: Path) -> bool:
 def remove_abandoned(folder: Path) -> None:
     """Remove temporary files and folders of killed processes, a day after their last change."""
     for path in folder.glob(f"{STAGING}*"):
-        with contextlib.suppress(OSError):  # another process renames or removes it
+        with contextlib.suppress(OSError):  # another process may rename or remove it
             inside = path.iterdir() if path.is_dir() and not path.is_symlink() else ()
             changed = max(one.lstat().st_mtime for one in (path, *inside))
             if time.time() - changed > ABANDONED:
@@ -159,9 +160,9 @@ _SEAL_LENGTH = len("\nomkl \n") + 64
 
 
 def read_sealed(path: Path, identity: str, cure: str) -> bytes | None:
-    """Return the content that was ``sealed`` for ``identity``, or None.
+    """Return the content that ``sealed`` stored for ``identity``, or None.
 
-    A damaged file is removed, after a line on stderr.
+    A damaged file is removed, with a message on stderr.
 
     Parameters
     ----------
@@ -170,7 +171,7 @@ def read_sealed(path: Path, identity: str, cure: str) -> bytes | None:
     identity
         Text with everything that the content depends on.
     cure
-        End of the line on stderr: how the content is replaced.
+        End of the message: how the content is replaced.
     """
     try:
         raw = path.read_bytes()
@@ -194,11 +195,11 @@ def keep_newest(folder: Path, ours: re.Pattern[str], n: int) -> None:
     Parameters
     ----------
     folder
-        The folder; it may hold other files.
+        The folder, which may have other files.
     ours
         Pattern of the names.
     n
-        Number to keep, >= 1.
+        Number of files that stay, >= 1.
     """
     with contextlib.suppress(OSError):  # another process may remove some
         found = [path for path in folder.iterdir() if ours.fullmatch(path.name)]

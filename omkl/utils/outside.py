@@ -1,9 +1,9 @@
 """Modules outside the package: algorithms and kernel families of users.
 
-A module holds one algorithm or a family of algorithms (``registry``). The user names it by an entry
-point of an installed package in the group ``omkl.algorithms``, one per algorithm, by the key
+A module has one algorithm or a family of algorithms (``registry``). The user names it by an entry
+point of an installed package in the group ``omkl.algorithms`` (one per algorithm), by the key
 ``module`` of a YAML file, or on the command line. omkl imports a module only if it is named in one
-of these ways, never because of a run folder or a data file. The folder ``conf`` beside the module
+of these ways, never because of a run folder or a data file. The folder ``conf`` next to the module
 of an algorithm is searched for YAML files after the package's own.
 """
 
@@ -30,11 +30,11 @@ GROUP = "omkl.algorithms"
 
 
 class ModuleProblem(ValueError):
-    """A named module is missing or cannot be imported; the text names it."""
+    """Error: a named module is missing or cannot be imported. The text names it."""
 
 
 class EntryPoint(NamedTuple):
-    """Algorithm of an installed package: its module, and the package for messages."""
+    """Algorithm of an installed package: its module, and the package's name for messages."""
 
     module: str
     package: str
@@ -42,7 +42,7 @@ class EntryPoint(NamedTuple):
 
 @functools.cache
 def entry_points() -> dict[str, EntryPoint]:
-    """Return the algorithms of installed packages by name, without names of two packages."""
+    """Return the algorithms of installed packages by name. A name in two packages is excluded."""
     claims: dict[str, set[EntryPoint]] = {}
     for found in importlib.metadata.entry_points(group=GROUP):
         package = found.dist.name if found.dist else "an unknown package"
@@ -65,7 +65,7 @@ def modules() -> dict[str, str]:
 def declare(name: str, module: str) -> None:
     """Register the algorithm ``name`` of ``module`` without importing it.
 
-    Raises ModuleProblem if the module cannot be outside the package, or the name is taken.
+    Raises ModuleProblem if the module belongs to the package, or the name is taken.
     """
     check_name(module)
     known = modules().get(name, module)
@@ -97,7 +97,7 @@ def source_of(module: str) -> Path | None:
 def _top(module: str) -> importlib.machinery.ModuleSpec | None:
     try:
         return importlib.util.find_spec(module.partition(".")[0])
-    except ValueError:  # __main__ has none
+    except ValueError:  # __main__ has no spec
         return None
 
 
@@ -112,7 +112,7 @@ def require(module: str) -> None:
 
 
 def without_yaml(name: str, module: str) -> str:
-    """Return the message that an algorithm outside the package has no parameters."""
+    """Return the message that an algorithm outside the package has no YAML file of parameters."""
     return (
         f"there is no algorithm/{name}.yaml with the parameters of {module}, neither in the folder "
         f"conf beside {source_of(module)} nor in --config-dir"
@@ -120,7 +120,7 @@ def without_yaml(name: str, module: str) -> str:
 
 
 def conf_folders() -> list[Path]:
-    """Return the folders ``conf`` beside the modules of algorithms, sorted by algorithm."""
+    """Return the folders ``conf`` next to the modules of algorithms, sorted by algorithm."""
     files = [source_of(module) for _, module in sorted(modules().items())]
     folders = [path.parent / "conf" for path in files if path is not None]
     return [folder for folder in dict.fromkeys(folders) if folder.is_dir()]
@@ -150,8 +150,9 @@ def _located(error: Exception) -> str:
 def digest_of(module: str) -> str:
     """Return the sha256 of the sources of a module outside the package, as first seen.
 
-    The sources are all Python files of its package. A module without a package has the Python files
-    of its folder, because it may import them. Raises ModuleProblem if the source is not a file.
+    The sources are all Python files of the module's package. For a module without a package they
+    are the Python files of its folder, because it may import them. Raises ModuleProblem if the
+    source is not a file.
     """
     return _digest_now(module)
 

@@ -1,10 +1,10 @@
 """Registry of algorithms: names, modules and docstrings, read from the sources.
 
 A module with ``algorithm = ...`` is one algorithm with the name of the module. A module with
-classes under ``@register_as("name", ...)`` is a family, named by the strings at the start of the
-decorator. A name is typed after ``algorithm=`` and may have a folder, ``rf/``. No algorithm and no
-compiler is imported. Modules outside the package (``outside``) hold algorithms in the same two
-ways; a name of the package wins over theirs.
+classes under ``@register_as("name", ...)`` is a family; the strings at the start of the decorator
+are its names. A name is typed after ``algorithm=`` and may have a folder, ``rf/``. The registry
+imports neither algorithms nor the compiler. Modules outside the package (``outside``) define
+algorithms in the same two ways; a name of the package takes precedence.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from omkl.utils.wording import tell
 FEDERATED = "omkl.federated.algorithms"
 PACKAGES = ("omkl.algorithms", FEDERATED)
 
-# Common description of the algorithms in a folder.
+# Description that the algorithms in a folder share.
 FOLDERS = {
     "rf/": "Kernel classifiers on random features: the memory does not grow with the stream."
 }
@@ -97,7 +97,7 @@ def _entry(name: str) -> Entry | None:
 def names_outside() -> dict[str, str]:
     """Return the modules of the algorithms outside the package, by name.
 
-    A name that the package has too is left out, after a line on stderr.
+    A name that the package also has is excluded, with a message on stderr.
     """
     modules = outside.modules()
     for name in [name for name in modules if _entry(name)]:
@@ -125,8 +125,8 @@ def declare(name: str, module: str) -> None:
 def names_in(module: str) -> list[str]:
     """Return the names of the algorithms in a module outside the package, without importing it.
 
-    A family has the names of its members, another module the last part of its own name. Raises
-    omkl.utils.outside.ModuleProblem if there is no such module.
+    A family has the names of its members. Any other module has the last part of its own name.
+    Raises omkl.utils.outside.ModuleProblem if there is no such module.
     """
     outside.require(module)
     own, path = module.rpartition(".")[2], outside.source_of(module)
@@ -147,8 +147,8 @@ def declare_all(module: str) -> list[str]:
 def declare_named(config: Mapping[str, Any]) -> None:
     """Register the algorithm outside the package that a user's configuration names.
 
-    The module of its kernel families is imported, because a dictionary is read by their names. Pass
-    only a configuration that the user wrote.
+    Imports the module of its kernel families, because their names must be known to read a
+    dictionary. Pass only a configuration that the user wrote.
     """
     algorithm, kernels = config["algorithm"], config["kernels"]
     if algorithm.get("module") is not None:
@@ -160,8 +160,8 @@ def declare_named(config: Mapping[str, Any]) -> None:
 def title(name: str) -> str:
     """Return the printed name: the head of the docstring up to its colon, as in "OMKL-GF: ...".
 
-    A name with a folder has the title of the name without it, and the folder: "OMKC DA-O (rf)".
-    Without an algorithm or such a head the result is the name itself.
+    A name with a folder has the title of the name without it, and the folder: "OMKC DA-O (rf)". If
+    the algorithm or the head is missing, the result is the name itself.
     """
     folder, _, last = name.rpartition("/")
     title = _head(docstring(last)) or last
@@ -184,7 +184,7 @@ def summary(name: str) -> str:
 
 
 def docstring(name: str) -> str:
-    """Return the docstring of an algorithm, with its paper's box, or ""."""
+    """Return the docstring of an algorithm, which describes its paper, or ""."""
     entry = _entry(name)
     if entry is not None:
         return _docstring_in(entry.path, entry.definition)
@@ -203,7 +203,7 @@ def _docstring_in(path: Path, definition: str) -> str:
 
 @functools.cache
 def _docstrings(path: Path, modified: int) -> dict[str, str]:
-    """Return the docstring of each class of a file by its name. The key "" has the module's."""
+    """Return the docstring of each class of a file by name, and the module's under the key ""."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
     docstrings = {node.name: ast.get_docstring(node) or "" for node in classes}

@@ -1,7 +1,7 @@
 """Sections of settings as pydantic models: base class, errors, and rows of the reference.
 
 A field has its type, range, default and help (``Field(description=...)``). This module imports
-pydantic, which takes 0.2 s, so it is imported only to read settings.
+pydantic, which takes 0.2 s, so import it only where settings are read.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from omkl.utils.constraints import is_writable, no_such_key, shown
 
 
 class Section(BaseModel):
-    """Settings that belong together. They are frozen, and types are not converted."""
+    """Group of settings. They are frozen, and types are not converted."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     def replaced(self, **values: Any) -> Self:
-        """Return a copy with other values, which are not checked."""
+        """Return a copy with other values, without checking them."""
         return self.model_copy(update=values)
 
 
@@ -33,7 +33,7 @@ Model = TypeVar("Model", bound=Section)
 
 @dataclasses.dataclass(frozen=True)
 class Accepted:
-    """The values that pass a test: ``Annotated[Any, Accepted(test, "what it may be")]``."""
+    """Condition on a value: ``Annotated[Any, Accepted(test, "possible values in words")]``."""
 
     holds: Callable[[Any], bool]
     words: str
@@ -58,7 +58,7 @@ def _is_writable(value: Any) -> bool:
     return is_writable(written) and "\\u0000" not in written
 
 
-# A value and the content of a YAML file that the using code checks further.
+# A value, and the content of a YAML file. The code that uses them checks them further.
 Writable = Annotated[Any, Accepted(_is_writable, "a value that a file can hold")]
 Content = Annotated[
     dict[str, Any], Accepted(_is_writable, "a mapping of settings that a file can hold")
@@ -89,7 +89,7 @@ def read(model: type[Model], content: Any, where: str = "") -> Model:
 
 
 def _explained(model: type[Section], content: Any, where: str, error: Any) -> str:
-    """Return the first error of pydantic as a sentence about the setting that it is in."""
+    """Return pydantic's first error as a sentence about the wrong setting."""
     field: Any = None
     keys = [where] if where else []
     for part in error["loc"]:
@@ -112,7 +112,7 @@ def _explained(model: type[Section], content: Any, where: str, error: Any) -> st
 
 
 def _section_of(field: Any) -> type[Section] | None:
-    """Return the model of a field that is a section, or a section or null."""
+    """Return the model of a field that is a section (or null), else None."""
     kinds = [field.annotation, *getattr(field.annotation, "__args__", ())]
     return next((k for k in kinds if isinstance(k, type) and issubclass(k, Section)), None)
 

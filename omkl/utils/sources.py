@@ -1,9 +1,9 @@
 """Digests of the package's sources, as this process imported them.
 
 Machine code, results and prepared data are stored under such a digest. Every source is read once,
-when the first module of the package is imported. ``edited`` names the sources that have changed
-since then. A module that is imported later may differ from its digest, so after an edit nothing is
-stored.
+when the first module of the package is imported, and ``edited`` returns the sources that have
+changed since then. A module that is imported after an edit may differ from its digest, so after an
+edit nothing is stored.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from omkl.utils.wording import tell
 
 PACKAGE = Path(__file__).parents[1]
-VIEWS = ("commands/", "report/")  # they start and show runs, and change no number
+VIEWS = ("commands/", "report/")  # code that starts and shows runs, and changes no number
 COMPILED = ("algorithms/", "core/", "federated/")
 
 
@@ -44,9 +44,9 @@ _READ = {
 
 @functools.cache
 def digest(within: tuple[str, ...] = ("",), without: tuple[str, ...] = ()) -> str:
-    """Return 16 hex digits that name the sources whose paths begin with one of ``within``.
+    """Return 16 hex digits that identify the sources whose paths begin with one of ``within``.
 
-    Paths are relative to the package. Paths that begin with one of ``without`` do not count.
+    Paths are relative to the package. Paths that begin with one of ``without`` are excluded.
     """
     text = "\n".join(
         f"{place} {sha256}"
@@ -57,12 +57,12 @@ def digest(within: tuple[str, ...] = ("",), without: tuple[str, ...] = ()) -> st
 
 
 def edited() -> list[str]:
-    """Return the sources that have changed or gone since the package was imported."""
+    """Return the sources that were changed or removed after the package was imported."""
     return [place for place, (state, sha256) in _READ.items() if _differs(place, state, sha256)]
 
 
 def _differs(place: str, state: tuple[int, int], sha256: str) -> bool:
-    path = f"{PACKAGE}/{place}"  # a text: pathlib would take four fifths of the time of a check
+    path = f"{PACKAGE}/{place}"  # a text: pathlib would take most of the time of a check
     try:
         return _state(path) != state and _sha256(Path(path)) != sha256
     except OSError:
@@ -70,7 +70,7 @@ def _differs(place: str, state: tuple[int, int], sha256: str) -> bool:
 
 
 def nothing_is_kept() -> bool:
-    """Return whether sources were edited. The first call prints one line on stderr."""
+    """Return whether sources were edited. The first call prints a message on stderr."""
     names = edited()
     if names:
         name = f"{PACKAGE.name}/{names[0]}"
@@ -88,10 +88,9 @@ def are_compiled() -> bool:
 
 @functools.cache
 def machine_code() -> str:
-    """Return 16 hex digits that name the origin of machine code.
+    """Return 16 hex digits that identify everything that determines machine code.
 
-    They cover the sources of all compiled functions, the compiler with its options, and the
-    processor.
+    This is the sources of all compiled functions, the compiler with its options, and the processor.
     """
     import numba  # imported here: 0.5 s, which `import omkl` alone does not need
     import numpy as np

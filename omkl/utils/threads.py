@@ -66,7 +66,7 @@ def one_thread_each() -> AbstractContextManager[object]:
 
 @functools.cache
 def _libraries(scipy_too: bool) -> ThreadpoolController:
-    """Return the loaded linear algebra: NumPy's, and SciPy's own once it is imported.
+    """Return the loaded linear algebra libraries: NumPy's, and SciPy's own once it is imported.
 
     ``scipy_too`` is only the key of the cache: SciPy may be imported after the first call.
     """

@@ -16,7 +16,7 @@ UNEXPLAINED = (
 
 
 # Control characters except line feed and tab, marks of writing direction, and surrogates, which
-# cannot be encoded.
+# have no encoding.
 _COMMANDS = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
@@ -34,7 +34,7 @@ def warn(text: object, program: str = "omkl") -> None:
 
 @functools.cache
 def tell(text: str) -> None:
-    """Print a line on stderr once per text."""
+    """Print a text on stderr, but the same text only once."""
     warn(text)
 
 
@@ -46,16 +46,16 @@ def few(names: Iterable[object]) -> str:
 
 
 def cannot_use(error: OSError, otherwise: object = None) -> str:
-    """Return the message of an OSError, with the name of its file or else ``otherwise``.
+    """Return the message of an OSError, with the name of its file, or ``otherwise`` without one.
 
-    A failed rename is named by its new name, because the old one is temporary.
+    For a failed rename the message has the new name, because the old one is temporary.
     """
     name = error.filename2 or error.filename or otherwise
     return str(error) if name is None else f"cannot use {name}: {error.strerror}"
 
 
 def pluralize(number: int, noun: str) -> str:
-    """Return a number and a noun, ``1 row`` or ``1,204 rows``; its first word takes the s."""
+    """Return ``1 row`` or ``1,204 rows``. The first word of a longer noun takes the s."""
     first, space, rest = noun.partition(" ")
     return f"{number:,} {first if number == 1 else first + 's'}{space}{rest}"
 
@@ -79,7 +79,7 @@ def time_left(elapsed: float, done: float, total: float) -> str:
 
 
 def over_seeds(n_seeds: int) -> str:
-    """Describe a number that was computed with ``n_seeds`` seeds."""
+    """Return "mean ± std over 5 seeds" or "1 seed", the origin of a number."""
     return f"mean ± std over {n_seeds} seeds" if n_seeds > 1 else "1 seed"
 
 
