@@ -28,7 +28,7 @@ CLIENTS, ROUNDS = 5, 200
 
 
 class Case(shared.Case):
-    """A federated algorithm with the settings of its YAML, and five clients."""
+    """Federated algorithm with the settings of its YAML, and five clients."""
 
     n_rounds = ROUNDS
     rounds_to_play = 60
@@ -117,7 +117,7 @@ def check_blocks_leave_the_same_state(case: Case) -> None:
 
 
 def check_predict_is_pure(case: Case) -> None:
-    """Check that ``predict`` changes no state, and repeats itself."""
+    """Check that ``predict`` changes no state, and returns the same value again."""
     X, y = streams()
     federation = case.learner()
     federation.partial_fit(X[:50], y[:50])
@@ -148,7 +148,7 @@ def check_clients_that_are_done(case: Case) -> None:
 
 
 def check_privacy(case: Case) -> None:
-    """Check that data of one client reaches others through messages alone, a round later."""
+    """Check that data of one client reach other clients only by messages, one round later."""
     X, y = streams()
     first = case.learner().partial_fit(X, y).y_hat
     other = y.copy()
@@ -160,10 +160,10 @@ def check_privacy(case: Case) -> None:
 
 
 class Sent(NamedTuple):
-    """Messages of one client in n rounds, to a server that broadcasts the same every time.
+    """Messages of one client in n rounds, to a server that broadcasts the same state every round.
 
     theta      (N, W) as broadcast
-    announced  (n, A)
+    announced  (n, A) rows that the server names
     rows       (n, m); values (n, m, W); losses (n, E)
     normals    (n, m W + E) normal numbers of the noise
     """

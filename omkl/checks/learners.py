@@ -3,7 +3,7 @@
 >>> from omkl.checks import learners
 >>> learners.run("raker")
 
-``cases(name)`` yields these checks and those of ``shared`` for an algorithm, so that a test session
+``cases(name)`` yields these checks and those of ``shared`` for an algorithm, so that a test runner
 can list them.
 """
 
@@ -43,15 +43,15 @@ WIDE = tuple(
     for b in (-2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0)
 )
 ROUNDS = 400
-# A late change, such as a graph that is frozen after round 300, has a parameter. A learner without
-# parameters does the same in all rounds, once its memory of past targets is full.
+# A change in a late round, such as a graph that is frozen after round 300, has a parameter. Without
+# parameters a learner does the same in all rounds, once its memory of past targets is full.
 ROUNDS_WITHOUT_PARAMETERS = 150
 # With these settings every kernel is evaluated and predicts, and every target is requested.
 FULL: dict[str, Any] = {"M": len(DICTIONARY), "delta": 0.0, "eta_c": 0.0, "rate": 1.0}
 
 
 class Played(NamedTuple):
-    """Rounds in plain Python: y_hat (T,), and the kernels evaluated and combined in each."""
+    """Rounds run in plain Python: y_hat (T,), and the evaluated and combined kernels of each."""
 
     y_hat: np.ndarray
     evaluated: list[list[int]]
@@ -59,7 +59,7 @@ class Played(NamedTuple):
 
 
 class Case(shared.Case):
-    """An algorithm with the settings of its YAML and a small dictionary."""
+    """Algorithm with the settings of its YAML and a small dictionary."""
 
     n_rounds = ROUNDS
 
@@ -70,7 +70,7 @@ class Case(shared.Case):
         self.loop = compiled_for(self.algorithm.Params, protocol.run_block)
 
     def params(self, N: int = len(DICTIONARY), T: int | None = None, **changes: Any) -> Any:
-        """Build Params, with ``M`` and ``rank`` cut to half of N."""
+        """Return Params, with ``M`` and ``rank`` reduced to half of N."""
         cut = {key: min(self.settings.get(key, 1), max(1, N // 2)) for key in ("M", "rank")}
         return super().params(N, T, **cut | changes)
 
@@ -83,11 +83,11 @@ class Case(shared.Case):
         return self.algorithm.representation
 
     def fields(self, annotation: Any) -> list[str]:
-        """Return the fields of State with an annotation of ``omkl.core.hyperparameters``."""
+        """Return the fields of State with this annotation of ``omkl.core.hyperparameters``."""
         return fields_with(self.algorithm.State, annotation)
 
     def stream(self, T: int = ROUNDS) -> tuple[np.ndarray, np.ndarray]:
-        """Return X (T, 3) and y (T,): the targets of ``stream``, or the side of 0.5 they are on."""
+        """Return X (T, 3) and y (T,) of ``stream``. For a classifier y is the sign of y - 0.5."""
         X, y = stream(T)
         return X, self.labels(y > 0.5) if self.classifies else y
 
@@ -168,7 +168,7 @@ def check_state(case: Case) -> None:
 
 
 def check_predict_is_pure(case: Case) -> None:
-    """Check that ``predict`` changes neither state nor round, and repeats itself."""
+    """Check that ``predict`` changes neither state nor round, and returns the same value again."""
     learner = case.learner()
     X, y = case.stream()
     learner.partial_fit(X[:50], y[:50])
@@ -195,7 +195,7 @@ def check_predict_changes_nothing(case: Case) -> None:
 
 
 def check_predict_and_learn_apart(case: Case) -> None:
-    """Check that predicting and learning apart gives the same bits, also if pickled in between.
+    """Check that predicting and learning in two calls, with pickling between, gives the same bits.
 
     Predictions of other rows, before and in between, must change nothing.
     """
@@ -205,7 +205,7 @@ def check_predict_and_learn_apart(case: Case) -> None:
     for s in range(len(y)):
         if s % 7 == 0:
             apart.predict_one(X[-s])
-        if s % 5 > 0:  # else it is learned without a prediction
+        if s % 5 > 0:  # every fifth row is learned without a prediction
             assert apart.predict_one(X[s]) == (trace.y_hat[s], trace.asked[s])
             np.testing.assert_equal(apart.spread, trace.spread[s])
         if s % 11 == 0:
@@ -219,7 +219,7 @@ def check_predict_and_learn_apart(case: Case) -> None:
 
 
 def check_snapshot(case: Case) -> None:
-    """Check that a fresh learner continues from saved arrays with the same bits."""
+    """Check that a new learner continues from saved arrays with the same bits."""
     X, y = case.stream()
     learner, expected = case.learner(), case.learner().partial_fit(X, y)
     traces = [learner.partial_fit(X[:277], y[:277])]
@@ -236,7 +236,7 @@ def check_snapshot(case: Case) -> None:
 def check_widths(case: Case) -> None:
     """Check that blocks and single rows give the same bits, for any number of features.
 
-    Whole packs of features, a few behind them and many, and more kernels than a pack holds.
+    The numbers cover whole packs, packs with a remainder, and more kernels than elements of a pack.
     """
     if not case.representation.draws_features:
         raise Skip("has no random features")
@@ -261,8 +261,8 @@ def check_widths(case: Case) -> None:
 def check_spread(case: Case) -> None:
     """Check that standard deviations exist from the third row on, and cover the targets.
 
-    With normal noise as the parameters state, 90 of 100 targets lie within 1.645 standard
-    deviations.
+    If the noise is normal with the parameters' variance, 90 of 100 targets lie within 1.645
+    standard deviations.
     """
     X, y = case.stream(4000)
     if not case.algorithm.has_spread:
@@ -274,7 +274,7 @@ def check_spread(case: Case) -> None:
     y_hat, _, spread = learner.partial_fit(X, y)
     assert np.all(spread[2:] > 0.0) and np.all(np.isfinite(spread[2:]))
     assert np.all(np.isnan(spread[:2]) | (spread[:2] > 0.0))
-    equal = case.learner().partial_fit(X[:20], np.zeros(20)).spread  # no error has come
+    equal = case.learner().partial_fit(X[:20], np.zeros(20)).spread  # all errors are 0
     assert np.all(np.isnan(equal) | (equal > 0.0))
     covered = np.mean(np.abs(y_hat - y)[2000:] <= 1.645 * spread[2000:])
     assert 0.86 < covered < 0.94, covered
@@ -282,10 +282,10 @@ def check_spread(case: Case) -> None:
 
 
 def check_honesty(case: Case) -> None:
-    """Check that kernels that were not selected are not used.
+    """Check that a learner uses selected kernels only.
 
-    In every round the frequencies of all other kernels are NaN while the round lasts, and their
-    theta must not change.
+    In every round the frequencies of all other kernels are set to NaN, and their theta must not
+    change.
     """
     if not case.representation.draws_features:
         raise Skip("evaluates all kernels: there are no others")
@@ -310,7 +310,7 @@ def check_honesty(case: Case) -> None:
 
 
 def check_labels_not_asked_for(case: Case) -> None:
-    """Check that targets that were not requested change no bit."""
+    """Check that the value of a target that was not requested changes no bit."""
     X, y = case.stream()
     first = case.learner().partial_fit(X, y)
     if first.asked.all():
@@ -322,7 +322,7 @@ def check_labels_not_asked_for(case: Case) -> None:
 
 
 def check_selection(case: Case) -> None:
-    """Check that selected kernels are distinct and valid, and combined ones evaluated."""
+    """Check that selected kernels are distinct and valid, and combined kernels are evaluated."""
     N = case.learner().state.model.n_kernels
     for chosen, combined in zip(case.played.evaluated, case.played.combined, strict=True):
         assert 1 <= len(combined) <= len(chosen) <= N
@@ -331,13 +331,13 @@ def check_selection(case: Case) -> None:
 
 
 def check_importance_weights(case: Case) -> None:
-    """Check that the mean of [i was evaluated] / q_i is 1: 1 / q_i is unbiased."""
+    """Check that the mean of [i was evaluated] / q_i is 1, so that 1 / q_i is unbiased."""
     learner = case.learner()
     state, n, N = learner.state, 20_000, len(DICTIONARY)
     if not case.fields(EVALUATED_WITH):
         raise Skip("evaluates all kernels: there are no importance weights")
     (q,) = case.fields(EVALUATED_WITH)
-    for field in ("log_w", *case.fields(NODE_WEIGHTS)):  # uneven, or no wrong share would show
+    for field in ("log_w", *case.fields(NODE_WEIGHTS)):  # unequal, so that a wrong share shows
         getattr(state, field)[:] = -0.3 * np.arange(N)
     for field in case.fields(TREES):
         graph_sampling.stale(getattr(state, field))
@@ -352,16 +352,16 @@ def check_importance_weights(case: Case) -> None:
 
 
 def opener(learner: Learner, state: Any) -> Callable[[int], None]:
-    """Return a function that opens a round t of that state, for a row of zeros.
+    """Return a function that opens round t of a state, for a row of zeros.
 
-    It never closes a round. It runs the compiled ``select``: tens of thousands of draws take a
-    tenth of the time.
+    It runs the compiled ``select`` only and never closes a round, which makes tens of thousands of
+    draws ten times as fast.
     """
     X, y, trace = np.zeros((1, INPUTS)), np.zeros(1), empty_trace(1)
     run_block = specialise_on_first_call(compiled_for(type(learner.params), protocol.run_block))
 
     def opened(t: int) -> None:
-        # Far sums cover a tile of rows: each opened round uses up one.
+        # Sums of long rows are computed for a tile of rows. Each opened round uses one row of it.
         learner.state, _ = learner.prepared(learner.state, X, None)
         run_block(
             learner.params, state, t - 1, X, y, learner.rng, learner.selection, *trace,
@@ -390,11 +390,11 @@ def check_permutation(case: Case) -> None:
 
 
 def check_permuted_graph(case: Case) -> None:
-    """Check that the order of the dictionary does not matter with a feedback graph either.
+    """Check that the order of the dictionary does not matter with a feedback graph.
 
-    Nothing is drawn: the node of the largest u is taken from the first round on, no two nodes tie,
-    and xi is too small for the dominating set, whose ties go to the smallest index, to count. In 8
-    inputs the integrals of the kernels are 30 orders of magnitude apart.
+    The settings avoid random draws and ties: the node with the largest u is taken from the first
+    round on, no two nodes tie, and xi is too small for ties in the dominating set to matter. In 8
+    inputs the integrals of the kernels differ by 30 orders of magnitude.
     """
     if "explore" not in case.settings:
         raise Skip("there is no graph, or it never stops drawing")
@@ -419,7 +419,7 @@ def check_permuted_graph(case: Case) -> None:
 
 
 def check_one_kernel(case: Case) -> None:
-    """Check that one kernel gives online gradient descent, or for a classifier a Perceptron.
+    """Check that one kernel gives online gradient descent, or a Perceptron for a classifier.
 
     A regressor without a step size must be a ridge regression.
     """
@@ -455,7 +455,7 @@ def check_one_kernel(case: Case) -> None:
 
 
 def _is_a_ridge_regression(case: Case, X: np.ndarray, y: np.ndarray) -> None:
-    """Compare the coefficients with a batch solution, without forgetting or walk."""
+    """Compare the coefficients with a batch solution, with forgetting and random walk off."""
     learner = case.learner(dictionary=(Kernel("gaussian", 0.5),), decay=1.0, walk=1e-15)
     z = features_of(learner.state.model.omega[0].copy(), X)
     settings = case.settings
@@ -469,7 +469,7 @@ def _is_a_ridge_regression(case: Case, X: np.ndarray, y: np.ndarray) -> None:
 
 
 def _is_a_perceptron(case: Case, X: np.ndarray, y: np.ndarray) -> None:
-    """Compare with the kernel Perceptron by its Gram matrix, at a norm limit never met."""
+    """Compare with a kernel Perceptron computed from its Gram matrix, without the norm limit."""
     one = (Kernel("gaussian", 0.5),)
     learner = case.learner(dictionary=one, R=1e9)
     K = one[0].gram(X, X)
@@ -486,13 +486,13 @@ def _is_a_perceptron(case: Case, X: np.ndarray, y: np.ndarray) -> None:
 
 
 def check_draws(case: Case) -> None:
-    """Check that the state's probabilities are those by which classifiers may learn."""
+    """Check that classifiers may learn with the probabilities in the state."""
     learner = case.learner()
     if not case.fields(MAY_LEARN):
         raise Skip("draws nobody")
     state, n, N = learner.state, 20_000, len(DICTIONARY)
     drawn, p = (getattr(state, case.fields(kind)[0]) for kind in (MAY_LEARN, LEARNS_WITH))
-    state.log_w[:] = -0.3 * np.arange(N)  # uneven, or a wrong share would not show
+    state.log_w[:] = -0.3 * np.arange(N)  # unequal, so that a wrong share shows
     counts, opened = np.zeros(N), opener(learner, state)
     for _ in range(n):
         opened(41)
@@ -508,7 +508,7 @@ def check_draws(case: Case) -> None:
 
 
 def check_complete_graph(case: Case) -> None:
-    """Check that a learner that evaluates all and requests all is Raker."""
+    """Check that a learner that evaluates every kernel and requests every target is Raker."""
     steps_by_gradient = {"eta", "lam"} <= case.settings.keys()
     if not case.representation.draws_features or case.classifies or not steps_by_gradient:
         raise Skip("there is no graph")
@@ -529,7 +529,7 @@ def play(
     y: np.ndarray,
     spy: Callable[[protocol.Selection], Callable[[], None]] | None = None,
 ) -> np.ndarray:
-    """Run the engine's loop in plain Python, and return the predictions.
+    """Run the learner's loop in plain Python, and return the predictions.
 
     Parameters
     ----------

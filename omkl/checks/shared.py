@@ -1,10 +1,10 @@
-"""Checks that every learner passes, single or in a federation.
+"""Checks that every learner must pass, single or in a federation.
 
-They are written against a ``Case``: an algorithm with its streams and its learners. A block returns
-a trace, a NamedTuple of arrays with one entry per round, ``y_hat`` among them.
+A check receives a ``Case``: an algorithm with its streams and its learners. A block of rows returns
+a trace, a NamedTuple of arrays with one entry per round, such as ``y_hat``.
 
 An algorithm may declare checks that it cannot pass, with a reason. A declared check that passes is
-a failure too.
+also a failure.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ INPUTS, FEATURES = 3, 8
 
 
 class Case(Protocol):
-    """Algorithm as the checks use it; each suite has a class of its own.
+    """Algorithm as the checks use it. Each suite has its own subclass.
 
     name            name in ``algorithm=``
     settings        settings of its YAML, without the name
     algorithm       as registered
     loop            compiled loop that its learners run
     n_rounds        default number of rounds of a stream
-    many_rounds     rounds of random targets that it must survive
+    many_rounds     rounds of random targets after which all numbers must be finite
     rounds_to_play  rounds that are run in plain Python
     """
 
@@ -56,32 +56,32 @@ class Case(Protocol):
 
     @property
     def played(self) -> Any:
-        """Trace of ``stream(rounds_to_play)`` by a fresh learner in plain Python, computed once."""
+        """Trace of ``stream(rounds_to_play)`` by a new learner in plain Python, computed once."""
 
     def stream(self, T: int = ...) -> tuple[np.ndarray, np.ndarray]:
         """Return X in the unit ball, T rounds of INPUTS inputs in the last axis, and targets y."""
 
     def learner(self, seed: int = ..., **changes: Any) -> Any:
-        """Make a fresh learner; changes are ``dictionary``, ``d``, ``T`` and Params."""
+        """Return a new learner; changes are ``dictionary``, ``d``, ``T`` and Params."""
 
     def learned(self, learner: Any) -> Any:
-        """Return everything that a learner has learned: its memory."""
+        """Return all learned arrays of a learner."""
 
     def weights(self, learner: Any) -> list[np.ndarray]:
         """Return the arrays that must stay finite."""
 
     def params(self, N: int = len(DICTIONARY), T: int | None = None, **changes: Any) -> Any:
-        """Build Params for N kernels and T rounds; ignore changes of parameters that it lacks."""
+        """Return Params for N kernels and T rounds. Ignore changes of parameters that it lacks."""
         applicable = {key: value for key, value in changes.items() if key in self.settings}
         sizes = {"N": N, "D": FEATURES}
         return build(self.algorithm.Params, self.settings | applicable, T or self.n_rounds, sizes)
 
     def labels(self, bits: np.ndarray) -> np.ndarray:
-        """Make targets from zeros and ones."""
+        """Convert zeros and ones to targets."""
         return bits
 
     def opposite(self, y: np.ndarray) -> np.ndarray:
-        """Return another target in place of every y."""
+        """Return targets that differ from y in every row."""
         return 1.0 - y
 
     def errors(self, y_hat: np.ndarray, y: np.ndarray) -> tuple[float, float]:
@@ -96,7 +96,7 @@ class Check(NamedTuple):
 
 
 class Skip(Exception):
-    """Raised by a check that does not apply; the text says why."""
+    """Exception: a check does not apply. The text says why."""
 
 
 class Outcome(NamedTuple):
@@ -127,13 +127,13 @@ def check_interface(case: Case) -> None:
 
 
 def unexplained(fields: Iterable[str], symbols: str) -> list[str]:
-    """Return the fields that are no word of the text: "M" is none of "OMKL"."""
+    """Return the fields that are not words of the text ("M" is not a word of "OMKL")."""
     words = set(re.findall(r"\w+", symbols))
     return [field for field in fields if field not in words]
 
 
 def check_bounded_memory(case: Case) -> None:
-    """Check that memory after 1,000 rounds is that after 10."""
+    """Check that memory after 1,000 rounds equals memory after 10."""
     X, y = case.stream(1000)
     learner = case.learner(T=1000)
     learner.partial_fit(X[:10], y[:10])
@@ -143,7 +143,7 @@ def check_bounded_memory(case: Case) -> None:
 
 
 def check_no_second_compilation(case: Case) -> None:
-    """Check that other dictionaries, inputs, seeds and settings compile nothing."""
+    """Check that other dictionaries, inputs, seeds and settings need no compilation."""
     X, y = case.stream()
     case.learner().partial_fit(X, y)
     before = compiler.n_specialisations(case.loop)
@@ -183,14 +183,14 @@ def check_threads(case: Case) -> None:
 
 
 def check_python_equals_compiled(case: Case) -> None:
-    """Check that the steps in plain Python give the same numbers to 1e-12."""
+    """Check that the steps in plain Python give the same numbers, up to 1e-12."""
     X, y = case.stream(case.rounds_to_play)
     compiled = case.learner().partial_fit(X, y).y_hat
     np.testing.assert_allclose(case.played.y_hat, compiled, rtol=0, atol=1e-12)
 
 
 def check_causality(case: Case) -> None:
-    """Check that targets from round s on change no prediction up to round s."""
+    """Check that the targets from round s on do not change predictions up to round s."""
     X, y = case.stream()
     first = case.learner().partial_fit(X, y).y_hat
     for s in (0, 1, 57, len(y) - 1):
@@ -202,7 +202,7 @@ def check_causality(case: Case) -> None:
 
 
 def check_extreme_losses(case: Case) -> None:
-    """Check that many rounds of targets that jump at random stay finite."""
+    """Check that numbers stay finite in many rounds of targets that jump at random."""
     rng = np.random.default_rng(5)
     X, y = case.stream(case.many_rounds)
     X = rng.uniform(-1.0, 1.0, size=X.shape) / np.sqrt(INPUTS)
@@ -213,7 +213,7 @@ def check_extreme_losses(case: Case) -> None:
 
 
 def check_degenerate(case: Case) -> None:
-    """Check one input, one kernel, one round, constant x, x = 0: finite predictions."""
+    """Check that predictions are finite for one input, kernel or round, constant x and x = 0."""
     X, y = case.stream()
     for learner, inputs, labels in (
         (case.learner(d=1), X[..., :1], y),
@@ -224,7 +224,7 @@ def check_degenerate(case: Case) -> None:
     ):
         trace = learner.partial_fit(inputs, labels)
         for name, array in trace._asdict().items():
-            if name == "spread":  # may not be known before there is an error, or is never
+            if name == "spread":  # unknown before the first error, or always
                 array = array[2:][: 0 if np.isnan(array[2:]).all() else None]
             assert np.isfinite(array).all(), name
         assert trace.y_hat.shape == labels.shape
@@ -237,7 +237,7 @@ def check_first_prediction(case: Case) -> None:
 
 
 def check_learns(case: Case) -> None:
-    """Check that the last third of a realisable stream has half the error of a constant."""
+    """Check that the error in the last third of a learnable stream is half that of a constant."""
     X, y = case.stream(6000)
     y_hat = case.learner(T=6000).partial_fit(X, y).y_hat
     error, of_a_constant = case.errors(y_hat[4000:], y[4000:])
@@ -263,14 +263,14 @@ def in_blocks(learner: Any, X: np.ndarray, y: np.ndarray, size: int) -> list[Any
 
 
 def require_equal(traces: list[Any], expected: Any) -> None:
-    """Require that the joined arrays of the traces equal those expected, bit for bit."""
+    """Require that the joined arrays of the traces equal the expected arrays, bit for bit."""
     for name, array in expected._asdict().items():
         ours = np.concatenate([getattr(trace, name) for trace in traces])
         np.testing.assert_array_equal(ours, array)
 
 
 def require_refusal(message: str, make: Callable[[], Any]) -> None:
-    """Require that ``make`` raises a ValueError with that text in it."""
+    """Require that ``make`` raises a ValueError that contains the message."""
     try:
         make()
     except ValueError as error:
@@ -280,7 +280,7 @@ def require_refusal(message: str, make: Callable[[], Any]) -> None:
 
 
 def checks_in(scope: Mapping[str, Any]) -> dict[str, Callable[[Any], None]]:
-    """Return the functions check_... of a module, by the rest of their names."""
+    """Return the functions ``check_NAME`` of a module by NAME."""
     return {
         name.removeprefix("check_"): function
         for name, function in scope.items()
@@ -292,14 +292,14 @@ CHECKS = checks_in(globals())
 
 
 def with_shared(scope: Mapping[str, Any]) -> dict[str, Callable[[Any], None]]:
-    """Return the shared checks and those of a module, whose names must differ."""
+    """Return the shared checks and those of a module. Their names must differ."""
     checks = checks_in(scope)
     assert not set(checks) & set(CHECKS)
     return CHECKS | checks
 
 
 def declared(algorithm: Any, checks: Mapping[str, Callable[[Any], None]]) -> Iterator[Check]:
-    """Yield every check, with the failure that the algorithm declares."""
+    """Yield every check, with the algorithm's declaration of a failure."""
     failures: Mapping[str, str] = algorithm.expected_failures
     if unknown := set(failures) - set(checks):
         raise ValueError(

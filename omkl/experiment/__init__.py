@@ -1,1 +1,1 @@
-"""From settings to a finished job: preparing, computing, regret, comparators."""
+"""From settings to a finished job: preparation, computation, and regret against comparators."""

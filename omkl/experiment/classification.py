@@ -1,9 +1,9 @@
-"""Jobs of classification: their metrics and the entries of their results.
+"""Classification jobs: their metrics and the entries of their results.
 
-With two classes, -1 and +1, a round is a mistake if y_t times the prediction is not positive; a
-prediction of 0 is a mistake too. More than two classes are learned together if the algorithm does
-that. Otherwise each class has a learner against the rest, whose target is +1 for the class and -1
-for the others. The predicted class is the first one with the largest prediction.
+With two classes, coded -1 and +1, a round is a mistake unless y_t times the prediction is positive;
+so a prediction of 0 is a mistake. If there are more classes, the algorithm learns them together if
+it can. Otherwise each class has one learner, whose target is +1 for the class and -1 for the
+others, and the predicted class is the first one with the largest prediction.
 """
 
 from __future__ import annotations
@@ -83,14 +83,14 @@ class ClassificationMetrics:
             self.predictions = PredictedClasses(path, job.stream.classes, seed)
 
     def add(self, block: Chunk, rows: Rounds, predictions: Sequence[Predictions]) -> None:
-        """Sum up a block.
+        """Add the mistakes and scores of a block.
 
         Parameters
         ----------
         block
             Rows of the stream.
         rows
-            Not read: all rows are scored.
+            Not used: all rows are scored.
         predictions
             Predictions of the only seed.
 
@@ -118,11 +118,11 @@ class ClassificationMetrics:
 
     @property
     def running(self) -> tuple[float, int]:
-        """Mistakes so far, and rounds."""
+        """Number of mistakes so far, and number of rounds."""
         return float(self.mistakes.total[0]), self.mistakes.n_rounds
 
     def require_enough(self) -> None:
-        """Raise DataError for a stream from which nothing can be learned."""
+        """Raise DataError if the stream is too short or has a single class."""
         where, T = self.job.stream.where, self.mistakes.n_rounds
         if len(self.classes_met) < 2:
             raise DataError(
@@ -132,7 +132,7 @@ class ClassificationMetrics:
 
 
 class OneSeed(NamedTuple):
-    """Results of one seed over its learners, one or one per class; N kernels.
+    """Results of one seed, with N kernels, summarised over its learners (one, or one per class).
 
     weights     (N,) means of the kernels' weights
     importance  (C,) importance of the inputs, as of ``OnlineLearner``
@@ -182,7 +182,7 @@ def _summarise(job: Classification, done: Sequence[OneSeed], timing: Timing) -> 
     updates = np.stack([seed.updates for seed in done])
     used = np.stack([seed.used for seed in done])
     kernels = job.kernels
-    # Mistakes (R,) of each seed's best classifier, where they are single kernel Perceptrons.
+    # Mistakes (R,) of each seed's best classifier, if classifiers are single kernel Perceptrons.
     independent = len(classes) == 2 and job.algorithm.independent
     fewest = updates.min(axis=1) if independent else None
     result = {"task": "classification"} | reported(

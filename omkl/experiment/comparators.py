@@ -1,9 +1,9 @@
 """Comparators of the regret of a regression: the best kernel of the dictionary in hindsight.
 
-A comparator is a ridge regression that is fitted to the whole stream (static regret). The "best
-kernel's online learner" is a different one: the least loss of a kernel that learns online. Regret
-is counted in squared errors. The regularisation, lam per round, only shapes the fit. A comparator
-is computed once for a whole sweep.
+A comparator is a ridge regression that is fitted to the whole stream (static regret). It differs
+from the "best kernel's online learner", the smallest loss of a kernel that learns online. Regret is
+a difference of squared errors. The regularisation, lam per round, only affects the fit. A
+comparator is computed once for a whole sweep.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TRUTH = "the noise-free target"
 
 
 class Unsolvable(ValueError):
-    """The equations of a comparator have no solution in float64; the text says of which kernel."""
+    """Error: the equations of the named kernel have no solution in float64."""
 
     @classmethod
     def of(cls, kernel: Kernel) -> Unsolvable:
@@ -49,14 +49,14 @@ class Unsolvable(ValueError):
 def ridge_features(omega: np.ndarray, blocks: Blocks, lam: float) -> tuple[int, np.ndarray]:
     """Find the kernel whose ridge regression on random features fits the stream best.
 
-    For each kernel the sum over t of (theta'z_t - y_t)^2 + lam ||theta||^2 is minimised, from
-    normal equations gathered block by block: N (2 D)^2 numbers of memory for any length of the
-    stream.
+    For each kernel this minimises the sum over t of (theta'z_t - y_t)^2 + lam ||theta||^2, from
+    normal equations that are summed block by block: N (2 D)^2 numbers of memory for any length of
+    the stream.
 
-    Rounds only add to that sum, so its minimum over the first rounds is not above its minimum over
-    all rounds. A kernel that is worse on the first rounds than another kernel on all rounds is left
-    out early. The result is the same, to the last bit, as if all kernels had been fitted to all
-    rounds.
+    Kernels that cannot win are dropped early. Further rounds only add to the sum, so its minimum
+    over the first rounds is a lower bound of its minimum over all rounds. A kernel is dropped if
+    this bound exceeds the minimum of another kernel over all rounds. The result is exactly the same
+    as if all kernels were fitted to all rounds.
 
     Parameters
     ----------
@@ -105,16 +105,16 @@ def ridge_features(omega: np.ndarray, blocks: Blocks, lam: float) -> tuple[int, 
         most = min(objective for objective, _ in fitted.values()) + slack
         left = [i for i, bound in zip(left, bounds, strict=True) if bound <= most]
     fitted |= {i: solve(equations[i], ridge) for i in left if i not in fitted}
-    best = min(sorted(fitted), key=lambda i: fitted[i][0])  # of equal kernels the first
+    best = min(sorted(fitted), key=lambda i: fitted[i][0])  # the first of equal kernels
     return best, fitted[best][1]
 
 
-FIRST_LOOK = 16  # the share of the rounds after which kernels are left out, one in so many
-LOOK_GROWTH = 1.25  # of the rounds from one look to the next
+FIRST_LOOK = 16  # kernels are first dropped after 1 / FIRST_LOOK of the rounds
+LOOK_GROWTH = 1.25  # growth of the rounds from one test of kernels to the next
 
 
 def _bound(equations: np.ndarray, ridge: float) -> float:
-    """Return the least objective on the rounds so far; -inf if float64 cannot solve for it."""
+    """Return the smallest objective on the rounds so far; -inf if float64 cannot solve for it."""
     try:
         return solve(equations, ridge)[0]
     except np.linalg.LinAlgError:
@@ -122,12 +122,12 @@ def _bound(equations: np.ndarray, ridge: float) -> float:
 
 
 def _slack(T: int, D: int, squares: float, ridge: float) -> float:
-    """Return a bound of the rounding errors of two objectives that are compared.
+    """Return a bound of the rounding errors in the comparison of two objectives.
 
-    An error E of the bordered matrix moves an objective by at most ||E|| (1 + ||theta||^2). Sums of
-    T and factorisations of 2 D + 1 terms have ||E|| <= (T + 2 D + 1) eps trace, features have norm
-    1, and at the minimum ridge ||theta||^2 <= squares. Both sides of a comparison have such an
-    error.
+    An error E of the bordered matrix changes an objective by at most ||E|| (1 + ||theta||^2). Sums
+    over T rows and factorisations of size 2 D + 1 have ||E|| <= (T + 2 D + 1) eps trace. Features
+    have norm 1, and at the minimum ridge ||theta||^2 <= squares. Both sides of a comparison have
+    such an error.
     """
     trace = T + 2 * D * ridge + squares
     eps = float(np.finfo(np.float64).eps)
@@ -156,7 +156,7 @@ def kernel_ridge(
 ) -> tuple[int, np.ndarray]:
     """Find the kernel with the best kernel ridge regression.
 
-    It minimises the sum over t of (f(x_t) - y_t)^2 + lam ||f||^2, exactly: O(N T^3) time, O(T^2)
+    Minimises the sum over t of (f(x_t) - y_t)^2 + lam ||f||^2, exactly: O(N T^3) time, O(T^2)
     memory.
 
     Parameters
@@ -203,8 +203,8 @@ def kernel_ridge(
     return best, errors
 
 
-BLOCK = 1_024  # rows that are added at a time: sums depend on it
-MOST_MEBIBYTES = 4096  # of the normal equations, or of a kernel matrix
+BLOCK = 1_024  # rows that are added at a time; rounding of the sums depends on it
+MOST_MEBIBYTES = 4096  # limit for the normal equations, or for a kernel matrix
 
 
 def against_comparators(
@@ -219,9 +219,10 @@ def against_comparators(
     rounds
         Recorded rounds (P,).
     sums
-        Squared errors (R, P) of the learner, summed up to these rounds.
+        Cumulative squared errors (R, P) of the learner at these rounds.
     n_unscored
-        First rounds that are not scored, at most ``metrics.FIRST``. They are not among ``rounds``.
+        Number of first rounds that are not scored, at most ``metrics.FIRST``. ``rounds`` excludes
+        them.
     progress
         Callback, or None.
 
@@ -258,7 +259,7 @@ def against_comparators(
             label = f"{label}, {CENTRED}"
         try:
             comparator, best = least_of(job, progress)
-        except (Unsolvable, np.linalg.LinAlgError) as error:  # the learner's rounds are worth more
+        except (Unsolvable, np.linalg.LinAlgError) as error:  # still report the learner's rounds
             entries[name] = {"label": label, "skipped": str(error)}
         else:
             keep(name, label, comparator, kernels=[_kernel_name(job.dictionary[i]) for i in best])
@@ -283,14 +284,14 @@ def _too_much(job: Job, name: str, T: int) -> str | None:
 def _least_of_ridge_features(
     job: Job, progress: Progress | None
 ) -> tuple[np.ndarray, Sequence[int]]:
-    """Return the summed squared errors (R, P) of each seed's comparator, and its kernel."""
+    """Return the cumulative squared errors (R, P) of each seed's comparator, and its kernel."""
     what = f"ridge_features {job.seeds}"
     found = load_or_compute(job, what, lambda: _ridge_features(job, progress))
     return found["sums"], found["best"].tolist()
 
 
 def _least_of_kernel_ridge(job: Job, progress: Progress | None) -> tuple[np.ndarray, Sequence[int]]:
-    """Return the summed squared errors (1, P) of the comparator of all seeds, and its kernel."""
+    """Return cumulative squared errors (1, P) of the comparator of all seeds, and its kernel."""
     found = load_or_compute(job, "kernel_ridge", lambda: _kernel_ridge(job, progress))
     recorder = Recorder(1)
     recorder.add(found["errors"][None, :])
@@ -304,7 +305,7 @@ IN_HINDSIGHT = {
 
 
 def _ridge_features(job: Job, progress: Progress | None) -> dict[str, np.ndarray]:
-    """Return the summed squared errors (R, P) of each seed's comparator, and the kernels (R,)."""
+    """Return cumulative squared errors (R, P) of each seed's comparator, and the kernels (R,)."""
     d, D, lam = job.stream.n_inputs, job.D, job.settings.regret.lam
 
     def find(seed: int) -> dict[str, np.ndarray]:
@@ -339,7 +340,7 @@ def _kernel_ridge(job: Job, progress: Progress | None) -> dict[str, np.ndarray]:
 
 
 def _centred(job: Job) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the blocks of a stream. If targets are not scaled to [0, 1], subtract their mean.
+    """Yield the blocks of a stream, with centred targets unless they are scaled to [0, 1].
 
     The comparator has no intercept, so the offset of a target would increase its errors. Learners
     standardise the target.
@@ -368,7 +369,7 @@ def load_or_compute(
     job
         The job.
     what
-        Name of the comparator, and all that it depends on besides ``job``.
+        Name of the comparator, and everything that it depends on besides ``job``.
     make
         Computes the arrays by name.
     """

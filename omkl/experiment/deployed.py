@@ -1,9 +1,9 @@
 """Apps of a deployed federation, for a Flower app (``docs/federation-app``).
 
 ``federated.flower`` runs the rounds. This module reads the terms as settings of ``omkl-run``, and
-writes what the parties have learned as a learner of the Python API (``omkl.load_learner``). Such a
-learner predicts as its party would in the next round, and learns on as Raker does, which takes the
-same steps: theta of every kernel by its own loss, weights by the losses.
+saves what each party has learned as a learner of the Python API (``omkl.load_learner``). The
+learner predicts as its party would in the next round. It then learns like Raker: theta of every
+kernel by its own loss, weights by the losses.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from flwr.clientapp import ClientApp
     from flwr.serverapp import ServerApp
 
-ENDLESS = np.iinfo(np.int64).max  # rounds of a client whose rows nobody has counted
-NO_WEIGHT = -1e4  # the logarithm of a weight that counts for nothing
+ENDLESS = np.iinfo(np.int64).max  # rounds of a client with an unknown number of rows
+NO_WEIGHT = -1e4  # log weight of a kernel without weight
 OF_THE_DATA = ("dataset", "federation=", "stream", "seeds", "force")
 
 
@@ -98,8 +98,8 @@ def client_model(owner: DataOwner) -> bytes | None:
 def server_model(coordinator: flower.Coordinator) -> bytes | None:
     """Return ``model.npz`` of the server; None for a network.
 
-    Kernels count the same where clients keep their weights. Without bounds the model expects
-    standardised rows.
+    If clients have their own weights, all kernels have equal weights. Without bounds the model
+    expects standardised rows.
     """
     terms, state = coordinator.terms, coordinator.server.state
     units = _units_of_bounds(terms) if terms.bounds else None
@@ -108,7 +108,7 @@ def server_model(coordinator: flower.Coordinator) -> bytes | None:
 
 
 def _units_of_bounds(terms: Terms) -> Units:
-    """Return units by columns that scale rows in the same way as the bounds."""
+    """Return a scaling by columns that is equal to the scaling by bounds."""
     units = Units(terms._replace(scaling="columns", bounds={}))
     low, high = np.array([terms.bounds[name] for name in (*terms.inputs, terms.target)]).T
     middle, width = (low + high) / 2.0, high - low

@@ -1,10 +1,10 @@
-"""Loop of a run: rows of a stream through learners and metrics, block by block.
+"""Main loop of a run: feed the rows of a stream to learners and metrics, block by block.
 
     for block in stream:
         prediction = learner.learn_rows(block.x, block.y)
         metrics.add(prediction, block.y)
 
-The seeds go through a block side by side in threads.
+All seeds process a block in parallel threads.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from omkl.experiment.metrics import FIRST, Baselines, Rounds, WeightHistory, lea
 from omkl.online.predictions import Predictions
 from omkl.utils.threads import read_ahead, thread_pool
 
-FIRST_ROWS = 1_000  # of the first block
+FIRST_ROWS = 1_000  # size of the first block
 
 
 class Metrics(Protocol):
@@ -56,25 +56,25 @@ class Metrics(Protocol):
 
     @property
     def running(self) -> tuple[float, int]:
-        """Loss so far, mean over the seeds, and the number of its rounds."""
+        """Mean loss over the seeds so far, and the number of its rounds."""
         ...
 
 
 class RoundCounter:
-    """Counter of the rounds of a pass, and of the scored ones.
+    """Counter of the rounds of a pass, and of the scored rounds.
 
-    A row without a target is not a round. If targets are standardised online, a row that is
-    predicted before the first target is known is not scored, because the scale is unknown. With
-    late targets several rows are not scored.
+    A row without a target is not a round. If targets are standardised online, rows that are
+    predicted before the first target is known are not scored, because the scale is unknown: one
+    row, or several with late targets.
 
     n_unscored   number of first rounds that are not scored, at most ``metrics.FIRST``. In a panel
-                 the first round of each series is not scored either
+                 the first round of each series is also not scored
     """
 
     def __init__(self, stream: Stream) -> None:
         self._moving = stream.moving_units
         self._delay = stream.target_delay
-        self._first_label: int | None = None  # the row that it is of, from 0
+        self._first_label: int | None = None  # index of its row, from 0
         self._labelled_series: set[int | str] = set()
         self.n_unscored = self.n_rows = self.n_rounds = self.n_blank = 0
 
@@ -96,7 +96,7 @@ class RoundCounter:
         return rows
 
     def _before_its_label(self, known: np.ndarray, series: np.ndarray) -> np.ndarray:
-        """Return the mask (n,) of the rows that came before any target of their series (n,)."""
+        """Return the mask (n,) of the rows that arrived before any target of their series (n,)."""
         late = np.zeros(len(known), dtype=bool)
         if self._moving:
             for s, (name, has_target) in enumerate(
@@ -108,7 +108,7 @@ class RoundCounter:
         return late
 
     def _before_a_label(self, known: np.ndarray) -> np.ndarray:
-        """Return the mask (n,) of the next rows that came before any target was known."""
+        """Return the mask (n,) of the next rows that arrived before any target was known."""
         if not self._moving:
             return np.zeros(len(known), dtype=bool)
         if self._first_label is None and known.any():
@@ -140,10 +140,10 @@ class Left(NamedTuple):
 
 
 class StreamJob(LearnerJob):
-    """Job that streams rows through learners, the base of the jobs without a federation."""
+    """Base of the jobs without a federation, which stream rows through learners."""
 
     def passes(self) -> list[list[int]]:
-        """Return the numbers of the seeds of each pass over the stream."""
+        """Return the indices of the seeds of each pass over the stream."""
         raise NotImplementedError
 
     def blocks(self, stream: Stream, size: int) -> Iterator[Chunk]:
@@ -204,10 +204,10 @@ class StreamJob(LearnerJob):
         return max(1, self.settings.n_threads // len(self.seeds)) if several else 1
 
     def compute(self, progress: Progress | None = None, staging: Path | None = None) -> Computed:
-        """Stream every seed through its learner, in one pass for all seeds or in a pass for each.
+        """Stream every seed through its learner, in one pass for all seeds or in one pass per seed.
 
-        Several passes run in parallel threads. If there is only one pass, its seeds do. Files with
-        an entry per row are written in the folder ``staging``.
+        Passes run in parallel threads. If there is only one pass, its seeds run in parallel
+        threads. Files with an entry per row are written in the folder ``staging``.
         """
         passes, baselines = self.passes(), list[Baselines | None]()
         for number, seeds in enumerate(passes):
@@ -223,7 +223,7 @@ class StreamJob(LearnerJob):
         def one(number: int, mapped: Any) -> Any:
             def tell(*running: Any) -> None:
                 if min(failed, default=number) < number:
-                    raise CancelledError  # nobody waits for it: the earlier pass ends the job
+                    raise CancelledError  # an earlier pass has failed and ends the job
                 report.add(number, *running)
 
             metrics = self.metrics(passes[number], staging)
@@ -249,11 +249,11 @@ class StreamJob(LearnerJob):
 
 
 class _Report:
-    """Progress over all passes, which may run side by side."""
+    """Progress over all passes, which may run in parallel."""
 
     def __init__(self, progress: Progress | None, n_rounds: int | None, n_passes: int) -> None:
         self._progress, self._total = progress, n_rounds and n_rounds * n_passes
-        self._running = np.zeros((n_passes, 3))  # rounds done, loss, rounds that it is of
+        self._running = np.zeros((n_passes, 3))  # finished rounds, loss, and rounds of the loss
         self._lock = threading.Lock()
         if progress:
             progress("rounds", 0, self._total, None)
@@ -274,9 +274,9 @@ def _streamed(
     mapped: Any,
     report: Callable[[int, float, int], None],
 ) -> Left:
-    """Stream the rows of a job through the learners of the seeds with these numbers.
+    """Stream the rows of a job through the learners of several seeds.
 
-    ``mapped`` applies a function to each seed, perhaps in threads. ``report`` is called after each
+    ``mapped`` applies a function to each seed, possibly in threads. ``report`` is called after each
     block with the number of rounds so far, and with ``metrics.running``.
     """
     stream = job.streams[seeds[0]]
@@ -285,12 +285,12 @@ def _streamed(
     histories = [WeightHistory(stream.n_rounds) for _ in seeds]
 
     def learn(k: int, block: Chunk) -> Predictions:
-        """Predict and learn a block with the learner of seed k; weights are kept on the way."""
+        """Predict and learn a block with the learner of seed k, and record its weights."""
         before, t, start = time.perf_counter(), counter.n_rounds, 0
         parts = list[Predictions]()
         known, ends = ~np.isnan(block.y), _ends_of_dates(block) if by_date else None
         if job.algorithm.standardises and block.raw is not None:
-            block = block._replace(x=block.raw, ahead=None)  # raw rows are the same at any time
+            block = block._replace(x=block.raw, ahead=None)  # the learner scales raw rows itself
         for rows in histories[k].pieces(t, known):
             end = rows.stop if ends is None else int(ends[np.searchsorted(ends, rows.stop)])
             piece, start = block.at(slice(start, end)), max(start, end)
@@ -305,7 +305,7 @@ def _streamed(
     by_date = job.by_date
     most = memory.block_rows(job.settings.block, stream.n_inputs, len(seeds))
     rows = job.blocks(stream, most)
-    if job.settings.n_threads > 1:  # a file is parsed and scaled while its last rows are learned
+    if job.settings.n_threads > 1:  # a thread parses and scales the next rows
         rows = read_ahead(rows)
     rows = rows if job.settings.block else _growing(rows, most)
     for block in _whole_dates(rows) if by_date else rows:
@@ -321,7 +321,7 @@ def _streamed(
 
 
 def _growing(blocks: Iterable[Chunk], most: int) -> Iterator[Chunk]:
-    """Cut blocks so that each takes about a second and a slow learner also reports progress."""
+    """Cut blocks so that each takes about a second, so that a slow learner reports progress."""
     n = min(FIRST_ROWS, most)
     for block in blocks:
         start = 0
@@ -340,7 +340,7 @@ def _ends_of_dates(block: Chunk) -> np.ndarray:
 
 
 def _whole_dates(blocks: Iterable[Chunk]) -> Iterator[Chunk]:
-    """Cut blocks between dates: the rows of the last date wait for the next block."""
+    """Cut blocks between dates: the rows of the last date join the next block."""
     held: Chunk | None = None
     for block in blocks:
         block = block if held is None else joined([held, block])
@@ -354,7 +354,7 @@ def _whole_dates(blocks: Iterable[Chunk]) -> Iterator[Chunk]:
 
 
 def _joined(parts: Sequence[Predictions]) -> Predictions:
-    """Join the predictions of rows that follow each other."""
+    """Concatenate the predictions of consecutive rows."""
     if len(parts) == 1:
         return parts[0]
     return Predictions(*map(np.concatenate, zip(*parts, strict=True)))

@@ -1,27 +1,26 @@
-"""A federated run: from a resolved configuration to the numbers of its run folder.
+"""Federated run: from a resolved configuration to the numbers of its run folder.
 
-What a federated run has besides what ``omkl.runs.run_folder`` lists (R seeds, K clients):
+A federated run has these entries in addition to ``omkl.runs.run_folder`` (R seeds, K clients):
 
 ``result.json``
     federated      scheme, n_clients, rounds (of the longest stream), least_rounds (of the
                    shortest), rows (of the data set), rows_used, max_upload and, per round and
-                   client and in total, numbers and bytes: see ``communication``; with
-                   safeguards, ``safeguards``: their settings, messages asked for and refused,
-                   and with privacy the noise and what it is worth (``federated.privacy``);
-                   without a server every round, ``exchange`` (``federated.exchange``) and
-                   disagreement: how far clients are from each other after the last round,
-                   relative, mean over the seeds
-    regret         {"clients": ..}: (11), the mean over the clients of each one's loss above
-                   that of its best online kernel; ``spread`` is the standard deviation over
-                   the clients, mean over the seeds, ``largest_loss`` that of a kernel
-                   {"clients_ridge": ..}: the same of squared errors above those of each
-                   client's best ridge regression in hindsight (``omkl.federated.hindsight``)
-                   {"server": ..}: (12), the loss of all clients together above that of the
-                   best function for all, with ``theta_norm`` of that function, per seed
-    mse            per seed, mean over the clients of each one's over its own rounds
-    baselines      {"mean" | "last" | "ridge": ..}: what one central forecaster makes of the rows of
-                   all clients, told in turn, round by round; its mse is as that of the learner,
-                   rmse and mae are over all rows
+                   client and in total, numbers and bytes (see ``communication``); with
+                   safeguards, ``safeguards``: their settings, requested and refused messages, and
+                   with privacy the noise and its guarantee (``federated.privacy``); without a
+                   server in every round, ``exchange`` (``federated.exchange``) and disagreement:
+                   relative distance of the clients after the last round, mean over the seeds
+    regret         {"clients": ..}: (11), the mean over the clients of each one's loss minus that
+                   of its best online kernel; ``spread`` is the standard deviation over the
+                   clients, mean over the seeds; ``largest_loss`` is the largest of a kernel
+                   {"clients_ridge": ..}: the same of squared errors, against each client's best
+                   ridge regression in hindsight (``omkl.federated.hindsight``)
+                   {"server": ..}: (12), the loss of all clients together minus that of the best
+                   function for all, with ``theta_norm`` of that function, per seed
+    mse            per seed, mean over the clients of the MSE over their own rounds
+    baselines      {"mean" | "last" | "ridge": ..}: errors of one central forecaster that learns
+                   the rows of all clients in turn, round by round; mse as for the learner, rmse
+                   and mae over all rows
 
 ``curves.npz``
     mse            (R, P) mean squared error of the rounds of all clients up to round t
@@ -32,10 +31,9 @@ What a federated run has besides what ``omkl.runs.run_folder`` lists (R seeds, K
     client_sent    (R, K, 2) numbers and rows sent by each client
     client_rounds  (K,) rounds of each client
     client_name    (K,)
-    sent_kernels   (R, N) messages that held the kernel; there is no ``usage``
+    sent_kernels   (R, N) messages with the kernel; there is no ``usage``
 
-A client whose stream ends before those of others is done then: its sums stay, and the
-others go on.
+When a client's stream ends, its sums stay as they are, and the other clients continue.
 """
 
 from __future__ import annotations
@@ -92,18 +90,18 @@ COMPARATOR = "each client's best online kernel (11), mean over the clients"
 CLIENTS_RIDGE = f"{hindsight.CLIENTS}, mean over the clients"
 
 
-CLIENT_ROUNDS = 20_000  # between progress reports
+CLIENT_ROUNDS = 20_000  # rounds of clients between progress reports
 
 
 @dataclass(frozen=True, eq=False)
 class FederatedJob(Plan):
-    """A job with the streams of all clients, ``split``."""
+    """Job with the streams of all clients, ``split``."""
 
     split: Split
 
     @property
     def stream(self) -> Stream:
-        """The data set whose rows the clients have."""
+        """Data set whose rows the clients have."""
         return self.split.stream
 
     def federation(self, seed: int) -> Federation:
@@ -166,7 +164,7 @@ def choose_learner(
     n_inputs: int = 0,
     lengths: np.ndarray | Sequence[int] = (),
 ) -> Plan:
-    """Return the learner that the settings name. If ``D`` is not set, the budget decides it.
+    """Return the learner that the settings name. If ``D`` is not set, ``max_upload`` decides it.
 
     Parameters
     ----------
@@ -182,7 +180,7 @@ def choose_learner(
     Raises
     ------
     ValueError
-        A setting is wrong, or the budget is too small; the text names it.
+        A setting is wrong, or ``max_upload`` is too small; the text names it.
     """
     dictionary = kernels.dictionary(settings.placed_kernels, n_inputs or None)
     algorithm = federated.load(settings.algorithm.name)
@@ -217,7 +215,7 @@ def prepare(settings: Settings, clients: Split | None = None) -> FederatedJob:
     ValueError
         A setting is wrong (DataError for data); the text names it and the cure.
     """
-    # Before the data are opened: a wrong number should not wait for a large file.
+    # Checked before the data are opened, so that a wrong number does not wait for a large file.
     early = choose_learner(settings, 2)
     settings, D, algorithm, used = early.settings, early.D, early.algorithm, early.used
     if settings.safeguards.privacy is not None:
@@ -232,7 +230,7 @@ def prepare(settings: Settings, clients: Split | None = None) -> FederatedJob:
     def party_bytes(features: int) -> int:
         model = algorithm.model(params, used, d, features, settings.seed, settings.max_upload)
         one = memory.bytes_of(algorithm.client_state(params, used, model, 1))
-        if settings.safeguards.trim:  # the server looks at all messages of a round
+        if settings.safeguards.trim:  # the server stores all messages of a round
             one += protocol.BYTES * algorithm.upload(params, *model.theta.shape)
         if settings.exchange.graph is not None or settings.exchange.every > 1:
             one += 2 * model.theta.nbytes  # a state of its own
@@ -366,8 +364,8 @@ def _summarise(
 def communication(job: FederatedJob, runs: list[Federation]) -> dict[str, Any]:
     """Return numbers and bytes between a client and the server, means over clients and seeds.
 
-    Numbers are float64 values, parameters and losses. The index of a row does not count as a number
-    but has bytes. Features are not sent: all parties draw them from the seed.
+    Numbers are float64 values: parameters and losses. The index of a row counts as bytes but not as
+    a number. Features are not sent, because all parties draw them from the seed.
     """
     settings, server, lengths = job.settings, runs[0].server, job.split.lengths
     exchange = settings.message_exchange._asdict()
@@ -391,7 +389,7 @@ def communication(job: FederatedJob, runs: list[Federation]) -> dict[str, Any]:
 
 
 def exchanged(job: FederatedJob, runs: list[Federation]) -> dict[str, Any]:
-    """Return settings and effects of the safeguards; messages are means over the seeds."""
+    """Return the settings and effects of the safeguards, with mean counts over the seeds."""
     settings = job.settings.safeguards
     if settings == NO_SAFEGUARDS:
         return {}
@@ -410,7 +408,7 @@ def _weights(run: Federation) -> np.ndarray:
     N = len(run.server.model.theta)
     if "log_w" in run.clients._fields:
         return normalised(run.clients.log_w).mean(axis=0)
-    log_w = run.servers.log_w  # of the server, or of every client
+    log_w = run.servers.log_w  # weights of the server, or of every client
     return normalised(log_w).mean(axis=0) if log_w.size else np.full(N, 1.0 / N)
 
 
@@ -458,7 +456,7 @@ def against_comparators(
     if reason is None:
         try:
             best = _hindsight(job, progress)
-        except np.linalg.LinAlgError as error:  # the clients' rounds are worth more
+        except np.linalg.LinAlgError as error:  # still report the clients' rounds
             reason = f"{error}. Rescale the inputs and the target, or raise regret.lam"
     if reason is not None:
         regret["clients_ridge"] = {"label": CLIENTS_RIDGE, "skipped": reason}
@@ -479,7 +477,7 @@ def against_comparators(
 
 
 def over_clients(label: str, regret: np.ndarray) -> dict[str, Any]:
-    """Return the entry of regrets (R, K): their mean and deviation over the clients."""
+    """Return the entry of regrets (R, K): mean and standard deviation over the clients."""
     mean, deviation = mean_and_deviation(regret.mean(axis=1))
     spread = float(regret.std(axis=1, ddof=1).mean()) if regret.shape[1] > 1 else None
     return {"label": label, "mean": mean, "std": deviation, "spread": spread}
@@ -497,13 +495,13 @@ def _too_much(job: FederatedJob) -> str | None:
 def _hindsight(job: FederatedJob, progress: Progress | None) -> dict[str, np.ndarray]:
     """Return the errors of each seed's ridge regressions in hindsight.
 
-    client_errors (R, K); mean_errors and shared_loss (R, T) up to each round, over the clients;
+    client_errors (R, K); mean_errors and shared_loss (R, T), cumulative, over the clients;
     theta_norm (R,) of the function for all clients.
     """
     X, y, lengths = job.split.X, job.split.y, job.split.lengths
     T, _, d = X.shape
     lam, shared_lam = float(job.settings.regret.lam), float(getattr(job.params, "lam", 0.0))
-    # Rows alone do not say whose they are: K x T rows have the same bytes for every K.
+    # The number of clients is part of the key: K x T rows have the same bytes for every K.
     shape = f"{job.split.rows.shape} {lengths.tolist()}".encode()
     dealt = hashlib.sha256(shape + job.split.rows.tobytes()).hexdigest()
 

@@ -29,7 +29,7 @@ from omkl.utils import outside
 Progress = Callable[[str, int, int | None, float | None], None]
 """progress(stage, done, total, running MSE): called between blocks."""
 
-UNKNOWN_HORIZON = 10**6  # stands for the length of a stream that is not open yet
+UNKNOWN_HORIZON = 10**6  # in place of the length of a stream that is not open yet
 
 
 class Computed(NamedTuple):
@@ -43,7 +43,7 @@ class Computed(NamedTuple):
 class Job(Protocol):
     """Checked and complete job before its first round.
 
-    In ``settings`` a user's file is identified by a digest of its content.
+    In ``settings`` a user's file is identified by the digest of its content.
     """
 
     @property
@@ -217,9 +217,9 @@ def prepare_learner(settings: Settings) -> LearnerJob:
     sizes = {"N": len(dictionary), "D": D}
     settings = with_defaults_cut(settings.replaced(D=D), algorithm.Params, sizes)
     given = settings.algorithm.params
-    # Once before the data are opened: a wrong number should not wait for a large file.
+    # Checked before the data are opened, so that a wrong number does not wait for a large file.
     specify(settings.algorithm.name, given, dictionary, D, UNKNOWN_HORIZON)
-    if not algorithm.representation.uses_D:  # so that any D is the same run
+    if not algorithm.representation.uses_D:  # D is not used: all D are the same run
         D = FEATURES
         settings = settings.replaced(D=D)
     if algorithm.queries and (settings.stream.delay or settings.stream.horizon):
@@ -245,7 +245,7 @@ def prepare_learner(settings: Settings) -> LearnerJob:
     portable = content_addressed(settings, stream)
     job = LearnerJob(portable, streams, made, seeds)
     if stream.has_series:
-        job.learner(seeds[0])  # refuses what a panel cannot have
+        job.learner(seeds[0])  # raises for settings that a panel cannot have
     return job
 
 
@@ -254,14 +254,14 @@ def _require_memory(settings: Settings, stream: Stream, made: Specification, R: 
     used = algorithm.kernels(params, dictionary, stream.n_inputs)
     each = memory.model_bytes(algorithm.representation, params, used, stream.n_inputs, D)
     n_models = memory.n_models(algorithm, stream, settings, R)
-    # A classifier keeps the rows that it learns from, which may be few.
+    # A classifier stores only the rows that it learns from, which may be few.
     keeps_rows = not algorithm.representation.bounded and algorithm.task == "regression"
     memory.require_memory(settings, stream, len(used), D, each, n_models, keeps_rows)
 
 
 _streams: dict[str, list[Stream]] = {}
 
-MOST_STREAM_BYTES = 2**28  # of the rows that are kept between the jobs of one process
+MOST_STREAM_BYTES = 2**28  # of rows cached between the jobs of one process
 
 
 def _opened(settings: Settings, seeds: Sequence[int] | None) -> list[Stream]:
@@ -291,12 +291,12 @@ def _bytes_of(streams: Sequence[Stream]) -> int:
 
 
 def is_of_now(stream: Stream, dataset: Mapping[str, Any]) -> bool:
-    """Return whether the file of a stream still has the bytes that were read."""
+    """Return whether the file of a stream is unchanged since it was read."""
     for known in stream.provenance["files"]:
         path = catalogue.locate(dataset["file"]) if "file" in dataset else dataset.get("path")
         try:
             if FileContent(Path(str(path)).expanduser()).sha256 != known["sha256"]:
                 return False
-        except DataError:  # opening it tells what is wrong
+        except DataError:  # opening it reports the error
             return False
     return True

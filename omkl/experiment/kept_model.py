@@ -1,4 +1,4 @@
-"""The learner of a run as ``model.npz``."""
+"""Save the learner of a run as ``model.npz``."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from omkl.online.settings import (
 if TYPE_CHECKING:
     from omkl.config.schema import Settings
 
-# Keys of a data set that say how a text file is read.
+# Keys of a data set that describe the format of a text file.
 READING = ("na_values", "delimiter", "header", "skip_lines", "zero_based", "columns", "decimal",
            "encoding", "format")  # fmt: skip
 
 
 def require_keepable(settings: Settings, n_seeds: int) -> None:
-    """Raise ValueError for model=true of a job whose learner cannot predict other rows."""
+    """Raise ValueError for model=true if the job's learner cannot predict other rows."""
     if not settings.model:
         return
     if n_seeds > 1:
@@ -79,12 +79,12 @@ def content(
 
 
 def learns_together(settings: Settings, stream: Stream) -> bool:
-    """Return whether one learner learns all series of a stream."""
+    """Return whether a single learner learns all series of a stream."""
     return settings.algorithm.name == SERIES_ALGORITHM and stream.has_series
 
 
 def settings_of(settings: Settings, stream: Stream, D: int, seed: int) -> LearnerSettings:
-    """Return the settings with which Python can make the learner of a job.
+    """Return settings from which Python can construct the learner of a job.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Memory of a job, estimated before the first row."""
+"""Estimate the memory of a job before the first row."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from omkl.datasets import Stream
 from omkl.experiment.metrics import LIMIT
 from omkl.utils.wording import few, pluralize
 
-CURVES = 6  # that are kept of every seed, as many numbers a row of a block
-MOST_ROWS, MOST_BYTES = 2**14, 2**24  # of a block
-STEP = 8  # a measured D is a multiple of it, as arrays are padded to
-UNKNOWN_BYTES = 16 * 10**9  # where the machine does not say how much it has
+CURVES = 6  # curves of every seed, and numbers per row of a block
+MOST_ROWS, MOST_BYTES = 2**14, 2**24  # limits of a block
+STEP = 8  # arrays are padded to multiples of it, so only such D are measured
+UNKNOWN_BYTES = 16 * 10**9  # assumed if the machine's memory is unknown
 
 
 def require_memory(
@@ -32,7 +32,7 @@ def require_memory(
     n_models: int,
     keeps_rows: bool = False,
 ) -> None:
-    """Refuse a job whose models, curves and rows take more memory than this process may use.
+    """Raise ValueError if models, curves and rows of a job exceed the memory of this process.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def require_memory(
     model_bytes, n_models
         Bytes of one learner before the first row, and learners at a time.
     keeps_rows
-        Whether each learner keeps every row, with a coefficient for each kernel.
+        Whether each learner stores every row, with a coefficient for each kernel.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def require_memory(
     if taken <= usable:
         return
     size = f"at least {taken / 1e9:,.1f} GB, and this process may use {usable / 1e9:,.1f}"
-    if taken > 1e18:  # estimated to be infinite, say
+    if taken > 1e18:  # the estimate is infinite, for example
         size = f"more than the {usable / 1e9:,.1f} GB that this process may use"
     if kept > usable / 2:
         raise ValueError(
@@ -80,16 +80,16 @@ def require_memory(
 
 
 def block_rows(block: int | None, d: int, R: int) -> int:
-    """Return the most rows of a block, up to 16 MB of them unless ``block`` is set.
+    """Return the most rows of a block, up to 16 MB unless ``block`` is set.
 
     Parameters
     ----------
     block
-        Rows of a block; None: as many as memory suggests.
+        Rows of a block; None: by memory.
     d
         Inputs of a row.
     R
-        Number of seeds, each of which has some numbers per row.
+        Number of seeds. Each has some numbers per row.
     """
     return block or max(1, min(MOST_ROWS, MOST_BYTES // (8 * (d + CURVES * R))))
 
@@ -97,7 +97,7 @@ def block_rows(block: int | None, d: int, R: int) -> int:
 def n_models(algorithm: Algorithm, stream: Stream, settings: Settings, R: int) -> int:
     """Return the number of models in memory at a time.
 
-    A regression streams all seeds together, a classification as many as there are threads.
+    A regression streams all seeds together; a classification streams one seed per thread.
 
     Parameters
     ----------
@@ -132,12 +132,12 @@ def model_bytes(representation: Representation, params: Any, kernels: Any, d: in
         return bytes_of(representation.fresh(params, kernels, d, features, 0))
 
     if representation.draws_features and 8.0 * len(kernels) * d * D > usable_bytes():
-        return 8.0 * len(kernels) * d * D  # and more
+        return 8.0 * len(kernels) * d * D  # a lower bound
     return extrapolated(measured, D)
 
 
 def extrapolated(measured: Callable[[int], int], D: int) -> float:
-    """Return the bytes at D, from the bytes at small D; they are a polynomial of degree 2 in D.
+    """Extrapolate the bytes at D from measurements at small D, as a polynomial of degree 2.
 
     The result is infinite if memory does not suffice for a small D.
     """
@@ -159,7 +159,7 @@ def bytes_of(tree: Any) -> int:
 
 
 def usable_bytes() -> int:
-    """Return the least of the memory of the machine and the limits of the process's cgroups."""
+    """Return the smallest of the machine's memory and the limits of the process's cgroups."""
     found = [UNKNOWN_BYTES]
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
@@ -167,16 +167,17 @@ def usable_bytes() -> int:
 
 
 def _cgroup_limits(membership: Path, mounted: Path) -> list[int]:
-    """Return the memory limits of the process's cgroup and of those above it, version 2.
+    """Return the memory limits of the process's cgroup and of its parents, version 2.
 
-    In a container the tree may begin at the container's own group, whatever the file says.
+    In a container the tree may begin at the container's own group, in spite of the path in the
+    file.
     """
     found = []
-    with contextlib.suppress(OSError):  # no Linux
+    with contextlib.suppress(OSError):  # not Linux
         for line in membership.read_text().splitlines():
             group = mounted / line.rpartition(":")[2].lstrip("/")
             for folder in (group, *group.parents):
-                with contextlib.suppress(OSError, ValueError):  # no such group here, or "max"
+                with contextlib.suppress(OSError, ValueError):  # no such group, or "max"
                     found.append(int((folder / "memory.max").read_text()))
                 if folder == mounted:
                     break

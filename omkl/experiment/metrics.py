@@ -1,8 +1,8 @@
 """Metrics of a run: errors, mistakes, requested targets, intervals, and weights over time.
 
 ``Baselines`` learn the same rows as the learner: the algorithms ``mean``, ``last`` and ``ridge``,
-which have no kernel. They learn every target of the data, whether the learner requests it or not,
-so that a learner which requests few targets is compared with forecasters that have all of them.
+which have no kernel. They learn every target of the data, also those that the learner does not
+request. So a learner that requests few targets is compared with forecasters that have all.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from omkl.online.predictions import Predictions
 from omkl.online.settings import LearnerSettings, input_names, parts_of
 from omkl.utils import conf
 
-FIRST = 1024  # every round up to here is recorded
-LIMIT = 16384  # then at most about this many
-STRETCH = 120  # last rows, whose predictions are drawn
+FIRST = 1024  # rounds that are all recorded
+LIMIT = 16384  # most recorded rounds, about
+STRETCH = 120  # last rows with predictions in a figure
 
 
 class Recorder:
     """Running sums of R seeds, such as squared errors, on a grid of rounds, in constant memory.
 
     The first 1,024 rounds are recorded one by one. Then every k-th round is recorded, and k doubles
-    whenever more than 16,384 are in memory. The grid depends on the number of rounds and not on the
+    whenever more than 16,384 are in memory. The grid depends on the number of rounds, not on the
     blocks. The last round is always recorded.
     """
 
@@ -49,7 +49,7 @@ class Recorder:
     def add(self, squared_errors: np.ndarray) -> None:
         """Add a block of terms, (R, n)."""
         n = squared_errors.shape[1]
-        # Summed one by one from the running total, so that no split changes a bit.
+        # Summed one by one from the running total, so that the split into blocks changes no bit.
         sums = np.cumsum(np.concatenate([self.total[:, None], squared_errors], axis=1), axis=1)
         sums = sums[:, 1:]
         rounds = np.arange(self.n_rounds + 1, self.n_rounds + n + 1)
@@ -91,13 +91,13 @@ class ClientErrors:
         self.total = np.zeros((n_forecasters, len(lengths)))
 
     def add(self, squared: np.ndarray) -> None:
-        """Add the next rounds, (R, n, K), 0 where a client is done."""
+        """Add the next rounds, (R, n, K), with 0 after a client's last row."""
         self.rounds.add(squared.mean(axis=2))
         self.total += squared.sum(axis=1)
 
     @property
     def mse(self) -> np.ndarray:
-        """Mean squared error (R,): mean over the rounds of each client, then over the clients."""
+        """Mean squared error (R,): the mean over clients of each client's mean over its rounds."""
         if self.together:
             return self.rounds.total / self.rounds.n_rounds
         return (self.total / self.lengths).mean(axis=1)
@@ -114,8 +114,8 @@ class ClientErrors:
         return len(self.lengths) * self.rounds.curve()[1] / self.served()
 
 
-FEWEST_SCORED = 10  # rows of a series that is ranked, where some series has so many
-MOST_RANKED = 5  # best series, and worst ones
+FEWEST_SCORED = 10  # scored rows of a ranked series, if any series has so many
+MOST_RANKED = 5  # number of best series, and of worst series
 
 
 class SeriesErrors:
@@ -185,7 +185,7 @@ class SeriesErrors:
 
 
 def but_the_first(n_unscored: int, of_each_series: bool = False) -> str:
-    """Format the rounds that do not count, for ``mse_over`` of result.json."""
+    """Return, as text, which first rounds do not count, for ``mse_over`` of result.json."""
     if not n_unscored:
         return ""
     if of_each_series:
@@ -200,7 +200,7 @@ class LastRows:
         self._rows: dict[str, np.ndarray] = {}
 
     def add(self, first: int, **block: np.ndarray) -> None:
-        """Add a block of rounds from ``first`` on: arrays (n,) by name, NaN where not known."""
+        """Add a block of rounds from ``first`` on: arrays (n,) by name, NaN if unknown."""
         rows = {"t": np.arange(first, first + len(block["y"])), **block}
         self._rows = {
             name: np.concatenate([self._rows.get(name, values[:0]), values])[-STRETCH:]
@@ -208,14 +208,14 @@ class LastRows:
         }
 
     def curves(self) -> dict[str, np.ndarray]:
-        """Return recent_t, recent_y, .., as curves.npz names them."""
+        """Return recent_t, recent_y, .., with the names of curves.npz."""
         return {f"recent_{name}": values for name, values in self._rows.items()}
 
 
 class Accuracy:
     """Errors of R forecasters in units of the target, over the rounds with a known target.
 
-    ``unit`` is the difference of the target that is 1 in the scale of the stream. Terms are added
+    ``unit`` is the number of units of the target per unit of the stream's scale. Terms are added
     one by one, so that the sums do not depend on the split into blocks.
     """
 
@@ -223,11 +223,11 @@ class Accuracy:
         self.n_rounds = 0
         self.unit = unit
         self._first = 0.0
-        # Of each forecaster squared, then absolute errors; of labels above the first, and squared.
+        # Sums of each forecaster's squared and absolute errors; sums of y - y_1 and its square.
         self._sums = np.zeros(2 * n_forecasters + 2)
 
     def add(self, errors: np.ndarray, y: np.ndarray) -> None:
-        """Add a block of errors (R, n) and labels (n,), in the scale of the stream."""
+        """Add a block of errors (R, n) and targets (n,), in the scale of the stream."""
         if not len(y):
             return
         if not self.n_rounds:
@@ -273,10 +273,11 @@ def largest_norm(X: np.ndarray) -> float:
 def label_cost(n_queried: np.ndarray, n_rounds: int) -> dict[str, Any]:
     """Return the cost of the targets that R seeds requested, as entries of result.json.
 
-    The efficiency is their share of the rounds, (55) of Hong and Chae: 1 for a learner that always
-    requests, and smaller is cheaper. It is plotted beside the MSE of all rounds, (54).
+    The efficiency is the requested share of the rounds, (55) of Hong and Chae: 1 for a learner that
+    requests every target, and smaller is cheaper. Plots compare it with the MSE of all rounds,
+    (54).
     """
-    _, of_counts = mean_and_deviation(n_queried)  # 0 where all are alike; of shares it may not be
+    _, of_counts = mean_and_deviation(n_queried)  # exactly 0 if all are equal
     return {
         "labels": float(n_queried.mean()),
         "labels_per_seed": n_queried.tolist(),
@@ -295,11 +296,11 @@ def mistaken(y_hat: np.ndarray, y: np.ndarray) -> np.ndarray:
     return y_hat.argmax(axis=1) != y
 
 
-# --- classes: which were taken for which, and how good their probabilities were -------------------
+# --- confusion matrix, and scores of probabilities ------------------------------------------------
 
 
-MOST_CLASSES = 100  # of a confusion matrix
-LEAST_PROBABILITY = 1e-15  # of a class that came, in the log loss
+MOST_CLASSES = 100  # limit for a confusion matrix
+LEAST_PROBABILITY = 1e-15  # smallest probability of a true class in the log loss
 
 
 class Confusion:
@@ -313,7 +314,7 @@ class Confusion:
         self.counts = np.zeros((n_classes, n_classes + 1), dtype=np.int64)
 
     def add(self, y_hat: np.ndarray, y: np.ndarray) -> None:
-        """Add a block of predictions and labels, as ``mistaken`` takes them."""
+        """Add a block of predictions and targets, in the form of ``mistaken``."""
         K = len(self.counts)
         if y_hat.ndim == 1:
             true = (y > 0.0).astype(int)
@@ -326,7 +327,7 @@ class Confusion:
 class ProbabilityScores:
     """Log loss and Brier score of predicted probabilities.
 
-    Sums are taken one by one, so that no split into blocks changes a bit.
+    Terms are added one by one, so that the split into blocks changes no bit.
     """
 
     def __init__(self) -> None:
@@ -334,7 +335,7 @@ class ProbabilityScores:
         self._sums = np.zeros(2)
 
     def add(self, p: np.ndarray, true: np.ndarray) -> None:
-        """Add probabilities (n, K), and the codes (n,) 0..K-1 of the classes that came."""
+        """Add probabilities (n, K), and the codes (n,) 0..K-1 of the true classes."""
         n = len(p)
         self.n_rounds += n
         came = p[np.arange(n), true]
@@ -344,12 +345,12 @@ class ProbabilityScores:
 
     @property
     def log_loss(self) -> float:
-        """Mean of -ln of the probability of the class that came, in nats."""
+        """Mean of -ln of the probability of the true class, in nats."""
         return float(self._sums[0] / self.n_rounds)
 
     @property
     def brier_score(self) -> float:
-        """Mean of the sum over classes of (p_k - [y = k])^2: 0 to 2, as Brier (1950) has it."""
+        """Mean of the sum over classes of (p_k - [y = k])^2, 0 to 2, as defined by Brier (1950)."""
         return float(self._sums[1] / self.n_rounds)
 
 
@@ -359,7 +360,7 @@ class ProbabilityScores:
 # Intervals that were requested are scored as they are.
 
 N_WINDOWS = 10
-HALF_90 = 1.6448536269514722  # of a central interval of 90 % of the normal distribution
+HALF_90 = 1.6448536269514722  # half width of the central 90 % interval of the normal distribution
 
 
 def interval_score(y: np.ndarray, low: np.ndarray, high: np.ndarray, level: float) -> np.ndarray:
@@ -383,9 +384,9 @@ def interval_score(y: np.ndarray, low: np.ndarray, high: np.ndarray, level: floa
 def spread_scores(squared_errors: np.ndarray, spread: np.ndarray) -> dict[str, np.ndarray]:
     """Return scores of predictions with a standard deviation; all arrays (R, n).
 
-    log_loss           -log of the density of the label
-    coverage_90        whether the central interval of 90 % holds the label
-    width_90           of that interval
+    log_loss           -log of the density of the target
+    coverage_90        whether the central interval of 90 % contains the target
+    width_90           width of that interval
     interval_score_90  see ``interval_score``
     """
     error, half = np.sqrt(squared_errors), HALF_90 * spread
@@ -398,7 +399,7 @@ def spread_scores(squared_errors: np.ndarray, spread: np.ndarray) -> dict[str, n
 
 
 class MeanScores:
-    """Means of scores over the rounds of R seeds that have an interval."""
+    """Means of scores over the seeds and the rounds that have an interval."""
 
     def __init__(self, n_seeds: int) -> None:
         self.n_known = Recorder(n_seeds)
@@ -418,7 +419,7 @@ class MeanScores:
         return {name: float((r.total / n).mean()) for name, r in self.sums.items()}
 
     def windows(self, name: str) -> dict[str, list[Any]]:
-        """Return the mean over the seeds of a score per window, and the last round per window."""
+        """Return the mean of a score over the seeds per window, and each window's last round."""
         rounds, n = self.n_known.curve()
         ends = np.unique(np.searchsorted(rounds, np.linspace(0, rounds[-1], N_WINDOWS + 1)[1:]))
         n_known, total = (
@@ -433,7 +434,7 @@ class Spreads(MeanScores):
     """Scores of predictions of R seeds with a standard deviation."""
 
     def add_block(self, squared_errors: np.ndarray, spread: np.ndarray) -> None:
-        """Add a block of rounds, (R, n) each. A spread of NaN or 0 has no density and no score."""
+        """Add a block of rounds, (R, n) each. A standard deviation of NaN or 0 has no score."""
         known = spread > 0.0
         found = spread_scores(np.where(known, squared_errors, 0.0), np.where(known, spread, 1.0))
         self.add(known, found)
@@ -456,7 +457,7 @@ class ScoredIntervals(MeanScores):
         y
             Targets (n,).
         low, high
-            Ends of the intervals (R, n); NaN where they are unknown.
+            Ends of the intervals (R, n); NaN if unknown.
         scored
             Mask (n,) of the rounds that count.
         """
@@ -490,14 +491,14 @@ def stride(t: int) -> int:
 class WeightHistory:
     """Weights (N,) of one learner after at most ``MOST_WEIGHTS`` rounds and after the last one.
 
-    The importance of inputs is recorded too, if the learner measures it. Recorded rounds depend on
-    the number of rounds, and not on the blocks. All are rounds of ``Recorder``.
+    The importance of inputs is recorded too, if the learner measures it. The recorded rounds depend
+    on the number of rounds, not on the blocks. All of them are also recorded by ``Recorder``.
 
     Parameters
     ----------
     expected
         Rounds of the stream, None if unknown. A block is cut at each recorded round, so a known
-        length saves cuts whose weights would be dropped later.
+        length avoids cuts whose weights would be dropped later.
     """
 
     def __init__(self, expected: int | None) -> None:
@@ -531,7 +532,7 @@ class WeightHistory:
         return [slice(a, b) for a, b in zip([0, *ends], ends, strict=False)]
 
     def look(self, t: int, learner: Any) -> None:
-        """Keep the weights of a seed's learner after round t, if it is one of those."""
+        """Record the weights of a seed's learner after round t, if round t is recorded."""
         if self.wants(t):
             self.keep(t, learner.kernel_weights, learner.input_importance)
 
@@ -564,7 +565,7 @@ def weight_curves(
     last
         Arrays after round T: weights (R, N), and importance (R, C) of inputs and past targets.
     inputs
-        Names of the inputs. Importance is left out if it is never known, or not measured (C = 0).
+        Names of the inputs. Importance is omitted if it is never known, or not measured (C = 0).
     """
     of_seeds = zip(histories, *last, strict=True)
     rounds, *means = (
@@ -578,9 +579,9 @@ def weight_curves(
     return found
 
 
-MOST_INPUTS = 1500  # of ridge, a round of which takes d^2 time and which keeps d^2 numbers
+MOST_INPUTS = 1500  # limit for ridge, which takes d^2 time per round and stores d^2 numbers
 FORECASTERS = ("mean", "last", "ridge")
-# The sign of the mean of labels -1 and +1 is the class that most rows had.
+# The sign of the mean of targets -1 and +1 is the most frequent class.
 OF_CLASSES = {"constant": "mean", "last": "last", "ridge": "ridge"}
 
 
@@ -602,7 +603,7 @@ class Rounds(NamedTuple):
 
     @property
     def known(self) -> np.ndarray:
-        """Mask (n,) of the rows that have a label."""
+        """Mask (n,) of the rows that have a target."""
         return ~np.isnan(self.y)
 
 
@@ -615,7 +616,7 @@ def learned(
     ahead: np.ndarray | None = None,
     dates: np.ndarray | None = None,
 ) -> Predictions:
-    """Predict and learn rows with the learner of a run. Return the predictions.
+    """Predict and learn rows with the learner of a run, and return the predictions.
 
     Parameters
     ----------
@@ -628,7 +629,8 @@ def learned(
     far, ahead
         As in ``Chunk``; None for a stream without them.
     dates
-        Dates (n,) whose rows are predicted before one of them is learned; None for single rows.
+        Dates (n,). All rows of a date are predicted before one of them is learned. None: each row
+        is learned before the next is predicted.
     """
     if isinstance(learner, Panel):
         return learner.partial_fit(X, y, series)
@@ -656,7 +658,7 @@ def forecaster_settings(
     return LearnerSettings(
         algorithm=name,
         params=params,
-        kernels={"name": "own", "parts": parts_of([1.0])},  # not looked at
+        kernels={"name": "own", "parts": parts_of([1.0])},  # not used
         D=1,
         seed=0,
         inputs=input_names(d),
@@ -668,16 +670,16 @@ def forecaster_settings(
 
 
 def _skipped(d: int) -> dict[str, dict[str, Any]]:
-    """Return the baselines that are left out, with reasons, as in result.json."""
+    """Return the baselines that are omitted, with reasons, as in result.json."""
     reason = f"{d:,} inputs are more than {MOST_INPUTS:,}"
     return {"ridge": {"skipped": reason}} if d > MOST_INPUTS else {}
 
 
 class Baselines:
-    """Baselines of a regression over rounds with a known label, in constant memory.
+    """Baselines of a regression over rounds with a known target, in constant memory.
 
-    Baselines read the same past targets as the learner, with the same delay. In a panel they keep
-    as many series in memory.
+    Baselines use the same past targets as the learner, with the same delay. In a panel they store
+    as many series as the learner.
 
     squared   squared errors in the scale of the stream
     accuracy  errors in units of the target
@@ -706,9 +708,7 @@ class Baselines:
         self.seconds = 0.0
 
     def add(self, rows: Rounds, seasons: Sequence[int] = ()) -> None:
-        """Let all baselines predict and learn a block of rows, and add their errors.
-
-        Only the errors of scored rows are added.
+        """Predict and learn a block of rows with all baselines, and add the errors of scored rows.
 
         Parameters
         ----------
@@ -728,11 +728,11 @@ class Baselines:
     def _losses(self, rounds: Rounds) -> np.ndarray:
         """Learn a block, and return the squared errors (B, n); 0 for rows that do not count."""
         X, y, scored, series, ahead = rounds
-        # Rows without a label wait as others do, and in a panel inputs are scaled by them, too.
+        # Rows without a target are also delayed, and in a panel inputs are scaled by them, too.
         rows = slice(None) if self._delay or series is not None else rounds.known
         series, ahead = (None if a is None else a[rows] for a in (series, ahead))
         errors = np.zeros((len(self.learners), len(y)))
-        with np.errstate(over="ignore", invalid="ignore"):  # ``entries`` tells
+        with np.errstate(over="ignore", invalid="ignore"):  # ``entries`` reports overflow
             for k, learner in enumerate(self.learners.values()):
                 found = learned(learner, X[rows], y[rows], series, None, ahead)
                 errors[k, rows] = found.y_hat - y[rows]
@@ -762,24 +762,25 @@ class Baselines:
         n_scored
             Scored rounds (P - first,) up to each recorded round.
         first
-            First recorded rounds to leave out.
+            Number of first recorded rounds to omit.
         """
         sums = self.squared.curve()[1][:, first:]
         return {f"baseline_{name}": sums[k] / n_scored for k, name in enumerate(self.learners)}
 
 
 class SeasonalValue:
-    """Errors of the value one season ago of each row's series, or of its last value.
+    """Errors of a baseline that predicts the value of the same series one season ago.
 
-    Rows are stored until a season is known, at most ``MOST_HELD`` of them.
+    If that value is missing, it predicts the last value of the series. Rows are stored until a
+    season is known, at most ``MOST_HELD`` of them.
 
     Parameters
     ----------
     unit
         Units of the target per unit of y.
     delay
-        Number of rows after which a target is known. The value is that of the latest season whose
-        target is known.
+        Number of rows after which a target is known. The value is taken from the latest season
+        whose target is known.
     """
 
     MOST_HELD = 20_000
@@ -791,7 +792,7 @@ class SeasonalValue:
         self._past: dict[Any, collections.deque[float]] = {}
 
     def add(self, rows: Rounds, seasons: Sequence[int]) -> None:
-        """Add a block of rows. ``seasons`` are known after this block."""
+        """Add a block of rows. ``seasons`` are the lengths known after this block."""
         self._held.append(rows._replace(X=np.empty(0), ahead=None))
         if not self.season and seasons:
             self.season = seasons[0]
@@ -838,7 +839,7 @@ class ClassBaselines(Baselines):
 class ClientBaselines(Baselines):
     """Baselines of a federation: central forecasters that learn the rows of all clients.
 
-    Round by round the forecasters learn one row of each client in turn. ``of_clients`` holds the
+    In each round the forecasters learn one row of each client in turn. ``of_clients`` are the
     errors by client.
     """
 
@@ -847,7 +848,7 @@ class ClientBaselines(Baselines):
         self.of_clients = ClientErrors(len(self.learners), lengths)
 
     def add_rounds(self, X: np.ndarray, y: np.ndarray) -> None:
-        """Add the next rounds of K clients: X (n, K, d), y (n, K), NaN where a client is done."""
+        """Add the next rounds of K clients: X (n, K, d), y (n, K); NaN after their last rows."""
         before = time.perf_counter()
         present = ~np.isnan(y).ravel()
         squared = self._losses(Rounds(X.reshape(-1, X.shape[2]), y.ravel(), present))

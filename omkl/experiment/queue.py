@@ -1,4 +1,4 @@
-"""Run many jobs side by side, by joblib."""
+"""Run many jobs in parallel processes with joblib."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def side_by_side(
     n_jobs: int | str | None = None,
     threads: int = 1,
 ) -> Generator[tuple[int, Result | None]]:
-    """Call a function on each item, in processes of joblib.
+    """Call a function on each item, in parallel processes.
 
     If the process of an item dies, the item is tried once more, alone. An exception of ``function``
     is raised by this generator.
@@ -55,10 +55,10 @@ def side_by_side(
     n_jobs = n_jobs or max(1, usable_cores() // threads)
 
     def results(numbers: Sequence[int], n: int) -> Iterator[tuple[int, Result]]:
-        # Of one process joblib makes none. Two are made, and one of them waits.
+        # joblib starts no process if one is requested. Request two; one of them stays idle.
         many = {"n_jobs": max(n, 2), "inner_max_num_threads": threads}
         with parallel_config(backend="loky", **many), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "[^$]*have been cancelled")  # a sweep that is ended
+            warnings.filterwarnings("ignore", "[^$]*have been cancelled")  # after a sweep's end
             pool = Parallel(return_as="generator_unordered", pre_dispatch=1 if n == 1 else 2 * n)
             yield from pool(calls[k] for k in numbers)
 
@@ -68,7 +68,7 @@ def side_by_side(
             for number, result in results(waiting, n_jobs):
                 waiting.remove(number)
                 yield number, result
-        except BrokenProcessPool:  # nobody knows which of the jobs under way the process died of
+        except BrokenProcessPool:  # the job that killed the process is unknown
             for number in waiting[: 2 * n_jobs]:
                 waiting.remove(number)
                 try:

@@ -1,4 +1,4 @@
-"""Jobs of regression: their metrics and the entries of their results."""
+"""Regression jobs: their metrics and the entries of their results."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class RegressionMetrics:
         ends = {"low": stacked.low[0], "high": stacked.high[0]} if self.intervals else {}
         time = {} if block.time is None else {"time": block.time}
         one = {"y": y, "y_hat": stacked.y_hat[0], "spread": stacked.spread[0], **ends, **time}
-        with np.errstate(over="ignore", invalid="ignore"):  # _require_finite tells
+        with np.errstate(over="ignore", invalid="ignore"):  # _require_finite reports overflow
             errors = stacked.y_hat - y
             squared = np.where(scored, np.square(errors), 0.0)
             self.last_rows.add(self.squared.n_rounds + 1, **one)
@@ -126,13 +126,13 @@ class RegressionMetrics:
         _require_finite(self.job, self.squared)
         self.low = min(self.low, float(y.min(initial=np.inf)))
         self.high = max(self.high, float(y.max(initial=-np.inf)))
-        if not self.of_series:  # whose inputs are scaled by each series
+        if not self.of_series:  # each series scales its own inputs
             self.largest_norm = max(self.largest_norm, largest_norm(block.x))
         self.largest_error = max(self.largest_error, float(squared.max(initial=0.0)))
 
     @property
     def running(self) -> tuple[float, int]:
-        """Sum of squared errors so far, mean over the seeds, and the number of its rounds."""
+        """Sum of squared errors so far (mean over the seeds), and the number of its rounds."""
         return float(self.squared.total.mean()), self.accuracy.n_rounds
 
     def interval(self) -> dict[str, Any]:
@@ -156,7 +156,7 @@ class RegressionMetrics:
 
 
 def _summarise(job: Regression, left: Left, timing: Timing, progress: Progress | None) -> Computed:
-    """Return the numbers of a job whose pass is over, with comparators in hindsight."""
+    """Return the numbers of a job after its pass, with comparators in hindsight."""
     metrics: RegressionMetrics = left.metrics
     metrics.require_enough()
     assert left.baselines is not None
@@ -210,8 +210,8 @@ def _summarise(job: Regression, left: Left, timing: Timing, progress: Progress |
     curves |= metrics.last_rows.curves() | graph_of(left.learners[0])
     ends, names = (weights, importance), job.stream.inputs_without_lags
     curves |= weight_curves(left.histories, T, *ends, inputs=names)
-    of_kernels = all(kernel.family in FAMILIES for kernel in kernels)  # experts, say, are none
-    if of_kernels and not job.stream.has_series:  # one function for all series is no comparator
+    of_kernels = all(kernel.family in FAMILIES for kernel in kernels)  # experts are not kernels
+    if of_kernels and not job.stream.has_series:  # no comparator for many series
         own["regret"], found = against_comparators(job, rounds, sums, n_unscored, progress)
         curves |= found
     files = {}
@@ -232,14 +232,14 @@ def graph_of(learner: OnlineLearner | Panel) -> dict[str, np.ndarray]:
     state = learner.learners[0].state
     if hasattr(state, "edges"):
         return {"graph": state.edges[OUT].copy()}
-    if hasattr(state, "n_kernels"):  # of a selective node, which may draw a kernel twice
+    if hasattr(state, "n_kernels"):  # a selective node may have fewer kernels
         kernels = zip(state.kernels, state.n_kernels, strict=True)
         return {"graph": np.stack([np.resize(row[:n], len(row)) for row, n in kernels])}
     return {}
 
 
 def _seasons(learner: OnlineLearner | Panel) -> tuple[int, ...]:
-    """Return the seasons that were given or found, in rows."""
+    """Return the lengths of seasons that were given or found, in rows."""
     return () if isinstance(learner, Panel) else learner.seasons
 
 
@@ -274,11 +274,11 @@ def _require_finite(job: Regression, squared: Recorder) -> None:
 
 
 def _expansive_steps(job: Regression) -> list[str]:
-    """Return a note if the learner's steps are too large for gradient descent to settle.
+    """Return a note if gradient descent cannot converge with the learner's steps.
 
-    With features of norm 1 a step on (theta'z - y)^2 + lam ||theta||^2 multiplies theta's part
-    along z by 1 - 2 eta (1 + lam); above eta = 1 / (1 + lam) that is beyond -1. Importance
-    weights, which make steps larger still, are not counted.
+    With features of norm 1, a step on (theta'z - y)^2 + lam ||theta||^2 multiplies the part of
+    theta along z by 1 - 2 eta (1 + lam). This factor is below -1 for eta > 1 / (1 + lam).
+    Importance weights, which enlarge steps further, are not counted.
     """
     own = job.params._asdict()
     draws_features = job.algorithm.representation.draws_features

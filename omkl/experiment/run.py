@@ -1,4 +1,4 @@
-"""One job: from a resolved configuration to a finished run folder."""
+"""Run one job: from a resolved configuration to a finished run folder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from omkl.utils.wording import cannot_use
 class Outcome(NamedTuple):
     """Outcome of a job.
 
-    run       run folder. A failed job may have no folder; ``run`` then holds the result and the
+    run       run folder. A failed job may have no folder; ``run`` then has the result and the
               configuration in memory
     status    "complete", "reused" or "failed"
     notes     remarks for the user
@@ -42,9 +42,9 @@ class Outcome(NamedTuple):
 
 
 def prepare(settings: Settings) -> Job:
-    """Check settings against the data, and build the job of their kind.
+    """Check settings against the data, and build the job of the right kind.
 
-    Raises ValueError (DataError for data) that names what is wrong and what to do.
+    Raises ValueError (DataError for data) that names the problem and the cure.
     """
     settings = complete(settings)
     if settings.scheme is not None:
@@ -88,7 +88,7 @@ def run(
             explained = isinstance(error, DataError | FloatingPointError | OSError | MemoryError)
             begun_at = started.facts["started"]
             failed = failure(started.job.settings, error, explained, started.folder, begun_at)
-            with contextlib.suppress(OSError):  # without a disk to write on, it is still returned
+            with contextlib.suppress(OSError):  # return it even if it cannot be written
                 failed = failed._replace(run=write_failure(failed.run))
             return failed
 
@@ -133,7 +133,7 @@ def _begin(settings: Settings, progress: Progress | None = None) -> StartedJob |
         run = Run(folder)
         try:
             run.require_whole()
-        except Exception as error:  # whatever damage does, or something else has written
+        except Exception as error:  # a damaged or foreign folder can raise anything
             notes.append(f"{folder.name} cannot be read ({error}): computed again")
             replace = True
         else:
@@ -165,7 +165,7 @@ def _compute(
     with (
         cache.on_cache_miss(lambda: report_stage(f"compiling {name} and its baselines, once")),
         warm.fewer_collections(),
-        thread_pool(1) as pool,  # the compiler would swallow a Ctrl-C in the main thread
+        thread_pool(1) as pool,  # in the main thread the compiler would suppress Ctrl-C
     ):
         pool.submit(job.warm_up, compiled).result()
 
@@ -186,7 +186,7 @@ def _finish(started: StartedJob, staging: Path, computed: Computed) -> Outcome:
 
 
 def now() -> str:
-    """Return the time, ISO, UTC, in seconds."""
+    """Return the time as ISO text in UTC, in seconds."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
@@ -213,7 +213,7 @@ def failure(
     folder: Path | None = None,
     started: str | None = None,
 ) -> Outcome:
-    """Return the outcome of a job that failed, with its run in memory.
+    """Return the outcome of a failed job, with its run in memory.
 
     Parameters
     ----------
@@ -222,11 +222,11 @@ def failure(
     error
         Its error.
     explained
-        Whether the message is enough, so that no traceback is kept.
+        Whether the message suffices, so that no traceback is stored.
     folder
         Folder that the run would have; None if its data could not be read.
     started
-        Time at which the job began; None for the present time.
+        Time at which the job began; None for the current time.
     """
     folder = folder or folder_of(settings, "unknown")
     message = str(error)

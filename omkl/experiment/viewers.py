@@ -1,8 +1,8 @@
-"""Figures and the MLflow view of runs that have ended.
+"""Figures and the MLflow view of finished runs.
 
-A run is published before it is drawn or logged (``omkl.experiment.run``), so that no failure here
-takes a number away. Matplotlib and MLflow take a second each: they are imported where a run is
-drawn or logged, after its result is printed.
+A run is published before it is drawn or logged (``omkl.experiment.run``), so a failure here loses
+no number. Matplotlib and MLflow take a second each to import. They are imported when a run is drawn
+or logged, after its result is printed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from omkl.utils.wording import how_to_install
 
 
 def run_and_draw(settings: Settings, progress: Progress | None = None) -> Outcome:
-    """Run a job as ``omkl.experiment.run.run``, then draw it if the settings ask for figures."""
+    """Run a job with ``omkl.experiment.run.run``, then draw it if the settings request figures."""
     return draw(runner.run(settings, progress), progress)
 
 
@@ -38,7 +38,7 @@ def run_and_draw_all(
 
 
 def draw(outcome: Outcome, progress: Progress | None = None) -> Outcome:
-    """Draw the figures of a job that has ended, if its settings ask for them.
+    """Draw the figures of a finished job, if its settings request them.
 
     Returns
     -------
@@ -63,7 +63,7 @@ def draw(outcome: Outcome, progress: Progress | None = None) -> Outcome:
 
 
 def track(runs: Sequence[Run], settings: Settings, sweep: Path | None = None) -> str | None:
-    """Log finished runs to MLflow, if the settings ask for it.
+    """Log finished runs to MLflow, if the settings request it.
 
     Parameters
     ----------
@@ -77,8 +77,8 @@ def track(runs: Sequence[Run], settings: Settings, sweep: Path | None = None) ->
     Returns
     -------
     str or None
-        "" if the runs are logged, None if nobody asks for it or MLflow is missing, else the reason
-        why they are not logged.
+        "" if the runs are logged, None if tracking is off or MLflow is missing, otherwise the
+        reason why they are not logged.
     """
     if settings.tracking == "none" or not runs:
         return None
@@ -94,7 +94,7 @@ def track(runs: Sequence[Run], settings: Settings, sweep: Path | None = None) ->
 
 
 def _missing(outputs: Path, n_runs: int) -> str | None:
-    """Explain for the first runs of an outputs folder that MLflow is not installed."""
+    """Return, for the first runs of an outputs folder, the note that MLflow is not installed."""
     if len(list((outputs / "runs").glob("*/*/result.json"))) > n_runs:
         return None
     return (

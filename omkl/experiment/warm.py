@@ -1,8 +1,8 @@
-"""Compile the scaling and the baselines of a run in a process of its own.
+"""Compile the scaling and the baselines of a run in a second process.
 
 Meanwhile the run reads its data and compiles its learner. Both processes store their code in the
-cache on disk, and the run loads from there what the other process has compiled. Everything works
-without that process: code that is missing on disk is compiled where it is called.
+cache on disk, where the run loads the code of the second process. The second process is optional:
+code that is missing on disk is compiled when it is called.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from omkl.experiment.metrics import FORECASTERS, forecaster_settings, learned
 from omkl.online.learner import OnlineLearner
 from omkl.utils.threads import usable_cores
 
-ALLOCATIONS = 50_000  # between two collections of garbage; with Python's 700 they take 8 % longer
+ALLOCATIONS = (
+    50_000  # between two garbage collections; with Python's 700 compilation takes 8 % longer
+)
 _PROGRAM = "from omkl.experiment import warm; warm.main()"
 
 
@@ -59,7 +61,7 @@ def helper(settings: Settings) -> Iterator[Callable[[], object]]:
             [sys.executable, "-c", _PROGRAM],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,  # the run reports what is wrong with its settings
+            stderr=subprocess.DEVNULL,  # the run itself reports errors of its settings
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
     except OSError:
@@ -76,7 +78,7 @@ def helper(settings: Settings) -> Iterator[Callable[[], object]]:
 
 
 def main() -> None:
-    """Compile for the settings of a run, which are pickled on standard input."""
+    """Compile for the settings of a run, which are read from standard input as a pickle."""
     with fewer_collections():
         compile_baselines(complete(pickle.load(sys.stdin.buffer)))
 
@@ -96,7 +98,7 @@ def compile_baselines(settings: Settings) -> None:
 
 @contextlib.contextmanager
 def fewer_collections() -> Iterator[None]:
-    """Collect garbage less often: the compiler makes many objects and little garbage."""
+    """Collect garbage less often, because the compiler makes many objects and little garbage."""
     before = gc.get_threshold()
     gc.set_threshold(ALLOCATIONS, *before[1:])
     try:
