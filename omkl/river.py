@@ -32,6 +32,7 @@ from omkl.online.estimator import LearnerParameters, PanelParameters, RegressorP
 from omkl.online.learner import REPLAYED
 from omkl.online.panel import Panel
 from omkl.online.rows import columns_in
+from omkl.online.series_slots import SeriesName, checked, with_series
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,7 +53,9 @@ class _Online(LearnerParameters, base.Estimator):
         self._columns: dict[Hashable, Column] = {}  # encodings of words and dates
         self._all: itemgetter[Any] | None = None  # reads a row with all of two names or more
         self._learner: OnlineLearner | None = None
-        self._rows: deque[tuple[Row, Any]] = deque(maxlen=REPLAYED)
+        self._column = self.settings_of_task.get("series")  # input with the series of a row
+        # The last rows, with target and series.
+        self._rows: deque[tuple[Row, Any, SeriesName | None]] = deque(maxlen=REPLAYED)
         # Rows predicted before there was a learner.
         self._early: deque[Mapping[Any, Any]] = deque(maxlen=REPLAYED)
 
@@ -88,11 +91,12 @@ class _Online(LearnerParameters, base.Estimator):
         )
         for x in self._early:
             with contextlib.suppress(ValueError):  # an invalid row
-                self._learner.predict_one(self._row(x))
+                early, name = self._with_series(x)
+                self._learner.predict_one(self._row(early), name)
         self._early.clear()
         if self._rows:
-            rows, labels = zip(*self._rows, strict=True)
-            self._learner.partial_fit(list(rows), list(labels))
+            rows, labels, series = map(list, zip(*self._rows, strict=True))
+            self._learner.partial_fit(rows, labels, series if self._column else None)
 
     def _meet(self, x: Mapping[Any, Any]) -> bool:
         """Take the new inputs of x into the known ones, and return whether there are any."""
@@ -105,8 +109,8 @@ class _Online(LearnerParameters, base.Estimator):
             self._names = tuple(sorted(self._known, key=lambda name: (str(type(name)), str(name))))
             self._all = itemgetter(*self._names) if len(self._names) > 1 else None
             order = [places.get(name) for name in self._names]
-            rows = [(tuple(None if k is None else row[k] for k in order), y)
-                    for row, y in self._rows]  # fmt: skip
+            rows = [(tuple(None if k is None else row[k] for k in order), *learned)
+                    for row, *learned in self._rows]  # fmt: skip
             self._rows.clear()
             self._rows.extend(rows)
         return bool(new)
@@ -139,11 +143,20 @@ class _Online(LearnerParameters, base.Estimator):
         if self._learner is None:
             self._early.append(dict(x))
             return None
-        return self._learner.predict_one(self._row(x))
+        x, series = self._with_series(x)
+        return self._learner.predict_one(self._row(x), series)
+
+    def _with_series(self, x: Mapping[Any, Any]) -> tuple[Mapping[Any, Any], SeriesName | None]:
+        """Return a row without its series, and the series, None without ``series=``."""
+        if self._column is None:
+            return x, None
+        (x,), (series,) = with_series([x], self._column, None, "")
+        return x, checked(series)
 
     def _learn(self, x: Mapping[Any, Any], label: Any, anew: bool = False) -> None:
         """Learn a row; ``anew``: its label has a new class or a new output."""
         kept: dict[str, Any] = {}
+        x, series = self._with_series(x)
         if anew or self._learner is None or x.keys() != self._known:
             copies = {"_rows": self._rows.copy(), "_early": self._early.copy()}
             kept = self.__dict__ | copies | {"_columns": dict(self._columns)}
@@ -152,11 +165,11 @@ class _Online(LearnerParameters, base.Estimator):
                 self._make()
             row = self._row(x)
             if self._learner is not None:
-                self._learner.learn_one(row, label)
+                self._learner.learn_one(row, label, series)
         except ValueError:  # an invalid row leaves no input, class or learner behind
             self.__dict__.update(kept)
             raise
-        self._rows.append((row, label))
+        self._rows.append((row, label, series))
 
 
 class _MiniBatch:
@@ -181,8 +194,7 @@ class _Regressor(RegressorParameters, _Online):
     """Regressor with intervals."""
 
     def _further(self) -> dict[str, Any]:
-        widths = {"interval": self.interval, "interval_rate": self.interval_rate}
-        return {"task": "regression", **widths}
+        return {"task": "regression"}
 
     def _answer(self, x: Mapping[Any, Any], with_interval: bool) -> float | conf.interval.Interval:
         """Return the prediction of x, 0.0 before the first row; or its interval."""
@@ -221,7 +233,7 @@ class OnlineMKLRegressor(_MiniBatch, _Regressor, base.MiniBatchRegressor):
     algorithm, kernels, D, params, scaling, lags, horizon, features, columns
         As of ``omkl.online.estimator.LearnerParameters``. An algorithm of active learning learns
         only the targets that it would request.
-    interval, interval_rate
+    interval, interval_rate, series, season, series_delay, max_series
         As of ``omkl.online.estimator.RegressorParameters``.
     seed
         Seed of random features and choices.
@@ -258,7 +270,7 @@ class MultiTargetMKLRegressor(_Regressor, base.MultiTargetRegressor):
     algorithm, kernels, D, params, scaling, lags, horizon, features, columns
         As of ``omkl.online.estimator.LearnerParameters``; no algorithm of active learning.
     interval, interval_rate
-        As of ``omkl.online.estimator.RegressorParameters``.
+        As of ``omkl.online.estimator.RegressorParameters``. ``series`` is for a single target.
     seed
         Seed of random features and choices.
     """

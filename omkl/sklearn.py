@@ -38,7 +38,7 @@ except ImportError as error:
 
 from omkl.datasets.columns import NUMBERS, Column
 from omkl.online.estimator import LearnerParameters, PanelParameters, RegressorParameters
-from omkl.online.rows import Rows, columns_in, is_frame, of_numbers
+from omkl.online.rows import Rows, columns_in, is_frame, of_numbers, with_names
 
 if TYPE_CHECKING:
     from omkl.online.learner import OnlineLearner
@@ -78,6 +78,8 @@ class _Online(LearnerParameters, BaseEstimator):
         """
         if reset:
             self._begin(X, y)
+        if self._has_series:
+            return self._rows_of_series(X, y, reset)
         if self.columns_ and not is_frame(X):
             raise ValueError(
                 "the model was fitted on a data frame with text or dates: give X as a data "
@@ -101,10 +103,28 @@ class _Online(LearnerParameters, BaseEstimator):
             return check_array(X, **options)
         return check_X_y(X, y, **options, **numeric)
 
+    @property
+    def _has_series(self) -> bool:
+        return self.settings_of_task.get("series") is not None
+
+    def _rows_of_series(self, X: Any, y: Any, reset: bool) -> Any:
+        """Return a data frame X as it is, and targets (n,) if given: the learner reads names."""
+        X = with_names(X)
+        if not is_frame(X):
+            column = self.settings_of_task["series"]
+            raise ValueError(
+                f"rows by position have no column {column!r}: give X as a data frame with it"
+            )
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        if isinstance(y, str):
+            return X
+        check_consistent_length(X, y)
+        return X, check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+
     def _begin(self, X: Any, y: Any) -> None:
         """Take the encodings of columns from the first data frame."""
         self.columns_, self.new_categories_, self._table = [], {}, None
-        if is_frame(X):
+        if is_frame(X) and not self._has_series:
             names = [str(name) for name in X.columns]
             if self.columns or not of_numbers(X):
                 validate_data(self, X, y, reset=True, skip_check_array=True)
@@ -114,10 +134,10 @@ class _Online(LearnerParameters, BaseEstimator):
             inputs = [name for column in self.columns_ for name in column.inputs] or names
             self._table = Rows(inputs, True, self.columns_, names)
 
-    def _made(self, X: np.ndarray, task: str, **further: Any) -> OnlineLearner:
+    def _made(self, X: Any, task: str, **further: Any) -> OnlineLearner:
         """Return a new learner for rows like X (n, d)."""
         return self.new_learner(
-            inputs=X.shape[1],
+            inputs=None if self._has_series else X.shape[1],
             seed=_seed(self.random_state),
             task=task,
             **further,
@@ -134,13 +154,18 @@ class _Online(LearnerParameters, BaseEstimator):
             raise ValueError(f"past_targets={self.past_targets!r} is none of True, False, 'auto'")
         keep = self.past_targets
         if keep == "auto":
-            keep = not fit or self.lags > 0 or self.algorithm not in PAST_TARGETS
+            own = self.lags > 0 or self._has_series or self.algorithm not in PAST_TARGETS
+            keep = not fit or own
         if keep:
             return rounds
         return rounds[np.random.default_rng(self.learner_.settings.seed).permutation(len(rounds))]
 
-    def _go_through(self, X: np.ndarray, y: np.ndarray, rounds: np.ndarray) -> None:
+    def _go_through(self, X: Any, y: np.ndarray, rounds: np.ndarray) -> None:
         """Learn rows in the order of ``rounds``."""
+        if self._has_series:  # a block would cut the rows of a date in two
+            self.learner_.partial_fit(X.iloc[rounds], y[rounds])
+            self.new_categories_ = self.learner_.new_categories
+            return
         for part in gen_batches(len(rounds), ROWS):
             self.learner_.partial_fit(X[rounds[part]], y[rounds[part]])
 
@@ -148,6 +173,8 @@ class _Online(LearnerParameters, BaseEstimator):
         """Return the rows to predict, block by block."""
         check_is_fitted(self, "learner_")
         X = self._rows(X)
+        if self._has_series:
+            return iter([X])
         return (X[part] for part in gen_batches(len(X), ROWS))
 
     def _rounds(self, X: np.ndarray, sample_weight: Any, fresh: bool) -> np.ndarray:
@@ -194,15 +221,17 @@ class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
     ----------
     algorithm, kernels, D, params, scaling, lags, horizon, features, columns
         As of ``omkl.online.estimator.LearnerParameters``.
-    interval, interval_rate
-        As of ``omkl.online.estimator.RegressorParameters``.
+    interval, interval_rate, series, season, series_delay, max_series
+        As of ``omkl.online.estimator.RegressorParameters``. With ``series`` X is a data frame, and
+        the estimator equals ``omkl.learner("auto", series=...)``. A date should not be split
+        between two calls of ``partial_fit``.
     random_state
         The seed. A whole number is the seed of ``omkl-run seed=``.
     past_targets
         Whether predictions may use the latest targets. "auto": ``partial_fit`` keeps the order of
-        rows, so they may; ``fit`` learns in a random order if the algorithm uses past targets
-        (``auto``), because the rows to predict need not follow. True: always in order, as
-        ``omkl-run``. False: always in a random order.
+        rows, so they may; ``fit`` without ``series`` learns in a random order if the algorithm uses
+        past targets (``auto``), because the rows to predict need not follow. True: always in order,
+        as ``omkl-run``. False: always in a random order.
 
     Attributes
     ----------
@@ -258,13 +287,8 @@ class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
         X, y = self._rows(X, y, reset=fresh)
         rounds = self._rounds(X, sample_weight, fresh)
         if fresh:
-            self.learner_ = self._made(
-                X[rounds],
-                "regression",
-                interval=self.interval,
-                interval_rate=self.interval_rate,
-                outputs=y.shape[1] if y.ndim == 2 else None,
-            )
+            outputs = y.shape[1] if y.ndim == 2 else None
+            self.learner_ = self._made(X, "regression", outputs=outputs)
         self._go_through(X, y, self._in_order(rounds, fit))
         return self
 
@@ -450,7 +474,7 @@ class OnlineMKLClassifier(ClassifierMixin, _Online):
             raise ValueError(f"y has the classes {np.setdiff1d(y, known)}; there are: {known}")
         if fresh:
             self.classes_ = known
-            self.learner_ = self._made(X[rounds], "classification", classes=range(len(known)))
+            self.learner_ = self._made(X, "classification", classes=range(len(known)))
         self._go_through(X, np.searchsorted(known, y), self._in_order(rounds, fit))
         return self
 

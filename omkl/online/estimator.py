@@ -12,7 +12,7 @@ from omkl.datasets.columns import Column
 from omkl.online import settings
 from omkl.online.learner import OnlineLearner
 from omkl.online.panel import Panel
-from omkl.online.settings import FEATURES
+from omkl.online.settings import DATE, FEATURES
 from omkl.utils.conf import PANEL
 
 
@@ -54,6 +54,11 @@ class LearnerParameters:
     features: str = "rff"
     columns: Mapping[str, str] | None = None
 
+    @property
+    def settings_of_task(self) -> dict[str, Any]:
+        """Settings of the learner that not every estimator has, by name."""
+        return {}
+
     def algorithm_for(self, task: str) -> Algorithm:
         """Return the algorithm of a task. ``auto`` is ``auto_classifier`` in a classification."""
         is_auto = self.algorithm == "auto" and task == "classification"
@@ -83,14 +88,19 @@ class LearnerParameters:
             scaling=self.scaling,
             lags=self.lags,
             horizon=self.horizon,
+            **self.settings_of_task,
             **further,
         )
-        return OnlineLearner(read, columns)
+        has_series = read.series is not None and not columns
+        return OnlineLearner(read, columns, declared=self.columns if has_series else None)
+
+
+OF_REGRESSION = ("interval", "interval_rate", "series", "season", "series_delay", "max_series")
 
 
 @dataclasses.dataclass(eq=False, repr=False)
 class RegressorParameters(LearnerParameters):
-    """Parameters of a regression, with intervals.
+    """Parameters of a regression, with intervals and with series.
 
     Parameters
     ----------
@@ -98,10 +108,20 @@ class RegressorParameters(LearnerParameters):
         Share of targets that intervals should cover, in (0, 1); None: no intervals.
     interval_rate
         Rate at which intervals adapt, in (0, 1]; None: a mixture of several rates.
+    series, season, series_delay, max_series
+        As in ``omkl.learner``. Rows have names, and ``series`` is the name of one of their columns.
     """
 
     interval: float | None = 0.9
     interval_rate: float | None = None
+    series: str | None = None
+    season: int | Sequence[int] | None = None
+    series_delay: str | int = DATE
+    max_series: int | None = None
+
+    @property
+    def settings_of_task(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in OF_REGRESSION}
 
 
 @dataclasses.dataclass(eq=False, repr=False)

@@ -276,6 +276,23 @@ def test_a_panel_is_a_learner_per_series():
     np.testing.assert_array_equal(copy.predict_many(frame), model.predict_many(frame))
 
 
+def test_series_are_learned_as_by_the_learner():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=90), "shop": [f"s{k % 3}" for k in range(90)]})
+    y = (10.0 ** (np.arange(90) % 3) * (5.0 + frame.a + rng.normal(size=90))).tolist()
+    model, learner = OnlineMKLRegressor(series="shop"), omkl.learner(series="shop", interval=0.9)
+    for x, target in zip(frame.to_dict("records"), y, strict=True):
+        y_hat = model.predict_one(x)
+        assert y_hat == learner.predict_one(x)
+        for one in (model, learner):
+            one.learn_one(x, target)
+    assert model.predict_one(x, with_interval=True).upper == learner.predict_interval([x])[0, 1]
+    with pytest.raises(ValueError, match="a row has no 'shop', the series"):
+        model.learn_one({"a": 1.0}, 2.0)
+    model.learn_one({**x, "b": 1.0}, 2.0)  # a new input: the last rows are learned again
+    assert model._learner.n_rows == 91 and model._learner.series == ("s0", "s1", "s2")
+
+
 def test_a_panel_that_cannot_be_is_refused_by_its_setting():
     with pytest.raises(ValueError, match="max_series=0 lies outside"):
         PanelMKLRegressor(max_series=0).learn_one({"series": "a", "load": 1.0}, 1.0)

@@ -9,7 +9,7 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, TimeSeriesSplit, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures
 from sklearn.utils.estimator_checks import estimator_checks_generator
@@ -231,3 +231,33 @@ def test_a_panel_takes_series_as_a_column_or_by_metadata_routing():
         clone(model).predict(rows)
     with pytest.raises(ValueError, match="each row needs a series"):
         clone(beside).fit(rows, y)
+
+
+def test_series_of_a_data_frame_are_learned_as_by_the_learner():
+    rng = np.random.default_rng(1)
+    dates = pd.date_range("2024-01-01", periods=60).repeat(5)
+    rows = pd.DataFrame({"date": dates, "shop": [f"s{k % 5}" for k in range(300)]})
+    rows["price"] = rng.normal(size=300)
+    y = 10.0 ** (np.arange(300) % 5) * (9.0 + rows.price + rng.normal(size=300))
+    learner = omkl.learner("auto", series="shop", interval=0.9, season=7)
+    learner.partial_fit(rows[:200], y[:200])
+    model = OnlineMKLRegressor(series="shop", season=7)
+    for one in (
+        clone(model).fit(rows[:200], y[:200]),
+        clone(model).partial_fit(rows[:200], y[:200]),
+    ):
+        np.testing.assert_array_equal(one.predict(rows[200:]), learner.predict(rows[200:]))
+    learner.partial_fit(rows[200:], y[200:])
+    one = pickle.loads(pickle.dumps(one)).partial_fit(rows[200:], y[200:])
+    np.testing.assert_array_equal(
+        one.predict_interval(rows[:9]), learner.predict_interval(rows[:9])
+    )
+    assert list(one.feature_names_in_) == list(rows.columns)
+    scores = cross_val_score(model, rows, y, cv=TimeSeriesSplit(2))
+    assert scores.min() > 0.9
+    with pytest.raises(ValueError, match="no column 'shop': give X as a data frame"):
+        clone(model).fit(rows[["price"]].to_numpy(), y)
+    with pytest.raises(ValueError, match="the data frame has no column 'shop', the series"):
+        clone(model).fit(rows[["price"]], y)
+    with pytest.raises(ValueError, match="this is 2 outputs: leave them out"):
+        clone(model).fit(rows, np.column_stack([y, y]))
