@@ -315,7 +315,14 @@ def _is_sorted(texts: Sequence[str], format: str) -> bool:
 def date_parts(time: Any, parts: Sequence[str], start: int) -> list[Any]:
     """Return hour, weekday (Monday is 0), day of the year and days since ``start``.
 
-    ``time`` in microseconds since 1970 is an int, or an array for arrays of the same numbers.
+    Parameters
+    ----------
+    time
+        Time in microseconds since 1970: an int, or an int64 array for arrays of the parts.
+    parts
+        Names of the requested parts: "hour", "weekday", "day_of_year", "days_elapsed".
+    start
+        Time from which days are counted, in microseconds since 1970.
     """
     day = time // DAY
     values = {

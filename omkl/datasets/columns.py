@@ -65,8 +65,19 @@ def choose_columns(
 ) -> tuple[list[int], int]:
     """Return the 0-based positions of ``dataset.inputs``, and that of ``dataset.target``.
 
-    A column is given by its name or its 1-based position, the name first; inputs also as a range of
-    positions like "3-23". ``inputs=None`` takes every usable column but the target.
+    A name or a position is given. A text that is both is a name.
+
+    Parameters
+    ----------
+    names, usable
+        Names of all columns, and whether each can be an input.
+    inputs
+        Names or 1-based positions, or a range of positions such as "3-23". None: every usable
+        column except the target.
+    target
+        Name or 1-based position.
+    where
+        Name of the file, for messages.
 
     Raises
     ------
@@ -96,7 +107,22 @@ def choose_columns(
 
 
 def places_of(given: Any, names: Sequence[str], where: str, key: str) -> list[int]:
-    """Return the 0-based positions of columns that are named, or lie in a range such as "3-23"."""
+    """Return the 0-based positions of columns.
+
+    Parameters
+    ----------
+    given
+        Names, 1-based positions, or ranges such as "3-23"; one or a list of them.
+    names
+        Names of all columns.
+    where, key
+        Name of the file and of the setting, for messages.
+
+    Raises
+    ------
+    DataError
+        A column does not exist or is ambiguous.
+    """
     places = []
     for item in given if isinstance(given, list | tuple) else [given]:
         span = None if item in names else _span(item)
@@ -108,7 +134,22 @@ def places_of(given: Any, names: Sequence[str], where: str, key: str) -> list[in
 
 
 def place_of(column: Any, names: Sequence[str], where: str, key: str = "dataset.target") -> int:
-    """Return the 0-based position of a column that is given by its name or 1-based position."""
+    """Return the 0-based position of a column.
+
+    Parameters
+    ----------
+    column
+        Name or 1-based position.
+    names
+        Names of all columns.
+    where, key
+        Name of the file and of the setting, for messages.
+
+    Raises
+    ------
+    DataError
+        The column is None, does not exist, or is ambiguous.
+    """
     if column is None:
         raise DataError(
             f"{where}: say which column to predict: dataset.target=NAME or its position. "
@@ -126,7 +167,15 @@ def count_inputs(inputs: Any) -> int | None:
 
 
 def require_distinct(names: Sequence[str], where: str, cure: str = "Rename one.") -> None:
-    """Raise DataError if there are too many columns, or two columns have the same name."""
+    """Raise DataError if there are too many columns, or two columns have the same name.
+
+    Parameters
+    ----------
+    names
+        Names of all columns.
+    where, cure
+        Name of the file, and last sentence of the message.
+    """
     require_few(len(names), where)
     if len(set(names)) < len(names):
         name, _ = Counter(names).most_common(1)[0]
@@ -182,9 +231,30 @@ def series_are_whole(column: pd.Series) -> bool:
 def series_of(
     cells: pd.Series, rows: np.ndarray, where: str, whole: bool, may_be_blank: bool = False
 ) -> np.ndarray:
-    """Return the series (n,) of rows: whole numbers or texts, None for a missing cell.
+    """Return the series of rows.
 
-    Raises DataError for an invalid cell, and for a missing cell unless ``may_be_blank`` is True.
+    Parameters
+    ----------
+    cells
+        Cells (n,) of the column of the series.
+    rows
+        Row numbers (n,) in the file, for messages.
+    where
+        Name of the file, for messages.
+    whole
+        Whether series are whole numbers; otherwise they are texts.
+    may_be_blank
+        Whether cells may be missing.
+
+    Returns
+    -------
+    ndarray
+        (n,) object: int or str, None for a missing cell.
+
+    Raises
+    ------
+    DataError
+        A cell is invalid, or missing while ``may_be_blank`` is False.
     """
     series = np.full(len(cells), None, dtype=object)
     for n, cell in enumerate(cells):
@@ -220,9 +290,28 @@ MOST_WHOLE = 2**53  # a number that float64 has exactly
 def class_codes(
     cells: Iterable[Any], classes: Sequence[Any], rows: np.ndarray, where: str
 ) -> np.ndarray:
-    """Return the class codes (n,) of cells, NaN for a missing cell.
+    """Return the codes of classes.
 
-    The codes of two classes are -1 and +1. The codes of K > 2 classes are 0 .. K - 1.
+    Parameters
+    ----------
+    cells
+        Cells (n,) of the target.
+    classes
+        The K classes. The codes of two classes are -1 and +1, those of more 0 .. K - 1.
+    rows
+        Row numbers (n,) in the file, for messages.
+    where
+        Name of the file, for messages.
+
+    Returns
+    -------
+    ndarray
+        (n,) codes, NaN for a missing cell.
+
+    Raises
+    ------
+    DataError
+        A cell is none of the classes.
     """
     codes = [-1.0, 1.0] if len(classes) == 2 else range(len(classes))
     known, values = tuple(map(word, classes)), np.full(len(rows), np.nan)
@@ -354,10 +443,19 @@ class Column:
         return read[at], int(np.flatnonzero(at == unread[0])[0]) if unread else None
 
     def cell(self, cell: Any, where: str, cure: str) -> Sequence[float]:
-        """Return the numbers (inputs,) of one cell, equal to those that ``encode`` returns.
+        """Return the numbers (inputs,) of one cell, equal to those of ``encode``.
 
-        Raises DataError for an invalid cell. ``where`` and ``cure`` are the first and the last part
-        of the message.
+        Parameters
+        ----------
+        cell
+            Content of the cell.
+        where, cure
+            First and last part of an error message.
+
+        Raises
+        ------
+        DataError
+            The cell is invalid.
         """
         if is_blank(cell):
             return [math.nan] * len(self.inputs)
@@ -540,7 +638,17 @@ def plain_column(name: str) -> Column:
 
 
 def number_column(series: pd.Series, name: str, decimal: str = ".") -> Column:
-    """Return a column of numbers. The first cells only decide the format of the numbers."""
+    """Return the encoding of a column of numbers.
+
+    Parameters
+    ----------
+    series
+        First cells of the column. They decide only the format of numbers.
+    name
+        Name of the column.
+    decimal
+        Decimal mark if the cells do not show it.
+    """
     form = _number_format(series, decimal) or NumberFormat(decimal)
     return _numbers(name, series, form)
 

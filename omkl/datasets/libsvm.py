@@ -54,7 +54,22 @@ class LibsvmTable:
     def like(
         cls, content: FileContent, cfg: Mapping[str, Any], inputs: Sequence[str]
     ) -> LibsvmTable:
-        """Return a table with the ``inputs`` of a model. Labels are not needed."""
+        """Return a table with the inputs of a model. Its rows need no target.
+
+        Parameters
+        ----------
+        content
+            The file.
+        cfg
+            Settings of the data set; ``encoding`` and ``zero_based`` are used.
+        inputs
+            Names of the model's inputs, x1, x2, ...
+
+        Raises
+        ------
+        DataError
+            The model has other inputs.
+        """
         reading = {key: cfg.get(key) for key in ("encoding", "zero_based")}
         table = cls(content, {**reading, "inputs": f"1-{len(inputs)}"}, labelled=False)
         if table.names[:-1] != tuple(inputs):
@@ -128,9 +143,22 @@ class LibsvmTable:
 def words_in(
     content: FileContent, cfg: Mapping[str, Any], labelled: bool = True
 ) -> Iterator[list[str]]:
-    """Yield the words of each row, its label first, or 0 if a label is not needed.
+    """Yield the words of each row. The first one is the target, or "0" in a row without one.
 
-    If labels are not needed, an empty line is an error, because it may stand for a row of zeros.
+    Parameters
+    ----------
+    content
+        The file.
+    cfg
+        Settings of the data set; ``encoding`` is used.
+    labelled
+        Whether every row must have a target. If False, an empty line between rows is an error,
+        because it may be a row of zeros.
+
+    Raises
+    ------
+    DataError
+        A row without a target, or an empty line between rows without targets.
     """
     n, has_gap = 0, False
     with content.open_lines(cfg.get("encoding") or "utf-8") as file:

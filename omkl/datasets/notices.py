@@ -25,7 +25,17 @@ class Order:
         self._time, self._onwards, self._back, self._first_back = np.empty(0), 0, 0, 0
 
     def add(self, y: np.ndarray, time: np.ndarray | None, rows: np.ndarray) -> None:
-        """Add the targets, dates (days, or None) and row numbers (n,) of the next rows."""
+        """Add the next rows.
+
+        Parameters
+        ----------
+        y
+            Targets (n,), NaN if missing.
+        time
+            Dates (n,) in days, NaN if missing; None without a column of dates.
+        rows
+            Row numbers (n,) in the file.
+        """
         there = y[~np.isnan(y)]
         steps = np.diff(np.concatenate([self._last, there]))
         self._n, self._last = self._n + len(there), np.concatenate([self._last, there])[-1:]

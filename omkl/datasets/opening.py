@@ -54,7 +54,21 @@ def open_stream(
 def open_streams(
     dataset_cfg: Mapping[str, Any], stream_cfg: Mapping[str, Any], seeds: Sequence[int]
 ) -> list[Stream]:
-    """Open one stream per seed. The seed only changes the order of a shuffled data set."""
+    """Open one stream per seed.
+
+    Parameters
+    ----------
+    dataset_cfg, stream_cfg
+        Settings ``dataset`` and ``stream`` of a run.
+    seeds
+        Seeds of the order in a shuffled data set. Without shuffling all streams are the same
+        object.
+
+    Raises
+    ------
+    DataError
+        As of ``open_stream``.
+    """
     options, name = _checked(dataset_cfg, stream_cfg), str(dataset_cfg["name"])
     shuffles = options.order == "shuffled"
     if dataset_cfg.get("series") is not None and "path" not in dataset_cfg:
@@ -136,10 +150,25 @@ def load(name: str, *, as_frame: bool = True) -> tuple[Any, Any]:
 def open_with_column(
     dataset_cfg: Mapping[str, Any], stream_cfg: Mapping[str, Any], key: str | None
 ) -> tuple[Stream, np.ndarray | None]:
-    """Open a stream of known length, and read the column ``dataset_cfg[key]`` of its rounds (T,).
+    """Open a stream of known length, and read a column of its rounds.
 
-    The column holds whole numbers or words, and is an input only if ``dataset.inputs`` names it.
-    With key None no column is read. Raises DataError as ``open_stream``.
+    Parameters
+    ----------
+    dataset_cfg, stream_cfg
+        Settings ``dataset`` and ``stream`` of a run.
+    key
+        Setting of the data set that names the column of whole numbers or words; None: no column.
+        The column is an input only if ``dataset.inputs`` names it.
+
+    Returns
+    -------
+    Stream, ndarray or None
+        The stream, and the column (T,).
+
+    Raises
+    ------
+    DataError
+        As of ``open_stream``.
     """
     stream_cfg = {**stream_cfg, "order": stream_cfg["order"] or "file"}
     options = _checked(dataset_cfg, stream_cfg)

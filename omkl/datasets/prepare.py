@@ -31,7 +31,22 @@ if TYPE_CHECKING:
 
 
 def prepare_rows(frame: pd.DataFrame, steps: Mapping[str, Any], where: str) -> pd.DataFrame:
-    """Apply all steps that do not scale. The index of the result still counts rows of the file."""
+    """Apply all preparation steps except scaling.
+
+    Parameters
+    ----------
+    frame
+        Rows of the file. Their index, the row number in the file, is kept.
+    steps
+        Content of ``dataset.prepare``.
+    where
+        Name of the file, for messages.
+
+    Raises
+    ------
+    DataError
+        A step does not fit the file.
+    """
     if steps.get("first_rows") is not None:
         frame = frame.iloc[: steps["first_rows"]]
     if drop := steps.get("drop"):

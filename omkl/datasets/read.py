@@ -105,8 +105,17 @@ def count_rows(
 ) -> RowCount | None:
     """Return the number of rows of a file, or None if it is unknown before the file is read.
 
-    The number comes from the size of the ``first`` frame, from the metadata of Parquet, or from the
-    number of lines of a text file.
+    The number comes from the length of ``first``, from the metadata of Parquet, or from the number
+    of lines of a text file.
+
+    Parameters
+    ----------
+    content
+        The file.
+    cfg
+        Settings of the data set.
+    first
+        First rows of the file, or all of a short file.
     """
     reader, prepares = _reader(content, cfg), cfg.get("prepare")
     if reader is _parquet and not prepares:
@@ -203,9 +212,21 @@ def count_headers(cfg: Mapping[str, Any]) -> int:
 def column_names(header: Sequence[Any], cfg: Mapping[str, Any], where: str) -> list[str]:
     """Return the names of the columns.
 
-    The names are those in ``dataset.columns``, else those in the ``header``, else x1, x2, ... if
-    the file has no header. Raises DataError if two columns have the same name, or if
-    ``dataset.columns`` has another length than the header.
+    The names are those in ``dataset.columns``, else those in the header, else x1, x2, ...
+
+    Parameters
+    ----------
+    header
+        Names in the file, or the cells of its first row if it has no header.
+    cfg
+        Settings of the data set; ``columns`` and ``header`` are used.
+    where
+        Name of the file, for messages.
+
+    Raises
+    ------
+    DataError
+        Two columns have the same name, or the length of ``dataset.columns`` is wrong.
     """
     columns = cfg.get("columns")
     columns = columns if isinstance(columns, list | tuple) else None  # else declarations

@@ -91,10 +91,16 @@ class Moments:
     def standardised_row(
         self, x: np.ndarray, most: float, takes: bool = True
     ) -> Standardised | None:
-        """Return one row x (C,) standardised, equal to the last bit to ``standardised``.
+        """Return one standardised row, equal to the last bit to ``standardised``.
 
-        If ``takes`` is True, the row is learned. Otherwise ``take_row_ahead`` can learn it later.
-        If the absolute value of a number exceeds ``most``, return None and learn nothing.
+        Parameters
+        ----------
+        x
+            Row (C,).
+        most
+            Largest absolute value. If a number exceeds it, return None and learn nothing.
+        takes
+            Whether the row is learned. If False, ``take_row_ahead`` can learn it later.
         """
         row, state = Standardised.empty(x.shape), self._state
         if not takes:

@@ -310,7 +310,17 @@ def inputs_in(
 def refuse(
     cells: np.ndarray, rows: np.ndarray, names: Sequence[str], where: str, what: str
 ) -> None:
-    """Raise DataError for the first True of cells (n, d) of rows (n,) and columns ``names``."""
+    """Raise DataError for the first True in a block of cells.
+
+    Parameters
+    ----------
+    cells
+        Mask (n, d) of wrong cells.
+    rows, names
+        Row numbers (n,) in the file, and names (d,) of the columns.
+    where, what
+        Name of the file and problem, for the message.
+    """
     if cells.any():
         n, k = np.argwhere(cells)[0]
         raise DataError(f"{where}: row {rows[n]}, column {names[k]!r} {what}")

@@ -108,7 +108,17 @@ class AdaptiveIntervals:
         return half if units is None else units.width(half)
 
     def follow_one(self, y_hat: float, scored: bool, y: float, far: bool) -> None:
-        """Learn one round as ``follow`` does, to the last bit, if it is ``scored``."""
+        """Learn one round, equal to the last bit to ``follow``.
+
+        Parameters
+        ----------
+        y_hat, y
+            Prediction and target, NaN if missing.
+        scored
+            Whether the round counts. If False only a known target is counted.
+        far
+            Whether the row has an input far outside its usual range.
+        """
         if not math.isnan(y):
             self._n_known += 1
         if scored:
@@ -261,7 +271,17 @@ class RowWidths:
         spread: np.ndarray,
         far: np.ndarray,
     ) -> Ends:
-        """Return the intervals of rows (n, d), each as if it came next. Nothing changes."""
+        """Return the intervals of rows, each as if it came next. Nothing changes.
+
+        Parameters
+        ----------
+        rows
+            Inputs (n, d).
+        y_hat, half, spread
+            Predictions (n,), half widths (n,) and standard deviations (n,).
+        far
+            Mask (n,) of the rows with an input far outside its usual range.
+        """
         columns = (self._learner.predict(rows), y_hat, half, spread, far)
         listed = zip(*(column.tolist() for column in columns), strict=True)
         return _stacked([self._next_ends(*row) for row in listed])

@@ -391,15 +391,27 @@ class OnlineLearner:
         return said
 
     def learn_one(self, x: Any, y: Any = None, series: SeriesName | None = None) -> None:
-        """Learn the target y of the row x.
+        """Learn the target of a row.
 
-        ``predict_one`` may have predicted the row, with other rows in between. Such a row is
+        ``predict_one`` may have predicted the row, with other rows in between. The row is then
         learned with the past targets that its prediction used, and intervals learn from the error
         of this prediction. If several equal rows were predicted, the first of them is learned
-        first. The last ``max_pending`` predictions are remembered.
+        first. The learner stores the last ``max_pending`` predictions.
 
-        If ``asks`` is False, the target is ignored and may be None. Otherwise a target of NaN or
-        None updates only the scaling of inputs. On ValueError nothing is learned.
+        Parameters
+        ----------
+        x
+            Row, as of ``predict_one``.
+        y
+            Target: a number, or a class. NaN or None: only the scaling of inputs is updated. If
+            ``asks`` is False, the target is ignored.
+        series
+            Name of the row's series; None: the column of the series in ``x``.
+
+        Raises
+        ------
+        ValueError
+            The row, target or series is invalid. Nothing is learned.
         """
         added: tuple[Any, ...] = ()
         if self.classes:
@@ -588,12 +600,21 @@ class OnlineLearner:
             self._learned = last
 
     def predict(self, X: Any, return_std: bool = False, series: Any = None) -> Any:
-        """Return the prediction (n,) of each row of X, as if this row came next.
+        """Return the prediction (n,) of each row, as if this row came next. Nothing changes.
 
-        Nothing changes, and X does not decide the inputs. With ``return_std`` also return the
-        expected standard deviations (n,), NaN if unknown. ``series`` (n,) names the series of each
-        row; None: the column of series in X. Raises ValueError if ``return_std`` is True and the
-        algorithm has no standard deviation.
+        Parameters
+        ----------
+        X
+            Rows: an array (n, d) or a data frame. They do not decide the learner's inputs.
+        return_std
+            Whether to also return the expected standard deviations (n,), NaN if unknown.
+        series
+            Names (n,) of the series of the rows; None: the column of the series in ``X``.
+
+        Raises
+        ------
+        ValueError
+            A row is invalid, or ``return_std`` is True and the algorithm has no standard deviation.
         """
         if return_std and not self.algorithm.has_spread:
             name = self.settings.algorithm

@@ -138,7 +138,17 @@ class RecentPredictions:
         return (series, x.tobytes()) in self._numbers
 
     def add(self, x: np.ndarray, said: RowPrediction, series: int | str | None = None) -> None:
-        """Store the prediction ``said`` of the row x (d,). Above the limit remove the oldest."""
+        """Store the prediction of a row. Above the limit remove the oldest.
+
+        Parameters
+        ----------
+        x
+            Row (d,).
+        said
+            Its prediction.
+        series
+            Name of the row's series.
+        """
         if len(self._said) >= self.limit:
             oldest, _ = next(iter(self._said.values()))
             self._pop(oldest)
