@@ -1,6 +1,6 @@
 """Print jobs on a terminal: a progress bar while a job runs, then its result.
 
-A single run prints a table, each run of a sweep a line.
+A single run prints a table. Each run of a sweep prints one line.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def loss_text(result: Mapping[str, Any]) -> str:
 
 
 def error_text(result: Mapping[str, Any]) -> str:
-    """Return the error without its name. An error that has overflowed is infinite."""
+    """Return the error without its name. An overflowed error is infinite."""
     kind = measure(result)
     text = stats.loss_text(kind, number_of(result[f"{kind.key}_mean"]), result[f"{kind.key}_std"])
     return f"{text} %" if kind is ERROR_RATE else text
@@ -46,7 +46,7 @@ def target_text(result: Mapping[str, Any]) -> str:
 
 
 def _in_units(result: Mapping[str, Any]) -> bool:
-    """Return whether errors are in units of the target, and not scaled to [0, 1]."""
+    """Return whether errors are in units of the target (True) or scaled to [0, 1]."""
     return "rmse" in result and scaling_of(result) != "whole"
 
 
@@ -65,14 +65,14 @@ def _baseline_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     texts = {n: f"{readable(100.0 * e)} %" if is_rate else readable(e) for n, e in errors.items()}
     yield "baselines", "   ".join(f"{name} {texts[name]}" for name in in_order)
     best, value = errors[in_order[0]], number_of(result[own])
-    if 0.0 <= value < best:  # else a warning follows
+    if 0.0 <= value < best:  # otherwise a warning follows the table
         yield "", f"-> {100.0 * (1.0 - value / best):.3g} % below the best"
 
 
 def _interval_text(result: Mapping[str, Any]) -> str:
-    """Format coverage, mean width and score of the intervals that ``interval=`` asks for."""
+    """Format coverage, mean width and score of the intervals that ``interval=`` requests."""
     interval = result["interval"]
-    coverage = interval["coverage"]  # None where no row had an interval
+    coverage = interval["coverage"]  # None if no row had an interval
     share = "none" if coverage is None else f"{100 * coverage:.1f} %"
     width, score = (readable(number_of(interval[key])) for key in ("width", "interval_score"))
     return (
@@ -124,7 +124,7 @@ def print_notices(runs: Sequence[Run], console: Console) -> None:
 
 
 LATEST = "latest"
-MOST_LINES = 12  # columns of a file that are described
+MOST_LINES = 12  # most described columns of a file
 
 
 def print_columns(stream: Mapping[str, Any], rows: str, console: Console) -> None:
@@ -185,7 +185,7 @@ def _print_table(title: str, rows: Iterable[tuple[str, str]], console: Console) 
 
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     for name, text in rows:
-        table.add_row(Text(f"  {name}"), Text(text))  # names of columns are no markup
+        table.add_row(Text(f"  {name}"), Text(text))  # not markup: a name of the user's
     console.print(Text(title, style="bold"))
     print_plain(table, console)
 
@@ -229,13 +229,13 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
     yield from _expert_rows(run)
     if in_units and (n_seeds > 1 or "target" in only):
         yield "MSE", mse
-    elif not in_units and "rmse" in result:  # of a federation there are none
+    elif not in_units and "rmse" in result:  # a federation has no rmse
         yield "error", target_text(result)
     if classify:
         kept = result["support_size"]
         rows = f", {_of_seeds(kept, n_seeds)} rows kept" if kept else ""
         yield "updates", f"{result['updates_per_kernel']:,.1f} per kernel{rows}"
-    elif result["al_efficiency"] < 1.0:  # others ask always: their labels cost nothing
+    elif result["al_efficiency"] < 1.0:  # other learners request every target
         yield "targets", cost_text(result)
     for entry in result["regret"].values():
         if "skipped" not in entry:
@@ -259,7 +259,7 @@ def _series_rows(series: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "series", f"{series['n']:,} of {series['column']}, {how}{unranked}"
     if series["by_date"]:
         yield "", "rows of a date are predicted before one is learned (stream.series_delay=0: not)"
-    half = series["ranked"] // 2  # no series is named as both
+    half = series["ranked"] // 2  # no series is both best and worst
     for name, most in (("best", series["ranked"] - half), ("worst", half)):
         named = series[name][: min(3, most)]
         if each := [f"{entry['series']} {readable(entry['rmse'])}" for entry in named]:
@@ -285,7 +285,7 @@ def _largest(values: Mapping[str, float], texts: Mapping[str, str]) -> str:
     return few(texts[name] for name in columns)
 
 
-MOST_SHOWN = 10  # classes of a confusion matrix
+MOST_SHOWN = 10  # most classes of a printed confusion matrix
 
 
 def _class_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -309,15 +309,15 @@ def _expert_rows(run: Run) -> Iterator[tuple[str, str]]:
     """Yield the number of kernels or other experts, if there are several."""
     result = run.result
     n, evaluated = result["n_kernels"], f"{result['kernels_per_round']:.4g} per row"
-    if n and has_kernels(run):  # a network has none
-        D = f", D = {result['D']}" if "federated" in result else ""  # follows from max_upload
+    if n and has_kernels(run):  # a network has no kernels
+        D = f", D = {result['D']}" if "federated" in result else ""  # D follows from max_upload
         yield "kernels", f"{n} in the dictionary, {evaluated}{D}"
     elif n > 1:
         yield "experts", f"{n}, {evaluated}"
 
 
 def _regret_rows(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Return the regret against one comparator. For a federation add the deviation over clients."""
+    """Yield the regret against one comparator. For a federation add the deviation over clients."""
     mean, std = number_of(entry["mean"]), entry["std"]
     # A mean near 0 has a deviation larger than it.
     deviation = "" if std is None else f" ± {readable(std, max(abs(mean), std))}"
@@ -401,7 +401,7 @@ def print_saved(name: str, folder: Path, outputs: Path) -> None:
 
 
 def print_path(name: str, path: Path, after: str = "") -> None:
-    """Print a path, as a link where the terminal has links.
+    """Print a path, as a link if the terminal supports links.
 
     Parameters
     ----------
@@ -432,11 +432,11 @@ def tracked_text(outputs: Path) -> str:
     return plain(f"tracked  {outputs / 'mlflow.db'}  (look: omkl-report ui{where})")
 
 
-SECONDS_UNTIL_LEFT = 2.0  # of a stage: before, the time that is left is a guess
+SECONDS_UNTIL_LEFT = 2.0  # earlier in a stage, the remaining time cannot be estimated
 
 
 class Bar:
-    """Progress bar. It is shown on a terminal only, and removed at the end.
+    """Progress bar. It is shown only on a terminal, and removed at the end.
 
     As a context manager it returns the progress callback for ``run``, or None without a terminal.
     The bar counts the rounds of the stream. Its rate is the sum over the seeds.

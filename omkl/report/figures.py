@@ -1,7 +1,7 @@
 """Figures of one run.
 
-A figure is drawn by a function of the run, which returns None where the run has nothing to draw. A
-function with the parameter ``into`` has one panel, and draws it into Axes that it is given.
+Each function draws one figure of a run, and returns None if the run lacks its data. A function with
+the parameter ``into`` has one panel, and can draw it into given Axes.
 
 Shapes: R seeds, P recorded rounds, N kernels, K clients, G rounds after which weights are known.
 """
@@ -33,8 +33,8 @@ from omkl.utils.wording import over_seeds, pluralize
 Array = np.ndarray
 Draw = Callable[..., Figure | None]
 
-MOST_NAMES = 12  # of experts in the heat map, one per line
-LEAST_WEIGHT = 0.005  # of an expert with a bar
+MOST_NAMES = 12  # most experts in the heat map, one per line
+LEAST_WEIGHT = 0.005  # smallest weight of an expert with a bar
 
 
 def all_figures(run: Run, folder: Path, suffixes: Sequence[str] = style.PNG) -> list[Path]:
@@ -103,7 +103,7 @@ def draw_into(run: Run, name: str | None = None, axes: Axes | None = None) -> Ax
         raise ValueError(f"{name} has several panels: run.plots()[{name!r}] is its figure")
     with style.applied():
         if axes is None:
-            import matplotlib.pyplot as plt  # which shows it in a notebook
+            import matplotlib.pyplot as plt  # pyplot shows the figure in a notebook
 
             axes = plt.subplots(figsize=(style.WIDTH, 4.2))[1]
         if draw(run, axes) is None:
@@ -205,7 +205,7 @@ def over_time(run: Run) -> Figure | None:
 
 
 def _draw_map(figure: Figure, axes: Axes, run: Run) -> None:
-    """Draw weights over time: of kernels by family and bandwidth, or of the largest experts."""
+    """Draw weights over time: kernels by family and bandwidth, or the largest of other experts."""
     curves = run.curves
     weights = curves["weights_over_time"]
     if has_kernels(run):
@@ -246,7 +246,7 @@ def _draw_shares(figure: Figure, axes: Axes, t: Array, values: Array, n: int, wh
 
 
 def _kernel_order(curves: Mapping[str, Array]) -> Array:
-    """Return the order of the kernels by family, the first one last, and bandwidth."""
+    """Return the order of the kernels by family (the first family last) and bandwidth."""
     family = curves["kernel_family"].tolist()
     names = list(dict.fromkeys(family))
     places = np.array([-names.index(name) for name in family])
@@ -263,7 +263,7 @@ def _kernel_ticks(family: Array) -> list[int]:
 
 
 def _name_families(axes: Axes, family: Array, bandwidth: Array) -> None:
-    """Name bandwidths at the axis of the map, and the families in the map."""
+    """Label the bandwidths at the axis of the map, and the families inside the map."""
     ends = [*(np.flatnonzero(family[1:] != family[:-1]) + 1).tolist(), len(family)]
     for end in ends:
         if end < len(family):
@@ -297,7 +297,7 @@ def predictions(run: Run, into: Axes | None = None) -> Figure | None:
     figure, axes = _single(3.8, into=into)
     shuffled = run.config.get("stream", {}).get("order") == "shuffled"
     colour, percent = style.COLOURS[0], 90.0
-    if interval := run.result.get("interval"):  # of so few rows none may be known
+    if interval := run.result.get("interval"):  # few rows may have no interval
         percent, unknown = 100.0 * interval["level"], np.full(len(t), np.nan)
         low, high = recent.get("low", unknown), recent.get("high", unknown)
     else:
@@ -327,10 +327,10 @@ def predictions(run: Run, into: Axes | None = None) -> Figure | None:
 
 
 def coverage(run: Run, into: Axes | None = None) -> Figure | None:
-    """Draw how many targets lay in their intervals, window by window; means over the seeds.
+    """Draw the share of targets inside their intervals by window; means over the seeds.
 
-    The band is where a window's share lies, two standard errors up and down, if every row is
-    covered with the probability that was requested and rows are independent.
+    The band shows two standard errors on both sides of the requested coverage, for independent
+    rows.
     """
     windows = run.result.get("interval", {}).get("windows")
     if not windows:
@@ -397,7 +397,7 @@ def importance(run: Run, into: Axes | None = None) -> Figure | None:
 
 
 def weights(run: Run) -> Figure | None:
-    """Draw the weights of kernels after the last row over bandwidths, a panel per family."""
+    """Draw the weights of kernels after the last row over bandwidths, one panel per family."""
     if "weights" not in run.curves or not has_kernels(run):
         return None
     mean, std = style.mean_std(run.curves["weights"])
@@ -433,9 +433,9 @@ def weights(run: Run) -> Figure | None:
 
 
 def graph(run: Run, into: Axes | None = None) -> Figure | None:
-    """Draw which kernels each node of the feedback graph sees after the last row, first seed.
+    """Draw which kernels each node of the feedback graph evaluates after the last row, first seed.
 
-    Kernels are in the order of their families and bandwidths. A node of OMKL-SFG and its relatives
+    Kernels are in the order of their families and bandwidths. A node of OMKL-SFG and its variants
     is a kernel; nodes of OMKL-GF are selective nodes.
     """
     if "graph" not in run.curves:
@@ -469,7 +469,7 @@ def graph(run: Run, into: Axes | None = None) -> Figure | None:
 
 
 def clients(run: Run, into: Axes | None = None) -> Figure | None:
-    """Draw every client's regret after the last round, in order, by (11)."""
+    """Draw every client's regret (11) after the last round, in increasing order."""
     if "client_regret" not in run.curves:
         return None
     figure, axes = _single(3.6, into=into)

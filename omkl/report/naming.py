@@ -1,4 +1,4 @@
-"""Names of runs, settings and numbers in tables and figures."""
+"""Printed names of runs, settings and numbers in tables and figures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def readable(value: float, like: float | None = None) -> str:
 def markdown_text(text: str) -> str:
     """Escape text for a Markdown table: one line without markup."""
     escaped = re.sub(r"([\\|*_>`\[\]])", r"\\\1", " ".join(text.split()))
-    return escaped.replace("<", "&lt;")  # not every renderer knows a backslash before it
+    return escaped.replace("<", "&lt;")  # not every renderer supports an escaped <
 
 
 def scored_rows(result: Mapping[str, Any]) -> str:
@@ -63,7 +63,7 @@ def value_text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-# --- what tells runs apart ------------------------------------------------------------------------
+# --- settings that distinguish runs ---------------------------------------------------------------
 
 
 def varying(runs: Sequence[Run], of_all: bool = False) -> list[dict[str, Any]]:
@@ -71,8 +71,8 @@ def varying(runs: Sequence[Run], of_all: bool = False) -> list[dict[str, Any]]:
 
     A parameter varies if two runs of one algorithm differ in it. A setting of the stream varies if
     two runs on one data set differ in it. Any other setting varies if two runs of one algorithm on
-    one data set differ in it. With ``of_all`` the result of each run has every setting that varies
-    among some of the runs.
+    one data set differ in it. With ``of_all`` each run gets every setting that varies among any
+    runs.
     """
     import pandas as pd  # imported here: it takes 0.3 s, and one run does not need it
 
@@ -91,7 +91,7 @@ def varying(runs: Sequence[Run], of_all: bool = False) -> list[dict[str, Any]]:
 
 
 def _group(run: Run, name: str) -> str:
-    """Name the runs among which a setting may vary."""
+    """Return the name of the group of runs within which a setting may vary."""
     algorithm, dataset = run.result["algorithm"], run.result["dataset"]
     if name in run.result["params"]:
         return str(algorithm)
@@ -101,8 +101,7 @@ def _group(run: Run, name: str) -> str:
 def is_of_stream(setting: str) -> bool:
     """Return whether a setting changes the stream of a data set.
 
-    The scaling does not count, because its default depends on the learner. Tables name it in a
-    note.
+    The scaling is excluded, because its default depends on the learner. Tables state it in a note.
     """
     return setting.startswith(("dataset.", "stream.")) and setting != "stream.scaling"
 
@@ -117,7 +116,7 @@ def of_stream(settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def streams(runs: Sequence[Run]) -> list[str]:
-    """Return for each run the name of its data set, and what distinguishes its stream.
+    """Return for each run the name of its data set, and the settings that distinguish its stream.
 
     Only runs of one stream can be drawn in one panel.
     """
@@ -128,7 +127,7 @@ def streams(runs: Sequence[Run]) -> list[str]:
 
 
 class Entry(NamedTuple):
-    """A run in a legend: its learner and the settings that vary."""
+    """Run in a legend: its learner and the settings that vary."""
 
     learner: str
     settings: str
@@ -138,7 +137,7 @@ class Entry(NamedTuple):
 
 
 def legend(runs: Sequence[Run]) -> list[Entry]:
-    """Return an entry per run; entries that would be equal on one stream also name the key."""
+    """Return an entry per run. Add the run's key if entries of one stream would be equal."""
     pairs = [
         {k: v for k, v in settings.items() if k not in of_stream(settings)}
         for settings in varying(runs)
@@ -159,12 +158,12 @@ def pairs_text(settings: Mapping[str, Any]) -> str:
 
 
 def settings_of(run: Run) -> dict[str, Any]:
-    """Return the parameters and settings that can change a number by their names."""
+    """Return, by name, the parameters and settings that can change a number."""
     beside = ("algorithm", "kernels", *KEPT, *NEUTRAL)
     config = {k: v for k, v in run.config.items() if k not in beside}
     apart = {f"dataset.{key}" for key in ("name", "path", *PROSE)}
     flat = {"kernels": run.result["kernels"]} | dict(flattened(config))
-    flat.setdefault("features", RFF)  # left out of a configuration, but a word that is typed
+    flat.setdefault("features", RFF)  # the configuration omits the default
     shown = {k: v for k, v in flat.items() if k not in apart and v != {}}
     params = run.result["params"]
     return {**params, **{k: v for k, v in plain_texts(shown).items() if k not in params}}
@@ -179,9 +178,9 @@ def command(run: Run) -> str:
 
 
 def has_kernels(run: Run) -> bool:
-    """Return whether the experts are kernels of known families or of the run's dictionary.
+    """Return whether the experts are kernels: of known families, or of the run's dictionary.
 
-    A family of the dictionary may be defined outside the package, and is then unknown here.
+    A family of the dictionary may be defined outside the package, and be unknown here.
     """
     kernels = run.config.get("kernels")
     parts = kernels.get("parts") if isinstance(kernels, dict) else None

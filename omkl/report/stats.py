@@ -1,22 +1,25 @@
 """Statistics of runs for reports: stars, baselines and windows.
 
-The star of a table marks the best learner, and all that no paired test distinguishes from it.
+In a table a star marks the best learner, and every learner that a paired test does not distinguish
+from it.
 
-Learners with the same seeds saw the same random features (and permutations, where the stream has
-them), so they are compared seed by seed: a two-sided t test of the log-ratios to the learner with
-the lowest mean, over the seeds that both have, its p-values adjusted by Holm for the number of
-learners tested. Where some score of the table is 0 or less, differences take the place of ratios.
+Learners with the same seeds have the same random features and row orders, so they are compared seed
+by seed. The test is a two-sided t test of the log-ratios of their scores to those of the learner
+with the lowest mean, over the seeds that both have. p-values are adjusted by Holm for the number of
+tested learners. If a score of the table is 0 or less, differences replace ratios.
 
-Ratios, because differences hide a learner that fails on a few seeds: it may be worse than the best
-on each of 20, and these few make the standard error as large as the mean. Not Wilcoxon's test,
-because it finds nothing where seeds are few: with five its smallest p-value is 2/2^5, with ten and
-26 rows it is 25 * 2/2^10.
+Why ratios: a learner may be worse than the best on each of 20 seeds and fail on a few of them.
+These few make the standard error of differences as large as their mean, so differences hide it.
+Why not Wilcoxon's test: it cannot reject with few seeds. Its smallest p-value is 2/2^5 with five
+seeds, and 25 * 2/2^10 with ten seeds and 26 learners.
 
-Three limits. The learner that is truly best keeps its star in at least 95 of 100 tables (97 of
-those simulated), but what shares a star is not shown to be equal: few seeds tell few learners
-apart. Among many learners that are equal, the unluckiest loses its star more often than in 5 of 100
-tables (25, among 30 learners), since the same numbers choose the best of a table. And seeds
-differ in what is drawn while the rows are the same: nothing is said about other data.
+The star has three limits:
+
+1. The learner that is truly best keeps its star in at least 95 of 100 tables (97 in simulations).
+   A shared star does not show that learners are equal: few seeds distinguish few learners.
+2. Among many equal learners, the unluckiest one loses its star in more than 5 of 100 tables (25 of
+   100 with 30 learners), because the same numbers choose the best one.
+3. Seeds vary the random draws, not the rows. The star says nothing about other data.
 """
 
 from __future__ import annotations
@@ -36,19 +39,19 @@ from omkl.utils.wording import few
 Array = np.ndarray
 
 LEVEL = 0.05
-ROUNDING = 1e-12  # differences up to so much of a score come from the order of sums
+ROUNDING = 1e-12  # relative rounding error of a score, from the order of sums
 
 
 class Comparison(NamedTuple):
     """Comparison of K learners with the best of them."""
 
-    starred: Array  # (K,) the lowest mean, and what does not differ from it
-    p: Array  # (K,) adjusted by Holm; NaN for the best, and where no test was possible
-    untested: Array  # (K,) fewer than two seeds in common with the best, so that no test was made
+    starred: Array  # (K,) the lowest mean, and learners that do not differ from it
+    p: Array  # (K,) adjusted by Holm; NaN for the best, and without a test
+    untested: Array  # (K,) not tested: fewer than two seeds in common with the best
 
 
 def holm(p: ArrayLike) -> Array:
-    """Adjust p-values (K,) by Holm's step-down method; NaN stands for no test, and stays."""
+    """Adjust p-values (K,) by Holm's step-down method. NaN, for no test, stays NaN."""
     p = np.asarray(p, dtype=np.float64)
     adjusted = np.full(p.shape, np.nan)
     tested = np.flatnonzero(~np.isnan(p))
@@ -61,7 +64,7 @@ def holm(p: ArrayLike) -> Array:
 def same_as_best(scores: ArrayLike) -> Comparison:
     """Decide which learners share the star.
 
-    The mean of a learner is over all its seeds. A test is over the seeds that two learners have in
+    The mean of a learner is over all its seeds. A test uses the seeds that two learners have in
     common. If several learners have the best mean up to rounding, each other learner is compared
     with the one from which it is hardest to distinguish. A learner with fewer than two seeds in
     common with the best has no star and is ``untested``.
@@ -70,12 +73,12 @@ def same_as_best(scores: ArrayLike) -> Comparison:
     ----------
     scores
         Scores (R, K) of K learners on R seeds; lower is better. NaN: the learner has no such seed.
-        A learner that draws nothing has one score on every seed.
+        A learner that draws nothing has the same score on every seed.
 
     Raises
     ------
     ValueError
-        A learner has no score at all, or an infinite one.
+        A learner has no score, or an infinite one.
     """
     scores = np.asarray(scores, dtype=np.float64)
     if scores.ndim != 2 or scores.shape[1] == 0:
@@ -105,7 +108,7 @@ def _paired_t(differences: Array, resolution: Array) -> tuple[float, float] | No
 
     Differences below the ``resolution`` count as 0.
     """
-    from scipy.special import stdtr  # 0.2 s of import, which no table of single runs needs
+    from scipy.special import stdtr  # takes 0.2 s, and a table of single runs does not need it
 
     paired = ~np.isnan(differences)
     d = differences[paired]
@@ -123,7 +126,7 @@ def compare(rows: Sequence[dict[str, Any]]) -> None:
     """Set ``best``, ``p_star`` and ``untested`` of the rows of one data set and one measure.
 
     Each row must have ``scores``, its scores by seed, and ``draws``, which is False for a learner
-    whose score is the same for every seed. A row whose errors have overflowed gets no star.
+    whose score is the same for every seed. A row with overflowed errors gets no star.
     """
     for row in rows:
         row |= {"best": False, "p_star": None, "untested": False}
@@ -136,7 +139,7 @@ def compare(rows: Sequence[dict[str, Any]]) -> None:
     scores = np.full((len(seeds) + 1, len(rows)), np.nan)
     for column, row in enumerate(rows):
         of_seed = row["scores"]
-        if not row["draws"] and len(of_seed) == 1:  # on a seed that no other row has, too
+        if not row["draws"] and len(of_seed) == 1:  # valid for every seed
             scores[:, column] = next(iter(of_seed.values()))
         else:
             scores[:-1, column] = [of_seed.get(seed, np.nan) for seed in seeds]
@@ -146,7 +149,7 @@ def compare(rows: Sequence[dict[str, Any]]) -> None:
 
 
 def meaning(rows: Sequence[Mapping[str, Any]], measure: str) -> str:
-    """Explain the star of a table, and list the runs that it does not compare with others.
+    """Return sentences that explain the star of a table and list the runs that were not compared.
 
     Each row must have ``name``, its algorithm and data set, ``described``, the same with its
     settings, and the columns that ``compare`` and ``frame_of`` write.
@@ -236,7 +239,7 @@ def accuracy_text(entry: Mapping[str, Any]) -> str:
 
 
 def compared_by(result: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the key of the error in the entries of baselines, and in the result of a run.
+    """Return the key of the error in the entries of baselines, and its key in the result of a run.
 
     Baselines are compared by the error in the first line of a table. For a federation this is the
     MSE.
@@ -247,7 +250,7 @@ def compared_by(result: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def worse_than(result: Mapping[str, Any]) -> str:
-    """Name the baselines with smaller errors than the learner; "" if there is none."""
+    """Return the names of baselines with smaller errors than the learner, or ""."""
     key, own = compared_by(result)
     names = [
         f"the {NAMES[name]}"
@@ -261,7 +264,7 @@ def worse_than(result: Mapping[str, Any]) -> str:
 
 
 N_WINDOWS = 60
-LEAST_ROUNDS = 20  # of a window
+LEAST_ROUNDS = 20  # least rounds of a window
 
 
 class Windowed(NamedTuple):
@@ -274,8 +277,8 @@ class Windowed(NamedTuple):
 def windowed(run: Run, n_windows: int = N_WINDOWS) -> Windowed:
     """Return the error of consecutive windows of rounds, in the unit of the run.
 
-    The sums in the curves give them, so windows end at recorded rounds. A window has at least
-    ``LEAST_ROUNDS`` rounds. The error of a window without a scored round is NaN.
+    It is computed from the sums in the curves, so windows end at recorded rounds. A window has at
+    least ``LEAST_ROUNDS`` rounds. The error of a window without a scored round is NaN.
     """
     curves, key = run.curves, measure(run.result).key
     t = curves["t"]
@@ -287,5 +290,5 @@ def windowed(run: Run, n_windows: int = N_WINDOWS) -> Windowed:
     number = np.diff(counted[:, ends], prepend=0.0)
     total = np.diff(sums[:, ends], prepend=0.0)
     loss = np.divide(total, number, out=np.full(total.shape, np.nan), where=number > 0)
-    # Differences of large sums: where nothing was lost, rounding may leave less than nothing.
+    # Differences of large sums: rounding may make a loss of 0 negative.
     return Windowed(np.concatenate([[0], t[ends]]), np.maximum(loss, 0.0))

@@ -1,10 +1,10 @@
 """Appearance of figures: colours, axes, lines with bands, panels and their legend.
 
-matplotlib is imported by the functions that draw, so that tables do not need it. Only its object
-interface is used: no window system, no global list of figures.
+matplotlib is imported by the functions that draw, so that tables do not need it. Figures use its
+object interface only: no window system, no global list of figures.
 
-Shapes: R seeds, P recorded rounds. A spread is the sample standard deviation over the seeds;
-one seed has none.
+Shapes: R seeds, P recorded rounds. A band shows the sample standard deviation over the seeds; one
+seed has no band.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ LINES: tuple[Any, ...] = (
     (0, (7, 1.6, 1.2, 1.6)),
     (0, (4, 1.2, 1, 1.2, 1, 1.2)),
 )
-# Of settings, which have a colour in common: as many as curves in one panel.
+# Line styles of settings that share a colour: as many as curves in one panel.
 DASHES: tuple[Any, ...] = (*LINES, (0, (9, 1.5, 1.2, 1.5, 1.2, 1.5)), (0, (2.8, 2.8)))
 MARKERS = "osD^vPX*"
 GREY = "#666666"
-DPI = 150  # of a PNG
+DPI = 150  # resolution of a PNG
 PNG = ("png",)
 
 _SETTINGS: dict[str, Any] = {
@@ -67,13 +67,13 @@ _SETTINGS: dict[str, Any] = {
     "lines.markersize": 4.5,
     "errorbar.capsize": 2,
     "figure.constrained_layout.use": True,
-    "pdf.fonttype": 42,  # text stays text for whoever edits the figure
+    "pdf.fonttype": 42,  # text can be edited
 }
 
 
 @contextmanager
 def applied() -> Iterator[None]:
-    """Apply matplotlib's defaults and the settings of this module, whatever matplotlibrc says."""
+    """Apply matplotlib's defaults and the settings of this module, ignoring matplotlibrc."""
     import matplotlib.style
 
     with matplotlib.style.context(["default", _SETTINGS]):
@@ -90,17 +90,17 @@ def look(index: int) -> dict[str, Any]:
 
 
 def looks_of(legend: Sequence[Entry]) -> dict[Entry, dict[str, Any]]:
-    """Return the look of every entry of the legend, distinct without colour too.
+    """Return the look of every entry of the legend, distinct even without colour.
 
-    Each algorithm has a colour and a marker. If settings vary, dashes distinguish settings.
-    Otherwise they distinguish algorithms, too. If there are more algorithms than colours, each
-    entry has a different combination of colour, dash and marker.
+    Each algorithm has a colour and a marker. Dashes distinguish settings if settings vary,
+    otherwise algorithms. If there are more algorithms than colours, each entry has a different
+    combination of colour, dash and marker.
     """
     entries = list(dict.fromkeys(legend))
     learners = list(dict.fromkeys(entry.learner for entry in entries))
     if len(learners) > len(COLOURS) or len(learners) == len(entries):
         return {entry: look(number) for number, entry in enumerate(entries)}
-    order = sorted(dict.fromkeys(entry[1:] for entry in entries), key=any)  # none is solid
+    order = sorted(dict.fromkeys(entry[1:] for entry in entries), key=any)  # no settings: solid
     places = {entry: learners.index(entry.learner) for entry in entries}
     return {
         entry: {
@@ -139,7 +139,7 @@ def save(figure: Figure, folder: Path, name: str, suffixes: Sequence[str] = PNG)
 
 
 def wrapped(text: str, width: int) -> str:
-    """Break text into lines for matplotlib, with dollar signs that stay dollar signs."""
+    """Break text into lines for matplotlib. Dollar signs are escaped."""
     return "\n".join(textwrap.wrap(text, width)).replace("$", r"\$")
 
 
@@ -170,11 +170,11 @@ def log_axis(axis: Axis, low: float, high: float) -> None:
 # --- lines, axes and panels
 
 
-# Points of a line: beyond them the file grows and the picture does not.
+# Most points of a line: more would enlarge the file without a visible difference.
 N_DRAWN = 2000
 N_DRAWN_SMALL = 500
 CHANGES = "the stream changes"
-CHANGE_COLOUR = "#b2182b"  # no line of a learner has it
+CHANGE_COLOUR = "#b2182b"  # not a colour of a learner
 WIDTH = 7.0  # inches
 N_COLUMNS = 3
 
@@ -259,7 +259,7 @@ def baseline_lines(
         chosen = choose(t)
         values = errors[chosen]
         dashes = LINES[[*stats.NAMES.values()].index(text)]
-        shown = np.where(values > 0.0, values, np.nan)  # on a logarithmic axis
+        shown = np.where(values > 0.0, values, np.nan)  # not drawn on a logarithmic axis
         axes.plot(t[chosen], shown, label=text, color=GREY, linewidth=0.8, linestyle=dashes)
         if values.max() > 0.0:
             limits.append(positive_limits(values, None))
@@ -302,7 +302,7 @@ def row_axis(axes: Axes, curves: Mapping[str, Array], from_first: bool = False) 
 
 
 def mark_changes(axes: Axes, rounds: Array, t: Array) -> None:
-    """Draw vertical lines where the stream is known to change; the first line has the label.
+    """Draw vertical lines at known changes of the stream; the first line has the label.
 
     Parameters
     ----------
@@ -319,7 +319,9 @@ def mark_changes(axes: Axes, rounds: Array, t: Array) -> None:
     if any(line.get_label() == CHANGES for line in axes.get_lines()):
         return
     dashed: dict[str, Any] = {"color": CHANGE_COLOUR, "linestyle": (0, (4, 2)), "linewidth": 1.3}
-    dashed["path_effects"] = [withStroke(linewidth=2.6, foreground="white")]  # on a dark map too
+    dashed["path_effects"] = [
+        withStroke(linewidth=2.6, foreground="white")
+    ]  # visible on a dark map
     for change in rounds[(rounds > t[0]) & (rounds <= t[-1])]:
         axes.axvline(change, label=label, zorder=3, **dashed)
         label = None
@@ -332,14 +334,14 @@ def mean_std(values: Array) -> tuple[Array, Array | None]:
 
 
 def drawn_rounds(t: Array, skip: float = 0.0, limit: int = N_DRAWN) -> Array:
-    """Return the indices of the recorded rounds to draw, dense early and even later.
+    """Return the indices of the recorded rounds to draw, denser in early rounds.
 
     Parameters
     ----------
     t
         Recorded rounds (P,).
     skip
-        Share of the rounds that is left out at the beginning.
+        Share of the first rounds that is omitted.
     limit
         Most indices.
     """
@@ -369,7 +371,7 @@ def panel_grid(n_panels: int) -> tuple[int, int]:
 
 
 class Panel(NamedTuple):
-    """One of several panels, and whether it is at the left and at the bottom of them."""
+    """One of several panels, with flags for the leftmost and the lowest panels."""
 
     axes: Axes
     name: str

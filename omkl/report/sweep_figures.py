@@ -1,7 +1,7 @@
 """Figures of several runs: running errors, and a metric over a setting or another metric.
 
 Colours distinguish algorithms, and dashes their settings. The panels of a figure are a mapping from
-the title of a panel to a function that draws into Axes.
+a panel's title to a function that draws into Axes.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def all_figures(
 ) -> list[Path]:
     """Save the figures of a finished sweep, and return their paths.
 
-    These are the running errors, and the final error against each setting with three numbers or
-    more, against the algorithm, and against the share of requested targets if some are not
+    The figures are the running errors, and the final error against the algorithm, against each
+    setting with three or more numbers, and against the share of requested targets if some are not
     requested.
 
     Parameters
@@ -72,7 +72,7 @@ def all_figures(
 
 
 def chosen_figure(runs: Sequence[Run], x: str, y: str = "") -> Figure:
-    """Draw the panels of ``panels_of`` as one figure.
+    """Draw the panels of ``panels_of`` in one figure.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ def against(frame: pd.DataFrame, x: str, y: str = "") -> Panels:
             raise ValueError(no_such(f"{what}={name}", name, known))
     panels: dict[str, dict[Entry, list[tuple[Any, float, float]]]] = {}
     for row in frame[frame[x].notna() | (x in settings)].to_dict("records"):
-        if row[x] != row[x]:  # a setting that the run does not have
+        if row[x] != row[x]:  # NaN: the run does not have the setting
             continue
         key = y or row["measure"].key
         others = {
@@ -210,7 +210,7 @@ def against(frame: pd.DataFrame, x: str, y: str = "") -> Panels:
         }  # fmt: skip
         learner, pairs = registry.title(row["algorithm"]), naming.pairs_text(others)
         value, entry = row[x], Entry(learner, pairs)
-        if x == "algorithm":  # settings alone tell lines apart
+        if x == "algorithm":  # lines differ in settings only
             value, entry = learner, Entry(pairs, "")
         point = value, _float(row[key]), _float(row.get(f"{key}_std"))
         panels.setdefault(row["dataset"], {}).setdefault(entry, []).append(point)
@@ -255,7 +255,7 @@ def _draw_against(
 
 
 def _float(value: float | None) -> float:
-    """Return a number of a frame, NaN where it is absent or has overflowed."""
+    """Return a number of a frame; NaN if it is absent or has overflowed."""
     return math.nan if value is None or math.isinf(value) else float(value)
 
 

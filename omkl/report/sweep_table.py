@@ -74,7 +74,7 @@ def _brief(value: float, like: float) -> str:
 
 
 def notes_of(frame: pd.DataFrame) -> list[str]:
-    """Explain the star, and name the comparators of the regret."""
+    """Return notes that explain the star and name the comparators of the regret."""
     rows = [
         row | {"name": _called(row), "described": described(row, settings_in(frame))}
         for row in frame.to_dict("records")
@@ -95,13 +95,13 @@ def _called(row: dict[str, Any]) -> str:
 
 
 def described(row: dict[str, Any], settings: Iterable[str]) -> str:
-    """Name a run by its algorithm, its data set and the settings that vary."""
+    """Return the name of a run: its algorithm, its data set and the settings that vary."""
     given = {name: row[name] for name in settings if row[name] == row[name]}
     return ", ".join(filter(None, [_called(row), naming.pairs_text(given)]))
 
 
 def failures_of(frame: pd.DataFrame) -> dict[str, list[str]]:
-    """Return the runs of a frame that failed, as texts, by their errors."""
+    """Return the failed runs of a frame, as texts, by error."""
     found: dict[str, list[str]] = {}
     for row in frame[frame["status"] == "failed"].to_dict("records"):
         found.setdefault(row["error"], []).append(described(row, settings_in(frame)))
@@ -129,7 +129,7 @@ def print_frame(frame: pd.DataFrame, console: Console, sort: str = "") -> None:
     shown = shown_of(frame, sort)
     if len(shown):
         columns, notes = columns_of(shown), [f"* {notes_of(shown)[0]}", *notes_of(shown)[1:]]
-        for column in list(columns):  # what all rows have in common is a note
+        for column in list(columns):  # a value that all rows share moves to a note
             values = {text for text in column.texts if text}
             if column.title in ("data set", "seeds") and len(values) == 1:
                 columns.remove(column)
@@ -161,11 +161,11 @@ def print_frame(frame: pd.DataFrame, console: Console, sort: str = "") -> None:
     for error, which in failures_of(frame).items():
         console.print(Padding(Text(f"{few(which)}: {error}"), (0, 0, 0, 2)))
         folder = failures["folder"][failures["error"] == error].iloc[0]
-        console.print(Text(f"  {folder}"), soft_wrap=True)  # to be copied
+        console.print(Text(f"  {folder}"), soft_wrap=True)  # not wrapped, so that it can be copied
 
 
 def _with_settings_together(columns: Sequence[Column], names: Sequence[str]) -> list[Column]:
-    """Put the settings of a run into one column."""
+    """Join the columns of settings into one column."""
     settings = [column for column in columns if column.title in names]
     texts = [
         ", ".join(f"{c.title}={text}" for c, text in zip(settings, line, strict=True) if text)
@@ -182,7 +182,7 @@ def shown_of(frame: pd.DataFrame, sort: str = "") -> pd.DataFrame:
 
 
 def csv(frame: pd.DataFrame, sort: str = "") -> str:
-    """Return every run, baseline and failure as a line, with numbers in full."""
+    """Return a CSV line for every run, baseline and failure, with unrounded numbers."""
 
     failed = frame[frame["status"] == "failed"]
     frame = pd.concat([shown_of(frame, sort), failed]).drop(columns=HIDDEN)
@@ -197,7 +197,7 @@ def csv(frame: pd.DataFrame, sort: str = "") -> str:
 
 
 def _safe(cell: Any) -> Any:
-    """Escape a text that a spreadsheet would take for a formula."""
+    """Escape a text that a spreadsheet would interpret as a formula."""
     if not (isinstance(cell, str) and cell.startswith(("=", "+", "-", "@"))):
         return cell
     try:
@@ -241,7 +241,7 @@ def latex(frame: pd.DataFrame, sort: str = "") -> str:
 
 
 def write(frame: pd.DataFrame, folder: Path) -> list[Path]:
-    """Write table.csv (every run, numbers in full) and table.md (for reading)."""
+    """Write table.csv (every run, unrounded numbers) and table.md (for reading)."""
     paths = [folder / "table.csv", folder / "table.md"]
     write_atomically(paths[0], csv(frame))
     write_atomically(paths[1], markdown(frame))

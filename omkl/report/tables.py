@@ -15,10 +15,10 @@ LEAST_NAME = 24  # characters of a name that is wrapped
 
 
 class Column(NamedTuple):
-    """A column of a table.
+    """Column of a table.
 
-    Columns with ``is_name`` are flush left and may be wrapped on a terminal. If the terminal is too
-    narrow, columns with a ``worth`` are left out, the lowest worth first.
+    Columns with ``is_name`` are left-aligned and may be wrapped on a terminal. If the terminal is
+    too narrow, columns with a ``worth`` are dropped, the lowest worth first.
     """
 
     heading: str
@@ -28,12 +28,12 @@ class Column(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The heading in one line."""
+        """Heading in one line."""
         return self.heading.replace(".\n", ".").replace("\n", " ")
 
 
 def fits(columns: Sequence[Column], console: Console, limit: int | None = LEAST_NAME) -> bool:
-    """Return whether the console has room for a table.
+    """Return whether a table fits on the console.
 
     Parameters
     ----------
@@ -55,12 +55,14 @@ def print_columns(
     bold: Sequence[bool] = (),
     ends: Collection[int] = (),
 ) -> list[str]:
-    """Print a table, and return the headings of the columns that had no room.
+    """Print a table, and return the headings of the columns that were dropped.
 
     Parameters
     ----------
     columns
         Columns of equal length.
+    console
+        Output.
     bold
         Whether each row is bold.
     ends
@@ -96,13 +98,13 @@ def _rich_table(
         )  # fmt: skip
     for number, texts in enumerate(zip(*(c.texts for c in columns), strict=True)):
         style = "bold" if number < len(bold) and bold[number] else ""
-        cells = (Text(plain(text)) for text in texts)  # texts of others are no markup
+        cells = (Text(plain(text)) for text in texts)  # not markup: the texts may be the user's
         table.add_row(*cells, style=style, end_section=number in ends)
     return table
 
 
 def print_plain(table: Any, console: Console) -> None:
-    """Print a table without spaces at the ends of its lines, so that copied text has none."""
+    """Print a table without trailing spaces, so that copied text has none."""
     with console.capture() as captured:
         console.print(table)
     for line in captured.get().splitlines():
@@ -124,7 +126,7 @@ def markdown_table(headings: Sequence[Any], body: Iterable[Sequence[Any]], left:
     body
         Rows of cells; an absent cell is blank.
     left
-        Number of first columns that are flush left.
+        Number of first columns that are left-aligned.
     """
     lines = [["" if absent(cell) else markdown_text(plain(str(cell))) for cell in line]
              for line in (headings, *body)]  # fmt: skip

@@ -1,11 +1,11 @@
-"""The MLflow view of the run folders, by MLflow's client.
+"""MLflow view of the run folders.
 
-The run folders are the truth (``omkl.runs.run_folder``), and the view is made from them. It is in
-``mlflow.db`` and ``mlartifacts/`` of the outputs folder, or on the server that
-``MLFLOW_TRACKING_URI`` names. One MLflow experiment per data set compares learners on its rows.
-An MLflow run has the settings, numbers, curves and figures of one run folder, and the tag
-``folder`` names it: predictions and models are there alone. One FileLock lets one process write at
-a time, because MLflow cannot create its tables in two processes at once.
+The run folders are the primary record (``omkl.runs.run_folder``), and the view is made from them.
+It is in ``mlflow.db`` and ``mlartifacts/`` of the outputs folder, or on the server that
+``MLFLOW_TRACKING_URI`` names. Each data set is one MLflow experiment, which compares learners on
+its rows. An MLflow run has the settings, numbers, curves and figures of one run folder, and its tag
+``folder`` names it. Predictions and models are only in the run folder. A file lock lets one process
+write at a time, because MLflow cannot create its tables in two processes at once.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ NUMBERS = ("rmse", "mae", "r2", "log_loss", "brier_score", "labels", "al_efficie
 
 
 class TrackingError(RuntimeError):
-    """The MLflow view could not be read or written. Run folders are never affected."""
+    """Error: the MLflow view could not be read or written. Run folders are not affected."""
 
 
 def installed() -> bool:
-    """Return whether MLflow, which is an extra, is installed."""
+    """Return whether MLflow is installed. It is an optional dependency."""
     return importlib.util.find_spec("mlflow") is not None
 
 
@@ -85,9 +85,9 @@ def log(runs: Sequence[Run], outputs: Path, sweep: Path | None = None) -> list[s
 def rebuild(outputs: Path) -> int:
     """Delete the view of an outputs folder, log all runs and sweeps again, and count the runs.
 
-    This repairs a damaged database and that of an outputs folder that was moved: MLflow stores
-    absolute paths. A server of the user's is not emptied. Raises TrackingError if there are no
-    runs, or MLflow fails.
+    This repairs a damaged database, and that of an outputs folder that was moved, because MLflow
+    stores absolute paths. A server of the user's is not emptied. Raises TrackingError if there are
+    no runs, or MLflow fails.
     """
     runs = list(run_folder.find(outputs))
     if not runs:
@@ -100,14 +100,14 @@ def rebuild(outputs: Path) -> int:
 
 
 def ui(outputs: Path, port: int = 5000) -> None:
-    """Become the server of MLflow's user interface on 127.0.0.1; the view is made if there is none.
+    """Become the server of MLflow's user interface on 127.0.0.1. A missing view is made first.
 
     Raises TrackingError if the view cannot be used or the port is in use.
     """
     if "MLFLOW_TRACKING_URI" in os.environ:
         raise TrackingError(f"the runs are at {uri(outputs)} (MLFLOW_TRACKING_URI): look there")
-    with socket.socket() as probe:  # MLflow would only log it, and end with status 0
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does
+    with socket.socket() as probe:  # MLflow only logs that a port is in use, and exits with 0
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # the server's option
         try:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
@@ -120,17 +120,18 @@ def ui(outputs: Path, port: int = 5000) -> None:
     with _client(outputs) as client:
         shown = client.search_experiments(order_by=["name ASC"])
     print(f"MLflow is ready at http://127.0.0.1:{port} in a few seconds; Ctrl-C ends it.")
-    for one in shown:  # the home page is MLflow's for language models
+    for one in shown:  # MLflow's home page is for language models
         page = f"http://127.0.0.1:{port}/#/experiments/{one.experiment_id}/runs"
         print(f"  {one.name}  {page}?workflowType=machine_learning", flush=True)
     _serve(uri(outputs), port)
 
 
 def _serve(backend: str, port: int) -> None:
-    """Replace this process by the server, so that signals reach it.
+    """Replace this process by the server, so that signals reach the server.
 
-    One worker and no job queue: ready in 6 s with 0.5 GB instead of 20 s with 3 GB. Python does not
-    look for modules in the folder that it is started in, which may be a stranger's.
+    The server has one worker and no job queue: it is ready in 6 s with 0.5 GB instead of 20 s with
+    3 GB. Python does not search the current folder for modules, because the folder may be a
+    stranger's.
     """
     os.environ |= {"PYTHONSAFEPATH": "1", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
                    "MLFLOW_DISABLE_TELEMETRY": "true"}  # fmt: skip
@@ -147,7 +148,7 @@ def database(outputs: Path) -> Path:
 
 
 def uri(outputs: Path) -> str:
-    """Return the address of the view. Raises TrackingError where SQLAlchemy cannot read it."""
+    """Return the address of the view. Raises TrackingError if SQLAlchemy cannot parse it."""
     if given := os.environ.get("MLFLOW_TRACKING_URI"):
         return given
     if set("?%") & set(str(outputs.resolve())):
@@ -166,9 +167,9 @@ def _place(folder: Path, outputs: Path) -> str:
 
 @contextlib.contextmanager
 def _client(outputs: Path, anew: bool = False) -> Iterator[MlflowClient]:
-    """Yield a client of the view, which no other process writes meanwhile.
+    """Yield a client of the view, with exclusive write access.
 
-    With ``anew`` the database of the outputs folder is deleted first. Whatever a library raises
+    With ``anew`` the database of the outputs folder is deleted first. Any error of a library
     becomes a TrackingError.
     """
     if not installed():
@@ -179,7 +180,7 @@ def _client(outputs: Path, anew: bool = False) -> Iterator[MlflowClient]:
         with FileLock(lock, timeout=LOCK_SECONDS, thread_local=False):
             if anew:
                 shutil.rmtree(outputs / "mlartifacts", ignore_errors=True)
-                for path in outputs.glob("mlflow.db*"):  # and the journals of SQLite
+                for path in outputs.glob("mlflow.db*"):  # includes the journals of SQLite
                     path.unlink()
             if "MLFLOW_TRACKING_URI" not in os.environ and not database(outputs).exists():
                 _create(database(outputs))
@@ -197,13 +198,14 @@ def _client(outputs: Path, anew: bool = False) -> Iterator[MlflowClient]:
 
 
 def _create(path: Path) -> None:
-    """Create an empty database beside ``path`` and rename it: MLflow refuses one that is half made.
+    """Create an empty database with a temporary name and rename it to ``path``.
 
-    A new name each time, because MLflow creates the tables of an address once in a process.
+    MLflow refuses an incomplete database. The temporary name is new each time, because MLflow
+    creates the tables of an address only once per process.
     """
     temporary = disk.temporary_name(path)
     client = _silent_client(f"sqlite:///{temporary}")
-    for experiment in client.search_experiments():  # MLflow's own would stay empty
+    for experiment in client.search_experiments():  # MLflow's default, which would stay empty
         client.delete_experiment(experiment.experiment_id)
     os.replace(temporary, path)
 
@@ -211,7 +213,7 @@ def _create(path: Path) -> None:
 def _silent_client(address: str) -> MlflowClient:
     """Return a client without telemetry and pooled connections.
 
-    A pooled connection would go on reading a database that ``rebuild`` has deleted.
+    A pooled connection would still read a database that ``rebuild`` has deleted.
     """
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     os.environ.setdefault("MLFLOW_SQLALCHEMYSTORE_POOLCLASS", "NullPool")
@@ -272,7 +274,7 @@ def _logged(
 ) -> dict[str, str]:
     """Return the MLflow ids of logged runs by run folder. Delete incomplete MLflow runs.
 
-    A single run is looked up by its folder. For several runs all of the experiment are read.
+    A single run is searched by its folder. For several runs the whole experiment is read.
     """
     query = f"tags.folder = '{_place(runs[0].folder, outputs)}'" if len(runs) == 1 else ""
     found, page = {}, None
@@ -343,7 +345,7 @@ def _tags(run: Run) -> dict[str, str]:
 
 
 def _numbers(result: Mapping[str, Any]) -> Iterator[tuple[str, int, float]]:
-    """Yield the summary numbers that are finite: name, step 0 and value."""
+    """Yield the finite summary numbers: name, step 0 and value."""
     key = measure(result).key
     chosen = {k: result[k] for k in (f"{key}_mean", f"{key}_std", *NUMBERS) if k in result}
     for name, value in flattened(chosen):
@@ -372,13 +374,13 @@ def _curves(run: Run) -> Iterator[tuple[str, int, float]]:
 
 
 def _times(result: Mapping[str, Any]) -> tuple[int, int]:
-    """Return when a run started and ended, in ms since 1970."""
+    """Return the start and end of a run, in ms since 1970."""
     start = round(1000 * datetime.fromisoformat(result["started"]).timestamp())
     return start, start + round(1000 * float(result.get("seconds", 0.0)))
 
 
 def _key(name: str) -> str:
-    """Return the name of a metric or parameter in the letters that MLflow allows."""
+    """Return the name of a metric or parameter with only the characters that MLflow allows."""
     return re.sub(r"[^\w.\- /]", "_", name, flags=re.ASCII)[:NAME_LENGTH]
 
 
