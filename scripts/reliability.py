@@ -1,8 +1,8 @@
-"""What ``chaos.py`` and ``endurance.py`` share.
+"""Common parts of ``chaos.py`` and ``endurance.py``.
 
-``Place`` is a folder in which one command is started, disturbed and started again, ``lost_in`` says
-what it lacks then. ``parser`` is the command line of both scripts, ``publish`` puts
-their tables into docs/reliability.md.
+``Place`` is a folder in which one command is started, disturbed and started again, and ``lost_in``
+finds lost results in it. ``parser`` is the command line of both scripts. ``publish`` writes their
+tables into docs/reliability.md.
 """
 
 import argparse
@@ -20,6 +20,7 @@ from pathlib import Path
 import startup
 
 from omkl.report import tracking
+from omkl.runs import provenance
 from omkl.runs.run_folder import Run, find
 from omkl.utils import disk
 
@@ -136,9 +137,9 @@ def parser(description: str, names: Sequence[str], usual: Sequence[str]) -> argp
 
 
 def publish(text: str, name: str, docs: Path | None) -> None:
-    """Print a table, and with ``docs`` put it between the comments that have its name.
+    """Print a table, and with ``docs`` write it and the commit between the comments of its name.
 
-    Raises ValueError where the page has no such comments.
+    Raises ValueError if the page has no such comments.
     """
     print(text)
     if docs is None:
@@ -150,4 +151,5 @@ def publish(text: str, name: str, docs: Path | None) -> None:
     _, ended, after = rest.partition(end)
     if not (found and ended):
         raise ValueError(f"{path} has no place for a table: {begin.strip()} and {end.strip()}")
+    text = f"{text}\nMeasured at {str(provenance.commit())[:8]}.\n"
     path.write_text(f"{before}{begin}{text}{end}{after}", encoding="utf-8")
