@@ -176,7 +176,7 @@ def _names(learner: OnlineLearner) -> list[str]:
     if learner.classes:
         names = learner.classes if learner.algorithm.probabilities else ()
         return ["class", *(f"p({name})" for name in names)]
-    ends = ["low", "high"] if learner.has_intervals else []
+    ends = ["low", "high"] if learner.settings.interval is not None else []
     columns = ["y_hat", *(["spread"] if learner.algorithm.has_spread else []), *ends]
     if learner.outputs:
         return [f"{column}({output})" for column in columns for output in learner.outputs]
@@ -190,7 +190,7 @@ def _columns(learner: OnlineLearner, X: np.ndarray) -> list[np.ndarray]:
         return [learner.predict(X).astype(object), *(p.astype(object) for p in shares)]
     spread = learner.algorithm.has_spread
     columns = list(learner.predict(X, return_std=True)) if spread else [learner.predict(X)]
-    if learner.has_intervals:
+    if learner.settings.interval is not None:
         columns += list(np.moveaxis(learner.predict_interval(X), -1, 0))
     return [array.astype(object) for array in columns]
 

@@ -184,7 +184,7 @@ class Learner:
                 y_hat, spread = self.predict_with_spread(ahead[rows])
                 part, context = Trace(y_hat, ~np.isnan(y[rows]), spread), self.context()
                 for x, label in zip(X[rows][part.asked], y[rows][part.asked].tolist(), strict=True):
-                    self.learn_late(x, label, context)
+                    self.learn_one(x, label, context)
             for whole, found in zip(trace, part, strict=True):
                 whole[rows] = found
         return trace
@@ -207,11 +207,21 @@ class Learner:
         self.asks, self.spread = trace.asked.item(), trace.spread.item()
         return trace.y_hat[0].copy() if self.n_classes else trace.y_hat.item(), self.asks
 
-    def learn_one(self, x: np.ndarray, y: float | None = None) -> bool:
+    def learn_one(
+        self, x: np.ndarray, y: float | None = None, context: np.ndarray | None = None
+    ) -> bool:
         """Learn the target y of the row x (d,).
 
-        The result equals that of ``partial_fit`` with one row, to the last bit. y may be None if
-        the learner does not request the target.
+        The result equals that of ``partial_fit`` with one row, to the last bit.
+
+        Parameters
+        ----------
+        x, y
+            Row and its target. y may be None if the learner does not request the target.
+        context
+            ``context()`` when the row was predicted, if other rows were learned since. Otherwise
+            the row would be learned with newer past targets than those its prediction used. None:
+            the present context.
 
         Returns
         -------
@@ -223,6 +233,8 @@ class Learner:
         ValueError
             The target is requested but is NaN, infinite or None. Nothing is learned.
         """
+        if context is not None and len(context):
+            return self._learn_late(x, y, context)
         X, label, trace = self._row
         label[0] = math.nan if y is None else y
         is_label, part = math.isfinite(label[0]), CLOSE
@@ -258,19 +270,8 @@ class Learner:
             return np.empty(0)
         return np.concatenate(arrays) if self.t else np.full(sum(map(len, arrays)), np.nan)
 
-    def learn_late(self, x: np.ndarray, y: float, context: np.ndarray) -> None:
-        """Learn the row x (d,) with the context of its prediction.
-
-        Otherwise a learner with past targets as inputs would learn from newer past targets than
-        those its prediction used.
-
-        Parameters
-        ----------
-        x, y
-            Row (d,) and its target.
-        context
-            ``context()`` at the time of the prediction.
-        """
+    def _learn_late(self, x: np.ndarray, y: float | None, context: np.ndarray) -> bool:
+        """Learn the row x (d,) with the context of its prediction."""
         knew = not math.isnan(context[0])
         arrays = self.representation.context(self.state.model) if knew else ()
         self._take_row(x)  # refused before the context is another one
@@ -280,9 +281,10 @@ class Learner:
             array[...] = context[start : start + len(array)]
             start += len(array)
         self._forget_prediction()
-        self.learn_one(x, y)
+        asked = self.learn_one(x, y)
         for labels, before in zip(arrays, newest, strict=False):  # y in front of those known now
             labels[1:] = before[:-1]
+        return asked
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         """Return the prediction (n,) of each row of X (n, d), as ``predict_one`` does."""

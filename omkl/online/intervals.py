@@ -307,10 +307,7 @@ class RowWidths:
             return
         logarithm = _logarithm(abs(error), self._error)
         if not math.isnan(logarithm):
-            if is_last:
-                self._learner.learn_one(row, logarithm)
-            else:
-                self._learner.learn_late(row, logarithm, width.context)
+            self._learner.learn_one(row, logarithm, None if is_last else width.context)
         scale, group = self._scale(output, self._error)
         self._rank(output)
         below, above = (

@@ -17,15 +17,14 @@ import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from omkl.core import snapshot
 from omkl.core.hyperparameters import require_count
 from omkl.core.kernels import FAMILIES
-from omkl.core.learner import Learner, Trace, runs_of
-from omkl.core.robust_moments import FAR
+from omkl.core.learner import Learner, runs_of
 from omkl.core.snapshot import below, named
 from omkl.core.weights import normalised
 from omkl.datasets.base import DataError
@@ -40,13 +39,13 @@ from omkl.datasets.columns import (
     place_of_word,
     plain_column,
 )
-from omkl.datasets.scaling import KnownTargets, Moments, TargetScaler, softened
+from omkl.datasets.scaling import Moments, TargetScaler
 from omkl.online import model_file
 from omkl.online.contributions import contributions
-from omkl.online.intervals import AdaptiveIntervals, Ends, RowWidths, Width
+from omkl.online.intervals import AdaptiveIntervals, Ends, RowWidths
 from omkl.online.predictions import (
+    PREDICTIONS,
     ROWS,
-    SAID,
     SERIES,
     Predictions,
     RecentPredictions,
@@ -67,6 +66,7 @@ from omkl.online.rows import (
 from omkl.online.series import FRESH, TargetSeries
 from omkl.online.series_slots import SeriesName, SeriesSlots, checked, factorised, with_series
 from omkl.online.settings import LearnerSettings, checked_classes, input_names, specify
+from omkl.online.target import TargetLearner
 from omkl.utils.disk import write_atomically
 
 if TYPE_CHECKING:
@@ -80,24 +80,6 @@ LARGEST = 1e150  # largest input that is scaled: its square is finite
 REPLAYED = 1000  # last rows, which a learner of a new class learns again
 LEARNED = "recent.learned"  # their array in a file: inputs, and the place of the class
 LEAST_WEIGHT = 0.001  # of the experts that ``experts`` lists
-
-
-class TargetLearner(NamedTuple):
-    """Parts that learn one target of a row.
-
-    learners    one core learner, or one per class against the rest
-    scaler      past values of the target, and its units
-    intervals   intervals of one width; None if the learner has no intervals
-    widths      intervals of ``auto`` whose width depends on the row; None if the learner has no
-                intervals, or predicts in the units of each series
-    series      units of each series, or the search for a season; None if the learner has neither
-    """
-
-    learners: list[Learner]
-    scaler: TargetScaler
-    intervals: AdaptiveIntervals | None
-    widths: RowWidths | None
-    series: TargetSeries | None
 
 
 class OnlineLearner:
@@ -159,8 +141,8 @@ class OnlineLearner:
         declared: Mapping[str, str] | None = None,
     ) -> None:
         self._declared = dict(declared or {})
-        for name, said in self._declared.items():
-            declaration(name, said)
+        for name, kind in self._declared.items():
+            declaration(name, kind)
         if self._declared and not settings.named:
             raise ValueError(
                 "columns= declares columns by name: name the inputs, or leave them out"
@@ -172,7 +154,7 @@ class OnlineLearner:
         self._recent = RecentPredictions(settings.max_pending)
         # The last rows of a classification, each with the place of its class.
         self._learned: collections.deque[np.ndarray] = collections.deque(maxlen=REPLAYED)
-        self._said: RowPrediction | None = None  # of the last predict_one
+        self._prediction: RowPrediction | None = None  # of the last predict_one
         # The last prediction, its standardised row, and this row as read by each target's learners.
         # Valid until something is learned. It saves ``learn_one`` the same work again.
         self._last: tuple[RowPrediction | None, Any, list[Any]] = None, None, []
@@ -221,7 +203,8 @@ class OnlineLearner:
                 small_learner = small.learner(learners[0].d, settings.seed)
                 widths = RowWidths(around, small_learner, ends_at_zero=self._transform is None)
             series = self._target_series(intervals) if settings.has_seasons else None
-            self._targets.append(TargetLearner(learners, scaler, intervals, widths, series))
+            parts = learners, scaler, intervals, widths, series, self.moves, self.softens
+            self._targets.append(TargetLearner(*parts))
         self._settle()
 
     def _target_series(self, intervals: AdaptiveIntervals | None) -> TargetSeries:
@@ -231,16 +214,8 @@ class OnlineLearner:
         return TargetSeries(make, d, self.settings.seasons, n_slots, intervals)
 
     def _settle(self) -> None:
-        """Remove parts that are no longer needed.
-
-        These are the search for a season after its end, and learned widths once the learner
-        predicts in the units of each series.
-        """
-        target = self._targets[0]
-        if target.series and target.series.is_idle:
-            self._targets[0] = target._replace(series=None)
-        elif target.series and target.series.learner and target.widths:
-            self._targets[0] = target._replace(widths=None)
+        """Remove parts that are no longer needed, also from the predictions that await targets."""
+        if self._targets[0].drops_widths():
             self._recent.forget_widths()
 
     def _core_learner(self, drawn: Learner | None) -> Learner:
@@ -312,27 +287,27 @@ class OnlineLearner:
 
     @property
     def asks(self) -> bool:
-        return self._said is not None and self._said.asked
+        return self._prediction is not None and self._prediction.asked
 
     @property
     def spread(self) -> Any:
-        if self._said is None:
+        if self._prediction is None:
             return math.nan
         if self._transform is None:
-            return self._said.spread
-        return self._transform.spread(self._said.y_hat, self._said.spread)
+            return self._prediction.spread
+        return self._transform.spread(self._prediction.y_hat, self._prediction.spread)
 
     @property
     def interval(self) -> tuple[Any, Any]:
-        if self._said is None or self.classes:
+        if self._prediction is None or self.classes:
             return math.nan, math.nan
-        return self._in_unit(self._said.low), self._in_unit(self._said.high)
+        return self._in_unit(self._prediction.low), self._in_unit(self._prediction.high)
 
     @property
     def probabilities(self) -> tuple[float, ...]:
-        if self._said is None or not self.algorithm.probabilities:
+        if self._prediction is None or not self.algorithm.probabilities:
             return ()
-        return tuple(probabilities_of(np.array([self._said.y_hat]))[0].tolist())
+        return tuple(probabilities_of(np.array([self._prediction.y_hat]))[0].tolist())
 
     @property
     def _names_outputs(self) -> bool:
@@ -353,11 +328,6 @@ class OnlineLearner:
         return self._read(X)
 
     @property
-    def has_intervals(self) -> bool:
-        """True if the learner was made with ``interval=``."""
-        return self.settings.interval is not None
-
-    @property
     def n_rows(self) -> int:
         """Largest number of rows that an output has learned."""
         return max((target.learners[0].t for target in self._targets), default=0)
@@ -374,21 +344,21 @@ class OnlineLearner:
         if self._open:
             self._begin(x)
         row = self._numbers(x)
-        said = self._said = self._predict_row(row, self._slot_of(name))
-        self._recent.add(row, said, name)
+        prediction = self._prediction = self._predict_row(row, self._slot_of(name))
+        self._recent.add(row, prediction, name)
         if self.classes:
-            return self.classes[_codes_of(np.array([said.y_hat]))[0]]
+            return self.classes[_codes_of(np.array([prediction.y_hat]))[0]]
         if self._names_outputs:
-            return dict(zip(self.outputs, self._in_unit(said.y_hat).tolist(), strict=True))
-        return self._in_unit(said.y_hat)
+            return dict(zip(self.outputs, self._in_unit(prediction.y_hat).tolist(), strict=True))
+        return self._in_unit(prediction.y_hat)
 
     def _predict_row(self, row: np.ndarray, slot: int = FRESH) -> RowPrediction:
         """Predict a row of numbers (d,). Raises FloatingPointError for an infinite result."""
         z, far = self._standardised_row(row, learns=False)
-        said = self._predict_scaled(z, far, slot)
-        if type(said.y_hat) is not float or not math.isfinite(said.y_hat):
-            self.require_finite(np.array(said.y_hat))
-        return said
+        prediction = self._predict_scaled(z, far, slot)
+        if type(prediction.y_hat) is not float or not math.isfinite(prediction.y_hat):
+            self.require_finite(np.array(prediction.y_hat))
+        return prediction
 
     def learn_one(self, x: Any, y: Any = None, series: SeriesName | None = None) -> None:
         """Learn the target of a row.
@@ -446,17 +416,17 @@ class OnlineLearner:
         self, row: np.ndarray, label: Any, name: SeriesName | None = None
     ) -> RowPrediction:
         """Learn a row of numbers (d,), and return its prediction."""
-        slot, said = self._slot_of(name, begins=True), self._recent.take(row, name)
-        said = said or self._predict_row(row, slot)
+        slot, prediction = self._slot_of(name, begins=True), self._recent.take(row, name)
+        prediction = prediction or self._predict_row(row, slot)
         last, z, _ = self._last
-        if said is not last:
+        if prediction is not last:
             z, _ = self._standardised_row(row, learns=True)
         elif self._moments:
             self._moments.take_row_ahead()
-        self._learn_scaled(z, label, said, slot)
+        self._learn_scaled(z, label, prediction, slot)
         if self.classes and not math.isnan(label):
             self._learned.append(np.append(row, self._places(label)))
-        return said
+        return prediction
 
     def partial_fit(self, X: Any, y: Any, series: Any = None, dates: Any = None) -> Predictions:
         """Predict and learn the rows X with the targets y (n,), row by row.
@@ -509,13 +479,13 @@ class OnlineLearner:
         Each new class in ``added`` is added at its first row.
         """
         starts = [int(np.argmax(labels == len(self.classes) + k)) for k in range(len(added))]
-        told = 2.0 * labels - 1.0 if len(self.classes) == 2 else labels
-        found = [self._fit(rows[: starts[0]], told[: starts[0]])]
+        codes = 2.0 * labels - 1.0 if len(self.classes) == 2 else labels
+        found = [self._fit(rows[: starts[0]], codes[: starts[0]])]
         for first, stop, name in zip(starts, [*starts[1:], len(rows)], added, strict=True):
-            said = self._answers(stacked([self._predict_row(rows[first])], labels[:1]).y_hat)
+            before = self._answers(stacked([self._predict_row(rows[first])], labels[:1]).y_hat)
             self._add_class(name)
             found.append(self._fit(rows[first:stop], labels[first:stop]))
-            found[-1].y_hat[0] = said[0]  # the class was new when this row was predicted
+            found[-1].y_hat[0] = before[0]  # the class was new when this row was predicted
         return joined(found)
 
     def _fit(self, rows: np.ndarray, labels: np.ndarray) -> Predictions:
@@ -558,8 +528,8 @@ class OnlineLearner:
         """Do ``partial_fit`` of rows (n, d) of series, in groups of one date."""
         of_rows = [names[code] for code in codes]
         if len(rows) == 1 or (len(self._recent) and any(map(self._recent.has, rows, of_rows))):
-            said = list(map(self._learn_row, rows, y.tolist(), of_rows))
-            return self._predictions_in_unit(stacked(said, y))
+            predictions = list(map(self._learn_row, rows, y.tolist(), of_rows))
+            return self._predictions_in_unit(stacked(predictions, y))
         assert self._slots is not None
         parts = []
         for part, slots in self._slots.spans(codes, names):
@@ -591,7 +561,7 @@ class OnlineLearner:
             f"{len(self._learned):,} rows again and forgets the rows before",
             stacklevel=3,
         )
-        self.classes, self._said, self._last = made.classes, None, (None, None, [])
+        self.classes, self._prediction, self._last = made.classes, None, (None, None, [])
         self._recent = RecentPredictions(made.max_pending)
         self._make(made, self.columns)
         if self._learned:
@@ -630,7 +600,7 @@ class OnlineLearner:
         ``far_out`` have wider intervals. ``series`` is as in ``predict``. Raises ValueError unless
         the learner was made with ``interval=``.
         """
-        if not self.has_intervals:
+        if self.settings.interval is None:
             raise ValueError("there are no intervals: make the learner with interval=0.9, say")
         _, ends = self._predicted(X, with_ends=True, series=series)
         return np.stack([ends.low, ends.high], axis=-1)
@@ -755,7 +725,7 @@ class OnlineLearner:
         With m outputs or m classes the result is (n, m).
         """
         slots = np.full(len(Z), slot)
-        found = [self._predict_rows_of(target, Z, slots)[0] for target in self._targets]
+        found = [target.predict(Z, slots)[0] for target in self._targets]
         y_hat = np.stack(found, axis=1) if self.outputs else found[0]
         return probabilities_of(y_hat) if self.algorithm.probabilities else self._in_unit(y_hat)
 
@@ -784,7 +754,7 @@ class OnlineLearner:
         import pandas as pd
 
         look, z, _ = self._looking_at_row(x)
-        outputs = [look._in_unit(f) for one in look._targets for f in look._outputs_of(one, z)]
+        outputs = [look._in_unit(f) for target in look._targets for f in target.outputs(z)]
         predictions, weights = look._by_expert(outputs, "prediction"), look.weights
         parts = {"prediction": predictions, "weight": weights}
         if len(outputs) == 1:
@@ -847,15 +817,7 @@ class OnlineLearner:
         found: dict[str, np.ndarray] = {}
         for m, target in enumerate(self._targets):
             head = f"output.{m}." if self.outputs else ""
-            for k, learner in enumerate(target.learners):
-                found |= named(f"{head}learner.{k}.", snapshot.snapshot(learner))
-            found |= named(f"{head}labels.", target.scaler.arrays())
-            if target.intervals:
-                found |= named(f"{head}interval.", target.intervals.arrays())
-            if target.widths:
-                found |= named(f"{head}widths.", target.widths.arrays())
-            if target.series:
-                found |= named("series.", target.series.arrays(self._slots_in_use))
+            found |= named(head, target.arrays(self._slots_in_use))
         if self._moments:
             found |= named("columns.", self._moments.arrays())
         if self._slots is not None:
@@ -880,14 +842,7 @@ class OnlineLearner:
         names = (n for n in self.arrays() if not n.startswith("series."))
         snapshot.require_names(names, (n for n in kept if not n.startswith("series.")))
         for m, target in enumerate(self._targets):
-            own = below(f"output.{m}.", kept) if self.outputs else kept
-            for k, learner in enumerate(target.learners):
-                snapshot.restore(learner, below(f"learner.{k}.", own))
-            target.scaler.restore(below("labels.", own))
-            if target.intervals:
-                target.intervals.restore(below("interval.", own))
-            if target.widths:
-                target.widths.restore(below("widths.", own))
+            target.restore(below(f"output.{m}.", kept) if self.outputs else kept)
         if self._moments:
             self._moments.restore(below("columns.", kept))
 
@@ -1050,15 +1005,12 @@ class OnlineLearner:
         slots = np.full(len(rows), FRESH)
         if codes is not None:
             slots = np.array([self._slot_of(name) for name in names], dtype=np.int64)[codes]
-        found = [learner._predict_rows_of(target, rows, slots) for target in learner._targets]
+        found = [target.predict(rows, slots) for target in learner._targets]
         unknown = np.full(len(rows), np.nan)
         ends = [Ends(unknown, unknown, unknown)] * len(found)
         if with_ends:
             parts = zip(learner._targets, found, strict=True)
-            ends = [
-                learner._ends_of(one, learner._inputs(rows, one), *f, far, slots)
-                for one, f in parts
-            ]
+            ends = [target.ends(rows, *of_target, far, slots) for target, of_target in parts]
         y_hat, whole = found[0][0], ends[0]
         if self.outputs:
             y_hat = np.stack([f for f, _ in found], axis=1)
@@ -1068,25 +1020,6 @@ class OnlineLearner:
             spread = self._transform.spread(y_hat, spread)
             whole = Ends(self._in_unit(low), self._in_unit(high), spread)
         return self._in_unit(y_hat), whole
-
-    def _ends_of(
-        self,
-        target: TargetLearner,
-        rows: np.ndarray,
-        y_hat: np.ndarray,
-        spread: np.ndarray,
-        far: np.ndarray,
-        slots: np.ndarray,
-    ) -> Ends:
-        """Return the intervals and standard deviations of the predictions y_hat of rows."""
-        half = np.full(len(far), np.nan)
-        if target.intervals:
-            half = target.intervals.half_widths(far)
-        if target.series:
-            half = target.series.width(half, slots)
-        if target.widths:
-            return target.widths.predict(rows, y_hat, half, spread, far)
-        return _ends_around(y_hat, half, spread)
 
     def _looking_at(self, rows: Any) -> OnlineLearner:
         """Return the learner. Before the first row return a copy with the inputs of ``rows``."""
@@ -1200,8 +1133,7 @@ class OnlineLearner:
             return self._row_by_row(block)
         if self.outputs:
             found = [
-                self._learn_block(target, block._replace(y=y[:, m]))
-                for m, target in enumerate(self._targets)
+                target.learn(block._replace(y=y[:, m])) for m, target in enumerate(self._targets)
             ]
             return Predictions(*(np.stack(arrays, axis=1) for arrays in zip(*found, strict=True)))
         parts: list[Predictions] = []
@@ -1211,153 +1143,49 @@ class OnlineLearner:
             is_due = before == 0 < n  # the first group after a search goes row by row
             n = int(block.starts[1]) if is_due else before
             part, block = block.part(slice(0, n)), block.part(slice(n, len(block.y)))
-            parts.append(self._learn_group(part) if is_due else self._learn_block(target, part))
+            parts.append(self._learn_group(part) if is_due else target.learn(part))
         return joined(parts)
 
     def _learn_group(self, group: Block) -> Predictions:
         """Predict all rows of a group, then learn them one by one."""
         slots = group.slots.tolist()
-        said = list(map(self._predict_scaled, group.ahead, group.far.tolist(), slots))
-        for row in zip(group.X, group.y.tolist(), said, slots, strict=True):
+        predictions = list(map(self._predict_scaled, group.ahead, group.far.tolist(), slots))
+        for row in zip(group.X, group.y.tolist(), predictions, slots, strict=True):
             self._learn_scaled(*row)
-        return stacked(said, group.y)
-
-    def _learn_block(self, target: TargetLearner, block: Block) -> Predictions:
-        """Let the parts of one target learn all rows of a block."""
-        X, y = block.X, block.y
-        known = target.scaler.take(y) if self.moves or self.settings.lags else None
-        rows, learners = self._inputs(X, target, known), target.learners
-        if known and self.moves:
-            labels = [softened(known.scaled) if self.softens else known.scaled]
-        else:
-            labels = [_labels_of(y, k, len(learners)) for k in range(len(learners))]
-        if len(block.starts) <= len(y):
-            ahead = self._inputs(block.ahead, target, known)
-            traces = [learners[0].learn_groups(rows, ahead, labels[0], block.starts)]
-        else:
-            traces = [one.partial_fit(rows, of) for one, of in zip(learners, labels, strict=True)]
-        trace, units = traces[0], None
-        if len(traces) > 1:
-            trace = trace._replace(y_hat=np.stack([one.y_hat for one in traces], axis=1))
-        if known and self.moves:  # a spread is NaN before targets have a deviation
-            unit = np.where(known.unit > 0.0, known.unit, np.nan)
-            y_hat = known.centre + known.unit * trace.y_hat
-            trace = Trace(y_hat, trace.asked, unit * trace.spread)
-        if target.series:
-            trace, units = target.series.learn(block, trace)
-        half = np.full(len(y), np.nan)
-        if target.intervals:
-            half = target.intervals.follow_groups(trace, block, units)
-        if target.widths:
-            ends = target.widths.follow(rows, trace, half, y, block.far)
-        else:
-            ends = _ends_around(trace.y_hat, half, trace.spread)
-        return Predictions(trace.y_hat, trace.asked, ends.spread, ends.low, ends.high)
+        return stacked(predictions, group.y)
 
     def _row_by_row(self, block: Block) -> Predictions:
         """Learn single rows, each target ``delay`` rows later."""
-        said = []
+        predictions = []
         X, ahead, *columns, _ = block
         rows = zip(X, ahead, *(column.tolist() for column in columns), strict=True)
         for x, row_ahead, label, is_far, slot in rows:
-            said.append(self._predict_scaled(row_ahead, is_far, slot))
-            self.waiting.append((x.copy(), said[-1], label, slot))
+            predictions.append(self._predict_scaled(row_ahead, is_far, slot))
+            self.waiting.append((x.copy(), predictions[-1], label, slot))
             if len(self.waiting) > self._delay:
                 x, earlier, label, slot = self.waiting.popleft()
                 self._learn_scaled(x, label, earlier, slot)
-        return stacked(said, block.y)
-
-    def _inputs(
-        self, X: np.ndarray, target: TargetLearner, known: KnownTargets | None = None
-    ) -> np.ndarray:
-        """Return the rows X as core learners read them, with the lags filled in.
-
-        The lags are those of ``known``, or the latest targets if ``known`` is None.
-        """
-        if self.settings.lags:
-            lags = known.lags if known else np.tile(target.scaler.lags, (len(X), 1))
-            X = np.concatenate([X[:, : len(self.inputs)], lags], axis=1)
-        return softened(X) if self.softens else X
-
-    def _input_row(self, z: np.ndarray, lags: np.ndarray) -> np.ndarray:
-        """Return one row z (d + lags,) with these lags, with the same numbers as ``_inputs``."""
-        row = np.concatenate([z[: len(self.inputs)], lags]) if len(lags) else z
-        return softened(row) if self.softens and abs(row).max() > FAR else row
-
-    def _predict_rows_of(
-        self, target: TargetLearner, Z: np.ndarray, slots: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return predictions (n,) or (n, K) and standard deviations (n,) of the rows Z.
-
-        Each row is predicted as if it came next.
-        """
-        X = self._inputs(Z, target)
-        found = [learner.predict_with_spread(X) for learner in target.learners]
-        y_hat, spread = found[0]
-        if len(found) > 1:
-            return np.stack([f for f, _ in found], axis=1), spread
-        if target.series:
-            return target.series.predict(Z, slots, y_hat, spread)
-        if not self.moves:
-            return y_hat, spread
-        _, centre, unit = target.scaler.now
-        return centre + unit * y_hat, (unit if unit > 0.0 else math.nan) * spread
-
-    def _outputs_of(self, target: TargetLearner, X: np.ndarray) -> list[np.ndarray]:
-        """Return the prediction (N,) of each kernel of each core learner for the row X (1, d)."""
-        row, (_, centre, unit) = self._inputs(X, target)[0], target.scaler.now
-        outputs = [learner.outputs(row) for learner in target.learners]
-        return [centre + unit * f for f in outputs] if self.moves else outputs
+        return stacked(predictions, block.y)
 
     def _predict_scaled(self, z: np.ndarray, far: bool = False, slot: int = FRESH) -> RowPrediction:
         """Predict the target of the scaled row z. Nothing is learned."""
-        rows = [self._input_row(z, target.scaler.lags) for target in self._targets]
+        rows = [target.input_row(z) for target in self._targets]
         if not self.outputs:
-            whole = self._predict_row_of(self._targets[0], rows[0], far, z, slot)
+            whole = self._targets[0].predict_one(rows[0], far, z, slot)
         else:
-            said = tuple(
-                self._predict_row_of(target, row, far, z, slot)
+            parts = tuple(
+                target.predict_one(row, far, z, slot)
                 for target, row in zip(self._targets, rows, strict=True)
             )
-            y_hat, spread, low, high = (np.array([one[k] for one in said]) for k in (0, 2, 3, 4))
-            whole = RowPrediction(y_hat, True, spread, low, high, far, of_outputs=said)
+            y_hat, spread, low, high = (np.array([one[k] for one in parts]) for k in (0, 2, 3, 4))
+            whole = RowPrediction(y_hat, True, spread, low, high, far, of_outputs=parts)
         self._last = whole, z, rows
         return whole
 
-    def _predict_row_of(
-        self, target: TargetLearner, row: np.ndarray, far: bool, z: np.ndarray, slot: int
-    ) -> RowPrediction:
-        learners, scaler, intervals, widths, series = target
-        y_hat: Any
-        if len(learners) > 1:
-            y_hat = np.array([learner.predict_one(row)[0] for learner in learners])
-            asked, spread = any(learner.asks for learner in learners), math.nan
-        else:
-            y_hat, asked = learners[0].predict_one(row)
-            spread = learners[0].spread
-            if self.moves:
-                _, centre, unit = scaler.now
-                y_hat = centre + unit * y_hat
-                spread *= unit if unit > 0.0 else math.nan
-        half, scored = math.nan, False
-        if intervals:
-            half, scored = intervals.half_width(far), asked and intervals.scores_next
-        part = None
-        if series:
-            y_hat, spread, part = series.predict_row(z, slot, y_hat, spread)
-            if part.units is not None:
-                half = float(part.units.width(np.array([half]))[0])
-                scored = scored and bool(part.units.scale[0] > 0.0)
-        past = (scaler.lags, *(learner.context() for learner in learners))
-        ends = Ends(y_hat - half, y_hat + half, spread)
-        width: tuple[np.ndarray, ...] = ()
-        if widths:
-            ends, width = widths.predict_one(row, y_hat, half, spread, far)
-        low, high, spread = ends
-        return RowPrediction(y_hat, asked, spread, low, high, far, scored, past, width, part)
-
-    def _learn_scaled(self, z: np.ndarray, y: Any, said: RowPrediction, slot: int = FRESH) -> None:
-        """Learn the target y of the row z. ``said`` is its prediction by ``_predict_scaled``.
+    def _learn_scaled(
+        self, z: np.ndarray, y: Any, prediction: RowPrediction, slot: int = FRESH
+    ) -> None:
+        """Learn the target y of the row z, which ``_predict_scaled`` predicted.
 
         The row is learned with the past targets that its prediction used, and intervals learn from
         the error of this prediction. A target that was not requested is ignored. Nothing is learned
@@ -1365,59 +1193,15 @@ class OnlineLearner:
         """
         last, _, rows = self._last
         self._last = None, None, []
-        rows = rows if said is last else [None] * len(self._targets)
+        rows = rows if prediction is last else [None] * len(self._targets)
         if not self.outputs:
-            self._learn_row_of(self._targets[0], rows[0], z, y, said, slot)
+            self._targets[0].learn_one(rows[0], z, y, prediction, slot)
+            self._settle()
             return
         for one, row, label, part in zip(
-            self._targets, rows, y.tolist(), said.of_outputs, strict=True
+            self._targets, rows, y.tolist(), prediction.of_outputs, strict=True
         ):
-            self._learn_row_of(one, row, z, label, part, slot)
-
-    def _learn_row_of(
-        self,
-        target: TargetLearner,
-        row: np.ndarray | None,
-        z: np.ndarray,
-        y: float,
-        said: RowPrediction,
-        slot: int,
-    ) -> None:
-        """Let the parts of one target learn the value y of this target at the row z.
-
-        If z is the row that was predicted last, ``row`` holds the inputs that its core learners
-        read. Otherwise ``row`` is None.
-        """
-        learners, scaler, intervals, widths, series = target
-        part = said.series
-        if series and part:
-            series.learn_row(z, y, slot, part, said.y_hat, row is not None)
-            self._settle()
-        if math.isnan(y) and (said.asked or row is None):
-            return
-        (lags, *contexts), asked, is_last = said.past, True, row is not None
-        row = self._input_row(z, lags) if row is None else row
-        for k, (learner, context) in enumerate(zip(learners, contexts, strict=True)):
-            told = y
-            if len(learners) > 1:
-                told = float(_labels_of(np.array([y]), k, len(learners))[0])
-            elif self.moves:
-                told = scaler.now.scaled(y, self.softens)
-            if len(context) and not is_last:
-                learner.learn_late(row, told, context)
-            else:
-                asked = learner.learn_one(row, told)
-        if asked and len(learners) == 1 and (self.moves or scaler.n_lags):
-            scaler.take_one(y)
-        if series and part and part.version != series.version:
-            return  # units began anew, and the prediction has none
-        if intervals and part and part.units:
-            y_hat, scaled = part.units.of(np.array([said.y_hat, y])).tolist()
-            intervals.follow_one(y_hat, said.scored, scaled, said.far)
-        elif intervals:
-            intervals.follow_one(said.y_hat, said.scored, y, said.far)
-        if widths and said.scored:
-            widths.learn_one(row, said.y_hat, Width(*said.width), y, said.far, is_last)
+            one.learn_one(row, z, label, part, slot)
 
     # --- Measurements for runs, of a single target ------------------------------------------------
 
@@ -1518,27 +1302,6 @@ class OnlineLearner:
             )
 
 
-def _labels_of(y: np.ndarray, k: int, n_learners: int) -> np.ndarray:
-    """Return the targets (n,) of core learner k.
-
-    A single core learner learns y. With several core learners, learner k learns +1 for class k and
-    -1 for the other classes.
-    """
-    if n_learners == 1:
-        return y
-    return np.where(np.isnan(y), np.nan, np.where(y == k, 1.0, -1.0))
-
-
-def _ends_around(y_hat: np.ndarray, half: np.ndarray, spread: np.ndarray) -> Ends:
-    """Return the intervals from y_hat - half to y_hat + half, (n,) each, with their spreads.
-
-    Scores of classes (n, K) have no interval: both ends are then ``half``, which is NaN.
-    """
-    if y_hat.ndim > 1:
-        return Ends(half, half, spread)
-    return Ends(y_hat - half, y_hat + half, spread)
-
-
 def _codes_of(y_hat: np.ndarray) -> np.ndarray:
     """Return class codes (n,) for scores (n,) of two classes or (n, K) of K.
 
@@ -1562,7 +1325,7 @@ def restored(model: model_file.Model, path: Any) -> OnlineLearner:
         raise model_file.ModelError(f"{path} holds a panel: omkl.load_panel goes on with it")
     try:
         learner = unlearned(model)
-        recent = {n: a for n, a in model.arrays.items() if n in (ROWS, SAID, SERIES)}
+        recent = {n: a for n, a in model.arrays.items() if n in (ROWS, PREDICTIONS, SERIES)}
         learned = {LEARNED: model.arrays[LEARNED]} if LEARNED in model.arrays else {}
         own = model.arrays.keys() - recent.keys() - learned.keys()
         learner.restore({n: a for n, a in model.arrays.items() if n in own})

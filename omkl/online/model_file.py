@@ -9,8 +9,8 @@ because other sources or another machine may draw different ones. A file unpacks
 ``MOST_UNPACKED`` bytes, or to its own size: a larger learner is stored without packing.
 
     settings   JSON: format, omkl, code (fingerprint of its sources), learner (the settings)
-    recent.rows, recent.said, recent.series   rows that await their targets, their predictions, and
-               their series (JSON)
+    recent.rows, recent.predictions, recent.series   rows that await their targets, their
+               predictions, and their series (JSON)
     recent.learned   last rows of a classification, with the place of the class
     series, t, slots.NAME, scaler.NAME   of a panel: names of series (JSON), and arrays by series
     learner.K.NAME, labels.NAME, interval.NAME, widths.NAME   parts of a target, see

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from omkl.online.series import RowUnits
 
 # Names of arrays in a file.
-ROWS, SAID, SERIES = "recent.rows", "recent.said", "recent.series"
+ROWS, PREDICTIONS, SERIES = "recent.rows", "recent.predictions", "recent.series"
 
 
 class TargetTransform(NamedTuple):
@@ -95,18 +95,18 @@ class RowPrediction(NamedTuple):
     of_outputs: tuple[RowPrediction, ...] = ()
 
 
-def stacked(said: Sequence[RowPrediction], y: np.ndarray) -> Predictions:
+def stacked(predictions: Sequence[RowPrediction], y: np.ndarray) -> Predictions:
     """Stack the predictions of n rows with the targets y, (n,) or (n, m).
 
     A target that is NaN counts as not requested.
     """
-    asked = np.array([row.asked for row in said], dtype=np.bool_)
+    asked = np.array([row.asked for row in predictions], dtype=np.bool_)
     return Predictions(
-        np.array([row.y_hat for row in said], dtype=np.float64),
+        np.array([row.y_hat for row in predictions], dtype=np.float64),
         (asked if y.ndim == 1 else asked[:, None]) & ~np.isnan(y),
-        np.array([row.spread for row in said], dtype=np.float64),
-        np.array([row.low for row in said], dtype=np.float64),
-        np.array([row.high for row in said], dtype=np.float64),
+        np.array([row.spread for row in predictions], dtype=np.float64),
+        np.array([row.low for row in predictions], dtype=np.float64),
+        np.array([row.high for row in predictions], dtype=np.float64),
     )
 
 
@@ -126,34 +126,36 @@ class RecentPredictions:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._said: dict[int, tuple[Row, RowPrediction]] = {}  # by number, the oldest first
+        self._predictions: dict[int, tuple[Row, RowPrediction]] = {}  # by number, the oldest first
         self._numbers: dict[Row, collections.deque[int]] = {}  # numbers by row
         self._next = 0
 
     def __len__(self) -> int:
-        return len(self._said)
+        return len(self._predictions)
 
     def has(self, x: np.ndarray, series: int | str | None = None) -> bool:
         """Return whether a prediction of the row x (d,) of a series is stored."""
         return (series, x.tobytes()) in self._numbers
 
-    def add(self, x: np.ndarray, said: RowPrediction, series: int | str | None = None) -> None:
+    def add(
+        self, x: np.ndarray, prediction: RowPrediction, series: int | str | None = None
+    ) -> None:
         """Store the prediction of a row. Above the limit remove the oldest.
 
         Parameters
         ----------
         x
             Row (d,).
-        said
+        prediction
             Its prediction.
         series
             Name of the row's series.
         """
-        if len(self._said) >= self.limit:
-            oldest, _ = next(iter(self._said.values()))
+        if len(self._predictions) >= self.limit:
+            oldest, _ = next(iter(self._predictions.values()))
             self._pop(oldest)
         row = series, x.tobytes()
-        self._said[self._next] = row, said
+        self._predictions[self._next] = row, prediction
         self._numbers.setdefault(row, collections.deque()).append(self._next)
         self._next += 1
 
@@ -167,26 +169,26 @@ class RecentPredictions:
 
     def forget_widths(self) -> None:
         """Remove the learned widths of all predictions."""
-        for number, (row, said) in self._said.items():
-            self._said[number] = row, said._replace(width=())
+        for number, (row, prediction) in self._predictions.items():
+            self._predictions[number] = row, prediction._replace(width=())
 
     def _pop(self, row: Row) -> RowPrediction:
         numbers = self._numbers[row]
-        _, said = self._said.pop(numbers.popleft())
+        _, prediction = self._predictions.pop(numbers.popleft())
         if not numbers:
             del self._numbers[row]
-        return said
+        return prediction
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the rows (n, d) and their predictions (n, p) as numbers, for ``restore``."""
-        if not self._said:
+        if not self._predictions:
             return {}
-        rows = np.stack([np.frombuffer(x) for (_, x), _ in self._said.values()])
-        said = [_numbers(one) for _, one in self._said.values()]
-        width = max(map(len, said))  # predictions before a season was found have fewer
-        padded = [np.pad(one, (0, width - len(one)), constant_values=np.nan) for one in said]
-        found = {ROWS: rows, SAID: np.stack(padded)}
-        names = [series for (series, _), _ in self._said.values()]
+        rows = np.stack([np.frombuffer(x) for (_, x), _ in self._predictions.values()])
+        numbers = [_numbers(prediction) for _, prediction in self._predictions.values()]
+        width = max(map(len, numbers))  # predictions before a season was found have fewer
+        padded = [np.pad(one, (0, width - len(one)), constant_values=np.nan) for one in numbers]
+        found = {ROWS: rows, PREDICTIONS: np.stack(padded)}
+        names = [series for (series, _), _ in self._predictions.values()]
         if any(name is not None for name in names):
             found[SERIES] = np.frombuffer(json.dumps(names).encode(), dtype=np.uint8)
         return found
@@ -208,26 +210,28 @@ class RecentPredictions:
         ValueError
             The arrays do not fit this learner.
         """
-        rows, said = kept[ROWS], kept[SAID]
+        rows, predictions = kept[ROWS], kept[PREDICTIONS]
         names = json.loads(kept[SERIES].tobytes()) if SERIES in kept else [None] * len(rows)
-        alike = rows.ndim == said.ndim == 2 and rows.shape == (len(said), d)
+        alike = rows.ndim == predictions.ndim == 2 and rows.shape == (len(predictions), d)
         # Predictions from before the end of a search for seasons have more numbers.
-        alike = alike and said.shape[1] >= len(_numbers(like))
-        alike = alike and rows.dtype == said.dtype == np.float64
+        alike = alike and predictions.shape[1] >= len(_numbers(like))
+        alike = alike and rows.dtype == predictions.dtype == np.float64
         alike = alike and isinstance(names, list) and len(names) == len(rows)
-        if not alike or len(rows) > self.limit or np.isinf(rows).any() or np.isinf(said).any():
+        alike = alike and len(rows) <= self.limit
+        if not alike or any(np.isinf(array).any() for array in (rows, predictions)):
             raise ValueError("its recent predictions do not fit its settings")
-        for row, numbers, series in zip(rows, said, names, strict=True):
+        for row, numbers, series in zip(rows, predictions, names, strict=True):
             self.add(row, _of_numbers(like, numbers), series)
 
 
-def _numbers(said: RowPrediction) -> np.ndarray:
+def _numbers(prediction: RowPrediction) -> np.ndarray:
     """Return the parts of a prediction that ``learn_one`` needs, as numbers (p,)."""
-    if said.of_outputs:
-        return np.concatenate([_numbers(one) for one in said.of_outputs])
-    flags = np.array([said.far, said.scored], dtype=np.float64)
-    own = [] if said.series is None else [said.series.numbers()]
-    return np.concatenate([flags, np.ravel(said.y_hat), *said.past, *said.width, *own])
+    if prediction.of_outputs:
+        return np.concatenate([_numbers(one) for one in prediction.of_outputs])
+    flags = np.array([prediction.far, prediction.scored], dtype=np.float64)
+    own = [] if prediction.series is None else [prediction.series.numbers()]
+    y_hat = np.ravel(prediction.y_hat)
+    return np.concatenate([flags, y_hat, *prediction.past, *prediction.width, *own])
 
 
 def _of_numbers(like: RowPrediction, numbers: np.ndarray) -> RowPrediction:
@@ -240,5 +244,6 @@ def _of_numbers(like: RowPrediction, numbers: np.ndarray) -> RowPrediction:
     (far, scored), y_hat, *parts, rest = np.split(numbers, np.cumsum(sizes))
     past, width = tuple(parts[: len(like.past)]), tuple(parts[len(like.past) :])
     answer = y_hat if np.ndim(like.y_hat) else float(y_hat[0])
-    said = like._replace(y_hat=answer, far=far != 0.0, scored=scored != 0.0, past=past, width=width)
-    return said._replace(series=like.series.of_numbers(rest)) if like.series else said
+    series = like.series.of_numbers(rest) if like.series else None
+    flags = {"far": far != 0.0, "scored": scored != 0.0}
+    return like._replace(y_hat=answer, past=past, width=width, series=series, **flags)

@@ -328,10 +328,7 @@ class TargetSeries:
         scaled = _scaled(units, label)[0]
         if np.isfinite(scaled):
             row = np.concatenate([x[: self._d], units.inputs[0]])
-            if is_last or not len(said.context):
-                learner.learn_one(row, scaled)
-            else:
-                learner.learn_late(row, scaled, said.context)
+            learner.learn_one(row, scaled, None if is_last else said.context)
         series.learn_mixture(self.state, units, np.array([y_hat]), label, rounds)
         series.learn_targets(self.state, np.array([slot]), label)
 

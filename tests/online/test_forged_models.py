@@ -54,7 +54,7 @@ def use_learner(learner: Any) -> None:
     for x, label in zip(X[40:44], y[40:44], strict=True):
         learner.predict_one(x)
         learner.learn_one(x, label)
-    if learner.has_intervals:
+    if learner.settings.interval is not None:
         learner.predict_interval(X[:3])
     learner.experts(X[0])
     learner.file()

@@ -143,10 +143,10 @@ def by_hand(
         gains = list[np.ndarray]()
         for t, location, scale, block, f, contexts in waiting:
             if not math.isnan(y[t]):
-                plain.learn_late(X[t], y[t], contexts[0])
+                plain.learn_one(X[t], y[t], contexts[0])
             if f is not None and not math.isnan(y[t]):
                 u = np.clip((y[t] - location) / scale, -30.0, 30.0)
-                own.learn_late(np.concatenate([X[t], block]), u, contexts[1])
+                own.learn_one(np.concatenate([X[t], block]), u, contexts[1])
                 gains.append(mixture.gains(f, y_hat[t], y[t], scale, not gains))
                 squared = 0.99 * squared + ((y_hat[t] - y[t]) / scale) ** 2
                 n_squared = 0.99 * n_squared + 1.0

@@ -1,0 +1,284 @@
+"""Learn one target of a row whose inputs are scaled."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from omkl.core import snapshot
+from omkl.core.learner import Learner, Trace
+from omkl.core.robust_moments import FAR
+from omkl.core.snapshot import below, named
+from omkl.datasets.scaling import KnownTargets, TargetScaler, softened
+from omkl.online.intervals import AdaptiveIntervals, Ends, RowWidths, Width
+from omkl.online.predictions import Predictions, RowPrediction
+from omkl.online.rows import Block
+from omkl.online.series import TargetSeries
+
+
+class TargetLearner:
+    """Core learners of one target, its units, its intervals, and the units of its series.
+
+    Parameters
+    ----------
+    learners
+        One core learner, or one per class against the rest.
+    scaler
+        Past values of the target, and its units.
+    intervals
+        Intervals of one width; None if the learner has no intervals.
+    widths
+        Intervals of ``auto`` whose width depends on the row; None if the learner has no intervals,
+        or predicts in the units of each series.
+    series
+        Units of each series, or the search for a season; None if the learner has neither.
+    moves
+        Whether the targets known at prediction define the unit in which a target is learned.
+    softens
+        Whether core learners read softened inputs and targets.
+    """
+
+    def __init__(
+        self,
+        learners: list[Learner],
+        scaler: TargetScaler,
+        intervals: AdaptiveIntervals | None,
+        widths: RowWidths | None,
+        series: TargetSeries | None,
+        moves: bool,
+        softens: bool,
+    ) -> None:
+        self.learners, self.scaler, self.intervals = learners, scaler, intervals
+        self.widths, self.series = widths, series
+        self._moves, self._softens = moves, softens
+        self._d = learners[0].d - scaler.n_lags
+
+    def drops_widths(self) -> bool:
+        """Remove parts that are no longer needed, and return whether learned widths are among them.
+
+        A search for a season is removed after its end, and learned widths once the learner predicts
+        in the units of each series.
+        """
+        if self.series and self.series.is_idle:
+            self.series = None
+        if not (self.series and self.series.learner and self.widths):
+            return False
+        self.widths = None
+        return True
+
+    # --- Inputs -----------------------------------------------------------------------------------
+
+    def _inputs(self, X: np.ndarray, known: KnownTargets | None = None) -> np.ndarray:
+        """Return the rows X as core learners read them, with the lags filled in.
+
+        The lags are those of ``known``, or the latest targets if ``known`` is None.
+        """
+        if self.scaler.n_lags:
+            lags = known.lags if known else np.tile(self.scaler.lags, (len(X), 1))
+            X = np.concatenate([X[:, : self._d], lags], axis=1)
+        return softened(X) if self._softens else X
+
+    def input_row(self, z: np.ndarray, lags: np.ndarray | None = None) -> np.ndarray:
+        """Return a row z (d + lags,) as core learners read it, with the numbers of ``_inputs``.
+
+        ``lags`` are the past targets that the row is read with; None: the latest.
+        """
+        lags = self.scaler.lags if lags is None else lags
+        row = np.concatenate([z[: self._d], lags]) if len(lags) else z
+        return softened(row) if self._softens and abs(row).max() > FAR else row
+
+    def _labels(self, y: np.ndarray, k: int) -> np.ndarray:
+        """Return the targets (n,) of core learner k.
+
+        A single core learner learns y. With several core learners, learner k learns +1 for class k
+        and -1 for the other classes.
+        """
+        if len(self.learners) == 1:
+            return y
+        return np.where(np.isnan(y), np.nan, np.where(y == k, 1.0, -1.0))
+
+    # --- Blocks of rows ---------------------------------------------------------------------------
+
+    def learn(self, block: Block) -> Predictions:
+        """Predict, then learn, the rows of a block, group by group."""
+        X, y, learners = block.X, block.y, self.learners
+        known = self.scaler.take(y) if self._moves or self.scaler.n_lags else None
+        rows = self._inputs(X, known)
+        if known and self._moves:
+            labels = [softened(known.scaled) if self._softens else known.scaled]
+        else:
+            labels = [self._labels(y, k) for k in range(len(learners))]
+        if len(block.starts) <= len(y):
+            ahead = self._inputs(block.ahead, known)
+            traces = [learners[0].learn_groups(rows, ahead, labels[0], block.starts)]
+        else:
+            traces = [one.partial_fit(rows, of) for one, of in zip(learners, labels, strict=True)]
+        trace, units = traces[0], None
+        if len(traces) > 1:
+            trace = trace._replace(y_hat=np.stack([one.y_hat for one in traces], axis=1))
+        if known and self._moves:  # a spread is NaN before targets have a deviation
+            unit = np.where(known.unit > 0.0, known.unit, np.nan)
+            y_hat = known.centre + known.unit * trace.y_hat
+            trace = Trace(y_hat, trace.asked, unit * trace.spread)
+        if self.series:
+            trace, units = self.series.learn(block, trace)
+        half = np.full(len(y), np.nan)
+        if self.intervals:
+            half = self.intervals.follow_groups(trace, block, units)
+        if self.widths:
+            ends = self.widths.follow(rows, trace, half, y, block.far)
+        else:
+            ends = _ends_around(trace.y_hat, half, trace.spread)
+        return Predictions(trace.y_hat, trace.asked, ends.spread, ends.low, ends.high)
+
+    def predict(self, Z: np.ndarray, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return predictions (n,) or (n, K) and standard deviations (n,) of the rows Z.
+
+        Each row is predicted as if it came next. Nothing is learned.
+        """
+        X = self._inputs(Z)
+        found = [learner.predict_with_spread(X) for learner in self.learners]
+        y_hat, spread = found[0]
+        if len(found) > 1:
+            return np.stack([f for f, _ in found], axis=1), spread
+        if self.series:
+            return self.series.predict(Z, slots, y_hat, spread)
+        if not self._moves:
+            return y_hat, spread
+        _, centre, unit = self.scaler.now
+        return centre + unit * y_hat, (unit if unit > 0.0 else math.nan) * spread
+
+    def ends(
+        self,
+        Z: np.ndarray,
+        y_hat: np.ndarray,
+        spread: np.ndarray,
+        far: np.ndarray,
+        slots: np.ndarray,
+    ) -> Ends:
+        """Return the intervals and standard deviations of the predictions ``predict`` of rows Z."""
+        half = np.full(len(far), np.nan)
+        if self.intervals:
+            half = self.intervals.half_widths(far)
+        if self.series:
+            half = self.series.width(half, slots)
+        if self.widths:
+            return self.widths.predict(self._inputs(Z), y_hat, half, spread, far)
+        return _ends_around(y_hat, half, spread)
+
+    def outputs(self, X: np.ndarray) -> list[np.ndarray]:
+        """Return the prediction (N,) of each kernel of each core learner for the row X (1, d)."""
+        row, (_, centre, unit) = self._inputs(X)[0], self.scaler.now
+        outputs = [learner.outputs(row) for learner in self.learners]
+        return [centre + unit * f for f in outputs] if self._moves else outputs
+
+    # --- Single rows ------------------------------------------------------------------------------
+
+    def predict_one(self, row: np.ndarray, far: bool, z: np.ndarray, slot: int) -> RowPrediction:
+        """Predict the row z (d + lags,), which core learners read as ``row``."""
+        y_hat: Any
+        if len(self.learners) > 1:
+            y_hat = np.array([learner.predict_one(row)[0] for learner in self.learners])
+            asked, spread = any(learner.asks for learner in self.learners), math.nan
+        else:
+            y_hat, asked = self.learners[0].predict_one(row)
+            spread = self.learners[0].spread
+            if self._moves:
+                _, centre, unit = self.scaler.now
+                y_hat = centre + unit * y_hat
+                spread *= unit if unit > 0.0 else math.nan
+        half, scored = math.nan, False
+        if self.intervals:
+            half, scored = self.intervals.half_width(far), asked and self.intervals.scores_next
+        part = None
+        if self.series:
+            y_hat, spread, part = self.series.predict_row(z, slot, y_hat, spread)
+            if part.units is not None:
+                half = float(part.units.width(np.array([half]))[0])
+                scored = scored and bool(part.units.scale[0] > 0.0)
+        past = (self.scaler.lags, *(learner.context() for learner in self.learners))
+        ends = Ends(y_hat - half, y_hat + half, spread)
+        width: tuple[np.ndarray, ...] = ()
+        if self.widths:
+            ends, width = self.widths.predict_one(row, y_hat, half, spread, far)
+        low, high, spread = ends
+        return RowPrediction(y_hat, asked, spread, low, high, far, scored, past, width, part)
+
+    def learn_one(
+        self,
+        row: np.ndarray | None,
+        z: np.ndarray,
+        y: float,
+        prediction: RowPrediction,
+        slot: int,
+    ) -> None:
+        """Learn the target y of the row z.
+
+        If z is the row that was predicted last, ``row`` holds the inputs that core learners read.
+        Otherwise ``row`` is None.
+        """
+        is_last, series, part = row is not None, self.series, prediction.series
+        if series and part:
+            series.learn_row(z, y, slot, part, prediction.y_hat, is_last)
+        if math.isnan(y) and (prediction.asked or not is_last):
+            return
+        lags, *contexts = prediction.past
+        row = self.input_row(z, lags) if row is None else row
+        learners, asked = self.learners, True
+        for k, (learner, context) in enumerate(zip(learners, contexts, strict=True)):
+            label = y
+            if len(learners) > 1:
+                label = float(self._labels(np.array([y]), k)[0])
+            elif self._moves:
+                label = self.scaler.now.scaled(y, self._softens)
+            asked = learner.learn_one(row, label, None if is_last else context)
+        if asked and len(learners) == 1 and (self._moves or self.scaler.n_lags):
+            self.scaler.take_one(y)
+        if series and part and part.version != series.version:
+            return  # units began anew, and the prediction has none
+        if self.intervals and part and part.units:
+            y_hat, scaled = part.units.of(np.array([prediction.y_hat, y])).tolist()
+            self.intervals.follow_one(y_hat, prediction.scored, scaled, prediction.far)
+        elif self.intervals:
+            self.intervals.follow_one(prediction.y_hat, prediction.scored, y, prediction.far)
+        if self.widths and prediction.scored:
+            width = Width(*prediction.width)
+            self.widths.learn_one(row, prediction.y_hat, width, y, prediction.far, is_last)
+
+    # --- Files ------------------------------------------------------------------------------------
+
+    def arrays(self, slots: np.ndarray) -> dict[str, np.ndarray]:
+        """Return copies of the learned state, with that of the series in ``slots``."""
+        found = named("labels.", self.scaler.arrays())
+        for k, learner in enumerate(self.learners):
+            found |= named(f"learner.{k}.", snapshot.snapshot(learner))
+        if self.intervals:
+            found |= named("interval.", self.intervals.arrays())
+        if self.widths:
+            found |= named("widths.", self.widths.arrays())
+        if self.series:
+            found |= named("series.", self.series.arrays(slots))
+        return found
+
+    def restore(self, kept: Mapping[str, np.ndarray]) -> None:
+        """Restore ``arrays``, but for those of series. Raises ``snapshot.Mismatch``."""
+        for k, learner in enumerate(self.learners):
+            snapshot.restore(learner, below(f"learner.{k}.", kept))
+        self.scaler.restore(below("labels.", kept))
+        if self.intervals:
+            self.intervals.restore(below("interval.", kept))
+        if self.widths:
+            self.widths.restore(below("widths.", kept))
+
+
+def _ends_around(y_hat: np.ndarray, half: np.ndarray, spread: np.ndarray) -> Ends:
+    """Return the intervals from y_hat - half to y_hat + half, (n,) each, with their spreads.
+
+    Scores of classes (n, K) have no interval: both ends are then ``half``, which is NaN.
+    """
+    if y_hat.ndim > 1:
+        return Ends(half, half, spread)
+    return Ends(y_hat - half, y_hat + half, spread)
