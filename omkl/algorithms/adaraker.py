@@ -36,16 +36,22 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 
-from omkl.core.compiler import inlined
+from omkl.core.compiler import dispatch, inlined
 from omkl.core.hyperparameters import NON_NEGATIVE, POSITIVE, Range
 from omkl.core.protocol import choose_all, register
-from omkl.core.representations import intervals
-from omkl.core.representations.intervals import (
-    INTERVALS,
-    Intervals,
-    begin_level,
-    gradient_steps_of_level,
+from omkl.core.representations import evaluate_row
+from omkl.core.representations.random_features import (
+    RANDOM_FEATURES,
+    RandomFeatures,
+    draw_features,
 )
+from omkl.core.representations.sincos_features import (
+    dot_features,
+    gradient_step_at,
+    waves_of_row,
+)
+from omkl.core.simd import LANES, aligned, fma, load, pack, store, total
+from omkl.core.trigonometry import Waves, empty_waves
 from omkl.core.weights import exponential_update, mean_of_all_by_shares, shares_of_all
 
 if TYPE_CHECKING:
@@ -56,6 +62,125 @@ class Params(NamedTuple):
     eta0: POSITIVE
     lam: NON_NEGATIVE
     levels: Annotated[int, Range(1, 62)]  # intervals of 2^levels rounds are counted in int64
+
+
+class Intervals(NamedTuple):
+    """Coefficients of N kernels on J levels.
+
+    rows   frequencies of the kernels; theta (J N, 2 W) and norm2 (J N,), level by level
+    row    (J, N) int64, row of theta of kernel i on level j
+    alive  (1,) int64, number of levels that are alive
+    mix    (J,) weights of the levels, of sum 1
+    """
+
+    rows: RandomFeatures
+    row: Annotated[np.ndarray, Range(0, "rows.theta.0", open_high=True)]
+    alive: Annotated[np.ndarray, Range(1, "mix.0")]
+    mix: np.ndarray
+
+    @property
+    def omega(self) -> np.ndarray:
+        return self.rows.omega
+
+    @property
+    def theta(self) -> np.ndarray:
+        """Copy of the coefficients (N, 2 D J) of all kernels, each on all levels."""
+        levels = self.rows.coefficients.reshape(*self.row.shape, -1)
+        return np.concatenate(list(levels), axis=1)
+
+    @property
+    def n_kernels(self) -> int:
+        return self.row.shape[1]
+
+
+class Scratch(NamedTuple):
+    """Scratch of a round.
+
+    waves   (N W,) features of the kernels at the row; angle (W,) arguments of one kernel
+    f       (J N,) output of each row of theta
+    """
+
+    waves: Waves
+    angle: np.ndarray
+    f: np.ndarray
+
+
+def _fresh(params: Params, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Intervals:
+    """Make coefficients of 0 on all levels."""
+    N, n_levels = len(kernels), params.levels
+    drawn = draw_features(kernels, d, D, seed)
+    theta = aligned((N * n_levels, drawn.theta.shape[1]))
+    rows = drawn._replace(theta=theta, norm2=np.zeros(N * n_levels))
+    row = np.arange(n_levels * N).reshape(n_levels, N)
+    mix = np.zeros(n_levels)
+    mix[0] = 1.0
+    return Intervals(rows, row, np.ones(1, dtype=np.int64), mix)
+
+
+def _scratch(model: Intervals, threads: int) -> Scratch:
+    J, N = model.row.shape
+    W = model.rows.padded.shape[2]
+    return Scratch(empty_waves(N * W), aligned((W,)), np.zeros(J * N))
+
+
+@inlined
+def begin_level(model, j):
+    """Begin an interval of level j, with coefficients of 0."""
+    for r in model.row[j]:
+        model.rows.norm2[r] = 0.0
+        for k in range(model.rows.theta.shape[1]):
+            model.rows.theta[r, k] = 0.0
+
+
+@inlined
+def gradient_steps_of_level(model, j, eta, lam, y, scratch):
+    """Do a gradient step for every kernel on level j, see ``gradient_steps``.
+
+    Parameters
+    ----------
+    model
+        Coefficients, updated in place.
+    j
+        Level.
+    eta, lam
+        Step size and penalty.
+    y
+        Target.
+    scratch
+        Scratch of the evaluated row.
+    """
+    W = model.rows.padded.shape[2]
+    shrink = 1.0 - 2.0 * eta * lam
+    for i in range(model.row.shape[1]):
+        r = model.row[j, i]
+        step = 2.0 * eta * (scratch.f[r] - y)
+        gradient_step_at(model.rows, r, scratch.waves, i * W, step, shrink)
+
+
+def _evaluate(scratch, model, X, row, selection):
+    N = selection.f.shape[0]
+    J = model.alive[0]
+    rows = model.rows
+    W = rows.padded.shape[2]
+    scale = 1.0 / math.sqrt(rows.n_waves[0])
+    for i in range(N):
+        waves_of_row(rows, i, X, row, scratch.angle, scratch.waves, i * W)
+        for j in range(J):
+            dot = dot_features(rows, model.row[j, i], scratch.waves, i * W)
+            scratch.f[j * N + i] = total(dot) * scale
+    for i in range(0, N, LANES):
+        n = min(LANES, N - i)
+        mean = pack(0.0)
+        for j in range(J):
+            mean = fma(load(scratch.f, j * N + i, n), model.mix[j], mean)
+        store(selection.f, i, mean, n)
+
+
+dispatch(evaluate_row, Scratch, _evaluate)
+
+INTERVALS = RANDOM_FEATURES._replace(
+    name="random features on intervals", scratch=_scratch, with_zero_weights=None, fresh=_fresh
+)
 
 
 class State(NamedTuple):
@@ -170,10 +295,6 @@ def _mix(state):
         state.log_w[i] = math.log(max(state.log_w[i], 1e-300))
 
 
-def _fresh(params: Params, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Intervals:
-    return intervals.fresh(kernels, d, D, seed, params.levels)
-
-
 EXPECTED_FAILURES = {"one_kernel": "one kernel has as many steps as there are levels"}
 
-algorithm = register(__name__, representation=INTERVALS._replace(fresh=_fresh))
+algorithm = register(__name__, representation=INTERVALS)

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from omkl.core.compiler import inlined
-from omkl.core.frequencies import RFF
 from omkl.core.hyperparameters import rate
-from omkl.core.kernels import Kernel
+from omkl.core.kernels import RFF, Kernel
 from omkl.core.protocol import choose_all
 from omkl.core.representations.random_features import gradient_step
 from omkl.core.weights import mean_of_all

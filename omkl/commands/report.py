@@ -144,7 +144,7 @@ def _page(arguments: argparse.Namespace) -> int:
     import tempfile
 
     from omkl.commands.sweep import PAGE
-    from omkl.report import page, sweep_figures
+    from omkl.report import sweep_figures, sweep_table
     from omkl.runs import run_folder
 
     if arguments.choices and arguments.sweep:
@@ -160,7 +160,7 @@ def _page(arguments: argparse.Namespace) -> int:
         raise ValueError(f"there is no finished run in {to}")
     with tempfile.TemporaryDirectory() as folder:
         figures = sweep_figures.all_figures(runs, Path(folder))
-        print(page.write_page(runs, arguments.to or to / PAGE, figures))
+        print(sweep_table.write_page(runs, arguments.to or to / PAGE, figures))
     return 0
 
 

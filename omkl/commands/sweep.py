@@ -227,13 +227,13 @@ def finish(folder: Path, settings: Settings, interrupted: bool = False) -> int:
     if interrupted:
         return len(finished)
     if settings.figures and len(finished) > 1:
-        from omkl.report import page, sweep_figures
+        from omkl.report import sweep_figures
 
         suffixes = ("png", "pdf") if settings.figures == "pdf" else ("png",)
         drawn = sweep_figures.all_figures(finished, folder, suffixes)
         pictures = [path for path in drawn if path.suffix == ".png"]
         print(console.wrapped("plots", [path.name for path in pictures]))
-        console.print_path("page", page.write_page(runs, folder / PAGE, pictures))
+        console.print_path("page", sweep_table.write_page(runs, folder / PAGE, pictures))
         sys.stdout.flush()
     print_tracked(viewers.track(finished, settings, folder), settings.outputs)
     return len(finished)

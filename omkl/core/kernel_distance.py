@@ -15,9 +15,6 @@ all candidates share is therefore never added. For several j and one i,
 has the order of Delta(i, j). If both terms nearly cancel own_i, Delta itself is compared: its
 logarithm is exact to rounding there.
 
-``bregman_divergences`` has the other divergences that the paper names: (26) of any convex function,
-and the expectation over points of inputs.
-
 Source: Ghari and Shen, JMLR, (25) to (27).
 """
 
@@ -26,7 +23,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -220,55 +217,3 @@ def ranked(kernels: tuple[Kernel, ...], d: int) -> Matrix:
     """Return the ranks of Delta, for learners that look up the farthest or nearest kernel."""
     values = ranks(overlaps(kernels, d))
     return Matrix(values, np.ascontiguousarray(values.T))
-
-
-# --- Other divergences ----------------------------------------------------------------------------
-
-
-def bregman_divergences(
-    kernels: Sequence[Kernel],
-    points: np.ndarray,
-    weights: np.ndarray,
-    F: Callable[[np.ndarray], np.ndarray] = np.square,
-    slope: Callable[[np.ndarray], np.ndarray] = lambda values: 2.0 * values,
-) -> np.ndarray:
-    """Sum the Bregman divergence (25) of each pair of kernels over weighted points.
-
-    The result is the expected divergence over differences of inputs, section 4.1, if ``points`` are
-    differences of rows with equal weights of sum 1. It is the integral (26) if points and weights
-    are those of a cubature. ``feedback_graph`` takes its logarithm, so that ``edges_of`` and
-    ``on_graph`` of ``algorithms.sfg`` learn with it.
-
-    Parameters
-    ----------
-    kernels
-        N kernels that are functions of a difference.
-    points
-        Differences rho (n, d) of two inputs.
-    weights
-        (n,), at least 0.
-    F
-        Strictly convex function of values in [0, 1], by default omega^2, that of (27).
-    slope
-        Derivative of F.
-
-    Returns
-    -------
-    Divergences (N, N); entry (i, j) is that of kernel i from kernel j. Only squares are symmetric.
-
-    Raises
-    ------
-    TypeError
-        A kernel is no function of a difference.
-
-    Examples
-    --------
-    >>> wide, narrow = Kernel("gaussian", 1.0), Kernel("gaussian", 0.25)
-    >>> points = np.array([[0.0], [1.0]])
-    >>> bregman_divergences((wide, narrow), points, np.array([0.5, 0.5])).round(4)
-    array([[0.   , 0.111],
-           [0.111, 0.   ]])
-    """
-    values = np.array([kernel.value(points) for kernel in kernels])
-    at_j, slopes = F(values), slope(values)
-    return np.array([(F(v) - at_j - slopes * (v - values)) @ weights for v in values])

@@ -20,6 +20,20 @@ Exact-kernel learners also accept the polynomials kappa(x, z) = (x^T z)^degree, 
 spectral measure. Their "bandwidth" is the degree. Learners of second order also accept the linear
 kernel kappa(x, z) = x^T z + 1, whose features are x and 1. Its "bandwidth" has no meaning.
 
+The D frequencies of a kernel are drawn alone, in orthogonal blocks, or evenly. The mean of
+cos(omega'(x - x')) over them is kappa(x, x') in expectation for all three placements, which differ
+in its error:
+
+rff         each frequency by itself from the spectral distribution (Rahimi and Recht, NIPS 2007)
+orthogonal  blocks of d orthogonal frequencies, each as long as a normal one, for kernels whose
+            spectral distribution depends on the length alone, the Gaussian ones (F. X. Yu,
+            A. T. Suresh, K. Choromanski, D. Holtmann-Rice, S. Kumar, "Orthogonal Random Features",
+            NIPS 2016; its text was read in parts)
+qmc         D points of a scrambled Sobol sequence, by the quantile function of each input
+            (H. Avron, V. Sindhwani, J. Yang, M. W. Mahoney, "Quasi-Monte Carlo Feature Maps for
+            Shift-Invariant Kernels", JMLR 17 (2016); its text was read in parts). The seed
+            scrambles: seeds differ and the mean stays right
+
 "Bandwidth" in the dictionaries of Ghari and Shen is the variance for Gaussian kernels
 (exp(-||r||^2 / (2 b))) and the length for Laplacian ones.
 """
@@ -32,18 +46,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from omkl.core.frequencies import (
-    FEATURES,
-    ORTHOGONAL,
-    QMC,
-    RFF,
-    even_uniforms,
-    orthogonal_normals,
-)
 from omkl.utils.constraints import is_number, is_whole, shown
 
+RFF, ORTHOGONAL, QMC = FEATURES = ("rff", "orthogonal", "qmc")
+SOBOL_BITS = 30
 LogOverlap = Callable[[np.ndarray, np.ndarray], np.ndarray]
-
 
 LEAST_BANDWIDTH, MOST_BANDWIDTH = 1e-100, 1e100
 MOST_DEGREE = 100
@@ -68,7 +75,7 @@ class Family:
     label         label of b: its key in conf/kernels, its axis in figures
     spectrum      name of the distribution of the frequencies; None if there is none
     isotropic     whether the frequencies are normal with covariance I / b, so that they may be
-                  orthogonal (``omkl.core.frequencies``)
+                  orthogonal
     length_power  power of b that is the length of a kernel: 1 for a length, 1/2 for a variance
     shares        whether ``term`` is without c
     taken_by      description of the algorithms that accept a family without a spectral measure
@@ -383,7 +390,7 @@ BUILT_IN = tuple(family for family in FAMILIES.values() if hasattr(family, "term
 class Kernel(NamedTuple):
     """One kernel of a dictionary: the name of a family and a bandwidth > 0, or a degree.
 
-    ``features`` is the placement of its frequencies, see ``omkl.core.frequencies``.
+    ``features`` is the placement of its frequencies, one of ``FEATURES``.
     """
 
     family: str
@@ -529,3 +536,54 @@ def _bandwidths(where: str, part: Mapping[str, Any]) -> list[Any]:
         )
     with np.errstate(over="ignore", invalid="ignore"):  # the infinity is refused with its place
         return [float(10.0**e) for e in np.linspace(float(ends[0]), float(ends[1]), exponents["n"])]
+
+
+# --- Placement of frequencies ---------------------------------------------------------------------
+
+
+def orthogonal_normals(rng: np.random.Generator, D: int, d: int) -> np.ndarray:
+    """Draw rows (D, d), each normal with covariance I and orthogonal within blocks of d rows.
+
+    Parameters
+    ----------
+    rng
+        Generator.
+    D, d
+        Number of frequencies and of inputs. Blocks begin at the rows 0, d, 2 d, ..
+    """
+    blocks = []
+    for first in range(0, D, d):
+        n = min(d, D - first)  # only the rows that are needed: all d would take d^3 time
+        q, r = np.linalg.qr(rng.standard_normal((d, n)))
+        q *= np.sign(np.diag(r))  # makes q uniform over the rotations
+        lengths = np.sqrt(rng.chisquare(d, size=n))
+        blocks.append(lengths[:, None] * q.T)
+    return np.concatenate(blocks)
+
+
+def even_uniforms(rng: np.random.Generator, D: int, d: int) -> np.ndarray:
+    """Return the first D points of a scrambled Sobol sequence, inside the open unit cube.
+
+    Parameters
+    ----------
+    rng
+        Generator of the scrambling.
+    D, d
+        Number of points and of inputs.
+
+    Returns
+    -------
+    Points (D, d).
+
+    Raises
+    ------
+    ValueError
+        There are more inputs than the sequence has dimensions.
+    """
+    from scipy.stats import qmc  # heavy, and most runs need none of it
+
+    if d > qmc.Sobol.MAXDIM:
+        raise ValueError(f"features=qmc places up to {qmc.Sobol.MAXDIM:,} inputs, not {d:,}")
+    sequence = qmc.Sobol(d, scramble=True, bits=SOBOL_BITS, seed=rng)
+    points: np.ndarray = sequence.random_base2((D - 1).bit_length())[:D]
+    return points + 0.5 ** (SOBOL_BITS + 1)  # the middle of a cell: 0 has no quantile

@@ -1,4 +1,4 @@
-"""Comparators of the regret of a regression: the best kernel of the dictionary in hindsight.
+"""Comparators of regret: the best kernel of the dictionary in hindsight, also of many clients.
 
 A comparator is a ridge regression that is fitted to the whole stream (static regret). It differs
 from the "best kernel's online learner", the smallest loss of a kernel that learns online. Regret is
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,12 +20,17 @@ from omkl.core.representations.random_features import draw_features, features_of
 from omkl.experiment.job import Job, Progress, modules_of_families
 from omkl.experiment.metrics import Recorder, mean_and_deviation
 from omkl.runs.provenance import computed_by, without_prose
-from omkl.utils import cached_arrays
+from omkl.utils.disk import load_or_make
 from omkl.utils.threads import thread_pool
 
 Blocks = Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]]
 
 RIDGE_FEATURES = "best kernel in hindsight (ridge regression on its random features)"
+
+EACH_CLIENT = "each client's best kernel in hindsight, ridge regression on its random features"
+ALL_CLIENTS = (
+    "the best function of all clients in hindsight (12), ridge regression on random features"
+)
 
 KERNEL_RIDGE = "best kernel in hindsight (kernel ridge regression)"
 
@@ -359,6 +364,111 @@ def _kernel_name(kernel: Kernel) -> str:
     return f"{kernel.family} {kernel.bandwidth:.4g}"
 
 
+# --- Clients of a federation ---------------------------------------------------------------------
+
+
+class ClientsRidge(NamedTuple):
+    """Best of N kernels for each of K clients alone, and for all clients together.
+
+    errors         (T, K) squared errors of each client's own kernel; 0 after its last row
+    theta          (2 D,) parameters of the best kernel of all clients together
+    shared_errors  (T, K) squared errors of this kernel; 0 after a client's last row
+    """
+
+    errors: np.ndarray
+    theta: np.ndarray
+    shared_errors: np.ndarray
+
+
+class _Clients:
+    """Features and targets of each client's rows."""
+
+    def __init__(
+        self, omega: np.ndarray, X: np.ndarray, y: np.ndarray, lengths: np.ndarray
+    ) -> None:
+        K = len(lengths)
+        self.omega = omega
+        self.inputs = [np.ascontiguousarray(X[: lengths[k], k]) for k in range(K)]
+        self.targets = [np.ascontiguousarray(y[: lengths[k], k]) for k in range(K)]
+
+    def features(self, i: int, k: int) -> np.ndarray:
+        """Return z (n, 2 D) of kernel i at the rows of client k."""
+        return features_of(self.omega[i], self.inputs[k])
+
+    def equations(self, i: int, k: int) -> np.ndarray:
+        """Return the normal equations of kernel i and client k, as of ``linalg.add_rows``."""
+        z = self.features(i, k)
+        equations = np.zeros((z.shape[1] + 1, z.shape[1] + 1))
+        add_rows(equations, z, self.targets[k])
+        return equations
+
+    def errors(self, i: int, k: int, theta: np.ndarray) -> np.ndarray:
+        """Return the squared errors (n,) of a kernel's function on the rows of a client.
+
+        Parameters
+        ----------
+        i, k
+            Kernel and client.
+        theta
+            Coefficients (2 D,).
+        """
+        return np.square(self.features(i, k) @ theta - self.targets[k])
+
+
+def clients_ridge(
+    omega: np.ndarray,
+    X: np.ndarray,
+    y: np.ndarray,
+    lengths: np.ndarray,
+    lam: float,
+    shared_lam: float,
+) -> ClientsRidge:
+    """Fit every kernel to the rows of each client and to the rows of all clients.
+
+    Minimises the sum of (theta'z - y)^2 + lam ||theta||^2 over the rows. Takes O(K N D^2 (T + D))
+    time, most of it in products of matrices, and O(K T + D^2) memory.
+
+    Parameters
+    ----------
+    omega
+        (N, d, D) frequencies of one seed.
+    X, y
+        (T, K, d) inputs and (T, K) targets.
+    lengths
+        (K,) whole numbers: client k has the first ``lengths[k]`` rows.
+    lam, shared_lam
+        Regularisation >= 0 of each client's fit and of the shared fit.
+
+    Returns
+    -------
+    ClientsRidge
+        Kernels and squared errors.
+    """
+    T, K = y.shape
+    N = len(omega)
+    data = _Clients(omega, X, y, lengths)
+    penalties = max(lam, 1e-10) * lengths
+    shared_penalty = max(shared_lam, 1e-10) * int(lengths.sum())
+    objectives, shared_objectives = np.zeros((N, K)), np.zeros(N)
+    for i in range(N):
+        of_clients = [data.equations(i, k) for k in range(K)]
+        objectives[i] = [solve(of_clients[k], penalties[k])[0] for k in range(K)]
+        shared_objectives[i] = solve(np.sum(of_clients, axis=0), shared_penalty)[0]
+    kernels, shared_kernel = objectives.argmin(axis=0), int(shared_objectives.argmin())
+    together = np.sum([data.equations(shared_kernel, k) for k in range(K)], axis=0)
+    _, theta = solve(together, shared_penalty)
+    errors, shared_errors = np.zeros((T, K)), np.zeros((T, K))
+    for k in range(K):
+        rows, i = slice(lengths[k]), int(kernels[k])
+        _, fitted = solve(data.equations(i, k), penalties[k])
+        errors[rows, k] = data.errors(i, k, fitted)
+        shared_errors[rows, k] = data.errors(shared_kernel, k, theta)
+    return ClientsRidge(errors, theta, shared_errors)
+
+
+# --- Cache ----------------------------------------------------------------------------------------
+
+
 def load_or_compute(
     job: Job, what: str, make: Callable[[], dict[str, np.ndarray]]
 ) -> dict[str, np.ndarray]:
@@ -374,7 +484,7 @@ def load_or_compute(
         Computes the arrays by name.
     """
     folder = job.settings.outputs / "comparators"
-    return cached_arrays.load_or_make(folder, _comparator_identity(job, what), make)
+    return load_or_make(folder, _comparator_identity(job, what), make)
 
 
 def _comparator_identity(job: Job, what: str) -> str:

@@ -14,7 +14,7 @@ A federated run has these entries in addition to ``omkl.runs.run_folder`` (R see
                    of its best online kernel; ``spread`` is the standard deviation over the
                    clients, mean over the seeds; ``largest_loss`` is the largest of a kernel
                    {"clients_ridge": ..}: the same of squared errors, against each client's best
-                   ridge regression in hindsight (``omkl.federated.hindsight``)
+                   ridge regression in hindsight (``experiment.comparators``)
                    {"server": ..}: (12), the loss of all clients together minus that of the best
                    function for all, with ``theta_norm`` of that function, per seed
     mse            per seed, mean over the clients of the MSE over their own rounds
@@ -52,13 +52,19 @@ from omkl import federated
 from omkl.config.schema import Settings
 from omkl.config.settings import content_addressed, with_defaults_cut
 from omkl.core import hyperparameters, kernels
-from omkl.core.frequencies import RFF
 from omkl.core.hyperparameters import Schedule
+from omkl.core.kernels import RFF
 from omkl.core.representations.random_features import draw_features
 from omkl.core.weights import normalised
 from omkl.datasets import Stream
 from omkl.experiment import memory
-from omkl.experiment.comparators import MOST_MEBIBYTES, load_or_compute
+from omkl.experiment.comparators import (
+    ALL_CLIENTS,
+    EACH_CLIENT,
+    MOST_MEBIBYTES,
+    clients_ridge,
+    load_or_compute,
+)
 from omkl.experiment.job import (
     MOST_STREAM_BYTES,
     Computed,
@@ -78,7 +84,7 @@ from omkl.experiment.metrics import (
     mean_and_deviation,
     weight_curves,
 )
-from omkl.federated import hindsight, privacy, protocol
+from omkl.federated import privacy, protocol
 from omkl.federated.exchange import SERVER, links_of
 from omkl.federated.privacy import NO_SAFEGUARDS
 from omkl.federated.protocol import Plan
@@ -87,7 +93,7 @@ from omkl.federated.split import Split, split
 from omkl.utils.threads import thread_pool
 
 COMPARATOR = "each client's best online kernel (11), mean over the clients"
-CLIENTS_RIDGE = f"{hindsight.CLIENTS}, mean over the clients"
+CLIENTS_RIDGE = f"{EACH_CLIENT}, mean over the clients"
 
 
 CLIENT_ROUNDS = 20_000  # rounds of clients between progress reports
@@ -460,7 +466,7 @@ def against_comparators(
             reason = f"{error}. Rescale the inputs and the target, or raise regret.lam"
     if reason is not None:
         regret["clients_ridge"] = {"label": CLIENTS_RIDGE, "skipped": reason}
-        regret["server"] = {"label": hindsight.SERVER, "skipped": reason}
+        regret["server"] = {"label": ALL_CLIENTS, "skipped": reason}
         return regret, curves
     of_clients = sums.squared.total - best["client_errors"]
     regret["clients_ridge"] = over_clients(CLIENTS_RIDGE, of_clients)
@@ -470,7 +476,7 @@ def against_comparators(
     )
     above = sums.losses.curve()[1] - best["shared_loss"][:, rounds - 1]
     average, deviation = mean_and_deviation(above[:, -1])
-    regret["server"] = {"label": hindsight.SERVER, "mean": average, "std": deviation}
+    regret["server"] = {"label": ALL_CLIENTS, "mean": average, "std": deviation}
     regret["server"]["theta_norm"] = best["theta_norm"].tolist()
     curves["regret_server"] = above
     return regret, curves
@@ -507,7 +513,7 @@ def _hindsight(job: FederatedJob, progress: Progress | None) -> dict[str, np.nda
 
     def make(seed: int) -> dict[str, np.ndarray]:
         omega = draw_features(job.used, d, job.D, seed).omega
-        best = hindsight.ridge(omega, X, y, lengths, lam, shared_lam)
+        best = clients_ridge(omega, X, y, lengths, lam, shared_lam)
         norm2 = float(best.theta @ best.theta)
         present = (np.arange(T)[:, None] < lengths).sum(axis=1)
         loss = best.shared_errors.sum(axis=1) + shared_lam * norm2 * present

@@ -15,7 +15,7 @@ from omkl.config.schema import Settings
 from omkl.config.settings import complete
 from omkl.core import cache
 from omkl.datasets import DataError
-from omkl.experiment import classification, federation, regression, warm
+from omkl.experiment import classification, federation, processes, regression
 from omkl.experiment.job import Computed, Job, Progress, own_modules, prepare_learner
 from omkl.runs import provenance, run_folder
 from omkl.runs.provenance import stamp_of
@@ -74,7 +74,7 @@ def run(
     on_begin
         Callback with the job before its first row. It is not called if a finished run exists.
     """
-    with warm.helper(settings) as compiled:
+    with processes.helper(settings) as compiled:
         started = _begin(settings, progress)
         if isinstance(started, Outcome):
             return started
@@ -164,7 +164,7 @@ def _compute(
     report_stage("preparing")
     with (
         cache.on_cache_miss(lambda: report_stage(f"compiling {name} and its baselines, once")),
-        warm.fewer_collections(),
+        processes.fewer_collections(),
         thread_pool(1) as pool,  # in the main thread the compiler would suppress Ctrl-C
     ):
         pool.submit(job.warm_up, compiled).result()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from omkl.config.schema import Settings
 from omkl.datasets import DataError
-from omkl.experiment import queue
+from omkl.experiment import processes
 from omkl.experiment import run as runner
 from omkl.experiment.job import Progress
 from omkl.experiment.run import Outcome
@@ -30,11 +30,11 @@ def run_and_draw_all(
 ) -> Generator[tuple[int, Outcome]]:
     """Run and draw jobs in processes. Yield the number and the outcome of each job as it ends.
 
-    ``omkl.experiment.queue.side_by_side`` explains ``n_jobs`` and what happens if a process dies.
+    ``processes.side_by_side`` explains ``n_jobs`` and what happens if a process dies.
     """
     threads = jobs[0].threads or 1
-    for number, outcome in queue.side_by_side(run_and_draw, jobs, n_jobs, threads):
-        yield number, outcome or runner.failure(jobs[number], RuntimeError(queue.DIED), True)
+    for number, outcome in processes.side_by_side(run_and_draw, jobs, n_jobs, threads):
+        yield number, outcome or runner.failure(jobs[number], RuntimeError(processes.DIED), True)
 
 
 def draw(outcome: Outcome, progress: Progress | None = None) -> Outcome:

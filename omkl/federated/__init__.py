@@ -9,7 +9,6 @@
 ``parties``          one server or one client on its own
 ``flower``           deployment on Flower; ``own_rows`` is its data owner
 ``split``            assignment of rows to clients
-``hindsight``        comparators of the regret
 ``privacy``          settings of noise, refusals and robust means, and the accounting of noise
 """
 

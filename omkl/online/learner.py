@@ -15,7 +15,7 @@ import functools
 import math
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +41,6 @@ from omkl.datasets.columns import (
 )
 from omkl.datasets.scaling import Moments, TargetScaler
 from omkl.online import model_file
-from omkl.online.contributions import contributions
 from omkl.online.intervals import AdaptiveIntervals, Ends, RowWidths
 from omkl.online.predictions import (
     PREDICTIONS,
@@ -715,7 +714,7 @@ class OnlineLearner:
         columns = columns or {own: (own,) for own in look.inputs}
         groups = [[look.inputs.index(own) for own in inputs] for inputs in columns.values()]
         predict = functools.partial(look._predicted_scaled, slot=slot)
-        found = contributions(predict, z[0], means[0], groups, n_orders, self.settings.seed)
+        found = _contributions(predict, z[0], means[0], groups, n_orders, self.settings.seed)
         parts = [found] if found.ndim == 1 else list(found.T)
         return look._by_name(parts, "contribution", [*columns, "base"], "input")
 
@@ -1317,6 +1316,53 @@ def probabilities_of(y_hat: np.ndarray) -> np.ndarray:
         return np.stack([1.0 - p, p], axis=1)
     total = p.sum(axis=1, keepdims=True)
     return np.divide(p, total, out=np.full(p.shape, 1.0 / p.shape[1]), where=total > 0.0)
+
+
+def _contributions(
+    predict: Callable[[np.ndarray], np.ndarray],
+    row: np.ndarray,
+    means: np.ndarray,
+    groups: Sequence[Sequence[int]],
+    n_orders: int,
+    seed: int,
+) -> np.ndarray:
+    """Return the mean change of the prediction when the inputs of a group become known.
+
+    Groups become known one after another in random orders, each order also reversed. An input that
+    is not yet known has its mean.
+
+    Parameters
+    ----------
+    predict
+        Function of rows (n, d) that returns their predictions (n,) or (n, m).
+    row, means
+        Inputs of the row and their means, (d,) each.
+    groups
+        Places of the inputs that become known together, for each group.
+    n_orders
+        Number of random orders, each used in both directions.
+    seed
+        Seed of the orders.
+
+    Returns
+    -------
+    ndarray
+        Contribution of each group, and last the prediction for the means, (G + 1,) or (G + 1, m).
+    """
+    same = (row == means) | (np.isnan(row) & np.isnan(means))
+    known = [k for k, group in enumerate(groups) if not same[group].all()]
+    rng = np.random.default_rng(seed)
+    rows = np.tile(means, (len(known) + 1, 1))
+    base = predict(rows[:1])
+    total = np.zeros((len(groups), *base.shape[1:]))
+    for _ in range(n_orders):
+        order = rng.permutation(known)
+        for way in (order, order[::-1]):
+            rows[:] = means
+            for k, group in enumerate(way):
+                rows[k + 1 :, groups[group]] = row[groups[group]]
+            total[way] += np.diff(predict(rows), axis=0)
+    return np.concatenate([total / (2 * n_orders), base])
 
 
 def restored(model: model_file.Model, path: Any) -> OnlineLearner:

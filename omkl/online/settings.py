@@ -15,9 +15,8 @@ import numpy as np
 from omkl import algorithms
 from omkl.core import hyperparameters
 from omkl.core.conformal import IntervalSettings, interval_of
-from omkl.core.frequencies import RFF
 from omkl.core.hyperparameters import COUNT, COUNT_OR_ZERO, Range
-from omkl.core.kernels import FAMILIES, Kernel, dictionary, with_features
+from omkl.core.kernels import FAMILIES, RFF, Kernel, dictionary, with_features
 from omkl.core.learner import Learner
 from omkl.core.protocol import Algorithm
 from omkl.core.representations import Representation

@@ -9,8 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from omkl.core.frequencies import RFF
-from omkl.core.kernels import FAMILIES
+from omkl.core.kernels import FAMILIES, RFF
 from omkl.runs.run_folder import KEPT, Run, plain_texts
 from omkl.utils import registry
 from omkl.utils.conf import NEUTRAL, PROSE, flattened

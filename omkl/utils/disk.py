@@ -11,11 +11,12 @@ import re
 import shutil
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from omkl.utils.wording import warn
+from omkl.utils import sources
+from omkl.utils.wording import tell, warn
 
 if TYPE_CHECKING:
     import numpy as np
@@ -205,3 +206,63 @@ def keep_newest(folder: Path, ours: re.Pattern[str], n: int) -> None:
         found = [path for path in folder.iterdir() if ours.fullmatch(path.name)]
         for path in sorted(found, key=lambda path: path.stat().st_mtime)[:-n]:
             _remove(path)
+
+
+def arrays_name(identity: str) -> str:
+    """Return the file name of an identity."""
+    return f"{hashlib.sha256(identity.encode()).hexdigest()[:24]}.npz"
+
+
+def load_or_make(
+    folder: Path, identity: str, make: Callable[[], Mapping[str, np.ndarray]]
+) -> dict[str, np.ndarray]:
+    """Return the arrays of ``identity`` from the cache, or make and store them.
+
+    A damaged file is reported on stderr and made again. If the cache cannot be written, a message
+    on stderr says so, and the arrays are still returned.
+
+    Parameters
+    ----------
+    folder
+        Folder of the cache.
+    identity
+        Text with everything that the arrays depend on.
+    make
+        Computes the arrays.
+    """
+    path = folder / arrays_name(identity)
+    kept = read_arrays(path, identity)
+    if kept is not None:
+        return kept
+    arrays = dict(make())
+    _write_arrays(path, identity, arrays)
+    return arrays
+
+
+def read_arrays(path: Path, identity: str) -> dict[str, np.ndarray] | None:
+    """Return the arrays of a file, or None if there is none or it is damaged.
+
+    A damaged file is reported on stderr. If sources of this process were edited after import the
+    result is None, because ``identity`` names the sources as imported.
+    """
+    if sources.nothing_is_kept():
+        return None
+    archive = read_sealed(path, identity, "its content is computed again")
+    if archive is None:
+        return None
+    import numpy as np
+
+    with np.load(io.BytesIO(archive), allow_pickle=False) as opened:
+        return {name: opened[name] for name in opened.files}
+
+
+def _write_arrays(path: Path, identity: str, arrays: dict[str, np.ndarray]) -> None:
+    if sources.nothing_is_kept():
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        remove_abandoned(path.parent)
+        # The checksum detects a file cut by a power failure: do not wait for the disk.
+        write_atomically(path, sealed(npz_bytes(arrays), identity), sync=False)
+    except OSError as error:
+        tell(f"cannot keep {path} ({error.strerror}): it will be made anew")

@@ -14,7 +14,7 @@ from omkl.config.compose import Composer
 from omkl.config.schema import Settings
 from omkl.datasets import catalogue
 from omkl.datasets.base import DataError, MissingFile
-from omkl.experiment import queue
+from omkl.experiment import processes
 from omkl.experiment import run as runner
 from omkl.report import console
 from omkl.runs.run_folder import Run
@@ -59,8 +59,8 @@ def run_jobs(tables: Sequence[Table], outputs: Path) -> dict[Job, Run]:
         if config.dataset["name"] in missing
     }
     there = [number for number, job in enumerate(jobs) if job not in runs]
-    for place, ended in queue.side_by_side(runner.run, [configs[number] for number in there]):
-        outcome = ended or runner.failure(configs[there[place]], RuntimeError(queue.DIED), True)
+    for place, ended in processes.side_by_side(runner.run, [configs[number] for number in there]):
+        outcome = ended or runner.failure(configs[there[place]], RuntimeError(processes.DIED), True)
         job, run = jobs[there[place]], outcome.run
         runs[job] = run
         text = f"  [{len(runs)}/{len(jobs)}] {' '.join(job[:2])}"

@@ -28,7 +28,6 @@ from omkl.algorithms.baselines import polynomial
 from omkl.algorithms.parts import State, gaussian_kernel, init, predict_mean, select_all
 from omkl.core import rng as generators
 from omkl.core.compiler import inlined
-from omkl.core.frequencies import orthogonal_normals
 from omkl.core.hyperparameters import (
     COUNT,
     COUNTS,
@@ -39,7 +38,7 @@ from omkl.core.hyperparameters import (
     Schedule,
     rate,
 )
-from omkl.core.kernels import MOST_DEGREE, Kernel
+from omkl.core.kernels import MOST_DEGREE, Kernel, orthogonal_normals
 from omkl.core.protocol import register_as
 from omkl.core.representations.random_features import (
     RANDOM_FEATURES,

@@ -9,8 +9,7 @@ import pytest
 from scipy import special, stats
 
 from omkl.core import kernels
-from omkl.core.frequencies import even_uniforms
-from omkl.core.kernels import Kernel, dictionary
+from omkl.core.kernels import Kernel, dictionary, even_uniforms
 from omkl.core.representations.random_features import features_of
 from omkl.utils import conf
 

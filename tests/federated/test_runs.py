@@ -8,8 +8,8 @@ import pytest
 
 from omkl.core.representations.random_features import draw_features, features_of
 from omkl.datasets import DataError, catalogue, opening, prepare
+from omkl.experiment import comparators
 from omkl.experiment import run as runner
-from omkl.federated import hindsight
 from omkl.federated.split import by_column, by_site, consecutive
 from omkl.report import figures
 from omkl.report.frame import frame_of, with_baselines
@@ -198,7 +198,7 @@ def test_ridge_in_hindsight_is_computed_on_request_only(tmp_path):
 
 
 def test_ridge_in_hindsight_that_cannot_be_solved_takes_nothing_away(tmp_path, monkeypatch):
-    monkeypatch.setattr(hindsight, "add_rows", lambda equations, z, y: equations.fill(np.inf))
+    monkeypatch.setattr(comparators, "add_rows", lambda equations, z, y: equations.fill(np.inf))
     typed = ("algorithm=vm_kofl", *SYNTHETIC, "D=4", "regret.ridge_features=true")
     run = outcome_of(tmp_path, *typed).run
     assert run.result["status"] == "complete" and run.result["regret"]["clients"]["mean"] > 0.0

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from omkl.commands import report
-from omkl.report import page
+from omkl.report import sweep_table
 from omkl.runs.run_folder import Run
 
 
@@ -27,7 +27,7 @@ def test_a_page_needs_no_other_file_and_has_every_figure_and_command(runs, tmp_p
     figures = runs[0].folder / "figures"
     figures.mkdir()
     (figures / "mse.png").write_bytes(b"png")
-    text = page.page(runs, [picture])
+    text = sweep_table.page(runs, [picture])
     assert not re.search(r"https?://|<(script|link|iframe)\b|@import|url\(", text)
     assert re.findall(r'src="([^,]*),cG5n" alt="([^"]*)"', text) == [
         ("data:image/png;base64", "comparison"),
@@ -42,7 +42,8 @@ def test_a_page_needs_no_other_file_and_has_every_figure_and_command(runs, tmp_p
 def test_names_are_no_markup(run_folder_maker, tmp_path):
     run = Run(run_folder_maker(tmp_path))
     run.result["dataset"] = "</script><b>'x\""
-    assert "&lt;/script&gt;&lt;b&gt;" in page.page([run]) and "</script>" not in page.page([run])
+    text = sweep_table.page([run])
+    assert "&lt;/script&gt;&lt;b&gt;" in text and "</script>" not in text
 
 
 @pytest.mark.slow

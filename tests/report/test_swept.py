@@ -8,7 +8,7 @@ from rich.console import Console
 
 from omkl.commands import report
 from omkl.experiment import run as runner
-from omkl.report import naming, page, stats, sweep_figures, sweep_table
+from omkl.report import naming, stats, sweep_figures, sweep_table
 from omkl.report.frame import frame_of, matching, settings_in, with_baselines
 from omkl.runs.run_folder import Run
 from tests.compositions import compose
@@ -55,7 +55,7 @@ def test_a_swept_setting_is_in_every_table_legend_page_and_figure(runs, name, ca
     assert key in header and key in sweep_table.latex(frame).replace("\\_", "_")
     legend = naming.legend(runs[name])
     assert len(set(zip(naming.streams(runs[name]), legend, strict=True))) == 4
-    html = page.page(runs[name])
+    html = sweep_table.page(runs[name])
     for value in told:
         assert f"{key}={value}" in html and f'<td class="name">{value}</td>' in html
     figure = sweep_figures.chosen_figure(runs[name], "t")

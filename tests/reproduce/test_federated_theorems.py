@@ -12,7 +12,7 @@ from omkl.checks.federations import streams
 from omkl.core.hyperparameters import Schedule
 from omkl.core.representations.random_features import draw_features, features_of
 from omkl.core.weights import normalised
-from omkl.federated.hindsight import ridge
+from omkl.experiment.comparators import clients_ridge
 from omkl.federated.simulation import Federation
 
 
@@ -50,15 +50,20 @@ def test_theorem_2_is_never_broken(seed, eta, eta_k):
     federation = Federation(pof, params, learners.DICTIONARY, 3, 8, seed, clients)
     omega = draw_features(learners.DICTIONARY, 3, 8, seed).omega
     everybody = np.full(clients, n)
-    best = ridge(omega, x, y, everybody, lam, lam)
+    best = clients_ridge(omega, x, y, everybody, lam, lam)
     norm = float(np.linalg.norm(best.theta))
+    losses = [
+        np.sum((features_of(one, x.reshape(-1, 3)) @ best.theta - y.ravel()) ** 2) for one in omega
+    ]
+    kernel = int(np.argmin(losses))  # of all clients together
+    assert losses[kernel] == pytest.approx(best.shared_errors.sum())
     gradients, squares, loss = 0.0, 0.0, 0.0
     for t in range(n):
         w, before = normalised(federation.clients.log_w), federation.totals.losses[:, 1:].copy()
-        theta = federation.server.model.theta[best.shared_kernel].copy()
+        theta = federation.server.model.theta[kernel].copy()
         loss = federation.partial_fit(x[t : t + 1], y[t : t + 1]).loss[0].sum()
         squares += np.sum(w * (federation.totals.losses[:, 1:] - before) ** 2)
-        z = features_of(omega[best.shared_kernel], x[t])
+        z = features_of(omega[kernel], x[t])
         gradient = 2.0 * (z @ theta - y[t])[:, None] * z + 2.0 * lam * theta
         gradients += np.sum(gradient**2)
     regret = loss - best.shared_errors.sum() - lam * norm**2 * n * clients

@@ -11,7 +11,7 @@ import pytest
 
 from omkl.runs.run_folder import Run
 from omkl.runs.writing import staging_folder
-from omkl.utils import cached_arrays, disk
+from omkl.utils import disk
 
 ARRAYS = {"values": np.arange(600.0).reshape(100, 6), "rows": np.arange(100)}
 
@@ -24,13 +24,13 @@ def made_twice(folder: Path, identity: str = "a") -> tuple[Mapping[str, np.ndarr
         calls.append(1)
         return ARRAYS
 
-    return cached_arrays.load_or_make(folder, identity, make), len(calls)
+    return disk.load_or_make(folder, identity, make), len(calls)
 
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Path:
     made_twice(tmp_path)
-    return tmp_path / cached_arrays.name_of("a")
+    return tmp_path / disk.arrays_name("a")
 
 
 def test_what_is_kept_is_found_and_is_a_numpy_archive(kept, capsys):
@@ -50,7 +50,7 @@ def test_any_flipped_bit_is_found(kept, capsys):
         raw = bytearray(whole)
         raw[place] ^= 1 << place % 8
         kept.write_bytes(raw)
-        assert cached_arrays.read(kept, "a") is None
+        assert disk.read_arrays(kept, "a") is None
     told = capsys.readouterr().err.splitlines()
     assert set(told) == {f"omkl: {kept} is damaged: its content is computed again"}
     assert len(told) == len(places)
@@ -63,7 +63,7 @@ def test_any_flipped_bit_is_found(kept, capsys):
         lambda path: path.write_bytes(path.read_bytes()[:-1]),
         lambda path: np.savez(path, **ARRAYS),  # without a digest
         lambda path: (made_twice(path.parent, "b"), os.replace(
-            path.with_name(cached_arrays.name_of("b")), path)),
+            path.with_name(disk.arrays_name("b")), path)),
     ],
     ids=["empty", "cut", "no digest", "of something else"],
 )  # fmt: skip

@@ -23,7 +23,7 @@ from benchmarks.suites.models import Pass, failed
 from benchmarks.suites.scores import MAIN
 from benchmarks.suites.settings import OURS, PUBLISHED, TRIVIAL, Entry, Suite
 from benchmarks.suites.streams import TARGET, Rows, StreamSettings, Task
-from omkl.experiment import queue
+from omkl.experiment import processes
 from omkl.experiment.metrics import forecaster_settings
 from omkl.online.learner import OnlineLearner
 from omkl.utils.disk import write_atomically
@@ -200,9 +200,9 @@ def _passes(
                 others.append((entry, functools.partial(cached, *about, *rest)))
     found: dict[str, list[Pass]] = {}
     calls = [call for _, call in others]
-    for number, one in queue.side_by_side(operator.call, calls, n_jobs):
+    for number, one in processes.side_by_side(operator.call, calls, n_jobs):
         entry = others[number][0]
-        found.setdefault(entry.name, []).append(one or failed(0, queue.DIED))
+        found.setdefault(entry.name, []).append(one or failed(0, processes.DIED))
         if len(found[entry.name]) == len(suite.seeds_of(entry)):
             yield entry, sorted(found[entry.name], key=lambda one: one.seed)
 

@@ -6,7 +6,7 @@ import signal
 import numpy as np
 import pytest
 
-from omkl.experiment import queue
+from omkl.experiment import processes
 from omkl.experiment import run as runner
 from tests.compositions import compose
 
@@ -23,14 +23,14 @@ def fatal(item: str) -> str:
 def test_of_jobs_whose_process_dies_each_fails_alone(n_jobs, monkeypatch):
     monkeypatch.setenv("PATH", "")  # as in a slim image, which has no pgrep
     items = ["one", "die", *"34567", "die", "nine"]
-    ended = dict(queue.side_by_side(fatal, items, n_jobs, threads=3))
+    ended = dict(processes.side_by_side(fatal, items, n_jobs, threads=3))
     died = {1: None, 7: None}
     assert ended == {k: f"{item} on 3 threads" for k, item in enumerate(items)} | died
 
 
 def test_an_exception_of_a_job_is_raised():
     with pytest.raises(OSError, match="raise"):
-        list(queue.side_by_side(fatal, ["one", "raise"], 2))
+        list(processes.side_by_side(fatal, ["one", "raise"], 2))
 
 
 @pytest.mark.slow(2)
@@ -41,7 +41,7 @@ def test_jobs_side_by_side_have_the_numbers_of_jobs_one_by_one(tmp_path):
     def configs(outputs):
         return [compose([*small, *one, "figures=false", f"outputs={outputs}"]) for one in own]
 
-    beside = dict(queue.side_by_side(runner.run, configs(tmp_path / "beside"), 2))
+    beside = dict(processes.side_by_side(runner.run, configs(tmp_path / "beside"), 2))
     for number, config in enumerate(configs(tmp_path / "alone")):
         mine, other = beside[number].run, runner.run(config).run
         assert mine.result["threads"] == 1
