@@ -1,5 +1,7 @@
 """A learner by its name, for tests of many folders."""
 
+import hashlib
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,7 +9,7 @@ import numpy as np
 
 from omkl import algorithms
 from omkl.checks.learners import default_settings
-from omkl.core import hyperparameters
+from omkl.core import cache, compiler, hyperparameters
 from omkl.core.graph_sampling import COUNT, MASS
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
@@ -30,6 +32,15 @@ def one_of_each_representation() -> list[str]:
     for name in algorithms.names():
         found.setdefault(algorithms.load(name).representation.name, name)
     return list(found.values())
+
+
+def compiled(function: Any) -> Any:
+    """Compile a function of the tests, and keep its code on disk under a digest of its source."""
+    dispatcher, folder = compiler.for_this_process(function), cache.folder()
+    if compiler.ENABLED and folder is not None:
+        digest = hashlib.sha256(inspect.getsource(function).encode()).hexdigest()
+        dispatcher._cache = cache.KeptCode(function, {}, folder, digest=digest)
+    return dispatcher
 
 
 def node_probabilities(trees: np.ndarray, xi: float, N: int) -> np.ndarray:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy.special import expit, softmax
 
-from omkl.core.compiler import for_this_process
 from omkl.core.representations import boosted
 from omkl.core.representations.boosted import (
     BETTER,
@@ -16,6 +15,7 @@ from omkl.core.representations.boosted import (
     learn_boosted,
     learn_boosted_classes,
 )
+from tests.learners import compiled
 
 
 def learn_rows(model, scratch, X, Y, y_hat, of_classes):
@@ -33,7 +33,7 @@ def learn_rows(model, scratch, X, Y, y_hat, of_classes):
             learn_boosted(model, scratch, True)
 
 
-learn_rows_compiled = for_this_process(learn_rows)
+learn_rows_compiled = compiled(learn_rows)
 
 
 def stream(T: int, missing: float = 0.0, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

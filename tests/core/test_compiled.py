@@ -207,7 +207,7 @@ def test_inner_loops_are_vector_code(function, packed):
 
 
 @pytest.mark.slow(4)
-@pytest.mark.parametrize("name", ["raker", "sfg", "omkr", "em_kofl", "perfedavg"])
+@pytest.mark.parametrize("name", ["raker", "omkr", "em_kofl"])
 def test_no_round_calls_the_mathematical_library_number_by_number(name, packed):
     learner, X, y = fresh(name)
     together = name in federated.names()

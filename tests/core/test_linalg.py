@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from scipy.linalg import solve
 
-from omkl.core import compiler, linalg
+from omkl.core import linalg
 from omkl.core.linalg import add_rows, empty_factor, project_row, take_in
 from omkl.core.simd import LANES, aligned
+from tests import learners
 
 
 def matrix_of_factor(factor, diagonal, F):
@@ -36,7 +37,7 @@ def recurse(
     return variance
 
 
-compiled = compiler.for_this_process(recurse)
+compiled = learners.compiled(recurse)
 
 
 class Learner:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from omkl.core.compiler import for_this_process
 from omkl.core.representations import wide
 from omkl.core.representations.wide import evaluate_wide, learn_wide
+from tests.learners import compiled
 
 
 def learn_rows(model, scratch, X, y, n_columns, is_used, y_hat):
@@ -16,7 +16,7 @@ def learn_rows(model, scratch, X, y, n_columns, is_used, y_hat):
         learn_wide(model, scratch, y[t], n_columns, is_used)
 
 
-learn_rows_compiled = for_this_process(learn_rows)
+learn_rows_compiled = compiled(learn_rows)
 
 
 def stream(T: int, d: int = 3) -> tuple[np.ndarray, np.ndarray]:

@@ -25,7 +25,7 @@ import omkl
 from omkl import algorithms
 from omkl.online.model_file import ModelError
 
-CASES = int(os.environ.get("OMKL_FUZZ", "720"))
+CASES = int(os.environ.get("OMKL_FUZZ", "420"))
 LONG = "OMKL_FUZZ" in os.environ
 AT_ONCE = 1 if LONG else 100  # files of a process
 PATIENCE = 20.0  # seconds for one file

@@ -11,7 +11,7 @@ from variants import as_released
 
 from omkl import algorithms
 from omkl.checks import learners
-from omkl.core import compiler, protocol, snapshot
+from omkl.core import protocol, snapshot
 from omkl.core.feedback_graph import dissimilarity_graph
 from omkl.core.kernels import Kernel, dictionary
 from omkl.core.representations import evaluate_row
@@ -20,7 +20,7 @@ from omkl.core.weights import normalised, shares
 from omkl.utils import conf
 from tests.compositions import compose
 from tests.conftest import rows_of
-from tests.learners import learner_of
+from tests.learners import compiled, learner_of
 
 EXACT = 1e-9
 
@@ -39,7 +39,7 @@ def learner(recorded, kernels):
     return make
 
 
-@compiler.for_this_process
+@compiled
 def evaluate(model, X, s, selection):
     """The outputs of what was chosen at X[s], in compiled code: most of a round."""
     evaluate_row(selection.scratch, model, X, s, selection)
