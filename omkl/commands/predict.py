@@ -49,9 +49,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         model = model_file.read(path)
         if model.panel is None:
             learner = online.load(path)
-            pieces = _predicted(learner, model.columns, arguments.file)
             if column := learner.settings.series:
                 pieces = _of_series(learner, column, learner.series, model.columns, arguments.file)
+            else:
+                pieces = _predicted(learner, model.columns, arguments.file)
         else:
             panel = load_panel(path)
             if panel.series is None:
@@ -92,24 +93,37 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _predicted(learner: OnlineLearner, columns: dict[str, Any] | None, file: str) -> Iterator[str]:
-    """Yield pieces of the output. The header is part of the first piece.
-
-    So a file that cannot be read prints no header.
-    """
+    """Return pieces of the output."""
     described = (columns or {}).get("columns")
     cfg = {**(columns or {}).get("reading", {}), "path": file}
     tells_far = learner.settings.scaling == "columns"
-    header = csv_text([["row", *_names(learner), *["far_out"] * tells_far]])
     inputs = np.array(learner.inputs, dtype=object)
     words: dict[str, Counter[str]] = {}
     pieces = tables.inputs_in(cfg, described, learner.inputs, new_words=words)
-    for X, rows in _with_known_ahead(pieces, columns or {}):
-        texts = [";".join(inputs[row]) for row in learner.far_out(X)] if tells_far else None
-        far = [] if texts is None else [np.array(texts, dtype=object)]
-        yield header + csv_text(np.column_stack([rows.astype(object), *_columns(learner, X), *far]))
+
+    def blocks() -> Iterator[list[np.ndarray]]:
+        for X, rows in _with_known_ahead(pieces, columns or {}):
+            texts = [";".join(inputs[row]) for row in learner.far_out(X)] if tells_far else None
+            far = [] if texts is None else [np.array(texts, dtype=object)]
+            yield [rows, *_columns(learner, X), *far]
+
+    return _csv(["row", *_names(learner), *["far_out"] * tells_far], blocks(), words)
+
+
+def _csv(
+    names: Sequence[str], blocks: Iterable[Sequence[np.ndarray]], words: dict[str, Counter[str]]
+) -> Iterator[str]:
+    """Yield blocks of columns as CSV, then warn of new categories, which are 0 in all inputs.
+
+    The header comes with the first block. A file that cannot be read therefore prints nothing.
+    """
+    header = csv_text([names])
+    for columns in blocks:
+        yield header + csv_text(np.column_stack([column.astype(object) for column in columns]))
         header = ""
     yield header
-    _tell_of(words)
+    for notice in notices.of_new_categories(words, "learning with columns='{}: text'"):
+        warn(notice, "omkl-predict")
 
 
 def _with_known_ahead(
@@ -133,7 +147,7 @@ def _of_series(
     columns: dict[str, Any] | None,
     file: str,
 ) -> Iterator[str]:
-    """Yield pieces of the output of a model with series.
+    """Return pieces of the output of a model with series.
 
     Parameters
     ----------
@@ -149,27 +163,21 @@ def _of_series(
     described = (columns or {}).get("columns")
     cfg = {**(columns or {}).get("reading", {}), "path": file, "series": column}
     has = model.settings.interval is not None
-    header = csv_text([["row", column, "y_hat", *["low", "high"] * has]])
-    new, known = dict[Any, None](), set(names)
-    whole = all(isinstance(name, int) for name in names)
+    known, whole = set(names), all(isinstance(name, int) for name in names)
     words: dict[str, Counter[str]] = {}
-    for X, rows, series in tables.inputs_in(cfg, described, model.settings.inputs, whole, words):
-        assert series is not None  # the settings have their column
-        new.update(dict.fromkeys(name for name in series if name not in known))
-        ends = list(model.predict_interval(X, series=series).T) if has else []
-        values = [array.astype(object) for array in (model.predict(X, series=series), *ends)]
-        yield header + csv_text(np.column_stack([rows.astype(object), series, *values]))
-        header = ""
-    yield header
-    _tell_of(words)
-    if new:
-        warn(f"{len(new):,} series that the model has not: {few(new)}", "omkl-predict")
+    pieces = tables.inputs_in(cfg, described, model.settings.inputs, whole, words)
 
+    def blocks() -> Iterator[list[np.ndarray]]:
+        new = dict[Any, None]()
+        for X, rows, series in pieces:
+            assert series is not None  # the settings name their column
+            new.update(dict.fromkeys(name for name in series if name not in known))
+            ends = list(model.predict_interval(X, series=series).T) if has else []
+            yield [rows, series, model.predict(X, series=series), *ends]
+        if new:
+            warn(f"{len(new):,} series that the model has not: {few(new)}", "omkl-predict")
 
-def _tell_of(words: dict[str, Counter[str]]) -> None:
-    """Warn of new categories. They are 0 in all inputs of their column."""
-    for notice in notices.of_new_categories(words, "learning with columns='{}: text'"):
-        warn(notice, "omkl-predict")
+    return _csv(["row", column, "y_hat", *["low", "high"] * has], blocks(), words)
 
 
 def _names(learner: OnlineLearner) -> list[str]:
@@ -184,15 +192,15 @@ def _names(learner: OnlineLearner) -> list[str]:
 
 
 def _columns(learner: OnlineLearner, X: np.ndarray) -> list[np.ndarray]:
-    """Return the output columns that ``_names`` names, (n,) or (n, m), as Python numbers."""
+    """Return the output columns that ``_names`` names, (n,) or (n, m)."""
     if learner.classes:
         shares = learner.predict_proba(X).T if learner.algorithm.probabilities else ()
-        return [learner.predict(X).astype(object), *(p.astype(object) for p in shares)]
+        return [learner.predict(X), *shares]
     spread = learner.algorithm.has_spread
     columns = list(learner.predict(X, return_std=True)) if spread else [learner.predict(X)]
     if learner.settings.interval is not None:
         columns += list(np.moveaxis(learner.predict_interval(X), -1, 0))
-    return [array.astype(object) for array in columns]
+    return columns
 
 
 def csv_text(lines: Iterable[Sequence[Any]]) -> str:

@@ -418,17 +418,6 @@ class MeanScores:
             return {}
         return {name: float((r.total / n).mean()) for name, r in self.sums.items()}
 
-    def windows(self, name: str) -> dict[str, list[Any]]:
-        """Return the mean of a score over the seeds per window, and each window's last round."""
-        rounds, n = self.n_known.curve()
-        ends = np.unique(np.searchsorted(rounds, np.linspace(0, rounds[-1], N_WINDOWS + 1)[1:]))
-        n_known, total = (
-            np.diff(sums[:, ends], prepend=0.0) for sums in (n, self.sums[name].curve()[1])
-        )
-        share = np.divide(total, n_known, out=np.full(total.shape, np.nan), where=n_known > 0)
-        means = [None if np.isnan(x) else float(x) for x in share.mean(axis=0)]
-        return {"until": rounds[ends].tolist(), name: means}
-
 
 class Spreads(MeanScores):
     """Scores of predictions of R seeds with a standard deviation."""
@@ -470,8 +459,19 @@ class ScoredIntervals(MeanScores):
     def result(self) -> dict[str, Any]:
         """Return level, rates, mean scores and windows, or {} if a seed had no interval."""
         means = self.means()
-        known = {"rates": self._rates, "level": self.level, "windows": self.windows("coverage")}
+        known = {"rates": self._rates, "level": self.level, "windows": self._windows()}
         return known | means if means else {}
+
+    def _windows(self) -> dict[str, list[Any]]:
+        """Return the mean coverage over the seeds per window, and the last round per window."""
+        rounds, n = self.n_known.curve()
+        ends = np.unique(np.searchsorted(rounds, np.linspace(0, rounds[-1], N_WINDOWS + 1)[1:]))
+        n_known, total = (
+            np.diff(sums[:, ends], prepend=0.0) for sums in (n, self.sums["coverage"].curve()[1])
+        )
+        share = np.divide(total, n_known, out=np.full(total.shape, np.nan), where=n_known > 0)
+        means = [None if np.isnan(x) else float(x) for x in share.mean(axis=0)]
+        return {"until": rounds[ends].tolist(), "coverage": means}
 
 
 # --- weights of kernels, and importance of inputs, over time --------------------------------------

@@ -274,7 +274,7 @@ class Windowed(NamedTuple):
     loss: np.ndarray
 
 
-def windowed(run: Run, n_windows: int = N_WINDOWS) -> Windowed:
+def windowed(run: Run) -> Windowed:
     """Return the error of consecutive windows of rounds, in the unit of the run.
 
     It is computed from the sums in the curves, so windows end at recorded rounds. A window has at
@@ -284,7 +284,7 @@ def windowed(run: Run, n_windows: int = N_WINDOWS) -> Windowed:
     t = curves["t"]
     counted = np.broadcast_to(curves.get("scored", t), curves[key].shape).astype(float)
     sums = curves[key] * counted
-    n_windows = max(1, min(n_windows, int(t[-1]) // LEAST_ROUNDS))
+    n_windows = max(1, min(N_WINDOWS, int(t[-1]) // LEAST_ROUNDS))
     ends = np.searchsorted(t, np.linspace(0, t[-1], n_windows + 1)[1:])
     ends = np.unique(np.minimum(ends, len(t) - 1))
     number = np.diff(counted[:, ends], prepend=0.0)

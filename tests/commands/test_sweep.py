@@ -140,19 +140,12 @@ def test_side_by_side_is_the_same_as_one_after_another(by_one_after_another, tmp
     assert done.stdout.count("the same as an earlier job") == 2
     same_as_basic(by_one_after_another, tmp_path, done.stdout)
     before = results_of(tmp_path / "outputs")
-    again = omkl_run(tmp_path, *typed, "algorithm.lam=1e-3,1e-2,1e-1", start=True)
+    again = omkl_run(tmp_path, *typed, "algorithm.M=900,3,4,5", start=True)
+    assert again.returncode == 1, "a sweep goes on after failures"
+    assert "gf on my.csv (M=900, lam=0.001): failed: algorithm.M=900 lies outside" in again.stdout
+    assert "2 not complete" in again.stdout
     assert again.stdout.count("(found finished)") == 6
     assert before.items() < results_of(tmp_path / "outputs").items()
-
-
-@pytest.mark.slow
-def test_a_sweep_side_by_side_goes_on_after_failures(tmp_path):
-    typed = ["-m", "--jobs=2", "algorithm=gf", "algorithm.M=3,900,4", *TINY, "dataset.rows=80"]
-    done = omkl_run(tmp_path, *typed, start=True)
-    assert done.returncode == 1
-    assert "[2/3] gf on synthetic (M=900): failed: algorithm.M=900 lies outside" in done.stdout
-    assert "1 not complete" in done.stdout
-    assert len(results_of(tmp_path / "outputs")) == 2
 
 
 BASIC = ["-m", "algorithm=gf", "algorithm.M=3", *TINY]
@@ -179,7 +172,7 @@ def test_an_interrupted_sweep_keeps_what_is_finished(tmp_path, command, rows, n_
     assert len(before) == n_finished
     files = [p for p in (tmp_path / "outputs" / "runs").rglob("*") if p.is_file()]
     assert {p.parent.name for p in files} == set(before), "nothing of the interrupted job is left"
-    done = omkl_run(tmp_path, *command, f"dataset.rows={rows.replace('40000000', '300')}")
+    done = omkl_run(tmp_path, *BASIC, f"dataset.rows={rows.replace('40000000', '300')}")
     assert done.returncode == 0
     assert done.stdout.count("(found finished)") == n_finished
     assert before.items() <= results_of(tmp_path / "outputs").items()
@@ -188,7 +181,7 @@ def test_an_interrupted_sweep_keeps_what_is_finished(tmp_path, command, rows, n_
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="children are looked up in /proc")
 def test_what_a_killed_worker_was_at_is_done_again_by_itself(tmp_path):
-    """One that kills its process again fails alone: tests/experiment/test_queue.py."""
+    """One that kills its process again fails alone: tests/experiment/test_processes.py."""
     with started(tmp_path, *SIDE_BY_SIDE, "dataset.rows=200,600000,100,150") as process:
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(3)]
