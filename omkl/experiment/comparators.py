@@ -396,7 +396,7 @@ class _Clients:
         return features_of(self.omega[i], self.inputs[k])
 
     def equations(self, i: int, k: int) -> np.ndarray:
-        """Return the normal equations of kernel i and client k, as of ``linalg.add_rows``."""
+        """Return the normal equations of kernel i and client k, in the layout of ``linalg``."""
         z = self.features(i, k)
         equations = np.zeros((z.shape[1] + 1, z.shape[1] + 1))
         add_rows(equations, z, self.targets[k])

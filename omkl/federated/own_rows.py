@@ -16,6 +16,7 @@ import csv
 import itertools
 import json
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -95,8 +96,17 @@ def _read_bounds(text: str, columns: Sequence[str]) -> dict[str, tuple[float, fl
 # --- rows ---------------------------------------------------------------------------------------
 
 
-def read_rows(path: Path, terms: Terms, skip: int, n: int) -> tuple[np.ndarray, np.ndarray, bool]:
-    """Read rows of an owner's file.
+class Place(NamedTuple):
+    """Place behind a row of a file: its offset, 0 for the first row, and the number of its line."""
+
+    offset: int = 0
+    line: int = 1
+
+
+def read_rows(
+    path: Path, terms: Terms, start: Place, n: int
+) -> tuple[np.ndarray, np.ndarray, Place, bool]:
+    """Read the next rows of an owner's file.
 
     Parameters
     ----------
@@ -104,13 +114,14 @@ def read_rows(path: Path, terms: Terms, skip: int, n: int) -> tuple[np.ndarray, 
         A text file with a header. Other columns are ignored, and so are rows without a target.
     terms
         Names of the columns.
-    skip, n
-        Number of rows to skip, and most rows to read.
+    start, n
+        Place behind the rows that were read before, and most rows to read.
 
     Returns
     -------
-    X, y, ended
-        (m, d) with NaN for missing values, (m,), and whether the file has no further row.
+    X, y, place, ended
+        (m, d) with NaN for missing values, (m,), the place behind these rows, and whether the file
+        has no further row.
 
     Raises
     ------
@@ -126,7 +137,8 @@ def read_rows(path: Path, terms: Terms, skip: int, n: int) -> tuple[np.ndarray, 
     with file:
         header = file.readline()
         delimiter = max(DELIMITERS, key=header.count)
-        cells_of_lines = csv.reader(itertools.chain([header], file), delimiter=delimiter)
+        lines = iter(file.readline, "")  # unlike an iteration of the file, it allows ``tell``
+        cells_of_lines = csv.reader(itertools.chain([header], lines), delimiter=delimiter)
         names = [cell.strip() for cell in next(cells_of_lines, [])]
         wanted = (*terms.inputs, terms.target)
         if wrong := [name for name in wanted if names.count(name) != 1]:
@@ -135,28 +147,33 @@ def read_rows(path: Path, terms: Terms, skip: int, n: int) -> tuple[np.ndarray, 
                 f"{', '.join(wanted)}; the header is {header.strip()[:200]!r}"
             )
         places = [names.index(name) for name in wanted]
-        labelled = _labelled(cells_of_lines, path.name, len(names), places[-1])
-        values = [
-            [_number(cells[k], f"{place}, column {names[k]}") for k in places]
-            for place, cells in itertools.islice(labelled, skip, skip + n)
-        ]
+        if start.offset:
+            file.seek(start.offset)
+        labelled = _labelled(cells_of_lines, path.name, start.line, len(names), places[-1])
+        found = list(itertools.islice(labelled, n))
+        place = Place(file.tell(), found[-1][0]) if found else start
         ended = next(labelled, None) is None
+    values = [
+        [_number(cells[k], f"{path.name}, line {line}, column {names[k]}") for k in places]
+        for line, cells in found
+    ]
     rows = np.array(values).reshape(-1, len(wanted))
-    return rows[:, :-1], rows[:, -1], ended
+    return rows[:, :-1], rows[:, -1], place, ended
 
 
 def _labelled(
-    lines: Iterator[list[str]], name: str, n_columns: int, target: int
-) -> Iterator[tuple[str, list[str]]]:
-    """Yield the cells of each row with a target, and its position for error messages."""
-    for number, cells in enumerate(lines, start=2):
-        place = f"{name}, line {number}"
+    lines: Iterator[list[str]], name: str, line: int, n_columns: int, target: int
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield the cells of each row with a target behind a line, and the number of its line."""
+    for number, cells in enumerate(lines, start=line + 1):
         if not any(cell.strip() for cell in cells):
             continue
         if len(cells) != n_columns:
-            raise DataError(f"{place} has {len(cells)} cells; the header has {n_columns}")
+            raise DataError(
+                f"{name}, line {number} has {len(cells)} cells; the header has {n_columns}"
+            )
         if cells[target].strip().lower() not in MISSING:
-            yield place, cells
+            yield number, cells
 
 
 def _number(cell: str, place: str) -> float:
@@ -301,6 +318,7 @@ class DataOwner:
         self.party = Client(plan, plan.settings.seed, number)
         self.units = Units(terms)
         self.n_rows = self.t = 0
+        self._place = Place()
         self._last: Reply | None = None
         kept = read_state(folder, terms)
         if kept:
@@ -323,7 +341,7 @@ class DataOwner:
             return self._last
         first = broadcast.t - self.party.every
         n_wanted = min(self.party.every, int(self.plan.lengths.max()) - first)
-        X, y, ended = read_rows(self.path, self.terms, self.n_rows, n_wanted)
+        X, y, place, ended = read_rows(self.path, self.terms, self._place, n_wanted)
         if not len(y):
             return Reply(None, 0, 0, 0.0, math.nan, True)
         scaled = [self.units.scale(x, label) for x, label in zip(X, y, strict=True)]
@@ -339,6 +357,7 @@ class DataOwner:
         if not self.terms.measured:
             errors, measured = errors[:0], (0.0, math.nan)
         reply = Reply(update, len(y), len(errors), *measured, ended)
+        self._place = place
         self._keep(broadcast.t, reply, lines)
         return reply
 
@@ -351,6 +370,7 @@ class DataOwner:
             if not file.tell():
                 file.write("round,row,y_hat,y\n")
             file.writelines(",".join(map(repr, line)) + "\n" for line in lines)
+            size = file.tell()
         self.t, self.n_rows, self._last = t, self.n_rows + len(lines), reply
         arrays = {f"party.{name}": a for name, a in self.party.checkpoint().items()}
         arrays |= {f"units.{name}": a for name, a in self.units.arrays().items()}
@@ -358,11 +378,12 @@ class DataOwner:
         if update is not None:
             arrays |= {f"update.{name}": getattr(update, name) for name in Update._fields[2:]}
         arrays["reply"] = np.array(numbers, dtype=float)
-        arrays["counts"] = np.array([self.party.client, t, self.n_rows])
+        arrays["counts"] = np.array([self.party.client, t, self.n_rows, *self._place, size])
         write_state(self.folder, self.terms, arrays)
 
     def _restore(self, number: int, kept: Mapping[str, np.ndarray]) -> None:
-        client, self.t, self.n_rows = kept["counts"].tolist()
+        client, self.t, self.n_rows, *place, size = kept["counts"].tolist()
+        self._place = Place(*place)
         if client != number:
             raise ValueError(f"{self.folder} is of client {client}, and this is client {number}")
         self.party.restore(below("party.", kept))
@@ -371,6 +392,5 @@ class DataOwner:
         sent = below("update.", kept)
         update = Update(client, self.t, **sent) if sent else None
         self._last = Reply(update, int(n_rows), int(n_scored), squared_error, regret, bool(done))
-        path = self.folder / PREDICTIONS
-        lines = path.read_text().splitlines(keepends=True)
-        write_atomically(path, "".join(lines[: 1 + self.n_rows]))  # drop an incomplete line
+        if (self.folder / PREDICTIONS).stat().st_size > size:  # lines of a round that ended early
+            os.truncate(self.folder / PREDICTIONS, size)

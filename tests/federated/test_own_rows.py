@@ -11,7 +11,7 @@ from omkl.datasets import DataError
 from omkl.experiment import deployed
 from omkl.federated.exchange import Exchange, links_of
 from omkl.federated.flower import Coordinator
-from omkl.federated.own_rows import DataOwner, Units, read_rows, read_terms
+from omkl.federated.own_rows import DataOwner, Place, Units, read_rows, read_terms
 from omkl.federated.parties import Refused
 from omkl.federated.simulation import Federation
 
@@ -223,16 +223,22 @@ def test_terms_that_cannot_be(wrong, message):
         deployed.plan_of(terms_of(**wrong))
 
 
-def test_rows_are_read_from_where_the_owner_is(tmp_path):
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_rows_are_read_from_where_the_owner_is(tmp_path, encoding, end):
     path, terms = tmp_path / "rows.csv", terms_of()
-    path.write_text("load;b;a;id\n;1;2;x\n3;4;NA;y\n;;;\n\n5;6;7;z\nNA;1;1;x\n8;9;10;w\nNA;1;1;x\n")
-    X, y, ended = read_rows(path, terms, 0, 2)
+    text = "load;b;a;id\n;1;2;x\n3;4;NA;é\n;;;\n\n5;6;7;z\nNA;1;1;x\n8;9;10;w\nNA;1;1;x\n5;6;\n"
+    path.write_text(text[:-5], encoding, newline=end)
+    X, y, place, ended = read_rows(path, terms, Place(), 2)
     np.testing.assert_array_equal(X, [[np.nan, 4.0], [7.0, 6.0]])
     assert y.tolist() == [3.0, 5.0] and not ended
-    X, y, ended = read_rows(path, terms, 2, 2)
+    X, y, place, ended = read_rows(path, terms, place, 2)
     assert X.tolist() == [[10.0, 9.0]] and y.tolist() == [8.0] and ended
-    X, y, ended = read_rows(path, terms, 3, 1)
-    assert X.shape == (0, 2) and ended
+    X, y, again, ended = read_rows(path, terms, place, 1)
+    assert X.shape == (0, 2) and ended and again == place
+    path.write_text(text, encoding, newline=end)
+    with pytest.raises(DataError, match="line 10 has 3 cells"):
+        read_rows(path, terms, place, 1)
 
 
 @pytest.mark.parametrize(
@@ -247,11 +253,11 @@ def test_rows_are_read_from_where_the_owner_is(tmp_path):
 def test_a_file_that_does_not_fit(text, message, tmp_path):
     (tmp_path / "rows.csv").write_text(text)
     with pytest.raises(DataError, match=message):
-        read_rows(tmp_path / "rows.csv", terms_of(), 0, 9)
+        read_rows(tmp_path / "rows.csv", terms_of(), Place(), 9)
     with pytest.raises(DataError, match=r"a text file: .csv, .tsv, .txt"):
-        read_rows(tmp_path / "rows.parquet", terms_of(), 0, 9)
+        read_rows(tmp_path / "rows.parquet", terms_of(), Place(), 9)
     with pytest.raises(DataError, match=r"cannot read .*No such file"):
-        read_rows(tmp_path / "none.csv", terms_of(), 0, 9)
+        read_rows(tmp_path / "none.csv", terms_of(), Place(), 9)
 
 
 # --- who is who ----------------------------------------------------------------------------------
