@@ -117,9 +117,9 @@ def _require_federation(settings: Settings, name: str) -> None:
 def _with_whole_numbers(value: Any) -> Any:
     """Convert 1.0 to 1, also in lists and mappings, so that equal dictionaries have equal keys."""
     if isinstance(value, Mapping):
-        return {key: _with_whole_numbers(held) for key, held in value.items()}
+        return {key: _with_whole_numbers(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_with_whole_numbers(held) for held in value]
+        return [_with_whole_numbers(inner) for inner in value]
     return int(value) if type(value) is float and value.is_integer() else value
 
 

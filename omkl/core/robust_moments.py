@@ -34,9 +34,9 @@ after as many rows as HOME has, AWAY becomes HOME. Bursts of some dozen rows, as
 block of a design, do not count as a change.
 
 Frozen units. The coefficients of a linear learner depend on the units of its inputs. If the units
-change, its predictions for numbers far from m are wrong by much. ``held`` returns (x - c) / u with
-units c and u that are only renewed, by c = m and u = s, when m is farther than 3 u from c, when s
-is above 10 u, or when s is below u / 10. For the first 20 numbers c = m and u = s.
+change, its predictions for numbers far from m are wrong by much. ``frozen`` returns (x - c) / u
+with units c and u that are only renewed, by c = m and u = s, when m is farther than 3 u from c,
+when s is above 10 u, or when s is below u / 10. For the first 20 numbers c = m and u = s.
 
 Standardised numbers (x - m) / s are not limited. Learners that need bounded inputs read
 ``softened`` numbers.
@@ -61,7 +61,7 @@ YOUNG = 20.0  # numbers; the deviation of fewer is uncertain
 RECENT, LONGER = 10.0, 100.0  # memories, in rows, of the two shares of outside numbers
 LEAVES, RETURNS, CALM = 0.5, 0.2, 0.25  # shares: switch to away, switch back, restart away
 LONG = 5000.0  # rows after which away becomes home
-SHIFT, RATIO = 3.0, 10.0  # shift and ratio of units that renew held ones
+SHIFT, RATIO = 3.0, 10.0  # shift and ratio of units that renew frozen ones
 
 # Indices of a column's numbers.
 # HOME, AWAY        number of numbers; behind it their mean and the sum of squared deviations
@@ -71,18 +71,18 @@ SHIFT, RATIO = 3.0, 10.0  # shift and ratio of units that renew held ones
 # OUTSIDE           share of outside numbers with memory RECENT; OUTSIDE_LONG with LONGER
 # IS_AWAY           1.0 if away has the column, else 0.0
 # COUNT, BEYOND     number of all numbers; of those farther out than FAR and out of reach of a base
-# HELD_HOME, HELD_AWAY   c, and u behind it
+# FROZEN_HOME, FROZEN_AWAY   c, and u behind it
 HOME, AWAY = 0, 3
 MEAN, SQUARES = 1, 2
 BASE, VOTES, SAME, OTHERS, OTHER_SQUARES = 6, 7, 8, 9, 10
 OUTSIDE, IS_AWAY, COUNT, BEYOND = 11, 12, 13, 14
-HELD_HOME, HELD_AWAY = 15, 17
+FROZEN_HOME, FROZEN_AWAY = 15, 17
 OUTSIDE_LONG = 19
 N_NUMBERS = 20
 # Counts, squares, shares and units.
 NON_NEGATIVE = (
     *(HOME, HOME + SQUARES, AWAY, AWAY + SQUARES, VOTES, SAME, OTHERS, OTHER_SQUARES, OUTSIDE),
-    *(IS_AWAY, COUNT, BEYOND, HELD_HOME + 1, HELD_AWAY + 1, OUTSIDE_LONG),
+    *(IS_AWAY, COUNT, BEYOND, FROZEN_HOME + 1, FROZEN_AWAY + 1, OUTSIDE_LONG),
 )
 MOMENTS = Annotated[np.ndarray, Range(0.0, columns=NON_NEGATIVE)]  # (C, N_NUMBERS)
 
@@ -233,7 +233,7 @@ def take_number(state, k, x, moves):
             state[k, OTHER_SQUARES] += far * far
         least = reach + abs(state[k, BASE] - state[k, MEAN]) if based else 0.0
         _add_bounded(state, k, HOME, x, least)
-        _hold(state, k, HOME, HELD_HOME)
+        _freeze(state, k, HOME, FROZEN_HOME)
     state[k, COUNT] += 1.0
 
 
@@ -249,7 +249,7 @@ def _follow(state, k, x, is_outside):
     state[k, OUTSIDE_LONG] += (outside - state[k, OUTSIDE_LONG]) / LONGER
     if state[k, AWAY] > 0.0 or is_outside:
         _add_bounded(state, k, AWAY, x, 0.0)
-        _hold(state, k, AWAY, HELD_AWAY)
+        _freeze(state, k, AWAY, FROZEN_AWAY)
     if state[k, IS_AWAY] == 0.0:
         both = min(state[k, OUTSIDE], state[k, OUTSIDE_LONG])
         if both > LEAVES and state[k, AWAY + SQUARES] > 0.0:
@@ -264,8 +264,8 @@ def _follow(state, k, x, is_outside):
     elif state[k, AWAY] >= min(LONG, state[k, HOME]):
         for j in range(3):
             state[k, HOME + j] = state[k, AWAY + j]
-        state[k, HELD_HOME] = state[k, HELD_AWAY]
-        state[k, HELD_HOME + 1] = state[k, HELD_AWAY + 1]
+        state[k, FROZEN_HOME] = state[k, FROZEN_AWAY]
+        state[k, FROZEN_HOME + 1] = state[k, FROZEN_AWAY + 1]
         state[k, IS_AWAY] = 0.0
         state[k, OUTSIDE] = 0.0
         state[k, OUTSIDE_LONG] = 0.0
@@ -288,14 +288,14 @@ def scale_of(state, k):
 
 
 @inlined
-def _hold(state, k, at, held):
+def _freeze(state, k, at, frozen):
     """Renew the frozen units of the estimate ``at`` if they differ too much from m and s."""
     m, s = state[k, at + MEAN], deviation_of(state, k, at)
-    u = state[k, held + 1]
-    off = abs(m - state[k, held]) > SHIFT * u or s > RATIO * u or s * RATIO < u
+    u = state[k, frozen + 1]
+    off = abs(m - state[k, frozen]) > SHIFT * u or s > RATIO * u or s * RATIO < u
     if off or state[k, at] <= YOUNG:
-        state[k, held] = m
-        state[k, held + 1] = s
+        state[k, frozen] = m
+        state[k, frozen + 1] = s
 
 
 @inlined
@@ -316,7 +316,7 @@ def standardised(state, k, x):
 
 
 @inlined
-def held(state, k, x):
+def frozen(state, k, x):
     """Return (x - c) / u with the frozen units c and u of column k.
 
     The module docstring defines these units, which change rarely. The result is 0 if x is NaN, and
@@ -331,7 +331,7 @@ def held(state, k, x):
     x
         Number or NaN.
     """
-    at = HELD_AWAY if state[k, IS_AWAY] > 0.0 else HELD_HOME
+    at = FROZEN_AWAY if state[k, IS_AWAY] > 0.0 else FROZEN_HOME
     u = state[k, at + 1]
     return 0.0 if math.isnan(x) or not u > 0.0 else (x - state[k, at]) / u
 

@@ -341,16 +341,16 @@ def _ends_of_dates(block: Chunk) -> np.ndarray:
 
 def _whole_dates(blocks: Iterable[Chunk]) -> Iterator[Chunk]:
     """Cut blocks between dates: the rows of the last date join the next block."""
-    held: Chunk | None = None
+    rest: Chunk | None = None
     for block in blocks:
-        block = block if held is None else joined([held, block])
+        block = block if rest is None else joined([rest, block])
         ends = _ends_of_dates(block)
         cut = int(ends[-2]) if len(ends) > 1 else 0
         if cut:
             yield block.at(slice(cut))
-        held = block.at(slice(cut, None))
-    if held is not None:
-        yield held
+        rest = block.at(slice(cut, None))
+    if rest is not None:
+        yield rest
 
 
 def _joined(parts: Sequence[Predictions]) -> Predictions:

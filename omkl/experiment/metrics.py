@@ -772,7 +772,7 @@ class SeasonalValue:
     """Errors of a baseline that predicts the value of the same series one season ago.
 
     If that value is missing, it predicts the last value of the series. Rows are stored until a
-    season is known, at most ``MOST_HELD`` of them.
+    season is known, at most ``MOST_WAITING`` of them.
 
     Parameters
     ----------
@@ -783,24 +783,24 @@ class SeasonalValue:
         whose target is known.
     """
 
-    MOST_HELD = 20_000
+    MOST_WAITING = 20_000
 
     def __init__(self, unit: float, delay: int) -> None:
         self.accuracy, self.season = Accuracy(1, unit), 0
         self._delay = delay
-        self._held: list[Rounds] = []
+        self._waiting: list[Rounds] = []
         self._past: dict[Any, collections.deque[float]] = {}
 
     def add(self, rows: Rounds, seasons: Sequence[int]) -> None:
         """Add a block of rows. ``seasons`` are the lengths known after this block."""
-        self._held.append(rows._replace(X=np.empty(0), ahead=None))
+        self._waiting.append(rows._replace(X=np.empty(0), ahead=None))
         if not self.season and seasons:
             self.season = seasons[0]
         if self.season:
-            for held in self._held:
-                self._score(held)
-        if self.season or sum(len(held.y) for held in self._held) > self.MOST_HELD:
-            self._held = []
+            for block in self._waiting:
+                self._score(block)
+        if self.season or sum(len(block.y) for block in self._waiting) > self.MOST_WAITING:
+            self._waiting = []
 
     def _score(self, rows: Rounds) -> None:
         lag = self.season * (self._delay // self.season + 1)

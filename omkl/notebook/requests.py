@@ -100,10 +100,10 @@ def read(
 
 def _values(settings: Mapping[str, Any], sweeps: bool) -> Iterator[tuple[str, list[Any]]]:
     """Yield the values of each setting by its dotted key."""
-    for name, held in settings.items():
-        of_section = name in SECTIONS and isinstance(held, Mapping)
-        inside = {f"{name}.{key}": value for key, value in held.items()} if of_section else {}
-        for key, value in (inside or {name: held}).items():
+    for name, given in settings.items():
+        of_section = name in SECTIONS and isinstance(given, Mapping)
+        inside = {f"{name}.{key}": value for key, value in given.items()} if of_section else {}
+        for key, value in (inside or {name: given}).items():
             if key == "outputs":  # expand ~, as a shell would
                 value = Path(value).expanduser()
             several = value if sweeps and isinstance(value, list | tuple) else [value]
@@ -117,7 +117,7 @@ def _values(settings: Mapping[str, Any], sweeps: bool) -> Iterator[tuple[str, li
 def _plain(value: Any) -> Any:
     """Convert a value to one that YAML can represent: NumPy, pandas, tuples and paths."""
     if isinstance(value, Mapping):
-        return {_plain(key): _plain(held) for key, held in value.items()}
+        return {_plain(key): _plain(given) for key, given in value.items()}
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, list | tuple):

@@ -178,8 +178,8 @@ def read(path: str | Path) -> Model:
     except OSError as error:
         raise ModelError(f"{path}: {error.strerror or error}") from None
     except Exception as error:  # a damaged file can make its readers raise anything
-        said = str(error).strip().partition("\n")[0][:200] or type(error).__name__
-        raise ModelError(f"{path}: no model, or a damaged one: {said}") from None
+        problem = str(error).strip().partition("\n")[0][:200] or type(error).__name__
+        raise ModelError(f"{path}: no model, or a damaged one: {problem}") from None
 
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:

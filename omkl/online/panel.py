@@ -289,14 +289,14 @@ class Panel:
         if not len(X) == len(labels) == len(codes):
             raise ValueError(f"{len(X)} rows X, {len(labels)} targets y and {len(codes)} series")
         rows = self._rows(X)
-        said = joined(
+        predictions = joined(
             [
                 self._run(slots, rows[part], labels[part], learns=True)
                 for part, slots in self._slots.spans(codes, names)
             ]
         )
-        self._one.require_finite(said.y_hat)
-        return said
+        self._one.require_finite(predictions.y_hat)
+        return predictions
 
     def predict(self, X: Any, series: Any = None) -> np.ndarray:
         """Return the prediction (n,) of each row of X, as if it came next in its series.
@@ -314,8 +314,8 @@ class Panel:
         """
         if self.settings.interval is None:
             raise ValueError("there are no intervals: make the panel with interval=0.9, say")
-        said = self._as_next(X, series)
-        return np.stack([said.low, said.high], axis=-1)
+        predictions = self._as_next(X, series)
+        return np.stack([predictions.low, predictions.high], axis=-1)
 
     def _as_next(self, X: Any, series: Any) -> Predictions:
         """Return the prediction of each row, as if it came next in its series."""
@@ -328,9 +328,9 @@ class Panel:
             return Predictions(np.asarray(self._one.predict(X)), nothing > 0, *[nothing] * 3)
         rows = self._rows(X)
         slots = np.array([self._slots.slot(name, FRESH) for name in names], dtype=np.int64)
-        said = self._run(slots[codes], rows, np.full(len(rows), np.nan), learns=False)
-        self._one.require_finite(said.y_hat)
-        return said
+        predictions = self._run(slots[codes], rows, np.full(len(rows), np.nan), learns=False)
+        self._one.require_finite(predictions.y_hat)
+        return predictions
 
     def predict_many(self, X: Any, series: Any = None) -> pd.Series:
         """Return the predictions of a data frame as a Series with the same index, for River."""

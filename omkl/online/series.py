@@ -295,11 +295,11 @@ class TargetSeries:
             units.candidates[0, OWN], _ = learner.predict_one(row)
         self._complete(units, np.array([raw]))
         y_hat, deviation = series.mixed(self.state, units)
-        said = RowUnits(self.n_rows, self.version, units, learner.context())
-        return float(y_hat[0]), float(deviation[0]), said
+        prediction = RowUnits(self.n_rows, self.version, units, learner.context())
+        return float(y_hat[0]), float(deviation[0]), prediction
 
     def learn_row(
-        self, x: np.ndarray, y: float, slot: int, said: RowUnits, y_hat: float, is_last: bool
+        self, x: np.ndarray, y: float, slot: int, prediction: RowUnits, y_hat: float, is_last: bool
     ) -> None:
         """Learn the target y of the row x (d + lags,).
 
@@ -307,28 +307,28 @@ class TargetSeries:
         ----------
         x, y, slot
             Row, its target or NaN, and its slot.
-        said
+        prediction
             Third result of ``predict_row`` for this row.
         y_hat
             Prediction of the mixture.
         is_last
             Whether this row was predicted last, and nothing was learned since.
         """
-        if self._due and said.round >= self._due:
+        if self._due and prediction.round >= self._due:
             self._search()
-        raw = y_hat if said.units is None else float(said.units.candidates[0, RAW])
-        if said.version != self.version:  # predicted before the units began anew
-            y_hat, _, said = self.predict_row(x, slot, raw, np.nan)
+        raw = y_hat if prediction.units is None else float(prediction.units.candidates[0, RAW])
+        if prediction.version != self.version:  # predicted before the units began anew
+            y_hat, _, prediction = self.predict_row(x, slot, raw, np.nan)
             is_last = True
-        rounds = np.array([said.round])
+        rounds = np.array([prediction.round])
         self._keep(x[None, :], np.array([raw]), np.array([y]), np.array([slot]), rounds)
-        learner, units, label = self.learner, said.units, np.array([y])
+        learner, units, label = self.learner, prediction.units, np.array([y])
         if learner is None or units is None:
             return
         scaled = _scaled(units, label)[0]
         if np.isfinite(scaled):
             row = np.concatenate([x[: self._d], units.inputs[0]])
-            learner.learn_one(row, scaled, None if is_last else said.context)
+            learner.learn_one(row, scaled, None if is_last else prediction.context)
         series.learn_mixture(self.state, units, np.array([y_hat]), label, rounds)
         series.learn_targets(self.state, np.array([slot]), label)
 

@@ -48,7 +48,7 @@ def test_boosting_is_fitted_with_a_quarter_more_rows_and_forgets():
     pytest.importorskip("sklearn", reason="scikit-learn is an extra")
     from sklearn.ensemble import HistGradientBoostingRegressor
 
-    X, y, *_ = generate("random_tree", 420)
+    X, y, *_ = generate("random_tree", 252)
     model = models.find("sklearn_boosting").make("regression", 0, 3)
     model.max_rows = 220
     found = predictions(model, X, y)

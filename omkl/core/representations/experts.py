@@ -9,7 +9,7 @@ columns are linear features. The learner may also have random features, sines an
 Inputs are standardised by the location and scale (``robust_moments``) of the rows up to the present
 one, past targets by those of the earlier rows. A missing input (NaN) counts as its mean. Learners
 read inputs that are ``softened`` beyond 4 deviations. The learner marked ``uncut`` reads inputs in
-frozen units (``robust_moments.held``). It reads them without softening if its errors are then
+frozen units (``robust_moments.frozen``). It reads them without softening if its errors are then
 smaller. Targets are not scaled, because a ridge regression is linear in them. A linear learner of
 many columns divides its columns into parts with a matrix each, see ``noise_of_part``.
 """
@@ -36,7 +36,7 @@ from omkl.core.representations.second_order import (
 from omkl.core.robust_moments import (
     COUNT,
     FAR,
-    held,
+    frozen,
     no_moments,
     scale_of,
     softened,
@@ -366,7 +366,7 @@ class ExpertsScratch(NamedTuple):
     x           (d,) row as it came
     moments     (d, 20) moments of the inputs, the row included
     whole       (d + L + C + K,) columns of the row
-    held        (d,) inputs in frozen units (``robust_moments.held``)
+    frozen        (d,) inputs in frozen units (``robust_moments.frozen``)
     row         (1, W) columns that one learner reads
     readings    (2,) predictions by softened and by uncut inputs; ``n_readings`` (1,) of them are
                 valid
@@ -379,7 +379,7 @@ class ExpertsScratch(NamedTuple):
     x: np.ndarray
     moments: np.ndarray
     whole: np.ndarray
-    held: np.ndarray
+    frozen: np.ndarray
     row: np.ndarray
     readings: np.ndarray
     n_readings: np.ndarray
@@ -435,7 +435,7 @@ def experts_scratch(model: Experts, threads: int) -> ExpertsScratch:
         x=np.zeros(d),
         moments=no_moments(d),
         whole=np.zeros(n_whole),
-        held=np.zeros(d),
+        frozen=np.zeros(d),
         row=np.zeros((1, model.columns.shape[1])),
         readings=np.zeros(2),
         n_readings=np.ones(1, dtype=np.int64),
@@ -456,7 +456,7 @@ def _standardise(model, scratch, X, row):
         for j in range(moments.shape[1]):
             moments[k, j] = model.inputs[k, j]
         scratch.whole[k] = softened(take_standardised(moments, k, X[row, k], True))
-        scratch.held[k] = held(moments, k, X[row, k])
+        scratch.frozen[k] = frozen(moments, k, X[row, k])
     for k in range(model.lags.shape[0]):
         scratch.whole[d + k] = softened(standardised(model.label, 0, model.lags[k]))
 
@@ -499,7 +499,7 @@ def _output(model, scratch, i):
     """Return theta'z of learner i at the columns in scratch.row, and write z'P z of its parts."""
     first = scratch.first
     write_features(model.first, scratch.row, 0, model.n_columns[i], i, first)
-    said = rls_output(model.first, i, first)
+    output = rls_output(model.first, i, first)
     variance = first.variance[i]
     start = model.first.n_raw[i]
     for j in range(model.parts[i], model.parts[i + 1]):
@@ -507,11 +507,11 @@ def _output(model, scratch, i):
         for k in range(n_raw):
             first.z[j, k] = scratch.row[0, start + k]
         first.z[j, n_raw] = 1.0
-        said += rls_output(model.first, j, first)
+        output += rls_output(model.first, j, first)
         variance += first.variance[j]
         start += n_raw
     scratch.variance[i] = variance
-    return said
+    return output
 
 
 @inlined
@@ -578,29 +578,29 @@ def _write_readings(model, scratch, i):
     """
     scratch.n_readings[0] = 1
     scratch.is_uncut[0] = False
-    for k in range(scratch.held.shape[0]):
-        if abs(scratch.held[k]) > FAR:
+    for k in range(scratch.frozen.shape[0]):
+        if abs(scratch.frozen[k]) > FAR:
             scratch.n_readings[0] = 2
     for reading in range(3):  # softened, uncut, and the features of the softened row once more
         for k in range(model.n_columns[i]):
             at = model.columns[i, k]
             scratch.row[0, k] = scratch.whole[at]
-            if at < scratch.held.shape[0]:
-                z = scratch.held[at]
+            if at < scratch.frozen.shape[0]:
+                z = scratch.frozen[at]
                 scratch.row[0, k] = z if reading == 1 else softened(z)
-        said = _output(model, scratch, i)
+        output = _output(model, scratch, i)
         if reading == 0:
-            scratch.f[i] = said
+            scratch.f[i] = output
             soft = _reference(model, i) + _forecast(model, scratch, i)
             scratch.readings[0] = near_labels(model, soft, MARGIN)
             if scratch.n_readings[0] == 1:
                 return
         elif reading == 1:
-            whole = _reference(model, i) + said
+            whole = _reference(model, i) + output
             scratch.readings[1] = near_labels(model, whole, WIDE_MARGIN)
             if model.readings[1] < model.readings[0] and scratch.readings[1] == whole:
                 scratch.is_uncut[0] = True
-                scratch.f[i] = said
+                scratch.f[i] = output
                 return
 
 
@@ -617,7 +617,7 @@ def _compare_readings(model, scratch, y):
 def is_row_far(scratch, most):
     """Return whether an input of the evaluated row is beyond ``most`` deviations."""
     farthest = 0.0
-    for k in range(scratch.held.shape[0]):
+    for k in range(scratch.frozen.shape[0]):
         farthest = max(farthest, abs(scratch.whole[k]))
     return farthest > softened(most)
 
@@ -716,10 +716,10 @@ def learn_experts(model, scratch, y, deviation):
         Standard deviation of the noise.
     """
     first = model.label[0, COUNT] == 0.0
-    told = foreseen_label(model, y, model.lags[0], FARTHEST_LABEL)
-    is_foreseen = told == y and not is_row_far(scratch, FARTHEST_INPUT)
+    label = foreseen_label(model, y, model.lags[0], FARTHEST_LABEL)
+    is_foreseen = label == y and not is_row_far(scratch, FARTHEST_INPUT)
     if not first:
-        _compare_readings(model, scratch, told)
+        _compare_readings(model, scratch, label)
     for i in range(scratch.f.shape[0]):
         error = 0.0 if first else y - _reference(model, i) - scratch.f[i]
         if not is_foreseen and not (model.uncut[i] and scratch.is_uncut[0]):

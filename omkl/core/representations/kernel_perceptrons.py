@@ -274,10 +274,10 @@ def _sum_at(model, i, first, last, x, start, row):
         return 0.0
     members, alpha = model.members[i, first:last], model.alpha[i, first:last]
     family, parameter = model.family[i], model.parameter[i]
-    low, held = members[0] - start, members[n - 1] - members[0] + 1
+    low, n_spanned = members[0] - start, members[n - 1] - members[0] + 1
     values = row[family]
-    add_values(family, parameter, model.x, x, members[0], held, values[low:])
-    if held == n:  # they ascend: no row between them is missing
+    add_values(family, parameter, model.x, x, members[0], n_spanned, values[low:])
+    if n_spanned == n:  # they ascend: no row between them is missing
         return sum_of(family, parameter, values[low:], alpha, n)
     return gathered_sum_of(family, parameter, values, members, start, alpha, n)
 

@@ -192,7 +192,7 @@ def fresh_mixture(
         model,
         fresh_neighbours(d, n_kept),
         fresh_boosted([d + TREE_LAGS, d + TREE_LAGS + 1], n_trees, n_rows),
-        fresh_wide(frequencies, n_beside(d)),
+        fresh_wide(frequencies, n_linear(d)),
         regrets=no_regrets(N),
         corrections=blank_recursive(blank(len(FADING), N + 1, 0).padded, none, inputs, prior),
         noise=np.zeros(2),
@@ -203,7 +203,7 @@ def fresh_mixture(
 
 
 @inlined
-def n_beside(d):
+def n_linear(d):
     """Return the number of first columns of a row that are linear features of ``wide``.
 
     These are the d inputs and WIDE_LAGS past targets, in addition to the random features. With more
@@ -246,19 +246,19 @@ def _evaluate_sleepers(scratch, model, f):
     d, N = scratch.experts.x.shape[0], f.shape[0]
     write_columns(scratch.trees, scratch.experts.x, model.experts.lags[:TREE_LAGS])
     trees = evaluate_boosted(model.trees, scratch.trees, TREES)
-    wide = evaluate_wide(model.wide, scratch.wide, scratch.experts.whole, n_beside(d))
+    wide = evaluate_wide(model.wide, scratch.wide, scratch.experts.whole, n_linear(d))
     awake = (model.trees.fits[0] > 0, model.wide.fits[0] > 0)
-    said = (near_labels(model.experts, trees, MARGIN), near_labels(model.experts, wide, MARGIN))
+    both = (near_labels(model.experts, trees, MARGIN), near_labels(model.experts, wide, MARGIN))
     p, weight = 0.0, 0.0
     for i in range(N - 2):
         p += model.regrets.w[i] * f[i]
         weight += model.regrets.w[i]
     for m in range(2):
         if awake[m]:
-            p += model.regrets.w[N - 2 + m] * said[m]
+            p += model.regrets.w[N - 2 + m] * both[m]
             weight += model.regrets.w[N - 2 + m]
     for m in range(2):
-        f[N - 2 + m] = said[m] if awake[m] else p / weight
+        f[N - 2 + m] = both[m] if awake[m] else p / weight
 
 
 def _evaluate_mixture(scratch, model, X, row, selection):
@@ -290,8 +290,8 @@ def _evaluate_rest(scratch, model):
     """Write the prediction: the last mixture, plus a share of its error as predicted by trees."""
     trees, mixed = scratch.trees, scratch.mixed[0]
     trees.x[trees.x.shape[0] - 1] = mixed
-    said = evaluate_boosted(model.trees, trees, REST)
-    scratch.rest[0] = _foreseen(0.0, said, FARTHEST * _deviation(model))
+    predicted = evaluate_boosted(model.trees, trees, REST)
+    scratch.rest[0] = _foreseen(0.0, predicted, FARTHEST * _deviation(model))
     added = _share_of_rest(model) * scratch.rest[0]
     scratch.y_hat[0] = near_labels(model.experts, mixed + added, WIDE_MARGIN)
 
@@ -337,9 +337,9 @@ def learn_mixture(params, state, t, y, selection):
         Evaluated round.
     """
     model, scratch, f = state.model, selection.scratch, selection.f
-    told, deviation, error = y, np.inf, 0.0
+    label, deviation, error = y, np.inf, 0.0
     if t > 1:
-        told = foreseen_label(model.experts, y, model.experts.lags[0], FARTHEST_LABEL)
+        label = foreseen_label(model.experts, y, model.experts.lags[0], FARTHEST_LABEL)
         p = scratch.candidates[REGRETS]
         deviation = _deviation(model)
         farthest = FARTHEST * deviation
@@ -347,20 +347,20 @@ def learn_mixture(params, state, t, y, selection):
         learn_regrets(model.regrets, f, p, _foreseen(p, y, farthest))
         learn_regrets(model.last, scratch.candidates, mixed, _foreseen(mixed, y, farthest))
         _learn_rest(model.rest, scratch.rest[0], _foreseen(mixed, y, farthest) - mixed)
-        _learn_correction(model, scratch, y - p if told == y else _foreseen(p, y, farthest) - p)
+        _learn_correction(model, scratch, y - p if label == y else _foreseen(p, y, farthest) - p)
         model.error[0] = _foreseen(p, y, farthest) - p
-        error = told - f[LINEAR]
-    learn_neighbours(model.neighbours, scratch.experts.whole, told, error)
+        error = label - f[LINEAR]
+    learn_neighbours(model.neighbours, scratch.experts.whole, label, error)
     # Trees store the target, and the error of the last mixture, which is 0 in round 1: there was no
     # prediction.
     trees, N = model.trees, f.shape[0]
     j = trees.n[0] % trees.rows.shape[1]
-    trees.labels[TREES, j] = told
-    trees.labels[REST, j] = told - scratch.mixed[0] if trees.n[0] > 0 else 0.0
+    trees.labels[TREES, j] = label
+    trees.labels[REST, j] = label - scratch.mixed[0] if trees.n[0] > 0 else 0.0
     is_used = model.regrets.w[N - 2] > LEAST_WEIGHT or _share_of_rest(model) > LEAST_SHARE
     learn_boosted(trees, scratch.trees, is_used)
-    near = _foreseen(scratch.candidates[REGRETS], told, FARTHEST_WIDE * _deviation(model))
-    n_columns = n_beside(scratch.experts.x.shape[0])
+    near = _foreseen(scratch.candidates[REGRETS], label, FARTHEST_WIDE * _deviation(model))
+    n_columns = n_linear(scratch.experts.x.shape[0])
     learn_wide(model.wide, scratch.wide, near, n_columns, model.regrets.w[N - 1] > 0.0)
     learn_experts(model.experts, scratch.experts, y, deviation)
     for i in range(N):
@@ -368,10 +368,10 @@ def learn_mixture(params, state, t, y, selection):
 
 
 @inlined
-def _learn_rest(rest, said, error):
-    """Add an error and its prediction ``said`` by trees to the sums ``rest``."""
-    rest[0] = REST_FADING * rest[0] + error * said
-    rest[1] = REST_FADING * rest[1] + said * said
+def _learn_rest(rest, predicted, error):
+    """Add an error and its prediction ``predicted`` by trees to the sums ``rest``."""
+    rest[0] = REST_FADING * rest[0] + error * predicted
+    rest[1] = REST_FADING * rest[1] + predicted * predicted
 
 
 @inlined

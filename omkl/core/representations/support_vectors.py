@@ -571,8 +571,8 @@ def prepare_tile(
     The expansion, with room for these rows.
     """
     model = with_capacity(model, int(model.n[0]) + len(X))
-    held = 0 if model.budget[0] else int(model.n[0])
-    upto = held - held % TILE
+    n_rows = 0 if model.budget[0] else int(model.n[0])
+    upto = n_rows - n_rows % TILE
     scratch.upto[0], scratch.next[0] = upto, 0
 
     def part(k: int, first: int, last: int) -> None:
