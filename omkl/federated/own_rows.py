@@ -97,10 +97,10 @@ def _read_bounds(text: str, columns: Sequence[str]) -> dict[str, tuple[float, fl
 
 
 class Place(NamedTuple):
-    """Place behind a row of a file: its offset, 0 for the first row, and the number of its line."""
+    """Place in a file: an offset, 0 for the first row, and the number of lines before it."""
 
     offset: int = 0
-    line: int = 1
+    line: int = 0
 
 
 def read_rows(
@@ -146,12 +146,13 @@ def read_rows(
                 f"{path.name} has not one column {wrong[0]!r}: the federation has "
                 f"{', '.join(wanted)}; the header is {header.strip()[:200]!r}"
             )
-        places = [names.index(name) for name in wanted]
+        places, passed = [names.index(name) for name in wanted], 0
         if start.offset:
             file.seek(start.offset)
-        labelled = _labelled(cells_of_lines, path.name, start.line, len(names), places[-1])
+            passed = start.line - cells_of_lines.line_num
+        labelled = _labelled(cells_of_lines, path.name, passed, len(names), places[-1])
         found = list(itertools.islice(labelled, n))
-        place = Place(file.tell(), found[-1][0]) if found else start
+        place = Place(file.tell(), passed + cells_of_lines.line_num)
         ended = next(labelled, None) is None
     values = [
         [_number(cells[k], f"{path.name}, line {line}, column {names[k]}") for k in places]
@@ -162,10 +163,14 @@ def read_rows(
 
 
 def _labelled(
-    lines: Iterator[list[str]], name: str, line: int, n_columns: int, target: int
+    reader: Any, name: str, passed: int, n_columns: int, target: int
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield the cells of each row with a target behind a line, and the number of its line."""
-    for number, cells in enumerate(lines, start=line + 1):
+    """Yield the cells of each row with a target, and the number of its line.
+
+    ``passed`` lines of the file are not among the lines of the CSV reader.
+    """
+    for cells in reader:
+        number = passed + reader.line_num
         if not any(cell.strip() for cell in cells):
             continue
         if len(cells) != n_columns:
