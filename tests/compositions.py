@@ -7,14 +7,14 @@ from typing import Any
 from omkl.config.compose import Composer
 from omkl.config.schema import Settings
 
-_composer = Composer()
+composer = Composer()
 
 
 def compose(overrides: Sequence[str], config_dirs: Sequence[Path] = ()) -> Settings:
     """Return the settings of one job."""
-    return (Composer(config_dirs) if config_dirs else _composer).compose(overrides)
+    return (Composer(config_dirs) if config_dirs else composer).compose(overrides)
 
 
 def mapping(overrides: Sequence[str], config_dirs: Sequence[Path] = ()) -> dict[str, Any]:
     """Return the settings of one job before they are checked."""
-    return (Composer(config_dirs) if config_dirs else _composer).mapping(overrides)
+    return (Composer(config_dirs) if config_dirs else composer).mapping(overrides)

@@ -12,6 +12,7 @@ from omkl.datasets import catalogue
 from omkl.datasets.base import DataError
 from omkl.report.naming import markdown_text
 from omkl.runs.run_folder import Run, find
+from tests import compositions
 from tests.compositions import mapping
 
 
@@ -96,6 +97,7 @@ def test_without_data_nothing_is_judged_and_a_download_is_tried_once(tmp_path, m
         raise DataError(f"{entry['file']} is not here, and downloads are off")
 
     monkeypatch.setattr(results.catalogue, "obtain", nowhere)
+    monkeypatch.setattr(results, "Composer", lambda: compositions.composer)
     every = [tables.load(name) for name in tables.names()]
     runs = results.run_jobs(every, tmp_path)
     assert len(tried) == len(set(tried)) and not any(run.complete for run in runs.values())
