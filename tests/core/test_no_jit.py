@@ -24,7 +24,7 @@ from tests.learners import one_of_each_representation
 
 # Enough to see that the switch works: of all rounds, the steps as plain Python are held to compiled
 # ones by the conformance suite.
-ROUNDS = 50
+ROUNDS = 20
 LEARNERS, TOGETHER = one_of_each_representation(), ["pof_mkl", "perfedavg"]
 
 SCRIPT = """
