@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import chaos
 import pytest
 import reliability
 from reliability import Place, lost_in
@@ -22,13 +21,6 @@ def test_a_table_takes_its_own_place_alone(tmp_path, capsys):
     with pytest.raises(ValueError, match="no place for a table: <!-- weather: begin -->"):
         reliability.publish("sunny\n", "weather", tmp_path)
     assert (tmp_path / reliability.PAGE).read_text() == found
-
-
-def test_a_disturbance_that_there_is_not_is_told(capsys, monkeypatch):
-    monkeypatch.setattr("sys.argv", ["chaos.py", "--only", "kills-emacs"])
-    with pytest.raises(SystemExit):
-        chaos.main()
-    assert "invalid choice: 'kills-emacs'" in capsys.readouterr().err
 
 
 def test_what_a_disturbance_costs_is_seen(tmp_path, run_folder_maker):

@@ -88,10 +88,3 @@ def test_a_full_disk_costs_the_kept_code_alone(kept, capsys, monkeypatch):
     told = f"omkl: compiled code cannot be kept in {kept} (No space left on device)"
     assert told_by(capsys) == [told]
     assert not list(kept.iterdir())
-
-
-def test_code_that_nobody_can_read_again_is_not_kept(kept):
-    scope: dict = {"__name__": __name__}
-    exec("def typed(x):\n    return x", scope)
-    assert compiler.compiled(scope["typed"])(1.0) == 1.0
-    assert not list(kept.glob("*.typed-*"))
