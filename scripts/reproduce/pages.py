@@ -36,9 +36,8 @@ MARKS = {
     "scatters": ("", "?"),
 }
 LEGEND = (
-    "**Bold**: reproduced or consistent; *italic*: close; ?: scatters; plain: differs, or has no "
-    "published number; –: no data ([verdicts](README.md#verdicts)). The CSV file has standard "
-    "deviations over the seeds."
+    "**Bold**: reproduced or consistent; *italic*: close; ?: scatters; –: no data; plain: differs "
+    "or unpublished ([verdicts](README.md#verdicts))."
 )
 VERDICTS = "| verdict | our number |\n| --- | --- |\n" + "\n".join(
     f"| {name} | {markdown_text(meaning)} |" for name, meaning in MEANINGS.items()
@@ -375,10 +374,9 @@ def _paper_page(
         f"# {paper['title']}", "## Does it reproduce?", verdict_text(cells),
         "" if answer(counts(cells)) == NOT_RUN else paper["verdict"], claims_table(paper, cells),
         "In brackets: the smallest and the largest difference between the first learner and the "
-        "best of the others. [Verdicts](README.md#verdicts) says when a claim holds.",
+        "best of the others ([verdicts](README.md#verdicts)).",
         *_pictures(drawn), "## Settings that the text does not state",
-        "Mean distance of our numbers from the published ones, over the cells that the setting "
-        "changes.",
+        "Mean difference from the published numbers, over the cells that the setting changes.",
         _known_table(paper, cells), "## Numbers", LEGEND, *folded, "## Notes",
         "\n".join(f"- {note}" for note in notes), "## Settings of the runs",
         "\n".join(_settings(filled)),

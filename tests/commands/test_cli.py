@@ -271,7 +271,7 @@ def test_pages_on_files_run_as_typed_and_print_what_they_show(tmp_path):
     shown = re.findall(
         r"^    \$ (omkl-.*)\n((?:(?:    (?!\$).*)?\n)*)", "\n".join(pages), re.MULTILINE
     )
-    assert len(shown) == 14
+    assert len(shown) == 13
     path = {**environment(), "PATH": f"{OMKL_RUN.parent}:{os.environ['PATH']}"}
     (code,) = re.findall(r"```python\n(.*?)```", pages[0], re.DOTALL)
 
