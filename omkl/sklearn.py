@@ -136,8 +136,9 @@ class _Online(LearnerParameters, BaseEstimator):
 
     def _made(self, X: Any, task: str, **further: Any) -> OnlineLearner:
         """Return a new learner for rows like X (n, d)."""
+        inputs = self._table.inputs if self._table else X.shape[1]  # names show levels
         return self.new_learner(
-            inputs=None if self._has_series else X.shape[1],
+            inputs=None if self._has_series else inputs,
             seed=_seed(self.random_state),
             task=task,
             **further,

@@ -58,7 +58,8 @@ class Chunk(NamedTuple):
             if inputs are not standardised online
     ahead   (n, d) inputs as scaled for prediction, by the rows whose targets were known then; None
             if this is x, because targets are not late
-    raw     (n, d) inputs before online standardisation; None without it
+    raw     (n, d) inputs before online standardisation, with the levels of text columns, which x
+            has as 0; None if this is x
     """
 
     x: np.ndarray

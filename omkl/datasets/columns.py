@@ -7,7 +7,10 @@ only on this cell.
 numbers      unchanged; true and false become 1 and 0
 categories   words, of which the first rows have at most MOST_CATEGORIES. Each word becomes a column
              of 0 and 1, in the order of appearance. A later new word is 0 in all of these columns
-hashed       more words: HASHED columns of 0 and 1. The checksum of a word decides its column
+hashed       more words: HASHED columns of 0 and 1. The checksum of a word decides its column. Two
+             more inputs are the mean and the number of the targets of rows with this word. A cell
+             has the number of its word, its level, in place of the mean: ``auto`` replaces it
+             (``omkl.datasets.scaling.LevelMeans``), and all other learners read 0
 date         hour (if there is one), weekday (Monday is 0), day of the year, and days elapsed since
              the first row. A clock time becomes its hour
 left out     words that are nearly all different and whole numbers that count the rows, unless
@@ -19,6 +22,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import itertools
 import math
 import re
 import zlib
@@ -362,6 +366,8 @@ def _texts(series: pd.Series) -> list[str]:
 # --- What becomes of a column ---------------------------------------------------------------------
 
 MOST_CATEGORIES, HASHED = 20, 16
+N_LEVELS = 2**16  # a multiple of HASHED; words of one level share their mean
+LEVEL, LEVEL_COUNT = "#mean", "#count"  # ends of names of inputs
 FEWEST_ROWS, MOSTLY = 20, 0.9  # of so many rows on, this share of different words is an id
 NUMBERS = {"how": "numbers"}
 OBJECTS = (list, dict, tuple, set, np.ndarray)
@@ -467,7 +473,10 @@ class Column:
         if self.how == "date":
             return self._date_parts(found)
         numbers = [0.0] * len(self.inputs)
-        if found < len(numbers):
+        if self.how == "hashed":
+            numbers[found % HASHED] = 1.0
+            numbers[HASHED : HASHED + 1] = [float(found)] * (len(numbers) > HASHED)
+        elif found < len(numbers):
             numbers[found] = 1.0
         return numbers
 
@@ -514,7 +523,7 @@ class Column:
                 place = place_of_word(cell, self._known)
                 return len(self.inputs) if place is None else place
             case "hashed":
-                return hashed_place(word(cell))
+                return level_of(word(cell))
             case "date":
                 form, missing, _ = self._date
                 return NO_TIME if isinstance(cell, str) and cell in missing else form.read(cell)
@@ -527,7 +536,12 @@ class Column:
             return parts
         if self.how == "numbers":
             return read[:, None]
-        values = (read[:, None] == np.arange(len(self.inputs))).astype(np.float64)
+        if self.how == "hashed":
+            values = np.zeros((len(read), len(self.inputs)))
+            values[:, :HASHED] = read[:, None] % HASHED == np.arange(HASHED)
+            values[:, HASHED : HASHED + 1] = read[:, None]
+        else:
+            values = (read[:, None] == np.arange(len(self.inputs))).astype(np.float64)
         values[np.isnan(read)] = np.nan
         return values
 
@@ -766,7 +780,7 @@ def hashed(name: str, n_words: int, n: int, of_few: bool = False) -> Column:
         Whether n is so small that more rows might give each word an input of its own. If two words
         then share an input, the user is warned.
     """
-    inputs = tuple(f"{name}#{k + 1}" for k in range(HASHED))
+    inputs = (*(f"{name}#{k + 1}" for k in range(HASHED)), name + LEVEL, name + LEVEL_COUNT)
     why = f"{n_words} categories in the first {n} rows, hashed into {HASHED} inputs"
     recipe = {"how": "hashed"} | ({"of_few": True} if of_few else {})
     return Column(name, "hashed", inputs, why, recipe)
@@ -774,7 +788,31 @@ def hashed(name: str, n_words: int, n: int, of_few: bool = False) -> Column:
 
 def hashed_place(text: str) -> int:
     """Return the place of a word among the inputs of a hashed column."""
-    return zlib.crc32(text.encode()) % HASHED
+    return level_of(text) % HASHED
+
+
+def level_of(text: str) -> int:
+    """Return the level of a word of a hashed column, its checksum modulo N_LEVELS."""
+    return zlib.crc32(text.encode()) % N_LEVELS
+
+
+def levels_in(inputs: Sequence[str]) -> np.ndarray:
+    """Return the indices (L,) of inputs that hold levels. The input after each is its count."""
+    pairs = enumerate(itertools.pairwise(inputs))
+    found = [
+        k
+        for k, (name, count) in pairs
+        if name.endswith(LEVEL) and count == name.removesuffix(LEVEL) + LEVEL_COUNT
+    ]
+    return np.array(found, dtype=np.int64)
+
+
+def without_levels(X: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """Return rows (d,) or (n, d) with 0 in place of levels."""
+    if len(levels):
+        X = X.copy()
+        X[..., levels] = 0.0
+    return X
 
 
 # --- Declared columns -----------------------------------------------------------------------------

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from omkl.core import robust_moments, snapshot
-from omkl.core.compiler import specialise_on_first_call
+from omkl.core.compiler import compiled, specialise_on_first_call
+from omkl.core.hyperparameters import Range
 from omkl.core.robust_moments import FAR, MOMENTS, in_units
+from omkl.datasets.columns import N_LEVELS
 
 ONE_SLOT = np.zeros(1, dtype=np.int64)  # the slot of a stream without series
 ONE_ROW = np.array([0, 2])  # and the one behind it
@@ -252,3 +254,91 @@ class TargetScaler:
     @property
     def _state(self) -> TargetState:
         return TargetState(self._moments[0], self._last[0])
+
+
+LEVEL_SHRINKAGE = 5.0  # rows that the mean of all targets counts as in the mean of a level
+
+
+class LevelState(NamedTuple):
+    """Sums and numbers of targets: of each level (L, N_LEVELS), and of all targets (2,)."""
+
+    sums: np.ndarray
+    counts: Annotated[np.ndarray, Range(0.0)]
+    of_all: np.ndarray
+
+
+class LevelMeans:
+    """Mean and number of the targets of each level of text columns.
+
+    The mean of a level is (s + 5 m) / (n + 5), with s the sum of its n known targets
+    and m the mean of all known targets. The number n enters as log(1 + n). Words whose checksums
+    are equal modulo N_LEVELS share a level, so memory is bounded: 1 MiB per column.
+
+    Parameters
+    ----------
+    levels
+        Indices (L,) of the inputs that hold levels, from ``columns.levels_in``.
+    """
+
+    def __init__(self, levels: np.ndarray) -> None:
+        self._levels = levels
+        self.places = np.sort(np.concatenate([levels, levels + 1]))  # of means and counts
+        self._state = LevelState(
+            np.zeros((len(levels), N_LEVELS)), np.zeros((len(levels), N_LEVELS)), np.zeros(2)
+        )
+
+    def filled(
+        self, X: np.ndarray, y: np.ndarray | None = None, starts: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Return rows X (n, d) with means and counts in place of levels, and learn the targets.
+
+        Parameters
+        ----------
+        X
+            Rows with the level of each text column. A missing level stays NaN.
+        y
+            Targets (n,), NaN if unknown; None: nothing is learned.
+        starts
+            (G + 1,) index of the first row of each group, and n. The targets of a group are learned
+            after all its rows are filled. None: each row is a group.
+        """
+        n, out = len(X), X.copy()
+        y = np.full(n, np.nan) if y is None else y
+        starts = np.arange(n + 1) if starts is None else starts
+        _fill_levels(X, self._levels, *self._state, y, starts, out)
+        return out
+
+    def of_row(self, x: np.ndarray) -> np.ndarray:
+        """Return the means and counts (2 L,) for the row x (d,), at the indices ``places``."""
+        return self.filled(x[None, :])[0, self.places]
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return copies of the learned state, for ``restore``."""
+        return snapshot.copies(self._state)
+
+    def restore(self, kept: Mapping[str, np.ndarray]) -> None:
+        """Go on where ``arrays`` were taken; ``snapshot.Mismatch`` if they do not fit."""
+        snapshot.restore_arrays(self._state, kept)
+
+
+@compiled
+def _fill_levels(X, levels, sums, counts, of_all, y, starts, out):
+    """Write means and counts of all rows of a group, then learn their targets."""
+    for g in range(starts.shape[0] - 1):
+        mean = of_all[0] / of_all[1] if of_all[1] > 0.0 else 0.0
+        for r in range(starts[g], starts[g + 1]):
+            for k in range(levels.shape[0]):
+                level = X[r, levels[k]]
+                if level >= 0.0 and level < N_LEVELS:
+                    total, n = sums[k, int(level)], counts[k, int(level)]
+                    out[r, levels[k]] = (total + LEVEL_SHRINKAGE * mean) / (n + LEVEL_SHRINKAGE)
+                    out[r, levels[k] + 1] = math.log1p(n)
+        for r in range(starts[g], starts[g + 1]):
+            if math.isfinite(y[r]):
+                of_all[0] += y[r]
+                of_all[1] += 1.0
+                for k in range(levels.shape[0]):
+                    level = X[r, levels[k]]
+                    if level >= 0.0 and level < N_LEVELS:
+                        sums[k, int(level)] += y[r]
+                        counts[k, int(level)] += 1.0

@@ -53,7 +53,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.datasets.base import Chunk, DataError, RowCount, Source
-from omkl.datasets.columns import known_ahead
+from omkl.datasets.columns import known_ahead, levels_in, without_levels
 from omkl.datasets.notices import Order
 from omkl.datasets.scaling import LateMoments, Moments, TargetScaler, softened
 
@@ -142,7 +142,7 @@ class Stream:
         self.inputs = (*source.inputs, *past)
         self.horizon, self.target_delay = horizon, delay + horizon
         self.n_inputs = len(self.inputs)
-        self._source = source
+        self._source, self._levels = source, levels_in(source.inputs)
         self.scaling = scaling
         self.moments = Moments(len(source.inputs))
         self.late_moments = LateMoments(len(source.inputs), self.target_delay)
@@ -374,6 +374,7 @@ class Stream:
     def _survey(self) -> Extent:
         n, n_read, max_norm, low, high = 0, 0, 0.0, np.inf, -np.inf
         for x, y, *_ in self._limited():
+            x = without_levels(x, self._levels)
             n_read += len(y)
             n += int(np.sum(~np.isnan(y)))
             with np.errstate(over="ignore"):  # an infinite norm is refused
@@ -424,16 +425,19 @@ class Stream:
 
     def _with_scaled_inputs(self, chunk: Chunk, moments: Moments, late: LateMoments) -> Chunk:
         """Return a chunk with scaled inputs, and a mask of the rows far out."""
-        x = chunk.x
+        raw, x = chunk.x, without_levels(chunk.x, self._levels)
+        if len(self._levels):
+            chunk = chunk._replace(x=x, raw=raw)
         if self.scaling == "whole":
             assert self._extent is not None
-            return chunk._replace(x=x / self._extent.max_norm if self._extent.max_norm > 0 else x)
+            x = x / self._extent.max_norm if self._extent.max_norm > 0 else x
+            return chunk._replace(x=x, raw=None)
         if self.scaling == "columns":
             self.require_small(x, self.inputs)
         if self.scaling == "none" or self.has_series:
             return chunk
         standardised = moments.standardised(x)
-        chunk = chunk._replace(x=standardised.z, far=standardised.far_rows, raw=x)
+        chunk = chunk._replace(x=standardised.z, far=standardised.far_rows, raw=raw)
         if not self.target_delay:
             return chunk
         ahead = late.standardised(x)

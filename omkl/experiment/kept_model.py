@@ -68,7 +68,9 @@ def content(
         return learner.file(_columns(settings, stream))
     recent = RecentPredictions(MOST_PENDING + len(learner.waiting))
     n_own = stream.n_inputs - stream.n_lags
-    rows = moments.waiting if isinstance(moments, LateMoments) else [x for x, *_ in learner.waiting]
+    rows = [x for x, *_ in learner.waiting]
+    if isinstance(moments, LateMoments) and not learner.algorithm.standardises:
+        rows = list(moments.waiting)
     for x, (_, prediction, *_) in zip(rows, learner.waiting, strict=True):
         recent.add(x[:n_own], prediction)
     arrays = learner.arrays() | recent.arrays()

@@ -36,10 +36,12 @@ from omkl.datasets.columns import (
     class_codes,
     columns_described,
     declaration,
+    levels_in,
     place_of_word,
     plain_column,
+    without_levels,
 )
-from omkl.datasets.scaling import Moments, TargetScaler
+from omkl.datasets.scaling import LevelMeans, Moments, TargetScaler
 from omkl.online import model_file
 from omkl.online.intervals import AdaptiveIntervals, Ends, RowWidths
 from omkl.online.predictions import (
@@ -186,6 +188,11 @@ class OnlineLearner:
         if not self.inputs:
             return
         self._moments = Moments(len(self.inputs)) if columns_scaled else None
+        self._levels = levels_in(self.inputs)
+        # Learners that standardise inputs themselves read raw rows, with levels. Codes of three or
+        # more classes have no mean.
+        reads_levels = self.algorithm.standardises and len(self.classes) <= 2
+        self._unread = self._levels[: 0 if reads_levels else None]
         drawn: Learner | None = None
         for _ in self.outputs or (None,):
             learners = []
@@ -196,13 +203,15 @@ class OnlineLearner:
             if around:  # units of series give the first error a unit, those of columns do not
                 intervals = AdaptiveIntervals(around, late=columns_scaled and not has_series)
             scaler = TargetScaler(settings.lags, columns_scaled)
+            has_levels = len(self._levels) > len(self._unread)
+            levels = LevelMeans(self._levels) if has_levels else None
             widths = None
             if around and settings.algorithm == "auto":
                 small = specify("auto", {"size": "small"}, self.specification.dictionary, 1, None)
                 small_learner = small.learner(learners[0].d, settings.seed)
                 widths = RowWidths(around, small_learner, ends_at_zero=self._transform is None)
             series = self._target_series(intervals) if settings.has_seasons else None
-            parts = learners, scaler, intervals, widths, series, self.moves, self.softens
+            parts = learners, scaler, levels, intervals, widths, series, self.moves, self.softens
             self._targets.append(TargetLearner(*parts))
         self._settle()
 
@@ -402,7 +411,7 @@ class OnlineLearner:
     def _numbers(self, x: Any, new: dict[str, Counter[str]] | None = None) -> np.ndarray:
         """Return the row x as numbers (d,). Raises DataError naming row and column of a cell."""
         try:
-            return self._table.one(x, new)
+            return without_levels(self._table.one(x, new), self._unread)
         except DataError as error:
             raise DataError(f"row {self.n_rows + 1}: {error}") from None
 
@@ -1036,7 +1045,7 @@ class OnlineLearner:
         return look, look._standardised(row, learns=False)[0], self._slot_of(name)
 
     def _read(self, X: Any, new: dict[str, Counter[str]] | None = None) -> np.ndarray:
-        return self._checked(self._table.many(X, new))
+        return self._checked(without_levels(self._table.many(X, new), self._unread))
 
     def _checked(self, X: np.ndarray) -> np.ndarray:
         """Return X. Raises ValueError if a number cannot be an input."""
@@ -1058,7 +1067,8 @@ class OnlineLearner:
         """Check and standardise one row (d,), with the same numbers as ``_standardised``."""
         is_far = False
         if self._moments:
-            found = self._moments.standardised_row(x, LARGEST, learns)
+            plain = without_levels(x, self._levels)
+            found = self._moments.standardised_row(plain, LARGEST, learns)
             if found is None:
                 self._checked(x[None, :])
             else:
@@ -1075,7 +1085,8 @@ class OnlineLearner:
         """
         far = np.zeros(len(X), dtype=np.bool_)
         if moments := self._moments:
-            taken = moments.standardised(X) if learns else moments.standardised_each(X)
+            plain = without_levels(X, self._levels)
+            taken = moments.standardised(plain) if learns else moments.standardised_each(plain)
             X, far = X if self.algorithm.standardises else taken.z, taken.far_rows
         return X, far
 

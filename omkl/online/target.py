@@ -12,7 +12,7 @@ from omkl.core import snapshot
 from omkl.core.learner import Learner, Trace
 from omkl.core.robust_moments import FAR
 from omkl.core.snapshot import below, named
-from omkl.datasets.scaling import KnownTargets, TargetScaler, softened
+from omkl.datasets.scaling import KnownTargets, LevelMeans, TargetScaler, softened
 from omkl.online.intervals import AdaptiveIntervals, Ends, RowWidths, Width
 from omkl.online.predictions import Predictions, RowPrediction
 from omkl.online.rows import Block
@@ -28,6 +28,8 @@ class TargetLearner:
         One core learner, or one per class against the rest.
     scaler
         Past values of the target, and its units.
+    levels
+        Mean target of each level of text columns; None if the learner does not read levels.
     intervals
         Intervals of one width; None if the learner has no intervals.
     widths
@@ -45,14 +47,15 @@ class TargetLearner:
         self,
         learners: list[Learner],
         scaler: TargetScaler,
+        levels: LevelMeans | None,
         intervals: AdaptiveIntervals | None,
         widths: RowWidths | None,
         series: TargetSeries | None,
         moves: bool,
         softens: bool,
     ) -> None:
-        self.learners, self.scaler, self.intervals = learners, scaler, intervals
-        self.widths, self.series = widths, series
+        self.learners, self.scaler, self._levels = learners, scaler, levels
+        self.intervals, self.widths, self.series = intervals, widths, series
         self._moves, self._softens = moves, softens
         self._d = learners[0].d - scaler.n_lags
 
@@ -81,13 +84,26 @@ class TargetLearner:
             X = np.concatenate([X[:, : self._d], lags], axis=1)
         return softened(X) if self._softens else X
 
-    def input_row(self, z: np.ndarray, lags: np.ndarray | None = None) -> np.ndarray:
+    def _inputs_now(self, Z: np.ndarray) -> np.ndarray:
+        """Return the rows Z as core learners read them if each comes next."""
+        return self._inputs(self._levels.filled(Z) if self._levels else Z)
+
+    def _past(self, z: np.ndarray) -> np.ndarray:
+        """Return the numbers of past targets that the row z reads: lags, and those of levels."""
+        lags = self.scaler.lags
+        return np.concatenate([lags, self._levels.of_row(z)]) if self._levels else lags
+
+    def input_row(self, z: np.ndarray, past: np.ndarray | None = None) -> np.ndarray:
         """Return a row z (d + lags,) as core learners read it, with the numbers of ``_inputs``.
 
-        ``lags`` are the past targets that the row is read with; None: the latest.
+        ``past`` are the numbers of past targets that the row is read with; None: the latest.
         """
-        lags = self.scaler.lags if lags is None else lags
+        past = self._past(z) if past is None else past
+        lags, of_levels = past[: self.scaler.n_lags], past[self.scaler.n_lags :]
         row = np.concatenate([z[: self._d], lags]) if len(lags) else z
+        if self._levels:
+            row = row.copy()
+            row[self._levels.places] = of_levels
         return softened(row) if self._softens and abs(row).max() > FAR else row
 
     def _labels(self, y: np.ndarray, k: int) -> np.ndarray:
@@ -104,6 +120,9 @@ class TargetLearner:
 
     def learn(self, block: Block) -> Predictions:
         """Predict, then learn, the rows of a block, group by group."""
+        if self._levels:
+            X = self._levels.filled(block.X, block.y, block.starts)
+            block = block._replace(X=X, ahead=X)  # both are raw rows
         X, y, learners = block.X, block.y, self.learners
         known = self.scaler.take(y) if self._moves or self.scaler.n_lags else None
         rows = self._inputs(X, known)
@@ -139,13 +158,13 @@ class TargetLearner:
 
         Each row is predicted as if it came next. Nothing is learned.
         """
-        X = self._inputs(Z)
+        X = self._inputs_now(Z)
         found = [learner.predict_with_spread(X) for learner in self.learners]
         y_hat, spread = found[0]
         if len(found) > 1:
             return np.stack([f for f, _ in found], axis=1), spread
         if self.series:
-            return self.series.predict(Z, slots, y_hat, spread)
+            return self.series.predict(X, slots, y_hat, spread)
         if not self._moves:
             return y_hat, spread
         _, centre, unit = self.scaler.now
@@ -166,12 +185,12 @@ class TargetLearner:
         if self.series:
             half = self.series.width(half, slots)
         if self.widths:
-            return self.widths.predict(self._inputs(Z), y_hat, half, spread, far)
+            return self.widths.predict(self._inputs_now(Z), y_hat, half, spread, far)
         return _ends_around(y_hat, half, spread)
 
     def outputs(self, X: np.ndarray) -> list[np.ndarray]:
         """Return the prediction (N,) of each kernel of each core learner for the row X (1, d)."""
-        row, (_, centre, unit) = self._inputs(X)[0], self.scaler.now
+        row, (_, centre, unit) = self._inputs_now(X)[0], self.scaler.now
         outputs = [learner.outputs(row) for learner in self.learners]
         return [centre + unit * f for f in outputs] if self._moves else outputs
 
@@ -195,11 +214,11 @@ class TargetLearner:
             half, scored = self.intervals.half_width(far), asked and self.intervals.scores_next
         part = None
         if self.series:
-            y_hat, spread, part = self.series.predict_row(z, slot, y_hat, spread)
+            y_hat, spread, part = self.series.predict_row(row, slot, y_hat, spread)
             if part.units is not None:
                 half = float(part.units.width(np.array([half]))[0])
                 scored = scored and bool(part.units.scale[0] > 0.0)
-        past = (self.scaler.lags, *(learner.context() for learner in self.learners))
+        past = (self._past(z), *(learner.context() for learner in self.learners))
         ends = Ends(y_hat - half, y_hat + half, spread)
         width: tuple[np.ndarray, ...] = ()
         if self.widths:
@@ -221,12 +240,12 @@ class TargetLearner:
         Otherwise ``row`` is None.
         """
         is_last, series, part = row is not None, self.series, prediction.series
+        past, *contexts = prediction.past
+        row = self.input_row(z, past) if row is None else row
         if series and part:
-            series.learn_row(z, y, slot, part, prediction.y_hat, is_last)
+            series.learn_row(row, y, slot, part, prediction.y_hat, is_last)
         if math.isnan(y) and (prediction.asked or not is_last):
             return
-        lags, *contexts = prediction.past
-        row = self.input_row(z, lags) if row is None else row
         learners, asked = self.learners, True
         for k, (learner, context) in enumerate(zip(learners, contexts, strict=True)):
             label = y
@@ -237,6 +256,8 @@ class TargetLearner:
             asked = learner.learn_one(row, label, None if is_last else context)
         if asked and len(learners) == 1 and (self._moves or self.scaler.n_lags):
             self.scaler.take_one(y)
+        if asked and self._levels:
+            self._levels.filled(z[None, :], np.array([y]))
         if series and part and part.version != series.version:
             return  # units began anew, and the prediction has none
         if self.intervals and part and part.units:
@@ -253,6 +274,8 @@ class TargetLearner:
     def arrays(self, slots: np.ndarray) -> dict[str, np.ndarray]:
         """Return copies of the learned state, with that of the series in ``slots``."""
         found = named("labels.", self.scaler.arrays())
+        if self._levels:
+            found |= named("levels.", self._levels.arrays())
         for k, learner in enumerate(self.learners):
             found |= named(f"learner.{k}.", snapshot.snapshot(learner))
         if self.intervals:
@@ -268,6 +291,8 @@ class TargetLearner:
         for k, learner in enumerate(self.learners):
             snapshot.restore(learner, below(f"learner.{k}.", kept))
         self.scaler.restore(below("labels.", kept))
+        if self._levels:
+            self._levels.restore(below("levels.", kept))
         if self.intervals:
             self.intervals.restore(below("interval.", kept))
         if self.widths:

@@ -176,7 +176,7 @@ def test_columns_are_what_is_declared(tmp_path):
         return list(stream.inputs)
 
     assert kinds("category") == ["a=1", "a=2", "a=3"] and kinds("number") == ["a"]
-    assert len(kinds("text")) == 16
+    assert len(kinds("text")) == 18
     with pytest.raises(DataError, match=r"'a' is declared as 'colour', and a column is one of"):
         kinds("colour")
     with pytest.raises(DataError, match=r"row 1, column 'a' has '1' where a date should be"):

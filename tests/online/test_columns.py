@@ -78,7 +78,12 @@ def test_inputs_are_learned_from_the_first_rows():
     assert of_array.inputs == ("x1", "x2", "x3")
     of_row = omkl.learner("auto")
     of_row.predict_one({"area": 1.0, "town": "Oslo"})
-    assert of_row.inputs == ("area", *(f"town#{k}" for k in range(1, 17))), "hashed"
+    assert of_row.inputs == (
+        "area",
+        *(f"town#{k}" for k in range(1, 17)),
+        "town#mean",
+        "town#count",
+    )
     for call in (lambda one: one.save("x"), lambda one: one.weights):
         with pytest.raises(RuntimeError, match="has seen no row"):
             call(omkl.learner("auto"))

@@ -14,6 +14,8 @@ import pandas as pd
 import pytest
 
 import omkl
+from omkl.datasets.columns import levels_in
+from omkl.datasets.scaling import LevelMeans
 from omkl.river import OnlineMKLRegressor as RiverRegressor
 from omkl.sklearn import OnlineMKLRegressor
 
@@ -117,3 +119,61 @@ def test_every_way_has_the_same_predictions(number, tmp_path):
         found.append((before, river.predict_one(named)))
         river.learn_one(named, target)
     same("scikit-learn and River", np.array(found).T)
+
+
+def with_words(n: int = 150) -> tuple[pd.DataFrame, np.ndarray]:
+    rng = np.random.default_rng(3)
+    places, x = rng.integers(0, 30, n), rng.normal(size=n)
+    words = [None if rng.random() < 0.05 else f"place {k}" for k in places]
+    y = 5.0 * np.cos(7.0 * places) + x + 0.1 * rng.normal(size=n)
+    return pd.DataFrame({"x": x, "place": words}), y
+
+
+@pytest.mark.filterwarnings("ignore:place. 'place")  # words of the first rows share inputs
+@pytest.mark.parametrize("delay", [0, 3])
+@pytest.mark.parametrize("name", ["auto", "ridge"])
+def test_levels_of_text_are_the_same_in_every_way(name, delay, tmp_path):
+    X, y = with_words()
+    X.assign(y=y).to_csv("words.csv", index=False)
+    settings = {"scaling": "columns", "lags": 0}
+    run = omkl.run(name, "words.csv", target="y", stream={"delay": delay, **settings}, seeds=1,
+                   predictions=True, block=7)  # fmt: skip
+    expected = run.predictions["y_hat"].to_numpy()
+    found, rows, learner = [], X.to_dict("records"), omkl.learner(name, **settings)
+    for k, row in enumerate(rows):
+        found.append(learner.predict_one(row))
+        if k == 60:
+            learner.save(tmp_path / "model.npz")
+            learner = omkl.load_learner(tmp_path / "model.npz")
+        if k >= delay:
+            learner.learn_one(rows[k - delay], y[k - delay])
+    np.testing.assert_array_equal(found, expected)
+    if not delay:
+        blocks, estimator = omkl.learner(name, **settings), OnlineMKLRegressor(name, **settings)
+        for part in (slice(0, 40), slice(40, 150)):
+            y_hat = blocks.partial_fit(X[part], y[part]).y_hat
+            np.testing.assert_array_equal(y_hat, expected[part])
+            estimator.partial_fit(X[part], y[part])
+        np.testing.assert_array_equal(estimator.predict(X), blocks.predict(X))
+        np.testing.assert_array_equal(learner.predict(X), blocks.predict(X))
+
+
+def test_levels_have_the_shrunk_mean_of_the_targets_before_the_group():
+    levels = levels_in(("x", "place#mean", "place#count", "other#mean"))
+    codes, y = np.array([5.0, 8.0, 5.0, np.nan, 5.0]), np.array([3.0, 5.0, np.nan, 1.0, 7.0])
+    means = LevelMeans(levels)
+    rows = np.column_stack([np.ones(5), codes, np.zeros(5), np.full(5, 9.0)])
+    found = means.filled(rows, y, np.array([0, 2, 3, 4, 5]))
+    of_first = [0.0, 0.0, (3.0 + 5.0 * 4.0) / 6.0, np.nan, (3.0 + 5.0 * 3.0) / 6.0]
+    np.testing.assert_allclose(found[:, 1], of_first)
+    np.testing.assert_allclose(found[:, 2], [0.0, 0.0, np.log(2.0), 0.0, np.log(2.0)])
+    np.testing.assert_array_equal(found[:, [0, 3]], rows[:, [0, 3]])
+    np.testing.assert_allclose(means.of_row(rows[0]), [(10.0 + 5.0 * 4.0) / 7.0, np.log(3.0)])
+
+
+def test_auto_learns_the_mean_of_each_level():
+    rng = np.random.default_rng(0)
+    effects, places = rng.normal(size=300), rng.integers(0, 300, 3_000)
+    X, y = pd.DataFrame({"place": [f"p{k}" for k in places]}), effects[places]
+    error = omkl.learner("auto").partial_fit(X, y).y_hat - y
+    assert np.sqrt(np.mean(error[2_000:] ** 2)) < 0.5 * np.std(y)
