@@ -93,11 +93,12 @@ def test_rows_are_counted_before_they_are_read(tmp_path, frame, monkeypatch):
 def test_what_is_named_is_an_input(tmp_path, frame):
     frame.to_csv(tmp_path / "t.csv", index=False)
     stream = open_stream(own(tmp_path / "t.csv", inputs=["id", "key"]), RAW)
-    assert stream.n_inputs == 1 + columns.HASHED
+    assert stream.n_inputs == 1 + columns.HASHED + 2
     x, _ = collect(stream)
     np.testing.assert_array_equal(x[:, 0], frame["id"])
     places = [zlib.crc32(word.encode()) % columns.HASHED for word in frame["key"]]
-    np.testing.assert_array_equal(x[:, 1:], np.eye(columns.HASHED)[places])
+    np.testing.assert_array_equal(x[:, 1:-2], np.eye(columns.HASHED)[places])
+    assert not x[:, -2:].any(), "the mean and the count of a level"
     why = {c["column"]: c["why"] for c in stream.provenance["columns"]}
     assert "dataset.inputs names it" in why["id"] and why["town"].endswith("one input each")
     left = [c for c in stream.provenance["columns"] if c["as"] == "left out"]
@@ -295,4 +296,4 @@ def test_a_column_of_many_words_may_have_blanks(tmp_path):
     x, _ = collect(open_stream(own(tmp_path / "t.csv"), RAW))
     whole = np.delete(x, 3, axis=0)
     assert set(whole.ravel()) == {0.0, 1.0} and whole.sum(axis=1).tolist() == [1.0] * 79
-    assert 0.0 < x[3].min() and x[3].max() < 1.0, "a mean"
+    assert 0.0 < x[3, :-2].min() and x[3].max() < 1.0, "a mean"
